@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lab/bench"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/process"
@@ -50,8 +51,8 @@ func (c *benchCommand) Run(a *app) error {
 	if engine.Shared() && c.RetentionBytes > 0 {
 		return usage("--retention-bytes is of the log in a folder")
 	}
-	options := Options(*c)
-	return Measure(a.ctx, &options, a.program(engine))
+	options := bench.Options(*c)
+	return bench.Measure(a.ctx, &options, a.program(engine))
 }
 
 func (c *benchCommand) validate() error {
@@ -80,8 +81,8 @@ func (c *benchCommand) validate() error {
 }
 
 // program is what a measurement gets of this program.
-func (a *app) program(e *process.Engine) *Program {
-	return &Program{
+func (a *app) program(e *process.Engine) *bench.Program {
+	return &bench.Program{
 		Out: a.stdout, Err: a.stderr, Log: a.log, Kinds: fileKinds(), Make: a.newRunner, Shared: e.Shared(), Folder: e.Folder, WaitAssigned: process.WaitAssigned,
 		Open: func(p stream.Process, deliveries map[string]afterbay.Delivery) (stream.Engine, error) {
 			p.Deliveries = map[string]stream.Delivery{}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
@@ -17,7 +18,7 @@ func (c *demoCommand) Run(a *app) error {
 	if c.Events < 1 {
 		return usage("--events %d: use 1 or more", c.Events)
 	}
-	d := &Demonstration{
+	d := &demo.Demonstration{
 		Dir: c.Dir, Events: c.Events, Seed: c.Seed, Options: afterbay.Options{Sessions: process.Members(c.Parallelism), Logger: a.log},
 		Make: a.newRunner, Kinds: fileKinds(), OpenLog: a.openLog, KeepTimings: func(dir string, runners ...*afterbay.Runner) { process.KeepTimings(a.log, dir, runners...) }, Out: a.stdout, Err: a.stderr,
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 )
@@ -64,7 +65,7 @@ func explained(t *testing.T, args ...string) *explain.Report {
 func decided(t *testing.T, events int) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if err := (&Example{Dir: ".", Files: FraudFiles()}).Write(); err != nil {
+	if err := (&demo.Example{Dir: ".", Files: demo.FraudFiles()}).Write(); err != nil {
 		t.Fatal(err)
 	}
 	var lines strings.Builder

@@ -201,3 +201,10 @@ func TestInitSaysWhatItLacks(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"os"
+	"os/exec"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lab/bench"
@@ -43,19 +46,19 @@ func (c *placementCommand) Run(a *app) error {
 		return c.sum(a)
 	}
 	program := a.program(process.DirectoryEngine())
-	program.Events, program.Ended = a.openEvents, endedWith
+	program.Events, program.Ended, program.Self = a.openEvents, endedWith, self
 	program.Load = func(path string) (model.Model, error) {
 		m, _, _, err := a.loadModel(path)
 		return m, err
 	}
 	if c.Place != "" {
-		placement, err := MeasurePlace(a.ctx, c.options(), program)
+		placement, err := bench.MeasurePlace(a.ctx, c.options(), program)
 		if err != nil {
 			return err
 		}
 		return json.NewEncoder(a.stdout).Encode(placement)
 	}
-	r, err := ComparePlaces(a.ctx, c.options(), program)
+	r, err := bench.ComparePlaces(a.ctx, c.options(), program)
 	if err != nil {
 		return err
 	}
@@ -84,9 +87,18 @@ func (c *placementCommand) validate() error {
 	return nil
 }
 
-func (c *placementCommand) options() *PlacementOptions {
-	return &PlacementOptions{
+func (c *placementCommand) options() *bench.PlacementOptions {
+	return &bench.PlacementOptions{
 		File: c.File, Events: c.Events, Endpoint: c.Endpoint, EndpointModel: c.EndpointModel, Token: c.Token, Place: c.Place, Pipeline: c.Pipeline, Model: c.Model,
 		Rate: c.Rate, Duration: c.Duration, Rounds: c.Rounds, Parallelism: c.Parallelism, Dir: c.Dir, Seed: c.Seed, Budget: c.Budget,
 	}
+}
+
+// self returns a process of this program.
+func self(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return exec.CommandContext(ctx, program, args...), nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // print prints the report, for people or as JSON.
-func (p *placementCommand) print(out io.Writer, r *PlacementReport) error {
+func (p *placementCommand) print(out io.Writer, r *bench.PlacementReport) error {
 	if p.JSON {
 		return p.printJSON(out, r)
 	}
@@ -110,7 +110,7 @@ type placementJSON struct {
 	Endpoint int64  `json:"endpoint_bytes,omitempty"`
 }
 
-func (c *placementCommand) printJSON(out io.Writer, r *PlacementReport) error {
+func (c *placementCommand) printJSON(out io.Writer, r *bench.PlacementReport) error {
 	of := func(p *bench.Placement) (j placementJSON) {
 		sum := phasesJSON([]bench.Phase{p.Sum})[0]
 		j.Phases, j.Sum, j.Bound = phasesJSON(p.Phases), &sum, toMilliseconds(p.Bound())

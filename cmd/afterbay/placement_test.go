@@ -1,29 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/models"
-	"github.com/afterbay/afterbay/internal/models/remote"
-	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/stream"
 )
 
 func TestVerdictOfStagesIsArithmetic(t *testing.T) {
@@ -51,7 +42,7 @@ func TestVerdictOfStagesIsArithmetic(t *testing.T) {
 // verdictFiles writes the fraud example, with a second pipeline without models.
 func verdictFiles(t *testing.T) string {
 	t.Helper()
-	e, err := NewExample(filepath.Join(t.TempDir(), "example"), FraudFiles())
+	e, err := demo.NewExample(filepath.Join(t.TempDir(), "example"), demo.FraudFiles())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +167,7 @@ func verdictEndpoint(t *testing.T, token string, models ...serving.Named) []stri
 
 func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
 	file := verdictFiles(t)
-	m, err := models.File(filepath.Join(filepath.Dir(file), ModelName))
+	m, err := models.File(filepath.Join(filepath.Dir(file), demo.ModelName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,133 +243,5 @@ func TestVerdictRefusesWhatItCannotMeasure(t *testing.T) {
 		if r.code != c.code || !strings.Contains(r.stderr, c.part) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
 		}
-	}
-}
-
-func TestRepeatedEventsAreFreshOnes(t *testing.T) {
-	read := &sampled{}
-	sample := strings.NewReader(`{"id": "x", "k": "a", "at": 5, "n": [1, {"b": null}]}` + "\n" + `{"k": "b", "at": 1}` + "\n")
-	if _, err := ingest.Publish(t.Context(), read, sample, ingest.Options{Format: ingest.NDJSON}); err != nil {
-		t.Fatal(err)
-	}
-	in := &afterbay.Input{Key: "k", Time: afterbay.EventTime{Field: "at", Unit: "ms"}, Dedupe: &afterbay.Dedupe{ID: "id"}}
-	r := &repeated{key: in.Key, unit: in.Time.Unit}
-	for _, e := range *read {
-		r.events = append(r.events, membersOf(e, in))
-	}
-	begin := time.Now().UnixMilli()
-	var all []byte
-	for i, want := range []string{`"id":"0","k":"a","n":[1, {"b": null}]`, `"k":"b"`, `"id":"2","k":"a","n":[1, {"b": null}]`} {
-		from := len(all)
-		line, key := r.next(all)
-		all = line
-		event := string(all[from:])
-		rest, ok := strings.CutPrefix(event, `{"at":`)
-		digits, rest, _ := strings.Cut(rest, ",")
-		at, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || rest != want+"}" || string(key) != []string{"a", "b"}[i%2] || at < begin || at > time.Now().UnixMilli() {
-			t.Errorf("event %d is %s of key %s, want %s", i, event, key, want)
-		}
-	}
-}
-
-func TestEventsAreMadeUpOfEveryType(t *testing.T) {
-	const text = `pipeline: all
-input:
-  topic: in
-  key: k
-  time: {field: t, unit: rfc3339, late: dlq}
-  fields: {k: string, b: bool, i: int, n: number, y: bytes, t: time, s: optional string}
-  dedupe: {id: i}
-steps:
-  - emit: {topic: out, value: [k, b, i, n, t, s]}
-`
-	file, err := config.Parse("all.yaml", []byte(text), fileKinds())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := &file.Pipelines[0].Input
-	ofSeed := func(seed uint64) []byte {
-		source, _, err := (&PlacementOptions{Seed: seed}).eventsFor(t.Context(), nil, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, events := source(), []byte(nil)
-		for range 50 {
-			events, _ = s.next(events)
-			events = append(events, '\n')
-		}
-		return events
-	}
-	times := regexp.MustCompile(`"t":"[^"]*"`)
-	a, same, other := times.ReplaceAll(ofSeed(1), nil), times.ReplaceAll(ofSeed(1), nil), times.ReplaceAll(ofSeed(2), nil)
-	if !bytes.Equal(a, same) || bytes.Equal(a, other) {
-		t.Error("a seed does not decide the load")
-	}
-	pipeline := filepath.Join(t.TempDir(), "all.yaml")
-	write(t, pipeline, text)
-	if out := must(t, string(ofSeed(3)), "try", pipeline, "-", "--json"); strings.Count(out, `"out"`) != 50 {
-		t.Errorf("%d outputs of 50 events: %s", strings.Count(out, `"out"`), out[:min(len(out), 1000)])
-	}
-}
-
-func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
-	a := &arrivals{}
-	at := func(i int64) time.Time { return time.Unix(i, 0) }
-	add := func(from, to int64) {
-		for i := from; i < to; i++ {
-			if err := a.consume(&stream.Record{Time: at(i)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	add(0, 5)
-	for _, c := range []struct {
-		first, next int64
-		want        int
-	}{
-		{0, 2, 2}, {0, 2, 0}, {1, 4, 0}, {2, 6, 0} /* not read yet */, {3, 5, 2} /* after a gap */, {2, 3, 0}, {5, 6, 0},
-	} {
-		got := a.take(&observe.Passage{First: c.first, Next: c.next})
-		if len(got) != c.want || c.want > 0 && !got[0].Equal(at(c.first)) {
-			t.Errorf("%d to %d: %v", c.first, c.next, got)
-		}
-	}
-	add(5, 8)
-	if got := a.take(&observe.Passage{First: 5, Next: 8}); len(got) != 3 || !got[2].Equal(at(7)) {
-		t.Errorf("%v", got)
-	}
-}
-
-func TestPhasesOfAnEventAddUpToItsSum(t *testing.T) {
-	const ms = time.Millisecond
-	came, h := time.Unix(1, 0), phaseTimes{}
-	p := observe.Passage{Begun: came.Add(2 * ms), Feature: 3 * ms, Model: 5 * ms, Emit: 7 * ms, Made: came.Add(17 * ms), Committed: came.Add(28 * ms)}
-	h.add(&p, came)
-	phases, sum := h.figures()
-	total := time.Duration(0)
-	for i, want := range []time.Duration{2 * ms, 3 * ms, 5 * ms, 7 * ms, 11 * ms} {
-		total += phases[i].P99
-		if phases[i].P50 != want || phases[i].P99 != want {
-			t.Errorf("%+v, want %v", phases[i], want)
-		}
-	}
-	if sum.P50 != total || sum.P99 != 28*ms {
-		t.Errorf("%+v", sum)
-	}
-}
-
-func TestEndpointIsCalledAsTheModelInside(t *testing.T) {
-	policy := model.Policy{Size: 7, Wait: time.Millisecond, ByLength: true}
-	if got := (&atEndpoint{Model: &remote.Model{}, policy: policy}).Info().Batch; got != policy {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestServersThatCannotStartAreReported(t *testing.T) {
-	t.Setenv(asCommand, "1")
-	r := newPlacementReport(&PlacementOptions{}, &placed{Program: &Program{Err: io.Discard}, ctx: t.Context(), model: &afterbay.Model{Name: "m"}, path: "none.ubj"})
-	if _, err := r.serve(); err == nil {
-		t.Error("a server of no model runs")
 	}
 }

@@ -60,10 +60,7 @@ var up = map[string]string{
 
 // alone justifies each package that one other package imports: else it would be a part of that one.
 var alone = map[string]string{
-	"internal/sys/term":                 "packages below the program take it one by one",
 	"internal/lab/bench":                "the program's code stays small",
-	"internal/lab/demo/baseline":        "go:embed reads files of its own folder",
-	"internal/lab/demo/fraud":           "go:embed reads files of its own folder",
 	"internal/lab/demo/moderation":      "go:embed reads files of its own folder",
 	"internal/lab/plot":                 "goes when a UI draws",
 	"internal/lab/simulate":             "the program's code stays small",

@@ -42,8 +42,8 @@ func TestPhasesThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
-// placed has a p99 of the model, another of the commit, and one of their sum.
-func placed(model, commit, sum time.Duration) Placement {
+// placementOf has a p99 of the model, another of the commit, and one of their sum.
+func placementOf(model, commit, sum time.Duration) Placement {
 	return Placement{
 		Phases: []Phase{{Name: "model", P99: model}, {Name: "commit", P99: commit}}, Sum: Phase{P99: sum}, Events: 10_000, Memory: 50 << 20,
 	}
@@ -51,7 +51,7 @@ func placed(model, commit, sum time.Duration) Placement {
 
 func TestVerdictNamesTheChoiceAndWhy(t *testing.T) {
 	with := func(p Placement, change func(*Placement)) Placement { change(&p); return p }
-	fast, slow := placed(1*ms, 9*ms, 10*ms), placed(40*ms, 9*ms, 41*ms)
+	fast, slow := placementOf(1*ms, 9*ms, 10*ms), placementOf(40*ms, 9*ms, 41*ms)
 	for _, c := range []struct {
 		name             string
 		inside, endpoint Placement
@@ -65,12 +65,12 @@ func TestVerdictNamesTheChoiceAndWhy(t *testing.T) {
 		{"inside over", slow, fast, 30 * ms, Serve, "inside the p99 of an event is 41ms"},
 		{"endpoint within by the measure alone", fast, slow, 45 * ms, Embed, "but the sum of p99s is 49ms"},
 		{"both within by the measure alone", slow, slow, 45 * ms, Embed, "both would do"},
-		{"measure above the bound", fast, placed(1*ms, 1*ms, 60*ms), 50 * ms, Embed, "60ms of the 50ms"},
+		{"measure above the bound", fast, placementOf(1*ms, 1*ms, 60*ms), 50 * ms, Embed, "60ms of the 50ms"},
 		{"on the budget", fast, fast, 10 * ms, Embed, "both would do"},
 		{"neither", slow, slow, 10 * ms, Neither, "inside the p99"},
 		{"no budget", fast, slow, 0, Embed, "both would do"},
 		{"no budget, endpoint faster", slow, fast, 0, Serve, "is 10ms, where it is 41ms inside"},
-		{"no budget, hardly faster", fast, placed(1*ms, 8*ms, 9*ms), 0, Embed, "both would do"},
+		{"no budget, hardly faster", fast, placementOf(1*ms, 8*ms, 9*ms), 0, Embed, "both would do"},
 		{"endpoint behind", fast, with(fast, func(p *Placement) { p.Unended = 7 }), 0, Embed, "7 of 10000 events were not decided"},
 		{"inside behind", with(fast, func(p *Placement) { p.Unended = 7 }), slow, 50 * ms, Serve, "falls behind"},
 		{"both behind", with(fast, func(p *Placement) { p.Unended = 7 }), with(fast, func(p *Placement) { p.Unended = 9 }), 0, Neither, "9 of 10000"},
@@ -89,10 +89,10 @@ func TestVerdictNamesTheChoiceAndWhy(t *testing.T) {
 }
 
 func TestMedianIsOfEachTimeAlone(t *testing.T) {
-	a, b, c := placed(1*ms, 20*ms, 30*ms), placed(2*ms, 90*ms, 95*ms), placed(50*ms, 10*ms, 20*ms)
+	a, b, c := placementOf(1*ms, 20*ms, 30*ms), placementOf(2*ms, 90*ms, 95*ms), placementOf(50*ms, 10*ms, 20*ms)
 	a.Lost, b.Unended, c.LostWhy, c.Memory, c.Endpoint, a.Measured, c.Measured = 3, 4, "why", 60<<20, 9, 5, 6
 	got := Median([]Placement{a, b, c})
-	want := placed(2*ms, 20*ms, 30*ms)
+	want := placementOf(2*ms, 20*ms, 30*ms)
 	want.Events, want.Lost, want.Unended, want.LostWhy, want.Measured = 30_000, 3, 4, "why", 11
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"cmp"
@@ -17,15 +17,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/lab/bench"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -125,10 +124,10 @@ func (c *PlacementOptions) chooseModel(p *lang.Pipeline) (*lang.Model, error) {
 }
 
 // runner makes the pipeline with the model in a place.
-func (p *placed) runner(m model.Model, members int) (*afterbay.Runner, error) {
+func (p *placed) runner(m model.Model, members int) (*pipeline.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.Make(p.pipeline, afterbay.Options{Sessions: cmp.Or(members, runtime.GOMAXPROCS(0)), Logger: p.Log, Reach: true})
+	r, err := p.Make(p.pipeline, pipeline.Options{Sessions: cmp.Or(members, runtime.GOMAXPROCS(0)), Logger: p.Log, Reach: true})
 	if err != nil {
 		return nil, failure.CannotRun(p.file.Explain(p.index, err))
 	}
@@ -203,7 +202,7 @@ func (p *placed) outside(c *PlacementOptions) (*atEndpoint, error) {
 }
 
 // measure runs the pipeline with the model in its place.
-func (p *placed) measure(c *PlacementOptions) (_ *bench.Placement, err error) {
+func (p *placed) measure(c *PlacementOptions) (_ *Placement, err error) {
 	used := p.loaded
 	if c.Place == "endpoint" {
 		at, cause := p.outside(c)
@@ -239,7 +238,7 @@ func (p *placed) measure(c *PlacementOptions) (_ *bench.Placement, err error) {
 }
 
 // passing appends events by a schedule, and measures the phases of each.
-func (m *measurement) passing() (*bench.Placement, error) {
+func (m *measurement) passing() (*Placement, error) {
 	source := m.work.source()
 	defer source.stop()
 	settle := min(placementSettle, m.options.Duration)
@@ -249,7 +248,7 @@ func (m *measurement) passing() (*bench.Placement, error) {
 		h.partitions[p.Index] = &arrivals{}
 		return h.partitions[p.Index]
 	})
-	placement := &bench.Placement{}
+	placement := &Placement{}
 	err := m.whileRunning(func(ctx context.Context) error {
 		s.start = time.Now()
 		h.counts = s.start.Add(settle)
@@ -355,7 +354,7 @@ func (a *arrivals) take(p *observe.Passage) []time.Time {
 // passages says it, with the times at which events came in: the pipeline itself
 // runs as it would without being looked at.
 type phaseTimes struct {
-	runner     *afterbay.Runner
+	runner     *pipeline.Runner
 	partitions map[int32]*arrivals
 	counts     time.Time // what came before does not count
 	phases     [len(observe.Phases)]times
@@ -397,9 +396,9 @@ func (h *phaseTimes) add(p *observe.Passage, came time.Time) {
 	h.sum.add(p.Committed.Sub(came))
 }
 
-func (h *phaseTimes) figures() (phases []bench.Phase, sum bench.Phase) {
-	of := func(name string, t *times) bench.Phase {
-		return bench.Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
+func (h *phaseTimes) figures() (phases []Phase, sum Phase) {
+	of := func(name string, t *times) Phase {
+		return Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
 	}
 	for _, phase := range observe.Phases {
 		phases = append(phases, of(phase.String(), &h.phases[phase]))

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 // ModelName is the file of the model of the fraud example.
@@ -23,7 +23,7 @@ const (
 )
 
 // Make checks a pipeline and loads its models.
-type Make func(lang.Pipeline, afterbay.Options) (*afterbay.Runner, error)
+type Make func(lang.Pipeline, pipeline.Options) (*pipeline.Runner, error)
 
 // Files are the pipeline file of an example and those of its model.
 type Files struct {
@@ -92,7 +92,7 @@ func (e *Example) Pipeline() string { return filepath.Join(e.Dir, examplePipelin
 func (e *Example) Data() string { return filepath.Join(e.Dir, "data") }
 
 // load returns the example's pipeline.
-func (e *Example) load(make Make, kinds config.Kinds, o afterbay.Options) (*afterbay.Runner, error) {
+func (e *Example) load(make Make, kinds config.Kinds, o pipeline.Options) (*pipeline.Runner, error) {
 	file, err := config.Load(e.Pipeline(), kinds)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/lab/bench"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 )
@@ -29,8 +28,8 @@ type PlacementReport struct {
 	stderr  io.Writer // of this process and of those that it starts
 
 	Pipeline, Model, Kind string
-	Inside, Endpoint      bench.Placement
-	Choice                bench.Choice
+	Inside, Endpoint      Placement
+	Choice                Choice
 	Reason                string
 }
 
@@ -61,7 +60,7 @@ type PlacementOptions struct {
 func (c *PlacementOptions) Settle() time.Duration { return min(placementSettle, c.Duration) }
 
 // MeasurePlace measures one placement.
-func MeasurePlace(ctx context.Context, c *PlacementOptions, program *Program) (*bench.Placement, error) {
+func MeasurePlace(ctx context.Context, c *PlacementOptions, program *Program) (*Placement, error) {
 	p, err := c.load(ctx, program)
 	if err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func ComparePlaces(ctx context.Context, c *PlacementOptions, program *Program) (
 	if err := r.measure(); err != nil {
 		return nil, err
 	}
-	r.Choice, r.Reason = bench.Decide(&r.Inside, &r.Endpoint, c.Budget)
+	r.Choice, r.Reason = Decide(&r.Inside, &r.Endpoint, c.Budget)
 	return r, nil
 }
 
@@ -117,7 +116,7 @@ func (r *PlacementReport) measure() (err error) {
 		url, memory = server.url, func() int64 { return procfs.Resident(server.command.Process.Pid) }
 	}
 	fmt.Fprintf(r.stderr, "measuring %d times %v with the model inside, in turn with as long at %s\n", c.Rounds, min(placementSettle, c.Duration)+c.Duration, url)
-	var inside, endpoint []bench.Placement
+	var inside, endpoint []Placement
 	for range c.Rounds {
 		in, err := r.place("inside", url)
 		if err != nil {
@@ -130,17 +129,16 @@ func (r *PlacementReport) measure() (err error) {
 		out.Endpoint = memory()
 		inside, endpoint = append(inside, in), append(endpoint, out)
 	}
-	r.Inside, r.Endpoint = bench.Median(inside), bench.Median(endpoint)
+	r.Inside, r.Endpoint = Median(inside), Median(endpoint)
 	return nil
 }
 
 // self runs this program with other arguments.
 func (r *PlacementReport) self(args ...string) (*exec.Cmd, error) {
-	program, err := os.Executable()
+	command, err := r.placed.Self(r.placed.ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(r.placed.ctx, program, args...)
 	command.Stderr, command.Env = r.stderr, os.Environ()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 30 * time.Second
@@ -148,7 +146,7 @@ func (r *PlacementReport) self(args ...string) (*exec.Cmd, error) {
 }
 
 // place has a process measure a placement.
-func (r *PlacementReport) place(where, url string) (p bench.Placement, err error) {
+func (r *PlacementReport) place(where, url string) (p Placement, err error) {
 	c := r.Options
 	args := []string{
 		"placement", c.File, "--place=" + where, "--endpoint=" + url, "--pipeline=" + r.placed.pipeline.Name, "--model=" + r.placed.model.Name, "--dir=" + c.Dir,

@@ -1,17 +1,18 @@
-package main
+package bench
 
 import (
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os/exec"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -21,16 +22,17 @@ type Program struct {
 	Out, Err     io.Writer
 	Log          *slog.Logger
 	Kinds        config.Kinds
-	Make         func(lang.Pipeline, afterbay.Options) (*afterbay.Runner, error)
+	Make         func(lang.Pipeline, pipeline.Options) (*pipeline.Runner, error)
 	Open         func(stream.Process, map[string]lang.Delivery) (stream.Engine, error) // the log, with the delivery of each pipeline
 	Shared       bool                                                                  // several processes may open the log
 	Folder       func(data string) string                                              // of the log, with this data directory
-	WaitAssigned func(context.Context, admin.Log, *afterbay.Runner) error              // until a pipeline has its partitions
+	WaitAssigned func(context.Context, admin.Log, *pipeline.Runner) error              // until a pipeline has its partitions
 
 	// Of afterbay placement alone.
 	Events func(path, format string) (*ingest.Source, error)
 	Load   func(path string) (model.Model, error)
-	Ended  func(code int, err error) error // gives an error the class of an exit code
+	Self   func(ctx context.Context, args ...string) (*exec.Cmd, error) // this program
+	Ended  func(code int, err error) error                              // gives an error the class of an exit code
 }
 
 // Options are the flags of afterbay bench, which say what each is.

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"cmp"
@@ -13,13 +13,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -33,7 +34,7 @@ type measurement struct {
 	work       work
 	data       string // data directory
 	deliveries map[string]lang.Delivery
-	runner     *afterbay.Runner
+	runner     *pipeline.Runner
 	records    admin.Log
 	meter      *term.Meter
 }
@@ -52,7 +53,7 @@ func (m *measurement) run() (err error) {
 		}
 	}
 	m.work = m.options.work()
-	example, err := NewExample(dir, m.work.files)
+	example, err := demo.NewExample(dir, m.work.files)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (m *measurement) run() (err error) {
 }
 
 // load makes the runner, and returns which kernel its model chose.
-func (m *measurement) load(e *Example) (string, error) {
+func (m *measurement) load(e *demo.Example) (string, error) {
 	file, err := config.Load(e.Pipeline(), m.Kinds)
 	if err != nil {
 		return "", err
@@ -107,7 +108,7 @@ func (m *measurement) load(e *Example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.Make(p, afterbay.Options{Sessions: sessions(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Log})
+	m.runner, err = m.Make(p, pipeline.Options{Sessions: sessions(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Log})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
@@ -15,7 +16,7 @@ import (
 
 // work is what a measurement runs.
 type work struct {
-	files  Files
+	files  demo.Files
 	number []byte // of an event, written behind this in its output
 	source func() *source
 }
@@ -29,15 +30,15 @@ type source struct {
 func (c *Options) work() work {
 	switch c.Work {
 	case "fraud":
-		return work{files: FraudFiles(), number: []byte(`"tx":"t`), source: func() *source { return fraudSource(c.Seed) }}
+		return work{files: demo.FraudFiles(), number: []byte(`"tx":"t`), source: func() *source { return fraudSource(c.Seed) }}
 	case "moderation":
-		files := Files{moderation.Files, []string{"profanity.yaml", "profanity.json", "golden.csv"}}
+		files := demo.Files{FS: moderation.Files, Model: []string{"profanity.yaml", "profanity.json", "golden.csv"}}
 		return work{files: files, number: []byte(`"post":"p`), source: func() *source {
 			return &source{next: moderation.NewGenerator(moderation.Options{Seed: c.Seed, Users: 1_000_000, Rate: cmp.Or(c.Rate, 50_000)}).Append, stop: func() {}}
 		}}
 	}
 	options := baseline.Options{Seed: c.Seed, Users: c.Users, Zipf: c.Zipf}
-	return work{files: Files{baseline.Files, []string{"model.ubj"}}, number: []byte(`"event_id":"e`), source: func() *source {
+	return work{files: demo.Files{FS: baseline.Files, Model: []string{"model.ubj"}}, number: []byte(`"event_id":"e`), source: func() *source {
 		return &source{next: baseline.NewGenerator(options).Append, stop: func() {}}
 	}}
 }

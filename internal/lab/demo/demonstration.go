@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
@@ -20,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -28,16 +28,16 @@ type Demonstration struct {
 	Dir         string
 	Events      int
 	Seed        uint64
-	Options     afterbay.Options
+	Options     pipeline.Options
 	Make        Make
 	Kinds       config.Kinds
 	OpenLog     func(dir string) (*embedded.Log, error)
-	KeepTimings func(dir string, runners ...*afterbay.Runner)
+	KeepTimings func(dir string, runners ...*pipeline.Runner)
 	Out, Err    io.Writer
 
 	ctx     context.Context
 	example *Example
-	runner  *afterbay.Runner
+	runner  *pipeline.Runner
 	log     *embedded.Log
 	took    time.Duration
 	meter   *term.Meter
