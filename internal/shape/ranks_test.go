@@ -79,7 +79,6 @@ var alone = map[string]string{
 	"internal/sinks/kafka":              "one folder a service",
 	"internal/sinks/postgres":           "one folder a service",
 	"internal/sinks/redis":              "one folder a service",
-	"internal/sys/clean":                "pure, with tests and fuzzing of its own",
 	"internal/task/keyed":               "internal/task is at its limit of lines",
 	"internal/task/redrive":             "internal/task is at its limit of lines",
 	"internal/task/watermark":           "internal/task is at its limit of lines",
