@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // File is a pipeline file that is right as it is written. What it says is checked by New.
@@ -19,7 +19,7 @@ type File struct {
 // may name the functions, models and kinds of code. An error has file, line, column and
 // field of all that is wrong, and says what to do next.
 func Load(path string, code Code) (*File, error) {
-	kinds, err := process.Kinds().With(code)
+	kinds, err := builtin.Kinds().With(code)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func Load(path string, code Code) (*File, error) {
 // to the folder of filename. No environment variable is set: a text that names one without
 // a default is an error.
 func Parse(filename string, text []byte, code Code) (*File, error) {
-	kinds, err := process.Kinds().With(code)
+	kinds, err := builtin.Kinds().With(code)
 	if err != nil {
 		return nil, err
 	}

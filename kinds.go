@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -81,7 +81,7 @@ type kindFields struct {
 
 // broughtBy returns the fields that choose the kinds of code.
 func broughtBy(code Code) (brought []kindFields, err error) {
-	if _, err := process.Kinds().With(code); err != nil {
+	if _, err := builtin.Kinds().With(code); err != nil {
 		return nil, err
 	}
 	if sinks, err := lang.SinkKinds(code.Sinks); err != nil {

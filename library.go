@@ -6,7 +6,7 @@ import (
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -40,7 +40,7 @@ func Run(ctx context.Context, log stream.Log, pipelines ...Pipeline) error {
 
 func withKinds(o Options) Options {
 	if o.ModelKinds == nil {
-		o.ModelKinds = process.Kinds().Models
+		o.ModelKinds = builtin.Kinds().Models
 	}
 	return o
 }

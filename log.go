@@ -7,7 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -16,7 +16,7 @@ import (
 // code. A log at memory: is forgotten when it is closed. Settings stand behind a question
 // mark, if the kind takes them there. The caller closes the log.
 func OpenLog(ctx context.Context, url string, code Code, p stream.Process) (stream.Engine, error) {
-	kinds := process.Kinds()
+	kinds := builtin.Kinds()
 	kinds.Logs = append(kinds.Logs, memory.Kind)
 	kinds, err := kinds.With(code)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
@@ -79,7 +79,7 @@ func onKafka(t *testing.T, file string, brokers func() []string) {
 	}
 	for _, v := range []way{
 		{name: "all events at once", other: open},
-		{name: "two members, killed at every stage", other: open, step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Sessions: 2, Keys: 1}},
+		{name: "two members, killed at every stage", other: open, step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Sessions: 2, Keys: 1}},
 	} {
 		got, err := w.run(t.Context(), v, "")
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/naming"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -254,7 +253,7 @@ func (o *outcome) keep(name string, entry stream.Entry) {
 // isSink reports whether a group is that of a sink.
 func (r *reading) isSink(group string) bool {
 	return slices.ContainsFunc(r.pipelines, func(p pipeline) bool {
-		return slices.ContainsFunc(p.runner.SinkReads(), func(read afterbay.Read) bool { return read.Group == group })
+		return slices.ContainsFunc(p.runner.SinkReads(), func(read running.Read) bool { return read.Group == group })
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
+	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -166,14 +166,14 @@ func (s *mortalSession) Commit(step stream.Step) *stream.Pending {
 // process is one life of a process that runs the pipelines.
 type process struct {
 	log     *mortal
-	runners []*afterbay.Runner
+	runners []*running.Runner
 	ctx     context.Context // done when a pipeline ended
 	stop    context.CancelFunc
 	group   *errgroup.Group
 }
 
 // start starts the pipelines and their sinks.
-func start(ctx context.Context, log *mortal, runners []*afterbay.Runner) *process {
+func start(ctx context.Context, log *mortal, runners []*running.Runner) *process {
 	ctx, stop := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	p := &process{log: log, runners: runners, ctx: ctx, stop: stop, group: group}

@@ -15,6 +15,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -31,25 +33,25 @@ type way struct {
 	interval time.Duration
 	batch    int // rows of a model's call
 	delivery afterbay.Delivery
-	options  afterbay.Options
+	options  running.Options
 }
 
 var ways = []way{
 	{name: "memory log, all events at once"},
-	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: afterbay.Options{Keys: 1}, delivery: afterbay.AtMostOnce},
-	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: afterbay.Options{Sessions: 3, Keys: 1}, delivery: afterbay.AtLeastOnce},
-	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Keys: 1}},
+	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: running.Options{Keys: 1}, delivery: afterbay.AtMostOnce},
+	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: running.Options{Sessions: 3, Keys: 1}, delivery: afterbay.AtLeastOnce},
+	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Keys: 1}},
 	{name: "embedded log, all events at once", embedded: true, interval: 20 * time.Millisecond},
-	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: afterbay.Options{Sessions: 2, Keys: 1}},
+	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: running.Options{Sessions: 2, Keys: 1}},
 }
 
 // onLog returns the way on a log that a URL names: with members that share the work, and
 // killed at every stage.
 func onLog(url string, code afterbay.Code) way {
 	return way{
-		name: "log " + url + ", two sessions, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: afterbay.Options{Sessions: 2, Keys: 1},
+		name: "log " + url + ", two sessions, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Sessions: 2, Keys: 1},
 		other: func(ctx context.Context, folder string) (engine, error) {
-			return afterbay.OpenLog(ctx, url, code, stream.Process{Dir: folder, Logger: slog.New(slog.DiscardHandler)})
+			return builtin.OpenLog(ctx, url, code, stream.Process{Dir: folder, Logger: slog.New(slog.DiscardHandler)})
 		},
 	}
 }
@@ -159,7 +161,7 @@ func (r *run) begin(ctx context.Context) error {
 	log := newMortal(r.engine)
 	v := r.way
 	v.options.Fault = func(stage string) { r.fault(log, stage) }
-	runners := make([]*afterbay.Runner, 0, len(r.pipelines))
+	runners := make([]*running.Runner, 0, len(r.pipelines))
 	for i := range r.pipelines {
 		v.options.Observe = func(o *task.Observed) { r.observe(r.pipelines[i].Name, o) }
 		one, err := r.runnerOf(i, v)

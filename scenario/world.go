@@ -8,7 +8,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	builtin "github.com/afterbay/afterbay/internal/process"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -27,8 +28,8 @@ type world struct {
 type pipeline struct {
 	afterbay.Pipeline
 	file   *config.File
-	index  int              // in file
-	runner *afterbay.Runner // to ask, not to run
+	index  int             // in file
+	runner *running.Runner // to ask, not to run
 }
 
 // prepare reads the pipelines and makes the records.
@@ -93,7 +94,7 @@ func (w *world) load(c *command, code afterbay.Code) error {
 			return file.Explain(i, found)
 		}
 		w.divide(&p)
-		runner, err := afterbay.New(p, afterbay.Options{Reach: true, Announce: w.announce})
+		runner, err := builtin.New(p, running.Options{Reach: true, Announce: w.announce})
 		if err != nil {
 			return file.Explain(i, err)
 		}
@@ -119,11 +120,11 @@ func (w *world) divide(p *afterbay.Pipeline) {
 
 // chain orders the pipelines, and checks what they read of each other.
 func (w *world) chain() error {
-	runners := make([]*afterbay.Runner, len(w.pipelines))
+	runners := make([]*running.Runner, len(w.pipelines))
 	for i, p := range w.pipelines {
 		runners[i] = p.runner
 	}
-	order, found := afterbay.Chain(runners)
+	order, found := running.Chain(runners)
 	var errs []error
 	var ordered []pipeline
 	for i, p := range w.pipelines {
@@ -147,14 +148,14 @@ func (p *pipeline) inputs() []afterbay.Input {
 }
 
 // runnerOf makes a pipeline ready to run in a way.
-func (w *world) runnerOf(i int, v way) (*afterbay.Runner, error) {
+func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 	p := w.pipelines[i].Pipeline
 	p.Commit = afterbay.Commit{Size: v.step, Interval: v.interval}
 	p.Delivery = v.delivery
 	p.Steps = withBatch(p.Steps, v.batch)
 	options := v.options
 	options.Announce = w.announce
-	r, err := afterbay.New(p, options)
+	r, err := builtin.New(p, options)
 	if err != nil {
 		return nil, fmt.Errorf("pipeline %q: %w", p.Name, err)
 	}

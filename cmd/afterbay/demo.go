@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lab/demo"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
@@ -19,8 +19,8 @@ func (c *demoCommand) Run(a *app) error {
 		return usage("--events %d: use 1 or more", c.Events)
 	}
 	d := &demo.Demonstration{
-		Dir: c.Dir, Events: c.Events, Seed: c.Seed, Options: afterbay.Options{Sessions: process.Members(c.Parallelism), Logger: a.log},
-		Make: a.newRunner, Kinds: fileKinds(), OpenLog: a.openLog, KeepTimings: func(dir string, runners ...*afterbay.Runner) { process.KeepTimings(a.log, dir, runners...) }, Out: a.stdout, Err: a.stderr,
+		Dir: c.Dir, Events: c.Events, Seed: c.Seed, Options: pipeline.Options{Sessions: process.Members(c.Parallelism), Logger: a.log},
+		Make: a.newRunner, Kinds: fileKinds(), OpenLog: a.openLog, KeepTimings: func(dir string, runners ...*pipeline.Runner) { process.KeepTimings(a.log, dir, runners...) }, Out: a.stdout, Err: a.stderr,
 	}
 	return d.Run(a.ctx)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -275,11 +276,11 @@ func (e *export) report() {
 	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.Out, e.meter.Elapsed())
 	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, term.Counts(e.dead))
 	writeApproximate(out, e.approximate)
-	var runners []*afterbay.Runner
+	var runners []*pipeline.Runner
 	for _, p := range e.parts {
 		runners = append(runners, p.runner)
 	}
-	for _, w := range afterbay.Arrivals(runners)[slices.Index(e.parts, e.part)] {
+	for _, w := range pipeline.Arrivals(runners)[slices.Index(e.parts, e.part)] {
 		fmt.Fprintf(out, "warning: %s\n", w)
 	}
 	for _, odd := range e.part.runner.OddTimes() {

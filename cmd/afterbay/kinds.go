@@ -2,8 +2,8 @@ package main
 
 import (
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // fileKinds are the kinds that a pipeline file may name.
-func fileKinds() config.Kinds { return process.Kinds() }
+func fileKinds() config.Kinds { return builtin.Kinds() }

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
@@ -148,7 +149,7 @@ func (l *linter) check(path string) {
 		return
 	}
 	f.found = append(f.found, file.Above(func(p afterbay.Pipeline) error {
-		_, err := l.app.newRunner(p, afterbay.Options{Reach: l.reach, NoPrograms: true})
+		_, err := l.app.newRunner(p, pipeline.Options{Reach: l.reach, NoPrograms: true})
 		return err
 	})...)
 	for i, p := range file.Pipelines {
@@ -164,7 +165,7 @@ func (l *linter) check(path string) {
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))
 		}
-		if here.Runner, err = l.app.newRunner(p, afterbay.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
+		if here.Runner, err = l.app.newRunner(p, pipeline.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
 			f.add(file.Explain(i, err))
 			continue
 		}
@@ -214,8 +215,8 @@ func (l *linter) checkTokens(path string) {
 }
 
 // runners are those of the pipelines that are right.
-func (l *linter) runners() []*afterbay.Runner {
-	runners := make([]*afterbay.Runner, len(l.right))
+func (l *linter) runners() []*pipeline.Runner {
+	runners := make([]*pipeline.Runner, len(l.right))
 	for i, p := range l.right {
 		runners[i] = p.Runner
 	}
@@ -223,11 +224,11 @@ func (l *linter) runners() []*afterbay.Runner {
 }
 
 // arrivals says where the order of arrival decides rows, by pipeline of l.right.
-func (l *linter) arrivals() map[int][]string { return afterbay.Arrivals(l.runners()) }
+func (l *linter) arrivals() map[int][]string { return pipeline.Arrivals(l.runners()) }
 
 // chain finds the errors between pipelines.
 func (l *linter) chain() {
-	_, found := afterbay.Chain(l.runners())
+	_, found := pipeline.Chain(l.runners())
 	for i, errs := range found {
 		p := l.right[i]
 		p.in.add(p.in.file.Explain(p.index, errs))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
@@ -59,7 +60,7 @@ func (l *linter) answered() {
 	if len(l.right) == 0 || slices.ContainsFunc(l.files, func(f *lintedFile) bool { return f.pipelines && len(f.found) > 0 }) {
 		return // what is not valid may read or write what is missing
 	}
-	runners := make([]*afterbay.Runner, len(l.right))
+	runners := make([]*pipeline.Runner, len(l.right))
 	for i, p := range l.right {
 		runners[i] = p.Runner
 	}

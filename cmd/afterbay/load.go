@@ -5,6 +5,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
@@ -18,7 +19,7 @@ func (a *app) loader() *process.Loader {
 
 // newRunner checks a pipeline, whose models may be of any kind. What they have
 // outside of the process ends with the command.
-func (a *app) newRunner(p afterbay.Pipeline, o afterbay.Options) (*afterbay.Runner, error) {
+func (a *app) newRunner(p afterbay.Pipeline, o pipeline.Options) (*pipeline.Runner, error) {
 	return a.loader().New(p, o)
 }
 
@@ -31,16 +32,16 @@ func (a *app) opening() models.Opening {
 }
 
 // noPrograms has load run no program: for commands that score nothing.
-func noPrograms(o *afterbay.Options) { o.NoPrograms = true }
+func noPrograms(o *pipeline.Options) { o.NoPrograms = true }
 
 // load reads and checks the pipelines of files. The error is all that is wrong
 // with them. keys returns KeyBytes of each of a number of pipelines; nil is the
 // default. More options are set by set.
-func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*afterbay.Options)) ([]process.Pipeline, error) {
+func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*pipeline.Options)) ([]process.Pipeline, error) {
 	if sessions < 0 {
 		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", sessions)
 	}
-	options := afterbay.Options{Sessions: process.Members(sessions)}
+	options := pipeline.Options{Sessions: process.Members(sessions)}
 	for _, change := range set {
 		change(&options)
 	}

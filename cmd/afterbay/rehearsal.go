@@ -20,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
@@ -53,7 +54,7 @@ type rehearsal struct {
 // part is a pipeline of a rehearsal.
 type part struct {
 	pipeline afterbay.Pipeline
-	runner   *afterbay.Runner
+	runner   *pipeline.Runner
 	index    int
 	stages   map[string]string // of names, and of prefixes that end with "."
 }
@@ -88,7 +89,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 	r := &rehearsal{app: a, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
 	var found []error
 	var loaded []process.Pipeline
-	parts := map[*afterbay.Runner]*part{}
+	parts := map[*pipeline.Runner]*part{}
 	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
 	for i, p := range file.Pipelines {
 		if r.straight {
@@ -99,7 +100,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 			onePartition(&p.Input)
 		}
 		play := &part{pipeline: p, stages: stagesOf(&p)}
-		play.runner, err = a.newRunner(p, afterbay.Options{
+		play.runner, err = a.newRunner(p, pipeline.Options{
 			Sessions: 1, Logger: a.log, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
 		})
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
@@ -31,7 +31,7 @@ func (c *runCommand) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	pipelines, err := a.load(c.Files, c.Parallelism, c.keys, c.trace(traces), func(o *afterbay.Options) { o.Reach = c.UntilIdle })
+	pipelines, err := a.load(c.Files, c.Parallelism, c.keys, c.trace(traces), func(o *pipeline.Options) { o.Reach = c.UntilIdle })
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (c *runCommand) Run(a *app) (err error) {
 		Data: c.Data, Leave: c.LeaveGroup, Standbys: c.StandbyReplicas, StateBytes: c.log(), UntilIdle: c.UntilIdle,
 		Listen: c.Listen != "none", HTTP: http, Gateway: clients, Traces: traces, Logger: a.log, Loader: a.loader(),
 		Started: func(running process.Running) { c.announce(a, engine, running) },
-		Ended:   func(runner *afterbay.Runner) { sumUp(a, runner) },
+		Ended:   func(runner *pipeline.Runner) { sumUp(a, runner) },
 	})
 	if err != nil {
 		return err
@@ -85,10 +85,10 @@ func (c *runCommand) announce(a *app, e *process.Engine, running process.Running
 	} else {
 		fmt.Fprintf(a.stdout, "%s %s\n", e.Config.Describe(), running.Dir)
 	}
-	arrivals := afterbay.Arrivals(process.Runners(running.Pipelines))
-	for i, pipeline := range running.Pipelines {
-		fmt.Fprintf(a.stdout, "pipeline %s reads %s\n", pipeline.Runner.Name(), pipeline.Describe())
-		for _, w := range slices.Concat(pipeline.Runner.Warnings(), arrivals[i]) {
+	arrivals := pipeline.Arrivals(process.Runners(running.Pipelines))
+	for i, one := range running.Pipelines {
+		fmt.Fprintf(a.stdout, "pipeline %s reads %s\n", one.Runner.Name(), one.Describe())
+		for _, w := range slices.Concat(one.Runner.Warnings(), arrivals[i]) {
 			fmt.Fprintf(a.stdout, "  warning: %s\n", w)
 		}
 	}
@@ -111,7 +111,7 @@ func (c *runCommand) announce(a *app, e *process.Engine, running process.Running
 }
 
 // sumUp prints what a pipeline and its sinks did.
-func sumUp(a *app, runner *afterbay.Runner) {
+func sumUp(a *app, runner *pipeline.Runner) {
 	c := runner.Counts()
 	fmt.Fprintf(a.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
 	for i, m := range runner.SinkMetrics() {

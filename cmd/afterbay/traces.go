@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/observe/otlp"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 // traceFlags say where traces go. The variables are OpenTelemetry's.
@@ -40,8 +40,8 @@ func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
 }
 
 // trace sets the options of pipelines that are traced.
-func (f *traceFlags) trace(traces *otlp.Exporter) func(*afterbay.Options) {
-	return func(o *afterbay.Options) {
+func (f *traceFlags) trace(traces *otlp.Exporter) func(*pipeline.Options) {
+	return func(o *pipeline.Options) {
 		if traces != nil {
 			o.Traces, o.TraceShare = traces.Add, f.TraceRatio
 		}

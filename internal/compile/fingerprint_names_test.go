@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // readByName is a pipeline whose state is of names: lets, constants and fields.
@@ -136,7 +136,7 @@ func (p planner) changes(text string, all []change) {
 
 func (p planner) plan(text string) compile.Planned {
 	p.t.Helper()
-	file, err := config.Parse("p.yaml", []byte(text), process.Kinds())
+	file, err := config.Parse("p.yaml", []byte(text), builtin.Kinds())
 	if err != nil {
 		p.t.Fatalf("%v in %s", err, text)
 	}

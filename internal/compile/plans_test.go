@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -57,9 +57,9 @@ func eachPipeline(t *testing.T, visit func(name string, p lang.Pipeline)) {
 		for _, name := range variable.FindAllStringSubmatch(source.text, -1) {
 			t.Setenv(name[1], "http://127.0.0.1:1")
 		}
-		read := func(path string, text []byte) (*config.File, error) { return config.Parse(path, text, process.Kinds()) }
+		read := func(path string, text []byte) (*config.File, error) { return config.Parse(path, text, builtin.Kinds()) }
 		if filepath.Ext(source.path) == ".yaml" {
-			read = func(path string, _ []byte) (*config.File, error) { return config.Load(path, process.Kinds()) }
+			read = func(path string, _ []byte) (*config.File, error) { return config.Load(path, builtin.Kinds()) }
 		}
 		file, err := read(source.path, []byte(source.text))
 		if err != nil {
@@ -82,7 +82,7 @@ func planOf(p lang.Pipeline) (compile.Planned, error) {
 	for _, name := range functionNames(p.Steps) {
 		p.Code.Functions[name] = udf.Function{Version: 1, Keyed: true, Event: func(*udf.Context) error { return nil }, Timer: func(*udf.Context) error { return nil }}
 	}
-	return compile.PlanOfKinds(p, process.Kinds().Models)
+	return compile.PlanOfKinds(p, builtin.Kinds().Models)
 }
 
 func planText(plan compile.Planned) string {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -16,7 +16,7 @@ func eachFingerprinted(t *testing.T, visit func(path string, w spec.About)) {
 	for _, of := range []struct {
 		comments []string
 		shape    spec.Shape
-	}{{pipelineStructs, spec.MappingOf(process.Kinds().Fields()).Shape}, {manifestStructs, spec.MappingOf(process.Kinds().ManifestFields()).Shape}} {
+	}{{pipelineStructs, spec.MappingOf(builtin.Kinds().Fields()).Shape}, {manifestStructs, spec.MappingOf(builtin.Kinds().ManifestFields()).Shape}} {
 		readComments(t, of.comments...).sections(of.shape, func(s spec.Section) {
 			for _, w := range s.Words {
 				if w.Accepted {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -24,7 +24,7 @@ func TestFormDoesNotChangeFingerprints(t *testing.T) {
 	n := 0
 	for path, text := range pipelineTexts(t) {
 		variables := func(string) (string, bool) { return "http://127.0.0.1:1", true }
-		file, err := ParseWith(path, []byte(text), variables, process.Kinds())
+		file, err := ParseWith(path, []byte(text), variables, builtin.Kinds())
 		if err != nil {
 			continue // a part of a file, or shown to be refused
 		}
@@ -35,10 +35,10 @@ func TestFormDoesNotChangeFingerprints(t *testing.T) {
 				again.WriteString("\n---\n")
 			}
 			w := &rewriter{random: random, out: &again}
-			w.write(d.Root, spec.MappingOf(process.Kinds().Fields()).Shape)
+			w.write(d.Root, spec.MappingOf(builtin.Kinds().Fields()).Shape)
 			again.WriteString(" # the end\n")
 		}
-		other, err := ParseWith(path, []byte(again.String()), variables, process.Kinds())
+		other, err := ParseWith(path, []byte(again.String()), variables, builtin.Kinds())
 		if err != nil {
 			t.Fatalf("seed %d, %s: %v\n%s", seed, path, err, again.String())
 		}
@@ -190,7 +190,7 @@ func within(s spec.Shape, fields []spec.About, key string) spec.Shape {
 		}
 		return s.Of[0]
 	case spec.TheSteps:
-		return process.Kinds().StepForm().Shape
+		return builtin.Kinds().StepForm().Shape
 	case spec.Either:
 		for _, of := range s.Of {
 			if of.Kind == spec.AList || of.Kind == spec.ANames || of.Kind == spec.TheSteps {

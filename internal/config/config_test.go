@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,63 +20,63 @@ import (
 func pointer[T any](value T) *T { return &value }
 
 // goodFiles are the files of testdata/good and what they say.
-var goodFiles = map[string][]afterbay.Pipeline{
+var goodFiles = map[string][]lang.Pipeline{
 	"baseline.yaml": {{
 		Name: "baseline",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "tx", Partitions: 4, Key: "card",
-			Time:   afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second},
-			Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}, {Name: "ts", Type: "int"}},
+			Time:   lang.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second},
+			Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}, {Name: "ts", Type: "int"}},
 		},
-		Delivery: afterbay.AtMostOnce,
-		Commit:   afterbay.Commit{Interval: 100 * time.Millisecond},
-		Models:   []afterbay.Model{{Name: "fraud", File: "models/fraud.json", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&lang.Features{List: []afterbay.Feature{{
+		Delivery: lang.AtMostOnce,
+		Commit:   lang.Commit{Interval: 100 * time.Millisecond},
+		Models:   []lang.Model{{Name: "fraud", File: "models/fraud.json", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{
 				Name: "spend", Value: "amount", When: `amount > 0 && card != ""`,
 				Windows: []string{"60s", "300s"}, Aggregates: []string{"count", "sum"},
 			}}},
-			&afterbay.Score{Model: "fraud", Inputs: []string{"amount", "spend.*"}},
-			&lang.Decide{List: []afterbay.Binding{{Name: "block", Expr: "fraud.score >= 0.5"}}},
-			&afterbay.Emit{Topic: "scores", Names: []string{"card", "fraud.score", "block"}},
+			&lang.Score{Model: "fraud", Inputs: []string{"amount", "spend.*"}},
+			&lang.Decide{List: []lang.Binding{{Name: "block", Expr: "fraud.score >= 0.5"}}},
+			&lang.Emit{Topic: "scores", Names: []string{"card", "fraud.score", "block"}},
 		},
 	}},
 	"fraud.yaml": {
 		{
 			Name: "terminals",
-			Input: afterbay.Input{
+			Input: lang.Input{
 				Topic: "transactions", Key: "terminal",
-				Time: afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, Late: "include"},
-				Fields: []afterbay.Field{
+				Time: lang.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, Late: "include"},
+				Fields: []lang.Field{
 					{Name: "tx", Type: "string"}, {Name: "terminal", Type: "string"}, {Name: "customer", Type: "string"},
 					{Name: "amount", Type: "number"}, {Name: "country", Type: "string"}, {Name: "ts", Type: "int"},
 				},
 			},
-			Steps: []afterbay.Step{
-				&lang.Features{List: []afterbay.Feature{{
+			Steps: []lang.Step{
+				&lang.Features{List: []lang.Feature{{
 					Name: "shop", Value: "amount", Decimals: pointer(2),
 					Windows: []string{"1h", "24h"}, Aggregates: []string{"count", "mean"},
 				}}},
-				&afterbay.Emit{Topic: "by-customer", Key: "customer", Names: []string{"event.*", "shop.count_1h", "shop.mean_24h"}},
+				&lang.Emit{Topic: "by-customer", Key: "customer", Names: []string{"event.*", "shop.count_1h", "shop.mean_24h"}},
 			},
 		},
 		{
 			Name: "fraud",
-			Input: afterbay.Input{
+			Input: lang.Input{
 				Topic: "by-customer", Key: "customer",
-				Time: afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, Late: "include"},
-				Fields: []afterbay.Field{
+				Time: lang.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, Late: "include"},
+				Fields: []lang.Field{
 					{Name: "tx", Type: "string"}, {Name: "customer", Type: "string"}, {Name: "amount", Type: "number"},
 					{Name: "country", Type: "string"}, {Name: "ts", Type: "int"},
 					{Name: "shop_count_1h", Type: "int"}, {Name: "shop_mean_24h", Type: "number"},
 				},
 			},
-			Delivery:  afterbay.ExactlyOnce,
-			Models:    []afterbay.Model{{Name: "fraud", File: "fraud.ubj", Version: 3, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
-			Constants: []afterbay.Constant{{Name: "region", Table: map[string]any{"US": int64(0), "GB": int64(1), "DE": int64(2)}}},
-			Steps: []afterbay.Step{
-				&lang.Let{List: []afterbay.Binding{{Name: "where", Expr: "region[country] ?? -1"}}},
-				&lang.Features{List: []afterbay.Feature{
+			Delivery:  lang.ExactlyOnce,
+			Models:    []lang.Model{{Name: "fraud", File: "fraud.ubj", Version: 3, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
+			Constants: []spec.Constant{{Name: "region", Table: map[string]any{"US": int64(0), "GB": int64(1), "DE": int64(2)}}},
+			Steps: []lang.Step{
+				&lang.Let{List: []lang.Binding{{Name: "where", Expr: "region[country] ?? -1"}}},
+				&lang.Features{List: []lang.Feature{
 					{
 						Name: "spend", Value: "amount", Decimals: pointer(2),
 						Windows: []string{"60s/5s", "300s/30s", "3600s/60s"}, Aggregates: []string{"count", "sum", "mean", "max"},
@@ -85,113 +84,113 @@ var goodFiles = map[string][]afterbay.Pipeline{
 					{Name: "gap", Elapsed: true, Empty: pointer(-1.0)},
 					{Name: "past", Value: "fraud.score", Last: 10, Aggregates: []string{"mean"}},
 				}},
-				&afterbay.Score{
+				&lang.Score{
 					Model: "fraud", Inputs: []string{"spend.*", "amount", "gap", "past.mean", "where", "shop_count_1h", "shop_mean_24h"},
-					Batch: afterbay.Batch{Size: 64, Wait: 5 * time.Millisecond},
+					Batch: lang.Batch{Size: 64, Wait: 5 * time.Millisecond},
 				},
-				&lang.Decide{List: []afterbay.Binding{{Name: "action", Expr: `fraud.score >= 0.9 ? "block" : fraud.score >= 0.5 ? "review" : "allow"`}}},
-				&afterbay.Emit{Topic: "decisions", Names: []string{"tx", "fraud.score", "action"}},
-				&afterbay.Emit{Topic: "freezes", When: `action == "block"`, ID: `"freeze:" + tx`, Names: []string{"tx", "customer"}},
+				&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `fraud.score >= 0.9 ? "block" : fraud.score >= 0.5 ? "review" : "allow"`}}},
+				&lang.Emit{Topic: "decisions", Names: []string{"tx", "fraud.score", "action"}},
+				&lang.Emit{Topic: "freezes", When: `action == "block"`, ID: `"freeze:" + tx`, Names: []string{"tx", "customer"}},
 			},
 		},
 	},
 	"everything.yaml": {{
 		Name: "everything",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "posts", Partitions: 8, Key: "user",
-			Time: afterbay.EventTime{Field: "created", Unit: "rfc3339", Lateness: 90 * time.Second, Late: "dlq", MaxAhead: 36 * time.Hour},
-			Fields: []afterbay.Field{
+			Time: lang.EventTime{Field: "created", Unit: "rfc3339", Lateness: 90 * time.Second, Late: "dlq", MaxAhead: 36 * time.Hour},
+			Fields: []lang.Field{
 				{Name: "post", Type: "string"}, {Name: "user", Type: "string"},
 				{Name: "text", Type: "optional string"}, {Name: "scores", Type: "number[384]"},
 			},
 			MaxBytes: 64 << 10,
 		},
-		Delivery: afterbay.AtLeastOnce,
+		Delivery: lang.AtLeastOnce,
 		Replies:  []string{"decisions"},
-		Commit:   afterbay.Commit{Interval: 20 * time.Millisecond, Size: 2000},
-		Lag:      afterbay.Lag{Warn: 10 * time.Second, Critical: time.Minute},
-		Engine: afterbay.Engine{URL: "kafka+tls://a:9093,b:9093", Kind: "kafka", Config: &kafka.Config{Settings: kafka.Settings{
+		Commit:   lang.Commit{Interval: 20 * time.Millisecond, Size: 2000},
+		Lag:      lang.Lag{Warn: 10 * time.Second, Critical: time.Minute},
+		Engine: lang.Engine{URL: "kafka+tls://a:9093,b:9093", Kind: "kafka", Config: &kafka.Config{Settings: kafka.Settings{
 			URL: "kafka+tls://a:9093,b:9093", CA: "/tls/ca.pem", Cert: "tls/client.pem", Key: "tls/client.key", SASL: "oauthbearer", User: "scorer",
 			PasswordFile: "/run/secrets/kafka", TokenURL: "https://login/token", Scope: "kafka", ClientID: "everything-1", Rack: "r1", GroupProtocol: "consumer", ReplicationFactor: 3,
 		}}},
-		Models: []afterbay.Model{{
+		Models: []lang.Model{{
 			Name: "deep", File: "/models/deep.json", Version: 7,
-			Outputs: []afterbay.Field{{Name: "harmful", Type: "number"}, {Name: "spam", Type: "number"}},
+			Outputs: []lang.Field{{Name: "harmful", Type: "number"}, {Name: "spam", Type: "number"}},
 		}},
-		Constants: []afterbay.Constant{
+		Constants: []spec.Constant{
 			{Name: "limit", Value: 0.5}, {Name: "tries", Value: int64(3)}, {Name: "open", Value: true},
 			{Name: "greeting", Value: "hello there"}, {Name: "code", Value: "007"},
 			{Name: "weight", Table: map[string]any{"b": 1.5, "a": -2e3}},
 		},
-		Steps: []afterbay.Step{
-			&lang.Let{List: []afterbay.Binding{
+		Steps: []lang.Step{
+			&lang.Let{List: []lang.Binding{
 				{Name: "half", Expr: "0.5"}, {Name: "yes_", Expr: "true"},
 				{Name: "tested", Expr: "limit > 0.2 && open"}, {Name: "long", Expr: "deep.harmful > 0.5 && open"},
 			}},
-			&lang.Features{List: []afterbay.Feature{{
+			&lang.Features{List: []lang.Feature{{
 				Name: "harm", Value: "risk", When: "risk > 0.5", Windows: []string{"60s", "1d/1h"},
 				Aggregates: []string{"count", "sum", "mean", "max", "min"}, Decimals: pointer(0), Empty: pointer(0.25),
 			}}},
-			&afterbay.Score{
+			&lang.Score{
 				Model: "deep", As: "second", When: "half > 0.2",
-				ByName:   []afterbay.Binding{{Name: "beta", Expr: "half"}, {Name: "alpha", Expr: "harm.count_60s"}},
-				Fallback: []afterbay.Binding{{Name: "harmful", Expr: "0.5"}, {Name: "spam", Expr: "half"}},
-				Batch:    afterbay.Batch{Size: 256},
+				ByName:   []lang.Binding{{Name: "beta", Expr: "half"}, {Name: "alpha", Expr: "harm.count_60s"}},
+				Fallback: []lang.Binding{{Name: "harmful", Expr: "0.5"}, {Name: "spam", Expr: "half"}},
+				Batch:    lang.Batch{Size: 256},
 			},
-			&lang.Decide{List: []afterbay.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
-			&afterbay.Emit{
+			&lang.Decide{List: []lang.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
+			&lang.Emit{
 				Topic: "decisions", Key: "post", When: "open", ID: `"p:" + post`,
-				Value: []afterbay.Binding{{Name: "id", Expr: "post"}, {Name: "risk", Expr: "risk * 100"}},
+				Value: []lang.Binding{{Name: "id", Expr: "post"}, {Name: "risk", Expr: "risk * 100"}},
 			},
-			&afterbay.Emit{Topic: "audit"},
+			&lang.Emit{Topic: "audit"},
 		},
 	}},
 	"routes.yaml": {{
 		Name: "contacts",
-		Inputs: []afterbay.Input{
+		Inputs: []lang.Input{
 			{
 				Topic: "chats", Key: "customer",
-				Time: afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, LateTo: "late-contacts"},
-				Fields: []afterbay.Field{
+				Time: lang.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second, LateTo: "late-contacts"},
+				Fields: []lang.Field{
 					{Name: "kind", Type: "string"}, {Name: "customer", Type: "string"},
 					{Name: "ts", Type: "int"}, {Name: "text", Type: "optional string"},
 				},
-				Dedupe:      &afterbay.Dedupe{ID: "ts", Window: 24 * time.Hour, Max: 10_000_000},
+				Dedupe:      &lang.Dedupe{ID: "ts", Window: 24 * time.Hour, Max: 10_000_000},
 				Repartition: 8,
 			},
 			{
 				Topic: "calls", Key: "customer",
-				Fields: []afterbay.Field{{Name: "kind", Type: "string"}, {Name: "customer", Type: "string"}, {Name: "call", Type: "string"}},
-				Dedupe: &afterbay.Dedupe{ID: "call"},
+				Fields: []lang.Field{{Name: "kind", Type: "string"}, {Name: "customer", Type: "string"}, {Name: "call", Type: "string"}},
+				Dedupe: &lang.Dedupe{ID: "call"},
 			},
 		},
-		Models: []afterbay.Model{{Name: "tone", Go: "tone", Version: 2, Outputs: []afterbay.Field{{Name: "angry", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&lang.Features{List: []afterbay.Feature{
+		Models: []lang.Model{{Name: "tone", Go: "tone", Version: 2, Outputs: []lang.Field{{Name: "angry", Type: "number"}}}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{
 				{Name: "recent", Windows: []string{"60s"}, Aggregates: []string{"count"}, Max: 64, Overflow: "dlq"},
 				{Name: "older", Windows: []string{"24h"}, Aggregates: []string{"count"}, Max: 1 << 20, Overflow: "pane"},
 			}},
-			&afterbay.Call{
+			&lang.Call{
 				Go: "language", When: `text != ""`, Inputs: []string{"text", "recent.*"},
-				Outputs: []afterbay.Field{{Name: "lang", Type: "string"}, {Name: "sure", Type: "optional number"}},
+				Outputs: []lang.Field{{Name: "lang", Type: "string"}, {Name: "sure", Type: "optional number"}},
 				Topics:  []string{"alerts"},
 			},
-			&lang.Route{Cases: []afterbay.Case{
-				{Name: "chat", When: `kind == "chat"`, Budget: 250 * time.Millisecond, Steps: []afterbay.Step{
-					&lang.Let{List: []afterbay.Binding{{Name: "body", Expr: `text ?? ""`}}},
-					&afterbay.Score{Model: "tone", Inputs: []string{"recent.count_60s"}},
-					&lang.Route{Cases: []afterbay.Case{
-						{Name: "english", When: `lang ?? "" == "en"`, Steps: []afterbay.Step{&lang.Let{List: []afterbay.Binding{{Name: "answer", Expr: `"yes"`}}}}},
-						{Name: "default", Steps: []afterbay.Step{&lang.Let{List: []afterbay.Binding{{Name: "answer", Expr: `"oui"`}}}}},
+			&lang.Route{Cases: []lang.Case{
+				{Name: "chat", When: `kind == "chat"`, Budget: 250 * time.Millisecond, Steps: []lang.Step{
+					&lang.Let{List: []lang.Binding{{Name: "body", Expr: `text ?? ""`}}},
+					&lang.Score{Model: "tone", Inputs: []string{"recent.count_60s"}},
+					&lang.Route{Cases: []lang.Case{
+						{Name: "english", When: `lang ?? "" == "en"`, Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "answer", Expr: `"yes"`}}}}},
+						{Name: "default", Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "answer", Expr: `"oui"`}}}}},
 					}},
 				}},
 				{Name: "junk", When: `kind == "junk"`, Then: "drop"},
 				{Name: "odd", When: `customer == ""`, Then: "dlq"},
 				{Name: "default", Then: "drop"},
 			}},
-			&afterbay.Call{Go: "count"},
-			&lang.Route{Cases: []afterbay.Case{
-				{Name: "all", When: "true", Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"customer"}}}},
+			&lang.Call{Go: "count"},
+			&lang.Route{Cases: []lang.Case{
+				{Name: "all", When: "true", Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"customer"}}}},
 				{Name: "default", Then: "dlq"},
 			}},
 		},
@@ -209,7 +208,7 @@ func readGood(t testing.TB, name string) []byte {
 
 func TestGoodFilesSayWhatTheyWrite(t *testing.T) {
 	for name, want := range goodFiles {
-		file, err := lang.Parse(name, readGood(t, name), process.Kinds())
+		file, err := lang.Parse(name, readGood(t, name), builtin.Kinds())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -224,7 +223,7 @@ func TestGoodFilesSayWhatTheyWrite(t *testing.T) {
 func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 	for name, want := range goodFiles {
 		text := "\uFEFF" + strings.ReplaceAll(string(readGood(t, name)), "\n", "\r\n")
-		file, err := lang.Parse(name, []byte(text), process.Kinds())
+		file, err := lang.Parse(name, []byte(text), builtin.Kinds())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -233,7 +232,7 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	_, err := lang.Parse("f.yaml", []byte("\uFEFFpipeline: a\r\ninput: {topic: [b]}\r\n"), process.Kinds())
+	_, err := lang.Parse("f.yaml", []byte("\uFEFFpipeline: a\r\ninput: {topic: [b]}\r\n"), builtin.Kinds())
 	var first *spec.Error
 	if !errors.As(err, &first) || first.Line != 1 || first.Column != 1 || strings.Contains(err.Error(), "\r") {
 		t.Errorf("error in a file of CRLF lines: %q", err)
@@ -242,7 +241,7 @@ func TestLineEndsAndMarkChangeNothing(t *testing.T) {
 
 func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	path := filepath.Join("testdata", "good", "fraud.yaml")
-	file, err := lang.Load(path, process.Kinds())
+	file, err := lang.Load(path, builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +251,7 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 	if file.Name != path {
 		t.Errorf("file is named %q, want %q", file.Name, path)
 	}
-	if file, err = lang.Load(filepath.Join("testdata", "good", "everything.yaml"), process.Kinds()); err != nil {
+	if file, err = lang.Load(filepath.Join("testdata", "good", "everything.yaml"), builtin.Kinds()); err != nil {
 		t.Fatal(err)
 	}
 	if got := file.Pipelines[0].Models[0].File; got != "/models/deep.json" {
@@ -264,25 +263,25 @@ func TestLoadJoinsPathsWithTheFolder(t *testing.T) {
 }
 
 func TestLoadSaysWhatItCouldNotRead(t *testing.T) {
-	_, err := lang.Load(filepath.Join(t.TempDir(), "absent.yaml"), process.Kinds())
+	_, err := lang.Load(filepath.Join(t.TempDir(), "absent.yaml"), builtin.Kinds())
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("Load of an absent file: %v", err)
 	}
-	if _, err = lang.Load(t.TempDir(), process.Kinds()); err == nil {
+	if _, err = lang.Load(t.TempDir(), builtin.Kinds()); err == nil {
 		t.Error("Load of a folder succeeded")
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(large, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = lang.Load(large, process.Kinds())
+	_, err = lang.Load(large, builtin.Kinds())
 	if want := large + ": the file is larger than 1 MiB: split it: a file holds the pipelines of one chain"; err == nil || err.Error() != want {
 		t.Errorf("Load of a large file: %v, want %s", err, want)
 	}
 }
 
 func TestTextThatIsNotUTF8IsPlaced(t *testing.T) {
-	_, err := lang.Parse("f.yaml", []byte("pipeline: \u00e9\xff\n"), process.Kinds())
+	_, err := lang.Parse("f.yaml", []byte("pipeline: \u00e9\xff\n"), builtin.Kinds())
 	want := "f.yaml:1:12: the byte 0xff is not UTF-8: save the file as UTF-8\n" +
 		"    1 | pipeline: \u00e9\ufffd\n" +
 		"      |            ^"
@@ -295,7 +294,7 @@ func TestTextThatIsNotUTF8IsPlaced(t *testing.T) {
 func TestEveryDocumentIsAPipeline(t *testing.T) {
 	one := "pipeline: %s\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\n"
 	text := "# licence\n\n---  # first\n" + fmt.Sprintf(one, "a") + "---\n# second\n" + fmt.Sprintf(one, "b") + "# end\n--- \n" + strings.TrimSpace(fmt.Sprintf(one, "c"))
-	file, err := lang.Parse("f.yaml", []byte(text), process.Kinds())
+	file, err := lang.Parse("f.yaml", []byte(text), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +333,7 @@ func TestHostileFilesEndSoon(t *testing.T) {
 		"pipes":           fill("|\n"),
 	} {
 		start := time.Now()
-		_, err := lang.Parse("f.yaml", []byte(text), process.Kinds())
+		_, err := lang.Parse("f.yaml", []byte(text), builtin.Kinds())
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		} else if found := err.(spec.Errors); len(found) > spec.MaxErrors && (len(found) > spec.MaxErrors+1 || found[spec.MaxErrors].Hint != "correct them first") {
@@ -357,7 +356,7 @@ func unknownFields(n int) string {
 }
 
 func TestErrorsAreFoundOneByOne(t *testing.T) {
-	_, err := lang.Parse("f.yaml", []byte("pipeline: a\ninput: {}\n"), process.Kinds())
+	_, err := lang.Parse("f.yaml", []byte("pipeline: a\ninput: {}\n"), builtin.Kinds())
 	var one *spec.Error
 	if !errors.As(fmt.Errorf("start: %w", err), &one) || one.Line != 1 || one.Message != "`steps` is missing" {
 		t.Errorf("first error is %v", one)

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +29,7 @@ func constantsOf(variables map[string]string, written ...string) ([]any, error) 
 	for i, w := range written {
 		text += fmt.Sprintf("  c%d: %s\n", i, w)
 	}
-	file, err := lang.ParseWith("f.yaml", []byte(text), set(variables), process.Kinds())
+	file, err := lang.ParseWith("f.yaml", []byte(text), set(variables), builtin.Kinds())
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func TestVariablesKeepTheRules(t *testing.T) {
 		{"${V}", "a", "topic", `unknown word "${V}"`},
 	} {
 		text := "pipeline: p\ninput:\n  " + c.field + ": " + c.written + "\n"
-		_, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{"V": c.value}), process.Kinds())
+		_, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{"V": c.value}), builtin.Kinds())
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "f.yaml:3:") {
 			t.Errorf("%s: %s of %q: %v, want %s", c.field, c.written, c.value, err, c.want)
 		}
@@ -120,7 +119,7 @@ steps:
 `
 	file, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{
 		"NAME": "p", "PARTITIONS": "3", "BYTES": "1KiB", "LATE": "5s", "POLICY": "drop", "WINDOW": "60s/5s", "AGGREGATE": "count", "WHO": "me", "END": "drop",
-	}), process.Kinds())
+	}), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +137,7 @@ steps:
 // variable where it came from one.
 func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 	text := "pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps:\n  - let:\n      a: 'größe + ${A} + bad ${B:-x}$${ end'\n      b: ${B:-ÿÿ} + bad\n      c: \"\\u00e9${A}\\\"bad\"\n"
-	file, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{"A": "longer than its name"}), process.Kinds())
+	file, err := lang.ParseWith("f.yaml", []byte(text), set(map[string]string{"A": "longer than its name"}), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +156,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 			if !ok {
 				t.Fatalf("%q lacks %q", b.Expr, c.at)
 			}
-			found := file.Explain(0, &afterbay.Error{Path: "steps[0].let." + c.name, Column: len([]rune(before)) + 1, Message: "is wrong"})
+			found := file.Explain(0, &spec.Problem{Path: "steps[0].let." + c.name, Column: len([]rune(before)) + 1, Message: "is wrong"})
 			var e *spec.Error
 			if !errors.As(found, &e) {
 				t.Fatalf("not explained: %v", found)
@@ -167,7 +166,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 			}
 		}
 	}
-	past := file.Explain(0, &afterbay.Error{Path: "steps[0].let.b", Column: 400, Message: "is wrong"}).(spec.Errors)[0]
+	past := file.Explain(0, &spec.Problem{Path: "steps[0].let.b", Column: 400, Message: "is wrong"}).(spec.Errors)[0]
 	if past.Column != len("      b: ${B:-yy} + bad")+1 {
 		t.Errorf("a column past the end is %d", past.Column)
 	}
@@ -176,7 +175,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 func TestParseReadsNoEnvironment(t *testing.T) {
 	t.Setenv("AFTERBAY_TOPIC", "payments")
 	text := []byte("pipeline: ${AFTERBAY_TOPIC}\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\n")
-	if _, err := lang.Parse("f.yaml", text, process.Kinds()); err == nil || !strings.Contains(err.Error(), "the environment variable AFTERBAY_TOPIC is not set") {
+	if _, err := lang.Parse("f.yaml", text, builtin.Kinds()); err == nil || !strings.Contains(err.Error(), "the environment variable AFTERBAY_TOPIC is not set") {
 		t.Errorf("Parse: %v", err)
 	}
 }
@@ -194,7 +193,7 @@ func TestVariablesAreBounded(t *testing.T) {
 		{strings.Repeat("${V}\n    ", 90_000), "the variables make the file too large"},
 	} {
 		start := spent(t)
-		_, err := lang.ParseWith("f.yaml", []byte(head+c.written+"\n"), large, process.Kinds())
+		_, err := lang.ParseWith("f.yaml", []byte(head+c.written+"\n"), large, builtin.Kinds())
 		if took := spent(t) - start; took > 10*time.Second {
 			t.Errorf("%.20s... took %v", c.written, took)
 		}

@@ -3,9 +3,9 @@ package config_test
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 func ExampleParse() {
@@ -22,7 +22,7 @@ steps:
   - score: {model: fraud, inputs: [spend.sum_60, amount]}
   - emit: {topic: decisions, value: [tx, fraud.score]}
 `
-	file, err := config.Parse("fraud.yaml", []byte(text), process.Kinds())
+	file, err := config.Parse("fraud.yaml", []byte(text), builtin.Kinds())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -32,7 +32,7 @@ steps:
 	}
 
 	// A finding of the compiler becomes a place in the file.
-	found := afterbay.Errors{{
+	found := spec.Problems{{
 		Path: "steps[1].score.inputs[0]", Column: 1,
 		Message: `unknown name "spend.sum_60"`, Hint: `did you mean "spend.sum_60s"?`,
 	}}
@@ -58,14 +58,14 @@ steps:
 	file, err := config.ParseWith("fraud.yaml", text, func(name string) (string, bool) {
 		value, set := variables[name]
 		return value, set
-	}, process.Kinds())
+	}, builtin.Kinds())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(file.Pipelines[0].Input.Topic, file.Pipelines[0].Input.Partitions)
 
-	_, err = config.Parse("fraud.yaml", text, process.Kinds())
+	_, err = config.Parse("fraud.yaml", text, builtin.Kinds())
 	fmt.Println(err)
 	// Output:
 	// payments-test 8

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -63,7 +62,7 @@ steps:
 `
 
 func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
-	file, err := lang.Parse("chain.yaml", []byte(explained), process.Kinds())
+	file, err := lang.Parse("chain.yaml", []byte(explained), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
 			t.Fatalf("%s is %q, without bad", path, text)
 		}
 		column := len([]rune(before)) + 1
-		err := file.Explain(1, afterbay.Errors{{Path: path, Column: column, Message: "unknown name"}})
+		err := file.Explain(1, spec.Problems{{Path: path, Column: column, Message: "unknown name"}})
 		var e *spec.Error
 		if !errors.As(err, &e) || e.Field != path {
 			t.Fatalf("%s: explained as %v", path, err)
@@ -102,12 +101,12 @@ func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
 }
 
 func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
-	file, err := lang.Parse("chain.yaml", []byte(explained), process.Kinds())
+	file, err := lang.Parse("chain.yaml", []byte(explained), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(explained, "\n")
-	deeper := file.Explain(1, afterbay.Errors{{Path: "input.topic.name", Column: 2, Message: "is wrong"}})
+	deeper := file.Explain(1, spec.Problems{{Path: "input.topic.name", Column: 2, Message: "is wrong"}})
 	if got := deeper.(spec.Errors)[0]; got.Line != 7 || got.Column != 10 {
 		t.Errorf("a column below a scalar that is in the file is counted from it: %v", got)
 	}
@@ -134,7 +133,7 @@ func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
 		"":                                   "'second'",
 	} {
 		var e *spec.Error
-		if !errors.As(file.Explain(1, &afterbay.Error{Path: path, Message: "is wrong"}), &e) {
+		if !errors.As(file.Explain(1, &spec.Problem{Path: path, Message: "is wrong"}), &e) {
 			t.Fatalf("%s is not explained", path)
 		}
 		if got := string([]rune(lines[e.Line-1])[e.Column-1:]); !strings.HasPrefix(got, want) {
@@ -144,11 +143,11 @@ func TestFindingsWithoutColumnStandAtTheirField(t *testing.T) {
 }
 
 func TestFindingsAreInTheOrderOfTheFile(t *testing.T) {
-	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"), process.Kinds())
+	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := afterbay.Errors{
+	found := spec.Problems{
 		{Path: "steps[2].score.inputs[3]", Message: `unknown name "past.mean"`, Hint: `did you mean "past.max"?`},
 		{Path: "steps[0].let.where", Column: 19, Message: "an int is needed"},
 	}
@@ -165,7 +164,7 @@ fraud.yaml:30:58: steps[2].score.inputs[3]: unknown name "past.mean": did you me
 }
 
 func TestOtherErrorsAreNotExplained(t *testing.T) {
-	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"), process.Kinds())
+	file, err := lang.Parse("fraud.yaml", readGood(t, "fraud.yaml"), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +175,7 @@ func TestOtherErrorsAreNotExplained(t *testing.T) {
 	if got := file.Explain(0, nil); got != nil {
 		t.Errorf("Explain(nil) = %v", got)
 	}
-	one := &afterbay.Error{Path: "steps", Message: "is wrong"}
+	one := &spec.Problem{Path: "steps", Message: "is wrong"}
 	for _, pipeline := range []int{-1, 2} {
 		if got := file.Explain(pipeline, one); got != error(one) {
 			t.Errorf("Explain of pipeline %d = %v", pipeline, got)

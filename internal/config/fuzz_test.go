@@ -9,9 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -45,12 +45,12 @@ func FuzzParse(f *testing.F) {
 		for _, d := range documents {
 			checkNode(t, source.Text, d.Root)
 		}
-		partly, _ := lang.ParsePartly("f.yaml", data, fuzzed, process.Kinds())
-		partly.Above(func(p afterbay.Pipeline) error {
-			_, err := afterbay.New(p, afterbay.Options{})
+		partly, _ := lang.ParsePartly("f.yaml", data, fuzzed, builtin.Kinds())
+		partly.Above(func(p lang.Pipeline) error {
+			_, err := builtin.New(p, pipeline.Options{})
 			return err
 		})
-		file, err := lang.ParseWith("f.yaml", data, fuzzed, process.Kinds())
+		file, err := lang.ParseWith("f.yaml", data, fuzzed, builtin.Kinds())
 		if err != nil {
 			found, ok := err.(spec.Errors)
 			if !ok || len(found) == 0 || file != nil {
@@ -68,7 +68,7 @@ func FuzzParse(f *testing.F) {
 					columns = min(len([]rune(place.Scalar.Text))+3, 100)
 				}
 				for column := range columns {
-					found, ok := file.Explain(i, &afterbay.Error{Path: path, Column: column, Message: "is wrong", Hint: "correct it"}).(spec.Errors)
+					found, ok := file.Explain(i, &spec.Problem{Path: path, Column: column, Message: "is wrong", Hint: "correct it"}).(spec.Errors)
 					if !ok {
 						t.Fatalf("%s is not explained", path)
 					}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -54,7 +54,7 @@ drain: 10s
 func TestGatewaysAreReadAsTheyAreWritten(t *testing.T) {
 	t.Setenv("CURSORS", keySecret)
 	path := write(t, "gateway.yaml", goodGateway)
-	g, err := LoadGateway(path, process.Kinds())
+	g, err := LoadGateway(path, builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestBadGatewaysAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := parseGateway(name, data, set(map[string]string{"CURSOR_KEY": keySecret}), process.Kinds(), "")
+			g, err := parseGateway(name, data, set(map[string]string{"CURSOR_KEY": keySecret}), builtin.Kinds(), "")
 			var found spec.Errors
 			if !errors.As(err, &found) || strings.Contains(err.Error(), keySecret) {
 				t.Fatalf("%+v, %v, want Errors without the secret", g, err)
@@ -134,7 +134,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 		if err := os.WriteFile(secret, []byte("\n "+keySecret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g, err := LoadGateway(write(t, "gateway.yaml", text), process.Kinds())
+		g, err := LoadGateway(write(t, "gateway.yaml", text), builtin.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestSecretsOfCursorsAreLongEnough(t *testing.T) {
 func TestEveryWordOfGatewaysIsExplained(t *testing.T) {
 	said, set := readComments(t, gatewayStructs...), map[string]bool{}
 	schema := validator{said.gatewaySchema()["$defs"].(object)}
-	said.sections(spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape, func(s spec.Section) {
+	said.sections(spec.MappingOf(fieldsOfGateway(builtin.Kinds())).Shape, func(s spec.Section) {
 		for _, w := range s.Words {
 			if w.Shape.Get != nil {
 				structure, field := fieldOf(w.Shape.Get)
@@ -194,7 +194,7 @@ func TestHowToShowsGatewaysThatAreRight(t *testing.T) {
 			continue
 		}
 		files++
-		if _, err := LoadGateway(write(t, "gateway.yaml", block[1]), process.Kinds()); err != nil {
+		if _, err := LoadGateway(write(t, "gateway.yaml", block[1]), builtin.Kinds()); err != nil {
 			t.Error(err)
 		}
 	}

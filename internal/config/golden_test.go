@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +34,7 @@ func TestBadFilesAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file, err := lang.Parse(name, data, process.Kinds())
+			file, err := lang.Parse(name, data, builtin.Kinds())
 			found, ok := err.(spec.Errors)
 			if !ok || file != nil {
 				t.Fatalf("Parse returned %v, %v, want Errors", file, err)
@@ -56,7 +56,7 @@ func TestFilesWithoutMeaningAreExplained(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(path, ".yaml"), func(t *testing.T) {
-			file, err := lang.Load(path, process.Kinds())
+			file, err := lang.Load(path, builtin.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,15 +86,15 @@ func compiled(t *testing.T, file *lang.File) (found spec.Errors) {
 		}
 	}
 	var right []int
-	var runners []*afterbay.Runner
+	var runners []*running.Runner
 	for i, p := range file.Pipelines {
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, running.Options{})
 		explain(i, err)
 		if err == nil {
 			right, runners = append(right, i), append(runners, runner)
 		}
 	}
-	_, between := afterbay.Chain(runners)
+	_, between := running.Chain(runners)
 	for _, i := range slices.Sorted(maps.Keys(between)) {
 		explain(right[i], between[i])
 	}
@@ -154,13 +154,13 @@ func checkErrors(t *testing.T, name, text string, found spec.Errors) {
 func TestFilesThatHoldNothingAreExplained(t *testing.T) {
 	none := set(nil)
 	for name, parse := range map[string]func(data []byte) error{
-		"gateway": func(data []byte) error { _, err := parseGateway("f.yaml", data, none, process.Kinds(), ""); return err },
+		"gateway": func(data []byte) error { _, err := parseGateway("f.yaml", data, none, builtin.Kinds(), ""); return err },
 		"key":     func(data []byte) error { _, err := parseKeys("f.yaml", data, none); return err },
 		"manifest": func(data []byte) error {
-			_, err := lang.ParseManifestWith("f.yaml", data, none, process.Kinds())
+			_, err := lang.ParseManifestWith("f.yaml", data, none, builtin.Kinds())
 			return err
 		},
-		"pipeline": func(data []byte) error { _, err := lang.ParsePartly("f.yaml", data, none, process.Kinds()); return err },
+		"pipeline": func(data []byte) error { _, err := lang.ParsePartly("f.yaml", data, none, builtin.Kinds()); return err },
 	} {
 		for text, want := range map[string]string{
 			"": "f.yaml:1:1: the file holds no " + name + ": start with ", "# nothing yet\n": "f.yaml:1:1: the file holds no " + name + ": start with ",

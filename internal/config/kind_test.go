@@ -2,7 +2,7 @@ package config
 
 import (
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"os"
@@ -32,10 +32,10 @@ func TestFilesOfAnotherKindAreNamed(t *testing.T) {
 		"large.ndjson":  strings.Repeat("{\"k\": \"a\"}\n", 200_000),
 	}
 	load := map[string]func(string) error{
-		"pipeline": func(path string) error { _, err := lang.Load(path, process.Kinds()); return err },
-		"manifest": func(path string) error { _, err := lang.LoadManifest(path, process.Kinds()); return err },
+		"pipeline": func(path string) error { _, err := lang.Load(path, builtin.Kinds()); return err },
+		"manifest": func(path string) error { _, err := lang.LoadManifest(path, builtin.Kinds()); return err },
 		"token":    func(path string) error { _, err := LoadTokens(path); return err },
-		"gateway":  func(path string) error { _, err := LoadGateway(path, process.Kinds()); return err },
+		"gateway":  func(path string) error { _, err := LoadGateway(path, builtin.Kinds()); return err },
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lang"
 	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/kafka"
 	"github.com/afterbay/afterbay/lookup"
@@ -17,14 +17,14 @@ import (
 )
 
 func TestBuiltInKindsCanBe(t *testing.T) {
-	if err := process.Kinds().Check(); err != nil {
+	if err := builtin.Kinds().Check(); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestKindsOfAProgramStandBesideTheBuiltInOnes refuses a name that is taken.
 func TestKindsOfAProgramStandBesideTheBuiltInOnes(t *testing.T) {
-	built := process.Kinds()
+	built := builtin.Kinds()
 	mine := http.Kind
 	mine.Name = "mine"
 	all, err := built.With(lang.Code{Sinks: []sink.Kind{mine}})
@@ -68,10 +68,10 @@ sinks:
 		t.Fatal(err)
 	}
 	for _, joined := range []bool{true, false} {
-		file, err := Parse(path, []byte(text), process.Kinds())
+		file, err := Parse(path, []byte(text), builtin.Kinds())
 		folder := ""
 		if joined {
-			file, err = Load(path, process.Kinds())
+			file, err = Load(path, builtin.Kinds())
 			folder = dir
 		}
 		if err != nil {
@@ -97,7 +97,7 @@ func TestASinkHasOneKind(t *testing.T) {
 		"{from: o, http: {url: 'http://a'}, redis: {url: 'redis://a', key: k}}": "f.yaml:4:9: sinks[0]: a sink has exactly one of http, postgres, redis, files and kafka",
 		"{from: o, http: {url: 'http://a'}}":                                    "",
 	} {
-		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nsinks: ["+sinks+"]\n"), process.Kinds())
+		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nsinks: ["+sinks+"]\n"), builtin.Kinds())
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", sinks, err, want)
 		}
@@ -112,7 +112,7 @@ func TestRowsOfALookupAreInOnePlace(t *testing.T) {
 		", http: {url: 'http://a/{key}'}, redis: {url: 'redis://a'}": "f.yaml:3:9: steps[0].lookup: rows are in one place",
 		", redis: {url: 'redis://a'}":                                "",
 	} {
-		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}"+place+"}]\n"), process.Kinds())
+		_, err := Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}"+place+"}]\n"), builtin.Kinds())
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", place, err, want)
 		}
@@ -132,7 +132,7 @@ func (*shelf) Describe() string                                         { return
 // TestTextOfALookupHasWhatItsKindSays prints a lookup of a kind that a program brings, in
 // a case of a route: what affects nothing and a default that is written out are not there.
 func TestTextOfALookupHasWhatItsKindSays(t *testing.T) {
-	kinds, err := process.Kinds().With(lang.Code{Lookups: []lookup.Kind{{
+	kinds, err := builtin.Kinds().With(lang.Code{Lookups: []lookup.Kind{{
 		Name: "shelf", Help: "a shelf", Example: "{url: x}", New: func() lookup.Config { return &shelf{} },
 	}}})
 	if err != nil {

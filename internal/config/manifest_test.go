@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models/remote"
-	"github.com/afterbay/afterbay/internal/process"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
@@ -35,7 +35,7 @@ limits: {text: 64KiB, rows: 16}
 `
 
 func TestManifestIsReadAsItIsWritten(t *testing.T) {
-	m, err := lang.ParseManifest("model.yaml", []byte(goodManifest), process.Kinds())
+	m, err := lang.ParseManifest("model.yaml", []byte(goodManifest), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestWrongManifestsAreRefusedWithPlaceAndNextStep(t *testing.T) {
 		if strings.Count(goodManifest, c[0]) < 1 {
 			t.Fatalf("%s is not there", c[0])
 		}
-		_, err := lang.ParseManifest("m.yaml", []byte(strings.Replace(goodManifest, c[0], c[1], 1)), process.Kinds())
+		_, err := lang.ParseManifest("m.yaml", []byte(strings.Replace(goodManifest, c[0], c[1], 1)), builtin.Kinds())
 		if err == nil || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
@@ -90,7 +90,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 			},
 		},
 	} {
-		m, err := lang.ParseManifest("m.yaml", []byte(head+text), process.Kinds())
+		m, err := lang.ParseManifest("m.yaml", []byte(head+text), builtin.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 		"  chat: {system: x}\n":            "m.yaml:8:3: remote.chat: `prompt` is missing",
 		"  mapping: {send: {text: [a]}}\n": "m.yaml:8:",
 	} {
-		if _, err := lang.ParseManifest("m.yaml", []byte(head+text), process.Kinds()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := lang.ParseManifest("m.yaml", []byte(head+text), builtin.Kinds()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestServersOfModelsAreReadAsTheyAreWritten(t *testing.T) {
 	if err := os.WriteFile(path, []byte(head+"  token_file: secrets/key\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := lang.LoadManifest(path, process.Kinds()); err != nil || m.Config.(*remote.Config).TokenFile != filepath.Join(filepath.Dir(path), "secrets/key") {
+	if m, err := lang.LoadManifest(path, builtin.Kinds()); err != nil || m.Config.(*remote.Config).TokenFile != filepath.Join(filepath.Dir(path), "secrets/key") {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -127,7 +127,7 @@ func TestManifestsHaveTheMappingOfTheirKindAlone(t *testing.T) {
 		"process: {command: [a]}\nkind: onnx\n":                      "m.yaml:4:1: process: belongs to models of kind process",
 		"kind: remote\nremote: {endpoint: a}\nvoice: {seconds: 1}\n": "m.yaml:6:1: voice: belongs to models of kind voice",
 	} {
-		_, err := lang.ParseManifest("m.yaml", []byte("model: a\nversion: 1\ninputs: {a: number}\n"+text+"outputs: [b]\n"), process.Kinds())
+		_, err := lang.ParseManifest("m.yaml", []byte("model: a\nversion: 1\ninputs: {a: number}\n"+text+"outputs: [b]\n"), builtin.Kinds())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
@@ -137,7 +137,7 @@ func TestManifestsHaveTheMappingOfTheirKindAlone(t *testing.T) {
 // Every word of a manifest says what it means and has an example that is valid.
 func TestEveryWordOfManifestsIsExplained(t *testing.T) {
 	seen := 0
-	readComments(t, manifestStructs...).sections(spec.MappingOf(process.Kinds().ManifestFields()).Shape, func(s spec.Section) {
+	readComments(t, manifestStructs...).sections(spec.MappingOf(builtin.Kinds().ManifestFields()).Shape, func(s spec.Section) {
 		for _, w := range s.Words {
 			seen++
 			if w.Help == "" || w.Example == "" || !w.Required && w.Absent == "" {
@@ -196,11 +196,11 @@ golden: golden.csv
 `
 
 func TestPipelineTakesModelOfItsManifest(t *testing.T) {
-	file, err := lang.Load(toneFolder(t, toneManifest), process.Kinds())
+	file, err := lang.Load(toneFolder(t, toneManifest), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := afterbay.New(file.Pipelines[0], afterbay.Options{}); err != nil {
+	if _, err := builtin.New(file.Pipelines[0], running.Options{}); err != nil {
 		t.Fatal(file.Explain(0, err))
 	}
 }
@@ -218,16 +218,16 @@ func TestWhatManifestSaysWronglyIsExplainedWhereItStands(t *testing.T) {
 		{"golden: golden.csv", "golden: golden.csv\nkind: xgboost", `model.yaml:8:7: kind: the file is of kind text`},
 		{"golden: golden.csv", "golden: golden.csv\nlimits: {text: 5}", `model.yaml:7:9: golden: golden.csv:3: a text of 12 bytes, the manifest's limit is 5`},
 	} {
-		file, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, c[0], c[1], 1)), process.Kinds())
+		file, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, c[0], c[1], 1)), builtin.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = afterbay.New(file.Pipelines[0], afterbay.Options{})
+		_, err = builtin.New(file.Pipelines[0], running.Options{})
 		if err = file.Explain(0, err); err == nil || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("%s: %v, want %s", c[1], err, c[2])
 		}
 	}
-	_, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, "version: 3", "version: latest", 1)), process.Kinds())
+	_, err := lang.Load(toneFolder(t, strings.Replace(toneManifest, "version: 3", "version: latest", 1)), builtin.Kinds())
 	if err == nil || !strings.Contains(err.Error(), `model.yaml:2:10: version: "latest" is not a version`) {
 		t.Errorf("a manifest that cannot be read: %v", err)
 	}
@@ -244,7 +244,7 @@ func TestManifestIsReadAsItIsFormatted(t *testing.T) {
 	}
 	want.Inputs[3].Categories[1] = "z"
 	text := lang.FormatManifest(&want)
-	got, err := lang.ParseManifest("m.yaml", text, process.Kinds())
+	got, err := lang.ParseManifest("m.yaml", text, builtin.Kinds())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -271,14 +271,14 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(goodManifest))
 	f.Add([]byte(toneManifest))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := lang.ParseManifest("m.yaml", data, process.Kinds())
+		m, err := lang.ParseManifest("m.yaml", data, builtin.Kinds())
 		if err != nil {
 			return
 		}
 		if m.Config != nil {
 			return // FormatManifest does not write what belongs to them
 		}
-		again, err := lang.ParseManifest("m.yaml", lang.FormatManifest(&m.Manifest), process.Kinds())
+		again, err := lang.ParseManifest("m.yaml", lang.FormatManifest(&m.Manifest), builtin.Kinds())
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read: %v\n%s", err, lang.FormatManifest(&m.Manifest))
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -64,10 +64,10 @@ func valuesOf(name, text string, change int) (v values, ok bool) {
 		return v, false
 	}
 	for _, d := range documents {
-		v.walk(d.Root, spec.MappingOf(process.Kinds().Fields()).Shape, "", nil, change)
-		r := &spec.Reader{Source: source, Places: map[string]spec.Place{}, Again: process.Kinds().Again(), Lookup: func(string) (string, bool) { return "http://127.0.0.1:1", true }}
+		v.walk(d.Root, spec.MappingOf(builtin.Kinds().Fields()).Shape, "", nil, change)
+		r := &spec.Reader{Source: source, Places: map[string]spec.Place{}, Again: builtin.Kinds().Again(), Lookup: func(string) (string, bool) { return "http://127.0.0.1:1", true }}
 		var p lang.Pipeline
-		spec.MappingOf(process.Kinds().Fields()).Read(r, d.Root, "", &p)
+		spec.MappingOf(builtin.Kinds().Fields()).Read(r, d.Root, "", &p)
 		if len(r.Errors) > 0 {
 			return v, false
 		}

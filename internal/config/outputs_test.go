@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -81,7 +81,7 @@ func TestOutputsHaveWhatDecidesThemAlone(t *testing.T) {
 		for i := 0; i < len(with); i += 2 {
 			all[with[i]] = with[i+1]
 		}
-		file, err := ParseWith("p.yaml", []byte(text), func(name string) (string, bool) { value, ok := all[name]; return value, ok }, process.Kinds())
+		file, err := ParseWith("p.yaml", []byte(text), func(name string) (string, bool) { value, ok := all[name]; return value, ok }, builtin.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestManifestsOfProgramsAndServersDecideOutputs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		file, err := lang.Load(filepath.Join(dir, "p.yaml"), process.Kinds())
+		file, err := lang.Load(filepath.Join(dir, "p.yaml"), builtin.Kinds())
 		if err != nil {
 			t.Fatal(err)
 		}

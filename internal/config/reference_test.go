@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,11 +56,11 @@ func TestReferenceIsFresh(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for path, want := range map[string]string{
-		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(process.Kinds().Fields()).Shape),
+		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(builtin.Kinds().Fields()).Shape),
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
-		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape),
-		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(process.Kinds().ManifestFields()).Shape),
+		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(fieldsOfGateway(builtin.Kinds())).Shape),
+		manifestPage:    said.page(manifestHead, "The words of a manifest", spec.MappingOf(builtin.Kinds().ManifestFields()).Shape),
 		tokensPage:      readComments(t, tokensStructs).page(tokensHead, "The words of a token file", spec.MappingOf(tokenFileFields).Shape),
 		keysPage:        readComments(t, keysStructs).page(keysHead, "The words of a file of keys", spec.MappingOf(keysFields).Shape),
 	} {
@@ -87,7 +87,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	comments := readComments(t, pipelineStructs...)
 	schema := validator{comments.schema()["$defs"].(object)}
 	seen := 0
-	comments.sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s spec.Section) {
+	comments.sections(spec.MappingOf(builtin.Kinds().Fields()).Shape, func(s spec.Section) {
 		for _, w := range s.Words {
 			if !w.Accepted {
 				if w.Instead == "" {
@@ -141,7 +141,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 			walk(inner)
 		}
 	}
-	readComments(t, pipelineStructs...).sections(spec.MappingOf(process.Kinds().Fields()).Shape, func(s spec.Section) {
+	readComments(t, pipelineStructs...).sections(spec.MappingOf(builtin.Kinds().Fields()).Shape, func(s spec.Section) {
 		for _, w := range s.Words {
 			walk(w.Shape)
 		}
@@ -166,7 +166,7 @@ func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.Name, found)
 	}
-	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: process.Kinds().Again(), Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
+	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: builtin.Kinds().Again(), Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
 	return documents[0].Root.Entries[0].Value, r
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -37,9 +37,9 @@ func TestRenamedWordsAreNamed(t *testing.T) {
 	findings := func(kind, text string) (found Errors) {
 		none := func(string) (string, bool) { return "", false }
 		if kind == "gateway" {
-			_, err = parseGateway("old.yaml", []byte(text), none, process.Kinds(), "")
+			_, err = parseGateway("old.yaml", []byte(text), none, builtin.Kinds(), "")
 		} else {
-			_, err = ParseWith("old.yaml", []byte(text), none, process.Kinds())
+			_, err = ParseWith("old.yaml", []byte(text), none, builtin.Kinds())
 		}
 		errors.As(err, &found)
 		return found

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/afterbay/afterbay/internal/process"
+
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
 	"maps"
@@ -23,8 +24,8 @@ type object = map[string]any
 
 // schema returns the JSON Schema of a pipeline.
 func (c comments) schema() object {
-	schema := c.docs().Schema(spec.MappingOf(process.Kinds().Fields()).Shape)
-	steps := c.docs().Schema(spec.Shape{Kind: spec.AList, Of: []spec.Shape{process.Kinds().StepForm().Shape}})
+	schema := c.docs().Schema(spec.MappingOf(builtin.Kinds().Fields()).Shape)
+	steps := c.docs().Schema(spec.Shape{Kind: spec.AList, Of: []spec.Shape{builtin.Kinds().StepForm().Shape}})
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A pipeline of Afterbay",
 		"$defs": object{
@@ -37,7 +38,7 @@ func (c comments) schema() object {
 
 // gatewaySchema returns the JSON Schema of a gateway file.
 func (c comments) gatewaySchema() object {
-	schema := c.docs().Schema(spec.MappingOf(fieldsOfGateway(process.Kinds())).Shape)
+	schema := c.docs().Schema(spec.MappingOf(fieldsOfGateway(builtin.Kinds())).Shape)
 	maps.Copy(schema, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A gateway of Afterbay",
 		"$defs": object{"variable": spec.VariableSchema()},

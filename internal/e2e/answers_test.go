@@ -14,6 +14,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -138,7 +140,7 @@ func TestOutputsThatTheModelHasNotAreRefused(t *testing.T) {
 		{[]afterbay.Field{{Name: "a", Type: "number[03]"}}, `models.writer.outputs.a: type "number[03]": write number[384] for that many numbers`},
 		{[]afterbay.Field{{Name: "a", Type: "optional number"}}, `models.writer.outputs.a: type "optional number": scores are there`},
 	} {
-		_, err := afterbay.New(writerPipeline(afterbay.Score{}, nil, c.outputs), afterbay.Options{})
+		_, err := builtin.New(writerPipeline(afterbay.Score{}, nil, c.outputs), pipeline.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -156,7 +158,7 @@ func TestVectorsOfOtherLengthsDoNotMix(t *testing.T) {
 		p := writerPipeline(afterbay.Score{}, nil, writerOutputs)
 		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "number[2]"})
 		p.Steps[2].(*afterbay.Let).List[0].Expr = source
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}
@@ -274,7 +276,7 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 		if p.Steps = []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {
 			p.Code.Models["writer"] = &talker{}
 		}
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
@@ -284,7 +286,7 @@ func TestWordsAreDurableWhileTheRestIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, nil, []afterbay.Field{{Name: "words", Type: "string"}})
 		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
-		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // TestRowsThatDependOnArrivalAreSaid has pipelines with rows that depend on the order of
@@ -32,19 +32,19 @@ func TestRowsThatDependOnArrivalAreSaid(t *testing.T) {
 			[]string{"input.topic: pipelines w, v write b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file, err := config.Parse("p.yaml", []byte(c.file), process.Kinds())
+			file, err := config.Parse("p.yaml", []byte(c.file), builtin.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}
-			var runners []*afterbay.Runner
+			var runners []*pipeline.Runner
 			for i, p := range file.Pipelines {
-				runner, err := afterbay.New(p, afterbay.Options{})
+				runner, err := builtin.New(p, pipeline.Options{})
 				if err != nil {
 					t.Fatal(file.Explain(i, err))
 				}
 				runners = append(runners, runner)
 			}
-			got := afterbay.Arrivals(runners)[len(runners)-1]
+			got := pipeline.Arrivals(runners)[len(runners)-1]
 			if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
 				t.Errorf("%q, want %q", got, c.want)
 			}

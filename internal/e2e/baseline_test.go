@@ -16,7 +16,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -30,7 +31,7 @@ func TestBaselineWorkNeedsNoCode(t *testing.T) {
 	}
 	log := openLog(t, "embedded", t.TempDir())
 	defer closeLog(t, log)
-	runner, err := afterbay.New(baselinePipeline(t), afterbay.Options{Sessions: 2})
+	runner, err := builtin.New(baselinePipeline(t), pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func decision(score float64) string {
 
 func baselinePipeline(t testing.TB) afterbay.Pipeline {
 	t.Helper()
-	file, err := config.Load("examples/baseline/pipeline.yaml", process.Kinds())
+	file, err := config.Load("examples/baseline/pipeline.yaml", builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func appendLines(t testing.TB, log stream.Log, topic, key, path string) int {
 	return n
 }
 
-func baselineResults(t *testing.T, log stream.Log, runner *afterbay.Runner, n int) []baselineResult {
+func baselineResults(t *testing.T, log stream.Log, runner *pipeline.Runner, n int) []baselineResult {
 	t.Helper()
 	results := make([]baselineResult, n)
 	seen := 0

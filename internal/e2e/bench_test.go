@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // BenchmarkBaseline runs the baseline work over a log that is filled before, and
@@ -14,7 +15,7 @@ import (
 func BenchmarkBaseline(b *testing.B) {
 	log := openLog(b, "embedded", b.TempDir())
 	defer closeLog(b, log)
-	runner, err := afterbay.New(baselinePipeline(b), afterbay.Options{})
+	runner, err := builtin.New(baselinePipeline(b), pipeline.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -39,7 +40,7 @@ func TestSameAnswerWithLittleMemory(t *testing.T) {
 			defer closeLog(t, log)
 			p := answerPipeline(t)
 			p.Commit.Interval = time.Millisecond
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: 2, KeyBytes: limit.keys})
+			runner, err := builtin.New(p, pipeline.Options{Sessions: 2, KeyBytes: limit.keys})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,7 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeLog(t, log)
-	runner, err := afterbay.New(baselinePipeline(t), afterbay.Options{})
+	runner, err := builtin.New(baselinePipeline(t), pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestKeysThatComeAndGoTakeNoMoreMemory(t *testing.T) {
 	defer closeLog(t, log)
 	p := baselinePipeline(t)
 	p.Commit.Interval = time.Millisecond
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+	runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func baselineEvent(topic string, i int, key string, ts int64) stream.Record {
 }
 
 // windows returns how many keys have something in a window.
-func windows(t *testing.T, log stream.Log, runner *afterbay.Runner) (n int) {
+func windows(t *testing.T, log stream.Log, runner *pipeline.Runner) (n int) {
 	t.Helper()
 	for i := range int32(answerPartitions) {
 		view, err := log.(stream.Inspector).State(t.Context(), runner.Name(), stream.Partition{Topic: runner.Input(), Index: i})
@@ -191,7 +192,7 @@ func TestAStepIsCommittedWhereItsTimerMeetsRecords(t *testing.T) {
 		defer closeLog(t, log)
 		p := baselinePipeline(t)
 		p.Commit.Interval = 5 * time.Millisecond
-		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -50,7 +51,7 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 					p.Input.Repartition = 2
 				}
 				log := memory.New(memory.Options{})
-				runner := newRunner(t, p, afterbay.Options{Sessions: 2})
+				runner := newRunner(t, p, pipeline.Options{Sessions: 2})
 				if err := runner.CreateTopics(t.Context(), log); err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -66,7 +68,7 @@ func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
 		{Inputs: []string{"k", "land", "a", "b", "picture"}},
 		{Inputs: []string{"k", "land", "a", "b", "picture"}, Batch: afterbay.Batch{Size: 1}},
 	} {
-		runner, err := afterbay.New(mixedPipeline(score), afterbay.Options{})
+		runner, err := builtin.New(mixedPipeline(score), running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,7 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 		pipeline.Input.Key, pipeline.Input.Fields = "u", []afterbay.Field{{Name: "u", Type: "string"}, {Name: "k", Type: c.kind}}
 		pipeline.Models[0].Outputs, pipeline.Steps[1].(*afterbay.Emit).Names = []afterbay.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
 		pipeline.Code.Models["mixed"] = coded(strings.Fields(c.categories))
-		runner, err := afterbay.New(pipeline, afterbay.Options{})
+		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +167,7 @@ func TestInputsMayBeExpressions(t *testing.T) {
 		if score.ByName != nil {
 			pipeline.Input.Fields = append(pipeline.Input.Fields, afterbay.Field{Name: "both", Type: "number[2]"})
 		}
-		runner, err := afterbay.New(pipeline, afterbay.Options{})
+		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +215,7 @@ func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "wave", Expr: "a"}, {Name: "image", Expr: "k"}}, `steps[0].score.inputs.wave: the model's feature "wave" takes 2 values, 1 are given`},
 		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "image", Expr: "k"}}, `the model's feature "wave" is not given`},
 	} {
-		_, err := afterbay.New(mixedPipeline(afterbay.Score{Inputs: c.inputs, ByName: c.byName}), afterbay.Options{})
+		_, err := builtin.New(mixedPipeline(afterbay.Score{Inputs: c.inputs, ByName: c.byName}), running.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -224,7 +226,7 @@ func TestBatchesAreCountedByTheReasonOfTheirCall(t *testing.T) {
 	for _, byLength := range []bool{false, true} {
 		pipeline := mixedPipeline(afterbay.Score{Inputs: []string{"k", "land", "a", "b", "picture"}})
 		pipeline.Code.Models["mixed"] = mixed{model.Policy{Size: 2, ByLength: byLength}}
-		runner, err := afterbay.New(pipeline, afterbay.Options{})
+		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

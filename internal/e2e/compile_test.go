@@ -11,6 +11,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -80,7 +82,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := scored(t)
 			c.change(&p)
-			_, err := afterbay.New(p, afterbay.Options{})
+			_, err := builtin.New(p, running.Options{})
 			var errs afterbay.Errors
 			if !errors.As(err, &errs) {
 				t.Fatalf("got %v, want afterbay.Errors", err)
@@ -95,7 +97,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 func TestEveryThingWrongIsSaidAtOnce(t *testing.T) {
 	p := scored(t)
 	p.Delivery, p.Input.Partitions, p.Steps[0].(*afterbay.Let).List[0].Expr = "twice", -1, "1 +"
-	_, err := afterbay.New(p, afterbay.Options{})
+	_, err := builtin.New(p, running.Options{})
 	for _, want := range []string{"delivery:", "input.partitions:", "steps[0].let.where:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in: %v", want, err)
@@ -117,7 +119,7 @@ func TestDamagedModelsAreRefused(t *testing.T) {
 		if err := os.WriteFile(p.Models[0].File, damage(append([]byte(nil), reference.Model()...)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "models.fraud.file: ") {
+		if _, err := builtin.New(p, running.Options{}); err == nil || !strings.Contains(err.Error(), "models.fraud.file: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -130,7 +132,7 @@ func TestManifestThatWasNotReadIsToldFromAModel(t *testing.T) {
 		if err := os.WriteFile(p.Models[0].File, []byte("model: fraud\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "the manifest "+p.Models[0].File+" was not read") {
+		if _, err := builtin.New(p, running.Options{}); err == nil || !strings.Contains(err.Error(), "the manifest "+p.Models[0].File+" was not read") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -140,7 +142,7 @@ func TestInputsInAnotherOrderThanTheModelsAreRefused(t *testing.T) {
 	p := scored(t)
 	in := p.Steps[2].(*afterbay.Score).Inputs
 	in[0], in[1] = in[1], in[0] // spend.* and flow.*
-	_, err := afterbay.New(p, afterbay.Options{})
+	_, err := builtin.New(p, running.Options{})
 	if err == nil || !strings.Contains(err.Error(), "steps[2].score.inputs: the model's input 0 is") {
 		t.Errorf("got %v", err)
 	}
@@ -149,7 +151,7 @@ func TestInputsInAnotherOrderThanTheModelsAreRefused(t *testing.T) {
 func TestMissingModelSuggestsNothingElseIsWrong(t *testing.T) {
 	p := scored(t)
 	p.Models[0].File = "nowhere.ubj"
-	_, err := afterbay.New(p, afterbay.Options{})
+	_, err := builtin.New(p, running.Options{})
 	var errs afterbay.Errors
 	if !errors.As(err, &errs) || len(errs) != 1 {
 		t.Errorf("a missing model is one error, not: %v", err)
@@ -164,7 +166,7 @@ func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
 				change(score.Inputs)
 			}
 		}
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,11 +190,11 @@ func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
 func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 	var wrote []string
 	for _, lag := range []afterbay.Lag{{}, {Warn: time.Second, Critical: time.Minute}} {
-		runner, err := afterbay.New(afterbay.Pipeline{
+		runner, err := builtin.New(afterbay.Pipeline{
 			Name: "copy", Lag: lag,
 			Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
 			Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"n"}}},
-		}, afterbay.Options{})
+		}, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +255,7 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 			return p
 		}(),
 	} {
-		_, err := afterbay.New(pipeline, afterbay.Options{})
+		_, err := builtin.New(pipeline, running.Options{})
 		var found afterbay.Errors
 		if !errors.As(err, &found) || len(found) != 1 && !strings.HasPrefix(want, ">") && !strings.Contains(want, "zzz") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s alone", err, want)

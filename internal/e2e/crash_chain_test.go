@@ -19,7 +19,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/process"
+	runs "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -32,7 +33,7 @@ func chainPipelines(dir string) (map[string]afterbay.Pipeline, error) {
 			return nil, err
 		}
 	}
-	file, err := config.Load(filepath.Join(dir, "chain.yaml"), process.Kinds())
+	file, err := config.Load(filepath.Join(dir, "chain.yaml"), builtin.Kinds())
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func chainPipelines(dir string) (map[string]afterbay.Pipeline, error) {
 }
 
 // chainRunners are the pipelines of the chain, by name, ready to run.
-type chainRunners map[string]*afterbay.Runner
+type chainRunners map[string]*runs.Runner
 
 // newChain makes the chain's runners. Every turn of those named by fault calls
 // it.
@@ -55,7 +56,7 @@ func newChain(dir string, v variant, fault map[string]func(stage string)) (chain
 		return nil, err
 	}
 	runners := chainRunners{}
-	var list []*afterbay.Runner
+	var list []*runs.Runner
 	for _, name := range wholeChain {
 		p := pipelines[name]
 		p.Commit = afterbay.Commit{Interval: v.interval, Size: chunkOf(v.batch)}
@@ -64,12 +65,12 @@ func newChain(dir string, v variant, fault map[string]func(stage string)) (chain
 				score.Batch.Size = v.batch
 			}
 		}
-		if runners[name], err = afterbay.New(p, afterbay.Options{Sessions: v.sessions, Fault: fault[name], Keys: v.keys()}); err != nil {
+		if runners[name], err = builtin.New(p, runs.Options{Sessions: v.sessions, Fault: fault[name], Keys: v.keys()}); err != nil {
 			return nil, fmt.Errorf("pipeline %s: %w", name, err)
 		}
 		list = append(list, runners[name])
 	}
-	if _, found := afterbay.Chain(list); len(found) > 0 {
+	if _, found := runs.Chain(list); len(found) > 0 {
 		return nil, fmt.Errorf("the pipelines do not fit: %v", found)
 	}
 	return runners, nil

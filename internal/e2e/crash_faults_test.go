@@ -23,6 +23,8 @@ import (
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
@@ -129,7 +131,7 @@ func runFailingChild(arguments string) error {
 	var hits atomic.Int64
 	first := sync.OnceFunc(func() { fmt.Println(crashDurable) })
 	time.AfterFunc(c.after, func() { armed.Store(true) })
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: 2, Fault: func(at string) {
+	runner, err := builtin.New(p, pipeline.Options{Sessions: 2, Fault: func(at string) {
 		if at == "after" {
 			first()
 		}
@@ -238,7 +240,7 @@ func endsWithoutFault(t *testing.T, way string, input []stream.Record) failingEn
 // something there.
 func endsInMemory(t *testing.T, p afterbay.Pipeline, input []stream.Record, before func(stream.Log)) failingEnds {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+	runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +296,7 @@ func outliveFaults(t *testing.T, brokers, way string) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

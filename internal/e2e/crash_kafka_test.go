@@ -20,8 +20,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
@@ -47,7 +48,7 @@ type crashRun struct {
 	log     *kafka.Log // of the test: it writes the input and reads the output
 	client  *kgo.Client
 	admin   *kadm.Client
-	runners map[kafka.Delivery]*afterbay.Runner
+	runners map[kafka.Delivery]*pipeline.Runner
 	watches map[kafka.Delivery][]*crashWatch // of decisions, by partition
 	workers map[string]*crashWorker
 	rng     *rand.Rand
@@ -76,7 +77,7 @@ func newCrashRun(t *testing.T, options kafkatest.Options) *crashRun {
 	}
 	c := &crashRun{
 		T: t, begun: time.Now(), cluster: kafkatest.Start(t, options), dir: t.TempDir(), rng: rand.New(rand.NewPCG(*answerSeed, 6)),
-		runners: map[kafka.Delivery]*afterbay.Runner{}, watches: map[kafka.Delivery][]*crashWatch{},
+		runners: map[kafka.Delivery]*pipeline.Runner{}, watches: map[kafka.Delivery][]*crashWatch{},
 		workers: map[string]*crashWorker{}, kills: map[string]int{}, gaps: map[string]map[kafka.Delivery][]time.Duration{},
 		enough: make(chan struct{}), fed: make(chan struct{}),
 	}
@@ -94,7 +95,7 @@ func newCrashRun(t *testing.T, options kafkatest.Options) *crashRun {
 	for _, d := range crashDeliveries {
 		p, err := crashPipeline(c.dir, d)
 		c.must(err)
-		c.runners[d], err = afterbay.New(p, afterbay.Options{})
+		c.runners[d], err = builtin.New(p, pipeline.Options{})
 		c.must(err)
 		c.must(c.runners[d].CreateTopics(t.Context(), c.log))
 	}

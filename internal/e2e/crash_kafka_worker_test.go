@@ -22,7 +22,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/kafka"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // kafkaChild says what a worker process is to do: brokers, the folder of the
@@ -39,7 +40,7 @@ var crashNames = map[kafka.Delivery]string{kafka.ExactlyOnce: "exactly-once", ka
 // crashPipeline is the pipeline in the folder; each delivery writes topics of
 // its own.
 func crashPipeline(dir string, delivery kafka.Delivery) (afterbay.Pipeline, error) {
-	file, err := config.Load(filepath.Join(dir, "fraud.yaml"), process.Kinds())
+	file, err := config.Load(filepath.Join(dir, "fraud.yaml"), builtin.Kinds())
 	if err != nil {
 		return afterbay.Pipeline{}, err
 	}
@@ -104,7 +105,7 @@ func runDelivery(ctx context.Context, dir string, o kafka.Options, order *atomic
 		return err
 	}
 	var first sync.Once
-	runner, err := afterbay.New(p, afterbay.Options{Logger: slog.New(slog.NewTextHandler(io.MultiWriter(os.Stdout, os.Stderr), nil)), Fault: func(stage string) {
+	runner, err := builtin.New(p, pipeline.Options{Logger: slog.New(slog.NewTextHandler(io.MultiWriter(os.Stdout, os.Stderr), nil)), Fault: func(stage string) {
 		if stage == "after" {
 			first.Do(func() { fmt.Println(crashDurable, o.Delivery) })
 		}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/model"
@@ -76,7 +78,7 @@ func (c *serviceProcess) String() string {
 
 // runner returns a pipeline that asks a service about each event. Fault is that
 // of its options.
-func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (*afterbay.Runner, *modelserver.Model, error) {
+func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (*pipeline.Runner, *modelserver.Model, error) {
 	options := modelserver.Options{
 		URL: c.url, JSON: true, Model: "risk", Timeout: 20 * time.Second,
 		Inputs: []model.Input{{Name: "a", Type: model.Number}, {Name: "b", Type: model.Number}},
@@ -98,7 +100,7 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 	if !c.journal() {
 		risk.Journal = &afterbay.Journal{Off: true}
 	}
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: c.way,
 		Input: afterbay.Input{Topic: "in-" + c.way, Partitions: answerPartitions, Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
@@ -110,7 +112,7 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 			&afterbay.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
-	}, afterbay.Options{Sessions: 2, Fault: fault})
+	}, pipeline.Options{Sessions: 2, Fault: fault})
 	return runner, m, err
 }
 

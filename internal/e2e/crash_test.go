@@ -19,7 +19,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/internal/test/reference"
 )
@@ -86,7 +87,7 @@ func runCrashChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &dir, &stage, &hit, &sessions); err != nil {
 		return err
 	}
-	file, err := config.Load(filepath.Join(dir, answerFile), process.Kinds())
+	file, err := config.Load(filepath.Join(dir, answerFile), builtin.Kinds())
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func runCrashChild(arguments string) error {
 	})
 	var hits atomic.Int64
 	var first sync.Once
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessions, Fault: func(at string) {
+	runner, err := builtin.New(p, pipeline.Options{Sessions: sessions, Fault: func(at string) {
 		if at == "after" {
 			first.Do(func() { fmt.Println(crashDurable) })
 		}
@@ -129,7 +130,7 @@ func answerOfKilled(t *testing.T, files map[string][]byte, events []reference.Ev
 	rng := rand.New(rand.NewPCG(*answerSeed, 2))
 	dir := answerFolder(t, files)
 	log := openLog(t, "embedded", filepath.Join(dir, "data"))
-	runner, err := afterbay.New(loadAnswer(t, dir), afterbay.Options{})
+	runner, err := builtin.New(loadAnswer(t, dir), pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
@@ -88,7 +90,7 @@ func TestDirectoryStillOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeLog(t, log)
-	runner, err := afterbay.New(directoryPipeline(&service{}), afterbay.Options{})
+	runner, err := builtin.New(directoryPipeline(&service{}), pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,7 @@ func makeDirectory(t *testing.T, dir string) {
 	defer closeLog(t, log)
 	p := directoryPipeline(down)
 	p.Steps[len(p.Steps)-1].(*afterbay.Route).Cases[0].Steps[1].(*afterbay.Score).Batch.Size = 1
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

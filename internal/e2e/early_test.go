@@ -8,6 +8,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -68,14 +70,14 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		model   model.Model
-		options afterbay.Options
+		options pipeline.Options
 		early   bool
 	}{
-		{"model and function in the process", local, afterbay.Options{}, true},
-		{"remote model", remote{local}, afterbay.Options{}, false},
-		{"observer", local, afterbay.Options{Observe: func(*task.Observed) {}}, false},
+		{"model and function in the process", local, pipeline.Options{}, true},
+		{"remote model", remote{local}, pipeline.Options{}, false},
+		{"observer", local, pipeline.Options{Observe: func(*task.Observed) {}}, false},
 	} {
-		runner, err := afterbay.New(afterbay.Pipeline{
+		runner, err := builtin.New(afterbay.Pipeline{
 			Name:   "early",
 			Input:  afterbay.Input{Topic: "numbers", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
 			Models: []afterbay.Model{{Name: "twice", Go: "model", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
@@ -120,11 +122,11 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 // TestCopiesOfInputsAreNotDelivered runs a pipeline that copies its input: a copy
 // that came twice would count twice.
 func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name:  "copying",
 		Input: afterbay.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
 		Steps: []afterbay.Step{&afterbay.Emit{Topic: "same", Names: []string{"n"}}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

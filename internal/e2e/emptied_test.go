@@ -6,6 +6,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -30,10 +32,10 @@ func TestRecordsThatAreGoneAreNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	made()
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
 		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -118,7 +120,7 @@ func contacts(t *testing.T, seed uint64, n int) []stream.Record {
 func TestEventsOfClientsEndOnce(t *testing.T) {
 	const n = 600
 	for seed := range uint64(5) {
-		runner, err := afterbay.New(contactPipeline(), afterbay.Options{})
+		runner, err := builtin.New(contactPipeline(), pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +152,7 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 		func() (streamtest.Runner, error) {
 			p := contactPipeline()
 			p.Commit.Size = 10
-			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
 		}, contacts(t, 7, 300), seedsOf(10))
 }
 
@@ -285,7 +287,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	} {
 		p := contactPipeline()
 		p.Replies, p.Steps = c.answers, c.steps
-		if _, err := afterbay.New(p, afterbay.Options{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(p, pipeline.Options{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

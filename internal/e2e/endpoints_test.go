@@ -12,6 +12,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -60,9 +62,9 @@ func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
 	return pipelines
 }
 
-func runShared(t *testing.T, pipelines []afterbay.Pipeline, sessions, events int) []*afterbay.Runner {
+func runShared(t *testing.T, pipelines []afterbay.Pipeline, sessions, events int) []*pipeline.Runner {
 	t.Helper()
-	runners, err := afterbay.NewChain(pipelines, afterbay.Options{Sessions: sessions})
+	runners, err := builtin.NewChain(pipelines, pipeline.Options{Sessions: sessions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
 		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}}, afterbay.Calling{
 			Timeout: time.Hour, Concurrency: 1, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: afterbay.Breaker{Failures: 100, Open: "queue"},
 		})
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +213,7 @@ func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 		}}
 		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 4}}, afterbay.Calling{Timeout: time.Second, Concurrency: 3})
 		log := memory.New(memory.Options{})
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -32,7 +34,7 @@ func TestFaultsLeaveTheSameAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 20})
+			runner, err := builtin.New(p, pipeline.Options{Sessions: 3, Keys: 20})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -51,7 +53,7 @@ func TestContentIsForModelsAlone(t *testing.T) {
 	score := func(model string, inputs ...string) afterbay.Step {
 		return &afterbay.Score{Model: model, Inputs: inputs}
 	}
-	if _, err := afterbay.New(fetchPipeline(shot, afterbay.Content{}, score("seer", "shot.bytes", "n")), afterbay.Options{}); err != nil {
+	if _, err := builtin.New(fetchPipeline(shot, afterbay.Content{}, score("seer", "shot.bytes", "n")), pipeline.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for want, step := range map[string]afterbay.Step{
@@ -62,7 +64,7 @@ func TestContentIsForModelsAlone(t *testing.T) {
 		`the model takes a number here`:                        score("seer", "shot.bytes", "shot.bytes"),
 		"keeps something of each key":                          score("keeper", "shot.bytes", "n"),
 	} {
-		if _, err := afterbay.New(fetchPipeline(shot, afterbay.Content{}, step), afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(fetchPipeline(shot, afterbay.Content{}, step), pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
 	}
@@ -89,7 +91,7 @@ func TestWrongFetchesAreRefused(t *testing.T) {
 			{Name: "default", Steps: []afterbay.Step{&afterbay.Fetch{Name: "shot", URL: "other"}}},
 		}}),
 	} {
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
 	}

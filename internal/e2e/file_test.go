@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -40,7 +41,7 @@ func TestProgramsReadPipelineFiles(t *testing.T) {
 		if got := file.Pipelines[0].Input.Topic; got != topic {
 			t.Errorf("it reads %s, want %s", got, topic)
 		}
-		runner, err := file.New(0, afterbay.Options{})
+		runner, err := file.New(0, pipeline.Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", topic, err)
 		}
@@ -60,7 +61,7 @@ func TestMistakesInFilesOfProgramsHaveTheirPlace(t *testing.T) {
 	} {
 		file, err := afterbay.Parse("p.yaml", []byte(text), afterbay.Code{})
 		if err == nil {
-			_, err = file.New(0, afterbay.Options{})
+			_, err = file.New(0, pipeline.Options{})
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

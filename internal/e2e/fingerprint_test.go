@@ -9,6 +9,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -25,7 +27,7 @@ func TestReformattedPipelineGoesOn(t *testing.T) {
 				&afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
 				&afterbay.Emit{Topic: "out", Names: []string{"past.sum_24h"}},
 			}}
-		r, err := afterbay.New(p, afterbay.Options{})
+		r, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -24,11 +25,11 @@ import (
 // not trained on, and takes the area under the curve from the labels.
 func TestFraudExampleTellsFraudApart(t *testing.T) {
 	const seed = 77
-	file, err := config.Load("examples/fraud/pipeline.yaml", process.Kinds())
+	file, err := config.Load("examples/fraud/pipeline.yaml", builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := afterbay.New(file.Pipelines[0], afterbay.Options{Sessions: 2})
+	runner, err := builtin.New(file.Pipelines[0], pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func rank(t *testing.T, log stream.Log, labels []byte) (area float64, actions ma
 // TestFraudExampleSeesEachMove has payments of a customer in any order of countries:
 // `moved` is 0 where the last ten are of one, and nowhere else.
 func TestFraudExampleSeesEachMove(t *testing.T) {
-	file, err := config.Load("examples/fraud/pipeline.yaml", process.Kinds())
+	file, err := config.Load("examples/fraud/pipeline.yaml", builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestFraudExampleSeesEachMove(t *testing.T) {
 			e.Names = []string{"moved"}
 		}
 	}
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

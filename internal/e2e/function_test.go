@@ -9,6 +9,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 	"github.com/afterbay/afterbay/udf"
@@ -60,7 +62,7 @@ func click(user string, at int) stream.Record {
 func Example_customStep() {
 	ctx := context.Background()
 	log := memory.New(memory.Options{})
-	runner, err := afterbay.New(visitPipeline(), afterbay.Options{})
+	runner, err := builtin.New(visitPipeline(), pipeline.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -100,7 +102,7 @@ func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		func() (streamtest.Runner, error) {
 			p := visitPipeline()
 			p.Input.Partitions, p.Commit.Size = 4, 10
-			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
 		}, events, seedsOf(20))
 }
 
@@ -130,7 +132,7 @@ func TestTimersOfAKeyFireInTheOrderOfTheirPositions(t *testing.T) {
 	}}
 	for _, size := range []int{1, 2, 100} { // events of a step: the order does not depend on it
 		p.Commit.Size = size
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -203,7 +205,7 @@ func TestSessionsOfMergedInputsAreAFunctionOfTheirTimes(t *testing.T) {
 
 func runSessions(t *testing.T, v variant, p afterbay.Pipeline, records []stream.Record) stream.Log {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: v.sessions})
+	runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +233,6 @@ func TestSessionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		func() (streamtest.Runner, error) {
 			p := s.pipeline(4)
 			p.Commit.Size = 10
-			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
 		}, s.records(func(c visit) stream.Record { return c.record(stream.ByKey) }), seedsOf(20))
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/model"
@@ -70,7 +71,7 @@ func chunk(customer string, at int, call string, part int, end bool) stream.Reco
 func Example_group() {
 	ctx := context.Background()
 	log := memory.New(memory.Options{})
-	runner, err := afterbay.New(callPipeline(callParts), afterbay.Options{})
+	runner, err := builtin.New(callPipeline(callParts), pipeline.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -105,7 +106,7 @@ func TestGroupsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		func() (streamtest.Runner, error) {
 			p := callPipeline(group)
 			p.Input.Partitions, p.Commit.Size = 4, 10
-			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
 		}, events, seedsOf(20))
 }
 
@@ -199,7 +200,7 @@ func TestGroupsHaveTheSameAnswerOnEveryEngine(t *testing.T) {
 			group.Late, group.Max.Events = "include", 5
 			p := scoredCalls(group, volumeModel{}, nil)
 			p.Input.Partitions, p.Commit.Size, p.Commit.Interval = answerPartitions, v.batch, v.interval
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: v.sessions})
+			runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -401,7 +402,7 @@ func TestOpenGroupsOfAnotherFileAreRefused(t *testing.T) {
 	renamed.Name = "pieces"
 	p := callPipeline(renamed)
 	p.Steps[1].(*afterbay.Route).Cases[1].Steps = []afterbay.Step{p.Steps[1].(*afterbay.Route).Cases[1].Steps[1], &afterbay.Emit{Topic: "calls", Names: []string{"pieces.key"}}}
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +419,7 @@ func TestHowToGroupLeadsToWhatItSays(t *testing.T) {
 	}
 	_, file, _ := strings.Cut(string(page), "```yaml\n")
 	file, rest, _ := strings.Cut(file, "```")
-	parsed, err := config.Parse("group.md", []byte(file), process.Kinds())
+	parsed, err := config.Parse("group.md", []byte(file), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

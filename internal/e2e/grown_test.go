@@ -8,18 +8,20 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // wantCreated compares what CreateTopics returns with a part of the error; "" is none.
-func wantCreated(t *testing.T, log stream.Log, p afterbay.Pipeline, outgrown bool, want string) *afterbay.Runner {
+func wantCreated(t *testing.T, log stream.Log, p afterbay.Pipeline, outgrown bool, want string) *pipeline.Runner {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = runner.CreateTopics(t.Context(), log)
-	if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || afterbay.Outgrown(err) != outgrown) {
+	if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || pipeline.Outgrown(err) != outgrown) {
 		t.Errorf("%v, want %q, outgrown %t", err, want, outgrown)
 	}
 	return runner
@@ -116,7 +118,7 @@ func TestSinkOfANewNameReadsATopicThatGrew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := delivers(t, log, "a"); !afterbay.Outgrown(err) {
+	if _, err := delivers(t, log, "a"); !pipeline.Outgrown(err) {
 		t.Error(err)
 	}
 	wants("b", 2)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -132,7 +134,7 @@ func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 	} {
 		p := historyPipeline(&service{}, &afterbay.Score{Async: true, Ordered: true})
 		c.change(&p)
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), c.word) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

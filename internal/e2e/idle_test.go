@@ -12,13 +12,15 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // runFor runs a pipeline for a time of the bubble's clock.
 func runFor(t *testing.T, log stream.Log, p afterbay.Pipeline, d time.Duration, events ...stream.Record) {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

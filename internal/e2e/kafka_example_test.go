@@ -18,7 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 )
 
@@ -223,7 +223,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := config.Parse("pipeline.yaml", source, process.Kinds())
+	file, err := config.Parse("pipeline.yaml", source, builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

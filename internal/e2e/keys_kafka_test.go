@@ -19,7 +19,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/kafka"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
@@ -71,12 +72,12 @@ func keysEvents(seed uint64, n, more int) []reference.Event {
 	return events
 }
 
-func keysRunner(dir string) (*afterbay.Runner, afterbay.Pipeline, error) {
-	file, err := config.Load(filepath.Join(dir, "keys.yaml"), process.Kinds())
+func keysRunner(dir string) (*pipeline.Runner, afterbay.Pipeline, error) {
+	file, err := config.Load(filepath.Join(dir, "keys.yaml"), builtin.Kinds())
 	if err != nil {
 		return nil, afterbay.Pipeline{}, err
 	}
-	runner, err := afterbay.New(file.Pipelines[0], afterbay.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	runner, err := builtin.New(file.Pipelines[0], pipeline.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	return runner, file.Pipelines[0], err
 }
 
@@ -128,7 +129,7 @@ type keysRun struct {
 	cluster *kafkatest.Cluster
 	dir     string
 	log     *kafka.Log
-	runner  *afterbay.Runner
+	runner  *pipeline.Runner
 
 	mu   sync.Mutex // guards the rest
 	last [answerPartitions]time.Time

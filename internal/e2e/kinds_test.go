@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
@@ -42,14 +43,14 @@ sinks: [{from: out, careless: {path: x}}]
 `
 
 // carelessly returns the runner, or the error, of a pipeline with a sink of a kind.
-func carelessly(t *testing.T, text string, made func() sink.Config) (*afterbay.Runner, error) {
+func carelessly(t *testing.T, text string, made func() sink.Config) (*pipeline.Runner, error) {
 	t.Helper()
 	kind := sink.Kind{Name: "careless", Help: "h", Example: "{path: x}", New: made}
 	file, err := afterbay.Parse("f.yaml", []byte(text), afterbay.Code{Sinks: []sink.Kind{kind}})
 	if err != nil {
 		return nil, err
 	}
-	return file.New(0, afterbay.Options{})
+	return file.New(0, pipeline.Options{})
 }
 
 // TestErrorsOfKindsThatAreNilAreNone checks kinds that return what a check found whether it
@@ -128,7 +129,7 @@ steps:
 		t.Fatal(err)
 	}
 	const want = "folder/f.yaml:4:26: steps[0].lookup.rowless: it opened nothing"
-	if _, err := file.New(0, afterbay.Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if _, err := file.New(0, pipeline.Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if path != filepath.Join("folder", "rows", "x") {

@@ -15,6 +15,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -169,7 +171,7 @@ func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
 			p := shelfPipeline(s, func(l *afterbay.Lookup) { l.Cache.TTL = keep })
 			p.Input.Partitions = 1
 			log := memory.New(memory.Options{})
-			runner := newRunner(t, p, afterbay.Options{})
+			runner := newRunner(t, p, pipeline.Options{})
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			if err := runner.CreateTopics(ctx, log); err != nil {
@@ -264,7 +266,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 			answer, _ := runParking(t, log, recorded(first), 2, events)
 			want := answer.Values("out")
 			p := recorded(again)
-			if err := newRunner(t, p, afterbay.Options{}).CreateTopics(t.Context(), other); err != nil {
+			if err := newRunner(t, p, pipeline.Options{}).CreateTopics(t.Context(), other); err != nil {
 				t.Fatal(err)
 			}
 			copyJournal(t, p, log, other)
@@ -342,7 +344,7 @@ func TestWrongLookupsOutsideAreRefused(t *testing.T) {
 			past := afterbay.Feature{Name: "past", Value: "row.level", Last: 3, Aggregates: []string{"max"}}
 			p.Steps = append([]afterbay.Step{&afterbay.Features{List: []afterbay.Feature{past}}}, p.Steps...)
 		}
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)
 		}
 	}

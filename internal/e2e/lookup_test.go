@@ -17,6 +17,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -57,9 +59,9 @@ func post(user string, shop, n int) stream.Record {
 	return row("written", user, fmt.Sprintf(`{"user":%q,"shop":%d,"n":%d}`, user, shop, n))
 }
 
-func newRunner(t *testing.T, p afterbay.Pipeline, o afterbay.Options) *afterbay.Runner {
+func newRunner(t *testing.T, p afterbay.Pipeline, o pipeline.Options) *pipeline.Runner {
 	t.Helper()
-	r, err := afterbay.New(p, o)
+	r, err := builtin.New(p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestLookupFindsTheNewestRowOfTheKey(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			log := openLog(t, engine, t.TempDir())
 			defer closeLog(t, log)
-			runner := newRunner(t, lookupPipeline(), afterbay.Options{Sessions: 2})
+			runner := newRunner(t, lookupPipeline(), pipeline.Options{Sessions: 2})
 			if err := runner.CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +96,7 @@ func TestLookupFindsTheNewestRowOfTheKey(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				runUntilIdle(t, newRunner(t, lookupPipeline(), afterbay.Options{Sessions: 2}), log)
+				runUntilIdle(t, newRunner(t, lookupPipeline(), pipeline.Options{Sessions: 2}), log)
 				return valuesOf(t, log, "seen")
 			}
 			got := run(
@@ -144,7 +146,7 @@ func TestSameRowsSameAnswer(t *testing.T) {
 			p.Commit = afterbay.Commit{Interval: v.interval, Size: v.batch}
 			log := openLog(t, v.engine, t.TempDir())
 			defer closeLog(t, log)
-			runner := newRunner(t, p, afterbay.Options{Sessions: v.sessions})
+			runner := newRunner(t, p, pipeline.Options{Sessions: v.sessions})
 			if err := runner.CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +183,7 @@ func TestEventSeesEveryRowAppendedBeforeIt(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
 			p := versionsPipeline()
-			runner := newRunner(t, p, afterbay.Options{Sessions: 3})
+			runner := newRunner(t, p, pipeline.Options{Sessions: 3})
 			if err := runner.CreateTopics(t.Context(), inner); err != nil {
 				t.Fatal(err)
 			}
@@ -280,7 +282,7 @@ func TestLookupThatFailsIsADeadLetter(t *testing.T) {
 	log := memory.New(memory.Options{})
 	elsewhere := post("ann", 1, 4)
 	elsewhere.Partition.Index = (stream.Place([]byte("ann"), answerPartitions) + 1) % answerPartitions
-	answer, err := streamtest.RunAll(t.Context(), log, newRunner(t, lookupPipeline(), afterbay.Options{}), []stream.Record{
+	answer, err := streamtest.RunAll(t.Context(), log, newRunner(t, lookupPipeline(), pipeline.Options{}), []stream.Record{
 		row("users", "ann", `{"trusted":1,"level":2}`), row("users", "bob", `{"level":2}`), row("users", "eve", `[1]`), row("users", "joe", `{"trusted":true}`),
 		post("ann", 1, 1), post("bob", 1, 2), post("eve", 1, 3), post("joe", 1, 5), elsewhere,
 	})
@@ -319,7 +321,7 @@ func TestRowsTakeManySteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner := newRunner(t, lookupPipeline(), afterbay.Options{})
+	runner := newRunner(t, lookupPipeline(), pipeline.Options{})
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +351,7 @@ func TestRowsTakeManySteps(t *testing.T) {
 	if err := log.Append(t.Context(), post("ann", 17, rows+10)); err != nil {
 		t.Fatal(err)
 	}
-	runUntilIdle(t, newRunner(t, lookupPipeline(), afterbay.Options{}), log)
+	runUntilIdle(t, newRunner(t, lookupPipeline(), pipeline.Options{}), log)
 	for i, value := range valuesOf(t, log, "seen") {
 		version := i
 		if i == rows {
@@ -384,7 +386,7 @@ func TestWrongLookupsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := lookupPipeline()
 			c.change(p.Steps[0].(*afterbay.Lookup))
-			_, err := afterbay.New(p, afterbay.Options{})
+			_, err := builtin.New(p, pipeline.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}

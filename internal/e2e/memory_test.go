@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -33,7 +34,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer closeLog(b, log)
-	runner, err := afterbay.New(baselinePipeline(b), afterbay.Options{KeyBytes: *memoryLimit / 4})
+	runner, err := builtin.New(baselinePipeline(b), pipeline.Options{KeyBytes: *memoryLimit / 4})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func BenchmarkMemory(b *testing.B) {
 
 // feed appends the events of a pass: of all keys, of two thirds, of a third. It
 // keeps near behind it what the pipeline has done.
-func feed(b *testing.B, log stream.Log, runner *afterbay.Runner, event, keys, pass int) int {
+func feed(b *testing.B, log stream.Log, runner *pipeline.Runner, event, keys, pass int) int {
 	records := make([]stream.Record, 0, 1024)
 	flush := func() {
 		if err := log.Append(b.Context(), records...); err != nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -71,7 +73,7 @@ func fadingPipeline(digest string) afterbay.Pipeline {
 
 func levels(t *testing.T, log stream.Log, p afterbay.Pipeline, events ...stream.Record) []string {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +125,6 @@ func TestModelsStateLeavesTheSameAnswerUnderFaults(t *testing.T) {
 		func() (streamtest.Runner, error) {
 			p := fadingPipeline("one")
 			p.Input.Partitions, p.Commit.Size = 4, 10
-			return afterbay.New(p, afterbay.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
 		}, events, seedsOf(20))
 }

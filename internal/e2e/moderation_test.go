@@ -11,6 +11,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -133,7 +135,7 @@ func TestModelWithOneFlippedByteDoesNotRun(t *testing.T) {
 		data := bytes.Clone(files[name])
 		data[bytes.Index(data, []byte(at))+len(at)+1] ^= 1
 		files[name] = data
-		if _, err := afterbay.New(loadAnswer(t, answerFolder(t, files)), afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "models.fast") {
+		if _, err := builtin.New(loadAnswer(t, answerFolder(t, files)), pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "models.fast") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/lookups/postgres"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -51,7 +53,7 @@ func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 			l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{Table: "documents"}
 		},
 	} {
-		if _, err := afterbay.New(nearPipeline(&shelf{}, change), afterbay.Options{}); why == "" != (err == nil) || why != "" && !strings.Contains(err.Error(), why) {
+		if _, err := builtin.New(nearPipeline(&shelf{}, change), pipeline.Options{}); why == "" != (err == nil) || why != "" && !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)
 		}
 	}
@@ -62,7 +64,7 @@ func TestVectorOfAModelThatIsNotThere(t *testing.T) {
 	p := nearPipeline(&shelf{}, func(l *afterbay.Lookup) { l.Vector = "embed.vector" })
 	p.Models = []afterbay.Model{{Name: "embed", File: "missing.json", Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[3]"}}}}
 	p.Steps = slices.Insert(p.Steps, 0, afterbay.Step(&afterbay.Score{Model: "embed", Inputs: []string{"v"}}))
-	if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "missing.json") || strings.Contains(err.Error(), "lookup") {
+	if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "missing.json") || strings.Contains(err.Error(), "lookup") {
 		t.Errorf("want one finding, about the model: %v", err)
 	}
 }
@@ -70,7 +72,7 @@ func TestVectorOfAModelThatIsNotThere(t *testing.T) {
 // What a source of documents is told, and asked for.
 func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	p := nearPipeline(&shelf{}, nil)
-	if _, err := afterbay.New(p, afterbay.Options{}); err != nil {
+	if _, err := builtin.New(p, pipeline.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	told := p.Steps[0].(*afterbay.Lookup).Config.(*onShelf).told

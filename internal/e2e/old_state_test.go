@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -36,7 +38,7 @@ func TestOldStateOnKafkaIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			runner, err := afterbay.New(of.p, afterbay.Options{})
+			runner, err := builtin.New(of.p, pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -107,9 +109,9 @@ func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int)
 	for _, q := range append(poisoned(30), "odd") {
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte(q), Value: fmt.Appendf(nil, `{"text":%q}`, q)})
 	}
-	run := func(then func(ctx context.Context, runner *afterbay.Runner) error) {
+	run := func(then func(ctx context.Context, runner *pipeline.Runner) error) {
 		t.Helper()
-		runner, err := afterbay.New(p, afterbay.Options{Sessions: 1})
+		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +122,7 @@ func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int)
 			t.Fatal(err)
 		}
 	}
-	wait := func(ctx context.Context, runner *afterbay.Runner, times int) error {
+	wait := func(ctx context.Context, runner *pipeline.Runner, times int) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		idle := make(chan error, 1)
@@ -132,7 +134,7 @@ func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int)
 			return errors.Join(fmt.Errorf("the event ended after %d questions, before %d", s.questions(), times), err)
 		}
 	}
-	run(func(ctx context.Context, runner *afterbay.Runner) error {
+	run(func(ctx context.Context, runner *pipeline.Runner) error {
 		if err := log.Append(ctx, events[:30]...); err != nil {
 			return err
 		}
@@ -147,7 +149,7 @@ func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int)
 		}
 		return wait(ctx, runner, stop)
 	})
-	run(func(ctx context.Context, runner *afterbay.Runner) error {
+	run(func(ctx context.Context, runner *pipeline.Runner) error {
 		if !s.ready {
 			if err := wait(ctx, runner, over); err != nil {
 				return err

@@ -18,6 +18,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -127,7 +129,7 @@ type overloaded struct {
 	overload
 	log    stream.Log
 	model  *turnstile
-	runner *afterbay.Runner
+	runner *pipeline.Runner
 	events int
 	most   int64 // parked at once
 }
@@ -136,7 +138,7 @@ func newOverloaded(t *testing.T, o overload, log stream.Log) *overloaded {
 	t.Helper()
 	r := &overloaded{overload: o, log: log, model: &turnstile{each: o.each}}
 	var err error
-	r.runner, err = afterbay.New(afterbay.Pipeline{
+	r.runner, err = builtin.New(afterbay.Pipeline{
 		Name:   o.name,
 		Input:  afterbay.Input{Topic: o.name + "-in", Partitions: overloadPartitions, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []afterbay.Model{{Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}}, Call: &afterbay.Calling{}}},
@@ -146,7 +148,7 @@ func newOverloaded(t *testing.T, o overload, log stream.Log) *overloaded {
 			&afterbay.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"far": r.model}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err == nil {
 		err = r.runner.CreateTopics(t.Context(), log)
 	}
@@ -330,7 +332,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 				}
 				return nil
 			}}
-			runner, err := afterbay.New(parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: open}}), afterbay.Options{})
+			runner, err := builtin.New(parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: open}}), pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/model"
@@ -55,7 +57,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 				}, feature)
 				p.Commit = afterbay.Commit{Size: 50}
 				p.Steps = append(p.Steps, &afterbay.Emit{Topic: "sums", Names: []string{"n", "past.sum"}})
-				runner, err := afterbay.New(p, afterbay.Options{Sessions: 2, Keys: 5})
+				runner, err := builtin.New(p, pipeline.Options{Sessions: 2, Keys: 5})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -167,7 +169,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	down := parkPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, afterbay.Score{Async: true, Ordered: true},
 		afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 	log := open()
-	runner, err := afterbay.New(down, afterbay.Options{})
+	runner, err := builtin.New(down, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +194,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	other := down
 	other.Steps = slices.Clone(down.Steps)
 	other.Steps[1] = &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "n", Expr: "n + 1.0"}}}
-	changed, err := afterbay.New(other, afterbay.Options{})
+	changed, err := builtin.New(other, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +223,7 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 		}}
 		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{
 			Backoff: afterbay.Backoff{Base: 100 * time.Millisecond, Max: 100 * time.Millisecond}, Breaker: afterbay.Breaker{Failures: 1000, Rate: 1, Probe: 10 * time.Millisecond}})
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +289,7 @@ func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 				s := &service{instead: sleepy(seed, 50*time.Millisecond)}
 				p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 4}}, afterbay.Calling{})
 				p.Models[0].Journal, p.Input.Partitions = &afterbay.Journal{By: by}, 1
-				runner, err := afterbay.New(p, afterbay.Options{})
+				runner, err := builtin.New(p, pipeline.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -332,11 +334,11 @@ func TestCallsUnderWayAreNotRepeatedAtARebalance(t *testing.T) {
 			p := parkPipeline(s, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{})
 			p.Models[0].Journal = kept
 			log := memory.New(memory.Options{})
-			var runners [2]*afterbay.Runner
+			var runners [2]*pipeline.Runner
 			var stops [2]func() error
 			start := func(i int) {
 				var err error
-				if runners[i], err = afterbay.New(p, afterbay.Options{}); err != nil {
+				if runners[i], err = builtin.New(p, pipeline.Options{}); err != nil {
 					t.Fatal(err)
 				}
 				ctx, stop := context.WithCancel(t.Context())

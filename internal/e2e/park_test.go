@@ -18,6 +18,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -106,9 +108,9 @@ func parkEvents(n, keys int) []stream.Record {
 	return events
 }
 
-func runParking(t *testing.T, log stream.Log, p afterbay.Pipeline, sessions int, events []stream.Record) (streamtest.Answer, *afterbay.Runner) {
+func runParking(t *testing.T, log stream.Log, p afterbay.Pipeline, sessions int, events []stream.Record) (streamtest.Answer, *pipeline.Runner) {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: sessions})
+	runner, err := builtin.New(p, pipeline.Options{Sessions: sessions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +358,7 @@ func TestRowAtFaultIsOneDeadLetter(t *testing.T) {
 					}}
 					p := parkPipeline(s, afterbay.Score{Async: async, Batch: afterbay.Batch{Size: 64}}, afterbay.Calling{})
 					log := memory.New(memory.Options{})
-					runner, err := afterbay.New(p, afterbay.Options{})
+					runner, err := builtin.New(p, pipeline.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -461,7 +463,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
 		p.Queue.Max = 50
 		log := memory.New(memory.Options{})
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -507,7 +509,7 @@ func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
 			&afterbay.Emit{Topic: "unscored", Names: []string{"far.twice"}},
 		}}, afterbay.Calling{}),
 	} {
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
 	}
@@ -526,7 +528,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 		}
 		p := parkPipeline(s, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{Backoff: afterbay.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: afterbay.Breaker{Open: "queue", Failures: 1000}})
 		log := memory.New(memory.Options{})
-		runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
+		runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -568,7 +570,7 @@ func TestAnswersOfDroppedEventsAreLeftAlone(t *testing.T) {
 		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{})
 		p.Models[0].Journal = &afterbay.Journal{Off: true}
 		log := memory.New(memory.Options{})
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

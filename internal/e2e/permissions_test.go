@@ -7,9 +7,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -24,7 +25,7 @@ func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := afterbay.New(directoryPipeline(&service{}), afterbay.Options{})
+	runner, err := builtin.New(directoryPipeline(&service{}), pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 	if letters == 0 {
 		t.Error("there is no dead letter")
 	}
-	if err := explain.WriteTimings(dir, []*afterbay.Runner{runner}); err != nil {
+	if err := explain.WriteTimings(dir, []*pipeline.Runner{runner}); err != nil {
 		t.Fatal(err)
 	}
 	closeLog(t, log)

@@ -13,6 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -66,7 +68,7 @@ func run(t *testing.T, p afterbay.Pipeline, records ...stream.Record) stream.Log
 
 func runOn(t *testing.T, log stream.Log, p afterbay.Pipeline, records ...stream.Record) {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +336,7 @@ func TestStateOfOtherFeaturesIsRefused(t *testing.T) {
 	p.Steps[1].(*afterbay.Let).List, p.Steps[2].(*afterbay.Decide).List[0].Expr = []afterbay.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := afterbay.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), `written with another feature "spend": undo the change, or give the pipeline another name`) {
+	if err := builtin.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), `written with another feature "spend": undo the change, or give the pipeline another name`) {
 		t.Errorf("run: %v", err)
 	}
 }
@@ -358,7 +360,7 @@ func TestCancelledRunCommitsWhatItBegan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	turns := 0
-	runner, err := afterbay.New(p, afterbay.Options{Fault: func(stage string) {
+	runner, err := builtin.New(p, pipeline.Options{Fault: func(stage string) {
 		if turns++; stage == "model" && turns > 3 {
 			cancel()
 		}
@@ -402,7 +404,7 @@ func TestStepTooLargeForSmallSegmentsIsTakenInPieces(t *testing.T) {
 	defer closeLog(t, log)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +436,7 @@ func TestBadEventsOfCopiedTopicsAreDeadLetters(t *testing.T) {
 	}
 	log := memory.New(memory.Options{})
 	defer closeLog(t, log)
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +466,7 @@ func (s *starting) Topics(ctx context.Context) ([]stream.Topic, error) {
 }
 
 func TestRunThatIsEndedWhileItStartsIsNoFailure(t *testing.T) {
-	runner, err := afterbay.New(payments(), afterbay.Options{})
+	runner, err := builtin.New(payments(), pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

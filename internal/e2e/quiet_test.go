@@ -8,6 +8,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -18,7 +20,7 @@ func TestPoisonOfAQuietStreamStopsNobody(t *testing.T) {
 	const poison, good = 5, 25
 	s := &chatStub{takes: time.Millisecond}
 	call := afterbay.Calling{Timeout: time.Minute, Backoff: afterbay.Backoff{Base: 5 * time.Millisecond, Max: 20 * time.Millisecond}, Breaker: afterbay.Breaker{Failures: poison, Probe: 20 * time.Millisecond}}
-	runner, err := afterbay.New(chatPipeline(t, s.start(t), call, afterbay.Score{Async: true}), afterbay.Options{Sessions: 1})
+	runner, err := builtin.New(chatPipeline(t, s.start(t), call, afterbay.Score{Async: true}), pipeline.Options{Sessions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

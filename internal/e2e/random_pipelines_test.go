@@ -16,7 +16,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/process"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/oracle"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -58,9 +59,9 @@ func judgePipeline(t *testing.T, seed uint64) (events int) {
 	if err := os.WriteFile(file, []byte(p.YAML()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := config.Load(file, process.Kinds())
+	loaded, err := config.Load(file, builtin.Kinds())
 	if err == nil {
-		_, err = afterbay.New(loaded.Pipelines[0], afterbay.Options{})
+		_, err = builtin.New(loaded.Pipelines[0], running.Options{})
 	}
 	if err != nil && refusedArithmetic.MatchString(err.Error()) {
 		return 0
@@ -104,7 +105,7 @@ func differences(t *testing.T, seed uint64, p *oracle.Pipeline, pipeline afterba
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
 	pipeline.Commit.Size = 1 + random.IntN(100)
-	runner, err := afterbay.New(pipeline, afterbay.Options{Sessions: 1 + random.IntN(3)})
+	runner, err := builtin.New(pipeline, running.Options{Sessions: 1 + random.IntN(3)})
 	if err != nil {
 		t.Fatalf("seed %d: %v\n%s", seed, err, p.YAML())
 	}

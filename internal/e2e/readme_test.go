@@ -13,7 +13,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // block returns the text of a code block of a page that contains a text.
@@ -34,11 +35,11 @@ func block(t *testing.T, page, contains string) string {
 }
 
 func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
-	file, err := config.Parse("README.md", []byte(block(t, "README.md", "pipeline: fraud")), process.Kinds())
+	file, err := config.Parse("README.md", []byte(block(t, "README.md", "pipeline: fraud")), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = afterbay.New(file.Pipelines[0], afterbay.Options{})
+	_, err = builtin.New(file.Pipelines[0], pipeline.Options{})
 	var errs afterbay.Errors
 	if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Path != "models.fraud.file" {
 		t.Errorf("want the missing model alone: %v", err)

@@ -14,6 +14,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -93,7 +95,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 8}}, afterbay.Calling{Attempts: 1})
 		p.DeadLetters.StopAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
 		log := memory.New(memory.Options{})
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +105,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- runner.Run(ctx, log) }()
-		if err := runner.WaitIdle(ctx, log); !errors.Is(err, afterbay.ErrStopped) {
+		if err := runner.WaitIdle(ctx, log); !errors.Is(err, pipeline.ErrStopped) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -18,6 +18,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -225,7 +227,7 @@ func TestRedriveResumesAtTheFailedStepAndDoesNothingTwice(t *testing.T) {
 // runAll appends events and runs a pipeline until it is idle.
 func runAll(t *testing.T, log stream.Log, p afterbay.Pipeline, events []stream.Record) {
 	t.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
+	runner, err := builtin.New(p, running.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +434,7 @@ func TestPipelineThatDeadLettersEverythingStandsStillUntilToldToGoOn(t *testing.
 			p.DeadLetters.StopAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
 			p.Input.Repartition = repartition
 			log := memory.New(memory.Options{})
-			runner, err := afterbay.New(p, afterbay.Options{})
+			runner, err := builtin.New(p, running.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -457,17 +459,17 @@ func TestPipelineThatDeadLettersEverythingStandsStillUntilToldToGoOn(t *testing.
 				t.Fatalf("after 9 dead letters: %v, %+v", err, runner.Stopped())
 			}
 			send(20, `"x"`)
-			if err := runner.WaitIdle(ctx, log); err != nil && !errors.Is(err, afterbay.ErrStopped) || runner.Stopped() == nil {
+			if err := runner.WaitIdle(ctx, log); err != nil && !errors.Is(err, running.ErrStopped) || runner.Stopped() == nil {
 				t.Fatalf("after 29 dead letters: %v", err)
 			}
 			send(5, "1")
-			if err := runner.WaitIdle(ctx, log); !errors.Is(err, afterbay.ErrStopped) || len(values(t, log, "out")) > 0 {
+			if err := runner.WaitIdle(ctx, log); !errors.Is(err, running.ErrStopped) || len(values(t, log, "out")) > 0 {
 				t.Errorf("while it stands still: %v, outputs %v", err, values(t, log, "out"))
 			}
 			if !runner.Resume() || runner.Resume() {
 				t.Error("it does not go on once")
 			}
-			if err := runner.WaitIdle(ctx, log); err != nil && !errors.Is(err, afterbay.ErrStopped) {
+			if err := runner.WaitIdle(ctx, log); err != nil && !errors.Is(err, running.ErrStopped) {
 				t.Error(err)
 			}
 			for runner.Resume() { // what was not read yet is as bad

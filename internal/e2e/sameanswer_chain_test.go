@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
@@ -83,7 +83,7 @@ func from(r *stream.Record) string {
 
 // readChain reads what a pipeline left: its outputs, by the partition they are
 // in and the one they are from, and the state of its groups.
-func readChain(t *testing.T, runner *afterbay.Runner, log stream.Log) *answer {
+func readChain(t *testing.T, runner *running.Runner, log stream.Log) *answer {
 	t.Helper()
 	a := &answer{outputs: map[string][]stream.Record{}}
 	topics := runner.Outputs()

@@ -21,7 +21,8 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -147,7 +148,7 @@ func answerFolder(t *testing.T, files map[string][]byte) string {
 
 func loadAnswer(t *testing.T, dir string) afterbay.Pipeline {
 	t.Helper()
-	file, err := config.Load(filepath.Join(dir, answerFile), process.Kinds())
+	file, err := config.Load(filepath.Join(dir, answerFile), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func runPipeline(t *testing.T, p afterbay.Pipeline, v variant, events []referenc
 	}
 	log := openLog(t, v.engine, t.TempDir())
 	defer closeLog(t, log)
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: v.sessions})
+	runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +239,7 @@ func appendEvents(t *testing.T, log stream.Log, topic string, events []reference
 
 // runToEnd runs the pipeline on the embedded log in a folder until everything
 // that was in its input is committed.
-func runToEnd(runner *afterbay.Runner, dir string) error {
+func runToEnd(runner *pipeline.Runner, dir string) error {
 	log, err := embedded.Open(dir, embedded.Options{})
 	if err != nil {
 		return err
@@ -246,12 +247,12 @@ func runToEnd(runner *afterbay.Runner, dir string) error {
 	return errors.Join(runIdle(context.Background(), runner, log), log.Close())
 }
 
-func runIdle(ctx context.Context, runner *afterbay.Runner, log stream.Log) error {
+func runIdle(ctx context.Context, runner *pipeline.Runner, log stream.Log) error {
 	return runWhile(ctx, runner, log, func(ctx context.Context) error { return runner.WaitIdle(ctx, log) })
 }
 
 // runWhile runs until then returns. Its context ends after 5 minutes, or with the run.
-func runWhile(ctx context.Context, runner *afterbay.Runner, log stream.Log, then func(ctx context.Context) error) error {
+func runWhile(ctx context.Context, runner *pipeline.Runner, log stream.Log, then func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
@@ -265,7 +266,7 @@ func runWhile(ctx context.Context, runner *afterbay.Runner, log stream.Log, then
 }
 
 // runUntilIdle runs until everything that was in the input is committed.
-func runUntilIdle(t testing.TB, runner *afterbay.Runner, log stream.Log) {
+func runUntilIdle(t testing.TB, runner *pipeline.Runner, log stream.Log) {
 	t.Helper()
 	if err := runIdle(t.Context(), runner, log); err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func runUntilIdle(t testing.TB, runner *afterbay.Runner, log stream.Log) {
 }
 
 // readAnswer reads every output and the whole state.
-func readAnswer(t *testing.T, runner *afterbay.Runner, log stream.Log) *answer {
+func readAnswer(t *testing.T, runner *pipeline.Runner, log stream.Log) *answer {
 	t.Helper()
 	a := &answer{outputs: map[string][]stream.Record{}}
 	for i := range int32(answerPartitions) {

@@ -18,6 +18,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -32,7 +34,7 @@ var (
 // ones.
 type paceRun struct {
 	*testing.T
-	runner *afterbay.Runner
+	runner *pipeline.Runner
 	log    stream.Log
 
 	mu   sync.Mutex
@@ -66,7 +68,7 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 	score := []afterbay.Field{{Name: "score", Type: "number"}}
 	r := &paceRun{T: t, log: log, sent: map[int]time.Time{}}
 	var err error
-	r.runner, err = afterbay.New(afterbay.Pipeline{
+	r.runner, err = builtin.New(afterbay.Pipeline{
 		Name: "pace",
 		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "far", Type: "bool"},
@@ -74,7 +76,7 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 		Models: []afterbay.Model{{Name: "near", Go: "near", Version: 1, Outputs: score, Call: call()}, {Name: "far", Go: "far", Version: 1, Outputs: score, Call: call()}},
 		Steps:  []afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
 		Code:   afterbay.Code{Models: map[string]model.Model{"near": near, "far": far}},
-	}, afterbay.Options{Sessions: 2})
+	}, pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +333,7 @@ func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 	score := []afterbay.Field{{Name: "score", Type: "number"}}
 	m, before, most := paceModel(t, server.URL), 0, 0
 	for at := range 64 {
-		runner, err := afterbay.New(afterbay.Pipeline{
+		runner, err := builtin.New(afterbay.Pipeline{
 			Name:   "poison",
 			Input:  afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "int"}, {Name: "n", Type: "number"}}},
 			Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &afterbay.Calling{Timeout: time.Minute}}}, // a late call is called again
@@ -340,7 +342,7 @@ func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 				&afterbay.Emit{Topic: "out", Names: []string{"k"}},
 			},
 			Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
-		}, afterbay.Options{})
+		}, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

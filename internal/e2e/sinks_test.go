@@ -12,6 +12,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/postgres"
 	contract "github.com/afterbay/afterbay/sink"
@@ -47,7 +49,7 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", Kind: "http", Config: service, Timeout: time.Hour}}},
 	} {
 		var found afterbay.Errors
-		_, err := afterbay.New(sunkPipeline(c.sinks...), afterbay.Options{})
+		_, err := builtin.New(sunkPipeline(c.sinks...), pipeline.Options{})
 		if !errors.As(err, &found) || len(found) != 1 || found[0].Path != c.path || !strings.Contains(found[0].Message, c.message) {
 			t.Errorf("%s, %s: %v", c.path, c.message, err)
 		}
@@ -58,7 +60,7 @@ func toHTTP(url string) *http.Config { return &http.Config{URL: url} }
 
 func TestSecretInTheQueryOfAURLIsAWarning(t *testing.T) {
 	for url, warned := range map[string]bool{"http://cards/freeze?token=hush": true, "http://cards/freeze?dry=1": false} {
-		runner, err := afterbay.New(sunkPipeline(afterbay.Sink{From: "out", Kind: "http", Config: toHTTP(url)}), afterbay.Options{})
+		runner, err := builtin.New(sunkPipeline(afterbay.Sink{From: "out", Kind: "http", Config: toHTTP(url)}), pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +76,7 @@ func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	p := sunkPipeline()
 	p.Budget = afterbay.Budget{P99: 10 * time.Millisecond, Model: 11 * time.Millisecond}
 	var found afterbay.Errors
-	if _, err := afterbay.New(p, afterbay.Options{}); !errors.As(err, &found) || found[0].Path != "budget" {
+	if _, err := builtin.New(p, pipeline.Options{}); !errors.As(err, &found) || found[0].Path != "budget" {
 		t.Error(err)
 	}
 }
@@ -108,7 +110,7 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	sink := &taker{taken: make(chan string, 1)}
 	p := sunkPipeline(afterbay.Sink{From: "out", Kind: "taker", Config: sink})
 	p.Constants = []afterbay.Constant{{Name: "limit", Value: 0.5}, {Name: "region", Table: map[string]any{"US": int64(0)}}}
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

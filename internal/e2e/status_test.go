@@ -8,6 +8,8 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -58,7 +60,7 @@ func TestOnlyCasesOfTheFirstRouteHaveBudgets(t *testing.T) {
 			&afterbay.Emit{Topic: "out", Names: []string{"n"}},
 		},
 	}
-	_, err := afterbay.New(p, afterbay.Options{})
+	_, err := builtin.New(p, pipeline.Options{})
 	var got []string
 	var list afterbay.Errors
 	errors.As(err, &list)

@@ -18,6 +18,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/model"
@@ -110,7 +112,7 @@ func sendTenants(ctx context.Context, log stream.Log, random *rand.Rand, lasts t
 // sorted; those that were not there at the end took until then.
 func tenantLatencies(t *testing.T, log stream.Log, seed uint64, lasts time.Duration, loud, fair bool) []time.Duration {
 	t.Helper()
-	runner, err := afterbay.New(tenantPipeline(seed, fair), afterbay.Options{Sessions: 2})
+	runner, err := builtin.New(tenantPipeline(seed, fair), pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,7 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 		down.Name, down.Go = "down", "down"
 		p.Models, p.Steps = append(p.Models, down), slices.Insert(p.Steps, 1, afterbay.Step(&second))
 		p.Code.Models["down"] = &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +368,7 @@ func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
 	} {
 		p := parkPipeline(&service{}, async, call)
 		change(&p)
-		if _, err := afterbay.New(p, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
 	}

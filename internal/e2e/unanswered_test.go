@@ -10,18 +10,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 func TestPipelinesSayWhereClientsEventsEnd(t *testing.T) {
 	p := contactPipeline()
 	p.Input.Time.Late, p.Input.Time.LateTo = "", "late"
-	want := []afterbay.Ending{{Topic: "answers", As: "outputs"}, {Topic: "support.ended", As: "outputs"}, {Topic: "support.dlq", As: "dead_letters"}, {Topic: "late", As: "late"}}
+	want := []pipeline.Ending{{Topic: "answers", As: "outputs"}, {Topic: "support.ended", As: "outputs"}, {Topic: "support.dlq", As: "dead_letters"}, {Topic: "late", As: "late"}}
 	for _, c := range []struct {
 		answers []string
-		want    []afterbay.Ending
+		want    []pipeline.Ending
 	}{{[]string{"answers"}, want}, {nil, want[2:]}} {
 		p.Replies = c.answers
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,7 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 		if c.change != nil {
 			c.change(&p)
 		}
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -135,7 +137,7 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 	} {
 		p := contactPipeline()
 		c.change(&p)
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -168,7 +170,7 @@ func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 	} {
 		p := contactPipeline()
 		p.Replies, p.Steps = []string{"out"}, c.steps
-		runner, err := afterbay.New(p, afterbay.Options{})
+		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
@@ -184,7 +184,7 @@ func TestObjectStoreThatIsKilledLosesNothing(t *testing.T) {
 
 // checkCalls sees that each event has one output, of the content that its URL names,
 // or one dead letter that names the object that is missing.
-func checkCalls(t *testing.T, log stream.Log, runner *afterbay.Runner, number, objects int) {
+func checkCalls(t *testing.T, log stream.Log, runner *pipeline.Runner, number, objects int) {
 	t.Helper()
 	answer, err := streamtest.RunAll(t.Context(), log, runner, nil)
 	if err != nil {

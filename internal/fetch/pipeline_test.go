@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/internal/test/servertest"
@@ -160,18 +160,18 @@ var ways = []string{"HTTP/ok/", "file://ROOT/", "s3://calls/in/", "HTTP/moved/",
 const had = 7 // of ways
 
 // open returns a runner of the file.
-func (w *world) open(t *testing.T, text string) *afterbay.Runner {
+func (w *world) open(t *testing.T, text string) *pipeline.Runner {
 	t.Helper()
 	parsed, err := config.ParseWith("support.yaml", []byte(text), func(name string) (string, bool) {
 		value, ok := w.vars[name]
 		return value, ok
-	}, process.Kinds())
+	}, builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := parsed.Pipelines[0]
 	p.Code.Models = map[string]model.Model{"ocr": &w.ocr}
-	runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
+	runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,14 +27,16 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
 const trace, traceParent = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // posts is a pipeline whose events end in every way, by their text.
-func posts(t *testing.T) *afterbay.Runner {
-	runner, err := afterbay.New(afterbay.Pipeline{
+func posts(t *testing.T) *pipeline.Runner {
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: "posts", Replies: []string{"decisions", "aside"},
 		Input: afterbay.Input{Topic: "posts", Key: "user", Partitions: partitions, Repartition: partitions, Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}}},
 		Steps: []afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{
@@ -43,7 +45,7 @@ func posts(t *testing.T) *afterbay.Runner {
 			{Name: "unread", When: `text == "unread"`, Steps: []afterbay.Step{&afterbay.Emit{Topic: "aside", Names: []string{"text"}}}},
 			{Name: "default", Steps: []afterbay.Step{&afterbay.Emit{Topic: "decisions", Names: []string{"text"}}}},
 		}}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

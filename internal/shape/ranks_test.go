@@ -74,6 +74,7 @@ var alone = map[string]string{
 	"internal/models/text/wordpiece":    "reads tokenizers, with golden tests of its own",
 	"internal/models/voice":             "one folder a kind",
 	"internal/ops/scaffold":             "the program's code stays small",
+	"internal/process":                  "the library becomes its second user",
 	"internal/sinks/files":              "one folder a service",
 	"internal/sinks/http":               "one folder a service",
 	"internal/sinks/kafka":              "one folder a service",

@@ -13,6 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	models "github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -39,8 +41,8 @@ func (speaker) Answer(ctx context.Context, rows models.Rows, _ []float32, texts 
 
 // speaking is moderation with what a model says of an event, shown while it comes,
 // and a record that is made once before it.
-func speaking(t *testing.T) *afterbay.Runner {
-	runner, err := afterbay.New(afterbay.Pipeline{
+func speaking(t *testing.T) *pipeline.Runner {
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: "moderation", Replies: []string{"decisions"},
 		Input: afterbay.Input{
 			Topic: "events", Key: "room", Partitions: 3, Repartition: 2,
@@ -53,7 +55,7 @@ func speaking(t *testing.T) *afterbay.Runner {
 			&afterbay.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}},
 		},
 		Code: afterbay.Code{Models: map[string]models.Model{"speaker": speaker{}}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

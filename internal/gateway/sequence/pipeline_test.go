@@ -17,6 +17,8 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -28,8 +30,8 @@ func TestMain(m *testing.M) { os.Exit(broker.Run(m)) }
 
 // moderation is a pipeline by room, whose events come from clients. It numbers the
 // events of a room.
-func moderation(t *testing.T) *afterbay.Runner {
-	runner, err := afterbay.New(afterbay.Pipeline{
+func moderation(t *testing.T) *pipeline.Runner {
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: "moderation", Replies: []string{"decisions"},
 		Input: afterbay.Input{
 			Topic: "events", Key: "room", Partitions: 2,
@@ -39,7 +41,7 @@ func moderation(t *testing.T) *afterbay.Runner {
 			&afterbay.Features{List: []afterbay.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
 			&afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}},
 		},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

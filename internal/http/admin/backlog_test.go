@@ -14,9 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/observe"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -60,7 +62,7 @@ func (l *lagging) waits() int {
 
 func TestSourceIsTurnedAwayUntilTheBacklogIsLow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := watchingBacklog(t, afterbay.Lag{}, afterbay.Backlog{Max: 100, High: 75, Low: 25})
+		l := watchingBacklog(t, lang.Lag{}, lang.Backlog{Max: 100, High: 75, Low: 25})
 		l.watch()
 		l.wantPost(101, 413, "")
 		l.wantPost(60, 200, "")
@@ -102,7 +104,7 @@ func TestBacklogIsNeverBeyondItsBound(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	synctest.Test(t, func(t *testing.T) {
-		l := watchingBacklog(t, afterbay.Lag{}, afterbay.Backlog{Max: 100})
+		l := watchingBacklog(t, lang.Lag{}, lang.Backlog{Max: 100})
 		l.watch()
 		taken, refused, committed := 0, 0, 0
 		for range 2000 {
@@ -135,7 +137,7 @@ func TestBacklogIsNeverBeyondItsBound(t *testing.T) {
 
 func TestRecordsOnTheirWayCountAsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := watchingBacklog(t, afterbay.Lag{}, afterbay.Backlog{Max: 100}).backlogs
+		b := watchingBacklog(t, lang.Lag{}, lang.Backlog{Max: 100}).backlogs
 		found := func(n int64) { b.measured(time.Now(), []observe.Lag{{Group: "copy", Topic: "in", Records: n}}) }
 		done, err := b.admit("in", 40)
 		if err != nil {
@@ -204,17 +206,17 @@ func TestClientWaitsAndSendsLess(t *testing.T) {
 // TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead has a pipeline of two
 // inputs, of which one is bounded.
 func TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead(t *testing.T) {
-	input := func(topic string, most int) afterbay.Input {
-		return afterbay.Input{Topic: topic, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: afterbay.Backlog{Max: most}}
+	input := func(topic string, most int) lang.Input {
+		return lang.Input{Topic: topic, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}, Backlog: lang.Backlog{Max: most}}
 	}
-	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "both", Inputs: []afterbay.Input{input("chats", 100), input("calls", 0)},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
-	}, afterbay.Options{})
+	runner, err := builtin.New(lang.Pipeline{
+		Name: "both", Inputs: []lang.Input{input("chats", 100), input("calls", 0)},
+		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBacklogs([]*afterbay.Runner{runner}, slog.New(slog.DiscardHandler))
+	b := newBacklogs([]*running.Runner{runner}, slog.New(slog.DiscardHandler))
 	b.begin()
 	b.measured(time.Now(), []observe.Lag{
 		{Group: "both.repartition.chats", Topic: "chats", Records: 1}, {Group: "both.repartition.chats", Topic: "chats", Partition: 1, Records: 2},
@@ -228,13 +230,13 @@ func TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead(t *testing.T) {
 // TestRecordsThatWaitFurtherDownTheChainCount bounds the first of three pipelines,
 // beside one that has nothing to do with them.
 func TestRecordsThatWaitFurtherDownTheChainCount(t *testing.T) {
-	var runners []*afterbay.Runner
+	var runners []*running.Runner
 	for _, name := range []string{"in", "a", "b", "other"} {
-		runner, err := afterbay.New(afterbay.Pipeline{
+		runner, err := builtin.New(lang.Pipeline{
 			Name:  "of-" + name,
-			Input: afterbay.Input{Topic: name, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: afterbay.Backlog{Max: 100}},
-			Steps: []afterbay.Step{&afterbay.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}},
-		}, afterbay.Options{})
+			Input: lang.Input{Topic: name, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}, Backlog: lang.Backlog{Max: 100}},
+			Steps: []lang.Step{&lang.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}},
+		}, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

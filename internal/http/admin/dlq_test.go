@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -21,22 +23,22 @@ import (
 func TestAPipelineThatStandsStillIsSeenAndGoesOnWhenTold(t *testing.T) {
 	log := newLog(t)
 	p := pipeline()
-	p.DeadLetters.StopAbove = afterbay.Share{Of: 0.5, Per: time.Minute}
-	runner, err := afterbay.New(p, afterbay.Options{})
+	p.DeadLetters.StopAbove = spec.Share{Of: 0.5, Per: time.Minute}
+	runner, err := builtin.New(p, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- runner.Run(ctx, log) }()
-	server, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{runner}})
+	server, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}})
 	server.Ready(true)
 	for range 30 {
 		if err := log.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("k"), Value: []byte("broken")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := runner.WaitIdle(t.Context(), log); err != nil && !errors.Is(err, afterbay.ErrStopped) {
+	if err := runner.WaitIdle(t.Context(), log); err != nil && !errors.Is(err, running.ErrStopped) {
 		t.Fatal(err)
 	}
 	for runner.Stopped() == nil {
@@ -51,7 +53,7 @@ func TestAPipelineThatStandsStillIsSeenAndGoesOnWhenTold(t *testing.T) {
 }
 
 // seesAndResumes looks at the process before and after the pipeline goes on.
-func seesAndResumes(t *testing.T, runner *afterbay.Runner, log stream.Log, url string) {
+func seesAndResumes(t *testing.T, runner *running.Runner, log stream.Log, url string) {
 	t.Helper()
 	client := &admin.Client{URL: url}
 	sees := func(path, want string, stopped bool) {

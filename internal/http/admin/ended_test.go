@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/observe"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -20,7 +22,7 @@ type outgrown struct{ stream.Log }
 func (outgrown) StatePartitions(context.Context, string, string) (int32, error) { return 1, nil }
 
 // end ends a pipeline alone.
-func (l *lagging) end(runner *afterbay.Runner) {
+func (l *lagging) end(runner *running.Runner) {
 	l.Helper()
 	if err := runner.Run(l.Context(), outgrown{l.Log}); !errors.As(err, new(*stream.PartitionsError)) || runner.Ended() == nil {
 		l.Fatal(err)
@@ -29,7 +31,7 @@ func (l *lagging) end(runner *afterbay.Runner) {
 
 func TestPipelineThatEndedTurnsNoSourceAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := watchingBacklog(t, afterbay.Lag{}, afterbay.Backlog{Max: 100, High: 75, Low: 25})
+		l := watchingBacklog(t, lang.Lag{}, lang.Backlog{Max: 100, High: 75, Low: 25})
 		l.watch()
 		l.wantPost(90, 200, "")
 		l.wantPost(20, 429, "1")
@@ -45,15 +47,15 @@ func TestPipelineThatEndedTurnsNoSourceAway(t *testing.T) {
 
 // TestBacklogCountsNoPipelineThatEnded has a pipeline behind the bounded one.
 func TestBacklogCountsNoPipelineThatEnded(t *testing.T) {
-	l := watchingBacklog(t, afterbay.Lag{}, afterbay.Backlog{Max: 100})
-	next, err := afterbay.New(afterbay.Pipeline{
-		Name: "next", Input: afterbay.Input{Topic: "out", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "end", Names: []string{"k"}}},
-	}, afterbay.Options{})
+	l := watchingBacklog(t, lang.Lag{}, lang.Backlog{Max: 100})
+	next, err := builtin.New(lang.Pipeline{
+		Name: "next", Input: lang.Input{Topic: "out", Partitions: 2, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: "end", Names: []string{"k"}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	runners := []*afterbay.Runner{l.options.Runners[0], next}
+	runners := []*running.Runner{l.options.Runners[0], next}
 	b := newBacklogs(runners, l.options.Logger)
 	waiting := func(want int) {
 		t.Helper()
@@ -77,7 +79,7 @@ func TestBacklogCountsNoPipelineThatEnded(t *testing.T) {
 // TestLagOfAPipelineThatEndedLeavesTheProcessReady has two pipelines of which one ends.
 func TestLagOfAPipelineThatEndedLeavesTheProcessReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := watching(t, afterbay.Lag{Critical: time.Second})
+		l := watching(t, lang.Lag{Critical: time.Second})
 		l.watch()
 		l.write(1)
 		l.pass(10 * time.Second)

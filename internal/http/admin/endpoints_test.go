@@ -9,8 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/lang"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -31,17 +33,17 @@ func (half) Predict(_ context.Context, rows model.Rows, scores []float32) error 
 }
 
 func TestMetricsSayHowEndpointsStand(t *testing.T) {
-	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
-		Models: []afterbay.Model{{Name: "half", Go: "half", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}}, Call: &afterbay.Calling{Breaker: afterbay.Breaker{Failures: 1}}}},
-		Steps:  []afterbay.Step{&afterbay.Score{Model: "half", Inputs: []string{"n"}}, &afterbay.Emit{Topic: "out", Names: []string{"half.half"}}},
-		Code:   afterbay.Code{Models: map[string]model.Model{"half": half{}}},
-	}, afterbay.Options{})
+	runner, err := builtin.New(lang.Pipeline{
+		Name: "p", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
+		Models: []lang.Model{{Name: "half", Go: "half", Version: 3, Outputs: []lang.Field{{Name: "half", Type: "number"}}, Call: &lang.Calling{Breaker: lang.Breaker{Failures: 1}}}},
+		Steps:  []lang.Step{&lang.Score{Model: "half", Inputs: []string{"n"}}, &lang.Emit{Topic: "out", Names: []string{"half.half"}}},
+		Code:   lang.Code{Models: map[string]model.Model{"half": half{}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newEndpointCollector([]*afterbay.Runner{runner}))
+	registry.MustRegister(newEndpointCollector([]*running.Runner{runner}))
 	values := func() (list []string) {
 		families, err := registry.Gather()
 		if err != nil {

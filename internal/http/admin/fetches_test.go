@@ -5,20 +5,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 func TestFetchesAreCountedForPipelinesThatFetch(t *testing.T) {
-	p := afterbay.Pipeline{
+	p := lang.Pipeline{
 		Name:  "seeing",
-		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Fetch{Name: "shot", URL: "k"}, &afterbay.Emit{Topic: "out", Names: []string{"shot.sha256"}}},
+		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Fetch{Name: "shot", URL: "k"}, &lang.Emit{Topic: "out", Names: []string{"shot.sha256"}}},
 	}
 	plain := p
-	plain.Name, plain.Steps = "plain", []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}}
-	var runners []*afterbay.Runner
-	for _, p := range []afterbay.Pipeline{p, plain} {
-		runner, err := afterbay.New(p, afterbay.Options{})
+	plain.Name, plain.Steps = "plain", []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}}
+	var runners []*running.Runner
+	for _, p := range []lang.Pipeline{p, plain} {
+		runner, err := builtin.New(p, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

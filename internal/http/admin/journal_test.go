@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -15,15 +17,15 @@ import (
 
 // TestMetricsSayWhatAJournalSaved asks 20 times for 5 answers.
 func TestMetricsSayWhatAJournalSaved(t *testing.T) {
-	score := &afterbay.Score{Model: "picky", Inputs: []string{"n"}}
-	runner, err := afterbay.New(afterbay.Pipeline{
+	score := &lang.Score{Model: "picky", Inputs: []string{"n"}}
+	runner, err := builtin.New(lang.Pipeline{
 		Name:  "p",
-		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
-		Models: []afterbay.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}},
-			Call: &afterbay.Calling{}, Journal: &afterbay.Journal{}}},
-		Steps: []afterbay.Step{score, &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}},
-		Code:  afterbay.Code{Models: map[string]model.Model{"picky": picky{}}},
-	}, afterbay.Options{})
+		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
+		Models: []lang.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []lang.Field{{Name: "half", Type: "number"}},
+			Call: &lang.Calling{}, Journal: &lang.Journal{}}},
+		Steps: []lang.Step{score, &lang.Emit{Topic: "out", Names: []string{"picky.half"}}},
+		Code:  lang.Code{Models: map[string]model.Model{"picky": picky{}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,7 @@ func TestMetricsSayWhatAJournalSaved(t *testing.T) {
 	if _, err := streamtest.RunAll(t.Context(), log, runner, events); err != nil {
 		t.Fatal(err)
 	}
-	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{runner}})
+	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}})
 	_, metrics := get(t, url+"/metrics")
 	for name, want := range map[string]int{"calls": 5, "hits": 15, "repeated_calls": 0, "units_paid": 5, "units_saved": 15} {
 		if line := fmt.Sprintf(`afterbay_journal_%s_total{model="picky@3",pipeline="p"} %d`, name, want); !strings.Contains(metrics, line+"\n") {

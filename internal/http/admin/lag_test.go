@@ -17,8 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -42,25 +44,25 @@ func (l *lagging) Offsets(ctx context.Context, p stream.Partition) (first, next 
 }
 
 // watching measures the lag of a pipeline in virtual time until the test ends.
-func watching(t *testing.T, limits afterbay.Lag) *lagging {
+func watching(t *testing.T, limits lang.Lag) *lagging {
 	t.Helper()
-	return watchingBacklog(t, limits, afterbay.Backlog{})
+	return watchingBacklog(t, limits, lang.Backlog{})
 }
 
-func watchingBacklog(t *testing.T, limits afterbay.Lag, backlog afterbay.Backlog) *lagging {
+func watchingBacklog(t *testing.T, limits lang.Lag, backlog lang.Backlog) *lagging {
 	t.Helper()
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: "copy", Lag: limits,
-		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}, Backlog: backlog},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
-	}, afterbay.Options{})
+		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}, Backlog: backlog},
+		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lagging{T: t, Log: memory.New(memory.Options{})}
 	t.Cleanup(func() { _ = l.Log.Close() })
 	logger := slog.New(slog.NewTextHandler(&l.logged, nil))
-	l.Server = newServer(l, Options{Runners: []*afterbay.Runner{runner}, Logger: logger}, nil)
+	l.Server = newServer(l, Options{Runners: []*running.Runner{runner}, Logger: logger}, nil)
 	if err = runner.CreateTopics(t.Context(), l.Log); err == nil {
 		l.session, err = l.Join(t.Context(), "copy", "in")
 	}
@@ -153,7 +155,7 @@ func labels(m *dto.Metric) string {
 
 func TestLagTurnsMetricThenReadinessAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := watching(t, afterbay.Lag{Warn: 5 * time.Second, Critical: 20 * time.Second})
+		l := watching(t, lang.Lag{Warn: 5 * time.Second, Critical: 20 * time.Second})
 		l.wantReady("not ready: pipeline copy: its lag is not measured yet")
 		l.watch()
 		l.wantReady("ok")
@@ -205,7 +207,7 @@ func TestLagTurnsMetricThenReadinessAndBack(t *testing.T) {
 
 func TestPipelineWithoutBoundsIsReadyHoweverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := watching(t, afterbay.Lag{})
+		l := watching(t, lang.Lag{})
 		l.wantReady("ok")
 		l.watch()
 		l.write(1)
@@ -221,7 +223,7 @@ func TestPipelineWithoutBoundsIsReadyHoweverLate(t *testing.T) {
 
 func TestLagThatCannotBeMeasuredIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := watching(t, afterbay.Lag{Critical: 10 * time.Second})
+		l := watching(t, lang.Lag{Critical: 10 * time.Second})
 		l.broken.Store(true)
 		l.watch()
 		l.wantReady(`not ready: pipeline copy: its lag cannot be measured: measure lag of "copy" in in/0: broken`)
@@ -243,7 +245,7 @@ func TestLagThatCannotBeMeasuredIsNotReady(t *testing.T) {
 }
 
 func TestLagOfAPipelineIsThatOfItsInputsToo(t *testing.T) {
-	l := watching(t, afterbay.Lag{})
+	l := watching(t, lang.Lag{})
 	other, err := l.Join(t.Context(), "copy.repartition.in", "in")
 	if err != nil {
 		t.Fatal(err)

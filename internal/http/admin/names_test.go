@@ -5,20 +5,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // reading returns a pipeline that reads a topic.
-func reading(t *testing.T, name, topic string) *afterbay.Runner {
+func reading(t *testing.T, name, topic string) *running.Runner {
 	t.Helper()
-	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: name, Input: afterbay.Input{Topic: topic, Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: name + "-out", Names: []string{"k"}}},
-	}, afterbay.Options{})
+	runner, err := builtin.New(lang.Pipeline{
+		Name: name, Input: lang.Input{Topic: topic, Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: name + "-out", Names: []string{"k"}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func TestTopicsOfOthersWithNamesOfTheEngineTakeRecords(t *testing.T) {
 		}
 		commits(t, log, group, "one")
 	}
-	runners := []*afterbay.Runner{copies(t, log)}
+	runners := []*running.Runner{copies(t, log)}
 	for name, topic := range map[string]string{"a": "mail.inbox", "b": "orders.dlq", "c": "copy.dlq", "d": "shop.dlq", "e": "chat.results", "f": "chat.sequence.dlq"} {
 		runners = append(runners, reading(t, name, topic))
 	}
@@ -86,7 +88,7 @@ func TestDeadLettersOfAGatewayAreNotThoseOfAPipeline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{copies(t, log)}})
+	_, url := start(t, log, admin.Options{Runners: []*running.Runner{copies(t, log)}})
 	for topic, want := range map[string]int{letters: 204, "copy.cards.dlq": 409, "copy.dlq": 409} {
 		if status, text := request(t, http.MethodDelete, url+"/v1/topics/"+topic, ""); status != want {
 			t.Errorf("delete %s: %d %s", topic, status, text)
@@ -101,7 +103,7 @@ func TestPatternsDoNotCoverTopicsOfTheEngine(t *testing.T) {
 	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "copy.g2.out", Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
-	_, url := start(t, log, admin.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+	_, url := start(t, log, admin.Options{Token: "root", Runners: []*running.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
 		"pattern": {Read: []string{"*", "copy.*"}, Produce: []string{"*.dlq"}}, "exact": {Read: []string{"copy.dlq"}}, "boss": {Admin: true},
 	})})
 	for _, c := range []struct {

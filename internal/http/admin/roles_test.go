@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/http/reload"
+	"github.com/afterbay/afterbay/internal/lang"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -33,12 +35,12 @@ func tokens(t *testing.T, roles map[string]access.Roles) access.Tokens {
 }
 
 // copies returns a pipeline from in to out.
-func copies(t *testing.T, log stream.Log) *afterbay.Runner {
+func copies(t *testing.T, log stream.Log) *running.Runner {
 	t.Helper()
-	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "copy", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
-	}, afterbay.Options{})
+	runner, err := builtin.New(lang.Pipeline{
+		Name: "copy", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+	}, running.Options{})
 	if err == nil {
 		err = runner.CreateTopics(t.Context(), log)
 	}
@@ -53,7 +55,7 @@ func copies(t *testing.T, log stream.Log) *afterbay.Runner {
 func TestProducersOfTwoTokensAreTwo(t *testing.T) {
 	log := newLog(t)
 	runner := copies(t, log)
-	_, url := start(t, log, admin.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+	_, url := start(t, log, admin.Options{Token: "root", Runners: []*running.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
 		"one": {Produce: []string{"in"}}, "other": {Produce: []string{"in"}},
 	})})
 	for _, token := range []string{secret("one"), secret("other")} {
@@ -85,7 +87,7 @@ func TestMetricsTellOfAWrongTokenFile(t *testing.T) {
 func TestUnknownTopicsTellNoOthers(t *testing.T) {
 	log := newLog(t)
 	runner := copies(t, log)
-	_, url := start(t, log, admin.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+	_, url := start(t, log, admin.Options{Token: "root", Runners: []*running.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
 		"some": {Produce: []string{"in*"}, Read: []string{"in*"}}, "none": {Produce: []string{"other"}, Read: []string{"other"}},
 	})})
 	for _, c := range []struct{ token, method, path, want string }{
@@ -103,7 +105,7 @@ func TestUnknownTopicsTellNoOthers(t *testing.T) {
 func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 	log := newLog(t)
 	runner := copies(t, log)
-	_, url := start(t, log, admin.Options{Token: "root", Runners: []*afterbay.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
+	_, url := start(t, log, admin.Options{Token: "root", Runners: []*running.Runner{runner}, Tokens: tokens(t, map[string]access.Roles{
 		"producer": {Produce: []string{"in", "o*", "*.dlq", "copy.dlq"}},
 		"decider":  {Produce: []string{"out"}},
 		"reader":   {Read: []string{"out"}},
@@ -171,7 +173,7 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 
 func TestWithoutATokenPipelinesAreTheWritersOfTheirTopics(t *testing.T) {
 	log := newLog(t)
-	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{copies(t, log)}})
+	_, url := start(t, log, admin.Options{Runners: []*running.Runner{copies(t, log)}})
 	for path, want := range map[string]int{"/v1/topics/in": 200, "/v1/topics/out": 403, "/v1/topics/copy.dlq": 403} {
 		if status, text := request(t, http.MethodPost, url+path, `{"k":"a"}`); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, text, want)

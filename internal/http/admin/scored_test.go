@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -43,14 +45,14 @@ func (picky) Predict(_ context.Context, rows model.Rows, scores []float32) error
 // TestErrorsOfModelsInTheProcessAreCounted: the rate of errors of a model does not
 // depend on where it is computed.
 func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
-	score := &afterbay.Score{Model: "picky", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 1}}
-	runner, err := afterbay.New(afterbay.Pipeline{
+	score := &lang.Score{Model: "picky", Inputs: []string{"n"}, Batch: lang.Batch{Size: 1}}
+	runner, err := builtin.New(lang.Pipeline{
 		Name:   "p",
-		Input:  afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
-		Models: []afterbay.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []afterbay.Field{{Name: "half", Type: "number"}}}},
-		Steps:  []afterbay.Step{score, &afterbay.Emit{Topic: "out", Names: []string{"picky.half"}}},
-		Code:   afterbay.Code{Models: map[string]model.Model{"picky": picky{}}},
-	}, afterbay.Options{})
+		Input:  lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
+		Models: []lang.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []lang.Field{{Name: "half", Type: "number"}}}},
+		Steps:  []lang.Step{score, &lang.Emit{Topic: "out", Names: []string{"picky.half"}}},
+		Code:   lang.Code{Models: map[string]model.Model{"picky": picky{}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,7 @@ func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
 	if _, err := streamtest.RunAll(t.Context(), log, runner, events); err != nil {
 		t.Fatal(err)
 	}
-	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{runner}})
+	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}})
 	_, metrics := get(t, url+"/metrics")
 	for _, want := range []string{
 		`afterbay_scored_rows_total{model="picky@3",pipeline="p"} 95`, `afterbay_scored_rows_refused_total{model="picky@3",pipeline="p"} 9`,

@@ -23,13 +23,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/http/server"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/observe"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -322,13 +324,13 @@ func TestFollowSeesRecordsAsTheyComeAndEndsWithTheServer(t *testing.T) {
 }
 
 // pipeline copies the key of its events and counts them.
-func pipeline() afterbay.Pipeline {
-	return afterbay.Pipeline{
+func pipeline() lang.Pipeline {
+	return lang.Pipeline{
 		Name:  "copy",
-		Input: afterbay.Input{Topic: "in", Partitions: 3, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Windows: []string{"60s"}, Aggregates: []string{"count"}}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"k", "seen.count_60s"}},
+		Input: lang.Input{Topic: "in", Partitions: 3, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{Name: "seen", Windows: []string{"60s"}, Aggregates: []string{"count"}}}},
+			&lang.Emit{Topic: "out", Names: []string{"k", "seen.count_60s"}},
 		},
 	}
 }
@@ -343,7 +345,7 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 	if _, err := ingest.Publish(t.Context(), log, strings.NewReader(body.String()), ingest.Options{Topic: "in", Key: "k"}); err != nil {
 		t.Fatal(err)
 	}
-	runner, err := afterbay.New(pipeline(), afterbay.Options{})
+	runner, err := builtin.New(pipeline(), running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +363,7 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := embedded.Stats{Frames: 42}
-	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{runner}, Version: "test",
+	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}, Version: "test",
 		Collectors: []prometheus.Collector{admin.LogCollector(func() embedded.Stats { return store })}})
 
 	local, client := &admin.Local{Log: log}, &admin.Client{URL: url}

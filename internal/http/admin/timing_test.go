@@ -5,18 +5,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
 func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	log := newLog(t)
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name:  "copy",
-		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
-	}, afterbay.Options{})
+		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	_, url := start(t, log, admin.Options{Runners: []*afterbay.Runner{runner}, Token: "secret"})
+	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}, Token: "secret"})
 	client := &admin.Client{URL: url, Token: "secret"}
 	in := stream.Partition{Topic: "in", Index: 2}
 	want, ok := runner.Passage("in", 2, 1)

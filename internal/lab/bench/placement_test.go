@@ -19,7 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -62,7 +62,7 @@ input:
 steps:
   - emit: {topic: out, value: [k, b, i, n, t, s]}
 `
-	file, err := config.Parse("all.yaml", []byte(text), process.Kinds())
+	file, err := config.Parse("all.yaml", []byte(text), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}

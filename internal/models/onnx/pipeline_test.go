@@ -11,6 +11,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/onnx"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -67,7 +69,7 @@ func TestFramesOfKeysAreHeardInAPipelineThroughCrashes(t *testing.T) {
 	log := memory.New(memory.Options{})
 	var answer streamtest.Answer
 	for _, part := range [][]stream.Record{events[:50], events[50:]} {
-		runner, err := afterbay.New(pipeline, afterbay.Options{Sessions: 1})
+		runner, err := builtin.New(pipeline, running.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -52,7 +54,7 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 	}
 	defer m.Close()
 	killer := &killer{Model: m}
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: "scored",
 		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"},
@@ -63,7 +65,7 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 			&afterbay.Emit{Topic: "out", Names: []string{"sum.score"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"sum": killer}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

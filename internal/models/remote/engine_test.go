@@ -10,6 +10,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -70,7 +72,7 @@ func TestFaultOfAServerIsOneDeadLetterEach(t *testing.T) {
 // of its dead letters.
 func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 	t.Helper()
-	runner, err := afterbay.New(afterbay.Pipeline{
+	runner, err := builtin.New(afterbay.Pipeline{
 		Name: "remote",
 		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
@@ -84,7 +86,7 @@ func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 			&afterbay.Emit{Topic: "out", Names: []string{"remote.score"}},
 		},
 		Code: afterbay.Code{Models: map[string]model.Model{"remote": m}},
-	}, afterbay.Options{})
+	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -40,7 +42,7 @@ func TestModelsAreAskedWhereThePipelineSays(t *testing.T) {
 			{ByName: []afterbay.Binding{{Name: "x", Expr: "a"}, {Name: "y", Expr: "b"}}},
 			{Inputs: []string{"a", "b"}, Async: true},
 		} {
-			runner, err := afterbay.New(inlinePipeline(afterbay.Model{Name: "far", URL: scheme + host + "/sum", Version: 7, Outputs: outputs}, score), afterbay.Options{})
+			runner, err := builtin.New(inlinePipeline(afterbay.Model{Name: "far", URL: scheme + host + "/sum", Version: 7, Outputs: outputs}, score), pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +74,7 @@ func TestModelsThatThePipelineDescribesWronglyAreRefused(t *testing.T) {
 		{afterbay.Model{URL: "grpc://" + host + "/sum"}, []string{"c"}, "steps[0].score.inputs[0]: "},
 	} {
 		c.model.Name, c.model.Version, c.model.Outputs = "far", 7, outputs
-		_, err := afterbay.New(inlinePipeline(c.model, afterbay.Score{Inputs: c.inputs}), afterbay.Options{})
+		_, err := builtin.New(inlinePipeline(c.model, afterbay.Score{Inputs: c.inputs}), pipeline.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -114,7 +116,7 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		p.Steps[0], &afterbay.Score{Model: "embed", ByName: []afterbay.Binding{{Name: "text", Expr: "chat.words"}}},
 		&afterbay.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}},
 	}
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -17,19 +19,19 @@ func Example() {
 	ctx := context.Background()
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	pipeline := afterbay.Pipeline{
+	pipeline := lang.Pipeline{
 		Name: "velocity",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "payments", Key: "card", Partitions: 1,
-			Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}},
+			Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
-			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
-			&afterbay.Emit{Topic: "decisions", Names: []string{"card", "action"}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
+			&lang.Emit{Topic: "decisions", Names: []string{"card", "action"}},
 		},
 	}
-	runner, err := afterbay.New(pipeline, afterbay.Options{})
+	runner, err := builtin.New(pipeline, running.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -45,7 +47,7 @@ func Example() {
 	}
 
 	report, err := explain.Explain(ctx, "velocity:payments/0@2:decisions", explain.Options{
-		Directory: &admin.Local{Log: log}, Pipelines: []afterbay.Pipeline{pipeline},
+		Directory: &admin.Local{Log: log}, Pipelines: []lang.Pipeline{pipeline},
 	})
 	if err != nil {
 		panic(err)

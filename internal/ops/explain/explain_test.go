@@ -16,11 +16,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -61,37 +63,37 @@ var quiet = udf.Function{
 }
 
 // everything is a pipeline with all that a replay has to do alike.
-func everything() afterbay.Pipeline {
+func everything() lang.Pipeline {
 	zero := 0
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name: "cards",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "payments", Partitions: 2, Key: "card",
-			Time:   afterbay.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, LateTo: "late"},
-			Dedupe: &afterbay.Dedupe{ID: "tx", Window: time.Hour, Max: 50},
-			Fields: []afterbay.Field{{Name: "tx", Type: "int"}, {Name: "card", Type: "int"}, {Name: "amount", Type: "number"}, {Name: "at", Type: "int"}},
+			Time:   lang.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, LateTo: "late"},
+			Dedupe: &lang.Dedupe{ID: "tx", Window: time.Hour, Max: 50},
+			Fields: []lang.Field{{Name: "tx", Type: "int"}, {Name: "card", Type: "int"}, {Name: "amount", Type: "number"}, {Name: "at", Type: "int"}},
 		},
-		Models: []afterbay.Model{{Name: "half", Go: "half", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{
+		Models: []lang.Model{{Name: "half", Go: "half", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{
 				{Name: "spend", Value: "amount", Decimals: &zero, Windows: []string{"60s", "10m/1m"}, Aggregates: []string{"sum", "max"}},
 				{Name: "past", Value: "half.score", Last: 3, Aggregates: []string{"mean"}},
 			}},
-			&afterbay.Let{List: []afterbay.Binding{{Name: "odd", Expr: "100 / (tx % 50)"}}}, // a dead letter of each 50th
-			&afterbay.Score{Model: "half", Inputs: []string{"spend.sum_60s", "past.mean"}},
-			&afterbay.Call{Go: "quiet", Inputs: []string{"amount"}, Topics: []string{"silences"}},
-			&afterbay.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}},
-			&afterbay.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}},
+			&lang.Let{List: []lang.Binding{{Name: "odd", Expr: "100 / (tx % 50)"}}}, // a dead letter of each 50th
+			&lang.Score{Model: "half", Inputs: []string{"spend.sum_60s", "past.mean"}},
+			&lang.Call{Go: "quiet", Inputs: []string{"amount"}, Topics: []string{"silences"}},
+			&lang.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}},
+			&lang.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}},
 		},
-		Code: afterbay.Code{Functions: map[string]udf.Function{"quiet": quiet}, Models: map[string]model.Model{"half": half{"one"}}},
+		Code: lang.Code{Functions: map[string]udf.Function{"quiet": quiet}, Models: map[string]model.Model{"half": half{"one"}}},
 	}
 }
 
 // computed runs pipelines over events, appended to the first one's input in a
 // few parts.
-func computed(t *testing.T, log *memory.Log, pipelines []afterbay.Pipeline, parts ...[]stream.Record) []*afterbay.Runner {
+func computed(t *testing.T, log *memory.Log, pipelines []lang.Pipeline, parts ...[]stream.Record) []*pipeline.Runner {
 	t.Helper()
-	runners, err := afterbay.NewChain(pipelines, afterbay.Options{Sessions: 2})
+	runners, err := builtin.NewChain(pipelines, pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +169,7 @@ func newLog(t *testing.T) (*memory.Log, *admin.Local) {
 func TestReplayGivesEveryOutputAgain(t *testing.T) {
 	log, d := newLog(t)
 	events := payments(1500)
-	computed(t, log, []afterbay.Pipeline{everything()}, slices.Clone(events[:700]), slices.Clone(events[700:701]), slices.Clone(events[701:]))
+	computed(t, log, []lang.Pipeline{everything()}, slices.Clone(events[:700]), slices.Clone(events[700:701]), slices.Clone(events[701:]))
 	kinds := map[string]int{}
 	for _, topic := range []string{"scores", "silences", "large", "late", "cards.dlq"} {
 		all := stored(t, d, topic)
@@ -176,7 +178,7 @@ func TestReplayGivesEveryOutputAgain(t *testing.T) {
 		}
 		for i := 0; i < len(all); i += max(1, len(all)/12) {
 			r := &all[i]
-			report, err := explain.Explain(t.Context(), header.Get(r, header.ID), explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{everything()}})
+			report, err := explain.Explain(t.Context(), header.Get(r, header.ID), explain.Options{Directory: d, Pipelines: []lang.Pipeline{everything()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,10 +199,10 @@ func TestReplayGivesEveryOutputAgain(t *testing.T) {
 
 func TestReplayShowsTheRowByStages(t *testing.T) {
 	log, d := newLog(t)
-	computed(t, log, []afterbay.Pipeline{everything()}, payments(200))
+	computed(t, log, []lang.Pipeline{everything()}, payments(200))
 	all := stored(t, d, "scores")
 	last := &all[len(all)-1]
-	report, err := explain.Explain(t.Context(), position(last), explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{everything()}})
+	report, err := explain.Explain(t.Context(), position(last), explain.Options{Directory: d, Pipelines: []lang.Pipeline{everything()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +229,7 @@ func TestReplayShowsTheRowByStages(t *testing.T) {
 
 func TestOutputsAreFoundByBisection(t *testing.T) {
 	log, d := newLog(t)
-	computed(t, log, []afterbay.Pipeline{everything()}, payments(3000))
+	computed(t, log, []lang.Pipeline{everything()}, payments(3000))
 	for _, topic := range []string{"scores", "cards.dlq", "late"} {
 		for _, r := range stored(t, d, topic) {
 			report, err := explain.Explain(t.Context(), header.Get(&r, header.ID), explain.Options{Directory: d})
@@ -250,7 +252,7 @@ func TestEventsAreFoundByTheirIDs(t *testing.T) {
 	records := payments(300)
 	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
 	records[18].Headers = []stream.Header{{Key: header.ID, Value: []byte("0:1:2:3")}}
-	computed(t, log, []afterbay.Pipeline{everything()}, records)
+	computed(t, log, []lang.Pipeline{everything()}, records)
 	for id, want := range map[string]string{
 		"mine": position(&records[17]), "0:1:2:3": position(&records[18]),
 		"payments/0@40": "payments/0@40", "payments/1@3": "payments/1@3",
@@ -302,8 +304,8 @@ func (d *trimmed) Records(ctx context.Context, q admin.Query) iter.Seq2[stream.R
 
 func TestReplayFromALaterBeginningSaysSo(t *testing.T) {
 	log, d := newLog(t)
-	computed(t, log, []afterbay.Pipeline{everything()}, payments(600))
-	pipelines := []afterbay.Pipeline{everything()}
+	computed(t, log, []lang.Pipeline{everything()}, payments(600))
+	pipelines := []lang.Pipeline{everything()}
 	var early, late string // positions of outputs
 	for _, r := range stored(t, d, "scores") {
 		if r.Partition.Index != 0 {
@@ -342,10 +344,10 @@ func TestReplayFromALaterBeginningSaysSo(t *testing.T) {
 
 func TestReplayWithAnotherModelNamesItsDigest(t *testing.T) {
 	log, d := newLog(t)
-	computed(t, log, []afterbay.Pipeline{everything()}, payments(100))
+	computed(t, log, []lang.Pipeline{everything()}, payments(100))
 	other := everything()
 	other.Code.Models = map[string]model.Model{"half": half{"two"}}
-	report, err := explain.Explain(t.Context(), "scores/0@5", explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{other}})
+	report, err := explain.Explain(t.Context(), "scores/0@5", explain.Options{Directory: d, Pipelines: []lang.Pipeline{other}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +355,7 @@ func TestReplayWithAnotherModelNamesItsDigest(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	other.Name = "others"
-	if _, err = explain.Explain(t.Context(), "scores/0@5", explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{other}}); !errors.Is(err, explain.ErrOtherPipeline) {
+	if _, err = explain.Explain(t.Context(), "scores/0@5", explain.Options{Directory: d, Pipelines: []lang.Pipeline{other}}); !errors.Is(err, explain.ErrOtherPipeline) {
 		t.Error(err)
 	}
 }
@@ -374,9 +376,9 @@ func (d *stopping) Records(ctx context.Context, q admin.Query) iter.Seq2[stream.
 
 func TestReplayEndsWithItsContext(t *testing.T) {
 	log, d := newLog(t)
-	computed(t, log, []afterbay.Pipeline{everything()}, payments(100))
+	computed(t, log, []lang.Pipeline{everything()}, payments(100))
 	ctx, stop := context.WithCancel(t.Context())
-	options := explain.Options{Directory: &stopping{d, stop}, Pipelines: []afterbay.Pipeline{everything()}}
+	options := explain.Options{Directory: &stopping{d, stop}, Pipelines: []lang.Pipeline{everything()}}
 	if _, err := explain.Explain(ctx, "scores/0@5", options); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -384,10 +386,10 @@ func TestReplayEndsWithItsContext(t *testing.T) {
 
 func TestReplayDoesNotWaitForTheCommitInterval(t *testing.T) {
 	log, d := newLog(t)
-	computed(t, log, []afterbay.Pipeline{everything()}, payments(400))
+	computed(t, log, []lang.Pipeline{everything()}, payments(400))
 	slow := everything()
-	slow.Commit = afterbay.Commit{Interval: time.Minute, Size: 20}
-	report, err := explain.Explain(t.Context(), "scores/0@150", explain.Options{Directory: d, Pipelines: []afterbay.Pipeline{slow}})
+	slow.Commit = lang.Commit{Interval: time.Minute, Size: 20}
+	report, err := explain.Explain(t.Context(), "scores/0@150", explain.Options{Directory: d, Pipelines: []lang.Pipeline{slow}})
 	if err != nil || !report.Replays[0].Same || report.Replays[0].Took > 20*time.Second {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -398,7 +400,7 @@ func TestAnEventAndItsDeadLetterAreFoundApart(t *testing.T) {
 	records := payments(100)
 	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
 	records[17].Value = []byte("broken")
-	computed(t, log, []afterbay.Pipeline{everything()}, records)
+	computed(t, log, []lang.Pipeline{everything()}, records)
 	report, err := explain.Explain(t.Context(), "mine", explain.Options{Directory: d})
 	if err != nil || report.Output != nil || report.Event.Position != position(&records[17]) || len(report.Became) != 1 {
 		t.Fatalf("%+v, %v", report, err)
@@ -416,7 +418,7 @@ func TestSeveralRecordsWithAnIDAreNamed(t *testing.T) {
 	records := payments(100)
 	records[17].Headers = []stream.Header{{Key: header.ID, Value: []byte("mine")}}
 	records[17].Value = []byte("broken")
-	computed(t, log, []afterbay.Pipeline{everything()}, records)
+	computed(t, log, []lang.Pipeline{everything()}, records)
 	const id = "cards:mine:cards.dlq"
 	once, err := explain.Explain(t.Context(), id, explain.Options{Directory: d})
 	if err != nil || once.Output == nil || len(once.Also) != 0 {
@@ -523,10 +525,10 @@ func TestHeadersOfADeadLetterAreRead(t *testing.T) {
 func TestLongSearchesAndReplaysShowProgress(t *testing.T) {
 	log, d := newLog(t)
 	records := payments(12_000)
-	computed(t, log, []afterbay.Pipeline{everything()}, records)
+	computed(t, log, []lang.Pipeline{everything()}, records)
 	told := map[string]bool{}
 	_, err := explain.Explain(t.Context(), "payments/1@5000", explain.Options{
-		Directory: d, Pipelines: []afterbay.Pipeline{everything()},
+		Directory: d, Pipelines: []lang.Pipeline{everything()},
 		Progress: func(what string, n, of int64) {
 			if n <= 0 || n > of {
 				t.Errorf("%s: %d of %d", what, n, of)
@@ -545,13 +547,13 @@ func TestTimingsAreKeptInTheDirectory(t *testing.T) {
 		t.Error(list)
 	}
 	log, _ := newLog(t)
-	runners := computed(t, log, []afterbay.Pipeline{everything()}, payments(100))
+	runners := computed(t, log, []lang.Pipeline{everything()}, payments(100))
 	path := filepath.Join(dir, "timings")
 	for range 3 { // the last one finds nothing new
 		if err := explain.WriteTimings(dir, runners); err != nil {
 			t.Fatal(err)
 		}
-		runners = computed(t, log, []afterbay.Pipeline{everything()})
+		runners = computed(t, log, []lang.Pipeline{everything()})
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -580,7 +582,7 @@ func TestTimingsAreKeptInTheDirectory(t *testing.T) {
 	if err := os.WriteFile(path, []byte(old.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := explain.WriteTimings(dir, computed(t, log, []afterbay.Pipeline{everything()}, payments(10))); err != nil {
+	if err := explain.WriteTimings(dir, computed(t, log, []lang.Pipeline{everything()}, payments(10))); err != nil {
 		t.Fatal(err)
 	}
 	in := stream.Partition{Topic: "payments", Index: 1}

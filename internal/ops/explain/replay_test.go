@@ -7,9 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -18,12 +20,12 @@ import (
 // TestReplayKeepsTheStateThatThePipelineLetsGoOf has more keys than the
 // pipeline keeps in memory.
 func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
-	pipeline := afterbay.Pipeline{
+	pipeline := lang.Pipeline{
 		Name:  "seen",
-		Input: afterbay.Input{Topic: "in", Key: "k", Partitions: 1, Fields: []afterbay.Field{{Name: "k", Type: "int"}}},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "n", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"k", "n.count_1h"}},
+		Input: lang.Input{Topic: "in", Key: "k", Partitions: 1, Fields: []lang.Field{{Name: "k", Type: "int"}}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{Name: "n", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&lang.Emit{Topic: "out", Names: []string{"k", "n.count_1h"}},
 		},
 	}
 	log := memory.New(memory.Options{})
@@ -38,8 +40,8 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 			Partition: stream.Partition{Topic: "in"}, Time: time.UnixMilli(int64(i)), Key: fmt.Appendf(nil, "%d", key), Value: fmt.Appendf(nil, `{"k":%d}`, key),
 		})
 	}
-	newRunner := func(keys int) *afterbay.Runner {
-		runner, err := afterbay.New(pipeline, afterbay.Options{Keys: keys})
+	newRunner := func(keys int) *running.Runner {
+		runner, err := builtin.New(pipeline, running.Options{Keys: keys})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/udf"
@@ -16,10 +16,10 @@ import (
 
 // gaps is payments with late events in a topic of their own, and a timer that writes when
 // a card is silent.
-func gaps(limit float64) afterbay.Pipeline {
+func gaps(limit float64) lang.Pipeline {
 	p := payments(limit)
 	p.Input.Time.LateTo = "late"
-	p.Steps = append([]afterbay.Step{&afterbay.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}, p.Steps...)
+	p.Steps = append([]lang.Step{&lang.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}, p.Steps...)
 	p.Code.Functions = map[string]udf.Function{"gap": {
 		Version: 1, Keyed: true,
 		Event: func(c *udf.Context) error {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -91,7 +91,7 @@ func TestTopicsThatCannotBeDerivedIntoAreRefused(t *testing.T) {
 	withSinks := payments(40)
 	service := &rows{taken: map[string][]string{}}
 	for _, name := range []string{"rows", "both", "out"} {
-		withSinks.Sinks = append(withSinks.Sinks, afterbay.Sink{From: "out", Name: name, Config: service})
+		withSinks.Sinks = append(withSinks.Sinks, lang.Sink{From: "out", Name: name, Config: service})
 	}
 	r := newRunner(t, payments(20))
 	stop := start(t, log, r)

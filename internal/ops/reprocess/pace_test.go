@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -109,7 +109,7 @@ func (tr *traffic) send(d time.Duration) time.Duration {
 }
 
 // beside is send beside a re-derivation, which ends with it.
-func (tr *traffic) beside(changed *afterbay.Runner, rate float64) (p99 time.Duration, last reprocess.Progress) {
+func (tr *traffic) beside(changed *pipeline.Runner, rate float64) (p99 time.Duration, last reprocess.Progress) {
 	ctx, cancel := context.WithTimeout(tr.Context(), *paceTime)
 	defer cancel()
 	ended := make(chan struct{})

@@ -14,11 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/sink"
@@ -29,19 +32,19 @@ const partitions = 3
 
 // payments is a pipeline with state, whose decision depends on a limit, and which
 // writes by its own key and by another one.
-func payments(limit float64) afterbay.Pipeline {
-	return afterbay.Pipeline{
+func payments(limit float64) lang.Pipeline {
+	return lang.Pipeline{
 		Name: "payments",
-		Input: afterbay.Input{
-			Topic: "in", Key: "card", Partitions: partitions, Time: afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second},
-			Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}, {Name: "shop", Type: "string"}, {Name: "ts", Type: "int"}},
+		Input: lang.Input{
+			Topic: "in", Key: "card", Partitions: partitions, Time: lang.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second},
+			Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}, {Name: "shop", Type: "string"}, {Name: "ts", Type: "int"}},
 		},
-		Constants: []afterbay.Constant{{Name: "limit", Value: limit}},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
-			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"card", "spend.*", "action"}},
-			&afterbay.Emit{Topic: "shops", Key: "shop", When: `action == "review"`, Names: []string{"shop", "amount"}},
+		Constants: []spec.Constant{{Name: "limit", Value: limit}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
+			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
+			&lang.Emit{Topic: "out", Names: []string{"card", "spend.*", "action"}},
+			&lang.Emit{Topic: "shops", Key: "shop", When: `action == "review"`, Names: []string{"shop", "amount"}},
 		},
 	}
 }
@@ -65,9 +68,9 @@ func events(from, n int) []stream.Record {
 	return list
 }
 
-func newRunner(t *testing.T, p afterbay.Pipeline) *afterbay.Runner {
+func newRunner(t *testing.T, p lang.Pipeline) *pipeline.Runner {
 	t.Helper()
-	r, err := afterbay.New(p, afterbay.Options{Sessions: 2})
+	r, err := builtin.New(p, pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func newRunner(t *testing.T, p afterbay.Pipeline) *afterbay.Runner {
 }
 
 // start runs a pipeline until what it returns is called.
-func start(t *testing.T, log stream.Log, r *afterbay.Runner) (stop func()) {
+func start(t *testing.T, log stream.Log, r *pipeline.Runner) (stop func()) {
 	t.Helper()
 	if err := r.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
@@ -95,7 +98,7 @@ func start(t *testing.T, log stream.Log, r *afterbay.Runner) (stop func()) {
 // patience is how long something is waited for: a busy machine takes long.
 const patience = 5 * time.Minute
 
-func idle(t *testing.T, log stream.Log, r *afterbay.Runner) {
+func idle(t *testing.T, log stream.Log, r *pipeline.Runner) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -114,7 +117,7 @@ func mustAppend(t *testing.T, log stream.Log, records []stream.Record) {
 }
 
 // do does a job and returns the last that it said.
-func do(t *testing.T, log generation.Log, r *afterbay.Runner, job reprocess.Job) (last reprocess.Progress) {
+func do(t *testing.T, log generation.Log, r *pipeline.Runner, job reprocess.Job) (last reprocess.Progress) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -170,7 +173,7 @@ func sorted(list ...[]output) []output {
 }
 
 // fresh returns what a pipeline makes of records where it alone ever ran.
-func fresh(t *testing.T, p afterbay.Pipeline, records []stream.Record) map[string][]output {
+func fresh(t *testing.T, p lang.Pipeline, records []stream.Record) map[string][]output {
 	t.Helper()
 	log := memory.New(memory.Options{})
 	r := newRunner(t, p)
@@ -373,23 +376,23 @@ func (s *service) Info() model.Info {
 }
 
 // paid is a pipeline that asks two services about each event, and keeps answers.
-func paid(version int, models map[string]model.Model) afterbay.Pipeline {
-	call := func(name string, version int) afterbay.Model {
-		return afterbay.Model{
-			Name: name, Go: name, Version: version, Outputs: []afterbay.Field{{Name: "score", Type: "number"}},
-			Call: &afterbay.Calling{}, Journal: &afterbay.Journal{Price: 0.5},
+func paid(version int, models map[string]model.Model) lang.Pipeline {
+	call := func(name string, version int) lang.Model {
+		return lang.Model{
+			Name: name, Go: name, Version: version, Outputs: []lang.Field{{Name: "score", Type: "number"}},
+			Call: &lang.Calling{}, Journal: &lang.Journal{Price: 0.5},
 		}
 	}
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name:   "paid",
-		Input:  afterbay.Input{Topic: "in", Key: "card", Partitions: partitions, Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},
-		Models: []afterbay.Model{call("read", 1), call("judge", version)},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "read", Inputs: []string{"amount"}, Async: true},
-			&afterbay.Score{Model: "judge", Inputs: []string{"read.score"}, Async: true},
-			&afterbay.Emit{Topic: "out", Names: []string{"card", "read.score", "judge.score"}},
+		Input:  lang.Input{Topic: "in", Key: "card", Partitions: partitions, Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},
+		Models: []lang.Model{call("read", 1), call("judge", version)},
+		Steps: []lang.Step{
+			&lang.Score{Model: "read", Inputs: []string{"amount"}, Async: true},
+			&lang.Score{Model: "judge", Inputs: []string{"read.score"}, Async: true},
+			&lang.Emit{Topic: "out", Names: []string{"card", "read.score", "judge.score"}},
 		},
-		Code: afterbay.Code{Models: models},
+		Code: lang.Code{Models: models},
 	}
 }
 
@@ -408,7 +411,7 @@ func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 			t.Fatalf("%d and %d calls, %d dead letters", asked, judge.calls.Load(), dead)
 		}
 		now := paid(2, map[string]model.Model{"read": read, "judge": judge2})
-		dry, err := afterbay.New(now, afterbay.Options{Rehearse: true, Sessions: 2})
+		dry, err := builtin.New(now, pipeline.Options{Rehearse: true, Sessions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -468,7 +471,7 @@ func TestSinkIsHandedWhatWasDerived(t *testing.T) {
 	onEngines(t, func(t *testing.T, log generation.Log) {
 		service := &rows{taken: map[string][]string{}}
 		withSink := payments(40)
-		withSink.Sinks = []afterbay.Sink{{From: "out", Name: "rows", Config: service}}
+		withSink.Sinks = []lang.Sink{{From: "out", Name: "rows", Config: service}}
 		old, changed := newRunner(t, payments(20)), newRunner(t, withSink)
 		stop := start(t, log, old)
 		mustAppend(t, log, events(0, 500))

@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
@@ -41,9 +43,9 @@ func dump(t *testing.T, log generation.Log, group string) [partitions]map[string
 }
 
 // rehearse returns the last that a rehearsal says.
-func rehearse(t *testing.T, log generation.Log, p afterbay.Pipeline, job reprocess.Job) (last reprocess.Progress) {
+func rehearse(t *testing.T, log generation.Log, p lang.Pipeline, job reprocess.Job) (last reprocess.Progress) {
 	t.Helper()
-	dry, err := afterbay.New(p, afterbay.Options{Rehearse: true, Sessions: 2})
+	dry, err := builtin.New(p, pipeline.Options{Rehearse: true, Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,9 +233,9 @@ func TestStatesThatCannotBeBegunWithAreRefused(t *testing.T) {
 	do(t, log, newRunner(t, payments(40)), reprocess.Job{Switch: true})
 	do(t, log, newRunner(t, payments(60)), reprocess.Job{Switch: true})
 	other := payments(80)
-	other.Steps[0].(*afterbay.Features).List[0].Windows = []string{"1h", "2h"}
+	other.Steps[0].(*lang.Features).List[0].Windows = []string{"1h", "2h"}
 	for want, of := range map[string]struct {
-		afterbay.Pipeline
+		lang.Pipeline
 		reprocess.Job
 	}{
 		"no generation has that number": {payments(80), reprocess.Job{State: "7"}},

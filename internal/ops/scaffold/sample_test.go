@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/ops/scaffold"
-	"github.com/afterbay/afterbay/internal/process"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
 // infer reads a sample and checks that the pipeline it gives can run.
@@ -33,11 +33,11 @@ func infer(t *testing.T, text string, o scaffold.Options) *scaffold.Findings {
 }
 
 func valid(text []byte) error {
-	file, err := config.Parse("pipeline.yaml", text, process.Kinds())
+	file, err := config.Parse("pipeline.yaml", text, builtin.Kinds())
 	if err != nil {
 		return err
 	}
-	if _, err = afterbay.New(file.Pipelines[0], afterbay.Options{}); err != nil {
+	if _, err = builtin.New(file.Pipelines[0], running.Options{}); err != nil {
 		return file.Explain(0, err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/sink"
 )
 
@@ -23,7 +23,7 @@ var topic = sink.Topic{
 // read reads a sink of a file: `http: {...}`.
 func read(t *testing.T, text string) lang.Sink {
 	t.Helper()
-	file, err := lang.Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nsinks: [{from: o, "+text+"}]\n"), process.Kinds())
+	file, err := lang.Parse("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [emit: {topic: o}]\nsinks: [{from: o, "+text+"}]\n"), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestKindsOpenWhatTheyTake(t *testing.T) {
 		}
 		service.Close()
 	}
-	for _, kind := range process.Kinds().Sinks {
+	for _, kind := range builtin.Kinds().Sinks {
 		if !seen[kind.Name] {
 			t.Errorf("no sink of kind %s was opened", kind.Name)
 		}

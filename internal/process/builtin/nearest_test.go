@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -160,13 +161,13 @@ func TestNearestDocumentsOfEventsFeedTheNextModel(t *testing.T) {
 	fillDocuments(t, postgres)
 	for name, more := range map[string]string{"at once": "cache: {ttl: 1m}", "recorded": "journal: true", "in order": "ordered: true"} {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := config.ParseWith("answers.yaml", []byte(strings.ReplaceAll(ragFile, "MORE", more)), func(name string) (string, bool) { return postgres.URL, name == "POSTGRES" }, process.Kinds())
+			parsed, err := config.ParseWith("answers.yaml", []byte(strings.ReplaceAll(ragFile, "MORE", more)), func(name string) (string, bool) { return postgres.URL, name == "POSTGRES" }, builtin.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := parsed.Pipelines[0]
-			p.Code = afterbay.Code{Models: map[string]model.Model{"embed": letters{}, "write": scribe{}}}
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
+			p.Code = lang.Code{Models: map[string]model.Model{"embed": letters{}, "write": scribe{}}}
+			runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +223,7 @@ func ask(t *testing.T, log stream.Log, from, to int) {
 	}
 }
 
-func checkNear(t *testing.T, log stream.Log, runner *afterbay.Runner, name string) {
+func checkNear(t *testing.T, log stream.Log, runner *pipeline.Runner, name string) {
 	t.Helper()
 	answer, err := streamtest.RunAll(t.Context(), log, runner, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -141,12 +141,12 @@ func TestRowsOfRealServersThatDieAndComeBack(t *testing.T) {
 			parsed, err := config.ParseWith("moderation.yaml", []byte(strings.ReplaceAll(file, "CALL", how)), func(name string) (string, bool) {
 				value, ok := variables[name]
 				return value, ok
-			}, process.Kinds())
+			}, builtin.Kinds())
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := parsed.Pipelines[0]
-			runner, err := afterbay.New(p, afterbay.Options{Sessions: 2})
+			runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +213,7 @@ func appendEvents(t *testing.T, log stream.Log, from, to int) {
 	}
 }
 
-func check(t *testing.T, log stream.Log, runner *afterbay.Runner) {
+func check(t *testing.T, log stream.Log, runner *pipeline.Runner) {
 	t.Helper()
 	answer, err := streamtest.RunAll(t.Context(), log, runner, nil)
 	if err != nil {

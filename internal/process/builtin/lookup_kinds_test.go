@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/lookup"
 )
 
 // readLookup reads a lookup of a file: `http: {...}`.
 func readLookup(t *testing.T, text string) *lang.Lookup {
 	t.Helper()
-	file, err := lang.ParseWith("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}, "+text+"}]\n"), func(string) (string, bool) { return "hush", true }, process.Kinds())
+	file, err := lang.ParseWith("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}, "+text+"}]\n"), func(string) (string, bool) { return "hush", true }, builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestKindsOfLookupsOpen(t *testing.T) {
 			t.Errorf("%s: %v", text, warner.Warnings(lookup.Step{}))
 		}
 	}
-	for _, kind := range process.Kinds().Lookups {
+	for _, kind := range builtin.Kinds().Lookups {
 		if !seen[kind.Name] {
 			t.Errorf("no lookup of kind %s was opened", kind.Name)
 		}

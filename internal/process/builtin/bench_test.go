@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"context"
@@ -8,10 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
 	lookupredis "github.com/afterbay/afterbay/internal/lookups/redis"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -36,21 +38,21 @@ func BenchmarkLookups(b *testing.B) {
 			Partition: stream.Partition{Topic: "posts", Index: stream.ByKey}, Key: []byte(user), Value: fmt.Appendf(nil, `{"user":%q}`, user),
 		})
 	}
-	inRedis := afterbay.Lookup{Kind: "redis", Config: &lookupredis.Config{URL: redis.URL, Prefix: "user:"}}
-	inPostgres := afterbay.Lookup{Kind: "postgres", Config: &lookuppostgres.Config{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
+	inRedis := lang.Lookup{Kind: "redis", Config: &lookupredis.Config{URL: redis.URL, Prefix: "user:"}}
+	inPostgres := lang.Lookup{Kind: "postgres", Config: &lookuppostgres.Config{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
 	kept, recorded := inRedis, inRedis
-	kept.Cache.TTL, recorded.Journal = time.Hour, &afterbay.Journal{}
+	kept.Cache.TTL, recorded.Journal = time.Hour, &lang.Journal{}
 	for _, c := range []struct {
 		name   string
-		lookup afterbay.Lookup
+		lookup lang.Lookup
 	}{{"redis", inRedis}, {"redis-kept", kept}, {"redis-recorded", recorded}, {"postgres", inPostgres}} {
 		b.Run(c.name, func(b *testing.B) {
 			l := c.lookup
-			l.Name, l.Key, l.Fields = "profile", "user", []afterbay.Field{{Name: "trusted", Type: "bool"}}
-			p := afterbay.Pipeline{
+			l.Name, l.Key, l.Fields = "profile", "user", []lang.Field{{Name: "trusted", Type: "bool"}}
+			p := lang.Pipeline{
 				Name:  "bench",
-				Input: afterbay.Input{Topic: "posts", Key: "user", Fields: []afterbay.Field{{Name: "user", Type: "string"}}},
-				Steps: []afterbay.Step{&l, &afterbay.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}},
+				Input: lang.Input{Topic: "posts", Key: "user", Fields: []lang.Field{{Name: "user", Type: "string"}}},
+				Steps: []lang.Step{&l, &lang.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}},
 			}
 			var spent time.Duration
 			for b.Loop() {
@@ -62,9 +64,9 @@ func BenchmarkLookups(b *testing.B) {
 }
 
 // runOnce returns how long a pipeline took over records that are there.
-func runOnce(b *testing.B, p afterbay.Pipeline, records []stream.Record) time.Duration {
+func runOnce(b *testing.B, p lang.Pipeline, records []stream.Record) time.Duration {
 	b.Helper()
-	runner, err := afterbay.New(p, afterbay.Options{})
+	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,7 +1,6 @@
-// Package process runs pipelines as a process does: over a log, with sinks, a server of HTTP, a gateway and generations.
-// Open opens the log and Run runs the pipelines. Its list of kinds is the one
-// place that names the kinds of sinks, lookups and logs which are built in.
-package process
+// Package builtin has the kinds of sinks, lookups, logs and models that the binary has. Kinds is the one
+// place that names them.
+package builtin
 
 import (
 	"github.com/afterbay/afterbay/internal/lang"

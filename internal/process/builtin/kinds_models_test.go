@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models"
 	processkind "github.com/afterbay/afterbay/internal/models/process"
 	"github.com/afterbay/afterbay/internal/models/remote"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -22,7 +22,7 @@ import (
 func readManifest(t *testing.T, text string) *model.Manifest {
 	t.Helper()
 	const file = "file: f\nsha256: 48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b\n"
-	m, err := lang.ParseManifest("m.yaml", []byte("model: risk\nversion: 3\noutputs: [score]\n"+file+text), process.Kinds())
+	m, err := lang.ParseManifest("m.yaml", []byte("model: risk\nversion: 3\noutputs: [score]\n"+file+text), builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestModelKindsCheckAndDescribe(t *testing.T) {
 		number + "kind: ocr\nocr: {read: {file: r, sha256: " + strings.Repeat("0", 64) + "}}\n": "a model of kind ocr reads images: inputs: {image: bytes}",
 	} {
 		m := readManifest(t, text)
-		config := models.ConfigOf(m, process.Kinds().Models)
+		config := models.ConfigOf(m, builtin.Kinds().Models)
 		got := ""
 		if at := config.Describe(); at != "" {
 			got = "at " + at
@@ -67,7 +67,7 @@ func TestModelsThatCannotBeOpenedSayWhy(t *testing.T) {
 	} {
 		m := readManifest(t, "inputs: {a: number}\n"+text)
 		m.File = ""
-		if _, _, err := models.Verified(t.Context(), m, models.Opening{Kinds: process.Kinds().Models}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := models.Verified(t.Context(), m, models.Opening{Kinds: builtin.Kinds().Models}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestPipelinesDescribeModelsOfTwoKinds(t *testing.T) {
 	} {
 		var found []model.Config
 		var text string
-		for _, kind := range process.Kinds().Models {
+		for _, kind := range builtin.Kinds().Models {
 			inliner, ok := kind.New().(model.Inliner)
 			if !ok {
 				continue
@@ -160,7 +160,7 @@ func (*squared) Describe() string { return "" }
 // of its kind, and one that has another field of it alone.
 func TestAKindWithoutItsMappingHasItsDefaults(t *testing.T) {
 	kind := model.Kind{Name: "squared", Help: "h", Example: "{link: square}", New: func() model.Config { return &squared{Bias: 3} }}
-	kinds, err := process.Kinds().With(lang.Code{ModelKinds: []model.Kind{kind}})
+	kinds, err := builtin.Kinds().With(lang.Code{ModelKinds: []model.Kind{kind}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package process_test
+package builtin_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -33,7 +33,7 @@ var plainKind = stream.Kind{Name: "plain", Help: "a log", URLs: []string{"plain:
 
 // TestURLsChooseTheKindOfALog reads URLs as a file has them and as they are typed.
 func TestURLsChooseTheKindOfALog(t *testing.T) {
-	kinds, err := process.Kinds().With(lang.Code{Logs: []stream.Kind{plainKind}})
+	kinds, err := builtin.Kinds().With(lang.Code{Logs: []stream.Kind{plainKind}})
 	if err != nil {
 		t.Fatal(err)
 	}
