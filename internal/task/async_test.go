@@ -109,7 +109,7 @@ func TestQueuedEventThatFailsIsGivenUp(t *testing.T) {
 			} else {
 				l.wants("out", `{"v":2,"m.score":2}`)
 				letters := l.records("dead")
-				if len(letters) != 1 || header.Get(&letters[0], header.Error) != "it is odd" || header.Get(&letters[0], header.Attempts) != "2" || header.Get(&letters[0], header.Resume) != "from score m" {
+				if len(letters) != 1 || header.Get(&letters[0], header.Error) != "stub@1: it is odd" || header.Get(&letters[0], header.Attempts) != "2" || header.Get(&letters[0], header.Resume) != "from score m" {
 					t.Errorf("%v", letters)
 				}
 			}
