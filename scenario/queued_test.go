@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/scenario"
 )
@@ -84,5 +85,33 @@ func TestDeadLettersAndLatenessAreTheSameBehindTheQueue(t *testing.T) {
 	}
 	for _, more := range append([]string{"batch: {size: 1}"}, queued...) {
 		cards(t, url, more, "lateness: 5s, late: include", "- LOOKUP\n- emit: {topic: decisions, value: [card, n, of.owner]}", events...)
+	}
+}
+
+// TestKeysThatComeBackKnowTheirQueuedEvents counts events below the queue, with times in
+// which windows end. Some ways of running it end the process while events are queued.
+func TestKeysThatComeBackKnowTheirQueuedEvents(t *testing.T) {
+	url := owners(t)
+	var events []string
+	at, newest, counts := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC), map[string]time.Time{}, map[string]int{}
+	for i := range 60 {
+		card := []string{"a", "b", "none", "c"}[i*i%11%4]
+		if at = at.Add(time.Second); i%9 == 8 {
+			at = at.Add(25 * time.Minute)
+		}
+		if at.Sub(newest[card]) > 10*time.Minute {
+			counts[card] = 0
+		}
+		newest[card] = at
+		counts[card]++
+		events = append(events, fmt.Sprintf("event %s {\"card\": %q, \"n\": %d}\n  decisions {\"card\":%q,\"n\":%d,\"seen_count_10m\":%d}", at.Format(time.TimeOnly), card, i, card, i, counts[card]))
+	}
+	for _, more := range queued {
+		cards(t, url, more+", ordered: true", "lateness: 5s", `
+- LOOKUP
+- let: {score: 'of.owner == "of a" ? n : 1.0'}
+- features:
+    seen: {value: score, windows: [10m], aggregates: [count]}
+- emit: {topic: decisions, value: [card, n, seen.*]}`, events...)
 	}
 }

@@ -359,11 +359,9 @@ func (w *worker) link(i int32, it *item, k *keyed.Key) (err error) {
 	if w.plan.keys.Featureless() || it.group != nil {
 		return nil
 	}
-	if it.resumed == nil {
+	if it.resumed == nil { // else that was done in its place
 		it.ended = p.keys.Come(k, it.Time, it.Watermark)
 		k.Observe(&w.plan.keys, 0, it.ended, it.Time)
-	} else { // it was looked at in its place
-		p.keys.ComeAgain(k, it.Time)
 	}
 	w.touch(p, k)
 	return nil

@@ -15,7 +15,7 @@ func (w *worker) expire() error {
 	}
 	for _, p := range w.step.touched {
 		watermark := p.watermark(w.plan.Time.Lateness)
-		n, err := p.keys.Expire(watermark, expiriesMax-w.step.ended, p.parked.Holds, func(k *keyed.Key) { w.touch(p, k) })
+		n, err := p.keys.Expire(watermark, expiriesMax-w.step.ended, func(k *keyed.Key) { w.touch(p, k) })
 		if err != nil {
 			return err
 		}

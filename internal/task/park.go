@@ -31,6 +31,7 @@ import (
 // not tried. The error returned is not the event's, which may be given up instead.
 func (w *worker) park(it *item, head async.Head, err error) error {
 	head.Client, head.Late = header.Get(it.Record, header.ClientEvent), it.late
+	head.Time, head.Watermark = it.Time, it.Watermark
 	head.Since, head.Answered = w.now.UnixMicro(), it.Answered || w.step.Answers(it.Emits, nil) || slices.ContainsFunc(it.Calls, func(c operator.Called) bool { return w.step.Answers(0, c.Outputs) })
 	if it.resumed != nil {
 		head = it.resumed.Again(head)
@@ -43,7 +44,7 @@ func (w *worker) park(it *item, head async.Head, err error) error {
 	}
 	w.rowBuf = async.AppendRow(w.rowBuf[:0], it.Row, w.plan.Schema)
 	e := &async.Entry{
-		Head: head, Step: w.plan.resumption.Labels()[head.Stage], Record: *it.Record, Time: it.Time, Watermark: it.Watermark, Ended: uint8(it.ended),
+		Head: head, Step: w.plan.resumption.Labels()[head.Stage], Record: *it.Record, Ended: uint8(it.ended),
 		Approximate: it.Approximate, Fallback: it.Fallback, Row: w.rowBuf, Members: members,
 	}
 	if err != nil {

@@ -73,7 +73,10 @@ func newPartition(w *worker, a stream.Assigned, keyBytes int64) (*partition, err
 	} else if len(data) == 8 {
 		p.newest = int64(binary.BigEndian.Uint64(data))
 	}
-	if p.keys, err = keyed.Open(&plan.keys, p.id, p.view, keyBytes); err != nil {
+	if p.parked, err = w.desk.Restore(a, p.change.Queued()); err != nil {
+		return nil, err
+	}
+	if p.keys, err = keyed.Open(&plan.keys, p.id, p.view, p.parked.Queue, keyBytes); err != nil {
 		return nil, err
 	}
 	if p.groups, err = group.Open(&plan.Groups, p.id, p.view); err != nil {

@@ -242,9 +242,6 @@ func (w *worker) full() bool {
 
 func (w *worker) assign(a stream.Assigned) error {
 	p, err := newPartition(w, a, w.options.KeyBytes/int64(w.options.Sessions))
-	if err == nil {
-		p.parked, err = w.desk.Restore(a, p.change.Queued())
-	}
 	if err != nil {
 		return fmt.Errorf("restore %v: %w", a.Partition, err)
 	}

@@ -18,17 +18,19 @@ import (
 
 // Head is what the index knows of a parked event.
 type Head struct {
-	Stage    int   // of the plan, to go on with; stored as Entry.Step
-	Behind   bool  // it waits for an earlier event of its key; else for the call of its stage
-	Answered bool  // what answers its client was written before
-	Attempts int   // that failed by the event's own fault
-	Late     bool  // it came late
-	Shown    int   // attempts of whose answers parts were written
-	Since    int64 // when it was parked first, microseconds since 1970 UTC
-	Due      int64 // it is not called before
-	Class    control.Class
-	Tenant   string // whose it is
-	Client   string // header.ClientEvent of its record; not stored twice
+	Stage     int   // of the plan, to go on with; stored as Entry.Step
+	Behind    bool  // it waits for an earlier event of its key; else for the call of its stage
+	Answered  bool  // what answers its client was written before
+	Attempts  int   // that failed by the event's own fault
+	Late      bool  // it came late
+	Shown     int   // attempts of whose answers parts were written
+	Time      int64 // of the event, microseconds
+	Watermark int64 // at its position
+	Since     int64 // when it was parked first, microseconds since 1970 UTC
+	Due       int64 // it is not called before
+	Class     control.Class
+	Tenant    string // whose it is
+	Client    string // header.ClientEvent of its record; not stored twice
 }
 
 // Entry is a parked event with all that is needed to go on with it.
@@ -36,8 +38,6 @@ type Entry struct {
 	Head
 	Step        string        // label of the stage
 	Record      stream.Record // its Partition is not stored
-	Time        int64         // of the event, microseconds
-	Watermark   int64         // at its position
 	Ended       uint8         // what its key's silence before it ended
 	Approximate []string      // features read from windows beyond their max
 	Fallback    []string      // scores that are their fallback

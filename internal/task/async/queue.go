@@ -3,6 +3,7 @@ package async
 import (
 	"cmp"
 	"container/heap"
+	"iter"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/control"
@@ -55,6 +56,18 @@ func (q *Queue) Get(offset int64) *Waiting { return q.all[offset] }
 
 // Holds reports whether an event of the key is parked, in an ordered queue.
 func (q *Queue) Holds(key string) bool { return len(q.keys[key]) > 0 }
+
+// Behind yields the events of the key that wait for an earlier one of it, in the order of
+// the log, in an ordered queue.
+func (q *Queue) Behind(key string) iter.Seq[*Waiting] {
+	return func(yield func(*Waiting) bool) {
+		for _, w := range q.keys[key] {
+			if w.Behind && !yield(w) {
+				return
+			}
+		}
+	}
+}
 
 // Before reports whether another event of the key goes before that at offset.
 func (q *Queue) Before(key string, offset int64) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/timer"
@@ -145,12 +146,13 @@ type Memory struct {
 	due      *Queue
 	dueBytes int64       // of due, at most
 	timers   timer.Queue // keys of which a timer may be due
+	events   *async.Queue
 }
 
-// Open returns the keys of a partition as its state has them. All of it takes so
-// many bytes at most, as Bound says.
-func Open(plan *Plan, id stream.Partition, view stream.View, bytes int64) (*Memory, error) {
-	m := &Memory{plan: plan, id: id, view: view, keys: map[string]*Key{}, dueBytes: bytes / 4 * 3, buf: make([]byte, 0, 256)}
+// Open returns the keys of a partition as its state has them, and the queue of its
+// events. All of it takes so many bytes at most, as Bound says.
+func Open(plan *Plan, id stream.Partition, view stream.View, events *async.Queue, bytes int64) (*Memory, error) {
+	m := &Memory{plan: plan, id: id, view: view, events: events, keys: map[string]*Key{}, dueBytes: bytes / 4 * 3, buf: make([]byte, 0, 256)}
 	if err := m.loadExpiry(); err != nil {
 		return nil, err
 	}
@@ -173,6 +175,7 @@ func (m *Memory) Get(key []byte) (*Key, error) {
 	if err := k.load(m.plan, m.buf, m.view.Get); err != nil {
 		return nil, fmt.Errorf("key %q in %v: %w", key, m.id, err)
 	}
+	m.recall(k)
 	k.queued = m.plan.Windowed(k.Cells) // those of stored keys are in the queue
 	m.keys[k.Name] = k
 	m.decoded.Add(k, k.bytes())

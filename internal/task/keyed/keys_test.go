@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/stream"
@@ -25,6 +26,7 @@ type following struct {
 	plan   *Plan
 	state  memory.State
 	memory *Memory
+	events *async.Queue
 	step   output.Writer
 	dirty  []*Key
 }
@@ -32,7 +34,7 @@ type following struct {
 func follow(t *testing.T, sets [2]*feature.Set) *following {
 	t.Helper()
 	f := &following{
-		T: t, state: memory.State{}, step: output.NewWriter(&output.Form{}),
+		T: t, state: memory.State{}, events: async.NewQueue(true), step: output.NewWriter(&output.Form{}),
 		plan: &Plan{Terms: Terms{Sets: sets, Retention: time.Minute, Keep: time.Hour}, Calls: []*operator.Call{{Name: "f"}}, Keyed: true},
 	}
 	f.open()
@@ -71,7 +73,7 @@ func setOf(t *testing.T, names ...string) *feature.Set {
 func (f *following) open() {
 	f.Helper()
 	var err error
-	if f.memory, err = Open(f.plan, partition, f.state, 1<<20); err != nil {
+	if f.memory, err = Open(f.plan, partition, f.state, f.events, 1<<20); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -115,8 +117,14 @@ func (f *following) event(key string, at, watermark int64, counts int) string {
 	}
 	f.touch(k)
 	fired := f.timers(watermark)
-	never := func(string) bool { return false }
-	if _, err := f.memory.Expire(watermark, 1000, never, f.touch); err != nil {
+	f.commit(watermark)
+	return fmt.Sprint(ended, values, fired)
+}
+
+// commit ends silent keys, and applies what changed to the state.
+func (f *following) commit(watermark int64) {
+	f.Helper()
+	if _, err := f.memory.Expire(watermark, 1000, f.touch); err != nil {
 		f.Fatal(err)
 	}
 	for _, k := range f.dirty {
@@ -125,7 +133,6 @@ func (f *following) event(key string, at, watermark int64, counts int) string {
 	f.dirty = f.dirty[:0]
 	f.state.Apply(f.step.Changes...)
 	f.step = f.step.Reset()
-	return fmt.Sprint(ended, values, fired)
 }
 
 // timers ends those that are due, and names their keys.
@@ -235,6 +242,96 @@ func TestKeysThatNoFeatureCountsEndAsOthers(t *testing.T) {
 			}
 			if len(all.state) > 4 { // of "last": a header by set, a timer
 				t.Errorf("%d entries are left", len(all.state))
+			}
+		})
+	}
+}
+
+// waiting is an event in a queue.
+type waiting struct {
+	offset, at int64
+	ended      Ended
+}
+
+// arrive takes an event of a key, which is queued, and returns what silence before it
+// ended. If others of the key are queued it waits behind them.
+func (f *following) arrive(key string, offset, at, watermark int64) waiting {
+	f.Helper()
+	k, err := f.memory.Get([]byte(key))
+	if err != nil {
+		f.Fatal(err)
+	}
+	event := waiting{offset, at, f.memory.Come(k, at, watermark)}
+	k.Observe(f.plan, 0, event.ended, at)
+	behind := f.events.Holds(key)
+	if !behind {
+		k.Observe(f.plan, 1, event.ended, at)
+	}
+	f.events.Park(offset, []byte(key), async.Head{Behind: behind, Time: at, Watermark: watermark}, 0)
+	f.touch(k)
+	f.commit(watermark)
+	return event
+}
+
+// leave ends the first of the queued events of a key, and the next one has its turn.
+func (f *following) leave(key string, list []waiting, watermark int64) {
+	f.Helper()
+	k, err := f.memory.Get([]byte(key))
+	if err != nil {
+		f.Fatal(err)
+	}
+	if f.events.Remove(list[0].offset); len(list) == 1 {
+		f.memory.LookAgain(k)
+	} else {
+		next := list[1]
+		k.Observe(f.plan, 1, next.ended, next.at)
+		f.events.Park(next.offset, []byte(key), async.Head{}, 0)
+	}
+	f.touch(k)
+	f.commit(watermark)
+}
+
+// TestKeysThatComeBackKnowTheirQueuedEvents queues events of keys that are read again
+// meanwhile: what silence ended before each event is the same.
+func TestKeysThatComeBackKnowTheirQueuedEvents(t *testing.T) {
+	seed := rand.Uint64()
+	for n, names := range [][2][]string{
+		{{""}, {"60s"}}, {{""}, {"last", "60s"}}, {{""}, {"last"}}, {{"60s"}, {"60s/5s"}}, {{"60s"}, {"last"}}, {{"last"}, {"60s"}},
+	} {
+		t.Run(fmt.Sprint(names), func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, uint64(n)))
+			sets := [2]*feature.Set{setOf(t, names[0]...), setOf(t, names[1]...)}
+			all, one, again := follow(t, sets), follow(t, sets), follow(t, sets)
+			queues := map[string][]waiting{}
+			newest, watermark := int64(0), int64(0)
+			for offset := range int64(4000) {
+				key := fmt.Sprint("k", rng.IntN(8))
+				if queue := queues[key]; len(queue) > rng.IntN(4) {
+					for _, f := range []*following{all, one, again} {
+						f.leave(key, queue, watermark)
+					}
+					queues[key] = queue[1:]
+				} else {
+					if newest += rng.Int64N(20e6); rng.IntN(50) == 0 {
+						newest += 2000e6
+					}
+					watermark = max(watermark, newest-10e6)
+					at := newest - rng.Int64N(200e6) // some are late, and far
+					event := all.arrive(key, offset, at, watermark)
+					if got := one.arrive(key, offset, at, watermark); got != event {
+						t.Fatalf("event %d: %v with one key in memory, want %v", offset, got, event)
+					}
+					if got := again.arrive(key, offset, at, watermark); got != event {
+						t.Fatalf("event %d: %v after a restart, want %v", offset, got, event)
+					}
+					queues[key] = append(queue, event)
+				}
+				one.memory.Bound(1, 1<<20)
+				again.open()
+				if !maps.EqualFunc(one.state, all.state, bytes.Equal) || !maps.EqualFunc(again.state, all.state, bytes.Equal) {
+					t.Fatalf("event %d: other entries are stored", offset)
+				}
 			}
 		})
 	}

@@ -9,25 +9,34 @@ import (
 // Come notes an event of a key at a time and watermark, and returns what the
 // key's silence before it ended.
 func (m *Memory) Come(k *Key, at, watermark int64) (ended Ended) {
-	first := k.Newest == Never
-	if !first {
-		if ended = m.plan.Ended(k.Newest, watermark); ended == All || ended == Windows && !m.plan.Outlives() {
-			k.Newest = Never
-		}
+	if k.Newest == Never {
+		m.due.Push(k.Name, at, All)
 	}
-	m.note(k, at, first)
+	if k.Newest, ended = m.plan.Next(k.Newest, at, watermark); !k.queued {
+		m.queue(k, Windows)
+	}
 	return ended
 }
 
-// ComeAgain notes an event whose key's silence was looked at in its place.
-func (m *Memory) ComeAgain(k *Key, at int64) { m.note(k, at, k.Newest == Never) }
-
-func (m *Memory) note(k *Key, at int64, first bool) {
-	if first {
-		m.due.Push(k.Name, at, All)
+// recall finds the newest event of a key that was read while events of it are queued. The
+// cell of the waves lacks those that wait for an earlier event; the other cell has all
+// events, but is emptied sooner if only the first outlives its windows.
+func (m *Memory) recall(k *Key) {
+	if m.plan.Featureless() || !m.events.Holds(k.Name) {
+		return
 	}
-	if k.Newest = max(k.Newest, at); !k.queued {
-		m.queue(k, Windows)
+	set := 1
+	if early := m.plan.Sets[0]; early != nil && (early.KeepsForever() || !m.plan.Outlives()) {
+		set = 0
+	}
+	k.Newest = Never
+	if newest, ok := k.Cells[set].Last(); ok {
+		k.Newest = newest
+	}
+	if set == 1 {
+		for w := range m.events.Behind(k.Name) {
+			k.Newest, _ = m.plan.Next(k.Newest, w.Time, w.Watermark)
+		}
 	}
 }
 
@@ -77,10 +86,10 @@ func (m *Memory) Overdue(watermark int64) bool { return m.due.Until(watermark) }
 const lookKeys = 128
 
 // Expire ends the silent keys that the watermark has reached, looking at most at
-// limit of them, and returns how many it looked at. It leaves alone those that
-// wait, calls changed for each that it ended, and queues again those that had an
-// event since they were.
-func (m *Memory) Expire(watermark int64, limit int, waits func(key string) bool, changed func(*Key)) (n int, err error) {
+// limit of them, and returns how many it looked at. It leaves alone those of which
+// events are queued, calls changed for each that it ended, and looks again later at
+// those that had an event since.
+func (m *Memory) Expire(watermark int64, limit int, changed func(*Key)) (n int, err error) {
 	if m.due.Cut(watermark) {
 		err = m.loadExpiry()
 	}
@@ -88,20 +97,20 @@ func (m *Memory) Expire(watermark int64, limit int, waits func(key string) bool,
 	for err == nil && n < limit && m.due.Until(watermark) {
 		at := m.due.Pop(watermark, looks[:min(limit-n, len(looks))])
 		n += len(at)
-		err = m.look(at, watermark, waits, changed)
+		err = m.look(at, watermark, changed)
 	}
 	return n, err
 }
 
 // look ends what silence up to a watermark ended of keys. As Warm, it waits for
 // memory for all of them at once.
-func (m *Memory) look(at []Look, watermark int64, waits func(key string) bool, changed func(*Key)) (err error) {
+func (m *Memory) look(at []Look, watermark int64, changed func(*Key)) (err error) {
 	var list [lookKeys]*Key
 	for i := range at {
 		list[i] = m.keys[at[i].Key]
 	}
 	for i, look := range at {
-		if waits(look.Key) {
+		if m.events.Holds(look.Key) {
 			continue // its events are not all there yet
 		}
 		k := list[i]

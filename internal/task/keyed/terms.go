@@ -38,6 +38,18 @@ func (t *Terms) Ended(newest, watermark int64) Ended {
 	return All
 }
 
+// Next returns the newest event time of a key after an event at a time and watermark, and
+// what silence before it ended. newest is that before, or Never.
+func (t *Terms) Next(newest, at, watermark int64) (next int64, ended Ended) {
+	if newest == Never {
+		return at, Nothing
+	}
+	if ended = t.Ended(newest, watermark); ended == All || ended == Windows && !t.Outlives() {
+		return at, ended
+	}
+	return max(newest, at), ended
+}
+
 // End drops what a silent key lost of its cell in one of the sets, which is nil
 // where there is none.
 func (t *Terms) End(set int, cell *feature.Cell, what Ended) {
