@@ -95,14 +95,14 @@ func TestTransactionsTakeTurns(t *testing.T) {
 // state of the transaction that changed it last.
 func TestKeysAreEvictedBetweenTransactions(t *testing.T) {
 	inLoop(t, func(l *loop) {
-		l.options.Keys, l.options.StepEvents = 1, 2
+		l.options.Keys, l.options.StepEvents = 1, 4
 		l.counting()
 		l.put(l.emit(0, "k", "n"))
-		l.log.latency = 10 * time.Millisecond
+		l.log.latency = 30 * time.Millisecond
 		l.start()
 		var want []string
 		for i := range 20 {
-			for _, k := range []string{"a", "b", "c"} {
+			for _, k := range []string{"a", "b", "c", "d"} {
 				l.send(at{key: k, t: 1})
 				want = append(want, fmt.Sprintf(`{"k":"%s","n":%d}`, k, i+1))
 				l.pass(4 * time.Millisecond)

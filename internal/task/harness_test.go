@@ -42,6 +42,8 @@ type loop struct {
 // inLoop runs a test in virtual time, over a loop with two partitions and without operators.
 func inLoop(t *testing.T, test func(l *loop)) {
 	t.Helper()
+	watch := time.AfterFunc(30*time.Second, func() { panic("the loop spins: no time passes in " + t.Name()) })
+	defer watch.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		l := &loop{T: t, log: newTap(t), plan: &task.Plan{Name: "p", Topic: "in", DeadTopic: "dead", MaxBytes: 1 << 20, Schema: &value.Schema{}, Keep: time.Hour}}
 		for _, name := range []string{"in", "out", "late", "dead"} {
@@ -487,7 +489,15 @@ func (s *tapped) Commit(step stream.Step) *stream.Pending {
 			l.Error("a transaction was changed before it was decided")
 		}
 		err := error(nil)
-		if l.outputsMax > 0 && len(step.Outputs) > l.outputsMax {
+		for _, c := range step.Changes {
+			if _, moved := step.Offsets[c.Partition]; !moved {
+				l.Errorf("a transaction changes state beside %v without its offset", c.Partition)
+				becomes, err = lost, errors.New("the loop broke the contract")
+			}
+		}
+		if err != nil {
+			// nothing is written
+		} else if l.outputsMax > 0 && len(step.Outputs) > l.outputsMax {
 			becomes, err = lost, stream.ErrTooLarge
 		} else if becomes == lost {
 			err = stream.ErrFenced
