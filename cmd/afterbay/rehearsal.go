@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -13,18 +14,25 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
+
+// Program is what a dry run gets of the program.
+type Program struct {
+	Loader   *process.Loader
+	Events   func(path, format string) (*ingest.Source, error)
+	Out, Err io.Writer
+}
 
 // rehearsal runs the pipelines of a file on a log in memory, which nobody sees,
 // and hands over what they make of the events batch by batch, in the order of
@@ -35,7 +43,8 @@ import (
 // again, in a chain or a copied input, their order depends on timing: there all
 // topics have one partition, and events keep the order in which they came.
 type rehearsal struct {
-	*app
+	*Program
+	ctx      context.Context
 	log      *memory.Log
 	parts    []*part  // upstream first
 	straight bool     // all topics have one partition
@@ -53,7 +62,7 @@ type rehearsal struct {
 
 // part is a pipeline of a rehearsal.
 type part struct {
-	pipeline afterbay.Pipeline
+	pipeline lang.Pipeline
 	runner   *pipeline.Runner
 	index    int
 	stages   map[string]string // of names, and of prefixes that end with "."
@@ -78,19 +87,19 @@ type seen struct {
 // rehearse loads a file. The pipelines that cut holds for, nil for none, end
 // before the first score whose model cannot be loaded. batch gets what a batch
 // of events led to.
-func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch func([]*seen) error) (*rehearsal, error) {
-	file, err := config.Load(path, fileKinds())
+func (a *Program) rehearse(ctx context.Context, path string, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*rehearsal, error) {
+	file, err := config.Load(path, a.Loader.Kinds)
 	if errors.As(err, new(*fs.PathError)) {
 		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
 	}
 	if err != nil {
 		return nil, failure.NotValid(err)
 	}
-	r := &rehearsal{app: a, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
+	r := &rehearsal{Program: a, ctx: ctx, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
 	var found []error
 	var loaded []process.Pipeline
 	parts := map[*pipeline.Runner]*part{}
-	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
+	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p lang.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
 	for i, p := range file.Pipelines {
 		if r.straight {
 			p.Inputs = slices.Clone(p.Inputs)
@@ -100,8 +109,8 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 			onePartition(&p.Input)
 		}
 		play := &part{pipeline: p, stages: stagesOf(&p)}
-		play.runner, err = a.newRunner(p, pipeline.Options{
-			Sessions: 1, Logger: a.log, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
+		play.runner, err = a.Loader.New(p, pipeline.Options{
+			Sessions: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))
@@ -126,7 +135,7 @@ func (a *app) rehearse(path string, cut func(*afterbay.Pipeline) bool, batch fun
 
 // onePartition gives a topic one partition, and what it is copied to. A value
 // out of range stays, to be found.
-func onePartition(in *afterbay.Input) {
+func onePartition(in *lang.Input) {
 	if in.Topic != "" && in.Partitions >= 0 && in.Partitions <= 1024 {
 		in.Partitions = 1
 	}
@@ -136,40 +145,40 @@ func onePartition(in *afterbay.Input) {
 }
 
 // stagesOf returns which stage introduces each name of a pipeline.
-func stagesOf(p *afterbay.Pipeline) map[string]string {
+func stagesOf(p *lang.Pipeline) map[string]string {
 	stages := map[string]string{"meta.": ""}
 	for _, in := range append(slices.Clone(p.Inputs), p.Input) {
 		for _, f := range in.Fields {
 			stages[f.Name] = "event"
 		}
 	}
-	var walk func(steps []afterbay.Step)
-	walk = func(steps []afterbay.Step) {
+	var walk func(steps []lang.Step)
+	walk = func(steps []lang.Step) {
 		for _, s := range steps {
 			switch s := s.(type) {
-			case *afterbay.Let:
+			case *lang.Let:
 				for _, b := range s.List {
 					stages[b.Name] = "let"
 				}
-			case *afterbay.Features:
+			case *lang.Features:
 				for _, f := range s.List {
 					stages[f.Name], stages[f.Name+"."] = "features", "features"
 				}
-			case *afterbay.Lookup:
+			case *lang.Lookup:
 				stages[s.Name+"."] = "lookup"
-			case *afterbay.Fetch:
+			case *lang.Fetch:
 				stages[s.Name+"."] = "fetch"
-			case *afterbay.Score:
+			case *lang.Score:
 				stages[cmp.Or(s.As, s.Model)+"."] = "score"
-			case *afterbay.Call:
+			case *lang.Call:
 				for _, f := range s.Outputs {
 					stages[f.Name] = "call"
 				}
-			case *afterbay.Decide:
+			case *lang.Decide:
 				for _, b := range s.List {
 					stages[b.Name] = "decide"
 				}
-			case *afterbay.Route:
+			case *lang.Route:
 				for _, way := range s.Cases {
 					walk(way.Steps)
 				}
@@ -247,11 +256,6 @@ func (r *rehearsal) run(feed func(ctx context.Context) error) error {
 	return err
 }
 
-// tableFlags name the rows that pipelines look up.
-type tableFlags struct {
-	Table []string `help:"Rows of a table that a pipeline looks up: its topic, the field that holds their key, and a file, NDJSON or CSV." placeholder:"TOPIC:KEY=FILE"`
-}
-
 // fillTables appends the rows of tables. One that no pipeline of the file writes
 // has to be given: without its rows, what is computed is not what will be.
 func (r *rehearsal) fillTables() error {
@@ -260,13 +264,13 @@ func (r *rehearsal) fillTables() error {
 		to, path, isFile := strings.Cut(text, "=")
 		topic, key, hasKey := strings.Cut(to, ":")
 		if !isFile || !hasKey {
-			return usage("--table %s: write TOPIC:KEY=FILE, such as users:user=users.ndjson", text)
+			return failure.Usage("--table %s: write TOPIC:KEY=FILE, such as users:user=users.ndjson", text)
 		}
 		if !slices.ContainsFunc(r.parts, func(p *part) bool { return slices.Contains(p.runner.Tables(), topic) }) {
-			return usage("--table %s: no pipeline looks up %s", text, topic)
+			return failure.Usage("--table %s: no pipeline looks up %s", text, topic)
 		}
 		given[topic] = true
-		source, err := r.openEvents(path, "")
+		source, err := r.Events(path, "")
 		if err != nil {
 			return err
 		}
@@ -279,7 +283,7 @@ func (r *rehearsal) fillTables() error {
 		for _, topic := range p.runner.Tables() {
 			written := slices.ContainsFunc(r.parts, func(o *part) bool { return slices.Contains(o.runner.Outputs(), topic) })
 			if !given[topic] && !written {
-				return usage("pipeline %s looks up %s: name a file of its rows with --table %s:KEY=FILE; an empty one is a table without rows", p.runner.Name(), topic, topic)
+				return failure.Usage("pipeline %s looks up %s: name a file of its rows with --table %s:KEY=FILE; an empty one is a table without rows", p.runner.Name(), topic, topic)
 			}
 		}
 	}
@@ -296,7 +300,7 @@ func (r *rehearsal) publish(ctx context.Context, source *ingest.Source, topic st
 	}
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
 	if i < 0 {
-		return usage("no pipeline reads topic %s: use --topic %s", topic, r.parts[0].runner.Input())
+		return failure.Usage("no pipeline reads topic %s: use --topic %s", topic, r.parts[0].runner.Input())
 	}
 	_, err = ingest.Publish(ctx, &feed{r}, source, ingest.Options{Name: source.Name, Format: source.Format, Topic: topic, Key: topics[i].Key})
 	return err
