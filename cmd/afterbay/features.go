@@ -1,6 +1,9 @@
 package main
 
-import "github.com/afterbay/afterbay/internal/http/admin"
+import (
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/dryrun"
+)
 
 type featuresCommand struct {
 	File     string   `arg:"" help:"Pipeline file. A model that is not there yet ends the rows before its score."`
@@ -16,7 +19,7 @@ type featuresCommand struct {
 
 // Run writes a row for each event that the pipeline took.
 func (c *featuresCommand) Run(a *app) error {
-	return a.dry().Features(a.ctx, FeaturesOptions{
+	return a.dry().Features(a.ctx, dryrun.FeaturesOptions{
 		File: c.File, Events: c.Events, Out: c.Out, Pipeline: c.Pipeline, Columns: c.Columns, Topic: c.Topic, Format: c.Format, Tables: c.Table, FromData: c.FromData,
 		Open: func(data string) (admin.Directory, func() error, error) {
 			flags := directoryFlags{Data: data}

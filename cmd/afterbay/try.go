@@ -1,5 +1,7 @@
 package main
 
+import "github.com/afterbay/afterbay/internal/ops/dryrun"
+
 type tryCommand struct {
 	File   string `arg:"" help:"Pipeline file."`
 	Events string `arg:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
@@ -20,7 +22,7 @@ func (c *tryCommand) Run(a *app) error {
 		return err
 	}
 	defer source.Close()
-	o := TryOptions{File: c.File, Topic: c.Topic, Limit: 20, Tables: c.Table, JSON: c.JSON}
+	o := dryrun.TryOptions{File: c.File, Topic: c.Topic, Limit: 20, Tables: c.Table, JSON: c.JSON}
 	if c.JSON {
 		o.Limit = -1
 	}
@@ -31,8 +33,8 @@ func (c *tryCommand) Run(a *app) error {
 }
 
 // dry is what dry runs get of the program.
-func (a *app) dry() *Program {
-	return &Program{Loader: a.loader(), Events: a.openEvents, Out: a.stdout, Err: a.stderr}
+func (a *app) dry() *dryrun.Program {
+	return &dryrun.Program{Loader: a.loader(), Events: a.openEvents, Out: a.stdout, Err: a.stderr}
 }
 
 // tableFlags name the rows that pipelines look up.

@@ -1,4 +1,5 @@
-package main
+// Package dryrun runs the pipelines of a file on a log in memory, for afterbay try and afterbay features.
+package dryrun
 
 import (
 	"cmp"
