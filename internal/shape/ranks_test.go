@@ -75,7 +75,6 @@ var alone = map[string]string{
 	"internal/models/voice":             "one folder a kind",
 	"internal/ops/dryrun":               "the program's code stays small",
 	"internal/ops/scaffold":             "the program's code stays small",
-	"internal/process":                  "the library becomes its second user",
 	"internal/sinks/files":              "one folder a service",
 	"internal/sinks/http":               "one folder a service",
 	"internal/sinks/kafka":              "one folder a service",
