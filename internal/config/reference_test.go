@@ -37,7 +37,8 @@ const (
 // pipelineStructs, manifestStructs and gatewayStructs are the files that have the structs
 // of pipelines, of manifests and of gateways.
 var (
-	pipelineStructs = []string{"../lang/pipeline.go", "../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go",
+	pipelineStructs = []string{"../lang/pipeline.go", "../lang/features.go", "../lang/lookup.go", "../lang/fetch.go", "../lang/score.go", "../lang/call.go", "../lang/route.go", "../lang/group.go", "../lang/emit.go", "../lang/let.go",
+		"../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go",
 		"../sinks/files/kind.go", "../sinks/http/kind.go", "../sinks/kafka/kind.go", "../sinks/postgres/kind.go", "../sinks/redis/kind.go",
 		"../lookups/http/kind.go", "../lookups/postgres/kind.go", "../lookups/redis/kind.go"}
 	manifestStructs = []string{"../../model/manifest.go", "../models/ocr/kind.go", "../models/onnx/kind.go", "../models/process/kind.go",

@@ -41,66 +41,6 @@ var Steps = []*StepKind{
 	&letKind, &featuresKind, &lookupKind, &scoreKind, &callKind, &routeKind, &groupKind, &decideKind, &emitKind, &fetchKind,
 }
 
-// StepKind implements Step.
-func (*Let) StepKind() *StepKind { return &letKind }
-
-var letKind = stepKind("let", spec.Outputs, spec.Into(func(l *Let) *[]Binding { return &l.List }, readBindings),
-	`{large: "amount > 100"}`, "names, each the value of an expression")
-
-// StepKind implements Step.
-func (*Decide) StepKind() *StepKind { return &decideKind }
-
-var decideKind = stepKind("decide", spec.Outputs, spec.Into(func(d *Decide) *[]Binding { return &d.List }, readBindings),
-	`{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, "like `let`; the names are what `emit` writes where it does not say what")
-
-// StepKind implements Step.
-func (*Features) StepKind() *StepKind { return &featuresKind }
-
-var featuresKind = stepKind("features", spec.State, spec.Into(func(f *Features) *[]Feature { return &f.List }, readFeatures),
-	"{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", "names, each a feature of the event's key")
-
-// StepKind implements Step.
-func (*Score) StepKind() *StepKind { return &scoreKind }
-
-var scoreKind = stepKind("score", spec.State, readScore, "{model: fraud, inputs: [spend.*, amount]}", "calls a model")
-
-// StepKind implements Step.
-func (*Call) StepKind() *StepKind { return &callKind }
-
-var callKind = stepKind("call", spec.State, readCall, "{go: language, inputs: [text], outputs: {lang: string}}", "calls a function in Go")
-
-// StepKind implements Step.
-func (*Route) StepKind() *StepKind { return &routeKind }
-
-var routeKind = stepKind("route", spec.State, spec.Into(func(r *Route) *[]Case { return &r.Cases }, readCases),
-	"{small: {when: amount < 10, steps: drop}, default: dlq}",
-	"cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`")
-
-// StepKind implements Step.
-func (*Group) StepKind() *StepKind { return &groupKind }
-
-var groupKind = stepKind("group", spec.State, readGroup,
-	"{name: parts, by: call, order: part, end: last, idle: 60s}", "events that are collected until they are whole, and go on as one")
-
-// StepKind implements Step.
-func (*Emit) StepKind() *StepKind { return &emitKind }
-
-var emitKind = stepKind("emit", spec.Outputs, readEmit, "{topic: decisions, value: [tx, fraud.score, action]}", "writes an output record")
-
-// StepKind implements Step.
-func (*Fetch) StepKind() *StepKind { return &fetchKind }
-
-var fetchKind = stepKind("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
-
-// StepKind implements Step.
-func (*Lookup) StepKind() *StepKind { return &lookupKind }
-
-var lookupKind = StepKind{
-	Name: "lookup", Affects: spec.State, Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}", Help: "finds the row of a key, a JSON object: in a table of the log, or outside of it",
-	New: func() Step { return new(Lookup) }, Table: func(k Kinds) spec.Table { return spec.TableBy(k.lookupForm()) },
-	Print: func(s Step) spec.Table { return spec.Fields(s.(*Lookup).fields()) },
-}
-
 // field returns the field of a step that chooses the kind.
 func (kind *StepKind) field(k Kinds) spec.Field[Step] {
 	begin := func(s *Step) any {

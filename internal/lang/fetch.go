@@ -1,8 +1,29 @@
 package lang
 
-import (
-	"github.com/afterbay/afterbay/internal/spec"
-)
+import "github.com/afterbay/afterbay/internal/spec"
+
+// Fetch brings the content that a URL names, of a file, of an object of S3 or by
+// HTTPS, off the loop, and records its hash: content that is another when it is
+// needed again makes a dead letter.
+type Fetch struct {
+	Name string
+	URL  string // a name of kind string: file:///folder/name, s3://bucket/key, https://host/path
+	URLs string // instead of URL: a name of kind string[], whose content is that of each, one behind the other
+	Max  int    // bytes, of all URLs, beyond which content is a dead letter; 0 is 10 MiB
+	When string // expression of type bool; "" is always. Without it the names are optional
+
+	Call    *Calling // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
+	Journal *Journal // keeps the hash and the size of what each event was given; nil keeps it too
+	Ordered bool     // the events of a key are queued behind one of it that is queued
+
+	// OnFailure is done for an event whose content is not to be had, as Score.OnFailure.
+	OnFailure []Step
+}
+
+// StepKind implements Step.
+func (*Fetch) StepKind() *StepKind { return &fetchKind }
+
+var fetchKind = stepKind("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
 
 var readFetch = spec.MappingOf(fetchFields)
 
@@ -23,27 +44,4 @@ var fetchFields = []spec.Field[Fetch]{
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, readSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
-}
-
-// anyFolder is the one form of a folder that is there: which folder it is decides nothing.
-func anyFolder(path string) string {
-	if path == "" {
-		return ""
-	}
-	return "a folder"
-}
-
-var contentFields = []spec.Field[Content]{
-	{Name: "root", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *string { return &o.Root }, spec.As(anyFolder, spec.TextOf("the path of a folder"))), Example: "/data/uploads", Absent: "no files"},
-	{Name: "hosts", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Hosts }, setOf(spec.ReadName)), Example: "[files.example.com, '*.media.example.com']", Absent: "any"},
-	{Name: "private", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Private }, setOf(spec.TextOf("a network"))), Example: "[10.2.0.0/16]", Absent: "none"},
-	{Name: "http", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *bool { return &o.HTTP }, spec.OnlyTrue()), Example: "true", Absent: "https alone"},
-	{Name: "buckets", Affects: spec.Outputs, Form: spec.Into(func(o *Content) *[]string { return &o.Buckets }, setOf(spec.ReadName)), Example: "[calls, shots]", Absent: "none"},
-	{Name: "s3", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *spec.ObjectStore { return &o.S3 }, spec.MappingOf(spec.StoreFields)), Example: "{endpoint: 'https://store.example.com', region: eu-west-1}", Absent: "as below"},
-	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(o *Content) *ContentCache { return &o.Cache }, spec.MappingOf(cacheFields)), Example: "{dir: /data/content, max: 10GiB}", Absent: "as below"},
-}
-
-var cacheFields = []spec.Field[ContentCache]{
-	{Name: "dir", Affects: spec.Nothing, Form: spec.Into(func(c *ContentCache) *string { return &c.Dir }, spec.TextOf("the path of a folder")), Example: "/data/content"},
-	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(c *ContentCache) *int { return &c.Max }, spec.Size(1, 1<<44)), Example: "10GiB"},
 }

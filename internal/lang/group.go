@@ -6,6 +6,34 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
+// Group collects the events of a key that have a name in common until they are whole,
+// and goes on with one event made of them.
+type Group struct {
+	Name       string        // prefix of the names that it introduces: .key, .count, .complete, .missing, .ended, and the lists .<field> of the input's fields of type string, joined into one of those of type bytes
+	By         string        // a name of kind string or int: what the events have in common
+	Order      string        // a name of kind int, from 0 on; "" orders by event time
+	End        string        // a name of kind bool: the event is the last in order; "" where nothing says so
+	ID         string        // a name of kind string or int, a second event of which is left out; "" is Order, or else meta.id
+	Idle       time.Duration // gap between event times that begins another group; 0 is none
+	Timeout    time.Duration // event time since its first event from which on an event begins another group; 0 is never
+	Max        GroupMax
+	Late       string // how to handle an event within a group that ended: dlq (default), drop, or include, which begins another
+	Incomplete string // how to handle a group that ended without all of its events: dlq (default) or pass
+}
+
+// GroupMax bounds groups: one that takes no more ends, incomplete.
+type GroupMax struct {
+	Events int // of a group; 0 is 1,000
+	Bytes  int // of a group's events as they are stored; 0 is 16 MiB
+	Groups int // open beside a partition, beyond which an event that would open another is a dead letter; 0 is 1,000
+}
+
+// StepKind implements Step.
+func (*Group) StepKind() *StepKind { return &groupKind }
+
+var groupKind = stepKind("group", spec.State, readGroup,
+	"{name: parts, by: call, order: part, end: last, idle: 60s}", "events that are collected until they are whole, and go on as one")
+
 var readGroup = spec.MappingOf(groupFields)
 
 var groupFields = []spec.Field[Group]{

@@ -1,0 +1,21 @@
+package lang
+
+import "github.com/afterbay/afterbay/internal/spec"
+
+// Let introduces names, in order.
+type Let struct{ List []Binding }
+
+// Decide is Let whose names are what an emit without a value writes.
+type Decide struct{ List []Binding }
+
+// StepKind implements Step.
+func (*Let) StepKind() *StepKind { return &letKind }
+
+var letKind = stepKind("let", spec.Outputs, spec.Into(func(l *Let) *[]Binding { return &l.List }, readBindings),
+	`{large: "amount > 100"}`, "names, each the value of an expression")
+
+// StepKind implements Step.
+func (*Decide) StepKind() *StepKind { return &decideKind }
+
+var decideKind = stepKind("decide", spec.Outputs, spec.Into(func(d *Decide) *[]Binding { return &d.List }, readBindings),
+	`{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, "like `let`; the names are what `emit` writes where it does not say what")

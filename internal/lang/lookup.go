@@ -1,0 +1,194 @@
+package lang
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/lookup"
+)
+
+// Lookup finds the row of a key, a JSON object: in a table of the
+// log, or outside of it.
+type Lookup struct {
+	Name   string    // prefix of the fields' names
+	Table  string    // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
+	Key    string    // a name of kind string or int
+	Vector string    // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
+	When   string    // expression of type bool; "" is always. A lookup that is skipped finds nothing
+	Fields []Field   // what is read of the row
+	Empty  []Binding // what fields are where there is no row; the others are optional then
+
+	Kind   string        // of lookups outside of the log, by its name
+	Config lookup.Config // what the file says of where the rows are; nil where they are in Table
+
+	// What follows is of documents that are found by Vector. A field of kind string is
+	// the texts of its column of all of them, the nearest first, and one of kind
+	// string[] a list of these; one of another kind is of the nearest; the field
+	// distance is how far that is.
+
+	Limit    int       // how many are found at most; 0 is 5
+	Where    []Binding // columns, and expressions of kind string or int that they equal
+	Distance string    // cosine, l2 or inner_product; "" is cosine
+	Join     string    // between the texts; "" is an empty line
+
+	// What follows is of lookups outside of the log.
+
+	Cache   RowCache // rows that are used without asking again
+	Batch   RowBatch // which keys share a call
+	Call    *Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not queued
+	Journal *Journal // keeps the row of each event; nil keeps none
+	Async   bool     // every event is queued before the call, which is made off the loop
+	Ordered bool     // the events of a key are queued behind one of it that is queued
+}
+
+// RowCache keeps the rows of a lookup in the memory of a process.
+type RowCache struct {
+	TTL time.Duration // how long a row, or that there is none, is used without asking again; 0 is not at all
+	Max int           // bytes of keys and rows, of a process; 0 is 64 MiB
+}
+
+// RowBatch says which keys of a lookup share a call.
+type RowBatch struct {
+	Size int // most keys of a call, but for HTTP of one key each; 0 is 100, and 16 of vectors
+}
+
+// StepKind implements Step.
+func (*Lookup) StepKind() *StepKind { return &lookupKind }
+
+var lookupKind = StepKind{
+	Name: "lookup", Affects: spec.State, Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}", Help: "finds the row of a key, a JSON object: in a table of the log, or outside of it",
+	New: func() Step { return new(Lookup) }, Table: func(k Kinds) spec.Table { return spec.TableBy(k.lookupForm()) },
+	Print: func(s Step) spec.Table { return spec.Fields(s.(*Lookup).fields()) },
+}
+
+const ofOutside = "of a lookup outside of the log"
+
+var lookupFieldsAbove = []spec.Field[Lookup]{
+	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, spec.ReadName), Example: "profile"},
+	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
+}
+
+var lookupFieldsBelow = []spec.Field[Lookup]{
+	{Name: "key", Affects: spec.Outputs, Required: true, Or: "vector", Form: spec.Into(func(l *Lookup) *string { return &l.Key }, spec.ReadName),
+		Example: "user", Help: "what the row is found by, of type string or int", Absent: "required, or `vector`"},
+	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, spec.ReadName), Example: "embed.vector", Absent: "required, or `key`",
+		Help: "of type `number[n]`: instead of the row of a key, the documents of `postgres` that are nearest to it"},
+	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
+	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, readBindingSet),
+		Example: "{customer: customer, kind: '\"chat\"'}", Absent: "all documents", Help: "columns, each with an expression of type string or int that it equals"},
+	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "what is near: the less, the nearer"},
+	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, readBool), Example: `kind == "post"`,
+		Absent: "always", Help: "for which events; others find no row"},
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]Field { return &l.Fields }, readFields),
+		Example: "{trusted: bool, level: optional int}", Help: "what is read of the row, and its types: names behind that of the lookup, as `profile.trusted`"},
+	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, readBindingSet),
+		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
+	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowCache { return &l.Cache }, spec.MappingOf(rowCacheFields)), Example: "{ttl: 1m, max: 256MiB}",
+		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "it is asked for each event"},
+	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowBatch { return &l.Batch }, spec.MappingOf(rowBatchFields)), Example: "{size: 500}", Help: ofOutside + ": which keys share a call", Absent: "as below"},
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, readJournal), Example: "true", Absent: "none are",
+		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is queued then"},
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
+		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
+	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
+	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
+}
+
+var rowCacheFields = []spec.Field[RowCache]{
+	{Name: "ttl", Affects: spec.Nothing, Required: true, Form: spec.Into(func(c *RowCache) *time.Duration { return &c.TTL }, spec.Span(time.Millisecond, spec.Day)), Example: "1m",
+		Help: "how long a row, or that there is none, is used without asking again"},
+	{Name: "max", Affects: spec.Nothing, Form: spec.Into(func(c *RowCache) *int { return &c.Max }, spec.Size(1<<10, 1<<40)), Example: "256MiB"},
+}
+
+var rowBatchFields = []spec.Field[RowBatch]{
+	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *RowBatch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "500"},
+}
+
+var lookupChoice = choice[Lookup, lookup.Config]{
+	of: "lookup", others: slices.Concat(lookupFieldsAbove, lookupFieldsBelow), affects: spec.Outputs,
+	more: "a lookup outside of the log keeps no state",
+	at:   func(l *Lookup) (*string, *lookup.Config) { return &l.Kind, &l.Config },
+}
+
+// LookupKinds returns the fields that choose kinds of lookups, and what is wrong with the
+// kinds.
+func LookupKinds(kinds []lookup.Kind) ([]spec.Field[Lookup], error) {
+	of := make([]kind[lookup.Config], len(kinds))
+	for i := range kinds {
+		of[i] = kind[lookup.Config](kinds[i])
+	}
+	return lookupChoice.fields(of)
+}
+
+// lookupFields returns the fields of a lookup: one for each kind between those of all.
+func (k Kinds) lookupFields() ([]spec.Field[Lookup], error) {
+	chosen, err := LookupKinds(k.Lookups)
+	all, places := slices.Concat(lookupFieldsAbove, chosen, lookupFieldsBelow), k.lookupPlaces()
+	for i := range all {
+		if !slices.Contains(places, all[i].Name) {
+			continue
+		}
+		var others []string
+		for _, place := range places {
+			if place != all[i].Name {
+				others = append(others, "`"+place+"`")
+			}
+		}
+		if all[i].Absent = "required"; others != nil {
+			all[i].Absent += ", or " + spec.Listed(others, "or")
+		}
+	}
+	return all, err
+}
+
+// lookupPlaces returns the fields of a lookup that say where rows are.
+func (k Kinds) lookupPlaces() []string {
+	places := []string{"table"}
+	for _, kind := range k.Lookups {
+		places = append(places, kind.Name)
+	}
+	return places
+}
+
+// lookupForm reads a lookup, whose rows are in one place.
+func (k Kinds) lookupForm() spec.Form[Lookup] {
+	fields, err := k.lookupFields()
+	if err != nil {
+		panic(err) // Check says so
+	}
+	f, places := spec.MappingOf(fields), k.lookupPlaces()
+	return spec.Form[Lookup]{Read: func(r *spec.Reader, n *spec.Node, path string, into *Lookup) {
+		before := len(r.Errors)
+		f.Read(r, n, path, into)
+		given := 0
+		for _, field := range n.Entries {
+			if slices.Contains(places, field.Key) {
+				given++
+			}
+		}
+		if len(r.Errors) == before && given != 1 {
+			r.Fail(r.Places[path].Offset, path, fmt.Sprintf("rows are in one place: a lookup has exactly one of %s", spec.Listed(places, "and")), "name a topic as `table`, or say where else the rows are")
+		}
+	}, Print: printLookup, Shape: f.Shape}
+}
+
+// printLookup prints a lookup by its own kind alone, so that no list of kinds is needed.
+func printLookup(p *spec.Printer, path string, l *Lookup) {
+	spec.MappingOf(l.fields()).Print(p, path, l)
+}
+
+// fields returns the fields of a lookup: of kinds that of its own alone.
+func (l *Lookup) fields() []spec.Field[Lookup] {
+	var own []spec.Field[Lookup]
+	if l.Config != nil {
+		table, err := spec.TableOf(l.Config, lookupChoice.absent)
+		if err != nil {
+			panic(err) // New says so
+		}
+		own = append(own, lookupChoice.reads(kind[lookup.Config]{Name: l.Kind}, table))
+	}
+	return slices.Concat(lookupFieldsAbove, own, lookupFieldsBelow)
+}
