@@ -229,8 +229,7 @@ func (c *compiler) scoreCalling(path string, s *lang.Score, m loadedModel, stage
 // the names of the scores, which such an event has none of.
 func (c *compiler) onFailure(path string, steps []lang.Step, stage *operator.Score) {
 	for i := range steps {
-		switch steps[i].(type) {
-		case *lang.Score, *lang.Fetch, *lang.Features, *lang.Route:
+		if steps[i] != nil && !steps[i].Effect().InFailure {
 			c.fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
 			return
 		}

@@ -157,7 +157,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c.constants()
 	c.fairness()
 	c.loadModels()
-	c.names.later = laterNames(&p)
+	c.names.later = lang.DeclaredIn(&p)
 	c.steps("steps", p.Steps)
 	c.resolveWaiting(true)
 	c.arrange()
@@ -474,18 +474,6 @@ func (c *compiler) finish() error {
 	plan.Fingerprint = c.fingerprint()
 	plan.Prepare()
 	return nil
-}
-
-// eachStep calls do with each step, those of routes behind their route.
-func eachStep(steps []lang.Step, do func(lang.Step)) {
-	for _, s := range steps {
-		do(s)
-		if r, ok := s.(*lang.Route); ok {
-			for _, way := range r.Cases {
-				eachStep(way.Steps, do)
-			}
-		}
-	}
 }
 
 // NamedModel is a loaded model of a pipeline.

@@ -60,30 +60,30 @@ func (c *compiler) stored() (all []generation.Kept) {
 		all = append(all, keptOf(&in)[0]) // the copier drops duplicates, and keeps their ids itself
 	}
 	meaning := p.Meaning(c.typeOf)
-	features := map[string]*lang.Feature{}
+	features := map[string]lang.Part{}
 	var rest []generation.Kept
-	eachStep(p.Steps, func(s lang.Step) {
-		switch s := s.(type) {
-		case *lang.Features:
-			for i := range s.List {
-				features[s.List[i].Name] = &s.List[i]
-			}
-		case *lang.Group:
-			rest = append(rest, generation.KeptOf(generation.KindGroup, s.Name, meaning.Group(s)))
-		case *lang.Lookup:
-			if s.Table != "" {
-				rest = append(rest, generation.KeptOf(generation.KindTable, s.Table, s.Meaning()))
+	for s := range lang.EachStep(p.Steps) {
+		keeper, ok := s.(lang.Keeper)
+		if !ok {
+			continue
+		}
+		for _, part := range keeper.Keeps(meaning) {
+			if part.Kind == generation.KindFeature {
+				features[part.Name] = part
+			} else {
+				rest = append(rest, generation.KeptOf(part.Kind, part.Name, part.Text))
 			}
 		}
-	})
+	}
 	for _, call := range c.plan.Calls {
 		if call.Function.Keyed {
-			rest = append(rest, generation.KeptOf(generation.KindFunction, call.Name, (&lang.Call{Go: call.Name}).Meaning()))
+			part := lang.FunctionPart(call.Name)
+			rest = append(rest, generation.KeptOf(part.Kind, part.Name, part.Text))
 		}
 	}
 	for set, specs := range c.specs {
 		for i := range specs {
-			kept := meaning.Feature(features[specs[i].Name]) + []string{"kept=in log order\n", "kept=in waves\n"}[set]
+			kept := features[specs[i].Name].Text + []string{"kept=in log order\n", "kept=in waves\n"}[set]
 			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))
 		}
 	}

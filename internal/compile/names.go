@@ -1,14 +1,12 @@
 package compile
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/lang"
 )
 
 // names is the flat set of names as far as it has been introduced: what an
@@ -106,45 +104,6 @@ func (n *names) Known() []string {
 // Hidden starts the names of slots that no expression can write: values of
 // emits.
 const Hidden = "\x00"
-
-// laterNames returns the names that steps introduce which a feature above them
-// may read as feedback: outputs of lookups, scores, calls, lets and decides.
-func laterNames(p *lang.Pipeline) map[string]bool {
-	later := map[string]bool{}
-	outputs := map[string][]lang.Field{}
-	for _, m := range p.Models {
-		outputs[m.Name] = m.Outputs
-	}
-	eachStep(p.Steps, func(s lang.Step) {
-		switch s := s.(type) {
-		case *lang.Let:
-			for _, b := range s.List {
-				later[b.Name] = true
-			}
-		case *lang.Decide:
-			for _, b := range s.List {
-				later[b.Name] = true
-			}
-		case *lang.Score:
-			for _, o := range outputs[s.Model] {
-				later[cmp.Or(s.As, s.Model)+"."+o.Name] = true
-			}
-		case *lang.Lookup:
-			for _, f := range s.Fields {
-				later[s.Name+"."+f.Name] = true
-			}
-		case *lang.Fetch:
-			for _, name := range []string{"bytes", "sha256", "size", "type"} {
-				later[s.Name+"."+name] = true
-			}
-		case *lang.Call:
-			for _, o := range s.Outputs {
-				later[o.Name] = true
-			}
-		}
-	})
-	return later
-}
 
 // expand resolves a list of names where "prefix.*" stands for all names under
 // prefix, in order, and event.* for all fields.

@@ -20,29 +20,22 @@ func (c *compiler) writesRows(path string, s *lang.Lookup, own bool) bool {
 	}
 	var walk func(steps []lang.Step)
 	walk = func(steps []lang.Step) {
-		eachStep(steps, func(o lang.Step) {
-			switch o := o.(type) {
-			case *lang.Emit:
-				if o.Topic != s.Table {
-					return
+		for o := range lang.EachStep(steps) {
+			effect := o.Effect()
+			for _, write := range effect.Writes {
+				switch {
+				case write.Topic != s.Table:
+				case write.By != "":
+					refuse("by "+write.By, "%s", write.Instead)
+				default:
+					written = true
+					if write.Key != "" && !c.inputKeyed(write.Key) {
+						refuse("by key "+write.Key, "leave key out of the emit: its rows are then by the input's key")
+					}
 				}
-				written = true
-				if o.Key != "" && !c.inputKeyed(o.Key) {
-					refuse("by key "+o.Key, "leave key out of the emit: its rows are then by the input's key")
-				}
-			case *lang.Call:
-				if slices.Contains(o.Topics, s.Table) {
-					refuse("by function "+o.Go, "write it by an emit step")
-				}
-			case *lang.Score:
-				if o.Partial != nil && o.Partial.Topic == s.Table {
-					refuse("by words of an answer", "give partial another topic")
-				}
-				walk(o.OnFailure)
-			case *lang.Fetch:
-				walk(o.OnFailure)
 			}
-		})
+			walk(effect.OnFailure)
+		}
 	}
 	walk(c.pipeline.Steps)
 	if c.pipeline.Input.Time.LateTo == s.Table && s.Table != "" {

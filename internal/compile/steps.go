@@ -419,16 +419,16 @@ func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (w
 // emit's default value.
 func (c *compiler) decided() []string {
 	var names []string
-	eachStep(c.pipeline.Steps, func(s lang.Step) {
-		d, ok := s.(*lang.Decide)
+	for s := range lang.EachStep(c.pipeline.Steps) {
+		d, ok := s.(interface{ Decided() []lang.Binding })
 		if !ok {
-			return
+			continue
 		}
-		for _, b := range d.List {
+		for _, b := range d.Decided() {
 			if _, ok := c.names.lookup(b.Name); ok && !slices.Contains(names, b.Name) {
 				names = append(names, b.Name)
 			}
 		}
-	})
+	}
 	return names
 }

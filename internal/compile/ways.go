@@ -30,24 +30,25 @@ type answered struct {
 // through; come is whether there are any.
 func (w *ways) through(path string, steps []lang.Step, before answered) (after answered, come bool) {
 	for i := range steps {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		switch s := steps[i].(type) {
-		case *lang.Score:
-			w.failure(at+".score.on_failure", s.OnFailure, before)
-		case *lang.Fetch:
-			w.failure(at+".fetch.on_failure", s.OnFailure, before)
-		case *lang.Call:
-			if slices.ContainsFunc(s.Topics, w.answers) {
-				before.ever = cmp.Or(before.ever, at+".call")
+		at := fmt.Sprintf("%s[%d].%s", path, i, steps[i].StepKind().Name)
+		effect := steps[i].Effect()
+		if effect.Fails {
+			w.failure(at+".on_failure", effect.OnFailure, before)
+		}
+		for _, write := range effect.Writes {
+			switch {
+			case write.Silent || !w.answers(write.Topic):
+			case write.Emit:
+				before = w.emit(at, write.Always, before)
+			default:
+				before.ever = cmp.Or(before.ever, at)
 			}
-		case *lang.Emit:
-			if w.answers(s.Topic) {
-				before = w.emit(at+".emit", s.When == "", before)
-			}
-		case *lang.Group:
-			before = w.group(at+".group", before)
-		case *lang.Route:
-			if before, come = w.route(at+".route", s.Cases, before); !come {
+		}
+		if effect.Collects {
+			before = w.group(at, before)
+		}
+		if effect.Cases != nil {
+			if before, come = w.route(at, effect.Cases, before); !come {
 				return before, false
 			}
 		}
@@ -91,11 +92,7 @@ func (w *ways) group(path string, before answered) answered {
 // nothing.
 func (w *ways) failure(path string, steps []lang.Step, before answered) {
 	writes := slices.ContainsFunc(steps, func(s lang.Step) bool {
-		if e, ok := s.(*lang.Emit); ok {
-			return !w.answers(e.Topic)
-		}
-		_, calls := s.(*lang.Call)
-		return calls
+		return slices.ContainsFunc(s.Effect().Writes, func(write lang.Write) bool { return !write.Emit || !w.answers(write.Topic) })
 	})
 	if after, _ := w.through(path, steps, before); writes && !after.all {
 		w.end(path, "events that failed may have outputs that do not answer them")

@@ -119,21 +119,17 @@ func stateOf(p *lang.Pipeline) string {
 	var each func([]lang.Step)
 	each = func(steps []lang.Step) {
 		for i := range steps {
-			switch s := steps[i].(type) {
-			case *lang.Features:
-				for k := range s.List {
-					all.WriteString(s.List[k].Name + "\n" + meaning.Feature(&s.List[k]))
+			s := steps[i]
+			if keeper, ok := s.(lang.Keeper); ok {
+				for _, part := range keeper.Keeps(meaning) {
+					all.WriteString(part.Name + "\n" + part.Text)
 				}
-			case *lang.Group:
-				all.WriteString(meaning.Group(s))
-			case *lang.Lookup:
-				all.WriteString(s.Meaning())
-			case *lang.Call:
-				all.WriteString(s.Meaning())
-			case *lang.Route:
-				for _, c := range s.Cases {
-					each(c.Steps)
-				}
+			}
+			if call, ok := s.(*lang.Call); ok {
+				all.WriteString(lang.FunctionPart(call.Go).Text)
+			}
+			for _, c := range s.Effect().Cases {
+				each(c.Steps)
 			}
 		}
 	}

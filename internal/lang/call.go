@@ -1,6 +1,9 @@
 package lang
 
-import "github.com/afterbay/afterbay/internal/spec"
+import (
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
 
 // Call calls a function in Go.
 type Call struct {
@@ -28,4 +31,22 @@ var callFields = []spec.Field[Call]{
 	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, readNames), Example: "[alerts]", Absent: "none"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.Name }, spec.ReadName), Example: "alert",
 		Help: "the end of the ids of its outputs, as `name` of `emit`", Absent: "the ids end with the topic"},
+}
+
+// Declare implements Step.
+func (c *Call) Declare(d *Declared) { d.AddFields("", c.Outputs) }
+
+// Effect implements Step.
+func (c *Call) Effect() Effects {
+	e := Effects{InFailure: true}
+	for _, topic := range c.Topics {
+		e.Writes = append(e.Writes, Write{Topic: topic, By: "function " + c.Go, Instead: "write it by an emit step"})
+	}
+	return e
+}
+
+// FunctionPart returns what a keyed function keeps. A newer version of the function reads
+// what an older one wrote.
+func FunctionPart(name string) Part {
+	return Part{generation.KindFunction, name, text(callFields, &Call{Go: name}, spec.State)}
 }

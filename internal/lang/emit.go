@@ -36,3 +36,11 @@ var emitFields = []spec.Field[Emit]{
 		Example: "[tx, fraud.score, action]", Absent: "the names of `decide`"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
+
+// Declare implements Step.
+func (*Emit) Declare(*Declared) {}
+
+// Effect implements Step.
+func (e *Emit) Effect() Effects {
+	return Effects{InFailure: true, Writes: []Write{{Topic: e.Topic, Emit: true, Always: e.When == "", Key: e.Key}}}
+}

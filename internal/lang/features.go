@@ -1,6 +1,9 @@
 package lang
 
-import "github.com/afterbay/afterbay/internal/spec"
+import (
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
 
 // Features are features of the event's key that count an event together.
 type Features struct{ List []Feature }
@@ -47,4 +50,18 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "max", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20).Default(DefaultFeatureMax)),
 		Example: "1000", Help: "entries of exact windows of a key"},
 	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "dlq").Default("pane")), Example: "dlq"},
+}
+
+// Declare implements Step: a feature waits for no feature.
+func (*Features) Declare(*Declared) {}
+
+// Effect implements Step.
+func (*Features) Effect() Effects { return Effects{} }
+
+// Keeps implements Keeper.
+func (f *Features) Keeps(m *Meaning) (parts []Part) {
+	for i := range f.List {
+		parts = append(parts, Part{generation.KindFeature, f.List[i].Name, PartOf(m, f, featureFields, &f.List[i])})
+	}
+	return parts
 }

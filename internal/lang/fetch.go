@@ -45,3 +45,11 @@ var fetchFields = []spec.Field[Fetch]{
 	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, readSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
+
+// Declare implements Step.
+func (f *Fetch) Declare(d *Declared) {
+	d.Add(f.Name+".bytes", f.Name+".sha256", f.Name+".size", f.Name+".type")
+}
+
+// Effect implements Step.
+func (f *Fetch) Effect() Effects { return Effects{Fails: true, OnFailure: f.OnFailure} }

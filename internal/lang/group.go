@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
 // Group collects the events of a key that have a name in common until they are whole,
@@ -62,4 +63,15 @@ var groupMaxFields = []spec.Field[GroupMax]{
 	{Name: "events", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Events }, spec.Whole[int](1, 1<<20).Default(DefaultGroupEvents)), Example: "2000"},
 	{Name: "bytes", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Bytes }, spec.Size(1, 1<<30).Default(DefaultGroupBytes)), Example: "64MB"},
 	{Name: "groups", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Groups }, spec.Whole[int](1, 1<<20).Default(DefaultGroups)), Example: "5000"},
+}
+
+// Declare implements Step: what stands above a group is of its members.
+func (*Group) Declare(*Declared) {}
+
+// Effect implements Step.
+func (*Group) Effect() Effects { return Effects{Collects: true} }
+
+// Keeps implements Keeper.
+func (g *Group) Keeps(m *Meaning) []Part {
+	return []Part{{generation.KindGroup, g.Name, PartOf(m, g, groupFields, g)}}
 }

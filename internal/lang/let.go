@@ -19,3 +19,24 @@ func (*Decide) StepKind() *StepKind { return &decideKind }
 
 var decideKind = stepKind("decide", spec.Outputs, spec.Into(func(d *Decide) *[]Binding { return &d.List }, readBindings),
 	`{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, "like `let`; the names are what `emit` writes where it does not say what")
+
+// Declare implements Step.
+func (l *Let) Declare(d *Declared) { d.AddBindings(l.List) }
+
+// Effect implements Step.
+func (*Let) Effect() Effects { return Effects{InFailure: true} }
+
+// Bindings returns the names that it introduces, for what reads them.
+func (l *Let) Bindings() []Binding { return l.List }
+
+// Declare implements Step.
+func (d *Decide) Declare(to *Declared) { to.AddBindings(d.List) }
+
+// Effect implements Step.
+func (*Decide) Effect() Effects { return Effects{InFailure: true} }
+
+// Bindings returns the names that it introduces, for what reads them.
+func (d *Decide) Bindings() []Binding { return d.List }
+
+// Decided returns the names that an emit without a value writes.
+func (d *Decide) Decided() []Binding { return d.List }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -191,4 +192,18 @@ func (l *Lookup) fields() []spec.Field[Lookup] {
 		own = append(own, lookupChoice.reads(kind[lookup.Config]{Name: l.Kind}, table))
 	}
 	return slices.Concat(lookupFieldsAbove, own, lookupFieldsBelow)
+}
+
+// Declare implements Step.
+func (l *Lookup) Declare(d *Declared) { d.AddFields(l.Name+".", l.Fields) }
+
+// Effect implements Step.
+func (*Lookup) Effect() Effects { return Effects{} }
+
+// Keeps implements Keeper: rows of its table.
+func (l *Lookup) Keeps(*Meaning) []Part {
+	if l.Table == "" {
+		return nil
+	}
+	return []Part{{generation.KindTable, l.Table, text(l.fields(), l, spec.State)}}
 }

@@ -20,7 +20,7 @@ import (
 type Meaning struct {
 	constants map[string]*spec.Constant
 	lets      map[string][]let
-	at        map[any]*place // of features and groups
+	at        map[Step]*place
 	types     func(name string) string
 }
 
@@ -62,7 +62,7 @@ func (p *place) excludes(o *place) bool {
 // Meaning returns what the steps of a pipeline read. types returns the type of a name
 // that is neither a let nor a constant, "" where it has none.
 func (p *Pipeline) Meaning(types func(name string) string) *Meaning {
-	m := &Meaning{constants: map[string]*spec.Constant{}, lets: map[string][]let{}, at: map[any]*place{}, types: types}
+	m := &Meaning{constants: map[string]*spec.Constant{}, lets: map[string][]let{}, at: map[Step]*place{}, types: types}
 	for i := range p.Constants {
 		m.constants[p.Constants[i].Name] = &p.Constants[i]
 	}
@@ -72,36 +72,34 @@ func (p *Pipeline) Meaning(types func(name string) string) *Meaning {
 
 func (m *Meaning) steps(steps []Step, at *place) {
 	for i := range steps {
-		switch s := steps[i].(type) {
-		case *Let:
-			m.bindings(s.List, at)
-		case *Decide:
-			m.bindings(s.List, at)
-		case *Features:
-			for k := range s.List {
-				m.at[&s.List[k]] = at
+		s := steps[i]
+		if s == nil {
+			continue
+		}
+		m.at[s] = at
+		if names, ok := s.(interface{ Bindings() []Binding }); ok {
+			for _, b := range names.Bindings() {
+				m.lets[b.Name] = append(m.lets[b.Name], let{b.Expr, at})
 			}
-		case *Group:
-			m.at[s] = at
-		case *Route:
-			for k := range s.Cases {
-				m.steps(s.Cases[k].Steps, &place{at, s.Cases, k})
-			}
+		}
+		cases := s.Effect().Cases
+		for k := range cases {
+			m.steps(cases[k].Steps, &place{at, cases, k})
 		}
 	}
 }
 
-func (m *Meaning) bindings(list []Binding, at *place) {
-	for _, b := range list {
-		m.lets[b.Name] = append(m.lets[b.Name], let{b.Expr, at})
-	}
+// Part is what a step keeps beside a partition: its kind, its name there, and the text of
+// what decides its meaning.
+type Part struct{ Kind, Name, Text string }
+
+// Keeper is a step that keeps something beside a partition.
+type Keeper interface{ Keeps(*Meaning) []Part }
+
+// PartOf returns what decides the meaning of what a step keeps, by fields of v.
+func PartOf[T any](m *Meaning, s Step, fields []spec.Field[T], v *T) string {
+	return meaning(m, m.at[s], fields, v)
 }
-
-// Feature returns what decides the meaning of a feature's cells.
-func (m *Meaning) Feature(f *Feature) string { return meaning(m, m.at[f], featureFields, f) }
-
-// Group returns what decides the meaning of groups that are open.
-func (m *Meaning) Group(g *Group) string { return meaning(m, m.at[g], groupFields, g) }
 
 // Meaning returns what decides keys and times.
 func (in *Input) Meaning() string { return meaning(in.names(), nil, inputFields, in) }
@@ -119,13 +117,6 @@ func (in *Input) names() *Meaning {
 		return strings.TrimPrefix(spec.OneSpace(in.Fields[at].Type), "optional ")
 	}}
 }
-
-// Meaning returns what decides what a keyed function keeps. A newer version of the
-// function reads what an older one wrote.
-func (c *Call) Meaning() string { return text(callFields, c, spec.State) }
-
-// Meaning returns what decides what a lookup keeps of its table.
-func (l *Lookup) Meaning() string { return text(l.fields(), l, spec.State) }
 
 // meaning returns the text of a part of the state that stands at a place.
 func meaning[T any](m *Meaning, at *place, fields []spec.Field[T], v *T) string {

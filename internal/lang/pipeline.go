@@ -251,6 +251,12 @@ type Breaker struct {
 type Step interface {
 	// StepKind returns the kind that it is of.
 	StepKind() *StepKind
+
+	// Declare adds the names that features above may wait for.
+	Declare(*Declared)
+
+	// Effect returns what may become of an event here.
+	Effect() Effects
 }
 
 // Content says what may be fetched, and what is kept of it.

@@ -85,3 +85,9 @@ func route() spec.Form[[]Case] {
 		}
 	}, Print: cases.Print, Shape: cases.Shape}
 }
+
+// Declare implements Step: the steps of its cases do.
+func (*Route) Declare(*Declared) {}
+
+// Effect implements Step.
+func (r *Route) Effect() Effects { return Effects{Cases: r.Cases} }

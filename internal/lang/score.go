@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/spec"
@@ -83,4 +84,16 @@ var partialFields = []spec.Field[Partial]{
 var batchFields = []spec.Field[Batch]{
 	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *Batch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "256"},
 	{Name: "wait", Affects: spec.Nothing, Form: spec.Into(func(b *Batch) *time.Duration { return &b.Wait }, spec.Span(0, time.Minute)), Example: "2ms"},
+}
+
+// Declare implements Step.
+func (s *Score) Declare(d *Declared) { d.AddOutputs(cmp.Or(s.As, s.Model)+".", s.Model) }
+
+// Effect implements Step.
+func (s *Score) Effect() Effects {
+	e := Effects{Fails: true, OnFailure: s.OnFailure}
+	if s.Partial != nil {
+		e.Writes = []Write{{Topic: s.Partial.Topic, Silent: true, By: "words of an answer", Instead: "give partial another topic"}}
+	}
+	return e
 }

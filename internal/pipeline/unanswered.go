@@ -63,13 +63,10 @@ func (r *Runner) KeyOf(topic string) string {
 
 // emitted returns the topics of the emits.
 func emitted(steps []lang.Step) (topics []string) {
-	for i := range steps {
-		switch s := steps[i].(type) {
-		case *lang.Emit:
-			topics = append(topics, s.Topic)
-		case *lang.Route:
-			for _, way := range s.Cases {
-				topics = append(topics, emitted(way.Steps)...)
+	for s := range lang.EachStep(steps) {
+		for _, write := range s.Effect().Writes {
+			if write.Emit {
+				topics = append(topics, write.Topic)
 			}
 		}
 	}

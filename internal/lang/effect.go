@@ -1,0 +1,91 @@
+package lang
+
+// Declared collects the names that steps introduce which a feature above them may read,
+// as feedback.
+type Declared struct {
+	models []Model
+	names  map[string]bool
+}
+
+// DeclaredIn returns the names of all steps of a pipeline.
+func DeclaredIn(p *Pipeline) map[string]bool {
+	d := &Declared{p.Models, map[string]bool{}}
+	for s := range EachStep(p.Steps) {
+		s.Declare(d)
+	}
+	return d.names
+}
+
+// Add adds names.
+func (d *Declared) Add(names ...string) {
+	for _, name := range names {
+		d.names[name] = true
+	}
+}
+
+// AddBindings adds the names of a list.
+func (d *Declared) AddBindings(list []Binding) {
+	for _, b := range list {
+		d.Add(b.Name)
+	}
+}
+
+// AddFields adds the names of fields behind a prefix.
+func (d *Declared) AddFields(prefix string, fields []Field) {
+	for _, f := range fields {
+		d.Add(prefix + f.Name)
+	}
+}
+
+// AddOutputs adds the outputs of a model behind a prefix.
+func (d *Declared) AddOutputs(prefix, model string) {
+	for _, m := range d.models {
+		if m.Name == model {
+			d.AddFields(prefix, m.Outputs)
+		}
+	}
+}
+
+// Effects is what may become of an event at a step. Who waits for a reply, a table or a
+// sink needs no more of a step.
+type Effects struct {
+	Writes    []Write
+	Collects  bool   // events end here as members of a group, which goes on as one
+	Fails     bool   // events may be given up here: OnFailure is done for them
+	OnFailure []Step // they are dead letters if it writes nothing
+	InFailure bool   // it may stand in an OnFailure
+	Cases     []Case // of which an event takes one
+}
+
+// Write is what a step writes to a topic.
+type Write struct {
+	Topic   string
+	Emit    bool   // by an emit
+	Always  bool   // for every event
+	Key     string // a name by which the records are keyed; "" is the key of the input
+	Silent  bool   // it replies to nobody
+	By      string // what writes it if that makes no rows of a table
+	Instead string // what to write then
+}
+
+// EachStep yields each step, those in cases of routes behind their route.
+func EachStep(steps []Step) func(yield func(Step) bool) {
+	return func(yield func(Step) bool) { eachStep(steps, yield) }
+}
+
+func eachStep(steps []Step, yield func(Step) bool) bool {
+	for _, s := range steps {
+		if s == nil { // it is wrong as it is written
+			continue
+		}
+		if !yield(s) {
+			return false
+		}
+		for _, way := range s.Effect().Cases {
+			if !eachStep(way.Steps, yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
