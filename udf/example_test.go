@@ -4,29 +4,46 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/udf"
 )
 
-// A function is called with a Context, and what it did is returned only where
-// it succeeded. Example_customStep of package afterbay shows one in a pipeline.
-func ExampleFunction() {
-	schema := &value.Schema{}
-	amount, _ := schema.Add("amount", value.Type{Kind: value.Number})
-	total, _ := schema.Add("cents", value.Type{Kind: value.Int})
-	row := &schema.NewRows(1)[0]
-	row.SetNumber(amount, 12.5)
-
-	f := udf.Function{Version: 1, Keyed: true, Event: func(c *udf.Context) error {
-		c.SetInt("cents", int64(c.Number("amount")*100))
-		c.Put("last", []byte(c.ID))
+// visits counts the events of a key, and forgets the key after an hour of silence.
+var visits = udf.Function{
+	Version: 1, Keyed: true,
+	Event: func(c *udf.Context) error {
+		seen := append(c.Get("seen"), 'x')
+		c.Put("seen", seen)
+		c.SetInt("visits", int64(len(seen)))
 		c.SetTimer("forget", c.Time.Add(time.Hour))
 		return nil
-	}}
-	effects, err := f.Run(udf.NewContext(udf.Invocation{
-		ID: "visits/0@41", Key: "ann", Time: time.Unix(0, 0), Offset: 41,
-		Row: row, Inputs: []value.Slot{amount}, Outputs: []value.Slot{total}, State: &udf.Keyed{},
-	}))
-	fmt.Println(row.Int(total), string(effects.State.Values["last"]), effects.State.Timers[0].Name, err)
-	// Output: 1250 visits/0@41 forget <nil>
+	},
+	Timer: func(c *udf.Context) error {
+		c.Put("seen", nil)
+		return nil
+	},
+}
+
+// memory is a Host for tests of a function: it has the state of one key, and the outputs.
+type memory struct {
+	udf.Host
+	state map[string][]byte
+	ints  map[string]int64
+}
+
+func (m *memory) Get(name string) []byte             { return m.state[name] }
+func (m *memory) Put(name string, v []byte)          { m.state[name] = v }
+func (m *memory) SetInt(name string, v int64)        { m.ints[name] = v }
+func (m *memory) SetTimer(name string, at time.Time) {}
+
+// A function is called with a Context. In a pipeline the engine makes it; a test may make
+// its own. Example_customStep of package afterbay shows a function in a pipeline.
+func ExampleFunction() {
+	m := &memory{state: map[string][]byte{}, ints: map[string]int64{}}
+	for range 3 {
+		if err := visits.Event(&udf.Context{Key: "ann", Time: time.Unix(0, 0), Host: m}); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(m.ints["visits"])
+	// Output: 3
 }

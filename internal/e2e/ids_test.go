@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
 )
@@ -102,7 +103,7 @@ func TestTimersOfAKeyInTwoPartitionsHaveIDsOfTheirOwn(t *testing.T) {
 	log := run(t, p, events...)
 	var want []string
 	for _, event := range []string{"clicks/0@0", "clicks/1@0"} {
-		want = append(want, fmt.Sprintf("visits:visits~1970-01-01T00:00:30Z~end~%x~ann:visits", udf.HashOf(event)))
+		want = append(want, fmt.Sprintf("visits:visits~1970-01-01T00:00:30Z~end~%x~ann:visits", operator.HashOf(event)))
 	}
 	if d := cmp.Diff(want, idsIn(t, log, "visits", 2)); d != "" {
 		t.Error(d)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/udf"
 )
 
 // chainEvents is how many events a chain is tried with of so many: there are three
@@ -177,18 +177,18 @@ func (a *answer) functionsDifference(pipeline string, made map[string]reference.
 	for source, m := range made {
 		index := source[strings.LastIndexByte(source, '/')+1:]
 		for _, f := range m.Functions {
-			k := &udf.Keyed{Values: map[string][]byte{}}
+			k := &operator.State{Values: map[string][]byte{}}
 			for name, v := range f.Values {
 				k.Values[name] = []byte(v)
 			}
 			for name, timer := range f.Timers {
-				t := udf.Timer{Name: name, At: timer.At, After: timer.After}
+				t := operator.Timer{Name: name, At: timer.At, After: timer.After}
 				if _, err := hex.Decode(t.SetBy[:], []byte(timer.SetBy)); err != nil {
 					panic(err)
 				}
 				k.Timers = append(k.Timers, t)
 			}
-			slices.SortFunc(k.Timers, udf.Timer.Compare)
+			slices.SortFunc(k.Timers, operator.Timer.Compare)
 			key := fmt.Sprintf("c%c%s%s", len(f.Key), f.Key, f.Function)
 			want = append(want, fmt.Sprintf("%s/%s %q %x", pipeline, index, key, k.Append(nil)))
 		}

@@ -38,7 +38,7 @@ func (w *worker) mark(p *partition, it *item) {
 }
 
 // keep makes s what the function keeps of the key.
-func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *udf.Keyed) {
+func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *operator.State) {
 	p.keys.Keep(k, state, s)
 	w.touch(p, k)
 }
@@ -77,10 +77,10 @@ func (w *worker) fireOne(p *partition, k *keyed.Key, c *operator.Call, state *ke
 		return
 	}
 	id := header.OfTimer(c.Name, t.At, t.Name, t.SetBy, k.Name)
-	effects, err := c.Function.Run(udf.NewContext(udf.Invocation{
+	effects, err := (&operator.Invocation{
 		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
 		Watermark: operator.TimeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
-	}))
+	}).Call(c.Function)
 	if effects.State != nil {
 		w.keep(p, k, state, effects.State)
 	}

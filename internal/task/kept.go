@@ -6,7 +6,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/udf"
 )
 
 var _ operator.Kept = (*partition)(nil)
@@ -56,7 +55,7 @@ func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 }
 
 // State implements operator.Kept.
-func (p *partition) State(e *operator.Event, c *operator.Call) (string, *udf.Keyed, error) {
+func (p *partition) State(e *operator.Event, c *operator.Call) (string, *operator.State, error) {
 	k := p.item(e).key
 	state, err := p.worker.fire(p, k, c, e.Index, e.Watermark)
 	if err != nil {
@@ -66,7 +65,7 @@ func (p *partition) State(e *operator.Event, c *operator.Call) (string, *udf.Key
 }
 
 // Keep implements operator.Kept.
-func (p *partition) Keep(e *operator.Event, c *operator.Call, next *udf.Keyed) error {
+func (p *partition) Keep(e *operator.Event, c *operator.Call, next *operator.State) error {
 	k := p.item(e).key
 	state, err := p.keys.Call(k, c)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/udf"
 )
 
 var partition = stream.Partition{Topic: "in"}
@@ -113,7 +112,7 @@ func (f *following) event(key string, at, watermark int64, counts int) string {
 		f.Fatal(err)
 	}
 	if len(call.Keyed.Timers) == 0 {
-		f.memory.Keep(k, call, &udf.Keyed{Timers: []udf.Timer{{Name: "t", At: at + 90e6}}})
+		f.memory.Keep(k, call, &operator.State{Timers: []operator.Timer{{Name: "t", At: at + 90e6}}})
 	}
 	f.touch(k)
 	fired := f.timers(watermark)
@@ -153,7 +152,7 @@ func (f *following) timers(watermark int64) (fired []string) {
 		}
 		if timers := call.Keyed.Timers; len(timers) > 0 && timers[0].At <= watermark {
 			fired = append(fired, k.Name)
-			f.memory.Keep(k, call, &udf.Keyed{})
+			f.memory.Keep(k, call, &operator.State{})
 			f.touch(k)
 		}
 	}

@@ -9,14 +9,13 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/timer"
-	"github.com/afterbay/afterbay/udf"
 )
 
 var errDamaged = errors.New("stored state is damaged")
 
 // Call is what a function keeps of a key.
 type Call struct {
-	Keyed *udf.Keyed
+	Keyed *operator.State
 	dirty bool
 }
 
@@ -30,7 +29,7 @@ func (m *Memory) Call(k *Key, c *operator.Call) (*Call, error) {
 		if err != nil {
 			return nil, err
 		}
-		keyed, err := udf.Parse(data)
+		keyed, err := operator.ParseState(data)
 		if err != nil {
 			return nil, fmt.Errorf("key %q of function %s in %v: %w", k.Name, c.Name, m.id, err)
 		}
@@ -41,7 +40,7 @@ func (m *Memory) Call(k *Key, c *operator.Call) (*Call, error) {
 }
 
 // Keep makes s what a function keeps of the key.
-func (m *Memory) Keep(k *Key, c *Call, s *udf.Keyed) {
+func (m *Memory) Keep(k *Key, c *Call, s *operator.State) {
 	c.Keyed, c.dirty = s, true
 	if len(s.Timers) > 0 {
 		m.Await(k, s.Timers[0].At)
@@ -104,7 +103,7 @@ func (m *Memory) loadTimers() error {
 		if err != nil {
 			return err
 		}
-		keyed, err := udf.Parse(entry.Value)
+		keyed, err := operator.ParseState(entry.Value)
 		key, ok := statekey.CallKey(entry.Key)
 		if err != nil || !ok {
 			return fmt.Errorf("function state of %v: %w", m.id, errDamaged)

@@ -33,7 +33,7 @@ func TestNoRowHasTextsBeyondTheBounds(t *testing.T) {
 	for name, give := range map[string]func(row *value.Row, slot value.Slot, text string) error{
 		"a function": func(row *value.Row, slot value.Slot, text string) error {
 			f := &udf.Function{Version: 1, Event: func(c *udf.Context) error { c.SetText(slot.Name, text); return nil }}
-			_, err := f.Run(udf.NewContext(udf.Invocation{Row: row, Outputs: slots}))
+			_, err := (&Invocation{Row: row, Outputs: slots}).Call(f)
 			return err
 		},
 		"a model": func(row *value.Row, slot value.Slot, text string) error {

@@ -44,18 +44,18 @@ func (c *Call) Run(e *Event) error {
 		c.clear(e.Row)
 		return err
 	}
-	ctx := udf.Invocation{
+	invocation := Invocation{
 		ID: e.Row.Text(c.ID), Key: value.Text(e.Record.Key), Time: time.UnixMicro(e.Time).UTC(), Watermark: TimeOrZero(e.Watermark),
 		Offset: int64(e.Record.Offset), Row: e.Row, Inputs: c.Inputs, Outputs: c.Outputs, Topics: c.Topics,
 	}
 	if c.Function.Keyed {
 		var err error
-		if ctx.Key, ctx.State, err = e.Kept.State(e, c); err != nil {
+		if invocation.Key, invocation.State, err = e.Kept.State(e, c); err != nil {
 			return err
 		}
 	}
 	c.clear(e.Row)
-	effects, err := c.Function.Run(udf.NewContext(ctx))
+	effects, err := invocation.Call(c.Function)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Name, err)
 	}

@@ -25,7 +25,7 @@ func TestNoRowHasANumberThatIsNotFinite(t *testing.T) {
 		for name, give := range map[string]func(row *value.Row) error{
 			"a function": func(row *value.Row) error {
 				f := &udf.Function{Version: 1, Event: func(c *udf.Context) error { c.SetNumber("n", bad); return nil }}
-				_, err := f.Run(udf.NewContext(udf.Invocation{Row: row, Outputs: []value.Slot{number}}))
+				_, err := (&Invocation{Row: row, Outputs: []value.Slot{number}}).Call(f)
 				return err
 			},
 			"a model": func(row *value.Row) error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/udf"
 )
 
 // Operator does one thing to an event. Tasks share it.
@@ -72,10 +71,10 @@ type Kept interface {
 
 	// State returns what a function keeps of the event's key, after the timers that are due
 	// before the event. It must not be changed.
-	State(e *Event, c *Call) (key string, state *udf.Keyed, err error)
+	State(e *Event, c *Call) (key string, state *State, err error)
 
 	// Keep makes next what the function keeps of the event's key.
-	Keep(e *Event, c *Call, next *udf.Keyed) error
+	Keep(e *Event, c *Call, next *State) error
 }
 
 // Fatal is an error that is not an event's: it ends the work of a task on its partitions.

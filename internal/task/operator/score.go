@@ -99,7 +99,7 @@ func columns(slots []value.Slot, text int) (n int) {
 
 // Append implements Batched.
 func (s *Score) Append(rows *model.Rows, e *Event) error {
-	var kept *udf.Keyed
+	var kept *State
 	if s.State != nil {
 		var err error
 		if _, kept, err = e.Kept.State(e, s.State); err != nil {
@@ -112,7 +112,7 @@ func (s *Score) Append(rows *model.Rows, e *Event) error {
 // appendRow appends the model's inputs, with what it keeps of the key. An absent
 // value is missing, NaN or nil; texts are those of the row, not copies. Rows that
 // the model refuses are not appended.
-func (s *Score) appendRow(rows *model.Rows, row *value.Row, kept *udf.Keyed) error {
+func (s *Score) appendRow(rows *model.Rows, row *value.Row, kept *State) error {
 	values, texts := len(rows.Values), len(rows.Bytes)
 	err := AssignAll(s.Compute, row)
 	if err == nil {
@@ -308,9 +308,7 @@ func (s *Score) storeRow(row *value.Row, found []byte) error {
 // the digest of the model, so that another one begins with none.
 func NewState(index int, name string) *Call {
 	forget := func(c *udf.Context) error {
-		for name := range c.State.Values {
-			c.Put(name, nil)
-		}
+		c.Host.(*Invocation).forget()
 		return nil
 	}
 	return &Call{Index: index, Name: name, Function: &udf.Function{Version: 1, Keyed: true, Timer: forget}}
@@ -318,12 +316,12 @@ func NewState(index int, name string) *Call {
 
 // keep returns what is kept of a key after a row, whose scores end with it, until
 // a time.
-func (s *Score) keep(scores []float32, before *udf.Keyed, until, offset int64) *udf.Keyed {
+func (s *Score) keep(scores []float32, before *State, until, offset int64) *State {
 	if len(before.Timers) > 0 {
 		until = max(until, before.Timers[0].At)
 	}
-	return &udf.Keyed{
+	return &State{
 		Values: map[string][]byte{s.Model.Info().Digest: model.AppendState(nil, scores[columns(s.Outputs, 0):])},
-		Timers: []udf.Timer{{Name: "forget", At: until, After: offset}},
+		Timers: []Timer{{Name: "forget", At: until, After: offset}},
 	}
 }

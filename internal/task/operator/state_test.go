@@ -1,4 +1,4 @@
-package udf
+package operator
 
 import (
 	"errors"
@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/udf"
 )
 
 func TestStoredStateIsReadBackAsItWas(t *testing.T) {
 	const seed = 5
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
-		k := &Keyed{}
+		k := &State{}
 		for i := range rng.IntN(5) {
 			k.Timers = append(k.Timers, Timer{Name: fmt.Sprint("t", i), At: rng.Int64N(1e15) - 5e14, After: rng.Int64N(1000), SetBy: HashOf(fmt.Sprint(rng.Uint64()))})
 		}
@@ -30,7 +31,7 @@ func TestStoredStateIsReadBackAsItWas(t *testing.T) {
 			}
 			k.Values[fmt.Sprint("v", i)] = []byte(strings.Repeat("x", rng.IntN(300)))
 		}
-		got, err := Parse(k.Append(nil))
+		got, err := ParseState(k.Append(nil))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -41,15 +42,15 @@ func TestStoredStateIsReadBackAsItWas(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	k := &Keyed{Timers: []Timer{{Name: "end", At: 7, After: 3}}, Values: map[string][]byte{"n": {1, 2}}}
+	k := &State{Timers: []Timer{{Name: "end", At: 7, After: 3}}, Values: map[string][]byte{"n": {1, 2}}}
 	f.Add(k.Append(nil))
 	f.Add([]byte{255, 255, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		k, err := Parse(data)
+		k, err := ParseState(data)
 		if err != nil {
 			return
 		}
-		again, err := Parse(k.Append(nil))
+		again, err := ParseState(k.Append(nil))
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read: %v", err)
 		}
@@ -60,46 +61,46 @@ func FuzzParse(f *testing.F) {
 }
 
 // call runs f for an event of a key with the given state.
-func call(f func(*Context) error, state *Keyed) (Effects, error) {
+func call(f func(*udf.Context) error, state *State) (Effects, error) {
 	schema := &value.Schema{}
 	in, _ := schema.Add("text", value.Type{Kind: value.String, Optional: true})
 	out, _ := schema.Add("n", value.Type{Kind: value.Number})
-	function := Function{Version: 1, Keyed: true, Event: f}
-	return function.Run(NewContext(Invocation{
+	function := udf.Function{Version: 1, Keyed: true, Event: f}
+	return (&Invocation{
 		ID: "in/0@41", Key: "k", Time: time.Unix(100, 0), Offset: 41, Row: &schema.NewRows(1)[0],
 		Inputs: []value.Slot{in}, Outputs: []value.Slot{out}, Topics: []string{"out"}, State: state,
-	}))
+	}).Call(&function)
 }
 
 func TestFailedCallHasNoEffects(t *testing.T) {
-	before := &Keyed{Values: map[string][]byte{"a": []byte("1")}, Timers: []Timer{{Name: "end", At: 5}}}
+	before := &State{Values: map[string][]byte{"a": []byte("1")}, Timers: []Timer{{Name: "end", At: 5}}}
 	stored := string(before.Append(nil))
-	do := func(c *Context) {
+	do := func(c *udf.Context) {
 		c.Put("a", []byte("2"))
 		c.Put("b", []byte("3"))
 		c.StopTimer("end")
 		c.SetTimer("other", c.Time)
-		c.Emit(Output{Topic: "out"})
+		c.Emit(udf.Output{Topic: "out"})
 	}
-	for name, f := range map[string]func(*Context) error{
-		"error":          func(c *Context) error { do(c); return errors.New("no") },
-		"panic":          func(c *Context) error { do(c); panic("no") },
-		"unknown input":  func(c *Context) error { do(c); c.Text("txt"); return nil },
-		"wrong type":     func(c *Context) error { do(c); c.SetText("n", ""); return nil },
-		"unknown topic":  func(c *Context) error { do(c); c.Emit(Output{Topic: "in"}); return nil },
-		"not finite":     func(c *Context) error { do(c); c.SetNumber("n", math.NaN()); return nil },
-		"too large":      func(c *Context) error { do(c); c.Put("c", make([]byte, StateMaxBytes)); return nil },
-		"nameless timer": func(c *Context) error { do(c); c.SetTimer("", c.Time); return nil },
-		"too many timers": func(c *Context) error {
+	for name, f := range map[string]func(*udf.Context) error{
+		"error":          func(c *udf.Context) error { do(c); return errors.New("no") },
+		"panic":          func(c *udf.Context) error { do(c); panic("no") },
+		"unknown input":  func(c *udf.Context) error { do(c); c.Text("txt"); return nil },
+		"wrong type":     func(c *udf.Context) error { do(c); c.SetText("n", ""); return nil },
+		"unknown topic":  func(c *udf.Context) error { do(c); c.Emit(udf.Output{Topic: "in"}); return nil },
+		"not finite":     func(c *udf.Context) error { do(c); c.SetNumber("n", math.NaN()); return nil },
+		"too large":      func(c *udf.Context) error { do(c); c.Put("c", make([]byte, udf.StateMaxBytes)); return nil },
+		"nameless timer": func(c *udf.Context) error { do(c); c.SetTimer("", c.Time); return nil },
+		"too many timers": func(c *udf.Context) error {
 			do(c)
-			for i := range TimersMax + 1 {
+			for i := range udf.TimersMax + 1 {
 				c.SetTimer(fmt.Sprint(i), c.Time)
 			}
 			return nil
 		},
-		"too many outputs": func(c *Context) error {
-			for range EmitsMax + 1 {
-				c.Emit(Output{Topic: "out"})
+		"too many outputs": func(c *udf.Context) error {
+			for range udf.EmitsMax + 1 {
+				c.Emit(udf.Output{Topic: "out"})
 			}
 			return nil
 		},
@@ -120,7 +121,7 @@ func TestFailedCallHasNoEffects(t *testing.T) {
 }
 
 func TestCallSeesWhatItWrote(t *testing.T) {
-	effects, err := call(func(c *Context) error {
+	effects, err := call(func(c *udf.Context) error {
 		c.Put("a", []byte("2"))
 		c.SetTimer("end", time.Unix(7, 1))
 		c.SetTimer("end", time.Unix(6, 1))
@@ -132,11 +133,11 @@ func TestCallSeesWhatItWrote(t *testing.T) {
 		}
 		c.Put("gone", nil)
 		return nil
-	}, &Keyed{Values: map[string][]byte{"gone": []byte("x")}})
+	}, &State{Values: map[string][]byte{"gone": []byte("x")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Keyed{Values: map[string][]byte{"a": []byte("2")}, Timers: []Timer{{Name: "end", At: 6_000_001, After: 41, SetBy: HashOf("in/0@41")}}}
+	want := &State{Values: map[string][]byte{"a": []byte("2")}, Timers: []Timer{{Name: "end", At: 6_000_001, After: 41, SetBy: HashOf("in/0@41")}}}
 	if d := cmp.Diff(want, effects.State); d != "" {
 		t.Error(d)
 	}

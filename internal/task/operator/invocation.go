@@ -1,7 +1,4 @@
-// Package udf is what a function written in Go sees when a pipeline calls it:
-// the event, its named inputs and outputs, the state and timers of the event's
-// key, and topics to write to.
-package udf
+package operator
 
 import (
 	"errors"
@@ -12,61 +9,15 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/udf"
 )
 
-// Bounds of what one call may do.
-const (
-	StateMaxBytes = 64 << 10 // of the names and values of one key and function
-	TimersMax     = 64       // timers of one key and function
-	EmitsMax      = 1000     // outputs of one call
-)
-
-// Function is a step written in Go. Its result must depend on nothing but what
-// Context gives: no clock, no randomness, no I/O. Then a crash changes nothing,
-// and batches, sessions and engines make no difference.
-type Function struct {
-	// Version is at least 1 and goes up with what the function does: it is part
-	// of the pipeline's digest.
-	Version int
-
-	// Event is called once an event; the events of one key come in log order.
-	// An error, or a panic, undoes what the call did and makes the event a dead
-	// letter.
-	Event func(*Context) error
-
-	// Timer is called for each timer that is due, in order of (time, key, name),
-	// before the first event, after the one at which it was set, whose arrival
-	// moves the watermark to it. It has no inputs and no outputs. After an error what the call did is undone and
-	// the error is a dead letter with the timer's name as its value.
-	Timer func(*Context) error
-
-	// Keyed functions have state and timers by key.
-	Keyed bool
-}
-
-// Output is a record that a function writes.
-type Output struct {
-	Topic string // one of the call's topics
-	Name  string // ends the record's id: letters, digits and '_'. One output of a call to a topic may have none
-	Key   string // "" is the event's key, and its partition with it
-	Value []byte // at most 1 MiB; kept
-	ID    string // "" is derived from the event or the timer, the topic and Name
-}
-
-// Context is one call of a function. It must not be kept.
-type Context struct {
-	Invocation        // what the caller sets
-	next       *Keyed // the state as this call leaves it; nil while it is as before
-	outputs    []Output
-	fail       error
-}
-
-// Invocation is what a Context is made from.
+// Invocation is one call of a function. It is what the function sees as udf.Host.
 type Invocation struct {
 	ID        string
 	Key       string
 	Time      time.Time // of the event or timer
-	Watermark time.Time // no later event is expected to be before it; zero before the first event
+	Watermark time.Time // zero before the first event
 	Offset    int64     // of the event, or of the one that the timer is called before
 	Timer     string    // name of the timer that is due; "" for an event
 
@@ -74,15 +25,17 @@ type Invocation struct {
 	Inputs  []value.Slot
 	Outputs []value.Slot
 	Topics  []string
-	State   *Keyed // as of before the call, which does not change it; nil where the function is not keyed
-}
+	State   *State // as of before the call, which does not change it; nil where the function is not keyed
 
-// NewContext returns the context of one call.
-func NewContext(i Invocation) *Context { return &Context{Invocation: i} }
+	seen udf.Context
+	next *State // the state as this call leaves it; nil while it is as before
+	made []udf.Output
+	fail error
+}
 
 // input returns the slot of an input. Asking for a name that the call does not
 // give is a mistake in the program.
-func (c *Context) input(name string, kinds ...value.Kind) value.Slot {
+func (c *Invocation) input(name string, kinds ...value.Kind) value.Slot {
 	return find("input", c.Inputs, name, kinds)
 }
 
@@ -99,13 +52,13 @@ func find(what string, slots []value.Slot, name string, kinds []value.Kind) valu
 
 // Has reports whether an input is there: an optional one may be absent, and
 // reads as the zero value.
-func (c *Context) Has(name string) bool {
+func (c *Invocation) Has(name string) bool {
 	return c.Row.Has(c.input(name))
 }
 
 // Text returns an input of type string or bytes. It is valid during the call;
 // strings.Clone it to keep it.
-func (c *Context) Text(name string) string {
+func (c *Invocation) Text(name string) string {
 	if s := c.input(name, value.String, value.Bytes); c.Row.Has(s) {
 		return c.Row.Text(s)
 	}
@@ -113,7 +66,7 @@ func (c *Context) Text(name string) string {
 }
 
 // Texts returns an input of type string[].
-func (c *Context) Texts(name string) []string {
+func (c *Invocation) Texts(name string) []string {
 	if s := c.input(name, value.Strings); c.Row.Has(s) {
 		return slices.Collect(value.EachString(c.Row.Text(s)))
 	}
@@ -121,7 +74,7 @@ func (c *Context) Texts(name string) []string {
 }
 
 // Int returns an input of type int.
-func (c *Context) Int(name string) int64 {
+func (c *Invocation) Int(name string) int64 {
 	if s := c.input(name, value.Int); c.Row.Has(s) {
 		return c.Row.Int(s)
 	}
@@ -129,7 +82,7 @@ func (c *Context) Int(name string) int64 {
 }
 
 // Number returns an input of type number, int or bool.
-func (c *Context) Number(name string) float64 {
+func (c *Invocation) Number(name string) float64 {
 	if s := c.input(name, value.Number, value.Int, value.Bool); c.Row.Has(s) {
 		return c.Row.AsNumber(s)
 	}
@@ -137,13 +90,13 @@ func (c *Context) Number(name string) float64 {
 }
 
 // Bool returns an input of type bool.
-func (c *Context) Bool(name string) bool {
+func (c *Invocation) Bool(name string) bool {
 	s := c.input(name, value.Bool)
 	return c.Row.Has(s) && c.Row.Bool(s)
 }
 
 // At returns an input of type time.
-func (c *Context) At(name string) time.Time {
+func (c *Invocation) At(name string) time.Time {
 	if s := c.input(name, value.Time); c.Row.Has(s) {
 		return time.UnixMicro(c.Row.Int(s)).UTC()
 	}
@@ -152,7 +105,7 @@ func (c *Context) At(name string) time.Time {
 
 // SetText sets an output of type string or bytes. One that is larger than a text or the
 // texts of an event may be, 1 MiB and 4 MiB, fails the call.
-func (c *Context) SetText(name, v string) {
+func (c *Invocation) SetText(name, v string) {
 	slot := find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes})
 	if err := c.Row.Make(&slot, v); err != nil {
 		c.failed(fmt.Errorf("output %q: %w", name, err))
@@ -160,13 +113,13 @@ func (c *Context) SetText(name, v string) {
 }
 
 // SetInt sets an output of type int.
-func (c *Context) SetInt(name string, v int64) {
+func (c *Invocation) SetInt(name string, v int64) {
 	c.Row.SetInt(find("output", c.Outputs, name, []value.Kind{value.Int}), v)
 }
 
 // SetNumber sets an output of type number. One that is not finite fails the
 // call.
-func (c *Context) SetNumber(name string, v float64) {
+func (c *Invocation) SetNumber(name string, v float64) {
 	slot := find("output", c.Outputs, name, []value.Kind{value.Number})
 	if !value.Finite(v) {
 		c.failed(fmt.Errorf("output %q is %v: a number is finite", name, v))
@@ -176,23 +129,23 @@ func (c *Context) SetNumber(name string, v float64) {
 }
 
 // SetBool sets an output of type bool.
-func (c *Context) SetBool(name string, v bool) {
+func (c *Invocation) SetBool(name string, v bool) {
 	c.Row.SetBool(find("output", c.Outputs, name, []value.Kind{value.Bool}), v)
 }
 
 // SetAt sets an output of type time.
-func (c *Context) SetAt(name string, v time.Time) {
+func (c *Invocation) SetAt(name string, v time.Time) {
 	c.Row.SetInt(find("output", c.Outputs, name, []value.Kind{value.Time}), v.UnixMicro())
 }
 
-func (c *Context) failed(err error) {
+func (c *Invocation) failed(err error) {
 	if c.fail == nil {
 		c.fail = err
 	}
 }
 
 // state returns the key's state as the call sees it.
-func (c *Context) state() *Keyed {
+func (c *Invocation) state() *State {
 	if c.State == nil {
 		panic("the function has no state: set Keyed")
 	}
@@ -203,7 +156,7 @@ func (c *Context) state() *Keyed {
 }
 
 // change returns the key's state for writing.
-func (c *Context) change() *Keyed {
+func (c *Invocation) change() *State {
 	if c.state(); c.next == nil {
 		c.next = c.State.clone()
 	}
@@ -212,10 +165,10 @@ func (c *Context) change() *Keyed {
 
 // Get returns a value of the key's state, nil where there is none. It must not
 // be changed.
-func (c *Context) Get(name string) []byte { return c.state().Values[name] }
+func (c *Invocation) Get(name string) []byte { return c.state().Values[name] }
 
 // Put sets a value of the key's state; nil deletes it. The value is kept.
-func (c *Context) Put(name string, v []byte) {
+func (c *Invocation) Put(name string, v []byte) {
 	s := c.change()
 	if v == nil {
 		delete(s.Values, name)
@@ -224,19 +177,22 @@ func (c *Context) Put(name string, v []byte) {
 	s.Values[name] = v
 }
 
+// forget deletes all values of the key's state.
+func (c *Invocation) forget() { clear(c.change().Values) }
+
 // SetTimer asks for a call of Timer when the watermark reaches at, which is
 // rounded up to the microsecond. A key has one timer of a name: the new time
 // replaces the old. It is due at the next event of the partition at the
 // earliest, also where its time is reached already.
-func (c *Context) SetTimer(name string, at time.Time) {
+func (c *Invocation) SetTimer(name string, at time.Time) {
 	if name == "" {
 		c.failed(errors.New("a timer needs a name"))
 		return
 	}
 	s := c.change()
 	s.stop(name)
-	if len(s.Timers) >= TimersMax {
-		c.failed(fmt.Errorf("timer %q: a key has at most %d", name, TimersMax))
+	if len(s.Timers) >= udf.TimersMax {
+		c.failed(fmt.Errorf("timer %q: a key has at most %d", name, udf.TimersMax))
 		return
 	}
 	t := Timer{Name: strings.Clone(name), At: at.Add(time.Microsecond - 1).UnixMicro(), After: c.Offset, SetBy: HashOf(c.ID)}
@@ -245,34 +201,34 @@ func (c *Context) SetTimer(name string, at time.Time) {
 }
 
 // StopTimer takes a timer back. It does nothing where there is none.
-func (c *Context) StopTimer(name string) { c.change().stop(name) }
+func (c *Invocation) StopTimer(name string) { c.change().stop(name) }
 
 // Emit writes a record when the step is committed, behind those that the event
 // wrote before. The call fails if two outputs to a topic have the same Name, or none,
 // since their ids would be equal.
-func (c *Context) Emit(o Output) {
+func (c *Invocation) Emit(o udf.Output) {
 	switch {
 	case !slices.Contains(c.Topics, o.Topic):
 		panic(fmt.Sprintf("topic %q is not named by the call step", o.Topic))
 	case !naming.Identifier(o.Name) && o.Name != "":
 		c.failed(fmt.Errorf("the output to %q has the name %q: use letters, digits and '_', not starting with a digit", o.Topic, o.Name))
-	case o.ID == "" && slices.ContainsFunc(c.outputs, func(e Output) bool { return e.ID == "" && e.Topic == o.Topic && e.Name == o.Name }):
+	case o.ID == "" && slices.ContainsFunc(c.made, func(e udf.Output) bool { return e.ID == "" && e.Topic == o.Topic && e.Name == o.Name }):
 		c.failed(fmt.Errorf("two outputs to %q have the name %q, and so the same id: give each a Name of its own", o.Topic, o.Name))
-	case len(c.outputs) == EmitsMax:
-		c.failed(fmt.Errorf("a call writes at most %d outputs", EmitsMax))
+	case len(c.made) == udf.EmitsMax:
+		c.failed(fmt.Errorf("a call writes at most %d outputs", udf.EmitsMax))
 	default:
-		c.outputs = append(c.outputs, o)
+		c.made = append(c.made, o)
 	}
 }
 
 // Effects is what a call that succeeded asks for.
 type Effects struct {
-	State   *Keyed // nil where it is as before
-	Outputs []Output
+	State   *State // nil where it is as before
+	Outputs []udf.Output
 }
 
-// Run makes one call of f and returns its effects, or why it failed.
-func (f *Function) Run(c *Context) (effects Effects, err error) {
+// Call makes the call of f and returns its effects, or why it failed.
+func (c *Invocation) Call(f *udf.Function) (effects Effects, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			effects, err = Effects{}, fmt.Errorf("panic: %v", r)
@@ -282,7 +238,8 @@ func (f *Function) Run(c *Context) (effects Effects, err error) {
 	if c.Timer != "" {
 		call = f.Timer
 	}
-	if err := call(c); err != nil {
+	c.seen = udf.Context{ID: c.ID, Key: c.Key, Time: c.Time, Watermark: c.Watermark, Offset: c.Offset, Timer: c.Timer, Host: c}
+	if err := call(&c.seen); err != nil {
 		return Effects{}, err
 	}
 	if c.next != nil && c.fail == nil {
@@ -291,5 +248,5 @@ func (f *Function) Run(c *Context) (effects Effects, err error) {
 	if c.fail != nil {
 		return Effects{}, c.fail
 	}
-	return Effects{c.next, c.outputs}, nil
+	return Effects{c.next, c.made}, nil
 }

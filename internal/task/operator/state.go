@@ -1,4 +1,4 @@
-package udf
+package operator
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Timer is a point of event time at which a function is to be called for a key.
@@ -41,17 +42,17 @@ func (t Timer) Compare(o Timer) int {
 	return strings.Compare(t.Name, o.Name)
 }
 
-// Keyed is what a function keeps of one key.
-type Keyed struct {
+// State is what a function keeps of one key.
+type State struct {
 	Values map[string][]byte
 	Timers []Timer // by time and name; one of a name
 }
 
 // Empty reports that there is nothing to keep.
-func (k *Keyed) Empty() bool { return len(k.Values) == 0 && len(k.Timers) == 0 }
+func (k *State) Empty() bool { return len(k.Values) == 0 && len(k.Timers) == 0 }
 
 // Bytes returns about how much memory k takes.
-func (k *Keyed) Bytes() int {
+func (k *State) Bytes() int {
 	n := 64
 	for name, v := range k.Values {
 		n += 64 + len(name) + len(v)
@@ -62,30 +63,30 @@ func (k *Keyed) Bytes() int {
 	return n
 }
 
-func (k *Keyed) clone() *Keyed {
-	next := &Keyed{Values: maps.Clone(k.Values), Timers: slices.Clone(k.Timers)}
+func (k *State) clone() *State {
+	next := &State{Values: maps.Clone(k.Values), Timers: slices.Clone(k.Timers)}
 	if next.Values == nil {
 		next.Values = map[string][]byte{}
 	}
 	return next
 }
 
-func (k *Keyed) stop(name string) {
+func (k *State) stop(name string) {
 	k.Timers = slices.DeleteFunc(k.Timers, func(t Timer) bool { return t.Name == name })
 }
 
 // Without returns k without the timer of that index.
-func (k *Keyed) Without(i int) *Keyed {
-	return &Keyed{Values: k.Values, Timers: slices.Delete(slices.Clone(k.Timers), i, i+1)}
+func (k *State) Without(i int) *State {
+	return &State{Values: k.Values, Timers: slices.Delete(slices.Clone(k.Timers), i, i+1)}
 }
 
-func (k *Keyed) check() error {
+func (k *State) check() error {
 	size := 0
 	for name, v := range k.Values {
 		size += len(name) + len(v)
 	}
-	if size > StateMaxBytes {
-		return fmt.Errorf("the key's state takes %d bytes; at most %d", size, StateMaxBytes)
+	if size > udf.StateMaxBytes {
+		return fmt.Errorf("the key's state takes %d bytes; at most %d", size, udf.StateMaxBytes)
 	}
 	return nil
 }
@@ -93,7 +94,7 @@ func (k *Keyed) check() error {
 // Append appends k as it is stored: the number of timers; of each the time, as
 // the difference to the one before, the offset, the name and the hash of what set it;
 // then names and values, by name. Numbers are varints, texts have their length before them.
-func (k *Keyed) Append(dst []byte) []byte {
+func (k *State) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(k.Timers)))
 	before := int64(0)
 	for _, t := range k.Timers {
@@ -107,18 +108,18 @@ func (k *Keyed) Append(dst []byte) []byte {
 	return dst
 }
 
-var errKeyed = errors.New("the stored state of a function is damaged")
+var errState = errors.New("the stored state of a function is damaged")
 
-// Parse reads what Append wrote. Nothing is an empty state.
-func Parse(data []byte) (*Keyed, error) {
-	k := &Keyed{}
+// ParseState reads what Append wrote. Nothing is an empty state.
+func ParseState(data []byte) (*State, error) {
+	k := &State{}
 	if len(data) == 0 {
 		return k, nil
 	}
 	r := packed.Reader{Rest: data}
 	timers := r.Number()
-	if timers > TimersMax {
-		return nil, errKeyed
+	if timers > udf.TimersMax {
+		return nil, errState
 	}
 	before := int64(0)
 	for range timers {
@@ -135,7 +136,7 @@ func Parse(data []byte) (*Keyed, error) {
 		k.Values[name] = bytes.Clone(r.Text())
 	}
 	if r.Bad || !slices.IsSortedFunc(k.Timers, Timer.Compare) {
-		return nil, errKeyed
+		return nil, errState
 	}
 	return k, nil
 }
