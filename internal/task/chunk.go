@@ -53,7 +53,7 @@ func (it *item) takes(s *operator.Placed) bool { return it.point.Takes(s) && s.G
 // compute moves the step being made past the first records, as many as it
 // takes at once, and returns how many.
 func (w *worker) compute(ctx context.Context, records []stream.Record) (int, error) {
-	start := time.Now()
+	start := w.options.Clock.Now()
 	w.now = start
 	w.spent = [len(observe.Phases)]time.Duration{}
 	for _, m := range w.plan.Shared {
@@ -75,7 +75,7 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 	if err := w.fireRest(limit); err != nil {
 		return 0, err
 	}
-	made := time.Now()
+	made := w.options.Clock.Now()
 	if err := errors.Join(w.output(), w.expire()); err != nil {
 		return 0, err
 	}
@@ -87,7 +87,7 @@ func (w *worker) compute(ctx context.Context, records []stream.Record) (int, err
 // measure notes the phases of the chunk's events up to the commit. Those that are
 // parked have yet to come through.
 func (w *worker) measure(start, made time.Time) {
-	end, n := time.Now(), 0
+	end, n := w.options.Clock.Now(), 0
 	for i := range w.items {
 		if it := &w.items[i]; it.read() && it.timed() {
 			n++

@@ -91,7 +91,7 @@ func (w *worker) copy(it *item) {
 // ends what that ends. The clock is read once, and what it said is state, at the
 // position where they stand.
 func (w *worker) advance(ctx context.Context, stood bool) error {
-	now := time.Now()
+	now := w.options.Clock.Now()
 	for id, p := range w.partitions {
 		quiet := now.Sub(p.heard)
 		switch {

@@ -152,7 +152,7 @@ func (w *worker) tend(ctx context.Context, ending bool) error {
 	if !w.plan.parks {
 		return nil
 	}
-	w.now = time.Now()
+	w.now = w.options.Clock.Now()
 	for _, part := range w.desk.Parts() {
 		w.partial(&part)
 	}
@@ -183,7 +183,7 @@ func (w *worker) partial(part *async.Part) {
 
 // resume computes the rest of parked events, as a chunk of its own.
 func (w *worker) resume(ctx context.Context, list []async.Task) error {
-	start := time.Now()
+	start := w.options.Clock.Now()
 	w.chunk++
 	w.items = w.items[:0]
 	w.spent = [len(observe.Phases)]time.Duration{}
@@ -234,7 +234,7 @@ func (w *worker) resume(ctx context.Context, list []async.Task) error {
 	if err := w.waves(ctx); err != nil {
 		return err
 	}
-	made := time.Now()
+	made := w.options.Clock.Now()
 	if err := w.output(); err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (w *worker) unpark() {
 // down is to be waited for, or too much of what is read becomes dead letters.
 func (w *worker) holdBack() {
 	if w.plan.parks {
-		now := time.Now()
+		now := w.options.Clock.Now()
 		w.gate.Observe(now, w.desk.Len())
 		w.desk.Measure(w.metrics, w.gate.State(now), w.down)
 	}

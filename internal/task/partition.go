@@ -61,7 +61,7 @@ func newPartition(w *worker, a stream.Assigned, keyBytes int64) (*partition, err
 	plan := w.plan
 	p := &partition{
 		worker: w, id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, view: a.State, next: a.Next,
-		newest: never, fired: -1, heard: time.Now(),
+		newest: never, fired: -1, heard: w.options.Clock.Now(),
 	}
 	var err error
 	if p.generation, p.change, err = plan.Fingerprint.Load(p.id, p.view); err != nil {

@@ -3,7 +3,6 @@ package task
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
@@ -72,10 +71,10 @@ func (w *worker) callModel(ctx context.Context, op operator.Batched, stage *oper
 		b.items = b.items[:0]
 		b.Begin(numbers, texts)
 	}()
-	start := time.Now()
+	start := w.options.Clock.Now()
 	called, err := w.predict(ctx, how, outputs)
 	if !how.Finds { // what is looked up is part of the features, and counts itself
-		w.spent[observe.Model] += time.Since(start)
+		w.spent[observe.Model] += w.options.Clock.Now().Sub(start)
 		w.metrics.ModelCalls.Add(uint64(b.Calls))
 		w.metrics.ModelRows.Add(uint64(b.Called))
 	}
@@ -123,11 +122,11 @@ func (w *worker) predict(ctx context.Context, how *operator.Batch, outputs int) 
 	if c.Open != operator.OpenFallback && !c.Endpoint.Breaker.Steady() {
 		return false, nil
 	}
-	admitted, ok := c.Place(ctx, w.desk.Calling())
+	admitted, ok := c.Place(ctx, w.options.Clock.Now(), w.desk.Calling())
 	if !ok {
 		return false, nil
 	}
-	defer func() { c.Endpoint.End(time.Now(), admitted) }()
+	defer func() { c.Endpoint.End(w.options.Clock.Now(), admitted) }()
 	timed, cancel := c.InPlace(ctx, how.Model.Info(), len(b.items))
 	defer cancel()
 	if err = b.Run(timed, how.Model, outputs, how.Size, how.ByLength); err == nil && len(b.Failed) == 0 {
@@ -142,6 +141,6 @@ func (w *worker) predict(ctx context.Context, how *operator.Batch, outputs int) 
 	for _, f := range b.Failed {
 		b.failures = append(b.failures, operator.Failure{Err: f.Err})
 	}
-	c.Endpoint.Observe(time.Now(), admitted, c.Judge(admitted, len(b.items)-len(b.Failed), b.failures))
+	c.Endpoint.Observe(w.options.Clock.Now(), admitted, c.Judge(admitted, len(b.items)-len(b.Failed), b.failures))
 	return true, nil
 }

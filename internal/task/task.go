@@ -19,6 +19,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -34,6 +35,7 @@ type Options struct {
 	KeyBytes       int64              // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
 	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
 	Logger         *slog.Logger       // nil discards
+	Clock          clock.Clock        // all time that the task reads; nil is that of the machine
 	Observe        func(*Observed)    // called with each event when it was computed; nil is none
 	Abort          *control.Abort     // when the task is to stand still; nil is never
 	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none
@@ -55,6 +57,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
 	}
 	return o
 }
@@ -123,7 +128,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 		metrics.Generations.Clear()
 		err = errors.Join(err, s.Close())
 	}()
-	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger); err != nil {
+	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger, options.Clock); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
@@ -197,7 +202,7 @@ func (w *worker) turn(ctx context.Context) error {
 	}
 	w.delay = 0
 	if len(batch.Records) == room {
-		w.delay = min(behindInterval, time.Since(batch.Records[0].Time)/2)
+		w.delay = min(behindInterval, w.options.Clock.Now().Sub(batch.Records[0].Time)/2)
 	}
 	return w.commitDue()
 }
@@ -215,14 +220,15 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	} else if !w.standing && !stood && w.plan.Copy == nil {
 		return w.session.Poll(ctx, room)
 	}
-	short, cancel := context.WithTimeout(ctx, check)
+	short, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer w.options.Clock.AfterFunc(check, cancel).Stop()
 	batch, err := w.session.Poll(short, room)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		err = nil
 	}
 	if err == nil && len(batch.Records) == 0 && w.plan.Copy != nil && !w.standing {
-		w.idle(time.Now())
+		w.idle(w.options.Clock.Now())
 	}
 	return batch, err
 }
@@ -268,9 +274,9 @@ const (
 // revoke commits what touches partitions that go to another member, and then
 // forgets them.
 func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) error {
-	for begun := time.Now(); w.desk.Leaving() && time.Since(begun) < leaveMax && ctx.Err() == nil; {
+	for begun := w.options.Clock.Now(); w.desk.Leaving() && w.options.Clock.Now().Sub(begun) < leaveMax && ctx.Err() == nil; {
 		select {
-		case <-time.After(leaveCheck):
+		case <-clock.After(w.options.Clock, leaveCheck):
 		case <-ctx.Done():
 		}
 		if err := w.tend(context.WithoutCancel(ctx), false); err != nil {
@@ -323,7 +329,7 @@ func (w *worker) commitDue() error {
 	if w.step.empty() {
 		return nil
 	}
-	now, due := time.Now(), w.committed.Add(max(w.options.CommitInterval, w.delay))
+	now, due := w.options.Clock.Now(), w.committed.Add(max(w.options.CommitInterval, w.delay))
 	switch {
 	case !now.Before(due) && w.pending == nil || w.full():
 		return w.commit()
@@ -341,7 +347,7 @@ func (w *worker) commit() error {
 	}
 	w.seal()
 	w.fault("write")
-	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), time.Now(), time.Time{}
+	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), w.options.Clock.Now(), time.Time{}
 	w.fault("sync")
 	w.step, w.flying = w.flying, w.step
 	w.step.reset()

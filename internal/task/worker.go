@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/table"
@@ -33,7 +34,7 @@ type worker struct {
 	flying     *draft          // handed to Commit, or free for reuse
 	pending    *stream.Pending // outcome of flying; nil when decided
 	committed  time.Time       // when the newest commit began
-	timer      *time.Timer     // wakes Poll when a commit is due
+	timer      clock.Timer     // wakes Poll when a commit is due
 	waiting    time.Time       // for this to come does the timer run; zero where it does not
 	delay      time.Duration   // of commits, while Poll brings all that is asked for
 
@@ -73,12 +74,12 @@ func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.S
 	form := plan.form(w.options.OutputMaxBytes)
 	w.step, w.flying = &draft{Writer: output.NewWriter(form), number: 1}, &draft{Writer: output.NewWriter(form)}
 	w.options.StepEvents, w.bytes = cmp.Or(options.StepEvents, pace.Events), pace.Bytes
-	w.timer = time.AfterFunc(time.Hour, s.Wake)
+	w.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
 	w.timer.Stop()
 	w.gate = plan.Queue.Gate(options.Sessions)
 	w.desk = async.NewDesk(async.Plan{
 		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Orders: &plan.Orders, Journal: plan.Journal,
-		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach,
+		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
 	}, s.Wake, w.store)
 	// Events that may never come to be are computed only where nobody outside
 	// the log is told: no remote model, no observer.

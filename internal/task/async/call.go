@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 )
@@ -36,7 +37,8 @@ type Task struct {
 type call struct {
 	op       operator.Batched
 	how      *operator.Batch // of op
-	event    operator.Event  // being asked for
+	clock    clock.Clock
+	event    operator.Event // being asked for
 	tasks    []Task
 	gather   batch.Gather
 	admitted control.Call
@@ -51,8 +53,8 @@ type call struct {
 	at              time.Time
 }
 
-func newCall(op operator.Batched) *call {
-	c := &call{op: op, how: op.How()}
+func newCall(op operator.Batched, clock clock.Clock) *call {
+	c := &call{op: op, how: op.How(), clock: clock}
 	numbers, texts, _ := op.Columns()
 	c.gather.Begin(numbers, texts)
 	return c
@@ -110,7 +112,7 @@ func (c *call) run(ctx context.Context) {
 			t.Answered, t.Err = false, c.named(f.Err)
 		}
 	}
-	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, time.Now()
+	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, c.clock.Now()
 	if len(c.tasks) == 1 { // a failure of several is that of none, or others of them are answered
 		c.tasks[0].ready = calling.Confirm(ctx, c.admitted, c.outlier, c.tasks[0].Err, c.at)
 	}
@@ -150,11 +152,12 @@ func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 }
 
 // end gives the call's place to another.
-func (c *call) end() { c.how.Calling.Endpoint.End(time.Now(), c.admitted) }
+func (c *call) end() { c.how.Calling.Endpoint.End(c.clock.Now(), c.admitted) }
 
 // calls are the calls of a session, off its loop.
 type calls struct {
 	wake   func()
+	clock  clock.Clock
 	begun  context.Context // of all calls
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -166,9 +169,9 @@ type calls struct {
 }
 
 // newCalls returns no calls. At the end of each it calls wake.
-func newCalls(wake func()) *calls {
+func newCalls(wake func(), clock clock.Clock) *calls {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &calls{wake: wake, begun: ctx, cancel: cancel, flying: map[*call]bool{}, parts: map[*call]Part{}}
+	return &calls{wake: wake, clock: clock, begun: ctx, cancel: cancel, flying: map[*call]bool{}, parts: map[*call]Part{}}
 }
 
 // start makes a call that has a place.
@@ -213,7 +216,7 @@ func (d *calls) leaving() bool {
 // wait waits for the calls under way, and cancels those that take longer than
 // limit. None can be started after it.
 func (d *calls) wait(limit time.Duration) {
-	timer := time.AfterFunc(limit, d.cancel)
+	timer := d.clock.AfterFunc(limit, d.cancel)
 	defer timer.Stop()
 	d.group.Wait()
 }

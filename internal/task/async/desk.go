@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -30,6 +31,7 @@ type Plan struct {
 	Journal  *journal.Spec     // nil where no stage has one
 	Fairness operator.Fairness // resolved
 	Tenants  *Tenants          // of the process
+	Clock    clock.Clock       // nil is that of the machine
 
 	// Attach puts back into a row what was not stored with it. It may be nil where no
 	// event has Members.
@@ -47,7 +49,7 @@ type Desk struct {
 	partitions map[stream.Partition]*Partition
 	landed     []Task      // answers that became durable
 	orders     []given     // guarded by calls.mu
-	timer      *time.Timer // wakes when something is due
+	timer      clock.Timer // wakes when something is due
 	now        time.Time
 	turns      map[int]*turns // by stage
 	stages     []int          // of turns
@@ -89,7 +91,10 @@ const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
 // Next has something to do, and store to park an event again in the step being
 // made, which without an event is to be committed because of the partition.
 func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
-	d := &Desk{plan: plan, store: store, calls: newCalls(wake), partitions: map[stream.Partition]*Partition{}, timer: time.AfterFunc(time.Hour, wake), turns: map[int]*turns{}, at: map[string]int{}}
+	if plan.Clock == nil {
+		plan.Clock = clock.System
+	}
+	d := &Desk{plan: plan, store: store, calls: newCalls(wake, plan.Clock), partitions: map[stream.Partition]*Partition{}, timer: plan.Clock.AfterFunc(time.Hour, wake), turns: map[int]*turns{}, at: map[string]int{}}
 	d.timer.Stop()
 	for at, label := range plan.Labels {
 		d.at[label] = at
@@ -232,7 +237,7 @@ func (d *Desk) Close() {
 	d.calls.cancel()
 	d.calls.group.Wait()
 	for _, c := range d.calls.take() {
-		if c.accepted(time.Now()) {
+		if c.accepted(d.plan.Clock.Now()) {
 			c.end()
 		}
 	}
@@ -241,7 +246,7 @@ func (d *Desk) Close() {
 	}
 	d.held = nil
 	for _, l := range d.turns {
-		l.seat.Leave(time.Now())
+		l.seat.Leave(d.plan.Clock.Now())
 	}
 	for p := range d.partitions {
 		d.Forget(p)
@@ -427,7 +432,7 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 			waiting.seat.Leave(d.now)
 		}
 		for waiting.Len() > 0 {
-			c := newCall(d.batched(at))
+			c := newCall(d.batched(at), d.plan.Clock)
 			admitted, admission, wait := waiting.seat.Begin(d.now, 0)
 			if c.admitted = admitted; admission == control.Admitted {
 				if err := d.fill(c, at, list); err != nil {

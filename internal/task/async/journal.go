@@ -80,7 +80,7 @@ func (d *Desk) takeKnown(at int, again time.Duration, list *[]Task) error {
 			if err != nil {
 				return err
 			}
-			c := newCall(d.batched(at)) // which is not made
+			c := newCall(d.batched(at), d.plan.Clock) // which is not made
 			if err := d.ask(c, t, list); err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package async
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/afterbay/afterbay/model"
 )
@@ -22,11 +21,11 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 	if c.how.Partial == nil {
 		return ctx
 	}
-	part, last := Part{Task: c.tasks[0]}, time.Now()
+	part, last := Part{Task: c.tasks[0]}, d.clock.Now()
 	var said strings.Builder
 	return model.WithParts(ctx, func(_ int, text string) {
 		said.WriteString(text)
-		now := time.Now()
+		now := d.clock.Now()
 		if now.Sub(last) < c.how.Partial.Every {
 			return
 		}

@@ -174,9 +174,9 @@ func (c *Calling) Delay(id string, attempt int, err error) time.Duration {
 // Place asks for a call in the place of events, and waits its turn where there is no
 // room. It does not wait for the places of the session's own calls, where it has some,
 // which are free when it goes on.
-func (c *Calling) Place(ctx context.Context, has bool) (call control.Call, ok bool) {
+func (c *Calling) Place(ctx context.Context, now time.Time, has bool) (call control.Call, ok bool) {
 	if has {
-		call, admission, _ := c.Endpoint.Begin(time.Now(), 0)
+		call, admission, _ := c.Endpoint.Begin(now, 0)
 		return call, admission == control.Admitted
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)

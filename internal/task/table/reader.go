@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -25,6 +26,7 @@ type Reader struct {
 	input     string
 	pipeline  string
 	logger    *slog.Logger
+	clock     clock.Clock
 	inputs    int32 // partitions of it
 	states    map[stream.Partition]*State
 }
@@ -32,7 +34,7 @@ type Reader struct {
 // NewReader returns a reader of tables for a pipeline that reads the topic input, by
 // its name; nil where there are no tables. The log must be a stream.Inspector, as every
 // engine's is.
-func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slog.Logger) (*Reader, error) {
+func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slog.Logger, clock clock.Clock) (*Reader, error) {
 	if len(specs) == 0 {
 		return nil, nil
 	}
@@ -40,7 +42,7 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	if !ok {
 		return nil, fmt.Errorf("read tables: a log of type %T cannot be inspected", log)
 	}
-	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, states: map[stream.Partition]*State{}}, nil
+	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, states: map[stream.Partition]*State{}}, nil
 }
 
 // Assign restores what is kept beside a partition that became the session's. Its
@@ -104,11 +106,11 @@ const lookEvery = 10 * time.Second
 // look finds out what partitions there are.
 func (r *Reader) look(ctx context.Context) error {
 	first := r.places == nil
-	if !first && time.Since(r.looked) < lookEvery {
+	if !first && r.clock.Now().Sub(r.looked) < lookEvery {
 		return nil
 	}
 	topics, err := r.log.Topics(ctx)
-	if r.looked = time.Now(); err != nil && !first {
+	if r.looked = r.clock.Now(); err != nil && !first {
 		return nil // the partitions that are known are read
 	} else if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -75,7 +76,7 @@ func (b *bench) join() {
 	b.must(err)
 	batch, err := b.session.Poll(b.t.Context(), 1)
 	b.must(err)
-	b.reader, err = NewReader(b.shortened, "in", "posts", specs, slog.New(slog.NewTextHandler(&b.logged, nil)))
+	b.reader, err = NewReader(b.shortened, "in", "posts", specs, slog.New(slog.NewTextHandler(&b.logged, nil)), clock.System)
 	b.must(err)
 	for _, a := range batch.Assigned {
 		s, err := b.reader.Assign(a)
@@ -238,7 +239,7 @@ func TestPartitionsAtDifferentPlacesReadEachRowOnce(t *testing.T) {
 }
 
 func TestReaderWithoutTablesDoesNothing(t *testing.T) {
-	r, err := NewReader(nil, "in", "posts", nil, nil)
+	r, err := NewReader(nil, "in", "posts", nil, nil, nil)
 	if r != nil || err != nil {
 		t.Fatal(r, err)
 	}
