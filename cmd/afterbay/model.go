@@ -2,14 +2,11 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/models"
 	python "github.com/afterbay/afterbay/internal/models/process"
@@ -27,8 +24,6 @@ type modelCommand struct {
 	Runtime modelRuntimeCommand `cmd:"" help:"Install ONNX Runtime, which models of ONNX other than trees need."`
 }
 
-const modelHelp = "a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, a text model, or the manifest of one, .yaml"
-
 type modelInspectCommand struct {
 	File string `arg:"" help:"Model (XGBoost .json or .ubj, LightGBM .txt, CatBoost .json, .onnx of trees, a text model) or its manifest, .yaml."`
 }
@@ -38,59 +33,9 @@ type modelScoreCommand struct {
 	Rows string `arg:"" optional:"" name:"csv" help:"CSV file with a header; - is standard input. An empty cell is a missing value." default:"-"`
 }
 
-// loadModel loads a model, or verifies that of a manifest, which is nil where
-// there is none.
-func (a *app) loadModel(path string) (model.Model, *config.Manifest, models.Report, error) {
-	return a.loadModelBy(path, a.verified)
-}
-
-// loadModelBy loads a model, that of a manifest by a function.
-func (a *app) loadModelBy(path string, open func(*model.Manifest) (model.Model, models.Report, error)) (model.Model, *config.Manifest, models.Report, error) {
-	if !model.IsManifest(path) {
-		m, err := models.File(path)
-		var graph *models.GraphError
-		if errors.As(err, &graph) {
-			return nil, nil, models.Report{}, withManifest(path, graph, err)
-		}
-		if err != nil {
-			return nil, nil, models.Report{}, failure.As(failure.OfFiles, fmt.Errorf("%w: name %s", err, modelHelp))
-		}
-		return m, nil, models.Report{}, nil
-	}
-	manifest, err := config.LoadManifest(path, fileKinds())
-	if err != nil {
-		return nil, nil, models.Report{}, failure.As(failure.OfFiles, err)
-	}
-	m, report, err := open(&manifest.Manifest)
-	if err != nil {
-		err = manifest.Explain(err)
-		return nil, nil, report, failure.As(failure.FilesOrConnections(err), err)
-	}
-	return m, manifest, report, nil
-}
-
-// verified loads the model of a manifest, which may be of any kind. What it has
-// outside of the process ends with the command.
-func (a *app) verified(manifest *model.Manifest) (model.Model, models.Report, error) {
-	m, report, err := models.Verified(a.ctx, manifest, a.opening())
-	if err == nil {
-		a.ends = append(a.ends, func() { models.Close(m) })
-	}
-	return m, report, err
-}
-
-// inspected returns the model of a manifest to look at. It runs no program.
-func (a *app) inspected(manifest *model.Manifest) (model.Model, models.Report, error) {
-	if _, runs := manifest.Config.(model.Program); !runs {
-		return a.verified(manifest)
-	}
-	m, err := models.Declared(a.ctx, manifest, a.opening())
-	return m, models.Report{}, err
-}
-
 // Run describes the model.
 func (c *modelInspectCommand) Run(a *app) error {
-	m, _, _, err := a.loadModelBy(c.File, a.inspected)
+	m, _, _, err := a.registry().Inspect(a.ctx, c.File)
 	if err != nil {
 		return err
 	}
@@ -132,7 +77,7 @@ func (modelHelperCommand) Run(a *app) error {
 
 // Run scores the rows.
 func (c *modelScoreCommand) Run(a *app) error {
-	m, _, _, err := a.loadModel(c.File)
+	m, _, _, err := a.registry().Load(a.ctx, c.File)
 	if err != nil {
 		return err
 	}
@@ -141,5 +86,10 @@ func (c *modelScoreCommand) Run(a *app) error {
 		return err
 	}
 	defer rows.Close()
-	return a.score(models.First(m), rows, rows.Name)
+	return Score(a.ctx, models.First(m), rows, rows.Name, a.stdout, a.stderr)
+}
+
+// registry opens the models of the command. What they have outside of the process ends with it.
+func (a *app) registry() *Registry {
+	return &Registry{Kinds: fileKinds(), Opening: a.opening(), Logger: a.log, Own: func(m model.Model) { a.ends = append(a.ends, func() { models.Close(m) }) }}
 }

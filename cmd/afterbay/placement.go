@@ -48,7 +48,7 @@ func (c *placementCommand) Run(a *app) error {
 	program := a.program(process.DirectoryEngine())
 	program.Events, program.Ended, program.Self = a.openEvents, endedWith, self
 	program.Load = func(path string) (model.Model, error) {
-		m, _, _, err := a.loadModel(path)
+		m, _, _, err := a.registry().Load(a.ctx, path)
 		return m, err
 	}
 	if c.Place != "" {

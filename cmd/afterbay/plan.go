@@ -60,8 +60,7 @@ func (c *planCommand) Run(a *app) error {
 // what it takes, the median. Of calls that take next to nothing it returns several
 // as one.
 func (c *planCommand) measure(a *app) (int, time.Duration, error) {
-	bench := modelBenchCommand{File: c.Model, Rows: c.Rows, Duration: c.MeasureFor}
-	costs, policy, manifest, err := bench.sweep(a)
+	costs, policy, manifest, err := a.registry().Sweep(a.ctx, c.Model, c.Rows, c.MeasureFor)
 	if err != nil {
 		return 0, 0, err
 	}

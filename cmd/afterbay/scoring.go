@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,11 +20,11 @@ const (
 	scoreFails = 20   // errors of rows that are printed
 )
 
-// score writes what a model says of each row of a CSV file: predictions and,
+// Score writes to out what a model says of each row of a CSV file: predictions and,
 // where the model has them, margins or scores at full precision, and its texts in
-// quotes. A row that cannot be scored has empty cells, and its error on standard
-// error: the error returned counts these rows.
-func (a *app) score(m model.Model, source io.Reader, name string) error {
+// quotes. A row that cannot be scored has empty cells, and its error to
+// errs: the error returned counts these rows.
+func Score(ctx context.Context, m model.Model, source io.Reader, name string, output, errs io.Writer) error {
 	info := m.Info()
 	table, err := models.NewTable(source, name, info)
 	if err != nil {
@@ -34,9 +35,9 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 	case others > 0 && info.Names() == nil:
 		return fmt.Errorf("%s:1: %d columns too many: the model has no names of its inputs, so give these in order and nothing else", name, others)
 	case others > 0:
-		fmt.Fprintf(a.stderr, "%s:1: %d columns are no inputs of the model and are left out\n", name, others)
+		fmt.Fprintf(errs, "%s:1: %d columns are no inputs of the model and are left out\n", name, others)
 	}
-	out := term.NewLines(a.stdout, false)
+	out := term.NewLines(output, false)
 	columns := models.ScoreColumns(m)
 	for _, o := range info.Outputs {
 		if o.Text() {
@@ -46,7 +47,7 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 	if err := out.Write([]byte(strings.Join(columns, ","))); err != nil {
 		return err
 	}
-	s := &scored{app: a, model: m, out: out, empty: []byte(strings.Repeat(",", len(columns)-1))}
+	s := &scoring{ctx: ctx, errs: errs, model: m, out: out, empty: []byte(strings.Repeat(",", len(columns)-1))}
 	if len(columns) == 1 {
 		s.empty = []byte(`""`) // an empty line is no row
 	}
@@ -76,12 +77,13 @@ func (a *app) score(m model.Model, source io.Reader, name string) error {
 	if err := out.Close(); err != nil || s.failed == 0 {
 		return err
 	}
-	return fmt.Errorf("%s of %d could not be scored: their lines have empty cells", counted(s.failed, "row"), s.total)
+	return fmt.Errorf("%s of %d could not be scored: their lines have empty cells", term.Counted(s.failed, "row"), s.total)
 }
 
-// scored are rows of a file that are scored together.
-type scored struct {
-	*app
+// scoring are rows of a file that are scored together.
+type scoring struct {
+	ctx   context.Context
+	errs  io.Writer
 	model model.Model
 	out   *term.Lines
 	empty []byte // line of a row that has no scores
@@ -93,23 +95,23 @@ type scored struct {
 }
 
 // wrong notes that the next row of the file cannot be scored.
-func (s *scored) wrong(err error) {
+func (s *scoring) wrong(err error) {
 	s.where = append(s.where, "")
 	s.fail(s.total+len(s.where), err)
 }
 
 // fail says why a row of the file, numbered from 1, has no scores.
-func (s *scored) fail(row int, err error) {
+func (s *scoring) fail(row int, err error) {
 	switch s.failed++; {
 	case s.failed <= scoreFails:
-		fmt.Fprintf(s.stderr, "row %d: %v\n", row, err)
+		fmt.Fprintf(s.errs, "row %d: %v\n", row, err)
 	case s.failed == scoreFails+1:
-		fmt.Fprintf(s.stderr, "the errors of further rows are not printed\n")
+		fmt.Fprintf(s.errs, "the errors of further rows are not printed\n")
 	}
 }
 
 // write scores the rows and writes the lines of all, in the order of the file.
-func (s *scored) write() error {
+func (s *scoring) write() error {
 	lines, failed, err := s.scores()
 	if err != nil {
 		return err
@@ -136,8 +138,8 @@ func (s *scored) write() error {
 }
 
 // scores returns the lines of the rows that have scores, and why others have none.
-func (s *scored) scores() (written [][]byte, failed map[int]error, err error) {
-	a, m, rows := s.app, s.model, s.rows
+func (s *scoring) scores() (written [][]byte, failed map[int]error, err error) {
+	m, rows := s.model, s.rows
 	if rows.N == 0 {
 		return nil, nil, nil
 	}
@@ -146,14 +148,14 @@ func (s *scored) scores() (written [][]byte, failed map[int]error, err error) {
 	if e, ok := m.(model.Exact); ok {
 		exactness = e.Exactness()
 		exact = make([]float64, rows.Len()*exactness.Columns)
-		if err := e.ScoreExactly(a.ctx, rows, exact); err != nil {
+		if err := e.ScoreExactly(s.ctx, rows, exact); err != nil {
 			return nil, nil, err
 		}
 	}
 	outputs, words := m.Info().Scores(), m.Info().Texts()
 	scores, texts := make([]float32, rows.Len()*outputs), make([][]byte, rows.Len()*words)
 	var each model.RowErrors
-	if err := model.Ask(a.ctx, m, rows, scores, texts); errors.As(err, &each) {
+	if err := model.Ask(s.ctx, m, rows, scores, texts); errors.As(err, &each) {
 		failed = make(map[int]error, len(each))
 		for _, e := range each {
 			failed[e.Row] = e.Err

@@ -60,7 +60,7 @@ func (a *app) namedModel(text string) (serving.Named, error) {
 	if !ok || name == "" || path == "" {
 		return serving.Named{}, &exitError{exitUsage, fmt.Errorf("--model %q: use NAME=FILE, such as fraud=fraud.json", text)}
 	}
-	m, manifest, _, err := a.loadModel(path)
+	m, manifest, _, err := a.registry().Load(a.ctx, path)
 	if err != nil {
 		return serving.Named{}, err
 	}
