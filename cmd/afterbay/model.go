@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/models"
 	python "github.com/afterbay/afterbay/internal/models/process"
+	"github.com/afterbay/afterbay/internal/ops/registry"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -86,10 +87,10 @@ func (c *modelScoreCommand) Run(a *app) error {
 		return err
 	}
 	defer rows.Close()
-	return Score(a.ctx, models.First(m), rows, rows.Name, a.stdout, a.stderr)
+	return models.Score(a.ctx, models.First(m), rows, rows.Name, a.stdout, a.stderr)
 }
 
 // registry opens the models of the command. What they have outside of the process ends with it.
-func (a *app) registry() *Registry {
-	return &Registry{Kinds: fileKinds(), Opening: a.opening(), Logger: a.log, Own: func(m model.Model) { a.ends = append(a.ends, func() { models.Close(m) }) }}
+func (a *app) registry() *registry.Registry {
+	return &registry.Registry{Kinds: fileKinds(), Opening: a.opening(), Logger: a.log, Own: func(m model.Model) { a.ends = append(a.ends, func() { models.Close(m) }) }}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/ops/registry"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -98,7 +99,7 @@ func (c *modelAddCommand) Run(a *app) error {
 	if strings.ContainsAny(c.Name, `/\`) || c.Name == "." || c.Name == ".." || c.Name == "" {
 		return usage("--name %q: it is the name of a folder too", c.Name)
 	}
-	target, rows, err := a.registry().Add(a.ctx, Addition{
+	target, rows, err := a.registry().Add(a.ctx, registry.Addition{
 		File: c.File, Name: c.Name, Version: version, Inputs: c.Inputs, Outputs: c.Outputs, Golden: c.Golden, Rows: c.Rows, Trees: c.Trees, Dir: c.Dir,
 	})
 	if err != nil {

@@ -132,7 +132,7 @@ func TestRowsThatCannotBeScoredAreNamedAndPassedOver(t *testing.T) {
 	}
 	write(t, "many.csv", "a,b,c,d,e,f\n"+strings.Repeat("x,2,3,4,5,6\n", 3000)+good+"\n")
 	r = command(t, "", "model", "score", "stump.ubj", "many.csv")
-	if strings.Count(r.stderr, "\n") > scoreFails+2 || !strings.Contains(r.stderr, "3000 rows of 3001") || !strings.HasSuffix(r.stdout, want) {
+	if strings.Count(r.stderr, "\n") > 20+2 || !strings.Contains(r.stderr, "3000 rows of 3001") || !strings.HasSuffix(r.stdout, want) {
 		t.Errorf("%d lines: %.500s", strings.Count(r.stderr, "\n"), r.stderr)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package models
 
 import (
 	"bytes"
@@ -10,13 +10,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 )
 
 const (
-	scoreRows  = 1024 // of one call
+	rowsOfCall = 1024 // of one call
 	scoreFails = 20   // errors of rows that are printed
 )
 
@@ -26,7 +25,7 @@ const (
 // errs: the error returned counts these rows.
 func Score(ctx context.Context, m model.Model, source io.Reader, name string, output, errs io.Writer) error {
 	info := m.Info()
-	table, err := models.NewTable(source, name, info)
+	table, err := NewTable(source, name, info)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func Score(ctx context.Context, m model.Model, source io.Reader, name string, ou
 		fmt.Fprintf(errs, "%s:1: %d columns are no inputs of the model and are left out\n", name, others)
 	}
 	out := term.NewLines(output, false)
-	columns := models.ScoreColumns(m)
+	columns := ScoreColumns(m)
 	for _, o := range info.Outputs {
 		if o.Text() {
 			columns = append(columns, cmp.Or(o.Name, "text"))
@@ -57,7 +56,7 @@ func Score(ctx context.Context, m model.Model, source io.Reader, name string, ou
 		if err == nil {
 			err = table.Check(m, &s.rows)
 		}
-		var wrong *models.RowError
+		var wrong *RowError
 		switch {
 		case errors.Is(err, io.EOF):
 			more = false
@@ -68,7 +67,7 @@ func Score(ctx context.Context, m model.Model, source io.Reader, name string, ou
 		default:
 			s.where = append(s.where, table.Where())
 		}
-		if !more || len(s.where) == scoreRows {
+		if !more || len(s.where) == rowsOfCall {
 			if err := s.write(); err != nil {
 				return errors.Join(err, out.Close())
 			}

@@ -1,4 +1,5 @@
-package main
+// Package registry opens models of files and manifests, and keeps versions of models in folders.
+package registry
 
 import (
 	"cmp"
