@@ -1,23 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"math"
-	"slices"
-	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/models"
-	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
-	"github.com/afterbay/afterbay/model"
 )
 
 type lintCommand struct {
@@ -28,258 +17,24 @@ type lintCommand struct {
 
 // Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	l := &linter{app: a, pipelines: make(map[string]string), engine: &process.Engine{}, reach: c.Connect}
-	for _, path := range c.Files {
-		switch {
-		case config.IsGateway(path):
-			l.checkGateway(path)
-		case config.IsManifest(path):
-			l.checkManifest(path)
-		case config.IsTokens(path):
-			l.checkTokens(path)
-		default:
-			l.check(path)
+	r := CheckFiles(a.ctx, a.loader(), c.Files, c.Connect)
+	for _, e := range r.Findings {
+		if err := a.printFinding(e, c.JSON); err != nil {
+			return err
 		}
 	}
-	l.chain()
-	l.answered()
-	if c.Connect {
-		l.connect()
-	}
-	findings, files := 0, make(map[string]bool)
-	for _, f := range l.files {
-		for _, e := range f.sorted() {
-			if err := a.printFinding(e, c.JSON); err != nil {
-				return err
-			}
-			findings++
-			files[f.path] = true
-		}
-	}
-	arrivals := l.arrivals()
-	for i, p := range l.right {
-		if c.JSON || files[p.File] {
-			continue
-		}
-		fmt.Fprintf(a.stdout, "%s: pipeline %s is valid: it reads %s\n", p.File, p.Runner.Name(), p.Describe())
-		for _, w := range slices.Concat(p.Runner.Warnings(), arrivals[i]) {
-			fmt.Fprintf(a.stdout, "%s: pipeline %s: warning: %s\n", p.File, p.Runner.Name(), w)
-		}
-	}
-	for _, m := range l.manifests {
-		if c.JSON {
-			continue
-		}
-		fmt.Fprintf(a.stdout, "%s: the manifest of model %s@%d is valid%s\n", m.path, m.Name, m.Version, m.next())
-		if m.open != "" {
-			fmt.Fprintf(a.stdout, "%s: model %s@%d: warning: %s\n", m.path, m.Name, m.Version, m.open)
-		}
-	}
-	for _, t := range l.tokens {
+	for _, line := range r.Valid {
 		if !c.JSON {
-			fmt.Fprintf(a.stdout, "%s: the token file is valid: it has %s\n", t.Path(), counted(len(t.Tokens), "token"))
+			fmt.Fprintln(a.stdout, line)
 		}
 	}
-	for _, g := range l.gateways {
-		if c.JSON || files[g.in.path] {
-			continue
-		}
-		fmt.Fprintf(a.stdout, "%s: gateway %s is valid: clients' events go to %s%s\n", g.in.path, g.file.Name, g.file.Pipeline.Input, g.of)
-		for _, w := range g.warnings {
-			fmt.Fprintf(a.stdout, "%s: gateway %s: warning: %s\n", g.in.path, g.file.Name, w)
-		}
-	}
-	if findings > 0 {
-		return failure.As(failure.OfFiles, fmt.Errorf("%s in %s", counted(findings, "finding"), counted(len(files), "file")))
+	if n := len(r.Findings); n > 0 {
+		return failure.As(failure.OfFiles, fmt.Errorf("%s in %s", counted(n, "finding"), counted(r.Files, "file")))
 	}
 	return nil
 }
 
 func counted(n int, what string) string { return term.Counted(n, what) }
-
-// linter gathers what is wrong with files.
-type linter struct {
-	app       *app
-	reach     bool              // servers of models have to answer
-	pipelines map[string]string // the file of each pipeline's name
-	engine    *process.Engine   // the newest that a pipeline names
-	files     []*lintedFile
-	right     []lintedPipeline // without findings of their own
-	gateways  []lintedGateway  // without findings
-	manifests []lintedManifest // without findings
-	tokens    []*config.Tokens // without findings
-}
-
-// lintedManifest is the manifest of a model, valid by itself.
-type lintedManifest struct {
-	*config.Manifest
-	path string
-	open string // what the model's file leaves open
-}
-
-// next says how to check what lint does not: it runs no program and calls no server.
-func (m *lintedManifest) next() string {
-	if models.Inside(m.Kind) {
-		return ""
-	}
-	return " by itself; the model is checked by: afterbay model verify " + process.ShellWord(m.path)
-}
-
-type lintedFile struct {
-	path      string
-	file      *config.File
-	pipelines bool // it is a pipeline file
-	found     config.Errors
-}
-
-type lintedPipeline struct {
-	process.Pipeline
-	in    *lintedFile
-	index int // in its file
-}
-
-// check finds what is wrong with the shape of a file and with what its pipelines
-// mean: where the shape is not valid, above the first mistake.
-func (l *linter) check(path string) {
-	file, err := config.LoadPartly(path, fileKinds())
-	f := l.begin(path)
-	f.file, f.pipelines = file, true
-	f.add(err)
-	if file == nil {
-		return
-	}
-	f.found = append(f.found, file.Above(func(p afterbay.Pipeline) error {
-		_, err := l.app.newRunner(p, pipeline.Options{Reach: l.reach, NoPrograms: true})
-		return err
-	})...)
-	for i, p := range file.Pipelines {
-		if other, ok := l.pipelines[p.Name]; ok {
-			f.add(file.Explain(i, &afterbay.Error{
-				Path: "pipeline", Message: fmt.Sprintf("pipeline %q is in %s too", p.Name, other), Hint: "rename one, since its state has its name",
-			}))
-		} else {
-			l.pipelines[p.Name] = path
-		}
-		here := process.Pipeline{File: path, Source: file, Index: i}
-		engine, found := l.engine.Next(here)
-		if l.engine = engine; len(found) > 0 {
-			f.add(file.Explain(i, found))
-		}
-		if here.Runner, err = l.app.newRunner(p, pipeline.Options{Sessions: 1, Logger: l.app.log, Reach: l.reach, NoPrograms: true}); err != nil {
-			f.add(file.Explain(i, err))
-			continue
-		}
-		l.right = append(l.right, lintedPipeline{here, f, i})
-	}
-}
-
-// begin adds a file to those that are checked.
-func (l *linter) begin(path string) *lintedFile {
-	f := &lintedFile{path: path}
-	l.files = append(l.files, f)
-	return f
-}
-
-// checkManifest finds the errors of a model's manifest. It calls no program and no
-// server.
-func (l *linter) checkManifest(path string) {
-	f := l.begin(path)
-	m, err := config.LoadManifest(path, fileKinds())
-	open := ""
-	if err == nil && models.Inside(m.Kind) {
-		var loaded model.Model
-		if loaded, _, err = models.Verified(l.app.ctx, &m.Manifest, models.Opening{}); err != nil {
-			err = m.Explain(err)
-		} else {
-			open = loaded.Info().Ambiguous
-		}
-	}
-	if err != nil {
-		f.add(err)
-		return
-	}
-	l.manifests = append(l.manifests, lintedManifest{m, path, open})
-}
-
-func (l *linter) checkTokens(path string) {
-	f := l.begin(path)
-	file, err := config.LoadTokens(path)
-	if err == nil {
-		_, _, err = file.Open()
-	}
-	if err != nil {
-		f.add(err)
-		return
-	}
-	l.tokens = append(l.tokens, file)
-}
-
-// runners are those of the pipelines that are right.
-func (l *linter) runners() []*pipeline.Runner {
-	runners := make([]*pipeline.Runner, len(l.right))
-	for i, p := range l.right {
-		runners[i] = p.Runner
-	}
-	return runners
-}
-
-// arrivals says where the order of arrival decides rows, by pipeline of l.right.
-func (l *linter) arrivals() map[int][]string { return pipeline.Arrivals(l.runners()) }
-
-// chain finds the errors between pipelines.
-func (l *linter) chain() {
-	_, found := pipeline.Chain(l.runners())
-	for i, errs := range found {
-		p := l.right[i]
-		p.in.add(p.in.file.Explain(p.index, errs))
-	}
-}
-
-const connectMax = 30 * time.Second // of one sink
-
-// connect finds what is not as the pipelines need it where their sinks write, and
-// where they look up rows and documents.
-func (l *linter) connect() {
-	for _, p := range l.right {
-		if err := p.Runner.CheckLookups(l.app.ctx); err != nil {
-			p.in.add(p.in.file.Explain(p.index, err))
-		}
-		if found := p.Runner.CheckSinks(l.app.ctx, connectMax); len(found) > 0 {
-			p.in.add(p.in.file.Explain(p.index, found))
-		}
-	}
-}
-
-// add notes what err says is wrong with the file.
-func (f *lintedFile) add(err error) {
-	var list config.Errors
-	var access *fs.PathError
-	switch {
-	case err == nil:
-	case errors.As(err, &list):
-		f.found = append(f.found, list...)
-	case errors.As(err, &access):
-		f.found = append(f.found, &config.Error{File: f.path, Message: access.Err.Error(), Hint: "name a pipeline file that can be read"})
-	default:
-		f.found = append(f.found, &config.Error{File: f.path, Message: err.Error()})
-	}
-}
-
-// sorted returns the findings in the order of the file.
-func (f *lintedFile) sorted() config.Errors {
-	slices.SortStableFunc(f.found, func(a, b *config.Error) int {
-		return cmp.Or(cmp.Compare(lineOf(a), lineOf(b)), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
-	})
-	return f.found
-}
-
-// lineOf orders findings about a file as a whole last.
-func lineOf(e *config.Error) int {
-	if e.Line == 0 {
-		return math.MaxInt
-	}
-	return e.Line
-}
 
 // printedFinding is a finding as --json prints it.
 type printedFinding struct {

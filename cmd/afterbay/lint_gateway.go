@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 type lintedGateway struct {
@@ -23,7 +23,7 @@ type lintedGateway struct {
 // names.
 func (l *linter) checkGateway(path string) {
 	f := l.begin(path)
-	g, err := config.LoadGatewayPartly(path, fileKinds())
+	g, err := config.LoadGatewayPartly(path, l.loader.Kinds)
 	f.add(err)
 	if g == nil {
 		return
@@ -37,7 +37,7 @@ func (l *linter) checkGateway(path string) {
 	}
 	if err == nil && g.Cert != "" {
 		if _, err := tls.LoadX509KeyPair(g.Cert, g.Key); err != nil {
-			f.add(g.Explain(&afterbay.Error{Path: "cert", Message: err.Error(), Hint: "name the files of a certificate and of its key, PEM"}))
+			f.add(g.Explain(&spec.Problem{Path: "cert", Message: err.Error(), Hint: "name the files of a certificate and of its key, PEM"}))
 		}
 	}
 	if g.Keys != "" {

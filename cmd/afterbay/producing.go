@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/embedded"
@@ -116,7 +115,7 @@ func explainProduce(err error, c *produceCommand, producer string, done ingest.P
 		if slices.Contains(key.Fields, key.Key) {
 			return usage("%w. Nothing was appended", err)
 		}
-		if near := expression.Nearest(key.Key, key.Fields); near != "" {
+		if near := key.Near(); near != "" {
 			return usage("%w; did you mean --key %s? Nothing was appended", err, near)
 		}
 		return usage("%w: name one of its fields with --key. Nothing was appended", err)

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -76,6 +77,9 @@ type KeyError struct {
 	Records int      // that were looked at
 	Fields  []string // of the first record
 }
+
+// Near returns the field that is spelled most like the key, "" where none is close.
+func (e *KeyError) Near() string { return expression.Nearest(e.Key, e.Fields) }
 
 // Error returns the source, the field and what there is instead.
 func (e *KeyError) Error() string {
