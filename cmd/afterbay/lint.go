@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/ops/lint"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -17,7 +18,7 @@ type lintCommand struct {
 
 // Run checks the files, and says all that is wrong with any of them.
 func (c *lintCommand) Run(a *app) error {
-	r := CheckFiles(a.ctx, a.loader(), c.Files, c.Connect)
+	r := lint.CheckFiles(a.ctx, a.loader(), c.Files, c.Connect)
 	for _, e := range r.Findings {
 		if err := a.printFinding(e, c.JSON); err != nil {
 			return err

@@ -1,4 +1,5 @@
-package main
+// Package lint checks pipeline files, manifests of models, gateway files and token files.
+package lint
 
 import (
 	"cmp"
