@@ -258,12 +258,27 @@ func (c *compiler) parking() {
 	}
 	c.ownTables()
 	if !c.plan.Ordered {
+		c.countedInOrder()
 		return
 	}
 	for _, call := range c.plan.Calls {
 		if call.Function.Timer != nil {
 			c.fail("steps", "%s sets timers, which do not wait for the events that are queued", call.Name)
 			c.hint("remove ordered, or the timers")
+		}
+	}
+}
+
+// countedInOrder refuses features that are below a step which queues events in any order.
+func (c *compiler) countedInOrder() {
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !exclude(o.guards, n.guards) })
+		for _, m := range n.features {
+			if m.waitsFor == nil && above {
+				c.fail(m.path, "a step above it may queue events, so those of a key would be counted in any order")
+				c.hint("write ordered: true at the step that queues, or write the features above it")
+			}
 		}
 	}
 }

@@ -102,6 +102,12 @@ func (n *node) reads() bool {
 	return n.features != nil && !slices.ContainsFunc(n.features, func(m *madeFeature) bool { return m.waitsFor == nil })
 }
 
+// queues reports whether a node queues events, as its file says.
+func (n *node) queues() bool {
+	op, ok := n.op.(operator.Batched)
+	return ok && op.How().Calling != nil && (!op.How().Calling.Implied || op.How().Async)
+}
+
 // adds reports whether a node writes something, or counts an event: a group is made of
 // events before that.
 func (n *node) adds() bool {

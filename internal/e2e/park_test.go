@@ -494,8 +494,11 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 
 func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
 	feature := &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+	below := parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{})
+	below.Steps = append(below.Steps, feature)
 	for want, p := range map[string]afterbay.Pipeline{
-		"those of a key would be added in any order": parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{}, feature),
+		"those of a key would be added in any order":   parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{}, feature),
+		"those of a key would be counted in any order": below,
 		"set Timeout or Budget": func() afterbay.Pipeline {
 			p := parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Timeout: time.Second, Budget: true})
 			p.Budget.P99 = time.Second
