@@ -30,26 +30,26 @@ type firing struct {
 // one position, they take several steps, before that position's event.
 const firingsMax = 4096
 
-func (w *worker) mark(p *partition, it *item) {
-	if p.markChunk != w.chunk {
-		p.markChunk, p.marks = w.chunk, p.marks[:0]
+func (ch *chunk) mark(p *partition, it *item) {
+	if p.markChunk != ch.serial {
+		p.markChunk, p.marks = ch.serial, p.marks[:0]
 	}
 	p.marks.Add(it.Index, int64(it.Record.Offset), it.Watermark)
 }
 
 // keep makes s what the function keeps of the key.
-func (w *worker) keep(p *partition, k *keyed.Key, state *keyed.Call, s *operator.State) {
+func (ch *chunk) keep(p *partition, k *keyed.Key, state *keyed.Call, s *operator.State) {
 	p.keys.Keep(k, state, s)
-	w.touch(p, k)
+	ch.touch(p, k)
 }
 
 // fire calls the timers of a key and function whose time is until or before, at
 // positions up to that of the item last. The position of a timer does not depend
 // on when it is called: before the next event of its key, or else at the end of
 // the chunk. It returns what the function keeps of the key after that.
-func (w *worker) fire(p *partition, k *keyed.Key, c *operator.Call, last int32, until int64) (*keyed.Call, error) {
+func (ch *chunk) fire(p *partition, k *keyed.Key, c *operator.Call, last int32, until int64) (*keyed.Call, error) {
 	state, err := p.keys.Call(k, c)
-	for err == nil && p.markChunk == w.chunk {
+	for err == nil && p.markChunk == ch.serial {
 		first, at := -1, last
 		for i := range state.Keyed.Timers {
 			t := &state.Keyed.Timers[i]
@@ -63,46 +63,46 @@ func (w *worker) fire(p *partition, k *keyed.Key, c *operator.Call, last int32, 
 		if first < 0 {
 			break
 		}
-		w.fireOne(p, k, c, state, first, at)
+		ch.fireOne(p, k, c, state, first, at)
 	}
 	return state, err
 }
 
-func (w *worker) fireOne(p *partition, k *keyed.Key, c *operator.Call, state *keyed.Call, timer int, i int32) {
+func (ch *chunk) fireOne(p *partition, k *keyed.Key, c *operator.Call, state *keyed.Call, timer int, i int32) {
 	t, before := state.Keyed.Timers[timer], state.Keyed.Without(timer)
-	w.metrics.Timers.Add(1)
-	w.fired++
-	w.keep(p, k, state, before)
+	ch.metrics.Timers.Add(1)
+	ch.fired++
+	ch.keep(p, k, state, before)
 	if c.Function.Timer == nil {
 		return
 	}
 	id := header.OfTimer(c.Name, t.At, t.Name, t.SetBy, k.Name)
 	effects, err := (&operator.Invocation{
-		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(w.items[i].Record.Offset),
-		Watermark: operator.TimeOrZero(w.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
+		ID: id, Key: k.Name, Time: time.UnixMicro(t.At).UTC(), Offset: int64(ch.items[i].Record.Offset),
+		Watermark: operator.TimeOrZero(ch.items[i].Watermark), Timer: t.Name, Topics: c.Topics, State: before,
 	}).Call(c.Function)
 	if effects.State != nil {
-		w.keep(p, k, state, effects.State)
+		ch.keep(p, k, state, effects.State)
 	}
 	if err != nil || len(effects.Outputs) > 0 {
-		w.firings = append(w.firings, firing{i, t.At, k.Name, c, t.Name, id, effects.Outputs, err})
+		ch.firings = append(ch.firings, firing{i, t.At, k.Name, c, t.Name, id, effects.Outputs, err})
 	}
 }
 
 // fireRest fires what is due in the chunk of keys without a later event in it,
 // at most limit.
-func (w *worker) fireRest(limit int) error {
-	if !w.plan.keys.Keyed {
+func (ch *chunk) fireRest(limit int) error {
+	if !ch.plan.keys.Keyed {
 		return nil
 	}
-	last := int32(len(w.items) - 1)
-	for _, p := range w.step.touched {
-		if p.markChunk != w.chunk {
+	last := int32(len(ch.items) - 1)
+	for _, p := range ch.building.touched {
+		if p.markChunk != ch.serial {
 			continue
 		}
 		var later []timer.Entry // what is left is not due before the next chunk
 		watermark := p.marks.Watermark()
-		for w.fired = 0; w.fired < limit; {
+		for ch.fired = 0; ch.fired < limit; {
 			k, at, err := p.keys.Awaited(watermark)
 			if err != nil {
 				return err
@@ -114,7 +114,7 @@ func (w *worker) fireRest(limit int) error {
 			if limit < math.MaxInt {
 				until = at // at one position, all keys' in the order of time
 			}
-			next, blocked, err := w.fireKey(p, k, last, until)
+			next, blocked, err := ch.fireKey(p, k, last, until)
 			if err != nil {
 				return err
 			}
@@ -133,20 +133,20 @@ func (w *worker) fireRest(limit int) error {
 			p.keys.AwaitAnyway(entry)
 		}
 	}
-	w.sortFirings()
+	ch.firings.sort()
 	return nil
 }
 
 // fireKey fires the timers of all functions of a key up to a time. It returns the
 // time of the next one after that, and of one up to it that is left, since it was
 // set at the chunk's last event; never where there is none.
-func (w *worker) fireKey(p *partition, k *keyed.Key, last int32, until int64) (next, blocked int64, err error) {
+func (ch *chunk) fireKey(p *partition, k *keyed.Key, last int32, until int64) (next, blocked int64, err error) {
 	next, blocked = never, never
-	for _, c := range w.plan.Calls {
+	for _, c := range ch.plan.Calls {
 		if !c.Function.Keyed {
 			continue
 		}
-		state, err := w.fire(p, k, c, last, until)
+		state, err := ch.fire(p, k, c, last, until)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -163,26 +163,28 @@ func (w *worker) fireKey(p *partition, k *keyed.Key, last int32, until int64) (n
 	return next, blocked, nil
 }
 
-// sortFirings puts the timers that fired in the order of their outputs.
-func (w *worker) sortFirings() {
-	slices.SortStableFunc(w.firings, func(a, b firing) int {
+// firings are the timers that fired in a chunk.
+type firings []firing
+
+// sort puts them in the order of their outputs.
+func (fs firings) sort() {
+	slices.SortStableFunc(fs, func(a, b firing) int {
 		return cmp.Or(cmp.Compare(a.item, b.item), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key),
 			cmp.Compare(a.call.Name, b.call.Name), cmp.Compare(a.timer, b.timer))
 	})
 }
 
-// writeFirings makes the records of the timers that fired at an item's
-// position, from the n-th firing on, and returns how many there are before the
-// next item.
-func (w *worker) writeFirings(n, item int, it *item) int {
-	for ; n < len(w.firings) && int(w.firings[n].item) == item; n++ {
-		f := &w.firings[n]
+// write makes the records of the timers that fired at an item's position, from the
+// n-th firing on, and returns how many there are before the next item.
+func (fs firings) write(to *transaction, n, item int, it *item) int {
+	for ; n < len(fs) && int(fs[n].item) == item; n++ {
+		f := &fs[n]
 		timer := it.Event.Timer()
 		if f.err == nil {
-			f.err = w.step.Call(f.outputs, &timer, f.id, f.call.As, f.key, f.at)
+			f.err = to.Call(f.outputs, &timer, f.id, f.call.As, f.key, f.at)
 		}
 		if f.err != nil {
-			w.step.DeadTimer(timer, f.key, f.timer, f.id, f.at, fmt.Errorf("%s: %w", f.call.Name, f.err))
+			to.DeadTimer(timer, f.key, f.timer, f.id, f.at, fmt.Errorf("%s: %w", f.call.Name, f.err))
 		}
 	}
 	return n

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
@@ -36,6 +37,30 @@ type item struct {
 	point     redrive.Point // where it goes on; its beginning for one that was neither parked nor sent back
 }
 
+// admission decodes what is read, and decides what goes on to the operators.
+type admission struct {
+	*committer
+	scanners []*decode.Scanner // by source; the only one where there are none
+	idling   bool              // time moves on, without an event
+	keyBuf   []byte
+}
+
+// chunk is the events that are computed at once.
+type chunk struct {
+	admission
+	serial  uint64    // counts the chunks
+	now     time.Time // when it was begun
+	items   []item
+	rows    []value.Row
+	active  []int32 // items of the wave
+	score   scoreScratch
+	firings firings
+	fired   int // timers, since that was last looked at
+	spent   [len(observe.Phases)]time.Duration
+	ahead   [warmKeys]*keyed.Key // of the events to come, where they are in memory
+	rowBuf  []byte
+}
+
 func (it *item) fail(stage string, err error) {
 	it.Failure = &output.Failure{Stage: stage, Err: err}
 	it.Become(operator.Failed)
@@ -52,61 +77,61 @@ func (it *item) takes(s *operator.Placed) bool { return it.point.Takes(s) && s.G
 
 // compute moves the step being made past the first records, as many as it
 // takes at once, and returns how many.
-func (w *worker) compute(ctx context.Context, records []stream.Record) (int, error) {
-	start := w.options.Clock.Now()
-	w.now = start
-	w.spent = [len(observe.Phases)]time.Duration{}
-	for _, m := range w.plan.Shared {
+func (ch *chunk) compute(ctx context.Context, records []stream.Record) (int, error) {
+	start := ch.options.Clock.Now()
+	ch.now = start
+	ch.spent = [len(observe.Phases)]time.Duration{}
+	for _, m := range ch.plan.Shared {
 		m.Enter() // rows of this chunk are on their way to its calls
 		defer m.Leave()
 	}
-	n, err := w.early(records)
+	n, err := ch.early(records)
 	if err != nil {
 		return 0, err
 	}
-	w.fault("model")
-	if err := w.waves(ctx); err != nil {
+	ch.fault("model")
+	if err := ch.waves(ctx); err != nil {
 		return 0, err
 	}
 	limit := math.MaxInt
-	if len(w.items) == 1 && w.items[0].Outcome == operator.Tick {
+	if len(ch.items) == 1 && ch.items[0].Outcome == operator.Tick {
 		limit = firingsMax
 	}
-	if err := w.fireRest(limit); err != nil {
+	if err := ch.fireRest(limit); err != nil {
 		return 0, err
 	}
-	made := w.options.Clock.Now()
-	if err := errors.Join(w.output(), w.expire()); err != nil {
+	made := ch.options.Clock.Now()
+	if err := errors.Join(ch.output(), ch.expire()); err != nil {
 		return 0, err
 	}
-	w.measure(start, made)
-	w.step.events += n
+	ch.measure(start, made)
+	ch.building.events += n
 	return n, nil
 }
 
 // measure notes the phases of the chunk's events up to the commit. Those that are
 // parked have yet to come through.
-func (w *worker) measure(start, made time.Time) {
-	end, n := w.options.Clock.Now(), 0
-	for i := range w.items {
-		if it := &w.items[i]; it.read() && it.timed() {
+func (ch *chunk) measure(start, made time.Time) {
+	end, n := ch.options.Clock.Now(), 0
+	for i := range ch.items {
+		if it := &ch.items[i]; it.read() && it.timed() {
 			n++
 		}
 	}
-	w.step.way.Chunk(w.metrics, observe.Passage{
-		Begun: start, Feature: made.Sub(start) - w.spent[observe.Model], Model: w.spent[observe.Model], Emit: end.Sub(made), Made: end,
+	ch.building.way.Chunk(ch.metrics, observe.Passage{
+		Begun: start, Feature: made.Sub(start) - ch.spent[observe.Model], Model: ch.spent[observe.Model], Emit: end.Sub(made), Made: end,
 	}, n)
-	for i := range w.items {
-		it := &w.items[i]
-		w.step.way.Case = w.plan.Cases.Case(it.Row)
+	for i := range ch.items {
+		it := &ch.items[i]
+		ch.building.way.Case = ch.plan.Cases.Case(it.Row)
 		switch {
 		case !it.timed():
 		case it.resumed != nil:
-			w.step.way.Parked(w.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
+			ch.building.way.Parked(ch.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
 		case it.group == nil:
-			w.step.way.Event(w.metrics, it.Record)
+			ch.building.way.Event(ch.metrics, it.Record)
 		}
-		w.count(&w.items[i])
+		ch.count(&ch.items[i])
 	}
 }
 
@@ -116,79 +141,79 @@ func (it *item) read() bool { return it.resumed == nil && it.group == nil }
 // timed reports whether the chunk brought the event, or a notice, to its end.
 func (it *item) timed() bool { return it.Outcome != operator.Queued && it.Outcome != operator.Tick }
 
-func (w *worker) count(it *item) {
+func (ch *chunk) count(it *item) {
 	if it.late && it.resumed == nil {
-		w.step.late++
+		ch.building.late++
 	}
-	w.step.counts[effects[it.Outcome].counted]++
+	ch.building.counts[effects[it.Outcome].counted]++
 }
 
 // early takes records in log order through decoding, event time and the stages
 // before the waves. Where features read predictions it stops before a key's
 // events need more than KeyWaves waves: a hot key delays but does not block.
-func (w *worker) early(records []stream.Record) (int, error) {
-	w.chunk++
-	w.items = w.items[:0]
+func (ch *chunk) early(records []stream.Record) (int, error) {
+	ch.serial++
+	ch.items = ch.items[:0]
 	var p *partition
 	size := 0
-	records = records[:min(len(records), w.options.ChunkEvents)]
+	records = records[:min(len(records), ch.options.ChunkEvents)]
 	for i := range records {
 		if i%warmKeys == 0 {
-			w.warm(records[i:min(len(records), i+warmKeys)])
+			ch.warm(records[i:min(len(records), i+warmKeys)])
 		}
 		r := &records[i]
 		if p == nil || p.id != r.Partition {
-			if p = w.partitions[r.Partition]; p == nil {
+			if p = ch.partitions[r.Partition]; p == nil {
 				return 0, fmt.Errorf("record of %v, which is not assigned", r.Partition)
 			}
 		}
-		k := w.ahead[i%warmKeys]
+		k := ch.ahead[i%warmKeys]
 		if k == nil {
 			k = p.keys.Cached(r.Key)
 		}
 		size += len(r.Value)
-		if i > 0 && size > chunkBytesMax || k != nil && w.plan.Feedback && k.Chunk == w.chunk && int(k.Count) >= w.options.KeyWaves {
+		if i > 0 && size > chunkBytesMax || k != nil && ch.plan.Feedback && k.Chunk == ch.serial && int(k.Count) >= ch.options.KeyWaves {
 			return i, nil
 		}
-		w.items = append(w.items, item{partition: p, Event: output.Event{
-			Event:  operator.Event{Record: r, Row: &w.rows[i], Time: never, Watermark: never, Index: int32(len(w.items)), Kept: p},
+		ch.items = append(ch.items, item{partition: p, Event: output.Event{
+			Event:  operator.Event{Record: r, Row: &ch.rows[i], Time: never, Watermark: never, Index: int32(len(ch.items)), Kept: p},
 			Origin: &p.origin,
 		}})
-		it := &w.items[len(w.items)-1]
+		it := &ch.items[len(ch.items)-1]
 		it.Row.Reset()
 		newest := p.newest
-		w.admit(it)
+		ch.admit(it)
 		p.moved = p.moved || p.newest != newest
-		w.step.touch(p)
+		ch.building.touch(p)
 		if p.groups.Due(it.Watermark) {
-			if done, err := w.endGroups(p); err != nil || !done {
+			if done, err := ch.endGroups(p); err != nil || !done {
 				return i, err
 			}
-			it = &w.items[len(w.items)-1]
+			it = &ch.items[len(ch.items)-1]
 		}
-		if w.plan.keys.Keyed && it.Watermark != never {
+		if ch.plan.keys.Keyed && it.Watermark != never {
 			if p.fired != int64(r.Offset) && p.keys.Awaits(it.Watermark, firingsMax) {
-				w.stopAt(it)
+				ch.stopAt(it)
 				return i, nil
 			}
-			w.mark(p, it)
+			ch.mark(p, it)
 		}
 		if it.Outcome == operator.Tick {
 			return i, nil
 		}
-		p.next, p.heard, p.idle = r.Offset+1, w.now, false
+		p.next, p.heard, p.idle = r.Offset+1, ch.now, false
 		if it.Alive() {
-			w.judge(it)
+			ch.judge(it)
 		}
-		if it.Alive() && !w.plan.Stateless() {
-			if err := w.link(it.Index, it, k); err != nil {
+		if it.Alive() && !ch.plan.Stateless() {
+			if err := ch.link(it.Index, it, k); err != nil {
 				return 0, err
 			}
 		}
-		if err := w.stages(it); err != nil {
+		if err := ch.stages(it); err != nil {
 			return 0, err
 		}
-		composed, err := w.compose(p, it.Watermark, r.Offset)
+		composed, err := ch.compose(p, it.Watermark, r.Offset)
 		if size += composed; err != nil {
 			return 0, err
 		}
@@ -197,9 +222,9 @@ func (w *worker) early(records []stream.Record) (int, error) {
 }
 
 // stages runs those before the waves.
-func (w *worker) stages(it *item) error {
-	for s := 0; s < w.plan.Waves && it.Alive(); s++ {
-		if err := w.run(&w.plan.Stages[s], it); err != nil {
+func (ch *chunk) stages(it *item) error {
+	for s := 0; s < ch.plan.Waves && it.Alive(); s++ {
+		if err := ch.run(&ch.plan.Stages[s], it); err != nil {
 			return err
 		}
 	}
@@ -213,58 +238,58 @@ const warmKeys = 128
 // warm looks up the keys of the events to come, and reads of their cells. What
 // is kept of many keys is nowhere near each other: to wait for memory for all of
 // them at once, rather than one by one, saves much of what an event costs.
-func (w *worker) warm(records []stream.Record) {
+func (ch *chunk) warm(records []stream.Record) {
 	var p *partition
 	for i := range records {
 		r := &records[i]
 		if p == nil || p.id != r.Partition {
-			p = w.partitions[r.Partition]
+			p = ch.partitions[r.Partition]
 		}
-		w.ahead[i] = nil
+		ch.ahead[i] = nil
 		if p != nil {
-			w.ahead[i] = p.keys.Cached(r.Key)
+			ch.ahead[i] = p.keys.Cached(r.Key)
 		}
 	}
-	w.warmed += keyed.Warm(w.ahead[:len(records)])
+	ch.warmed += keyed.Warm(ch.ahead[:len(records)])
 }
 
 // stopAt ends the chunk before an event at which very many timers are due. As
 // the first of a chunk the event only serves as their position: nothing is done
 // about it yet.
-func (w *worker) stopAt(it *item) {
+func (ch *chunk) stopAt(it *item) {
 	if it.Index > 0 {
-		w.items = w.items[:it.Index]
+		ch.items = ch.items[:it.Index]
 		return
 	}
 	it.Outcome = operator.Tick
-	w.mark(it.partition, it)
+	ch.mark(it.partition, it)
 }
 
 // chunkBytesMax bounds the input of a chunk.
 const chunkBytesMax = 1 << 20
 
 // admit decodes the event and finds its key, time and watermark.
-func (w *worker) admit(it *item) {
-	r, plan, p := it.Record, w.plan, it.partition
-	if w.idling {
+func (a *admission) admit(it *item) {
+	r, plan, p := it.Record, a.plan, it.partition
+	if a.idling {
 		it.Watermark, it.Outcome = p.watermark(plan.Time.Lateness), operator.Tick
 		return
 	}
-	if len(r.Headers) > 0 && !w.returned(it) || plan.Sources != nil && !w.hear(it) {
+	if len(r.Headers) > 0 && !a.returned(it) || plan.Sources != nil && !a.hear(it) {
 		return
 	}
 	if len(r.Value) > plan.MaxBytes && !it.point.Judged {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
-	if err := w.scanners[it.source].Scan(r.Value, it.Row); err != nil {
+	if err := a.scanners[it.source].Scan(r.Value, it.Row); err != nil {
 		it.fail("decode", err)
 		return
 	}
 	if plan.Copy == nil && plan.Sources == nil {
-		w.keyBuf = it.Row.AppendKey(w.keyBuf[:0], plan.Key)
-		if string(w.keyBuf) != string(r.Key) {
-			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, w.keyBuf, r.Key, plan.Key.Name))
+		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], plan.Key)
+		if string(a.keyBuf) != string(r.Key) {
+			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, a.keyBuf, r.Key, plan.Key.Name))
 			return
 		}
 	}
@@ -283,35 +308,35 @@ func (w *worker) admit(it *item) {
 		it.Watermark = p.watermark(plan.Time.Lateness)
 		it.announce = plan.Copy != nil && watermark.Passes(before, it.Watermark)
 	}
-	w.setMeta(it)
+	a.setMeta(it)
 	if it.point.Judged {
-		w.rerun(it)
+		a.rerun(it)
 	}
 }
 
 // judge looks at whether the event was seen before, or comes late.
-func (w *worker) judge(it *item) {
+func (a *admission) judge(it *item) {
 	if p, t := it.partition, it.Time; p.ids != nil && !it.point.Seen {
-		w.keyBuf = it.Row.AppendKey(w.keyBuf[:0], w.plan.Dedupe.Slot)
-		if p.ids.Seen(value.Text(w.keyBuf), t, p.newest) {
+		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], a.plan.Dedupe.Slot)
+		if p.ids.Seen(value.Text(a.keyBuf), t, p.newest) {
 			it.Become(operator.Duplicate)
 			return
 		}
 	}
-	if it.Time < it.Watermark && !it.point.Judged && !w.appended(it) {
-		w.late(it)
+	if it.Time < it.Watermark && !it.point.Judged && !a.appended(it) {
+		a.late(it)
 	}
 }
 
 // appended reports whether the event's time is that of its append, so that it is not
 // late: producers who append at once come in another order than their clocks.
-func (w *worker) appended(it *item) bool {
-	return w.plan.Sources != nil && w.plan.Sources[it.source].Appended || w.plan.Time.Appended && !header.Written(it.Record.Headers)
+func (a *admission) appended(it *item) bool {
+	return a.plan.Sources != nil && a.plan.Sources[it.source].Appended || a.plan.Time.Appended && !header.Written(it.Record.Headers)
 }
 
-func (w *worker) late(it *item) {
+func (a *admission) late(it *item) {
 	it.late = true
-	switch w.plan.Time.Late {
+	switch a.plan.Time.Late {
 	case operator.LateDead:
 		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
 	case operator.LateDrop:
@@ -321,8 +346,8 @@ func (w *worker) late(it *item) {
 	}
 }
 
-func (w *worker) setMeta(it *item) {
-	m, r := &w.plan.Meta, it.Record
+func (a *admission) setMeta(it *item) {
+	m, r := &a.plan.Meta, it.Record
 	it.Row.SetInt(m.Time, it.Time)
 	from := deadletter.Position{Partition: r.Partition, Offset: r.Offset}
 	if it.Return != nil {
@@ -333,74 +358,74 @@ func (w *worker) setMeta(it *item) {
 	it.Row.SetInt(m.Partition, int64(from.Index))
 	it.Row.SetInt(m.Offset, int64(from.Offset))
 	it.Row.SetText(m.Key, value.Text(r.Key))
-	it.Row.SetText(m.ID, w.step.ID(r))
+	it.Row.SetText(m.ID, a.building.ID(r))
 	if m.Topic != nil {
-		it.Row.SetText(*m.Topic, w.plan.Sources[it.source].Topic)
+		it.Row.SetText(*m.Topic, a.plan.Sources[it.source].Topic)
 	}
 }
 
 // link appends the item to the chain of its key, whose state is k where that is
 // in memory.
-func (w *worker) link(i int32, it *item, k *keyed.Key) (err error) {
+func (ch *chunk) link(i int32, it *item, k *keyed.Key) (err error) {
 	p := it.partition
 	if k == nil {
 		if k, err = p.keys.Get(it.Record.Key); err != nil {
 			return err
 		}
 	}
-	if k.Chunk != w.chunk {
-		k.Chunk, k.Tail, k.Count = w.chunk, i, 0
+	if k.Chunk != ch.serial {
+		k.Chunk, k.Tail, k.Count = ch.serial, i, 0
 	} else {
-		w.items[k.Tail].next = i
+		ch.items[k.Tail].next = i
 		k.Tail = i
 	}
 	k.Count++
 	it.key = k
-	if w.plan.keys.Featureless() || it.group != nil {
+	if ch.plan.keys.Featureless() || it.group != nil {
 		return nil
 	}
 	if it.resumed == nil { // else that was done in its place
 		it.ended = p.keys.Come(k, it.Time, it.Watermark)
-		k.Observe(&w.plan.keys, 0, it.ended, it.Time)
+		k.Observe(&ch.plan.keys, 0, it.ended, it.Time)
 	}
-	w.touch(p, k)
+	ch.touch(p, k)
 	return nil
 }
 
 // waves takes the living items through the remaining stages: the first event
 // of each key, then the second, and so on, where features read predictions; all
 // at once where none does.
-func (w *worker) waves(ctx context.Context) error {
-	w.active = w.active[:0]
-	for i := range w.items {
-		it := &w.items[i]
-		first := !w.plan.Feedback || it.key == nil || w.firstOfKey(int32(i), it)
-		if first && (it.Alive() || w.plan.Feedback && it.key != nil) {
-			w.active = append(w.active, int32(i))
+func (ch *chunk) waves(ctx context.Context) error {
+	ch.active = ch.active[:0]
+	for i := range ch.items {
+		it := &ch.items[i]
+		first := !ch.plan.Feedback || it.key == nil || ch.firstOfKey(int32(i), it)
+		if first && (it.Alive() || ch.plan.Feedback && it.key != nil) {
+			ch.active = append(ch.active, int32(i))
 		}
 	}
-	for len(w.active) > 0 {
-		if err := w.wave(ctx); err != nil {
+	for len(ch.active) > 0 {
+		if err := ch.wave(ctx); err != nil {
 			return err
 		}
-		if !w.plan.Feedback {
+		if !ch.plan.Feedback {
 			return nil
 		}
-		following := w.active[:0]
-		for _, i := range w.active {
-			if next := w.items[i].next; next != 0 {
+		following := ch.active[:0]
+		for _, i := range ch.active {
+			if next := ch.items[i].next; next != 0 {
 				following = append(following, next)
 			}
 		}
-		w.active = following
+		ch.active = following
 	}
 	return nil
 }
 
 // firstOfKey reports whether the item starts its key's chain. Chains are made
 // in log order, so count is taken down from the front.
-func (w *worker) firstOfKey(i int32, it *item) bool {
-	if it.key.Count < 0 || it.key.Chunk != w.chunk {
+func (ch *chunk) firstOfKey(i int32, it *item) bool {
+	if it.key.Count < 0 || it.key.Chunk != ch.serial {
 		return false
 	}
 	it.key.Count = -1
@@ -408,26 +433,26 @@ func (w *worker) firstOfKey(i int32, it *item) bool {
 }
 
 // wave runs the stages after the early ones over the active items.
-func (w *worker) wave(ctx context.Context) error {
-	if err := w.parkedBehind(); err != nil {
+func (ch *chunk) wave(ctx context.Context) error {
+	if err := ch.parkedBehind(); err != nil {
 		return err
 	}
-	for _, i := range w.active {
-		if it := &w.items[i]; it.key != nil && it.Outcome != operator.Queued && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
-			it.key.Observe(&w.plan.keys, 1, it.ended, it.Time)
+	for _, i := range ch.active {
+		if it := &ch.items[i]; it.key != nil && it.Outcome != operator.Queued && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
+			it.key.Observe(&ch.plan.keys, 1, it.ended, it.Time)
 		}
 	}
-	for s := w.plan.Waves; s < len(w.plan.Stages); s++ {
-		stage := &w.plan.Stages[s]
+	for s := ch.plan.Waves; s < len(ch.plan.Stages); s++ {
+		stage := &ch.plan.Stages[s]
 		if op, ok := stage.Operator.(operator.Batched); ok {
-			if err := w.ask(ctx, op, stage); err != nil {
+			if err := ch.ask(ctx, op, stage); err != nil {
 				return err
 			}
 			continue
 		}
-		for _, i := range w.active {
-			if it := &w.items[i]; it.Alive() {
-				if err := w.run(stage, it); err != nil {
+		for _, i := range ch.active {
+			if it := &ch.items[i]; it.Alive() {
+				if err := ch.run(stage, it); err != nil {
 					return err
 				}
 			}
@@ -438,7 +463,7 @@ func (w *worker) wave(ctx context.Context) error {
 
 // run does what an operator does, unless it asks for many events at once, to one event.
 // The error returned is not the event's.
-func (w *worker) run(stage *operator.Placed, it *item) error {
+func (ch *chunk) run(stage *operator.Placed, it *item) error {
 	if !it.takes(stage) {
 		return nil
 	}

@@ -9,17 +9,17 @@ const expiriesMax = 1024
 // expire ends the keys that fell silent before the chunk's end. Events check
 // the silence of their own key at their own position, so it makes no difference
 // to any result when this runs.
-func (w *worker) expire() error {
-	if w.plan.keys.Featureless() {
+func (tx *committer) expire() error {
+	if tx.plan.keys.Featureless() {
 		return nil
 	}
-	for _, p := range w.step.touched {
-		watermark := p.watermark(w.plan.Time.Lateness)
-		n, err := p.keys.Expire(watermark, expiriesMax-w.step.ended, func(k *keyed.Key) { w.touch(p, k) })
+	for _, p := range tx.building.touched {
+		watermark := p.watermark(tx.plan.Time.Lateness)
+		n, err := p.keys.Expire(watermark, expiriesMax-tx.building.ended, func(k *keyed.Key) { tx.touch(p, k) })
 		if err != nil {
 			return err
 		}
-		w.step.ended += n
+		tx.building.ended += n
 		p.overdue = p.keys.Overdue(watermark)
 	}
 	return nil
@@ -30,7 +30,7 @@ func (w *worker) expireRest() error {
 	overdue := 0
 	for _, p := range w.partitions {
 		if p.overdue {
-			w.step.touch(p)
+			w.building.touch(p)
 			overdue++
 		}
 	}
@@ -46,18 +46,18 @@ func (w *worker) expireRest() error {
 
 // bound holds what is kept in memory of keys to its limit. No step may be
 // outstanding.
-func (w *worker) bound() {
-	share := w.options.KeyBytes / int64(w.options.Sessions*max(1, len(w.partitions)))
+func (tx *committer) bound() {
+	share := tx.options.KeyBytes / int64(tx.options.Sessions*max(1, len(tx.partitions)))
 	decoded, bytes, due := 0, 0, int64(0)
-	for _, p := range w.partitions {
-		evicted, loads := p.keys.Bound(w.options.Keys, share)
-		w.metrics.KeyEvictions.Add(uint64(evicted))
-		w.metrics.KeyLoads.Add(uint64(loads))
+	for _, p := range tx.partitions {
+		evicted, loads := p.keys.Bound(tx.options.Keys, share)
+		tx.metrics.KeyEvictions.Add(uint64(evicted))
+		tx.metrics.KeyLoads.Add(uint64(loads))
 		decoded += p.keys.Len()
 		bytes += p.keys.Bytes()
 		due += p.keys.DueBytes()
 	}
-	w.metrics.Keys.Store(int64(decoded))
-	w.metrics.KeyBytes.Store(int64(bytes))
-	w.metrics.DueBytes.Store(due)
+	tx.metrics.Keys.Store(int64(decoded))
+	tx.metrics.KeyBytes.Store(int64(bytes))
+	tx.metrics.DueBytes.Store(due)
 }

@@ -14,16 +14,16 @@ import (
 
 // endGroups ends the groups that the watermark at the last item ends, and puts their
 // events before it. Where more end than are computed at once it is left out.
-func (w *worker) endGroups(p *partition) (done bool, err error) {
-	last := len(w.items) - 1
-	it := w.items[last]
-	w.items = w.items[:last]
+func (ch *chunk) endGroups(p *partition) (done bool, err error) {
+	last := len(ch.items) - 1
+	it := ch.items[last]
+	ch.items = ch.items[:last]
 	if done, err = p.groups.Expire(it.Watermark, chunkBytesMax); err == nil {
-		_, err = w.compose(p, it.Watermark, it.Record.Offset)
+		_, err = ch.compose(p, it.Watermark, it.Record.Offset)
 	}
 	if done {
-		it.Index = int32(len(w.items))
-		w.items = append(w.items, it)
+		it.Index = int32(len(ch.items))
+		ch.items = append(ch.items, it)
 	}
 	return done, err
 }
@@ -31,43 +31,43 @@ func (w *worker) endGroups(p *partition) (done bool, err error) {
 // compose makes the events of the groups that ended at a watermark and offset, and
 // takes them through the rest of the stages before the waves. It returns about how
 // many bytes they have.
-func (w *worker) compose(p *partition, watermark int64, at stream.Offset) (bytes int, err error) {
+func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes int, err error) {
 	for _, e := range p.groups.Ended() {
 		e.At = at
-		row := &w.plan.Schema.NewRows(1)[0]
+		row := &ch.plan.Schema.NewRows(1)[0]
 		record, err := p.groups.Compose(e, row)
 		if err != nil {
 			return 0, err
 		}
-		w.items = append(w.items, item{
+		ch.items = append(ch.items, item{
 			Event: output.Event{
-				Event:  operator.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Index: int32(len(w.items)), Kept: p},
+				Event:  operator.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Index: int32(len(ch.items)), Kept: p},
 				Origin: &p.origin, Place: e.Place(),
 			},
 			partition: p, group: e, point: redrive.Point{Seen: true, Judged: true},
 		})
-		it := &w.items[len(w.items)-1]
+		it := &ch.items[len(ch.items)-1]
 		if p.sources != nil {
 			if it.source, err = p.sources.Topic(header.Get(record, header.Copied)); err != nil {
 				return 0, err
 			}
 		}
-		w.setMeta(it)
+		ch.setMeta(it)
 		var on bool
-		if it.point.Done, on, err = w.plan.resumption.Beyond(row, e.Group.At); err == nil {
+		if it.point.Done, on, err = ch.plan.resumption.Beyond(row, e.Group.At); err == nil {
 			if err = e.Refused(); !on {
 				it.Become(operator.Filtered)
 			}
 		}
 		if err != nil {
-			it.failAt(&w.plan.Stages[e.Group.At-1], err)
+			it.failAt(&ch.plan.Stages[e.Group.At-1], err)
 		}
-		if it.Alive() && !w.plan.Stateless() {
-			if err := w.link(it.Index, it, nil); err != nil {
+		if it.Alive() && !ch.plan.Stateless() {
+			if err := ch.link(it.Index, it, nil); err != nil {
 				return 0, err
 			}
 		}
-		if err := w.stages(it); err != nil {
+		if err := ch.stages(it); err != nil {
 			return 0, err
 		}
 		bytes += e.Bytes

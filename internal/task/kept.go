@@ -11,7 +11,7 @@ import (
 var _ operator.Kept = (*partition)(nil)
 
 // item returns the item of an event of the chunk.
-func (p *partition) item(e *operator.Event) *item { return &p.worker.items[e.Index] }
+func (p *partition) item(e *operator.Event) *item { return &p.chunk.items[e.Index] }
 
 // TableRow implements operator.Kept.
 func (p *partition) TableRow(table int, key []byte) ([]byte, error) {
@@ -24,7 +24,7 @@ func (p *partition) TableRow(table int, key []byte) ([]byte, error) {
 
 // PutRow implements operator.Kept.
 func (p *partition) PutRow(e *operator.Event, m *operator.Emit) {
-	if row := p.worker.step.Row(m, &p.item(e).Event); row != nil {
+	if row := p.chunk.building.Row(m, &p.item(e).Event); row != nil {
 		p.tables.Put(m.Table-1, e.Record.Key, row)
 	}
 }
@@ -37,10 +37,10 @@ func (p *partition) Count(e *operator.Event, f *operator.Features) error {
 // Collect implements operator.Kept.
 func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 	bytes, failure, fatal := p.groups.Add(group.Event{
-		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Row: e.Row, ID: e.Row.Text(p.worker.plan.Meta.ID),
+		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
 		Source: cmp.Or(header.Get(e.Record, header.Source), header.Get(e.Record, header.Copied)), Headers: e.Record.Headers,
 	})
-	p.worker.step.Carry(bytes)
+	p.chunk.building.Carry(bytes)
 	switch {
 	case fatal != nil:
 		return operator.AsFatal(fatal)
@@ -57,7 +57,7 @@ func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 // State implements operator.Kept.
 func (p *partition) State(e *operator.Event, c *operator.Call) (string, *operator.State, error) {
 	k := p.item(e).key
-	state, err := p.worker.fire(p, k, c, e.Index, e.Watermark)
+	state, err := p.chunk.fire(p, k, c, e.Index, e.Watermark)
 	if err != nil {
 		return "", nil, operator.AsFatal(err)
 	}
@@ -71,6 +71,6 @@ func (p *partition) Keep(e *operator.Event, c *operator.Call, next *operator.Sta
 	if err != nil {
 		return operator.AsFatal(err)
 	}
-	p.worker.keep(p, k, state, next)
+	p.chunk.keep(p, k, state, next)
 	return nil
 }

@@ -44,7 +44,7 @@ func (p *Plan) scanners() []*decode.Scanner {
 
 // hear takes in what a copy or announcement says of its source. It reports
 // whether there is an event to go on with.
-func (w *worker) hear(it *item) bool {
+func (a *admission) hear(it *item) bool {
 	p := it.partition
 	if it.Return != nil { // which said what it had to say when it came first
 		var err error
@@ -78,12 +78,12 @@ func (w *worker) hear(it *item) bool {
 
 // copy appends the copy of an event, and its source's announcement where that
 // is due.
-func (w *worker) copy(it *item) {
+func (ch *chunk) copy(it *item) {
 	if it.announce {
-		w.step.Announce(it.partition.id, watermark.Text(it.Watermark), it.Watermark+w.plan.Time.Lateness.Microseconds(), w.plan.Copy.Partitions)
+		ch.building.Announce(it.partition.id, watermark.Text(it.Watermark), it.Watermark+ch.plan.Time.Lateness.Microseconds(), ch.plan.Copy.Partitions)
 	}
-	if w.step.Pass(&it.Event, w.plan.Copy.Partitions); it.Alive() {
-		w.step.Copy(&it.Event, w.plan.Key, watermark.Text(it.Watermark))
+	if ch.building.Pass(&it.Event, ch.plan.Copy.Partitions); it.Alive() {
+		ch.building.Copy(&it.Event, ch.plan.Key, watermark.Text(it.Watermark))
 	}
 }
 
@@ -124,8 +124,8 @@ func (w *worker) idle(now time.Time) {
 	for _, p := range w.partitions {
 		if !p.idle && now.Sub(p.heard) >= idleAfter {
 			p.idle = true
-			w.step.touch(p)
-			w.step.Announce(p.id, watermark.Idle(), p.newest, w.plan.Copy.Partitions)
+			w.building.touch(p)
+			w.building.Announce(p.id, watermark.Idle(), p.newest, w.plan.Copy.Partitions)
 		}
 	}
 }

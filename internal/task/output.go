@@ -6,48 +6,48 @@ import (
 )
 
 // output makes the records of the chunk in position order.
-func (w *worker) output() error {
+func (ch *chunk) output() error {
 	fired := 0
-	for i := range w.items {
-		it := &w.items[i]
-		fired = w.writeFirings(fired, i, it)
-		from := len(w.step.Outputs)
-		if w.plan.Copy != nil {
-			w.copy(it)
+	for i := range ch.items {
+		it := &ch.items[i]
+		fired = ch.firings.write(ch.building, fired, i, it)
+		from := len(ch.building.Outputs)
+		if ch.plan.Copy != nil {
+			ch.copy(it)
 		}
-		for _, writer := range w.plan.writers {
+		for _, writer := range ch.plan.writers {
 			switch op := writer.(type) {
 			case *operator.Call:
-				w.writeOutputs(op, it)
+				ch.writeOutputs(op, it)
 			case *operator.Emit:
 				if it.Emits>>op.Index&1 != 0 {
-					w.step.Emit(op, &it.Event)
+					ch.building.Emit(op, &it.Event)
 				}
 			}
 		}
 		if it.Outcome == operator.Diverted {
-			w.step.Aside(&it.Event)
+			ch.building.Aside(&it.Event)
 		}
 		if it.Failure != nil {
-			it.Failure.Resume = w.words(it)
-			w.step.DeadLetter(&it.Event)
+			it.Failure.Resume = ch.words(it)
+			ch.building.DeadLetter(&it.Event)
 		}
-		if w.plan.Ends.Topic != "" && effects[it.Outcome].told {
-			w.step.End(&it.Event, from, it.late && w.plan.Time.Late == operator.LateDrop)
+		if ch.plan.Ends.Topic != "" && effects[it.Outcome].told {
+			ch.building.End(&it.Event, from, it.late && ch.plan.Time.Late == operator.LateDrop)
 		}
-		if w.options.Observe != nil && effects[it.Outcome].ended && it.group == nil {
-			w.options.Observe(it.observed())
+		if ch.options.Observe != nil && effects[it.Outcome].ended && it.group == nil {
+			ch.options.Observe(it.observed())
 		}
 		if it.group != nil && effects[it.Outcome].ended {
-			if err := it.partition.groups.Release(it.group, it.Record.Offset, w.step.EndMember(&it.Event)); err != nil {
+			if err := it.partition.groups.Release(it.group, it.Record.Offset, ch.building.EndMember(&it.Event)); err != nil {
 				return err
 			}
 		}
 	}
-	clear(w.firings)
-	w.firings = w.firings[:0]
-	w.metrics.Approximate.Add(uint64(w.step.Approximate))
-	w.step.Approximate = 0
+	clear(ch.firings)
+	ch.firings = ch.firings[:0]
+	ch.metrics.Approximate.Add(uint64(ch.building.Approximate))
+	ch.building.Approximate = 0
 	return nil
 }
 
@@ -64,12 +64,12 @@ func (it *item) observed() *Observed {
 }
 
 // writeOutputs makes the records that a function wrote for an event.
-func (w *worker) writeOutputs(c *operator.Call, it *item) {
+func (ch *chunk) writeOutputs(c *operator.Call, it *item) {
 	for _, made := range it.Calls {
 		if made.Call != c {
 			continue
 		}
-		if err := w.step.Call(made.Outputs, &it.Event, it.Row.Text(w.plan.Meta.ID), c.As, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
+		if err := ch.building.Call(made.Outputs, &it.Event, it.Row.Text(ch.plan.Meta.ID), c.As, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
 			it.fail("call", err)
 		}
 	}

@@ -24,10 +24,9 @@ const never = output.Never
 // state. It runs ahead of what is committed; after a failed
 // commit it is thrown away.
 type partition struct {
-	worker     *worker
+	chunk      *chunk // being computed
 	id         stream.Partition
 	origin     output.Origin
-	view       stream.View
 	next       stream.Offset // of the next record
 	newest     int64         // event time, microseconds; never before the first
 	moved      bool          // newest is not yet in a step
@@ -40,12 +39,10 @@ type partition struct {
 	groups     *group.Set       // nil without Plan.Groups
 	parked     *async.Partition
 	tables     *table.State // nil without Plan.Tables
-	marks      timer.Marks  // of the chunk, where timers may fire
-	markChunk  uint64
-	fired      int64     // offset before which all that was due has fired, in steps of its own
-	heard      time.Time // when it last had a record or was said to be idle
-	idle       bool
-	step       uint64 // number of the newest step that moves it
+	timerMarks
+	heard time.Time // when it last had a record or was said to be idle
+	idle  bool
+	step  uint64 // number of the newest step that moves it
 }
 
 func (p *partition) watermark(lateness time.Duration) int64 {
@@ -55,40 +52,47 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 	return p.newest - lateness.Microseconds()
 }
 
+// timerMarks says where timers of a partition may fire.
+type timerMarks struct {
+	marks     timer.Marks // of the chunk
+	markChunk uint64      // that marks is of
+	fired     int64       // offset before which all that was due has fired, in transactions of their own
+}
+
 // newPartition restores what is kept beside a partition. Of keys that takes so
 // many bytes at most.
-func newPartition(w *worker, a stream.Assigned, keyBytes int64) (*partition, error) {
-	plan := w.plan
+func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, error) {
+	plan := ch.plan
 	p := &partition{
-		worker: w, id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, view: a.State, next: a.Next,
-		newest: never, fired: -1, heard: w.options.Clock.Now(),
+		chunk: ch, id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, next: a.Next,
+		newest: never, timerMarks: timerMarks{fired: -1}, heard: ch.options.Clock.Now(),
 	}
 	var err error
-	if p.generation, p.change, err = plan.Fingerprint.Load(p.id, p.view); err != nil {
+	if p.generation, p.change, err = plan.Fingerprint.Load(p.id, a.State); err != nil {
 		return nil, err
 	}
 	p.origin.Provenance = fmt.Appendf(nil, "%s sha256:%s %d", plan.Name, plan.Fingerprint.Outputs, p.generation)
-	if data, err := p.view.Get([]byte{statekey.Watermark}); err != nil {
+	if data, err := a.State.Get([]byte{statekey.Watermark}); err != nil {
 		return nil, err
 	} else if len(data) == 8 {
 		p.newest = int64(binary.BigEndian.Uint64(data))
 	}
-	if p.parked, err = w.desk.Restore(a, p.change.Queued()); err != nil {
+	if p.parked, err = ch.desk.Restore(a, p.change.Queued()); err != nil {
 		return nil, err
 	}
-	if p.keys, err = keyed.Open(&plan.keys, p.id, p.view, p.parked.Queue, keyBytes); err != nil {
+	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, p.parked.Queue, keyBytes); err != nil {
 		return nil, err
 	}
-	if p.groups, err = group.Open(&plan.Groups, p.id, p.view); err != nil {
+	if p.groups, err = group.Open(&plan.Groups, p.id, a.State); err != nil {
 		return nil, err
 	}
 	if plan.Dedupe != nil {
-		if p.ids, err = dedupe.Restore(p.id, p.view, plan.Dedupe.Spec); err != nil {
+		if p.ids, err = dedupe.Restore(p.id, a.State, plan.Dedupe.Spec); err != nil {
 			return nil, err
 		}
 	}
 	if plan.Sources != nil {
-		p.sources, err = watermark.Restore(p.view, plan.merged())
+		p.sources, err = watermark.Restore(a.State, plan.merged())
 	}
 	return p, err
 }

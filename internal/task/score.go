@@ -20,12 +20,12 @@ type scoreScratch struct {
 // ask has an operator ask for the active items, in calls of at most Size rows. The rows of
 // several partitions share calls, which is safe because the answer to a row depends on
 // that row alone.
-func (w *worker) ask(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
-	how, b := op.How(), &w.score
+func (ch *chunk) ask(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
+	how, b := op.How(), &ch.score
 	numbers, texts, _ := op.Columns()
 	b.Begin(numbers, texts)
-	for _, i := range w.active {
-		it := &w.items[i]
+	for _, i := range ch.active {
+		it := &ch.items[i]
 		if !it.Alive() || !it.takes(stage) {
 			continue
 		}
@@ -39,30 +39,30 @@ func (w *worker) ask(ctx context.Context, op operator.Batched, stage *operator.P
 			continue
 		}
 		if how.Async {
-			if err := w.park(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
+			if err := ch.park(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
 				return err
 			}
 			continue
 		}
 		if err := op.Append(&b.Rows, &it.Event.Event); err != nil {
-			if err := w.giveUp(stage, it, err); err != nil {
+			if err := ch.giveUp(stage, it, err); err != nil {
 				return err
 			}
 			continue
 		}
 		b.items = append(b.items, i)
 		if len(b.items) == how.Size && !how.ByLength {
-			if err := w.callModel(ctx, op, stage); err != nil {
+			if err := ch.callModel(ctx, op, stage); err != nil {
 				return err
 			}
 		}
 	}
-	return w.callModel(ctx, op, stage)
+	return ch.callModel(ctx, op, stage)
 }
 
 // callModel asks for the gathered rows, and stores the answers.
-func (w *worker) callModel(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
-	how, b := op.How(), &w.score
+func (ch *chunk) callModel(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
+	how, b := op.How(), &ch.score
 	if len(b.items) == 0 {
 		return nil
 	}
@@ -71,38 +71,38 @@ func (w *worker) callModel(ctx context.Context, op operator.Batched, stage *oper
 		b.items = b.items[:0]
 		b.Begin(numbers, texts)
 	}()
-	start := w.options.Clock.Now()
-	called, err := w.predict(ctx, how, outputs)
+	start := ch.options.Clock.Now()
+	called, err := ch.predict(ctx, how, outputs)
 	if !how.Finds { // what is looked up is part of the features, and counts itself
-		w.spent[observe.Model] += w.options.Clock.Now().Sub(start)
-		w.metrics.ModelCalls.Add(uint64(b.Calls))
-		w.metrics.ModelRows.Add(uint64(b.Called))
+		ch.spent[observe.Model] += ch.options.Clock.Now().Sub(start)
+		ch.metrics.ModelCalls.Add(uint64(b.Calls))
+		ch.metrics.ModelRows.Add(uint64(b.Called))
 	}
 	switch {
 	case !called:
-		return w.refused(op, stage, b.items)
+		return ch.refused(op, stage, b.items)
 	case err != nil:
 		return err
 	}
 	if !how.Shared && !how.Finds { // it counts itself
-		w.metrics.ModelFull.Add(uint64(len(b.items) / how.Size))
+		ch.metrics.ModelFull.Add(uint64(len(b.items) / how.Size))
 		if len(b.items)%how.Size > 0 {
-			w.metrics.ModelIdle.Add(1) // nothing more is waiting
+			ch.metrics.ModelIdle.Add(1) // nothing more is waiting
 		}
 	}
 	for i, f := range b.Failed {
-		it, err := &w.items[b.items[f.Row]], fmt.Errorf("%s: %w", how.Name, f.Err)
-		if err = w.unscored(stage, it, err, b.failures[min(i, len(b.failures)):]); err != nil {
+		it, err := &ch.items[b.items[f.Row]], fmt.Errorf("%s: %w", how.Name, f.Err)
+		if err = ch.unscored(stage, it, err, b.failures[min(i, len(b.failures)):]); err != nil {
 			return err
 		}
 	}
 	for at, i := range b.items {
-		it := &w.items[i]
+		it := &ch.items[i]
 		if !it.Alive() {
 			continue
 		}
 		if err := op.Store(&it.Event.Event, b.Answer(at)); err != nil {
-			if err := w.giveUp(stage, it, err); err != nil {
+			if err := ch.giveUp(stage, it, err); err != nil {
 				return err
 			}
 		}
@@ -112,8 +112,8 @@ func (w *worker) callModel(ctx context.Context, op operator.Batched, stage *oper
 
 // predict calls a model for the gathered rows, unless its endpoint takes no calls.
 // The error is ctx's.
-func (w *worker) predict(ctx context.Context, how *operator.Batch, outputs int) (called bool, err error) {
-	b, c := &w.score, how.Calling
+func (ch *chunk) predict(ctx context.Context, how *operator.Batch, outputs int) (called bool, err error) {
+	b, c := &ch.score, how.Calling
 	if b.failures = b.failures[:0]; c == nil {
 		return true, b.Run(ctx, how.Model, outputs, how.Size, how.ByLength)
 	}
@@ -122,11 +122,11 @@ func (w *worker) predict(ctx context.Context, how *operator.Batch, outputs int) 
 	if c.Open != operator.OpenFallback && !c.Endpoint.Breaker.Steady() {
 		return false, nil
 	}
-	admitted, ok := c.Place(ctx, w.options.Clock.Now(), w.desk.Calling())
+	admitted, ok := c.Place(ctx, ch.options.Clock.Now(), ch.desk.Calling())
 	if !ok {
 		return false, nil
 	}
-	defer func() { c.Endpoint.End(w.options.Clock.Now(), admitted) }()
+	defer func() { c.Endpoint.End(ch.options.Clock.Now(), admitted) }()
 	timed, cancel := c.InPlace(ctx, how.Model.Info(), len(b.items))
 	defer cancel()
 	if err = b.Run(timed, how.Model, outputs, how.Size, how.ByLength); err == nil && len(b.Failed) == 0 {
@@ -141,6 +141,6 @@ func (w *worker) predict(ctx context.Context, how *operator.Batch, outputs int) 
 	for _, f := range b.Failed {
 		b.failures = append(b.failures, operator.Failure{Err: f.Err})
 	}
-	c.Endpoint.Observe(w.options.Clock.Now(), admitted, c.Judge(admitted, len(b.items)-len(b.Failed), b.failures))
+	c.Endpoint.Observe(ch.options.Clock.Now(), admitted, c.Judge(admitted, len(b.items)-len(b.Failed), b.failures))
 	return true, nil
 }

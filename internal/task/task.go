@@ -174,14 +174,14 @@ func (w *worker) turn(ctx context.Context) error {
 		return err
 	}
 	for rest := batch.Records; len(rest) > 0; {
-		events, dead := w.step.events, w.step.Dead
+		events, dead := w.building.events, w.building.Dead
 		n, err := w.compute(begun, rest)
 		if err != nil {
 			return err
 		}
-		w.watchDead(w.step.events-events, w.step.Dead-dead)
+		w.watchDead(w.building.events-events, w.building.Dead-dead)
 		if d, ok := w.session.(stream.Deliverer); ok && w.plan.repeatable() {
-			d.Deliver(w.step.Outputs)
+			d.Deliver(w.building.Outputs)
 		}
 		if rest = rest[n:]; w.full() {
 			if err := w.commit(); err != nil {
@@ -235,19 +235,19 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 
 // room is how many events the step being made still takes.
 func (w *worker) room() int {
-	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.step.events))
+	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.building.events))
 	if w.plan.parks {
 		room = min(room, max(1, w.gate.Marks().High-w.desk.Len())) // so that how full it gets is not by chance
 	}
 	return room
 }
 
-func (w *worker) full() bool {
-	return w.step.events+w.step.again >= w.options.StepEvents || w.step.Size() >= w.bytes || w.step.ended >= expiriesMax
+func (tx *committer) full() bool {
+	return tx.building.events+tx.building.again >= tx.options.StepEvents || tx.building.Size() >= tx.bytes || tx.building.ended >= expiriesMax
 }
 
 func (w *worker) assign(a stream.Assigned) error {
-	p, err := newPartition(w, a, w.options.KeyBytes/int64(w.options.Sessions))
+	p, err := newPartition(w.chunk, a, w.options.KeyBytes/int64(w.options.Sessions))
 	if err != nil {
 		return fmt.Errorf("restore %v: %w", a.Partition, err)
 	}
@@ -301,8 +301,8 @@ func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) erro
 
 // took notes that a row of a table came to a partition.
 func (w *worker) took(id stream.Partition, bytes int) error {
-	w.step.touch(w.partitions[id])
-	if w.step.Carry(bytes); w.full() {
+	w.building.touch(w.partitions[id])
+	if w.building.Carry(bytes); w.full() {
 		return w.commit()
 	}
 	return nil
@@ -316,60 +316,60 @@ const behindInterval = 20 * time.Millisecond
 // commitDue settles the outstanding commit if it is decided, and commits the
 // step being made when its time has come; else it makes sure that Poll
 // returns in time.
-func (w *worker) commitDue() error {
-	if w.pending != nil {
+func (tx *committer) commitDue() error {
+	if tx.pending != nil {
 		select {
-		case <-w.pending.Done():
-			if err := w.settle(); err != nil {
+		case <-tx.pending.Done():
+			if err := tx.settle(); err != nil {
 				return err
 			}
 		default:
 		}
 	}
-	if w.step.empty() {
+	if tx.building.empty() {
 		return nil
 	}
-	now, due := w.options.Clock.Now(), w.committed.Add(max(w.options.CommitInterval, w.delay))
+	now, due := tx.options.Clock.Now(), tx.committed.Add(max(tx.options.CommitInterval, tx.delay))
 	switch {
-	case !now.Before(due) && w.pending == nil || w.full():
-		return w.commit()
-	case now.Before(due) && !due.Equal(w.waiting): // or it was for a time that has passed
-		w.waiting = due
-		w.timer.Reset(due.Sub(now))
+	case !now.Before(due) && tx.pending == nil || tx.full():
+		return tx.commit()
+	case now.Before(due) && !due.Equal(tx.waiting): // or it was for a time that has passed
+		tx.waiting = due
+		tx.timer.Reset(due.Sub(now))
 	}
 	return nil
 }
 
 // commit hands the step over, after the one before it was decided.
-func (w *worker) commit() error {
-	if err := w.settle(); err != nil {
+func (tx *committer) commit() error {
+	if err := tx.settle(); err != nil {
 		return err
 	}
-	w.seal()
-	w.fault("write")
-	w.pending, w.committed, w.waiting = w.session.Commit(w.step.Step), w.options.Clock.Now(), time.Time{}
-	w.fault("sync")
-	w.step, w.flying = w.flying, w.step
-	w.step.reset()
+	tx.seal()
+	tx.fault("write")
+	tx.pending, tx.committed, tx.waiting = tx.session.Commit(tx.building.Step), tx.options.Clock.Now(), time.Time{}
+	tx.fault("sync")
+	tx.building, tx.inFlight = tx.inFlight, tx.building
+	tx.building.reset()
 	return nil
 }
 
 // settle waits for the outstanding commit, if there is one.
-func (w *worker) settle() error {
-	if w.pending == nil {
+func (tx *committer) settle() error {
+	if tx.pending == nil {
 		return nil
 	}
-	if err := w.pending.Wait(context.Background()); err != nil {
+	if err := tx.pending.Wait(context.Background()); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	w.fault("after")
-	w.measureCommit(w.pending.At())
-	w.pending = nil
-	if w.plan.parks {
-		w.desk.Settle(w.flying.number)
-		w.session.Wake() // there may be something to call for
+	tx.fault("after")
+	tx.measureCommit(tx.pending.At())
+	tx.pending = nil
+	if tx.plan.parks {
+		tx.desk.Settle(tx.inFlight.number)
+		tx.session.Wake() // there may be something to call for
 	}
-	w.bound()
+	tx.bound()
 	return nil
 }
 
@@ -379,7 +379,7 @@ func (w *worker) finish() error {
 		if err := w.expireRest(); err != nil {
 			return err
 		}
-		if w.step.empty() {
+		if w.building.empty() {
 			return w.settle()
 		}
 		if err := w.commit(); err != nil {

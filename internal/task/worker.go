@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
-	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -19,87 +17,74 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// worker is the loop's memory of one session. One goroutine owns it.
+// worker is the loop of one session. One goroutine owns it, and all that it has.
 type worker struct {
-	plan     *Plan
-	options  Options
-	bytes    int // of a step, at most
-	session  stream.Session
-	metrics  *observe.Session
-	scanners []*decode.Scanner // by source; the only one where there are none
-
-	partitions map[stream.Partition]*partition
-	tables     *table.Reader
-	step       *draft          // being made
-	flying     *draft          // handed to Commit, or free for reuse
-	pending    *stream.Pending // outcome of flying; nil when decided
-	committed  time.Time       // when the newest commit began
-	timer      clock.Timer     // wakes Poll when a commit is due
-	waiting    time.Time       // for this to come does the timer run; zero where it does not
-	delay      time.Duration   // of commits, while Poll brings all that is asked for
-
-	// of what is parked, where the plan parks
-	desk     *async.Desk
-	gate     *control.Gate
-	down     bool // an endpoint is waited for
-	held     bool // nothing is read
-	idling   bool // time moves on, without an event
-	standing bool // too much becomes dead letters
-	rowBuf   []byte
-
-	// of the chunk being computed
-	chunk   uint64
-	now     time.Time // when it was begun
-	items   []item
-	rows    []value.Row
-	active  []int32 // items of the wave
-	score   scoreScratch
-	firings []firing
-	fired   int // timers, since that was last looked at
-	keyBuf  []byte
-	spent   [len(observe.Phases)]time.Duration
-	ahead   [warmKeys]*keyed.Key // of the events to come, where they are in memory
-	warmed  int64                // keeps the reads of warm alive
+	*chunk
+	tables   *table.Reader
+	gate     *control.Gate // of the async queue
+	down     bool          // an endpoint is waited for
+	held     bool          // nothing is read
+	standing bool          // too much becomes dead letters
 }
 
-func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *worker {
-	w := &worker{
-		plan: plan, options: options, session: s, metrics: metrics,
-		scanners:   plan.scanners(),
-		partitions: map[stream.Partition]*partition{},
-		rows:       plan.Schema.NewRows(options.ChunkEvents),
-	}
+// committer makes transactions of what is computed: one is built while the one before it
+// commits.
+type committer struct {
+	plan       *Plan
+	options    Options
+	session    stream.Session
+	metrics    *observe.Session
+	partitions map[stream.Partition]*partition
+	desk       *async.Desk // what is in the async queue
+
+	bytes     int             // of a transaction, at most
+	building  *transaction    // of what is computed
+	inFlight  *transaction    // handed to Commit, or free for reuse
+	pending   *stream.Pending // outcome of inFlight; nil when decided
+	committed time.Time       // when the newest commit began
+	timer     clock.Timer     // wakes Poll when a commit is due
+	waiting   time.Time       // for this to come does the timer run; zero where it does not
+	delay     time.Duration   // of commits, while Poll brings all that is asked for
+	warmed    int64           // keeps the reads of keyed.Warm alive
+}
+
+func newCommitter(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *committer {
+	tx := &committer{plan: plan, options: options, session: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
 	pace := stream.PaceOf(s)
-	w.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-output.RecordRoom)
-	form := plan.form(w.options.OutputMaxBytes)
-	w.step, w.flying = &draft{Writer: output.NewWriter(form), number: 1}, &draft{Writer: output.NewWriter(form)}
-	w.options.StepEvents, w.bytes = cmp.Or(options.StepEvents, pace.Events), pace.Bytes
-	w.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
-	w.timer.Stop()
-	w.gate = plan.Queue.Gate(options.Sessions)
-	w.desk = async.NewDesk(async.Plan{
+	tx.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-output.RecordRoom)
+	form := plan.form(tx.options.OutputMaxBytes)
+	tx.building, tx.inFlight = &transaction{Writer: output.NewWriter(form), number: 1}, &transaction{Writer: output.NewWriter(form)}
+	tx.options.StepEvents, tx.bytes = cmp.Or(options.StepEvents, pace.Events), pace.Bytes
+	tx.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
+	tx.timer.Stop()
+	tx.desk = async.NewDesk(async.Plan{
 		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Orders: &plan.Orders, Journal: plan.Journal,
 		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
-	}, s.Wake, w.store)
+	}, s.Wake, tx.store)
 	// Events that may never come to be are computed only where nobody outside
 	// the log is told: no remote model, no observer.
 	if early, ok := s.(stream.EarlyReader); ok && !plan.remote && options.Observe == nil {
 		early.ReadEarly(true) // it says when there is something to compute
 	} else {
-		w.options.CommitInterval = cmp.Or(options.CommitInterval, pace.Interval)
+		tx.options.CommitInterval = cmp.Or(options.CommitInterval, pace.Interval)
 	}
-	return w
+	return tx
 }
 
-func (w *worker) fault(stage string) {
-	if w.options.Fault != nil && !(w.step.empty() && w.pending == nil && stage != "after") {
-		w.options.Fault(stage)
+func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *worker {
+	way := admission{committer: newCommitter(plan, options, s, metrics), scanners: plan.scanners()}
+	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Sessions)}
+}
+
+func (tx *committer) fault(stage string) {
+	if tx.options.Fault != nil && !(tx.building.empty() && tx.pending == nil && stage != "after") {
+		tx.options.Fault(stage)
 	}
 }
 
-// draft is the step being made, and what it touches. Two of them take turns: one
-// is computed while the other commits.
-type draft struct {
+// transaction is what is computed and commits together, and what it touches. Two of them
+// take turns: one is built while the other commits.
+type transaction struct {
 	output.Writer
 	number  uint64
 	events  int
@@ -113,10 +98,10 @@ type draft struct {
 	way     observe.Way
 }
 
-func (s *draft) empty() bool { return len(s.touched) == 0 }
+func (s *transaction) empty() bool { return len(s.touched) == 0 }
 
 // touch notes that the step moves p.
-func (s *draft) touch(p *partition) {
+func (s *transaction) touch(p *partition) {
 	if p.step != s.number {
 		p.step = s.number
 		s.touched = append(s.touched, p)
@@ -125,34 +110,34 @@ func (s *draft) touch(p *partition) {
 
 // reset makes s the step after the next one: its number goes up by two, since
 // two steps take turns.
-func (s *draft) reset() {
-	*s = draft{
+func (s *transaction) reset() {
+	*s = transaction{
 		Writer: s.Reset(), number: s.number + 2, touched: s.touched[:0],
 		dirty: s.dirty[:0], owners: s.owners[:0], way: s.way.Emptied(),
 	}
 }
 
 // touch notes that the step being made changes k.
-func (w *worker) touch(p *partition, k *keyed.Key) {
+func (tx *committer) touch(p *partition, k *keyed.Key) {
 	if k.Dirty {
 		return
 	}
 	k.Dirty = true
-	w.step.dirty = append(w.step.dirty, k)
-	w.step.owners = append(w.step.owners, p)
+	tx.building.dirty = append(tx.building.dirty, k)
+	tx.building.owners = append(tx.building.owners, p)
 }
 
 // seal turns what the step touched into changes of state.
-func (w *worker) seal() {
-	s := w.step
+func (tx *committer) seal() {
+	s := tx.building
 	for i, k := range s.dirty {
 		if i%warmKeys == 0 {
-			w.warmed += keyed.Warm(s.dirty[i:min(len(s.dirty), i+warmKeys)])
+			tx.warmed += keyed.Warm(s.dirty[i:min(len(s.dirty), i+warmKeys)])
 		}
 		s.owners[i].keys.Seal(k, &s.Writer)
 	}
-	w.desk.Seal(func(p *async.Partition, changes []stream.Change) {
-		s.touch(w.partitions[p.ID])
+	tx.desk.Seal(func(p *async.Partition, changes []stream.Change) {
+		s.touch(tx.partitions[p.ID])
 		s.Changes = append(s.Changes, changes...)
 	})
 	for _, p := range s.touched {
@@ -160,31 +145,31 @@ func (w *worker) seal() {
 		if p.moved {
 			at := len(s.Bytes)
 			s.Bytes = binary.BigEndian.AppendUint64(s.Bytes, uint64(p.newest))
-			w.step.Change(p.id, []byte{statekey.Watermark}, s.Bytes[at:])
+			tx.building.Change(p.id, []byte{statekey.Watermark}, s.Bytes[at:])
 			p.moved = false
 		}
 		if p.sources != nil {
 			p.sources.Changes(func(position string, data []byte) {
-				w.step.Change(p.id, append([]byte{statekey.Source}, position...), data)
+				tx.building.Change(p.id, append([]byte{statekey.Source}, position...), data)
 			})
 		}
-		p.groups.Changes(func(key, data []byte) { w.step.CopyChange(p.id, key, data) })
-		p.tables.Changes(func(key, data []byte) { w.step.CopyChange(p.id, key, data) })
+		p.groups.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
+		p.tables.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
 		if p.ids != nil {
-			p.ids.Changes(func(key, data []byte) { w.step.CopyChange(p.id, append([]byte{statekey.ID}, key...), data) })
+			p.ids.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, append([]byte{statekey.ID}, key...), data) })
 		}
 		if p.change != generation.Same {
 			at := len(s.Bytes)
-			s.Bytes = w.plan.Fingerprint.Append(s.Bytes, p.generation)
-			w.step.Change(p.id, []byte{statekey.Generation}, s.Bytes[at:])
+			s.Bytes = tx.plan.Fingerprint.Append(s.Bytes, p.generation)
+			tx.building.Change(p.id, []byte{statekey.Generation}, s.Bytes[at:])
 			p.change = generation.Same
 		}
 	}
 }
 
 // measureCommit counts what the step that became durable at a time did.
-func (w *worker) measureCommit(at time.Time) {
-	s, m := w.flying, w.metrics
+func (tx *committer) measureCommit(at time.Time) {
+	s, m := tx.inFlight, tx.metrics
 	s.way.Commit(m, at)
 	m.Events.Add(uint64(s.events - s.counts[notices]))
 	m.Outputs.Add(uint64(len(s.Outputs) - s.Dead))
