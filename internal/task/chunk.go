@@ -7,18 +7,14 @@ import (
 	"math"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/redrive"
-	"github.com/afterbay/afterbay/internal/task/watermark"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -35,14 +31,6 @@ type item struct {
 	group     *group.Ended  // that it is made of; nil for an event of the log
 	resumed   *async.Task   // what it was when it was parked; nil for a record that was read
 	point     redrive.Point // where it goes on; its beginning for one that was neither parked nor sent back
-}
-
-// admission decodes what is read, and decides what goes on to the operators.
-type admission struct {
-	*committer
-	scanners []*decode.Scanner // by source; the only one where there are none
-	idling   bool              // time moves on, without an event
-	keyBuf   []byte
 }
 
 // chunk is the events that are computed at once.
@@ -267,102 +255,6 @@ func (ch *chunk) stopAt(it *item) {
 
 // chunkBytesMax bounds the input of a chunk.
 const chunkBytesMax = 1 << 20
-
-// admit decodes the event and finds its key, time and watermark.
-func (a *admission) admit(it *item) {
-	r, plan, p := it.Record, a.plan, it.partition
-	if a.idling {
-		it.Watermark, it.Outcome = p.watermark(plan.Time.Lateness), operator.Tick
-		return
-	}
-	if len(r.Headers) > 0 && !a.returned(it) || plan.Sources != nil && !a.hear(it) {
-		return
-	}
-	if len(r.Value) > plan.MaxBytes && !it.point.Judged {
-		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
-		return
-	}
-	if err := a.scanners[it.source].Scan(r.Value, it.Row); err != nil {
-		it.fail("decode", err)
-		return
-	}
-	if plan.Copy == nil && plan.Sources == nil {
-		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], plan.Key)
-		if string(a.keyBuf) != string(r.Key) {
-			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, a.keyBuf, r.Key, plan.Key.Name))
-			return
-		}
-	}
-	t, err := r.Time.UnixMicro(), error(nil)
-	if !it.point.Judged {
-		t, err = plan.Time.Of(it.Row, r.Time)
-	}
-	if err != nil {
-		it.fail("time", err)
-		return
-	}
-	it.Time = t
-	if plan.Sources == nil {
-		before := p.watermark(plan.Time.Lateness)
-		p.newest = max(p.newest, t)
-		it.Watermark = p.watermark(plan.Time.Lateness)
-		it.announce = plan.Copy != nil && watermark.Passes(before, it.Watermark)
-	}
-	a.setMeta(it)
-	if it.point.Judged {
-		a.rerun(it)
-	}
-}
-
-// judge looks at whether the event was seen before, or comes late.
-func (a *admission) judge(it *item) {
-	if p, t := it.partition, it.Time; p.ids != nil && !it.point.Seen {
-		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], a.plan.Dedupe.Slot)
-		if p.ids.Seen(value.Text(a.keyBuf), t, p.newest) {
-			it.Become(operator.Duplicate)
-			return
-		}
-	}
-	if it.Time < it.Watermark && !it.point.Judged && !a.appended(it) {
-		a.late(it)
-	}
-}
-
-// appended reports whether the event's time is that of its append, so that it is not
-// late: producers who append at once come in another order than their clocks.
-func (a *admission) appended(it *item) bool {
-	return a.plan.Sources != nil && a.plan.Sources[it.source].Appended || a.plan.Time.Appended && !header.Written(it.Record.Headers)
-}
-
-func (a *admission) late(it *item) {
-	it.late = true
-	switch a.plan.Time.Late {
-	case operator.LateDead:
-		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
-	case operator.LateDrop:
-		it.Become(operator.Late)
-	case operator.LateTopic:
-		it.Become(operator.Diverted)
-	}
-}
-
-func (a *admission) setMeta(it *item) {
-	m, r := &a.plan.Meta, it.Record
-	it.Row.SetInt(m.Time, it.Time)
-	from := deadletter.Position{Partition: r.Partition, Offset: r.Offset}
-	if it.Return != nil {
-		from = it.Return.Origin
-	} else if it.Place != nil {
-		from = *it.Place
-	}
-	it.Row.SetInt(m.Partition, int64(from.Index))
-	it.Row.SetInt(m.Offset, int64(from.Offset))
-	it.Row.SetText(m.Key, value.Text(r.Key))
-	it.Row.SetText(m.ID, a.building.ID(r))
-	if m.Topic != nil {
-		it.Row.SetText(*m.Topic, a.plan.Sources[it.source].Topic)
-	}
-}
 
 // link appends the item to the chain of its key, whose state is k where that is
 // in memory.

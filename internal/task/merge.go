@@ -5,9 +5,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/watermark"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -40,40 +37,6 @@ func (p *Plan) scanners() []*decode.Scanner {
 		list = append(list, decode.New(s.Fields))
 	}
 	return list
-}
-
-// hear takes in what a copy or announcement says of its source. It reports
-// whether there is an event to go on with.
-func (a *admission) hear(it *item) bool {
-	p := it.partition
-	if it.Return != nil { // which said what it had to say when it came first
-		var err error
-		if it.source, err = p.sources.Topic(it.Return.Source); err != nil {
-			it.fail("source", err)
-		}
-		it.Watermark = p.newest
-		return err == nil
-	}
-	var from, watermark string
-	for i := range it.Record.Headers {
-		switch h := &it.Record.Headers[i]; h.Key {
-		case header.Source:
-			from = value.Text(h.Value)
-		case header.Watermark:
-			watermark = value.Text(h.Value)
-		}
-	}
-	heard, err := p.sources.Read(from, watermark)
-	if err != nil {
-		it.fail("source", err)
-		return false
-	}
-	p.newest = max(p.newest, p.sources.Take(heard))
-	it.source, it.Watermark = heard.Topic, p.newest
-	if !heard.Event {
-		it.Become(operator.Notice)
-	}
-	return heard.Event
 }
 
 // copy appends the copy of an event, and its source's announcement where that

@@ -242,10 +242,6 @@ func (w *worker) room() int {
 	return room
 }
 
-func (tx *committer) full() bool {
-	return tx.building.events+tx.building.again >= tx.options.StepEvents || tx.building.Size() >= tx.bytes || tx.building.ended >= expiriesMax
-}
-
 func (w *worker) assign(a stream.Assigned) error {
 	p, err := newPartition(w.chunk, a, w.options.KeyBytes/int64(w.options.Sessions))
 	if err != nil {
@@ -305,71 +301,6 @@ func (w *worker) took(id stream.Partition, bytes int) error {
 	if w.building.Carry(bytes); w.full() {
 		return w.commit()
 	}
-	return nil
-}
-
-// behindInterval is CommitInterval, while there is more to be read than one chunk
-// and the events are twice as late: a step writes each key once. Of those that
-// are less late, a step makes half as much later again.
-const behindInterval = 20 * time.Millisecond
-
-// commitDue settles the outstanding commit if it is decided, and commits the
-// step being made when its time has come; else it makes sure that Poll
-// returns in time.
-func (tx *committer) commitDue() error {
-	if tx.pending != nil {
-		select {
-		case <-tx.pending.Done():
-			if err := tx.settle(); err != nil {
-				return err
-			}
-		default:
-		}
-	}
-	if tx.building.empty() {
-		return nil
-	}
-	now, due := tx.options.Clock.Now(), tx.committed.Add(max(tx.options.CommitInterval, tx.delay))
-	switch {
-	case !now.Before(due) && tx.pending == nil || tx.full():
-		return tx.commit()
-	case now.Before(due) && !due.Equal(tx.waiting): // or it was for a time that has passed
-		tx.waiting = due
-		tx.timer.Reset(due.Sub(now))
-	}
-	return nil
-}
-
-// commit hands the step over, after the one before it was decided.
-func (tx *committer) commit() error {
-	if err := tx.settle(); err != nil {
-		return err
-	}
-	tx.seal()
-	tx.fault("write")
-	tx.pending, tx.committed, tx.waiting = tx.session.Commit(tx.building.Step), tx.options.Clock.Now(), time.Time{}
-	tx.fault("sync")
-	tx.building, tx.inFlight = tx.inFlight, tx.building
-	tx.building.reset()
-	return nil
-}
-
-// settle waits for the outstanding commit, if there is one.
-func (tx *committer) settle() error {
-	if tx.pending == nil {
-		return nil
-	}
-	if err := tx.pending.Wait(context.Background()); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	tx.fault("after")
-	tx.measureCommit(tx.pending.At())
-	tx.pending = nil
-	if tx.plan.parks {
-		tx.desk.Settle(tx.inFlight.number)
-		tx.session.Wake() // there may be something to call for
-	}
-	tx.bound()
 	return nil
 }
 

@@ -1,18 +1,8 @@
 package task
 
 import (
-	"cmp"
-	"encoding/binary"
-	"time"
-
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/internal/task/async"
-	"github.com/afterbay/afterbay/internal/task/clock"
-	"github.com/afterbay/afterbay/internal/task/keyed"
-	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -27,155 +17,26 @@ type worker struct {
 	standing bool          // too much becomes dead letters
 }
 
-// committer makes transactions of what is computed: one is built while the one before it
-// commits.
-type committer struct {
-	plan       *Plan
-	options    Options
-	session    stream.Session
-	metrics    *observe.Session
-	partitions map[stream.Partition]*partition
-	desk       *async.Desk // what is in the async queue
-
-	bytes     int             // of a transaction, at most
-	building  *transaction    // of what is computed
-	inFlight  *transaction    // handed to Commit, or free for reuse
-	pending   *stream.Pending // outcome of inFlight; nil when decided
-	committed time.Time       // when the newest commit began
-	timer     clock.Timer     // wakes Poll when a commit is due
-	waiting   time.Time       // for this to come does the timer run; zero where it does not
-	delay     time.Duration   // of commits, while Poll brings all that is asked for
-	warmed    int64           // keeps the reads of keyed.Warm alive
-}
-
-func newCommitter(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *committer {
-	tx := &committer{plan: plan, options: options, session: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
-	pace := stream.PaceOf(s)
-	tx.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-output.RecordRoom)
-	form := plan.form(tx.options.OutputMaxBytes)
-	tx.building, tx.inFlight = &transaction{Writer: output.NewWriter(form), number: 1}, &transaction{Writer: output.NewWriter(form)}
-	tx.options.StepEvents, tx.bytes = cmp.Or(options.StepEvents, pace.Events), pace.Bytes
-	tx.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
-	tx.timer.Stop()
-	tx.desk = async.NewDesk(async.Plan{
-		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Orders: &plan.Orders, Journal: plan.Journal,
-		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
-	}, s.Wake, tx.store)
-	// Events that may never come to be are computed only where nobody outside
-	// the log is told: no remote model, no observer.
-	if early, ok := s.(stream.EarlyReader); ok && !plan.remote && options.Observe == nil {
-		early.ReadEarly(true) // it says when there is something to compute
-	} else {
-		tx.options.CommitInterval = cmp.Or(options.CommitInterval, pace.Interval)
-	}
-	return tx
-}
-
 func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *worker {
 	way := admission{committer: newCommitter(plan, options, s, metrics), scanners: plan.scanners()}
 	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Sessions)}
 }
 
-func (tx *committer) fault(stage string) {
-	if tx.options.Fault != nil && !(tx.building.empty() && tx.pending == nil && stage != "after") {
-		tx.options.Fault(stage)
-	}
-}
-
-// transaction is what is computed and commits together, and what it touches. Two of them
-// take turns: one is built while the other commits.
-type transaction struct {
-	output.Writer
-	number  uint64
-	events  int
-	late    int
-	counts  [counters]int
-	ended   int // keys looked at for their silence
-	again   int // events that were parked, and gone on with
-	dirty   []*keyed.Key
-	owners  []*partition // of dirty, item by item
-	touched []*partition
-	way     observe.Way
-}
-
-func (s *transaction) empty() bool { return len(s.touched) == 0 }
-
-// touch notes that the step moves p.
-func (s *transaction) touch(p *partition) {
-	if p.step != s.number {
-		p.step = s.number
-		s.touched = append(s.touched, p)
-	}
-}
-
-// reset makes s the step after the next one: its number goes up by two, since
-// two steps take turns.
-func (s *transaction) reset() {
-	*s = transaction{
-		Writer: s.Reset(), number: s.number + 2, touched: s.touched[:0],
-		dirty: s.dirty[:0], owners: s.owners[:0], way: s.way.Emptied(),
-	}
-}
-
-// touch notes that the step being made changes k.
-func (tx *committer) touch(p *partition, k *keyed.Key) {
-	if k.Dirty {
-		return
-	}
-	k.Dirty = true
-	tx.building.dirty = append(tx.building.dirty, k)
-	tx.building.owners = append(tx.building.owners, p)
-}
-
-// seal turns what the step touched into changes of state.
-func (tx *committer) seal() {
-	s := tx.building
-	for i, k := range s.dirty {
-		if i%warmKeys == 0 {
-			tx.warmed += keyed.Warm(s.dirty[i:min(len(s.dirty), i+warmKeys)])
-		}
-		s.owners[i].keys.Seal(k, &s.Writer)
-	}
-	tx.desk.Seal(func(p *async.Partition, changes []stream.Change) {
-		s.touch(tx.partitions[p.ID])
-		s.Changes = append(s.Changes, changes...)
-	})
-	for _, p := range s.touched {
-		s.Offsets[p.id] = p.next
-		if p.moved {
-			at := len(s.Bytes)
-			s.Bytes = binary.BigEndian.AppendUint64(s.Bytes, uint64(p.newest))
-			tx.building.Change(p.id, []byte{statekey.Watermark}, s.Bytes[at:])
-			p.moved = false
-		}
-		if p.sources != nil {
-			p.sources.Changes(func(position string, data []byte) {
-				tx.building.Change(p.id, append([]byte{statekey.Source}, position...), data)
-			})
-		}
-		p.groups.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
-		p.tables.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
-		if p.ids != nil {
-			p.ids.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, append([]byte{statekey.ID}, key...), data) })
-		}
-		if p.change != generation.Same {
-			at := len(s.Bytes)
-			s.Bytes = tx.plan.Fingerprint.Append(s.Bytes, p.generation)
-			tx.building.Change(p.id, []byte{statekey.Generation}, s.Bytes[at:])
-			p.change = generation.Same
+// expireRest goes on with the keys that had ended when a step was full.
+func (w *worker) expireRest() error {
+	overdue := 0
+	for _, p := range w.partitions {
+		if p.overdue {
+			w.building.touch(p)
+			overdue++
 		}
 	}
-}
-
-// measureCommit counts what the step that became durable at a time did.
-func (tx *committer) measureCommit(at time.Time) {
-	s, m := tx.inFlight, tx.metrics
-	s.way.Commit(m, at)
-	m.Events.Add(uint64(s.events - s.counts[notices]))
-	m.Outputs.Add(uint64(len(s.Outputs) - s.Dead))
-	m.Duplicates.Add(uint64(s.counts[repeats]))
-	m.DeadLetters.Add(uint64(s.Dead))
-	m.Late.Add(uint64(s.late))
-	m.Dropped.Add(uint64(s.counts[dropped]))
-	m.Steps.Add(1)
+	if overdue == 0 {
+		return nil
+	}
+	if err := w.expire(); err != nil {
+		return err
+	}
+	w.session.Wake()
+	return nil
 }
