@@ -151,7 +151,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 			}
 		}
 	}()
-	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.names.schema, Keep: DefaultKeep}
+	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.names.schema, Keys: task.Keys{Keep: DefaultKeep}}
 	c.header()
 	copies := c.inputs()
 	c.constants()

@@ -309,8 +309,8 @@ func mergedPartitions(list []lang.Input) int32 {
 func (c *compiler) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
 	from := &compiler{pipeline: c.pipeline, options: c.options, names: newNames(), backlogs: c.backlogs}
 	from.plan = &task.Plan{
-		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keep: DefaultKeep,
-		Outputs: []string{c.plan.Topic}, Copy: &task.CopyPlan{Partitions: partitions},
+		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keys: task.Keys{Keep: DefaultKeep},
+		Outputs: []string{c.plan.Topic}, Input: task.Input{Copy: &task.CopyPlan{Partitions: partitions}},
 	}
 	from.meta(false)
 	source := *in

@@ -45,7 +45,9 @@ func inLoop(t *testing.T, test func(l *loop)) {
 	watch := time.AfterFunc(30*time.Second, func() { panic("the loop spins: no time passes in " + t.Name()) })
 	defer watch.Stop()
 	synctest.Test(t, func(t *testing.T) {
-		l := &loop{T: t, log: newTap(t), plan: &task.Plan{Name: "p", Topic: "in", DeadTopic: "dead", MaxBytes: 1 << 20, Schema: &value.Schema{}, Keep: time.Hour}}
+		l := &loop{T: t, log: newTap(t), plan: &task.Plan{
+			Name: "p", DeadTopic: "dead", Schema: &value.Schema{}, Input: task.Input{Topic: "in", MaxBytes: 1 << 20}, Keys: task.Keys{Keep: time.Hour},
+		}}
 		for _, name := range []string{"in", "out", "late", "dead"} {
 			if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: name, Partitions: 2}); err != nil {
 				t.Fatal(err)

@@ -28,27 +28,10 @@ import (
 // to programs. It is read-only and shared by the sessions of a pipeline.
 type Plan struct {
 	Name      string // the consumer group
-	Topic     string // the input
 	DeadTopic string // where dead letters go
 	Schema    *value.Schema
-	Fields    []decode.Field
-	MaxBytes  int // of an input value
-
-	Key    value.Slot
-	Time   operator.Timing
-	Meta   operator.Meta
-	Dedupe *DedupePlan // nil takes every event
-
-	// Copy makes a plan of one that copies its events to the topic of another,
-	// whose Sources are the topics copied: merge.go. Such a plan has no stages.
-	Copy    *CopyPlan
-	Sources []Source
-
-	// Early features are computed in log order before the waves; Late ones,
-	// read or written in the waves, know past predictions of their key.
-	Early, Late *feature.Set
-	Retention   time.Duration // silence after which a key's windows end
-	Keep        time.Duration // silence after which a key is forgotten
+	Input
+	Keys
 
 	// Stages in order of execution. Those before Waves run record by record in
 	// log order; the others wave by wave, each wave with a key at most once
@@ -58,15 +41,7 @@ type Plan struct {
 	Waves    int
 	Feedback bool
 
-	// Ordered parks the events of a key behind one of it that is parked. Feedback
-	// is then set. Queue bounds the events that may be parked in this process.
-	Ordered bool
-	Queue   control.GateOptions
-	Orders  async.Orders // about what is parked
-	Turns   operator.Fairness
-	Tenants async.Tenants
-	Journal *journal.Spec
-
+	Async
 	Groups  group.Plan
 	Tables  []table.Spec
 	Outputs []string // topics the emits write, by EmitStage.Output
@@ -78,9 +53,52 @@ type Plan struct {
 	Calls  []*operator.Call // in order
 	Shared []*batch.Shared  // models whose calls sessions share
 
+	prepared
+}
+
+// Input is what a pipeline reads, and how.
+type Input struct {
+	Topic    string
+	Fields   []decode.Field
+	MaxBytes int // of a value
+
+	Key    value.Slot
+	Time   operator.Timing
+	Meta   operator.Meta
+	Dedupe *DedupePlan // nil takes every event
+
+	// Copy makes a plan of one that copies its events to the topic of another,
+	// whose Sources are the topics copied: merge.go. Such a plan has no stages.
+	Copy    *CopyPlan
+	Sources []Source
+}
+
+// Keys is what a pipeline keeps of keys.
+type Keys struct {
+	// Early features are computed in log order before the waves; Late ones,
+	// read or written in the waves, know past predictions of their key.
+	Early, Late *feature.Set
+	Retention   time.Duration // silence after which a key's windows end
+	Keep        time.Duration // silence after which a key is forgotten
+}
+
+// Async is about the async queue.
+type Async struct {
+	// Ordered queues the events of a key behind one of it that is queued. Feedback
+	// is then set. Queue bounds the events that may be queued in this process.
+	Ordered bool
+	Queue   control.GateOptions
+	Orders  async.Orders // about what is queued
+	Turns   operator.Fairness
+	Tenants async.Tenants
+	Journal *journal.Spec
+}
+
+// prepared is what Prepare derives.
+type prepared struct {
 	writers []operator.Operator // emits and calls, in order; others write nothing
 	models  []byte              // value of header.Models; nil without models
-	keys    keyed.Plan          // of Early, Late, Retention, Keep and Calls
+	keys    keyed.Plan          // of Keys and Calls
 	remote  bool                // a model is
 	parks   bool                // a score may
 

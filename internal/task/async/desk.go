@@ -42,26 +42,20 @@ type Plan struct {
 // go on with. One goroutine owns it. Its times are the clock's, and only order
 // calls: what those bring is in the log.
 type Desk struct {
-	plan       Plan
-	store      func(*Partition, *Entry)
-	calls      *calls
-	held       []*call // that ended, until their steps are durable
-	partitions map[stream.Partition]*Partition
-	landed     []Task      // answers that became durable
-	orders     []given     // guarded by calls.mu
-	timer      clock.Timer // wakes when something is due
-	now        time.Time
-	turns      map[int]*turns // by stage
-	stages     []int          // of turns
-	at         map[string]int // stages, by their labels
-	lent       uint64         // leases of calls
-	first      int            // of stages, that is served first
+	scheduler
+	plan   Plan
+	store  func(*Partition, *Entry)
+	calls  *calls
+	held   []*call        // that ended, until their steps are durable
+	landed []Task         // answers that became durable
+	orders []given        // guarded by calls.mu
+	timer  clock.Timer    // wakes when something is due
+	at     map[string]int // stages, by their labels
+	lent   uint64         // leases of calls
 
 	gated control.GateState // as it was counted
 
 	calledFor, rows, retries uint64 // calls, rows of them, and rows that are to be called for again
-	called                   [3]uint64
-	waited                   [3]time.Duration
 }
 
 // Partition is what is parked beside a partition.
@@ -94,7 +88,10 @@ func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
 	if plan.Clock == nil {
 		plan.Clock = clock.System
 	}
-	d := &Desk{plan: plan, store: store, calls: newCalls(wake, plan.Clock), partitions: map[stream.Partition]*Partition{}, timer: plan.Clock.AfterFunc(time.Hour, wake), turns: map[int]*turns{}, at: map[string]int{}}
+	d := &Desk{
+		scheduler: scheduler{partitions: map[stream.Partition]*Partition{}, turns: map[int]*turns{}},
+		plan:      plan, store: store, calls: newCalls(wake, plan.Clock), timer: plan.Clock.AfterFunc(time.Hour, wake), at: map[string]int{},
+	}
 	d.timer.Stop()
 	for at, label := range plan.Labels {
 		d.at[label] = at
@@ -203,14 +200,6 @@ func (d *Desk) Forget(p stream.Partition) {
 // Calling reports whether calls have places at endpoints, which only Next and Settle
 // give back.
 func (d *Desk) Calling() bool { return len(d.calls.flying)+len(d.held) > 0 }
-
-// Len returns how many events are parked.
-func (d *Desk) Len() (n int) {
-	for _, p := range d.partitions {
-		n += p.Len()
-	}
-	return n
-}
 
 // Settle notes that the steps up to one are durable.
 func (d *Desk) Settle(step uint64) {
@@ -454,18 +443,6 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 		}
 	}
 	return again, down, nil
-}
-
-// untried reports whether a parked event of the stage has failed once at most. While
-// there is one, nothing is read: it tries whether the endpoint works again. Where all
-// have failed again as probes it may be their own fault, so that others are read to try.
-func (d *Desk) untried(at int) bool {
-	for _, p := range d.partitions {
-		if !p.leaving && p.Untried(at) {
-			return true
-		}
-	}
-	return false
 }
 
 // fill takes what is due for one call, and makes it.

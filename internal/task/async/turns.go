@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Tenants counts the events that each tenant has parked in a process. The zero
@@ -101,16 +102,37 @@ func newTurns(f *operator.Fairness, c *operator.Calling, wake func()) *turns {
 	return &turns{FairQueue: queue, seat: c.Endpoint.Seat(wake), leases: leases}
 }
 
+// scheduler says which queued event of a session is called for next: those of the stages
+// in turns, and of a stage by class and tenant.
+type scheduler struct {
+	partitions map[stream.Partition]*Partition
+	turns      map[int]*turns // by stage
+	stages     []int          // of turns
+	first      int            // of stages, that is served first
+	now        time.Time
+
+	called [3]uint64 // by class
+	waited [3]time.Duration
+}
+
+// Len returns how many events are parked.
+func (s *scheduler) Len() (n int) {
+	for _, p := range s.partitions {
+		n += p.Len()
+	}
+	return n
+}
+
 // vain reports whether an event of the turns is not to be called for any more.
-func (d *Desk) vain(t turn) bool {
-	return !t.waiting.turn || t.partition.leaving || d.partitions[t.partition.ID] != t.partition || t.partition.Get(t.waiting.Offset) != t.waiting
+func (s *scheduler) vain(t turn) bool {
+	return !t.waiting.turn || t.partition.leaving || s.partitions[t.partition.ID] != t.partition || t.partition.Get(t.waiting.Offset) != t.waiting
 }
 
 // line has the events of a stage that are due take their turns, and returns when
 // the next one is; ok is false where none is to come.
-func (d *Desk) line(at int) (next int64, ok bool) {
-	now, l := d.now.UnixMicro(), d.turns[at]
-	for _, p := range d.partitions {
+func (s *scheduler) line(at int) (next int64, ok bool) {
+	now, l := s.now.UnixMicro(), s.turns[at]
+	for _, p := range s.partitions {
 		if p.leaving {
 			continue
 		}
@@ -127,44 +149,56 @@ func (d *Desk) line(at int) (next int64, ok bool) {
 			}
 			w := p.Take(at)
 			w.turn = true
-			if err := l.Push(d.now, control.Entry[turn]{Class: w.Class, Tenant: w.Tenant, Value: turn{p, w, d.now}}); err != nil {
+			if err := l.Push(s.now, control.Entry[turn]{Class: w.Class, Tenant: w.Tenant, Value: turn{p, w, s.now}}); err != nil {
 				panic("park: " + err.Error()) // it has no bound
 			}
 		}
 	}
-	if l.Len() > 2*d.Len()+64 {
-		l.DeleteFunc(d.vain)
+	if l.Len() > 2*s.Len()+64 {
+		l.DeleteFunc(s.vain)
 	}
 	return next, ok
 }
 
 // take takes the event of a stage whose turn it is. It stays parked.
-func (d *Desk) take(at int) (p *Partition, w *Waiting, ok bool) {
-	e, ok := d.next(at)
+func (s *scheduler) take(at int) (p *Partition, w *Waiting, ok bool) {
+	e, ok := s.next(at)
 	if !ok {
 		return nil, nil, false
 	}
 	class := e.Class - control.HighClass
-	d.called[class]++
-	d.waited[class] += d.now.Sub(e.Value.since)
+	s.called[class]++
+	s.waited[class] += s.now.Sub(e.Value.since)
 	return e.Value.partition, e.Value.waiting, true
 }
 
 // next takes a turn that is not in vain.
-func (d *Desk) next(at int) (e control.Entry[turn], ok bool) {
-	l := d.turns[at]
+func (s *scheduler) next(at int) (e control.Entry[turn], ok bool) {
+	l := s.turns[at]
 	for {
 		if n := len(l.first); n > 0 {
 			e, ok = control.Entry[turn]{Class: l.first[0].waiting.Class, Value: l.first[0]}, true
 			l.first = slices.Delete(l.first, 0, 1)
-		} else if e, ok = l.Take(d.now); !ok {
+		} else if e, ok = l.Take(s.now); !ok {
 			return e, false
 		}
-		if !d.vain(e.Value) {
+		if !s.vain(e.Value) {
 			e.Value.waiting.turn = false
 			return e, true
 		}
 	}
+}
+
+// untried reports whether a parked event of the stage has failed once at most. While
+// there is one, nothing is read: it tries whether the endpoint works again. Where all
+// have failed again as probes it may be their own fault, so that others are read to try.
+func (s *scheduler) untried(at int) bool {
+	for _, p := range s.partitions {
+		if !p.leaving && p.Untried(at) {
+			return true
+		}
+	}
+	return false
 }
 
 // Measure adds what was done since it was called last, and notes how the gate stands,
