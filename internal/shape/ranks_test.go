@@ -82,7 +82,7 @@ var alone = map[string]string{
 	"internal/sinks/kafka":              "one folder a service",
 	"internal/sinks/postgres":           "one folder a service",
 	"internal/sinks/redis":              "one folder a service",
-	"internal/task/keyed":               "internal/task is at its limit of lines",
-	"internal/task/redrive":             "internal/task is at its limit of lines",
-	"internal/task/watermark":           "internal/task is at its limit of lines",
+	"internal/task/keyed":               "a type of its own that the loop uses, with tests of its own",
+	"internal/task/redrive":             "a type of its own that the loop uses, with tests of its own",
+	"internal/task/watermark":           "a type of its own that the loop uses, with tests of its own",
 }

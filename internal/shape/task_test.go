@@ -50,3 +50,67 @@ func TestTasksReadTheirClock(t *testing.T) {
 		})
 	})
 }
+
+const (
+	methodsMax = 40
+	fieldsMax  = 20
+)
+
+// mirrors are structs that have a field for each word of a mapping of the pipeline file.
+var mirrors = map[string]string{"operator.Group": "group"}
+
+// TestTypesOfTasksHaveOneMeaning bounds the methods and fields of the types of internal/task.
+func TestTypesOfTasksHaveOneMeaning(t *testing.T) {
+	methods, fields := map[string]int{}, map[string]int{}
+	filesOfTask(t, func(_ *token.FileSet, _ string, file *ast.File) {
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					methods[file.Name.Name+"."+receiver(d.Recv.List[0].Type)]++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok {
+						fields[file.Name.Name+"."+s.Name.Name] = fieldsOf(s.Type)
+					}
+				}
+			}
+		}
+	})
+	for name, n := range methods {
+		if n > methodsMax {
+			t.Errorf("%s has %d methods; at most %d", name, n, methodsMax)
+		}
+	}
+	for name, n := range fields {
+		if n > fieldsMax && mirrors[name] == "" {
+			t.Errorf("%s has %d fields; at most %d", name, n, fieldsMax)
+		}
+	}
+}
+
+// receiver returns the name of the type of a method.
+func receiver(of ast.Expr) string {
+	switch e := of.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// fieldsOf counts the fields of a struct.
+func fieldsOf(e ast.Expr) (n int) {
+	s, ok := e.(*ast.StructType)
+	if !ok {
+		return 0
+	}
+	for _, f := range s.Fields.List {
+		n += max(1, len(f.Names))
+	}
+	return n
+}
