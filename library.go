@@ -19,7 +19,7 @@ type (
 	GroupStats  = pipeline.GroupStats
 	LookupStats = pipeline.LookupStats
 	Read        = pipeline.Read
-	Ending      = pipeline.Ending
+	Ending      = compile.Ending
 	Asked       = pipeline.Asked
 )
 

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/naming"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -123,10 +124,10 @@ func (r *reading) lane(record *stream.Record) string {
 	writer, _, _ := strings.Cut(header.Get(record, header.Pipeline), " ")
 	for i := range r.pipelines {
 		if p := &r.pipelines[i]; p.Name == naming.Root(writer) && slices.Contains(p.runner.Outputs(), record.Partition.Topic) {
-			switch p.runner.Ordering(record.Partition.Topic) {
-			case running.OrderedByKey:
+			switch p.runner.Compiled().Ordering(record.Partition.Topic) {
+			case compile.OrderedByKey:
 				return partition + " by key " + strconv.Quote(r.keys[from])
-			case running.OrderedByEvent:
+			case compile.OrderedByEvent:
 				return from
 			}
 		}

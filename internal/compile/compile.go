@@ -24,6 +24,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -112,6 +113,8 @@ type Options struct {
 // Compiled is a pipeline made ready: the plan of its steps and, where its
 // topics are copied to one of its own first, those of the copying.
 type Compiled struct {
+	Pipeline lang.Pipeline
+
 	Plan   *task.Plan
 	Copies []*task.Plan
 	Models []NamedModel
@@ -127,6 +130,30 @@ type Compiled struct {
 
 	Canonical string // text that decides outputs
 }
+
+// Name returns the pipeline's name, which is also its consumer group.
+func (c *Compiled) Name() string { return c.Plan.Name }
+
+// Input returns the topic that the pipeline reads: the first of several.
+func (c *Compiled) Input() string { return c.Inputs()[0] }
+
+// Inputs returns the topics that the pipeline reads.
+func (c *Compiled) Inputs() []string {
+	if len(c.Copies) == 0 {
+		return []string{c.Plan.Topic}
+	}
+	var topics []string
+	for _, from := range c.Copies {
+		topics = append(topics, from.Topic)
+	}
+	return topics
+}
+
+// Tables returns the topics whose records are the rows that the pipeline looks up.
+func (c *Compiled) Tables() []string { return table.Topics(c.Plan.Tables) }
+
+// Outputs returns the topics that the pipeline writes, dead letters last.
+func (c *Compiled) Outputs() []string { return c.Plan.Topics() }
 
 // Close closes what was opened for the pipeline.
 func (c *Compiled) Close() {
@@ -191,7 +218,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		from.Fingerprint.Outputs = c.plan.Fingerprint.Outputs
 		from.Prepare()
 	}
-	return &Compiled{c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.warnings, c.canonical()}, nil
+	return &Compiled{p, c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.warnings, c.canonical()}, nil
 }
 
 func closeModels(opened []model.Model) {

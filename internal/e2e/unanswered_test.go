@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 )
@@ -17,17 +18,17 @@ import (
 func TestPipelinesSayWhereClientsEventsEnd(t *testing.T) {
 	p := contactPipeline()
 	p.Input.Time.Late, p.Input.Time.LateTo = "", "late"
-	want := []pipeline.Ending{{Topic: "answers", As: "outputs"}, {Topic: "support.ended", As: "outputs"}, {Topic: "support.dlq", As: "dead_letters"}, {Topic: "late", As: "late"}}
+	want := []compile.Ending{{Topic: "answers", As: "outputs"}, {Topic: "support.ended", As: "outputs"}, {Topic: "support.dlq", As: "dead_letters"}, {Topic: "late", As: "late"}}
 	for _, c := range []struct {
 		answers []string
-		want    []pipeline.Ending
+		want    []compile.Ending
 	}{{[]string{"answers"}, want}, {nil, want[2:]}} {
 		p.Replies = c.answers
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(c.want, runner.Endings()); d != "" {
+		if d := cmp.Diff(c.want, runner.Compiled().Endings()); d != "" {
 			t.Error(d)
 		}
 	}
@@ -113,7 +114,7 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, e := range runner.Unanswered(func(topic string) bool { return topic == "out" }) {
+		for _, e := range runner.Compiled().Unanswered(func(topic string) bool { return topic == "out" }) {
 			if got = append(got, e.Path); !strings.Contains(e.Hint, "support.ended") || strings.HasSuffix(e.Hint, "replies: []") {
 				t.Errorf("%s: %v", name, e)
 			}
@@ -142,7 +143,7 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := runner.KeyOf(contactPipeline().Input.Topic); got != c.want {
+		if got := runner.Compiled().KeyOf(contactPipeline().Input.Topic); got != c.want {
 			t.Errorf("%s: key %q, want %q", name, got, c.want)
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -150,7 +149,7 @@ func (o *Options) compiling(pipeline string) compile.Options {
 func (r *Runner) Close() { r.made.Close() }
 
 // Name returns the pipeline's name, which is also its consumer group.
-func (r *Runner) Name() string { return r.made.Plan.Name }
+func (r *Runner) Name() string { return r.made.Name() }
 
 // Digest is of what decides the pipeline's outputs: another one is another
 // generation.
@@ -164,26 +163,20 @@ func (r *Runner) Parks() bool { return r.made.Plan.Parks() }
 // introduction. Those that start with a zero byte are internal.
 func (r *Runner) Schema() *value.Schema { return r.made.Plan.Schema }
 
+// Compiled returns what the pipeline was compiled to. It does not change.
+func (r *Runner) Compiled() *compile.Compiled { return r.made }
+
 // Input returns the topic that the pipeline reads: the first of several.
-func (r *Runner) Input() string { return r.Inputs()[0] }
+func (r *Runner) Input() string { return r.made.Input() }
 
 // Inputs returns the topics that the pipeline reads.
-func (r *Runner) Inputs() []string {
-	if len(r.made.Copies) == 0 {
-		return []string{r.made.Plan.Topic}
-	}
-	var topics []string
-	for _, from := range r.made.Copies {
-		topics = append(topics, from.Topic)
-	}
-	return topics
-}
+func (r *Runner) Inputs() []string { return r.made.Inputs() }
 
 // Tables returns the topics whose records are the rows that the pipeline looks up.
-func (r *Runner) Tables() []string { return table.Topics(r.made.Plan.Tables) }
+func (r *Runner) Tables() []string { return r.made.Tables() }
 
 // Outputs returns the topics that the pipeline writes, dead letters last.
-func (r *Runner) Outputs() []string { return r.made.Plan.Topics() }
+func (r *Runner) Outputs() []string { return r.made.Outputs() }
 
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/compile"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -132,4 +133,20 @@ func (e *ended) of(group string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.why[group]
+}
+
+// Chain is compile.Chain of what runs.
+func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
+	return compile.Chain(compiledOf(runners))
+}
+
+// Arrivals is compile.Arrivals of what runs.
+func Arrivals(runners []*Runner) map[int][]string { return compile.Arrivals(compiledOf(runners)) }
+
+func compiledOf(runners []*Runner) []*compile.Compiled {
+	all := make([]*compile.Compiled, len(runners))
+	for i, r := range runners {
+		all[i] = r.made
+	}
+	return all
 }

@@ -72,10 +72,10 @@ func (a *answering) check() (u Fit) {
 		if e := a.keyed(r); e != nil {
 			wrong = append(wrong, e)
 		}
-		for _, e := range r.Unanswered(func(topic string) bool { return a.lists[topic] == "outputs" || a.goesOn(topic) }) {
+		for _, e := range r.Compiled().Unanswered(func(topic string) bool { return a.lists[topic] == "outputs" || a.goesOn(topic) }) {
 			unanswered(&wrong, fmt.Sprintf("pipeline %s, %s: ", r.Name(), e.Path), e)
 		}
-		for _, end := range r.Endings() {
+		for _, end := range r.Compiled().Endings() {
 			if e := a.ending(r, end); e != nil {
 				unanswered(&u.Gateway, "", e)
 			}
@@ -112,7 +112,7 @@ func (a *answering) behind() (list []int) {
 // pipelines that reads them as they are; "" where none does.
 func (a *answering) key() string {
 	for _, r := range a.runners {
-		if key := r.KeyOf(a.gateway.Pipeline.Input); key != "" {
+		if key := r.Compiled().KeyOf(a.gateway.Pipeline.Input); key != "" {
 			return key
 		}
 	}
@@ -123,7 +123,7 @@ func (a *answering) key() string {
 // key than the first one.
 func (a *answering) keyed(r *pipeline.Runner) *spec.Problem {
 	topic, first := a.gateway.Pipeline.Input, a.key()
-	if key := r.KeyOf(topic); key != "" && key != first {
+	if key := r.Compiled().KeyOf(topic); key != "" && key != first {
 		return &spec.Problem{
 			Path: "input.key", Message: fmt.Sprintf("topic %q is keyed by %q, for a pipeline before this one: events of clients would be dead letters here", topic, first),
 			Hint: copyBy(key),
@@ -154,7 +154,7 @@ func (a *answering) noPipeline() *spec.Problem {
 
 // ending returns why a topic that ends events of clients does not: nobody reads it, or
 // as another end.
-func (a *answering) ending(r *pipeline.Runner, end pipeline.Ending) *spec.Problem {
+func (a *answering) ending(r *pipeline.Runner, end compile.Ending) *spec.Problem {
 	list := a.lists[end.Topic]
 	switch {
 	case list == end.As, list == "" && a.goesOn(end.Topic):
@@ -168,7 +168,7 @@ func (a *answering) ending(r *pipeline.Runner, end pipeline.Ending) *spec.Proble
 	return a.nobodyReads(r.Name(), end)
 }
 
-func (a *answering) nobodyReads(writer string, end pipeline.Ending) *spec.Problem {
+func (a *answering) nobodyReads(writer string, end compile.Ending) *spec.Problem {
 	return &spec.Problem{
 		Path: "pipeline." + end.As, Message: fmt.Sprintf("nobody reads topic %q: events of clients that pipeline %q ends there would only expire", end.Topic, writer),
 		Hint: fmt.Sprintf("add it: %s: [%s]; or let them expire: unreplied: expire", end.As, strings.Join(append(a.of(end.As), end.Topic), ", ")),
@@ -187,9 +187,9 @@ func (a *answering) unread(topics []stream.Topic) (found spec.Problems) {
 		switch {
 		case !ok || !there(letters):
 		case a.lists[t.Name] == "" && a.lists[letters] == "dead_letters":
-			found = append(found, a.nobodyReads(owner, pipeline.Ending{Topic: t.Name, As: "outputs"}))
+			found = append(found, a.nobodyReads(owner, compile.Ending{Topic: t.Name, As: "outputs"}))
 		case a.lists[t.Name] == "outputs" && a.lists[letters] == "":
-			found = append(found, a.nobodyReads(owner, pipeline.Ending{Topic: letters, As: "dead_letters"}))
+			found = append(found, a.nobodyReads(owner, compile.Ending{Topic: letters, As: "dead_letters"}))
 		}
 	}
 	return found

@@ -1,10 +1,9 @@
-package pipeline
+package compile
 
 import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -18,16 +17,16 @@ type Ending struct {
 
 // Endings returns the topics that end clients' events, but for those of emits where
 // the pipeline has no answers.
-func (r *Runner) Endings() []Ending {
+func (c *Compiled) Endings() []Ending {
 	var list []Ending
-	if topics := r.pipeline.Replies; len(topics) > 0 {
-		for _, topic := range append(slices.Clone(topics), r.made.Plan.Ends.Topic) {
+	if topics := c.Pipeline.Replies; len(topics) > 0 {
+		for _, topic := range append(slices.Clone(topics), c.Plan.Ends.Topic) {
 			list = append(list, Ending{topic, "outputs"})
 		}
 	}
-	list = append(list, Ending{r.made.Plan.DeadTopic, "dead_letters"})
-	if r.made.Plan.Time.Late == operator.LateTopic {
-		list = append(list, Ending{r.made.Plan.Outputs[r.made.Plan.Time.LateOutput], "late"})
+	list = append(list, Ending{c.Plan.DeadTopic, "dead_letters"})
+	if c.Plan.Time.Late == operator.LateTopic {
+		list = append(list, Ending{c.Plan.Outputs[c.Plan.Time.LateOutput], "late"})
 	}
 	return list
 }
@@ -35,27 +34,27 @@ func (r *Runner) Endings() []Ending {
 // Unanswered returns where events of clients may end that nothing answers, neither a
 // record in a topic of which answers is true nor a dead letter: they would only
 // expire. A pipeline with answers has no such place.
-func (r *Runner) Unanswered(answers func(topic string) bool) spec.Problems {
-	p := &r.pipeline
+func (c *Compiled) Unanswered(answers func(topic string) bool) spec.Problems {
+	p := &c.Pipeline
 	if len(p.Replies) > 0 {
 		return nil
 	}
-	ends := compile.Unanswered(p, answers)
+	ends := Unanswered(p, answers)
 	topics := emitted(p.Steps)
 	if read := slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return !answers(topic) }); len(read) > 0 {
 		topics = read
 	}
 	for _, e := range ends {
 		e.Message += ": those of clients would only expire"
-		e.Hint = "have the pipeline end them in " + compile.Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
+		e.Hint = "have the pipeline end them in " + Ended(p.Name) + ", which the gateway reads as one of its outputs, by naming the topics that reply to clients: replies: [" + strings.Join(topics, ", ") + "]"
 	}
 	return ends
 }
 
 // KeyOf returns the field that the records of a topic have to be keyed by; "" where the
 // pipeline does not read it, or copies it by a key of its own.
-func (r *Runner) KeyOf(topic string) string {
-	if in := &r.pipeline.Input; len(r.made.Copies) == 0 && in.Topic == topic {
+func (c *Compiled) KeyOf(topic string) string {
+	if in := &c.Pipeline.Input; len(c.Copies) == 0 && in.Topic == topic {
 		return in.Key
 	}
 	return ""

@@ -1,4 +1,4 @@
-package pipeline
+package compile
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 // byArrival ends the warnings about events that meet in an order of arrival.
 const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/event-time.md, What depends on arrival"
 
-// Arrivals returns, by runner, a finding for each cause that makes rows depend on the
-// order of arrival: copied inputs, tables, and topics that another pipeline of the runners
+// Arrivals returns, by pipeline, a finding for each cause that makes rows depend on the
+// order of arrival: copied inputs, tables, and topics that another of the pipelines
 // writes by another key, or that several pipelines write.
-func Arrivals(runners []*Runner) map[int][]string {
+func Arrivals(all []*Compiled) map[int][]string {
 	found := map[int][]string{}
-	for i, r := range runners {
-		list := r.arrivals()
-		if len(r.made.Copies) == 0 && !r.made.Plan.Stateless() {
-			list = append(list, r.rekeyed(runners)...)
+	for i, c := range all {
+		list := c.arrivals()
+		if len(c.Copies) == 0 && !c.Plan.Stateless() {
+			list = append(list, c.rekeyed(all)...)
 		}
 		if len(list) > 0 {
 			found[i] = list
@@ -40,8 +40,8 @@ const (
 
 // Ordering returns the order that the records of a topic keep. With `ordered` it is that
 // of each key, unless what is above the queue writes to the topic: it waits for no event.
-func (r *Runner) Ordering(topic string) Ordering {
-	p := r.made.Plan
+func (c *Compiled) Ordering(topic string) Ordering {
+	p := c.Plan
 	if !p.Parks() {
 		return OrderedByPartition
 	}
@@ -62,16 +62,16 @@ func (r *Runner) Ordering(topic string) Ordering {
 }
 
 // arrivals returns the findings about the pipeline by itself.
-func (r *Runner) arrivals() (list []string) {
-	stateless := r.made.Plan.Stateless()
+func (c *Compiled) arrivals() (list []string) {
+	stateless := c.Plan.Stateless()
 	switch {
-	case len(r.made.Copies) == 0 || stateless && r.made.Plan.Dedupe == nil:
-	case len(r.pipeline.Inputs) > 0:
-		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(r.Inputs(), ", "), byArrival))
+	case len(c.Copies) == 0 || stateless && c.Plan.Dedupe == nil:
+	case len(c.Pipeline.Inputs) > 0:
+		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(c.Inputs(), ", "), byArrival))
 	default:
-		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s meet in the order in which they are copied: %s", r.Input(), byArrival))
+		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s meet in the order in which they are copied: %s", c.Input(), byArrival))
 	}
-	for _, topic := range r.Tables() {
+	for _, topic := range c.Tables() {
 		list = append(list, fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival))
 	}
 	return list
@@ -79,24 +79,24 @@ func (r *Runner) arrivals() (list []string) {
 
 // rekeyed returns the findings about an input that pipelines write: a pipeline
 // that writes by another key than its own, or several pipelines.
-func (r *Runner) rekeyed(runners []*Runner) (list []string) {
+func (c *Compiled) rekeyed(all []*Compiled) (list []string) {
 	var writers []string
-	for _, writer := range runners {
-		for i := range writer.made.Plan.Stages {
-			e, ok := writer.made.Plan.Stages[i].Operator.(*operator.Emit)
-			if !ok || writer.made.Plan.Outputs[e.Output] != r.Input() {
+	for _, writer := range all {
+		for i := range writer.Plan.Stages {
+			e, ok := writer.Plan.Stages[i].Operator.(*operator.Emit)
+			if !ok || writer.Plan.Outputs[e.Output] != c.Input() {
 				continue
 			}
 			if !slices.Contains(writers, writer.Name()) {
 				writers = append(writers, writer.Name())
 			}
-			if e.Key != nil && e.Key.Name != writer.pipeline.Input.Key {
-				list = append(list, fmt.Sprintf("input.topic: pipeline %s writes %s by the key %s: its partitions meet there in the order in which they are computed: %s", writer.Name(), r.Input(), e.Key.Name, byArrival))
+			if e.Key != nil && e.Key.Name != writer.Pipeline.Input.Key {
+				list = append(list, fmt.Sprintf("input.topic: pipeline %s writes %s by the key %s: its partitions meet there in the order in which they are computed: %s", writer.Name(), c.Input(), e.Key.Name, byArrival))
 			}
 		}
 	}
 	if len(writers) > 1 {
-		list = append(list, fmt.Sprintf("input.topic: pipelines %s write %s: their events meet there in the order in which they are computed: %s", strings.Join(writers, ", "), r.Input(), byArrival))
+		list = append(list, fmt.Sprintf("input.topic: pipelines %s write %s: their events meet there in the order in which they are computed: %s", strings.Join(writers, ", "), c.Input(), byArrival))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)

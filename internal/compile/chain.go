@@ -1,4 +1,4 @@
-package pipeline
+package compile
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -15,36 +14,36 @@ import (
 
 // Chain orders pipelines that run together so that one which writes a topic
 // comes before those that read it or look it up, and so decides its partitions.
-// It returns the order, as indexes of runners, and what is wrong between them, by
-// runner: a field that a reader needs and a writer does not write, another key, a
+// It returns the order, as indexes of all, and what is wrong between them, by
+// pipeline: a field that a reader needs and a writer does not write, another key, a
 // loop.
-func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
+func Chain(all []*Compiled) (order []int, found map[int]spec.Problems) {
 	found = map[int]spec.Problems{}
-	for reader, r := range runners {
-		for _, writer := range runners {
-			if errs := r.reads(writer); len(errs) > 0 {
+	for reader, c := range all {
+		for _, writer := range all {
+			if errs := c.reads(writer); len(errs) > 0 {
 				found[reader] = append(found[reader], errs...)
 			}
 		}
 	}
-	left := make([]int, len(runners))
+	left := make([]int, len(all))
 	for i := range left {
 		left[i] = i
 	}
 	for len(left) > 0 {
-		first := func(writes func(writer, reader *Runner) bool) int {
+		first := func(writes func(writer, reader *Compiled) bool) int {
 			return slices.IndexFunc(left, func(i int) bool {
-				return !slices.ContainsFunc(left, func(other int) bool { return writes(runners[other], runners[i]) })
+				return !slices.ContainsFunc(left, func(other int) bool { return writes(all[other], all[i]) })
 			})
 		}
-		next := first((*Runner).writesFor)
+		next := first((*Compiled).writesFor)
 		if next < 0 { // a table may hold what comes of the events that it is looked up for
-			next = first((*Runner).writesInputOf)
+			next = first((*Compiled).writesInputOf)
 		}
 		if next < 0 {
-			loop := loopOf(runners, left)
+			loop := loopOf(all, left)
 			found[loop[0]] = append(found[loop[0]], &spec.Problem{
-				Path: "pipeline", Message: "the pipelines " + strings.Join(namesOf(runners, loop), ", ") + " feed each other: their events would never end",
+				Path: "pipeline", Message: "the pipelines " + strings.Join(namesOf(all, loop), ", ") + " feed each other: their events would never end",
 				Hint: "write another topic in one of them",
 			})
 			return append(order, left...), found
@@ -55,61 +54,61 @@ func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
 	return order, found
 }
 
-func (r *Runner) writesInputOf(reader *Runner) bool {
-	return slices.ContainsFunc(reader.Inputs(), func(topic string) bool { return slices.Contains(r.Outputs(), topic) })
+func (c *Compiled) writesInputOf(reader *Compiled) bool {
+	return slices.ContainsFunc(reader.Inputs(), func(topic string) bool { return slices.Contains(c.Outputs(), topic) })
 }
 
 // writesFor reports whether r decides the partitions of a topic that reader reads.
-func (r *Runner) writesFor(reader *Runner) bool {
-	return r.writesInputOf(reader) || r != reader && slices.ContainsFunc(reader.Tables(), func(topic string) bool { return slices.Contains(r.Outputs(), topic) })
+func (c *Compiled) writesFor(reader *Compiled) bool {
+	return c.writesInputOf(reader) || c != reader && slices.ContainsFunc(reader.Tables(), func(topic string) bool { return slices.Contains(c.Outputs(), topic) })
 }
 
 // loopOf returns pipelines that feed each other; each of left is fed by one of
 // left.
-func loopOf(runners []*Runner, left []int) []int {
+func loopOf(all []*Compiled, left []int) []int {
 	var way []int
 	for at := left[0]; ; {
 		if i := slices.Index(way, at); i >= 0 {
 			return slices.Sorted(slices.Values(way[i:]))
 		}
 		way = append(way, at)
-		at = left[slices.IndexFunc(left, func(i int) bool { return runners[i].writesInputOf(runners[at]) })]
+		at = left[slices.IndexFunc(left, func(i int) bool { return all[i].writesInputOf(all[at]) })]
 	}
 }
 
-func namesOf(runners []*Runner, list []int) []string {
+func namesOf(all []*Compiled, list []int) []string {
 	var names []string
 	for _, i := range list {
-		names = append(names, runners[i].Name())
+		names = append(names, all[i].Name())
 	}
 	return names
 }
 
 // reads returns what is wrong about r reading what writer emits.
-func (r *Runner) reads(writer *Runner) spec.Problems {
+func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	var errs spec.Problems
-	inputs, path := r.pipeline.Inputs, "inputs[%d]"
+	inputs, path := c.Pipeline.Inputs, "inputs[%d]"
 	if len(inputs) == 0 {
-		inputs, path = []lang.Input{r.pipeline.Input}, "input"
+		inputs, path = []lang.Input{c.Pipeline.Input}, "input"
 	}
 	for i := range inputs {
 		at := path
-		if len(r.pipeline.Inputs) > 0 {
+		if len(c.Pipeline.Inputs) > 0 {
 			at = fmt.Sprintf(path, i)
 		}
-		for k := range writer.made.Plan.Stages {
-			e, ok := writer.made.Plan.Stages[k].Operator.(*operator.Emit)
-			if !ok || writer.made.Plan.Outputs[e.Output] != inputs[i].Topic {
+		for k := range writer.Plan.Stages {
+			e, ok := writer.Plan.Stages[k].Operator.(*operator.Emit)
+			if !ok || writer.Plan.Outputs[e.Output] != inputs[i].Topic {
 				continue
 			}
-			errs = append(errs, readsEmit(at, &inputs[i], len(r.made.Copies) > 0, writer, e)...)
+			errs = append(errs, readsEmit(at, &inputs[i], len(c.Copies) > 0, writer, e)...)
 		}
 	}
 	return errs
 }
 
 // readsEmit compares an input with an emit that writes it.
-func readsEmit(path string, in *lang.Input, copied bool, writer *Runner, e *operator.Emit) spec.Problems {
+func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *operator.Emit) spec.Problems {
 	var errs spec.Problems
 	fail := func(at, hint, format string, args ...any) {
 		errs = append(errs, &spec.Problem{Path: path + at, Message: fmt.Sprintf(format, args...), Hint: hint})
@@ -129,12 +128,12 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Runner, e *oper
 			fail(".fields."+f.Name, "make it optional here, or give it a value there: ... ?? 0", "pipeline %q emits %q to %q only where it is there", writer.Name(), f.Name, in.Topic)
 		}
 	}
-	key := writer.pipeline.Input.Key
+	key := writer.Pipeline.Input.Key
 	if e.Key != nil {
 		key = e.Key.Name
 	}
 	slot, ok := written(e, in.Key)
-	if ok && !copied && key != "" && slot.Name[0] != compile.Hidden[0] && slot.Name != key {
+	if ok && !copied && key != "" && slot.Name[0] != Hidden[0] && slot.Name != key {
 		fail(".key", "write `key: "+slot.Name+"` in that emit, or `repartition` in this input", "pipeline %q emits to %q by key %q, and here the key is %q", writer.Name(), in.Topic, key, in.Key)
 	}
 	return errs
