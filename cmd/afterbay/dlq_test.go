@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/ops/report"
 )
 
 const pricesPipeline = `pipeline: prices
@@ -64,7 +66,7 @@ prices.dlq/0@1  TIME  orders/0@2  decode: field "amount" at byte 26: want number
 			t.Errorf("%s: %d letters, want %d", line, got, want)
 		}
 	}
-	var one letterSummary
+	var one report.Letter
 	if err := json.Unmarshal([]byte(must(t, "", "dlq", "ls", "prices", "--stage", "let", "--json")), &one); err != nil || one.Resume != "from let each" || one.Origin != "orders/0@1" || one.Refusal != "" {
 		t.Errorf("%+v: %v", one, err)
 	}

@@ -3,11 +3,8 @@ package main
 import (
 	"errors"
 
-	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // The exit codes.
@@ -24,15 +21,6 @@ const (
 const description = `Streaming inference: events in a log become decisions in a log, exactly once.
 
 Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 invalid pipeline file or model; 4 the data directory is held by another process that does not answer; 5 the data directory is damaged or cannot be written; 6 the brokers of --engine or the server of a model cannot be reached, or refuse.`
-
-// exitError is an error with its exit code.
-type exitError struct {
-	code int
-	error
-}
-
-// Unwrap returns the error alone.
-func (e *exitError) Unwrap() error { return e.error }
 
 func usage(format string, args ...any) error { return failure.Usage(format, args...) }
 
@@ -58,25 +46,8 @@ func endedWith(code int, err error) error {
 
 // exitCode returns the exit code that an error of a command stands for.
 func exitCode(err error) int {
-	var coded *exitError
-	var classed *failure.Error
-	var file config.Errors
-	var pipeline afterbay.Errors
-	var state *generation.ErrOtherState
-	var damage *embedded.DamageError
-	switch {
-	case err == nil, errors.Is(err, errHelped):
+	if err == nil || errors.Is(err, errHelped) {
 		return exitOK
-	case errors.As(err, &coded):
-		return coded.code
-	case errors.As(err, &classed):
-		return codes[classed.Class]
-	case errors.As(err, &file), errors.As(err, &pipeline), errors.As(err, &state):
-		return exitInvalid
-	case errors.Is(err, embedded.ErrLocked):
-		return exitLocked
-	case errors.As(err, &damage):
-		return exitDamaged
 	}
-	return exitFailure
+	return codes[process.ClassOf(err)]
 }

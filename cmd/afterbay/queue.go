@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/ops/report"
 )
 
 type queueCommand struct {
@@ -34,36 +34,6 @@ type orderFlags struct {
 	directoryFlags
 }
 
-// queuedEvent is an event of the async queue as queue ls prints it.
-type queuedEvent struct {
-	Partition int32      `json:"partition"`
-	Offset    int64      `json:"offset"`
-	Key       string     `json:"key"`
-	Waits     string     `json:"waits"` // for call, or for those of its key before it
-	Attempts  int        `json:"attempts"`
-	Since     time.Time  `json:"since"`
-	Due       *time.Time `json:"due,omitempty"`
-	Priority  string     `json:"priority"` // high, normal or low
-	Tenant    string     `json:"tenant,omitempty"`
-	Error     string     `json:"error,omitempty"`
-	Bytes     int        `json:"bytes"`
-}
-
-func newQueuedEvent(e *async.Entry) queuedEvent {
-	p := queuedEvent{
-		Partition: e.Record.Partition.Index, Offset: int64(e.Record.Offset), Key: string(e.Record.Key), Waits: "call",
-		Attempts: e.Attempts, Priority: e.Class.String(), Tenant: e.Tenant, Since: time.UnixMicro(e.Since).UTC(), Error: e.Error, Bytes: len(e.Record.Value),
-	}
-	if e.Behind {
-		p.Waits = "key"
-	}
-	if e.Due != 0 {
-		due := time.UnixMicro(e.Due).UTC()
-		p.Due = &due
-	}
-	return p
-}
-
 // Run lists the queued events.
 func (c *queueLsCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
@@ -75,7 +45,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 		out := json.NewEncoder(a.stdout)
 		for e, err := range admin.Queued(a.ctx, directory, c.Pipeline) {
 			if err == nil {
-				err = out.Encode(newQueuedEvent(e))
+				err = out.Encode(report.NewQueued(e))
 			}
 			if err != nil {
 				return err
@@ -89,7 +59,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 		if err != nil {
 			return err
 		}
-		p := newQueuedEvent(e)
+		p := report.NewQueued(e)
 		fmt.Fprintf(table, "%d\t%d\t%q\t%s\t%d\t%v\t%s\n", p.Partition, p.Offset, p.Key, p.Waits, p.Attempts, time.Since(p.Since).Round(time.Millisecond), p.Error)
 	}
 	return table.Flush()
@@ -106,7 +76,7 @@ func (c *orderFlags) order(a *app, drop bool, done string) error {
 	if err != nil {
 		return err
 	}
-	n, err := client.Order(a.ctx, c.Pipeline, async.Order{Drop: drop, Partition: c.Partition, Offset: c.Offset})
+	n, err := report.Order(a.ctx, client, c.Pipeline, drop, c.Partition, c.Offset)
 	if err != nil {
 		return err
 	}

@@ -2,22 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"iter"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // compare says how what a generation made differs from what was there before.
@@ -25,30 +17,9 @@ func (c *reprocessCommand) compare(a *app, d admin.Directory, pipeline string, t
 	if client, ok := d.(*admin.Client); ok && len(p.Live) > 0 {
 		d = c.again(a, client)
 	}
-	var all []*reprocess.Comparison
-	var charts []plot.Chart
-	begun := generation.Begun{Pipeline: pipeline, Generation: p.Generation, Into: p.Into}
-	went := map[string][]string{} // several may go to one topic, which is compared with all of them
-	for _, topic := range topics {
-		if topic != deadletter.Topic(pipeline) {
-			went[begun.TopicOf(topic)] = append(went[begun.TopicOf(topic)], topic)
-		}
-	}
-	for _, derived := range slices.Sorted(maps.Keys(went)) {
-		topic := strings.Join(went[derived], ", ")
-		found, err := reprocess.Compare(topic, pipeline, p, a.records(d, went[derived]...), a.records(d, derived))
-		if errors.Is(err, stream.ErrUnknownTopic) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		all = append(all, found)
-		for i := range found.Fields {
-			if f := &found.Fields[i]; f.Old != nil && f.New != nil {
-				charts = append(charts, chartOf(topic, f))
-			}
-		}
+	all, charts, err := report.Compare(a.ctx, d, pipeline, topics, p)
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		if err := json.NewEncoder(a.stdout).Encode(struct {
@@ -58,7 +29,7 @@ func (c *reprocessCommand) compare(a *app, d admin.Directory, pipeline string, t
 		}
 	} else {
 		for _, found := range all {
-			printComparison(a.stdout, found)
+			report.WriteComparison(a.stdout, found)
 		}
 	}
 	if c.Plot == "" {
@@ -67,20 +38,7 @@ func (c *reprocessCommand) compare(a *app, d admin.Directory, pipeline string, t
 	if len(charts) == 0 {
 		return fmt.Errorf("--plot %s: no output has a number", c.Plot)
 	}
-	return plot.WriteFile(c.Plot, charts[:min(len(charts), chartsMax)]...)
-}
-
-// records yields those of topics, one topic after the other.
-func (a *app) records(d admin.Directory, topics ...string) iter.Seq2[stream.Record, error] {
-	return func(yield func(stream.Record, error) bool) {
-		for _, topic := range topics {
-			for r, err := range d.Records(a.ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
-				if !yield(r, err) {
-					return
-				}
-			}
-		}
-	}
+	return plot.WriteFile(c.Plot, charts...)
 }
 
 const (
@@ -102,54 +60,4 @@ func (c *reprocessCommand) again(a *app, before *admin.Client) *admin.Client {
 		}
 	}
 	return before
-}
-
-const (
-	chartsMax  = 24
-	chartParts = 40
-)
-
-// chartOf draws how the numbers of a field are distributed.
-func chartOf(topic string, f *reprocess.Field) plot.Chart {
-	from, to := min(f.Old.Least, f.New.Least), max(f.Old.Most, f.New.Most)
-	if from == to {
-		to = from + 1
-	}
-	chart := plot.Chart{Title: topic + ": " + f.Name, X: f.Name, Y: "share of outputs"}
-	for _, of := range []struct {
-		name   string
-		spread *reprocess.Spread
-	}{{"before", f.Old}, {"reprocessed", f.New}} {
-		line := plot.Line{Name: of.name}
-		for i, share := range of.spread.Share(from, to, chartParts) {
-			line.Points = append(line.Points, plot.Point{X: from + (float64(i)+0.5)*(to-from)/chartParts, Y: share})
-		}
-		chart.Lines = append(chart.Lines, line)
-	}
-	return chart
-}
-
-// printComparison says how the outputs of a topic differ.
-func printComparison(out io.Writer, c *reprocess.Comparison) {
-	share := 0.0
-	if c.Both > 0 {
-		share = 100 * float64(c.Changed) / float64(c.Both)
-	}
-	fmt.Fprintf(out, "%s: %d of %d outputs differ (%.2f %%); %d were made only before, %d only now\n", c.Topic, c.Changed, c.Both, share, c.OnlyOld, c.OnlyNew)
-	for i := range c.Fields {
-		f := &c.Fields[i]
-		if f.Old != nil && f.New != nil {
-			fmt.Fprintf(out, "  %s: %d differ, by %.4g in the mean, %.4g at most; mean %.4g -> %.4g, p5 %.4g -> %.4g, median %.4g -> %.4g, p95 %.4g -> %.4g\n", f.Name, f.Changed, f.Mean, f.Most,
-				f.Old.Mean, f.New.Mean, f.Old.P5, f.New.P5, f.Old.P50, f.New.P50, f.Old.P95, f.New.P95)
-		}
-		kinds := slices.SortedFunc(maps.Keys(f.Values), func(a, b string) int {
-			if n := f.Values[b] - f.Values[a]; n != 0 {
-				return int(n)
-			}
-			return strings.Compare(a, b)
-		})
-		for _, kind := range kinds {
-			fmt.Fprintf(out, "  %s: %d times %s\n", f.Name, f.Values[kind], kind)
-		}
-	}
 }

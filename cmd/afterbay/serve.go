@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/serving"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/model"
@@ -40,7 +41,7 @@ func (c *serveCommand) Run(a *app) error {
 		Address: c.Listen, Token: c.Token, Tokens: tokens, Insecure: c.Insecure, CertFile: c.Cert, KeyFile: c.Key, Logger: a.log,
 	}
 	if err := options.Validate(); err != nil {
-		return &exitError{exitUsage, err}
+		return failure.As(failure.OfUsage, err)
 	}
 	server, err := serving.Listen(models, options)
 	if err != nil {
@@ -58,7 +59,7 @@ func (c *serveCommand) Run(a *app) error {
 func (a *app) namedModel(text string) (serving.Named, error) {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || name == "" || path == "" {
-		return serving.Named{}, &exitError{exitUsage, fmt.Errorf("--model %q: use NAME=FILE, such as fraud=fraud.json", text)}
+		return serving.Named{}, failure.As(failure.OfUsage, fmt.Errorf("--model %q: use NAME=FILE, such as fraud=fraud.json", text))
 	}
 	m, manifest, _, err := a.registry().Load(a.ctx, path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -86,12 +86,6 @@ func filesOf(name, folder string) (found []string) {
 	return found
 }
 
-// kindWords say what entries of state hold.
-var kindWords = map[byte]string{
-	'e': "features", 'E': "features", 'l': "features of scores", 'L': "features of scores",
-	statekey.Call: "state of a function", statekey.Group: "group", statekey.Row: "row of a table",
-}
-
 // list prints what there is of a key, where nothing says how its values are read.
 func (c *stateGetCommand) list(a *app) error {
 	stored, err := c.stored(a, nil)
@@ -103,7 +97,7 @@ func (c *stateGetCommand) list(a *app) error {
 	}
 	entries, bytes := map[string]int{}, map[string]int{}
 	for key, value := range stored {
-		what := cmp.Or(kindWords[key[0]], "other")
+		what := report.Held(key[0])
 		entries[what]++
 		bytes[what] += len(value)
 	}

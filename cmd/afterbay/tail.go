@@ -1,14 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 
-	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/sys/clean"
+	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/sys/term"
-	"github.com/afterbay/afterbay/stream"
 )
 
 type tailCommand struct {
@@ -45,21 +42,10 @@ func (c *tailCommand) Run(a *app) (err error) {
 		if err != nil {
 			return errors.Join(err, out.Close())
 		}
-		line = c.format(line[:0], &r)
+		line = report.AppendRecord(line[:0], &r, c.Headers)
 		if err := out.Write(line); err != nil {
 			return err
 		}
 	}
 	return out.Close()
-}
-
-func (c *tailCommand) format(dst []byte, r *stream.Record) []byte {
-	if c.Headers {
-		return admin.AppendRecord(dst, r)
-	}
-	if event := header.Get(r, header.Cancel); event != "" { // it has no value
-		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts
-		return clean.Append(dst, text)
-	}
-	return clean.Append(dst, r.Value)
 }

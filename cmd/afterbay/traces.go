@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/observe/otlp"
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
@@ -34,7 +35,7 @@ func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
 	}
 	exporter, err := otlp.New(otlp.Options{URL: f.Traces, Headers: headers, Version: version(), Logger: a.log})
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("--traces: %w", err)}
+		return nil, failure.As(failure.OfUsage, fmt.Errorf("--traces: %w", err))
 	}
 	return exporter, nil
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 func TestTailNamesTheEventThatAClientGaveUp(t *testing.T) {
 	r := &stream.Record{Headers: []stream.Header{{Key: header.ID, Value: []byte("e/cancel")}, {Key: header.Cancel, Value: []byte("acme/ann/\x1be")}}}
-	if got := string((&tailCommand{}).format(nil, r)); got != `{"x-client-cancel":"acme/ann/\u001be"}` {
+	if got := string(AppendRecord(nil, r, false)); got != `{"x-client-cancel":"acme/ann/\u001be"}` {
 		t.Error(got)
 	}
 }

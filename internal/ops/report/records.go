@@ -1,0 +1,33 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/sys/clean"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// AppendRecord appends the value of a record to dst or, with headers, all of it as JSON.
+func AppendRecord(dst []byte, r *stream.Record, headers bool) []byte {
+	if headers {
+		return admin.AppendRecord(dst, r)
+	}
+	if event := header.Get(r, header.Cancel); event != "" { // it has no value
+		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts
+		return clean.Append(dst, text)
+	}
+	return clean.Append(dst, r.Value)
+}
+
+// kindWords say what entries of state hold.
+var kindWords = map[byte]string{
+	'e': "features", 'E': "features", 'l': "features of scores", 'L': "features of scores",
+	statekey.Call: "state of a function", statekey.Group: "group", statekey.Row: "row of a table",
+}
+
+// Held says what an entry of state holds, by the kind of its key.
+func Held(kind byte) string { return cmp.Or(kindWords[kind], "other") }
