@@ -9,40 +9,37 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
+const velocity = `pipeline: velocity
+input: {topic: payments, key: card, fields: {card: string, amount: number}}
+steps:
+  - features: {spend: {value: amount, windows: [1h], aggregates: [sum, count]}}
+  - decide: {action: 'spend.sum_1h > 100 ? "review" : "allow"'}
+  - emit: {topic: decisions, value: [card, spend.sum_1h, action]}
+`
+
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	log, err := afterbay.OpenLog(ctx, "memory:", afterbay.Code{}, stream.Process{}) // or "embedded", which is in stream.Process.Dir
+	pipelines, err := afterbay.Parse("velocity.yaml", []byte(velocity), afterbay.Code{}) // functions, models, sinks, lookups and logs in Go
 	if err != nil {
 		panic(err)
 	}
-	runner, err := afterbay.New(afterbay.Pipeline{
-		Name:  "velocity",
-		Input: afterbay.Input{Topic: "payments", Key: "card", Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
-			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
-			&afterbay.Emit{Topic: "decisions", Names: []string{"card", "spend.sum_1h", "action"}},
-		},
-	}, afterbay.Options{})
+	engine, err := afterbay.Open(ctx, "memory:", afterbay.Options{}) // or the folder of a data directory, or kafka://HOST:PORT
 	if err != nil {
 		panic(err)
 	}
-	if err := runner.CreateTopics(ctx, log); err != nil {
-		panic(err)
-	}
+	defer engine.Close()
 	ended := make(chan error)
-	go func() { ended <- runner.Run(ctx, log) }()
+	go func() { ended <- engine.Run(ctx, pipelines) }()
+	if err := engine.Ready(ctx); err != nil {
+		panic(err)
+	}
 	for _, amount := range []int{40, 70} {
-		payment := stream.Record{
-			Partition: stream.Partition{Topic: "payments", Index: stream.ByKey},
-			Key:       []byte("4711"), Value: fmt.Appendf(nil, `{"card":"4711","amount":%d}`, amount),
-		}
-		if err := log.Append(ctx, payment); err != nil {
+		payment := stream.Record{Key: []byte("4711"), Value: fmt.Appendf(nil, `{"card":"4711","amount":%d}`, amount)}
+		if err := engine.Append(ctx, "payments", payment); err != nil {
 			panic(err)
 		}
 	}
-	decisions := stream.Partition{Topic: "decisions", Index: stream.Place([]byte("4711"), afterbay.DefaultPartitions)}
-	for decision, err := range log.Tail(ctx, decisions, 0) {
+	for decision, err := range engine.Tail(ctx, "decisions", 0) {
 		fmt.Println(string(decision.Value), err)
 		if decision.Offset == 1 {
 			break

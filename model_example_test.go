@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -34,41 +32,58 @@ func (m linear) Predict(_ context.Context, rows model.Rows, scores []float32) er
 	return nil
 }
 
+const posts = `pipeline: posts
+input: {topic: posts, key: user, partitions: 1, fields: {user: string, text: string}}
+models:
+  risk: {go: linear, version: 1, outputs: {score: number}}
+steps:
+  - call: {go: length, inputs: [text], outputs: {length: int}}
+  - features: {posts: {windows: [1h], aggregates: [count]}}
+  - score: {model: risk, inputs: [length, posts.count_1h]}
+  - emit: {topic: scores, value: [user, length, risk.score]}
+`
+
 // A model and a feature of a program's own: length is a function in Go, whose
 // result the model takes beside a window of the pipeline's.
 func Example_customModelAndFeature() {
-	ctx := context.Background()
-	runner, err := afterbay.New(afterbay.Pipeline{
-		Name: "posts",
-		Input: afterbay.Input{
-			Topic: "posts", Key: "user", Partitions: 1,
-			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}},
-		},
-		Models: []afterbay.Model{{Name: "risk", Go: "linear", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&afterbay.Call{Go: "length", Inputs: []string{"text"}, Outputs: []afterbay.Field{{Name: "length", Type: "int"}}},
-			&afterbay.Features{List: []afterbay.Feature{{Name: "posts", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			&afterbay.Score{Model: "risk", Inputs: []string{"length", "posts.count_1h"}},
-			&afterbay.Emit{Topic: "scores", Names: []string{"user", "length", "risk.score"}},
-		},
-		Code: afterbay.Code{
-			Models: map[string]model.Model{"linear": linear{weights: []float64{0.5, 10}}},
-			Functions: map[string]udf.Function{"length": {Version: 1, Event: func(c *udf.Context) error {
-				c.SetInt("length", int64(len(c.Text("text"))))
-				return nil
-			}}},
-		},
-	}, afterbay.Options{})
+	ctx, stop := context.WithCancel(context.Background())
+	code := afterbay.Code{
+		Models: map[string]model.Model{"linear": linear{weights: []float64{0.5, 10}}},
+		Functions: map[string]udf.Function{"length": {Version: 1, Event: func(c *udf.Context) error {
+			c.SetInt("length", int64(len(c.Text("text"))))
+			return nil
+		}}},
+	}
+	pipelines, err := afterbay.Parse("posts.yaml", []byte(posts), code)
 	if err != nil {
 		panic(err)
 	}
-	post := stream.Record{Partition: stream.Partition{Topic: "posts"}, Key: []byte("ann"), Value: []byte(`{"user":"ann","text":"hello"}`)}
-	answer, err := streamtest.RunAll(ctx, memory.New(memory.Options{}), runner, []stream.Record{post, post})
+	engine, err := afterbay.Open(ctx, "memory:", afterbay.Options{})
 	if err != nil {
 		panic(err)
 	}
-	for _, value := range answer.Values("scores") {
-		fmt.Println(value)
+	defer engine.Close()
+	ended := make(chan error)
+	go func() { ended <- engine.Run(ctx, pipelines) }()
+	if err := engine.Ready(ctx); err != nil {
+		panic(err)
+	}
+	post := stream.Record{Key: []byte("ann"), Value: []byte(`{"user":"ann","text":"hello"}`)}
+	if err := engine.Append(ctx, "posts", post, post); err != nil {
+		panic(err)
+	}
+	for score, err := range engine.Tail(ctx, "scores", 0) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(string(score.Value))
+		if score.Offset == 1 {
+			break
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		panic(err)
 	}
 	// Output:
 	// {"user":"ann","length":5,"risk_score":12.5}

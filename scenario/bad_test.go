@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/udf"
 )
@@ -35,7 +35,7 @@ state home
 `
 
 // run runs a scenario that is not in a file.
-func run(t *testing.T, text string, code afterbay.Code) []scenario.Failure {
+func run(t *testing.T, text string, code lang.Code) []scenario.Failure {
 	t.Helper()
 	s, err := scenario.Parse("visits.txt", []byte(text))
 	if err != nil {
@@ -49,7 +49,7 @@ func run(t *testing.T, text string, code afterbay.Code) []scenario.Failure {
 }
 
 func TestWhatIsNotAsWrittenIsAFailure(t *testing.T) {
-	if failures := run(t, visits, afterbay.Code{}); failures != nil {
+	if failures := run(t, visits, lang.Code{}); failures != nil {
 		t.Fatal(failures)
 	}
 	for _, c := range []struct{ name, old, new, want string }{
@@ -68,17 +68,17 @@ func TestWhatIsNotAsWrittenIsAFailure(t *testing.T) {
 		if text == visits {
 			t.Fatalf("%s: nothing is replaced", c.name)
 		}
-		if got := fmt.Sprint(run(t, text, afterbay.Code{})); !strings.Contains(got, c.want) {
+		if got := fmt.Sprint(run(t, text, lang.Code{})); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}
 }
 
 func TestExpectationMayLeaveTheEndOpen(t *testing.T) {
-	if failures := run(t, strings.Replace(visits, `{"page": "home", "seen_count_1h": 2}`, "...", 1), afterbay.Code{}); failures != nil {
+	if failures := run(t, strings.Replace(visits, `{"page": "home", "seen_count_1h": 2}`, "...", 1), lang.Code{}); failures != nil {
 		t.Error(failures)
 	}
-	if failures := run(t, strings.Replace(visits, `counts {"page": "home", "seen_count_1h": 2}`, "others ...", 1), afterbay.Code{}); failures == nil {
+	if failures := run(t, strings.Replace(visits, `counts {"page": "home", "seen_count_1h": 2}`, "others ...", 1), lang.Code{}); failures == nil {
 		t.Error("the start is not compared")
 	}
 }
@@ -95,7 +95,7 @@ event 10:00:00 {"k": "a"}
   out {"n": 1}
 `
 	var calls atomic.Int64
-	failures := run(t, text, afterbay.Code{Functions: map[string]udf.Function{"calls": {Version: 1, Event: func(c *udf.Context) error {
+	failures := run(t, text, lang.Code{Functions: map[string]udf.Function{"calls": {Version: 1, Event: func(c *udf.Context) error {
 		c.SetInt("n", calls.Add(1))
 		return nil
 	}}}})

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -146,7 +146,7 @@ func clock(t time.Time) string {
 }
 
 // record makes the n-th record of an event, from 0, for an input.
-func (e *event) record(in *afterbay.Input, n int) stream.Record {
+func (e *event) record(in *lang.Input, n int) stream.Record {
 	at := e.at.Add(time.Duration(n) * e.every)
 	appended := at
 	if !e.appended.IsZero() {

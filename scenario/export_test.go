@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 )
 
 // Leaves runs a scenario on a memory log and returns a line for each record that it
 // leaves, with its headers, and one for the whole sorted state.
-func Leaves(ctx context.Context, path, folder string, code afterbay.Code) (lines []string, err error) {
+func Leaves(ctx context.Context, path, folder string, code lang.Code) (lines []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/udf"
 )
 
 // functions are those that the scenarios in the folder functions call.
-func functions() afterbay.Code {
-	return afterbay.Code{
+func functions() lang.Code {
+	return lang.Code{
 		Functions: map[string]udf.Function{
 			"language": {Version: 1, Event: language},
 			"count":    {Version: 1, Keyed: true, Event: count},

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -32,14 +32,14 @@ type way struct {
 	step     int                                           // events of a commit
 	interval time.Duration
 	batch    int // rows of a model's call
-	delivery afterbay.Delivery
+	delivery lang.Delivery
 	options  running.Options
 }
 
 var ways = []way{
 	{name: "memory log, all events at once"},
-	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: running.Options{Keys: 1}, delivery: afterbay.AtMostOnce},
-	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: running.Options{Sessions: 3, Keys: 1}, delivery: afterbay.AtLeastOnce},
+	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: running.Options{Keys: 1}, delivery: lang.AtMostOnce},
+	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: running.Options{Sessions: 3, Keys: 1}, delivery: lang.AtLeastOnce},
 	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Keys: 1}},
 	{name: "embedded log, all events at once", embedded: true, interval: 20 * time.Millisecond},
 	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: running.Options{Sessions: 2, Keys: 1}},
@@ -47,7 +47,7 @@ var ways = []way{
 
 // onLog returns the way on a log that a URL names: with members that share the work, and
 // killed at every stage.
-func onLog(url string, code afterbay.Code) way {
+func onLog(url string, code lang.Code) way {
 	return way{
 		name: "log " + url + ", two sessions, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Sessions: 2, Keys: 1},
 		other: func(ctx context.Context, folder string) (engine, error) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/sink"
@@ -26,7 +26,7 @@ type world struct {
 
 // pipeline is a pipeline and where it is written.
 type pipeline struct {
-	afterbay.Pipeline
+	lang.Pipeline
 	file   *config.File
 	index  int             // in file
 	runner *running.Runner // to ask, not to run
@@ -61,7 +61,7 @@ func (s *Scenario) errorAt(c *command, format string, args ...any) error {
 }
 
 // load reads the pipelines of a pipeline command and checks them.
-func (w *world) load(c *command, code afterbay.Code) error {
+func (w *world) load(c *command, code lang.Code) error {
 	path := w.name
 	text := []byte(strings.Repeat("\n", c.line) + strings.Join(c.below, "\n") + "\n") // with the scenario's line numbers
 	if len(c.args) > 0 {
@@ -98,7 +98,7 @@ func (w *world) load(c *command, code afterbay.Code) error {
 		if err != nil {
 			return file.Explain(i, err)
 		}
-		p.Sinks = slices.DeleteFunc(slices.Clone(p.Sinks), func(s afterbay.Sink) bool {
+		p.Sinks = slices.DeleteFunc(slices.Clone(p.Sinks), func(s lang.Sink) bool {
 			return !slices.ContainsFunc(code.Sinks, func(k sink.Kind) bool { return k.Name == s.Kind })
 		})
 		w.pipelines = append(w.pipelines, pipeline{p, file, i, runner})
@@ -107,7 +107,7 @@ func (w *world) load(c *command, code afterbay.Code) error {
 }
 
 // divide gives the topics of a pipeline the partitions of the scenario.
-func (w *world) divide(p *afterbay.Pipeline) {
+func (w *world) divide(p *lang.Pipeline) {
 	p.Input.Partitions = w.partitions
 	p.Inputs = slices.Clone(p.Inputs)
 	for i := range p.Inputs {
@@ -140,17 +140,17 @@ func (w *world) chain() error {
 }
 
 // inputs returns what a pipeline reads.
-func (p *pipeline) inputs() []afterbay.Input {
+func (p *pipeline) inputs() []lang.Input {
 	if len(p.Inputs) > 0 {
 		return p.Inputs
 	}
-	return []afterbay.Input{p.Input}
+	return []lang.Input{p.Input}
 }
 
 // runnerOf makes a pipeline ready to run in a way.
 func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 	p := w.pipelines[i].Pipeline
-	p.Commit = afterbay.Commit{Size: v.step, Interval: v.interval}
+	p.Commit = lang.Commit{Size: v.step, Interval: v.interval}
 	p.Delivery = v.delivery
 	p.Steps = withBatch(p.Steps, v.batch)
 	options := v.options
@@ -163,18 +163,18 @@ func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 }
 
 // withBatch returns the steps with another size of a model's calls.
-func withBatch(steps []afterbay.Step, size int) []afterbay.Step {
+func withBatch(steps []lang.Step, size int) []lang.Step {
 	if size == 0 {
 		return steps
 	}
 	steps = slices.Clone(steps)
 	for i := range steps {
 		switch s := steps[i].(type) {
-		case *afterbay.Score:
+		case *lang.Score:
 			score := *s
 			score.Batch.Size, steps[i] = size, &score
-		case *afterbay.Route:
-			route := &afterbay.Route{Cases: slices.Clone(s.Cases)}
+		case *lang.Route:
+			route := &lang.Route{Cases: slices.Clone(s.Cases)}
 			for j := range route.Cases {
 				route.Cases[j].Steps = withBatch(route.Cases[j].Steps, size)
 			}
@@ -207,13 +207,13 @@ func (w *world) check(i int, c *command) error {
 }
 
 // looksUp reports whether steps look up a table.
-func looksUp(steps []afterbay.Step, table string) bool {
-	return slices.ContainsFunc(steps, func(s afterbay.Step) bool {
+func looksUp(steps []lang.Step, table string) bool {
+	return slices.ContainsFunc(steps, func(s lang.Step) bool {
 		switch s := s.(type) {
-		case *afterbay.Lookup:
+		case *lang.Lookup:
 			return s.Table == table
-		case *afterbay.Route:
-			return slices.ContainsFunc(s.Cases, func(way afterbay.Case) bool { return looksUp(way.Steps, table) })
+		case *lang.Route:
+			return slices.ContainsFunc(s.Cases, func(way lang.Case) bool { return looksUp(way.Steps, table) })
 		}
 		return false
 	})

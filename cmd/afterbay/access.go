@@ -1,10 +1,8 @@
 package main
 
 import (
-	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/access"
-	"github.com/afterbay/afterbay/internal/http/reload"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // accessFlags say which requests a server takes.
@@ -18,18 +16,5 @@ type accessFlags struct {
 
 // tokens returns the tokens of the token file; nil if no file is named.
 func (f *accessFlags) tokens(a *app) (access.Tokens, error) {
-	if f.TokenFile == "" {
-		return nil, nil
-	}
-	value, err := reload.New("the token file "+f.TokenFile, a.log, func() (*access.Set, []string, error) {
-		file, err := config.LoadTokens(f.TokenFile)
-		if err != nil {
-			return nil, nil, err
-		}
-		return file.Open()
-	})
-	if err != nil {
-		return nil, failure.As(failure.OfFiles, err)
-	}
-	return value, nil
+	return process.Tokens(f.TokenFile, a.log)
 }

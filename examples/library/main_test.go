@@ -1,16 +1,67 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	running "github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
+
+// TestPostedClicksBecomeVisits posts clicks, reads the visit that has ended from the stream,
+// and ends the service while the stream is open. Another one goes on with the state.
+func TestPostedClicksBecomeVisits(t *testing.T) {
+	dir := t.TempDir()
+	for _, clicks := range [][]string{
+		{`{"user":"ann","page":"home","at":1767258000}`, `{"user":"ann","page":"shoes","at":1767258020}`},
+		{`{"user":"ann","page":"hats","at":1767261000}`},
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- serve(ctx, dir, listener) }()
+		url := "http://" + listener.Addr().String()
+		for _, click := range clicks {
+			reply, err := http.Post(url+"/clicks", "application/json", strings.NewReader(click))
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply.Body.Close()
+			if reply.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s", click, reply.Status)
+			}
+		}
+		if len(clicks) == 1 { // the first visit has ended
+			reply, err := http.Get(url + "/visits")
+			if err != nil {
+				t.Fatal(err)
+			}
+			visit, err := bufio.NewReader(reply.Body).ReadString('\n')
+			if want := `{"user":"ann","clicks":2,"start":"2026-01-01T09:00:00Z","end":"2026-01-01T09:00:20Z","last":"shoes"}` + "\n"; err != nil || visit != want {
+				t.Errorf("the visit is %s, %v, want %s", visit, err, want)
+			}
+			defer reply.Body.Close() // later than the service
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // TestVisitsEndAfterSilence compares with visits.txt, in memory and on disk, in
 // steps of all sizes, killed at every stage.
@@ -19,7 +70,7 @@ func TestVisitsEndAfterSilence(t *testing.T) {
 }
 
 // TestVisitsAreTheSameUnderFaults sees a step that reads a clock, randomness or
-// a variable: its outputs differ when commits are lost and sessions change.
+// a variable: its outputs differ when commits are lost and members change.
 func TestVisitsAreTheSameUnderFaults(t *testing.T) {
 	var clicks []stream.Record
 	for i := range 500 {
@@ -29,7 +80,15 @@ func TestVisitsAreTheSameUnderFaults(t *testing.T) {
 			Key: []byte(user), Value: fmt.Appendf(nil, `{"user":%q,"page":"p%d","at":%d}`, user, i%5, at),
 		})
 	}
+	file, err := lang.Parse("pipeline.yaml", pipeline, builtin.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
 	newLog := func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) }
-	newRunner := func() (streamtest.Runner, error) { return newRunner(afterbay.Options{Sessions: 2}) }
+	newRunner := func() (streamtest.Runner, error) {
+		p := file.Pipelines[0]
+		p.Code = code
+		return builtin.New(p, running.Options{Sessions: 2})
+	}
 	streamtest.SameAnswer(t, newLog, newRunner, clicks, 10)
 }

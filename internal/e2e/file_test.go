@@ -1,14 +1,15 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay"
-	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -29,23 +30,36 @@ func TestProgramsReadPipelineFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for topic, read := range map[string]func() (*afterbay.File, error){
-		"in":     func() (*afterbay.File, error) { return afterbay.Parse("p.yaml", []byte(text), code) },
-		"events": func() (*afterbay.File, error) { return afterbay.Load(path, code) },
-		"made":   func() (*afterbay.File, error) { return afterbay.Parse("made.json", made, afterbay.Code{}) },
+	for topic, read := range map[string]func() (*afterbay.Pipelines, error){
+		"in":     func() (*afterbay.Pipelines, error) { return afterbay.Parse("p.yaml", []byte(text), code) },
+		"events": func() (*afterbay.Pipelines, error) { return afterbay.Load(code, path) },
+		"made":   func() (*afterbay.Pipelines, error) { return afterbay.Parse("made.json", made, afterbay.Code{}) },
 	} {
 		file, err := read()
 		if err != nil {
 			t.Fatalf("%s: %v", topic, err)
 		}
-		if got := file.Pipelines[0].Input.Topic; got != topic {
-			t.Errorf("it reads %s, want %s", got, topic)
-		}
-		runner, err := file.New(0, pipeline.Options{})
-		if err != nil {
+		if _, err := file.Check(t.Context(), afterbay.Options{}); err != nil {
 			t.Fatalf("%s: %v", topic, err)
 		}
-		runner.Close()
+		engine, err := afterbay.Open(t.Context(), "memory:", afterbay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- engine.Run(ctx, file) }()
+		if err := engine.WaitIdle(ctx); err != nil {
+			t.Fatal(err)
+		}
+		status, err := engine.Status(ctx)
+		if err != nil || status.Pipelines[0].Input != topic {
+			t.Errorf("it reads %+v, %v, want %s", status, err, topic)
+		}
+		stop()
+		if err := errors.Join(<-ended, engine.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -61,13 +75,13 @@ func TestMistakesInFilesOfProgramsHaveTheirPlace(t *testing.T) {
 	} {
 		file, err := afterbay.Parse("p.yaml", []byte(text), afterbay.Code{})
 		if err == nil {
-			_, err = file.New(0, pipeline.Options{})
+			_, err = file.Check(t.Context(), afterbay.Options{})
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := afterbay.Load(filepath.Join(t.TempDir(), "none.yaml"), afterbay.Code{}); err == nil || !strings.Contains(err.Error(), "read pipeline file: open") {
+	if _, err := afterbay.Load(afterbay.Code{}, filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "read pipeline file: open") {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/sink"
 )
@@ -46,11 +48,26 @@ sinks: [{from: out, careless: {path: x}}]
 func carelessly(t *testing.T, text string, made func() sink.Config) (*pipeline.Runner, error) {
 	t.Helper()
 	kind := sink.Kind{Name: "careless", Help: "h", Example: "{path: x}", New: made}
-	file, err := afterbay.Parse("f.yaml", []byte(text), afterbay.Code{Sinks: []sink.Kind{kind}})
+	return runnerOf("f.yaml", text, afterbay.Code{Sinks: []sink.Kind{kind}})
+}
+
+// runnerOf returns what runs the pipeline of a text that may name the kinds of code.
+func runnerOf(name, text string, code afterbay.Code) (*pipeline.Runner, error) {
+	kinds, err := builtin.Kinds().With(code)
 	if err != nil {
 		return nil, err
 	}
-	return file.New(0, pipeline.Options{})
+	file, err := lang.ParseBeside(name, []byte(text), kinds)
+	if err != nil {
+		return nil, err
+	}
+	p := file.Pipelines[0]
+	p.Code = code
+	runner, err := builtin.New(p, pipeline.Options{})
+	if err != nil {
+		return nil, file.Explain(0, err)
+	}
+	return runner, nil
 }
 
 // TestErrorsOfKindsThatAreNilAreNone checks kinds that return what a check found whether it
@@ -124,12 +141,8 @@ steps:
   - lookup: {name: user, rowless: {path: rows/x}, key: k, fields: {a: optional string}}
   - emit: {topic: out, value: [k, user.a]}
 `
-	file, err := afterbay.Parse("folder/f.yaml", []byte(text), afterbay.Code{Lookups: []lookup.Kind{kind}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const want = "folder/f.yaml:4:26: steps[0].lookup.rowless: it opened nothing"
-	if _, err := file.New(0, pipeline.Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if _, err := runnerOf("folder/f.yaml", text, afterbay.Code{Lookups: []lookup.Kind{kind}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if path != filepath.Join("folder", "rows", "x") {

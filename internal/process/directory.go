@@ -137,6 +137,9 @@ func local(ctx context.Context, log admin.Log) (admin.Directory, func() error, e
 	return &admin.Local{Log: names}, log.Close, nil
 }
 
+// Held reports whether another process holds a data directory, of which err is the error.
+func Held(err error) bool { return errors.Is(err, embedded.ErrLocked) }
+
 // IsDirectory reports whether dir is a data directory: META or its copy is there.
 func IsDirectory(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "META"))

@@ -129,7 +129,7 @@ func (e *Engine) Open(ctx context.Context, logger *slog.Logger, p stream.Process
 		return nil, failure.Usage("%w", err)
 	case found != nil:
 		return nil, e.Wrong(found)
-	case !e.Shared():
+	case e.Kind == embedded.Kind.Name:
 		return nil, directoryError(err, p.Dir)
 	case errors.Is(err, kafka.ErrLocked):
 		return nil, failure.Locked(fmt.Errorf("%w: end that process, or give this one a folder of its own with --data", err))

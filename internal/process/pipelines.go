@@ -77,12 +77,8 @@ func (l *Loader) Close() {
 // keys returns KeyBytes of each of a number of pipelines; nil is that of the options. The
 // pipelines are upstream first.
 func (l *Loader) Load(files []string, o pipeline.Options, keys func(pipelines int) int64) ([]Pipeline, error) {
-	var all []Pipeline
 	var loaded []*lang.File
 	var found []error
-	names := map[string]string{}
-	o.Logger, o.Fault = l.Logger, l.Fault
-	count := 0
 	for _, path := range files {
 		if config.IsGateway(path) {
 			return nil, failure.Usage("%s is a gateway file: name the pipelines, and it by --gateway %s", path, path)
@@ -95,12 +91,36 @@ func (l *Loader) Load(files []string, o pipeline.Options, keys func(pipelines in
 			found = append(found, err)
 			continue
 		}
-		loaded, count = append(loaded, file), count+len(file.Pipelines)
+		loaded = append(loaded, file)
 	}
+	all, errs, err := l.make(loaded, o, keys)
+	if found = append(found, errs...); len(found) > 0 {
+		return nil, failure.CannotRun(found...)
+	}
+	return all, err
+}
+
+// Make is Load for files that were read.
+func (l *Loader) Make(files []*lang.File, o pipeline.Options, keys func(pipelines int) int64) ([]Pipeline, error) {
+	all, found, err := l.make(files, o, keys)
+	if len(found) > 0 {
+		return nil, failure.CannotRun(found...)
+	}
+	return all, err
+}
+
+// make is Make with what is wrong with the pipelines by themselves; err is about what is
+// between them.
+func (l *Loader) make(files []*lang.File, o pipeline.Options, keys func(pipelines int) int64) (all []Pipeline, found []error, err error) {
+	names, count := map[string]string{}, 0
+	for _, file := range files {
+		count += len(file.Pipelines)
+	}
+	o.Logger, o.Fault = l.Logger, l.Fault
 	if keys != nil {
 		o.KeyBytes = keys(count)
 	}
-	for _, file := range loaded {
+	for _, file := range files {
 		path := file.Name
 		for i, p := range file.Pipelines {
 			if other, ok := names[p.Name]; ok {
@@ -117,9 +137,10 @@ func (l *Loader) Load(files []string, o pipeline.Options, keys func(pipelines in
 		}
 	}
 	if len(found) > 0 {
-		return nil, failure.CannotRun(found...)
+		return nil, found, nil
 	}
-	return UpstreamFirst(all)
+	all, err = UpstreamFirst(all)
+	return all, nil, err
 }
 
 // UpstreamFirst orders pipelines so that one which writes a topic comes before

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,8 +69,9 @@ type Process struct {
 	log        stream.Engine
 	deliveries map[string]stream.Delivery // by pipeline; the log reads it when a pipeline becomes a member
 	names      *generation.Names
-	switches   chan *switching // pipelines to be handed over
-	deriving   sync.Mutex      // held by who derives one again
+	switches   chan *switching              // pipelines to be handed over
+	server     atomic.Pointer[admin.Server] // of the newest round
+	deriving   sync.Mutex                   // held by who derives one again
 }
 
 // Open opens the log of an engine for a process. The caller closes the process.
@@ -147,6 +149,7 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 		return false, err
 	}
 	options.Gateway = p.Gateway.shown()
+	p.server.Store(admin.Unheard(log, options))
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	var server *admin.Server
@@ -158,6 +161,7 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 		if server, err = admin.Listen(log, options); err != nil {
 			return false, err
 		}
+		p.server.Store(server)
 		p.HTTP.Address = server.Address() // for the next round
 		if err := server.Admin().Write(p.dir); err != nil {
 			return false, failure.Directory(err)
@@ -428,4 +432,34 @@ func (p *Process) ServeGateway(ctx context.Context) (err error) {
 	})
 	server.Ready(true)
 	return group.Wait()
+}
+
+// Status returns what the pipelines of Run do, as the server of HTTP replies with it.
+func (p *Process) Status(ctx context.Context) (admin.Status, error) { return p.answering().Status(ctx) }
+
+// Directory returns what is in the log, for tools.
+func (p *Process) Directory() admin.Directory { return &admin.Local{Log: p.names} }
+
+// answering returns a server to ask.
+func (p *Process) answering() *admin.Server {
+	if s := p.server.Load(); s != nil {
+		return s
+	}
+	return admin.Unheard(p.names, p.HTTP)
+}
+
+// WaitIdle returns when the pipelines of Run are done with the input that there is. It
+// is called after Started.
+func (p *Process) WaitIdle(ctx context.Context) error { return waitIdle(ctx, p.names, p.pipelines) }
+
+// AddGateway has Run serve the clients of a gateway file, which fits the pipelines.
+func (p *Process) AddGateway(path string, kinds lang.Kinds, pipelines []Pipeline) error {
+	g, err := NewGateway(path, kinds, p.Logger, nil)
+	if err == nil {
+		err = g.Fits(pipelines)
+	}
+	if err == nil {
+		p.Gateway = g
+	}
+	return err
 }

@@ -130,6 +130,14 @@ func Listen(log Log, o Options) (*Server, error) {
 	return s, nil
 }
 
+// Unheard returns a server that listens nowhere, for its methods.
+func Unheard(log Log, o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return newServer(log, o, nil)
+}
+
 // newServer returns a server that listens nowhere. A nil secure is no TLS.
 func newServer(log Log, o Options, secure *tls.Config) *Server {
 	s := &Server{

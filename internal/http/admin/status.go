@@ -133,6 +133,16 @@ func timesOf(s *observe.Snapshot) Times {
 
 // status replies with what the process does.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	all, err := s.Status(r.Context())
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	ingest.WriteJSON(w, http.StatusOK, all)
+}
+
+// Status returns what the process does.
+func (s *Server) Status(ctx context.Context) (Status, error) {
 	all := Status{Version: s.options.Version, PID: os.Getpid(), Started: s.started.UTC(), Pipelines: []PipelineStatus{}}
 	if s.options.Stats != nil {
 		stats := s.options.Stats()
@@ -142,10 +152,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, runner := range s.options.Runners {
-		p, err := s.pipelineStatus(r.Context(), runner)
+		p, err := s.pipelineStatus(ctx, runner)
 		if err != nil {
-			refuse(w, err)
-			return
+			return all, err
 		}
 		all.Pipelines = append(all.Pipelines, p)
 	}
@@ -155,7 +164,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 			all.Gateway.Ended = why.Error()
 		}
 	}
-	ingest.WriteJSON(w, http.StatusOK, all)
+	return all, nil
 }
 
 func (s *Server) pipelineStatus(ctx context.Context, runner *pipeline.Runner) (PipelineStatus, error) {
