@@ -40,27 +40,21 @@ const (
 // compiler turns a Pipeline into a task.Plan, and gathers everything wrong with
 // it on the way.
 type compiler struct {
+	scope
 	pipeline  *lang.Pipeline
 	plan      *task.Plan
-	errs      spec.Problems
-	typed     map[*spec.Problem]use // of them, those of a name that has another type than is wanted
-	names     names
 	models    map[string]loadedModel
-	given     map[string][]given // what inputs of scores stand for, by their path
-	named     []NamedModel       // those, in order
-	specs     [2][]feature.Spec  // early and late
-	waiting   []*waitingFeature  // feedback features, before their value is introduced
-	nodes     []node             // of the stages, in the order of the file
-	fedBack   map[string]bool    // names that only the waves know
+	named     []NamedModel      // those, in order
+	specs     [2][]feature.Spec // early and late
+	waiting   []*waitingFeature // feedback features, before their value is introduced
+	nodes     []node            // of the stages, in the order of the file
 	emits     int
-	writers   int               // emits, and topics of calls
-	fields    []string          // of the input
-	guards    []*operator.Guard // of the route's case that is being compiled, and of those around it
-	depth     int               // of cases
-	rows      bool              // end before the first score whose model cannot be loaded
-	reach     bool              // what runs models has to be there
-	cut       bool              // done so
-	warnings  []string
+	writers   int                // emits, and topics of calls
+	guards    []*operator.Guard  // of the route's case that is being compiled, and of those around it
+	depth     int                // of cases
+	rows      bool               // end before the first score whose model cannot be loaded
+	reach     bool               // what runs models has to be there
+	cut       bool               // done so
 	opened    []model.Model      // of manifests, and of lookups, which are to be closed
 	finds     []Finder           // of lookups outside of the log
 	fetcher   *fetch.Fetcher     // nil without fetches
@@ -85,17 +79,6 @@ type loadedModel struct {
 	types   []value.Type      // of outputs
 	calling *operator.Calling // nil where it is called at once
 }
-
-func (c *compiler) fail(path string, format string, args ...any) {
-	c.errs = append(c.errs, &spec.Problem{Path: path, Message: fmt.Sprintf(format, args...)})
-}
-
-// mistyped notes that the error is one of a name that has another type than is wanted.
-func (c *compiler) mistyped(name string, want value.Kind) {
-	c.typed[c.errs[len(c.errs)-1]] = use{name, want}
-}
-
-func (c *compiler) hint(hint string) { c.errs[len(c.errs)-1].Hint = hint }
 
 // Options say how a pipeline is compiled. They do not change its results.
 type Options struct {
@@ -167,8 +150,8 @@ func (c *Compiled) Close() {
 // Errors, all at once.
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c := &compiler{
-		pipeline: &p, options: options, models: map[string]loadedModel{}, given: map[string][]given{}, fedBack: map[string]bool{}, rows: options.Rows, reach: options.Reach,
-		names: newNames(), typed: map[*spec.Problem]use{}, endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]lang.Field{}, ids: map[string][]outputName{},
+		pipeline: &p, options: options, models: map[string]loadedModel{}, rows: options.Rows, reach: options.Reach,
+		scope: newScope(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]lang.Field{}, ids: map[string][]outputName{},
 	}
 	defer func() {
 		if err != nil {
@@ -275,28 +258,6 @@ func (c *compiler) lag(l lang.Lag) {
 		c.fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
 		c.hint("a pipeline is late before it is too late: make warn the shorter one")
 	}
-}
-
-// introduce adds a name of a step or field.
-func (c *compiler) introduce(path, name string, t value.Type) (value.Slot, bool) {
-	if _, ok := c.names.constants[name]; ok {
-		c.fail(path, "%q is a constant already: names are one flat set without shadowing", name)
-		return value.Slot{}, false
-	}
-	slot, err := c.names.add(name, t)
-	if err != nil {
-		c.fail(path, "%v", err)
-		return value.Slot{}, false
-	}
-	return slot, true
-}
-
-func (c *compiler) identifier(path, name string) bool {
-	ok := naming.Identifier(name) && name != "meta" && name != "event"
-	if !ok {
-		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit; meta and event are taken", name)
-	}
-	return ok
 }
 
 func (c *compiler) constants() {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -101,35 +100,6 @@ func (c *compiler) inputBacklog(path string, in *lang.Input) {
 	default:
 		c.backlogs[in.Topic] = marks
 	}
-}
-
-// field introduces a field.
-func (c *compiler) field(path, name string, t value.Type) (value.Slot, bool) {
-	if !c.identifier(path, name) {
-		return value.Slot{}, false
-	}
-	c.fields = append(c.fields, name)
-	return c.introduce(path, name, t)
-}
-
-func (c *compiler) isField(name string) bool { return slices.Contains(c.fields, name) }
-
-// fieldNamed returns the field that a word of an input names. One that is not there, or
-// has no type, is reported once.
-func (c *compiler) fieldNamed(path, input, name string) (value.Slot, bool) {
-	slot, ok := c.names.schema.Lookup(name)
-	switch {
-	case c.names.broken[name]:
-		return value.Slot{}, false
-	case ok && c.isField(name):
-		return slot, true
-	}
-	c.fail(path, "%q is not one of %s.fields", name, input)
-	if near := expression.Nearest(name, c.fields); near != "" {
-		c.hint("did you mean " + near + "?")
-	}
-	c.names.broken[name] = !ok // it has a finding already
-	return value.Slot{}, false
 }
 
 func (c *compiler) inputKey(path string, in *lang.Input) {
@@ -307,7 +277,7 @@ func mergedPartitions(list []lang.Input) int32 {
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
 func (c *compiler) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{pipeline: c.pipeline, options: c.options, names: newNames(), backlogs: c.backlogs}
+	from := &compiler{pipeline: c.pipeline, options: c.options, scope: newScope(), backlogs: c.backlogs}
 	from.plan = &task.Plan{
 		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keys: task.Keys{Keep: DefaultKeep},
 		Outputs: []string{c.plan.Topic}, Input: task.Input{Copy: &task.CopyPlan{Partitions: partitions}},

@@ -105,52 +105,6 @@ func (n *names) Known() []string {
 // emits.
 const Hidden = "\x00"
 
-// expand resolves a list of names where "prefix.*" stands for all names under
-// prefix, in order, and event.* for all fields.
-func (c *compiler) expand(path, name string) []value.Slot {
-	prefix, all := strings.CutSuffix(name, ".*")
-	if !all {
-		if slot, ok := c.names.Slot(name); ok {
-			return []value.Slot{slot}
-		}
-		c.unknown(path, name)
-		return nil
-	}
-	var found []value.Slot
-	for _, slot := range c.names.schema.Slots {
-		if _, ok := c.names.lookup(slot.Name); !ok {
-			continue
-		}
-		if prefix == "event" && c.isField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
-			found = append(found, slot)
-		}
-	}
-	if found == nil && !c.names.isBroken(name) {
-		c.fail(path, "nothing is named %q", name)
-		c.hint("name a feature, model or event before the .*")
-	}
-	return found
-}
-
-func (c *compiler) unknown(path, name string) {
-	if c.names.isBroken(name) {
-		return
-	}
-	if _, ok := c.names.constants[name]; ok {
-		c.fail(path, "%q is a constant; give it a name of its own by let to use it here", name)
-		return
-	}
-	if message, hint := c.names.outOfScope(name); message != "" {
-		c.fail(path, "%s", message)
-		c.hint(hint)
-		return
-	}
-	c.fail(path, "unknown name %q", name)
-	if near := expression.Nearest(name, c.names.Known()); near != "" {
-		c.hint("did you mean " + near + "?")
-	}
-}
-
 // outOfScope says why a name that is somewhere in the pipeline cannot be used
 // here, and what to do; "" where it is nowhere.
 func (n *names) outOfScope(name string) (message, hint string) {

@@ -3,8 +3,6 @@ package compile
 import (
 	"slices"
 
-	"github.com/afterbay/afterbay/internal/event/expression"
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -121,18 +119,6 @@ func (n *node) adds() bool {
 func isGroup(op operator.Operator) bool {
 	_, group := op.(*operator.Group)
 	return group
-}
-
-// fed reports whether expressions read features that are fed back.
-func (c *compiler) fed(programs ...*expression.Program) bool {
-	return slices.ContainsFunc(programs, func(p *expression.Program) bool {
-		return p != nil && slices.ContainsFunc(p.Uses(), func(name string) bool { return c.fedBack[name] })
-	})
-}
-
-// fedSlots is fed of names.
-func (c *compiler) fedSlots(slots ...value.Slot) bool {
-	return slices.ContainsFunc(slots, func(s value.Slot) bool { return c.fedBack[s.Name] })
 }
 
 // add appends a node, for the events of the case that is being compiled.

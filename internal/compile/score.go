@@ -88,29 +88,6 @@ type given struct {
 // width returns how many columns of a row the name fills.
 func (g given) width() int { return max(g.slot.Type.Size, 1) }
 
-// givens returns the values that the text of an input stands for: a name, name.*, or
-// an expression, which is computed before each call. A model that the pipeline
-// describes asks twice.
-func (c *compiler) givens(path, text string) []given {
-	if list, ok := c.given[path]; ok {
-		return list
-	}
-	var list []given
-	_, constant := c.names.constants[text]
-	if _, ok := c.names.lookup(text); ok || aName.MatchString(text) && !constant {
-		for _, slot := range c.expand(path, text) {
-			list = append(list, given{path: path, slot: slot})
-		}
-	} else if program := c.expression(path, text); program != nil {
-		if slot, ok := c.introduce(path, c.hiddenName(), program.Type()); ok {
-			slot.Name = text // for messages
-			list = append(list, given{path, slot, program})
-		}
-	}
-	c.given[path] = list
-	return list
-}
-
 // aName is what names look like, and name.*, whether there is such a name or not.
 var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
 

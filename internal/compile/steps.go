@@ -10,7 +10,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -60,36 +59,6 @@ func isEmpty(s lang.Step) bool {
 		return s.Cases == nil
 	}
 	return false
-}
-
-// expression compiles source, whose type must be one of want if any is given.
-func (c *compiler) expression(path, source string, want ...value.Kind) *expression.Program {
-	before := len(c.names.missing)
-	program, err := expression.Compile(source, &c.names)
-	if err != nil {
-		missing := c.names.missing[before:]
-		if c.names.anyBroken(missing) {
-			return nil // what introduces the name was reported
-		}
-		found := &spec.Problem{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
-		c.typed[found] = use{err.Name, err.Want}
-		if len(missing) > 0 {
-			found.Message, found.Hint = c.names.outOfScope(missing[len(missing)-1])
-		}
-		c.errs = append(c.errs, found)
-		return nil
-	}
-	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
-		c.fail(path, "the expression is of type %v, where %v is needed", t, kinds(want))
-		if name, ok := program.Name(); ok && !t.Optional {
-			c.mistyped(name, want[0])
-		}
-		if t.Optional {
-			c.hint("give a value for when it is absent: ... ?? 0")
-		}
-		return nil
-	}
-	return program
 }
 
 func kinds(list []value.Kind) string {
@@ -368,16 +337,6 @@ func (c *compiler) compute(path, name, source string, stage *operator.Emit, want
 	return &made, fed
 }
 
-func (c *compiler) hiddenName() string { return Hidden + strconv.Itoa(len(c.names.schema.Slots)) }
-
-func (c *compiler) output(topic string) int {
-	if i := slices.Index(c.plan.Outputs, topic); i >= 0 {
-		return i
-	}
-	c.plan.Outputs = append(c.plan.Outputs, topic)
-	return len(c.plan.Outputs) - 1
-}
-
 // emitValue compiles the value, and reports whether it reads what is fed back.
 func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (waves bool) {
 	seen := map[string]bool{}
@@ -431,4 +390,12 @@ func (c *compiler) decided() []string {
 		}
 	}
 	return names
+}
+
+func (c *compiler) output(topic string) int {
+	if i := slices.Index(c.plan.Outputs, topic); i >= 0 {
+		return i
+	}
+	c.plan.Outputs = append(c.plan.Outputs, topic)
+	return len(c.plan.Outputs) - 1
 }
