@@ -19,22 +19,22 @@ func (c *compiler) answers() {
 	if len(topics) == 0 {
 		return
 	}
-	complete := len(c.errs) == 0 && !c.cut // else steps that write may be missing
+	complete := len(c.Errs) == 0 && !c.cut // else steps that write may be missing
 	for i, topic := range topics {
 		path := fmt.Sprintf("replies[%d]", i)
 		switch {
 		case complete && !slices.Contains(c.plan.Outputs, topic):
-			c.fail(path, "the pipeline does not write %q", topic)
-			c.hint("it writes " + strings.Join(c.plan.Outputs, ", "))
+			c.Fail(path, "the pipeline does not write %q", topic)
+			c.Hint("it writes " + strings.Join(c.plan.Outputs, ", "))
 		case slices.Contains(topics[:i], topic):
-			c.fail(path, "%q is named twice", topic)
+			c.Fail(path, "%q is named twice", topic)
 		}
 	}
 	w := &ways{answers: func(topic string) bool { return slices.Contains(topics, topic) }}
 	after, come := w.through("steps", c.pipeline.Steps, answered{})
-	c.errs, c.warnings = append(c.errs, w.twice...), append(c.warnings, w.maybe...)
+	c.Errs, c.Warnings = append(c.Errs, w.twice...), append(c.Warnings, w.maybe...)
 	if come && !after.all {
-		c.warnings = append(c.warnings, "replies: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
+		c.Warnings = append(c.Warnings, "replies: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")
 	}
 	ends := &c.plan.Ends
 	ends.Topic, ends.Answers = ended, topics

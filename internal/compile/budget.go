@@ -12,16 +12,16 @@ func (c *compiler) budget(b lang.Budget) observe.Budget {
 	shares := [...]time.Duration{observe.Queue: b.Queue, observe.Feature: b.Feature, observe.Model: b.Model, observe.Emit: b.Emit, observe.Commit: b.Commit}
 	for i, share := range shares {
 		if share < 0 {
-			c.fail("budget."+observe.Phase(i).String(), "%v is below 0", share)
+			c.Fail("budget."+observe.Phase(i).String(), "%v is below 0", share)
 		}
 	}
 	if b.P99 < 0 {
-		c.fail("budget.p99", "%v is below 0", b.P99)
+		c.Fail("budget.p99", "%v is below 0", b.P99)
 	}
 	budget, err := observe.NewBudget(b.P99, shares)
 	if err != nil {
-		c.fail("budget", "%v", err)
-		c.hint("raise p99, or lower the shares")
+		c.Fail("budget", "%v", err)
+		c.Hint("raise p99, or lower the shares")
 	}
 	return budget
 }

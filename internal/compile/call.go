@@ -12,35 +12,35 @@ import (
 
 // call compiles the call of a function in Go.
 func (c *compiler) call(path string, s *lang.Call) {
-	before := len(c.errs)
+	before := len(c.Errs)
 	f, ok := c.pipeline.Code.Functions[s.Go]
 	switch {
 	case s.Go == "":
-		c.fail(path+".go", "missing: name a function of Pipeline.Code.Functions")
+		c.Fail(path+".go", "missing: name a function of Pipeline.Code.Functions")
 	case !ok:
-		c.fail(path+".go", "no function is bound to %q", s.Go)
-		c.hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
+		c.Fail(path+".go", "no function is bound to %q", s.Go)
+		c.Hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
 	case !naming.Valid(s.Go):
-		c.fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", s.Go)
+		c.Fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", s.Go)
 	case f.Event == nil:
-		c.fail(path+".go", "function %q has no Event", s.Go)
+		c.Fail(path+".go", "function %q has no Event", s.Go)
 	case f.Version < 1:
-		c.fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", s.Go, f.Version)
+		c.Fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", s.Go, f.Version)
 	case f.Timer != nil && !f.Keyed:
-		c.fail(path+".go", "function %q has a Timer but is not Keyed", s.Go)
+		c.Fail(path+".go", "function %q has a Timer but is not Keyed", s.Go)
 	case f.Keyed && slices.ContainsFunc(c.plan.Calls, func(o *operator.Call) bool { return o.Name == s.Go }):
-		c.fail(path+".go", "function %q is called twice, and would share its state with itself", s.Go)
-		c.hint("bind it to a second name")
+		c.Fail(path+".go", "function %q is called twice, and would share its state with itself", s.Go)
+		c.Hint("bind it to a second name")
 	}
 	if f.Keyed {
 		c.aboveGroup(path)
 	}
 	stage := &operator.Call{Index: len(c.plan.Calls), Name: s.Go, Function: &f, As: s.Name, ID: c.plan.Meta.ID}
 	if s.When != "" {
-		stage.When = c.expression(path+".when", s.When, value.Bool)
+		stage.When = c.Expr(path+".when", s.When, value.Bool)
 	}
 	for i, name := range s.Inputs {
-		stage.Inputs = append(stage.Inputs, c.expand(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
+		stage.Inputs = append(stage.Inputs, c.Slots(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
 	}
 	c.noContent(path+".inputs", stage.Inputs...)
 	for i, topic := range s.Topics {
@@ -52,9 +52,9 @@ func (c *compiler) call(path string, s *lang.Call) {
 		c.writers++
 	}
 	c.callOutputs(path, s, stage)
-	if len(c.errs) == before {
+	if len(c.Errs) == before {
 		c.plan.Calls = append(c.plan.Calls, stage)
-		c.add(node{op: stage, waves: c.fed(stage.When) || c.fedSlots(stage.Inputs...)})
+		c.add(node{op: stage, waves: c.Fed(stage.When) || c.FedSlots(stage.Inputs...)})
 	}
 }
 
@@ -63,15 +63,15 @@ func (c *compiler) callOutputs(path string, s *lang.Call, stage *operator.Call) 
 		at := path + ".outputs." + o.Name
 		t, err := value.ParseType(o.Type)
 		if err != nil {
-			c.fail(at, "%v", err)
-			c.names.broken[o.Name] = true
+			c.Fail(at, "%v", err)
+			c.Names.Broken[o.Name] = true
 			continue
 		}
 		t.Optional = t.Optional || s.When != ""
-		if !c.identifier(at, o.Name) {
+		if !c.Identifier(at, o.Name) {
 			continue
 		}
-		if slot, ok := c.introduce(at, o.Name, t); ok {
+		if slot, ok := c.Make(at, o.Name, t); ok {
 			stage.Outputs = append(stage.Outputs, slot)
 		}
 	}
@@ -80,18 +80,18 @@ func (c *compiler) callOutputs(path string, s *lang.Call, stage *operator.Call) 
 // writable checks a topic that a step writes.
 func (c *compiler) writable(path, topic string) {
 	if !naming.ValidTopic(topic) {
-		c.fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
+		c.Fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
 	}
 	c.unreserved(path, topic)
 	if topic == c.plan.Topic || slices.ContainsFunc(c.pipeline.Inputs, func(in lang.Input) bool { return in.Topic == topic }) || topic == c.pipeline.Input.Topic {
-		c.fail(path, "the pipeline reads %q: writing it would never end", topic)
+		c.Fail(path, "the pipeline reads %q: writing it would never end", topic)
 	}
 }
 
 // unreserved checks that a topic has no name that is reserved for those of the engine.
 func (c *compiler) unreserved(path, topic string) {
 	if naming.Reserved(c.pipeline.Name, topic) {
-		c.fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
-		c.hint("use another name, such as " + naming.Instead(topic))
+		c.Fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
+		c.Hint("use another name, such as " + naming.Instead(topic))
 	}
 }

@@ -40,7 +40,7 @@ func (c *compiler) modelCalling(path string, m *lang.Model, loaded model.Model) 
 		return nil
 	}
 	if info.Timeout > 0 && calling.Timeout > info.Timeout {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s.call.timeout: %v is of no use: calls of model %s end after %v by themselves, as its manifest says", path, calling.Timeout, m.Name, info.Timeout))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s.call.timeout: %v is of no use: calls of model %s end after %v by themselves, as its manifest says", path, calling.Timeout, m.Name, info.Timeout))
 	}
 	calling.Implied, calling.Ready = m.Call == nil && m.Journal == nil, readyOf(loaded)
 	kept, by := m.Journal, operator.JournalByRequest
@@ -62,7 +62,7 @@ func (c *compiler) callsOf(path string, call *lang.Calling, info model.Info) *la
 	}
 	bounded := *call
 	if call.Concurrency > info.CallsMax {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s.concurrency: %d is more than the manifest's remote.calls, which bounds the calls at a time to %d: raise calls, or remove it", path, call.Concurrency, info.CallsMax))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s.concurrency: %d is more than the manifest's remote.calls, which bounds the calls at a time to %d: raise calls, or remove it", path, call.Concurrency, info.CallsMax))
 		bounded.Concurrency = info.CallsMax
 	}
 	bounded.Concurrency = cmp.Or(bounded.Concurrency, info.CallsMax)
@@ -77,18 +77,18 @@ func (c *compiler) journal(path string, j *lang.Journal, by operator.Journal, ca
 	}
 	spec := journal.Spec{Retention: j.Retention, BytesMax: int64(j.Max)}
 	if err := spec.Validate(); err != nil {
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 	}
 	if c.plan.Journal != nil {
 		spec = spec.Widest(*c.plan.Journal)
 	}
 	c.plan.Journal = &spec
 	if !(j.Price >= 0) || math.IsInf(j.Price, 0) {
-		c.fail(path+".price", "%v is no price: use 0 or more", j.Price)
+		c.Fail(path+".price", "%v is no price: use 0 or more", j.Price)
 	}
 	by, ok := map[string]operator.Journal{"": by, "request": operator.JournalByRequest, "event": operator.JournalByEvent}[j.By]
 	if !ok {
-		c.fail(path+".by", "unknown word %q: use request or event", j.By)
+		c.Fail(path+".by", "unknown word %q: use request or event", j.By)
 	}
 	calling.Journal, calling.Price = by, j.Price
 }
@@ -131,37 +131,37 @@ func (c *compiler) share(path string, s *lang.Calling) {
 	path += ".call.timeout"
 	switch share := c.timeout(s); {
 	case s.Timeout != 0:
-		c.fail(path, "%v and the share of the budget are two", s.Timeout)
-		c.hint("set Timeout or Budget")
+		c.Fail(path, "%v and the share of the budget are two", s.Timeout)
+		c.Hint("set Timeout or Budget")
 	case c.pipeline.Budget.P99 == 0:
-		c.fail(path, "the pipeline has no budget that calls could have a share of")
-		c.hint("write `budget: {p99: ...}` in the pipeline, or a duration here")
+		c.Fail(path, "the pipeline has no budget that calls could have a share of")
+		c.Hint("write `budget: {p99: ...}` in the pipeline, or a duration here")
 	case share < time.Millisecond && c.allowed.P99 > 0:
-		c.fail(path, "calls have %v of the budget, which is below 1ms", share)
-		c.hint("raise `model` or `p99` of the budget, or write a duration here")
+		c.Fail(path, "calls have %v of the budget, which is below 1ms", share)
+		c.Hint("raise `model` or `p99` of the budget, or write a duration here")
 	}
 }
 
 // callingAt compiles how what is at a URL is called.
 func (c *compiler) callingAt(path string, s *lang.Calling, url, service string) *operator.Calling {
 	if s.Timeout < 0 || s.Expire < 0 {
-		c.fail(path, "timeout and expire are not negative")
+		c.Fail(path, "timeout and expire are not negative")
 	}
 	open, ok := openWays[s.Breaker.Open]
 	if !ok {
-		c.fail(path+".breaker.open", "unknown word %q: use pause, queue or fallback", s.Breaker.Open)
+		c.Fail(path+".breaker.open", "unknown word %q: use pause, queue or fallback", s.Breaker.Open)
 	}
 	calling := &operator.Calling{Timeout: cmp.Or(c.timeout(s), defaultTimeout), Expire: s.Expire, Open: open}
 	var err error
 	if calling.Backoff, err = (control.Backoff{Base: s.Backoff.Base, Max: s.Backoff.Max, Attempts: s.Attempts}).Resolved(); err != nil {
-		c.fail(path+".backoff", "%v", err)
+		c.Fail(path+".backoff", "%v", err)
 	}
 	calling.Endpoint, err = c.endpoints.Of(url, service, control.EndpointOptions{
 		Breaker:     control.BreakerOptions{Failures: s.Breaker.Failures, Rate: s.Breaker.Rate, Probe: s.Breaker.Probe},
 		Concurrency: control.ConcurrencyOptions{Max: s.Concurrency, Start: s.Start, Target: calling.Timeout / 2},
 	})
 	if err != nil {
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 	}
 	return calling
 }
@@ -205,15 +205,15 @@ func (c *compiler) scoreCalling(path string, s *lang.Score, m loadedModel, stage
 	switch {
 	case stage.Calling == nil:
 		if s.Ordered {
-			c.fail(path+".ordered", "the events of a key are in order: nothing is queued here")
-			c.hint("remove it, or write async: true, or call: {} at the model")
+			c.Fail(path+".ordered", "the events of a key are in order: nothing is queued here")
+			c.Hint("remove it, or write async: true, or call: {} at the model")
 		}
 		return
 	case m.Info().State > 0:
-		c.fail(path+".model", "model %s keeps something of each key, so it is called in the place of an event, and not off the loop", m.name)
-		c.hint("remove call, of the model, and async")
+		c.Fail(path+".model", "model %s keeps something of each key, so it is called in the place of an event, and not off the loop", m.name)
+		c.Hint("remove call, of the model, and async")
 	case stage.Calling.Open == operator.OpenFallback && s.When == "" && slices.ContainsFunc(stage.Fallback, func(p *expression.Program) bool { return p == nil }):
-		c.fail(path+".fallback", "missing: the breaker of model %s has open: fallback", m.name)
+		c.Fail(path+".fallback", "missing: the breaker of model %s has open: fallback", m.name)
 	}
 	if stage.Calling.Implied && !stage.Async {
 		c.mayPark = true
@@ -230,7 +230,7 @@ func (c *compiler) scoreCalling(path string, s *lang.Score, m loadedModel, stage
 func (c *compiler) onFailure(path string, steps []lang.Step, stage *operator.Score) {
 	for i := range steps {
 		if steps[i] != nil && !steps[i].Effect().InFailure {
-			c.fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
+			c.Fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
 			return
 		}
 	}
@@ -238,11 +238,11 @@ func (c *compiler) onFailure(path string, steps []lang.Step, stage *operator.Sco
 		return
 	}
 	before := len(c.nodes)
-	c.names.routes = append(c.names.routes, path)
+	c.Names.Routes = append(c.Names.Routes, path)
 	c.depth++
 	c.inCase(path, path, steps)
 	c.depth--
-	c.names.routes = c.names.routes[:len(c.names.routes)-1]
+	c.Names.Routes = c.Names.Routes[:len(c.Names.Routes)-1]
 	for _, n := range c.nodes[before:] {
 		stage.OnFailure = append(stage.OnFailure, operator.Placed{Operator: n.op, Guard: n.guard()})
 	}
@@ -254,7 +254,7 @@ func (c *compiler) parking() {
 	var err error
 	p := c.pipeline.Queue
 	if c.plan.Queue, err = (control.GateOptions{Max: cmp.Or(p.Max, defaultQueueMax), High: p.High, Low: p.Low}).Resolved(); err != nil {
-		c.fail("queue", "%v", err)
+		c.Fail("queue", "%v", err)
 	}
 	c.ownTables()
 	if !c.plan.Ordered {
@@ -263,8 +263,8 @@ func (c *compiler) parking() {
 	}
 	for _, call := range c.plan.Calls {
 		if call.Function.Timer != nil {
-			c.fail("steps", "%s sets timers, which do not wait for the events that are queued", call.Name)
-			c.hint("remove ordered, or the timers")
+			c.Fail("steps", "%s sets timers, which do not wait for the events that are queued", call.Name)
+			c.Hint("remove ordered, or the timers")
 		}
 	}
 }
@@ -276,8 +276,8 @@ func (c *compiler) countedInOrder() {
 		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !exclude(o.guards, n.guards) })
 		for _, m := range n.features {
 			if m.waitsFor == nil && above {
-				c.fail(m.path, "a step above it may queue events, so those of a key would be counted in any order")
-				c.hint("write ordered: true at the step that queues, or write the features above it")
+				c.Fail(m.path, "a step above it may queue events, so those of a key would be counted in any order")
+				c.Hint("write ordered: true at the step that queues, or write the features above it")
 			}
 		}
 	}
@@ -290,12 +290,12 @@ func (c *compiler) partial(path string, s *lang.Score, m loadedModel, stage *ope
 	}
 	switch {
 	case len(m.types) != 1 || m.types[0].Kind != value.String:
-		c.fail(path, "model %s has other outputs than one string: there are no words of it to show", m.name)
+		c.Fail(path, "model %s has other outputs than one string: there are no words of it to show", m.name)
 	case !stage.Async:
-		c.fail(path, "words come while an event is queued")
-		c.hint("write async: true in the score")
+		c.Fail(path, "words come while an event is queued")
+		c.Hint("write async: true in the score")
 	case s.Partial.Interval < 0 || s.Partial.Interval > time.Minute:
-		c.fail(path+".interval", "%v is out of range: use 1ms to 1m", s.Partial.Interval)
+		c.Fail(path+".interval", "%v is out of range: use 1ms to 1m", s.Partial.Interval)
 	}
 	c.writable(path+".topic", s.Partial.Topic)
 	c.output(s.Partial.Topic)

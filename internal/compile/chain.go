@@ -133,7 +133,7 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		key = e.Key.Name
 	}
 	slot, ok := written(e, in.Key)
-	if ok && !copied && key != "" && slot.Name[0] != Hidden[0] && slot.Name != key {
+	if ok && !copied && key != "" && slot.Name[0] != lang.Hidden[0] && slot.Name != key {
 		fail(".key", "write `key: "+slot.Name+"` in that emit, or `repartition` in this input", "pipeline %q emits to %q by key %q, and here the key is %q", writer.Name(), in.Topic, key, in.Key)
 	}
 	return errs

@@ -40,7 +40,7 @@ const (
 // compiler turns a Pipeline into a task.Plan, and gathers everything wrong with
 // it on the way.
 type compiler struct {
-	scope
+	*lang.Scope
 	pipeline  *lang.Pipeline
 	plan      *task.Plan
 	models    map[string]loadedModel
@@ -151,7 +151,7 @@ func (c *Compiled) Close() {
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c := &compiler{
 		pipeline: &p, options: options, models: map[string]loadedModel{}, rows: options.Rows, reach: options.Reach,
-		scope: newScope(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]lang.Field{}, ids: map[string][]outputName{},
+		Scope: lang.NewScope(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]lang.Field{}, ids: map[string][]outputName{},
 	}
 	defer func() {
 		if err != nil {
@@ -161,34 +161,34 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 			}
 		}
 	}()
-	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.names.schema, Keys: task.Keys{Keep: DefaultKeep}}
+	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.Names.Schema, Keys: task.Keys{Keep: DefaultKeep}}
 	c.header()
 	copies := c.inputs()
 	c.constants()
 	c.fairness()
 	c.loadModels()
-	c.names.later = lang.DeclaredIn(&p)
+	c.Names.Later = lang.DeclaredIn(&p)
 	c.steps("steps", p.Steps)
 	c.resolveWaiting(true)
 	c.arrange()
 	c.parking()
 	c.turns()
 	if c.plan.Ordered && len(c.plan.Groups.Groups) > 0 {
-		c.fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
-		c.hint("remove ordered: true, and features of what a model that may be down answers")
+		c.Fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
+		c.Hint("remove ordered: true, and features of what a model that may be down answers")
 	}
-	c.plan.Groups.Schema = c.names.schema
-	for _, name := range c.fields {
-		slot, _ := c.names.schema.Lookup(name)
+	c.plan.Groups.Schema = c.Names.Schema
+	for _, name := range c.Fields {
+		slot, _ := c.Names.Schema.Lookup(name)
 		c.plan.Groups.Fields = append(c.plan.Groups.Fields, slot)
 	}
-	if c.writers == 0 && !c.rows && len(c.errs) == 0 {
-		c.fail("steps", "nothing is emitted, so the pipeline would have no effect")
-		c.hint("add an emit step")
+	if c.writers == 0 && !c.rows && len(c.Errs) == 0 {
+		c.Fail("steps", "nothing is emitted, so the pipeline would have no effect")
+		c.Hint("add an emit step")
 	}
 	c.answers()
 	sinks := c.sinks()
-	if len(c.errs) > 0 {
+	if len(c.Errs) > 0 {
 		return nil, c.declarations()
 	}
 	if err := c.finish(); err != nil {
@@ -201,7 +201,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		from.Fingerprint.Outputs = c.plan.Fingerprint.Outputs
 		from.Prepare()
 	}
-	return &Compiled{p, c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.warnings, c.canonical()}, nil
+	return &Compiled{p, c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.Warnings, c.canonical()}, nil
 }
 
 func closeModels(opened []model.Model) {
@@ -222,25 +222,25 @@ func (c *compiler) steps(path string, steps []lang.Step) {
 func (c *compiler) header() {
 	p := c.pipeline
 	if !naming.Valid(p.Name) {
-		c.fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
+		c.Fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
 	}
 	if naming.ReservedPipeline(p.Name) {
-		c.fail("pipeline", "%q is reserved for topics of the engine: use another name", p.Name)
+		c.Fail("pipeline", "%q is reserved for topics of the engine: use another name", p.Name)
 	}
 	switch p.Delivery {
 	case "", lang.ExactlyOnce, lang.AtLeastOnce, lang.AtMostOnce:
 	default:
-		c.fail("delivery", "unknown mode %q: use exactly-once, at-least-once or at-most-once", p.Delivery)
+		c.Fail("delivery", "unknown mode %q: use exactly-once, at-least-once or at-most-once", p.Delivery)
 	}
 	if p.Commit.Interval < 0 || p.Commit.Interval > time.Minute {
-		c.fail("commit.interval", "%v is out of range: use 0 to 1m", p.Commit.Interval)
+		c.Fail("commit.interval", "%v is out of range: use 0 to 1m", p.Commit.Interval)
 	}
 	if p.Commit.Size < 0 || p.Commit.Size > 1<<20 {
-		c.fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
+		c.Fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
 	}
 	c.lag(p.Lag)
 	if s := p.DeadLetters.StopAbove; s != (spec.Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
-		c.fail("dlq.stop_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
+		c.Fail("dlq.stop_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
 	}
 	c.allowed = c.budget(p.Budget)
 }
@@ -251,41 +251,41 @@ func (c *compiler) lag(l lang.Lag) {
 		time.Duration
 	}{{"lag.warn", l.Warn}, {"lag.critical", l.Critical}} {
 		if at.Duration != 0 && (at.Duration < time.Second || at.Duration > 30*24*time.Hour) {
-			c.fail(at.path, "%v is out of range: use 1s to 720h", at.Duration)
+			c.Fail(at.path, "%v is out of range: use 1s to 720h", at.Duration)
 		}
 	}
 	if l.Critical != 0 && l.Critical < l.Warn {
-		c.fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
-		c.hint("a pipeline is late before it is too late: make warn the shorter one")
+		c.Fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
+		c.Hint("a pipeline is late before it is too late: make warn the shorter one")
 	}
 }
 
 func (c *compiler) constants() {
 	for _, k := range c.pipeline.Constants {
 		path := "constants." + k.Name
-		if !c.identifier(path, k.Name) {
+		if !c.Identifier(path, k.Name) {
 			continue
 		}
-		if _, ok := c.names.schema.Lookup(k.Name); ok {
-			c.fail(path, "%q is a field already: names are one flat set without shadowing", k.Name)
+		if _, ok := c.Names.Schema.Lookup(k.Name); ok {
+			c.Fail(path, "%q is a field already: names are one flat set without shadowing", k.Name)
 			continue
 		}
 		if (k.Value == nil) == (k.Table == nil) {
-			c.fail(path, "a constant is a scalar or a table of scalars")
+			c.Fail(path, "a constant is a scalar or a table of scalars")
 			continue
 		}
-		c.names.constants[k.Name] = expression.Constant{Value: k.Value, Table: k.Table}
+		c.Names.Constants[k.Name] = expression.Constant{Value: k.Value, Table: k.Table}
 	}
 }
 
 func (c *compiler) loadModels() {
 	for _, m := range c.pipeline.Models {
 		path := "models." + m.Name
-		if !c.identifier(path, m.Name) {
+		if !c.Identifier(path, m.Name) {
 			continue
 		}
 		if m.Version < 1 {
-			c.fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
+			c.Fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
 		}
 		c.share(path, m.Call)
 		if isInline(&m) { // its inputs are those of the first score that uses it
@@ -325,7 +325,7 @@ func (c *compiler) whereModel(path string, m *lang.Model) bool {
 		}
 	}
 	if places > 1 {
-		c.fail(path, "a model has one of a file, a name in Go, a url and a process")
+		c.Fail(path, "a model has one of a file, a name in Go, a url and a process")
 	}
 	return places <= 1
 }
@@ -340,15 +340,15 @@ func (c *compiler) checkOutputs(path string, m *lang.Model) {
 		given[i], taken[i] = m.Outputs[i].Name, m.Manifest.Outputs[i].Name
 	}
 	if !slices.Equal(given, taken) && slices.Equal(slices.Sorted(slices.Values(given)), slices.Sorted(slices.Values(taken))) {
-		c.fail(path+".outputs", "the manifest has them in another order: %s", strings.Join(taken, ", "))
+		c.Fail(path+".outputs", "the manifest has them in another order: %s", strings.Join(taken, ", "))
 	}
 }
 
 // loadModel returns a model, nil where there is none.
 func (c *compiler) loadModel(path string, m *lang.Model) model.Model {
 	if m.Trees != "" && m.File == "" {
-		c.fail(path+".trees", "only the trees of a file can be chosen")
-		c.hint("remove it")
+		c.Fail(path+".trees", "only the trees of a file can be chosen")
+		c.Hint("remove it")
 	}
 	switch {
 	case !c.whereModel(path, m):
@@ -356,12 +356,12 @@ func (c *compiler) loadModel(path string, m *lang.Model) model.Model {
 	case m.Go != "":
 		bound := c.pipeline.Code.Models[m.Go]
 		if bound == nil {
-			c.fail(path+".go", "no model is bound to %q", m.Go)
-			c.hint("bind it in Pipeline.Code.Models of a program that embeds the library; the afterbay command has none")
+			c.Fail(path+".go", "no model is bound to %q", m.Go)
+			c.Hint("bind it in Pipeline.Code.Models of a program that embeds the library; the afterbay command has none")
 		}
 		return bound
 	case m.File == "":
-		c.fail(path+".file", "missing: name a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, or a text model")
+		c.Fail(path+".file", "missing: name a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, or a text model")
 		return nil
 	}
 	loaded, err := c.open(path, m)
@@ -369,21 +369,21 @@ func (c *compiler) loadModel(path string, m *lang.Model) model.Model {
 	switch {
 	case err == nil:
 		if open := loaded.Info().Ambiguous; open != "" {
-			c.warnings = append(c.warnings, path+": "+open)
+			c.Warnings = append(c.Warnings, path+": "+open)
 		}
 		return loaded
 	case c.rows && errors.Is(err, fs.ErrNotExist):
 	case errors.As(err, &found):
 		for _, e := range found {
-			c.errs = append(c.errs, &spec.Problem{Path: path + ".manifest." + e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err})
+			c.Errs = append(c.Errs, &spec.Problem{Path: path + ".manifest." + e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
 	case m.Manifest == nil && model.IsManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
-		c.fail(path+".file", "the manifest %s was not read", m.File)
-		c.hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
+		c.Fail(path+".file", "the manifest %s was not read", m.File)
+		c.Hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
 	default:
-		c.fail(path+".file", "%v", err)
+		c.Fail(path+".file", "%v", err)
 		if errors.Is(err, fs.ErrNotExist) {
-			c.hint("name a file that is there; its path is relative to the pipeline file")
+			c.Hint("name a file that is there; its path is relative to the pipeline file")
 		}
 	}
 	return nil
@@ -395,12 +395,12 @@ func (c *compiler) open(path string, m *lang.Model) (model.Model, error) {
 		return models.FileWith(m.File, models.Options{Trees: m.Trees})
 	}
 	if m.Trees != "" {
-		c.fail(path+".trees", "the model has a manifest, which says it")
-		c.hint("write trees: " + m.Trees + " in the manifest")
+		c.Fail(path+".trees", "the model has a manifest, which says it")
+		c.Hint("write trees: " + m.Trees + " in the manifest")
 	}
 	if m.Version != m.Manifest.Version {
-		c.fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)
-		c.hint("write the version whose file it is: both are raised with the file")
+		c.Fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)
+		c.Hint("write the version whose file it is: both are raised with the file")
 	}
 	return c.openManifest(path, m.Manifest)
 }
@@ -414,7 +414,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 			return nil, err
 		}
 		c.opened = append(c.opened, loaded)
-		c.warnings = append(c.warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
+		c.Warnings = append(c.Warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
 		return loaded, nil
 	}
 	open := models.Started
@@ -427,7 +427,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 	}
 	c.opened = append(c.opened, loaded)
 	if report.Away != nil {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
 	}
 	return loaded, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -16,36 +17,30 @@ const (
 // declarations returns the errors, where several places that want one other type of a
 // field of the input are one error, at the declaration of the field. It names the places.
 func (c *compiler) declarations() spec.Problems {
-	places := map[use][]string{}
-	for _, e := range c.errs {
-		if _, declared := c.declared(c.typed[e].name); declared {
+	places := map[lang.Use][]string{}
+	for _, e := range c.Errs {
+		if _, declared := c.declared(c.Typed[e].Name); declared {
 			places[c.use(e)] = append(places[c.use(e)], e.Path)
 		}
 	}
 	var found spec.Problems
-	said := map[use]bool{}
-	for _, e := range c.errs {
+	said := map[lang.Use]bool{}
+	for _, e := range c.Errs {
 		at := c.use(e)
 		switch {
 		case len(places[at]) < declaredLeast:
 			found = append(found, e)
 		case !said[at]:
-			found, said[at] = append(found, c.declaration(at.name, at.want, places[at])), true
+			found, said[at] = append(found, c.declaration(at.Name, at.Want, places[at])), true
 		}
 	}
 	return found
 }
 
-// use is a name, and the type that is wanted of it.
-type use struct {
-	name string
-	want value.Kind
-}
-
 // use returns the use that an error is about.
-func (c *compiler) use(e *spec.Problem) use {
-	u := c.typed[e]
-	return use{u.name, number(u.want)}
+func (c *compiler) use(e *spec.Problem) lang.Use {
+	u := c.Typed[e]
+	return lang.Use{Name: u.Name, Want: number(u.Want)}
 }
 
 // number makes an int, which a number does as well, a number.
@@ -76,7 +71,7 @@ func (c *compiler) declared(name string) (path string, ok bool) {
 // declaration is the error of a field that places want of another type.
 func (c *compiler) declaration(name string, want value.Kind, places []string) *spec.Problem {
 	path, _ := c.declared(name)
-	slot, _ := c.names.lookup(name)
+	slot, _ := c.Names.Lookup(name)
 	hint := fmt.Sprintf("declare `%s: %v` if the events have it so", name, want)
 	switch {
 	case want == value.Number && slot.Type.Kind == value.String:

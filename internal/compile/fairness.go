@@ -14,24 +14,24 @@ func (c *compiler) fairness() {
 		if source == "" {
 			return nil
 		}
-		return c.expression(path, source, kind)
+		return c.Expr(path, source, kind)
 	}
 	turns.High = program("priority.high", p.High, value.Bool)
 	turns.Low = program("priority.low", p.Low, value.Bool)
 	turns.Tenant = program("tenant.by", t.By, value.String)
 	if turns.TenantMax = t.Max; t.Max < 0 {
-		c.fail("tenant.max", "%d is negative", t.Max)
+		c.Fail("tenant.max", "%d is negative", t.Max)
 	}
 	options := control.FairOptions{Age: p.Age}
 	if p.Weights != nil {
 		if len(p.Weights) != len(options.Weights) {
-			c.fail("priority.weights", "%d weights: want those of high, normal and low events", len(p.Weights))
+			c.Fail("priority.weights", "%d weights: want those of high, normal and low events", len(p.Weights))
 			return
 		}
 		copy(options.Weights[:], p.Weights)
 	}
 	if _, err := options.Resolved(); err != nil {
-		c.fail("priority", "%v", err)
+		c.Fail("priority", "%v", err)
 	}
 	turns.Weights = options
 }
@@ -43,8 +43,8 @@ func (c *compiler) turns() {
 	}
 	for _, word := range [][2]string{{"priority", c.pipeline.Priority.High + c.pipeline.Priority.Low}, {"tenant", c.pipeline.Tenant.By}} {
 		if word[1] != "" {
-			c.fail(word[0], "no event waits for its turn: nothing is scored off the loop")
-			c.hint("remove it, or write async: true at a score, or call: {} at its model")
+			c.Fail(word[0], "no event waits for its turn: nothing is scored off the loop")
+			c.Hint("remove it, or write async: true at a score, or call: {} at its model")
 		}
 	}
 }

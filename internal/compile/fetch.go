@@ -34,15 +34,15 @@ type fetched struct {
 // made off the loop, since nobody knows how long it takes, and what it brought is
 // recorded.
 func (c *compiler) fetch(path string, s *lang.Fetch) {
-	before := len(c.errs)
-	c.identifier(path+".name", s.Name)
+	before := len(c.Errs)
+	c.Identifier(path+".name", s.Name)
 	url := c.fetchURL(path, s)
 	if s.Max < 0 || s.Max > contentMax {
-		c.fail(path+".max", "%d bytes are out of range: use 1 to %d", s.Max, contentMax)
+		c.Fail(path+".max", "%d bytes are out of range: use 1 to %d", s.Max, contentMax)
 	}
 	stage := &operator.Score{Batch: operator.Batch{Kind: "fetch", Name: s.Name, Size: 1, Async: true, Finds: true}, Texts: []value.Slot{url}}
 	if s.When != "" {
-		stage.When = c.expression(path+".when", s.When, value.Bool)
+		stage.When = c.Expr(path+".when", s.When, value.Bool)
 	}
 	var call lang.Calling
 	if s.Call != nil {
@@ -52,8 +52,8 @@ func (c *compiler) fetch(path string, s *lang.Fetch) {
 		call.Timeout = cmp.Or(call.Timeout, defaultFetchTimeout)
 	}
 	if stage.Calling = c.callingAt(path+".call", &call, "pipeline:"+c.pipeline.Name, "fetch "+s.Name); stage.Calling.Open == operator.OpenFallback {
-		c.fail(path+".call.breaker.open", "content has no fallback")
-		c.hint("use pause or queue; what is done for an event without its content stands in on_failure")
+		c.Fail(path+".call.breaker.open", "content has no fallback")
+		c.Hint("use pause or queue; what is done for an event without its content stands in on_failure")
 	}
 	kept := s.Journal
 	if kept == nil {
@@ -63,7 +63,7 @@ func (c *compiler) fetch(path string, s *lang.Fetch) {
 	c.onFailure(path+".on_failure", s.OnFailure, stage)
 	fields := c.fetchOutputs(path, s, stage)
 	fetcher := c.openFetcher()
-	if len(c.errs) > before {
+	if len(c.Errs) > before {
 		return
 	}
 	m := fetch.NewModel(fetcher, url.Type.Kind == value.Strings, int64(cmp.Or(s.Max, lang.DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
@@ -83,17 +83,17 @@ func (c *compiler) fetchURL(path string, s *lang.Fetch) value.Slot {
 		at, name, want = path+".urls", s.URLs, value.Strings
 	}
 	if name == "" || s.URL != "" && s.URLs != "" {
-		c.fail(path, "name what is fetched: by url, or by urls, a list")
+		c.Fail(path, "name what is fetched: by url, or by urls, a list")
 		return value.Slot{}
 	}
-	slots := c.expand(at, name)
+	slots := c.Slots(at, name)
 	if len(slots) == 0 {
 		return value.Slot{}
 	}
 	if len(slots) > 1 || slots[0].Type.Kind != want {
-		c.fail(at, "%q is of type %v, where %v is needed", name, slots[0].Type, want)
+		c.Fail(at, "%q is of type %v, where %v is needed", name, slots[0].Type, want)
 		if slots[0].Type.Kind == value.Strings {
-			c.hint("a list of URLs is given by urls")
+			c.Hint("a list of URLs is given by urls")
 		}
 	}
 	return slots[0]
@@ -105,7 +105,7 @@ func (c *compiler) fetchOutputs(path string, s *lang.Fetch, stage *operator.Scor
 		name string
 		kind value.Kind
 	}{{"bytes", value.Content}, {"sha256", value.String}, {"size", value.Int}, {"type", value.String}} {
-		slot, ok := c.introduce(path, s.Name+"."+o.name, value.Type{Kind: o.kind, Optional: s.When != ""})
+		slot, ok := c.Make(path, s.Name+"."+o.name, value.Type{Kind: o.kind, Optional: s.When != ""})
 		if !ok {
 			return nil
 		}
@@ -119,8 +119,8 @@ func (c *compiler) fetchOutputs(path string, s *lang.Fetch, stage *operator.Scor
 func (c *compiler) noteContent(path string, s *lang.Fetch, from fetched) {
 	name := s.Name + ".bytes"
 	if other, ok := c.contents[name]; ok && other.url.Name != from.url.Name {
-		c.fail(path+".name", "another case fetches %s from %s, not from %s", s.Name, other.url.Name, from.url.Name)
-		c.hint("give it another name, or both URLs one name by let")
+		c.Fail(path+".name", "another case fetches %s from %s, not from %s", s.Name, other.url.Name, from.url.Name)
+		c.Hint("give it another name, or both URLs one name by let")
 	}
 	if c.contents == nil {
 		c.contents = map[string]fetched{}
@@ -141,13 +141,13 @@ func (c *compiler) openFetcher() *fetch.Fetcher {
 	for i, text := range o.Private {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			c.fail(fmt.Sprintf("content.private[%d]", i), "%q is no network: write one as 10.2.0.0/16", text)
+			c.Fail(fmt.Sprintf("content.private[%d]", i), "%q is no network: write one as 10.2.0.0/16", text)
 		}
 		options.Private = append(options.Private, network)
 	}
 	f, err := fetch.New(options)
 	if err != nil {
-		c.fail("objects", "%v", err)
+		c.Fail("objects", "%v", err)
 		return nil
 	}
 	c.fetcher = f
@@ -175,7 +175,7 @@ func (c *compiler) scoreContents(path string, info model.Info, stage *operator.S
 	switch {
 	case columns == nil:
 	case info.State > 0:
-		c.fail(path+".model", "model %s keeps something of each key, so it is called in the place of an event, and content may have to be fetched again", stage.Name)
+		c.Fail(path+".model", "model %s keeps something of each key, so it is called in the place of an event, and content may have to be fetched again", stage.Name)
 	default:
 		stage.Model, stage.Texts, stage.Contents = fetch.NewContents(stage.Model, columns), append(stage.Texts, urls...), true
 	}
@@ -185,8 +185,8 @@ func (c *compiler) scoreContents(path string, info model.Info, stage *operator.S
 func (c *compiler) noContent(path string, slots ...value.Slot) {
 	for _, slot := range slots {
 		if slot.Type.Kind == value.Content {
-			c.fail(path, "%q is content, which only models are given", slot.Name)
-			c.hint("use its sha256, size or type, or give it to a score")
+			c.Fail(path, "%q is content, which only models are given", slot.Name)
+			c.Hint("use its sha256, size or type, or give it to a score")
 		}
 	}
 }

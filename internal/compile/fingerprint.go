@@ -97,7 +97,7 @@ func (c *compiler) stored() (all []generation.Kept) {
 
 // typeOf returns the type of a name, whether its value may be absent or not.
 func (c *compiler) typeOf(name string) string {
-	slot, ok := c.names.schema.Lookup(name)
+	slot, ok := c.Names.Schema.Lookup(name)
 	if !ok {
 		return ""
 	}

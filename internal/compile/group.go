@@ -23,10 +23,10 @@ const answeredMembersMax = 4096
 // group compiles the collecting of events. It is done in log order, before the
 // waves, whatever stands above it for other events.
 func (c *compiler) group(path string, s *lang.Group) {
-	before := len(c.errs)
-	c.identifier(path+".name", s.Name)
-	if c.isField(s.Name) {
-		c.fail(path+".name", "%q is a field: a group's own name starts those that it introduces", s.Name)
+	before := len(c.Errs)
+	c.Identifier(path+".name", s.Name)
+	if c.IsField(s.Name) {
+		c.Fail(path+".name", "%q is a field: a group's own name starts those that it introduces", s.Name)
 	}
 	stage := &operator.Group{
 		Index: len(c.plan.Groups.Groups), Name: s.Name, Idle: s.Idle, Within: s.Timeout, Pass: s.Incomplete == "pass",
@@ -35,19 +35,19 @@ func (c *compiler) group(path string, s *lang.Group) {
 	late, known := latePolicies[s.Late]
 	switch {
 	case !known:
-		c.fail(path+".late", "unknown policy %q: use dlq, drop or include", s.Late)
+		c.Fail(path+".late", "unknown policy %q: use dlq, drop or include", s.Late)
 	case s.Incomplete != "" && s.Incomplete != "dlq" && s.Incomplete != "pass":
-		c.fail(path+".incomplete", "unknown policy %q: use dlq or pass", s.Incomplete)
+		c.Fail(path+".incomplete", "unknown policy %q: use dlq or pass", s.Incomplete)
 	case slices.ContainsFunc(c.plan.Groups.Groups, func(o *operator.Group) bool { return o.Name == s.Name }):
-		c.fail(path+".name", "two groups are named %q: what is stored of one is known by its name", s.Name)
+		c.Fail(path+".name", "two groups are named %q: what is stored of one is known by its name", s.Name)
 	}
 	stage.Late = late
 	c.groupBounds(path, s)
 	c.groupSlots(path, s, stage)
 	c.groupNames(path, stage)
-	n := node{op: stage, waves: c.fedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
+	n := node{op: stage, waves: c.FedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
 	c.belowWaves(path, n)
-	if len(c.errs) > before {
+	if len(c.Errs) > before {
 		return
 	}
 	c.plan.Groups.Groups = append(c.plan.Groups.Groups, stage)
@@ -60,22 +60,22 @@ func (c *compiler) groupBounds(path string, s *lang.Group) {
 		time.Duration
 	}{{"idle", s.Idle}, {"timeout", s.Timeout}} {
 		if d.Duration < 0 || d.Duration > 30*24*time.Hour {
-			c.fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
+			c.Fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
 		}
 	}
 	if len(c.pipeline.Replies) > 0 && s.Max.Events > answeredMembersMax {
-		c.fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Max.Events, answeredMembersMax)
+		c.Fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Max.Events, answeredMembersMax)
 	}
 	if s.Idle == 0 && s.Timeout == 0 {
-		c.fail(path, "neither idle nor timeout: a group whose last event never comes would be kept for ever")
-		c.hint("write idle: 60s, the event time without another of its events after which it ends")
+		c.Fail(path, "neither idle nor timeout: a group whose last event never comes would be kept for ever")
+		c.Hint("write idle: 60s, the event time without another of its events after which it ends")
 	}
 	for _, b := range []struct {
 		word   string
 		n, max int
 	}{{"events", s.Max.Events, 1 << 20}, {"bytes", s.Max.Bytes, 1 << 30}, {"groups", s.Max.Groups, 1 << 20}} {
 		if b.n < 0 || b.n > b.max {
-			c.fail(path+".max."+b.word, "%d is out of range: use 1 to %d", b.n, b.max)
+			c.Fail(path+".max."+b.word, "%d is out of range: use 1 to %d", b.n, b.max)
 		}
 	}
 }
@@ -97,16 +97,16 @@ func (c *compiler) groupSlots(path string, s *lang.Group, stage *operator.Group)
 		at := path + "." + name.word
 		if name.name == "" {
 			if name.required {
-				c.fail(at, "missing: name what events of a group have in common")
+				c.Fail(at, "missing: name what events of a group have in common")
 			}
 			continue
 		}
-		slots := c.expand(at, name.name)
+		slots := c.Slots(at, name.name)
 		if len(slots) == 0 {
 			continue
 		}
 		if slot := slots[0]; len(slots) > 1 || !slices.Contains(name.kinds, slot.Type.Kind) {
-			c.fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, kinds(name.kinds))
+			c.Fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, lang.KindsText(name.kinds))
 		} else {
 			name.found(slot)
 		}
@@ -134,15 +134,15 @@ func (c *compiler) groupNames(path string, stage *operator.Group) {
 		{"key", value.String, &stage.Key}, {"count", value.Int, &stage.Count}, {"complete", value.Bool, &stage.Complete},
 		{"missing", value.Int, &stage.Missing}, {"ended", value.String, &stage.Ended},
 	} {
-		*n.slot, _ = c.introduce(path, stage.Name+"."+n.name, value.Type{Kind: n.kind})
+		*n.slot, _ = c.Make(path, stage.Name+"."+n.name, value.Type{Kind: n.kind})
 	}
-	for _, name := range c.fields {
-		field, ok := c.names.schema.Lookup(name)
+	for _, name := range c.Fields {
+		field, ok := c.Names.Schema.Lookup(name)
 		list := map[value.Kind]value.Kind{value.String: value.Strings, value.Bytes: value.Bytes}[field.Type.Kind]
 		if !ok || list == 0 || slices.Contains([]string{"key", "count", "complete", "missing", "ended"}, name) {
 			continue
 		}
-		if slot, ok := c.introduce(path, stage.Name+"."+name, value.Type{Kind: list}); ok {
+		if slot, ok := c.Make(path, stage.Name+"."+name, value.Type{Kind: list}); ok {
 			stage.Lists = append(stage.Lists, operator.GroupList{Field: field, Slot: slot})
 		}
 	}
@@ -157,11 +157,11 @@ func (c *compiler) belowGroup() bool {
 // belowWaves refuses a group below what its events need the waves for.
 func (c *compiler) belowWaves(path string, group node) {
 	if c.belowGroup() {
-		c.fail(path, "an event goes through one group: this one is below another")
+		c.Fail(path, "an event goes through one group: this one is below another")
 	}
 	if _, _, at := schedule(append(slices.Clone(c.nodes), group)); at >= 0 {
-		c.fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", c.nodes[at].kind())
-		c.hint("write the group above it; what is below it is done for the group as one")
+		c.Fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", c.nodes[at].kind())
+		c.Hint("write the group above it; what is below it is done for the group as one")
 	}
 }
 
@@ -170,8 +170,8 @@ func (c *compiler) belowWaves(path string, group node) {
 func (c *compiler) aboveGroup(path string) bool {
 	below := c.belowGroup()
 	if below {
-		c.fail(path, "below a group: features, and functions and models with state, are of the events of the log")
-		c.hint("write it above the group, or in a pipeline that reads what this one emits")
+		c.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
+		c.Hint("write it above the group, or in a pipeline that reads what this one emits")
 	}
 	return !below
 }

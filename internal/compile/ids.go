@@ -18,7 +18,7 @@ type outputName struct {
 // letters can name the step: no two steps that one event may take write a topic by one name.
 func (c *compiler) outputName(at, path, topic, name string) {
 	if name != "" && !naming.Identifier(name) {
-		c.fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit", name)
+		c.Fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit", name)
 		return
 	}
 	this := outputName{at: at, name: name, guards: slices.Clone(c.guards)}
@@ -27,11 +27,11 @@ func (c *compiler) outputName(at, path, topic, name string) {
 			continue
 		}
 		if name == "" {
-			c.fail(at, "%s writes %q too, and neither step has a name", other.at, topic)
-			c.hint("write `name: NAME` in the newer step: the ids of its outputs end with " + topic + "#NAME, and dead letters name the step by it")
+			c.Fail(at, "%s writes %q too, and neither step has a name", other.at, topic)
+			c.Hint("write `name: NAME` in the newer step: the ids of its outputs end with " + topic + "#NAME, and dead letters name the step by it")
 		} else {
-			c.fail(path, "%s writes %q by the name %q too", other.at, topic, name)
-			c.hint("give one of the steps another name")
+			c.Fail(path, "%s writes %q by the name %q too", other.at, topic, name)
+			c.Hint("give one of the steps another name")
 		}
 		return
 	}

@@ -21,7 +21,7 @@ func isInline(m *lang.Model) bool { return m.URL != "" || m.Process != nil }
 // openInline opens a model that the pipeline itself describes, as the manifest that
 // it could have. Its inputs are what the first score that uses it gives.
 func (c *compiler) openInline(at string, s *lang.Score, m *lang.Model) (loadedModel, bool) {
-	if c.rows || len(c.errs) > 0 {
+	if c.rows || len(c.Errs) > 0 {
 		return loadedModel{}, false
 	}
 	manifest := &model.Manifest{Name: m.Name, Version: m.Version, Inputs: c.inlineInputs(at, s)}
@@ -38,7 +38,7 @@ func (c *compiler) openInline(at string, s *lang.Score, m *lang.Model) (loadedMo
 	}
 	manifest.Dir = m.Dir
 	c.inlineConfig(where, manifest, model.Inline{URL: m.URL, Command: m.Process, Version: m.Version, Timeout: c.timeout(call), Calls: call.Concurrency})
-	if len(c.errs) > 0 {
+	if len(c.Errs) > 0 {
 		return loadedModel{}, false
 	}
 	loaded, err := c.openManifest(where, manifest)
@@ -47,11 +47,11 @@ func (c *compiler) openInline(at string, s *lang.Score, m *lang.Model) (loadedMo
 	case err == nil:
 	case errors.As(err, &found):
 		for _, e := range found {
-			c.errs = append(c.errs, &spec.Problem{Path: where, Message: e.Message, Hint: e.Hint, Err: e.Err})
+			c.Errs = append(c.Errs, &spec.Problem{Path: where, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
 		return loadedModel{}, false
 	default:
-		c.fail(where, "%v", err)
+		c.Fail(where, "%v", err)
 		return loadedModel{}, false
 	}
 	return c.loaded("models."+m.Name, m, loaded)
@@ -67,42 +67,42 @@ func (c *compiler) inlineConfig(where string, manifest *model.Manifest, said mod
 		config, taken, err := inliner.Inline(said)
 		switch {
 		case err != nil:
-			c.fail(where, "%v", err)
+			c.Fail(where, "%v", err)
 			return
 		case taken:
 			manifest.Kind, manifest.Config = kind.Name, config
 			return
 		}
 	}
-	c.fail(where, "no kind of models takes it")
+	c.Fail(where, "no kind of models takes it")
 }
 
 // inlineInputs returns the inputs that a score gives, named as it names them.
 func (c *compiler) inlineInputs(at string, s *lang.Score) (inputs []model.ManifestInput) {
-	add := func(name string, given []given) {
+	add := func(name string, given []lang.Given) {
 		for _, g := range given {
-			in := model.ManifestInput{Name: cmp.Or(name, strings.ReplaceAll(g.slot.Name, ".", "_")), Type: model.Number}
+			in := model.ManifestInput{Name: cmp.Or(name, strings.ReplaceAll(g.Slot.Name, ".", "_")), Type: model.Number}
 			switch {
-			case name == "" && g.program != nil:
-				c.fail(g.path, "an input that is an expression has no name for the model")
-				c.hint("name it: inputs: {name: " + g.slot.Name + "}")
-			case g.slot.Type.Kind == value.String:
+			case name == "" && g.Program != nil:
+				c.Fail(g.Path, "an input that is an expression has no name for the model")
+				c.Hint("name it: inputs: {name: " + g.Slot.Name + "}")
+			case g.Slot.Type.Kind == value.String:
 				in.Type = model.String
-			case g.slot.Type.Kind == value.Bytes, g.slot.Type.Kind == value.Content:
+			case g.Slot.Type.Kind == value.Bytes, g.Slot.Type.Kind == value.Content:
 				in.Type = model.Bytes
-			case g.slot.Type.Kind == value.Vector:
-				in.Shape = []int{g.slot.Type.Size}
+			case g.Slot.Type.Kind == value.Vector:
+				in.Shape = []int{g.Slot.Type.Size}
 			}
 			inputs = append(inputs, in)
 		}
 	}
 	for i, name := range s.Inputs {
-		add("", c.givens(fmt.Sprintf("%s.inputs[%d]", at, i), name))
+		add("", c.Givens(fmt.Sprintf("%s.inputs[%d]", at, i), name))
 	}
 	for _, b := range s.ByName {
-		list := c.givens(at+".inputs."+b.Name, b.Expr)
+		list := c.Givens(at+".inputs."+b.Name, b.Expr)
 		if len(list) > 1 {
-			c.fail(at+".inputs."+b.Name, "%q is %d values: an input is one", b.Expr, len(list))
+			c.Fail(at+".inputs."+b.Name, "%q is %d values: an input is one", b.Expr, len(list))
 		}
 		add(b.Name, list)
 	}

@@ -24,7 +24,7 @@ func (c *compiler) inputs() []*task.Plan {
 	p := c.pipeline
 	switch {
 	case len(p.Inputs) > 0 && p.Input.Topic != "":
-		c.fail("inputs", "a pipeline has either input or inputs")
+		c.Fail("inputs", "a pipeline has either input or inputs")
 	case len(p.Inputs) > 0:
 		return c.merged("inputs", p.Inputs)
 	case p.Input.Repartition != 0:
@@ -47,10 +47,10 @@ func (c *compiler) meta(merged bool) {
 		{"meta.time", value.Time, &m.Time}, {"meta.partition", value.Int, &m.Partition},
 		{"meta.offset", value.Int, &m.Offset},
 	} {
-		*meta.slot, _ = c.names.schema.Add(meta.name, value.Type{Kind: meta.kind})
+		*meta.slot, _ = c.Names.Schema.Add(meta.name, value.Type{Kind: meta.kind})
 	}
 	if merged {
-		topic, _ := c.names.schema.Add("meta.topic", value.Type{Kind: value.String})
+		topic, _ := c.Names.Schema.Add("meta.topic", value.Type{Kind: value.String})
 		m.Topic = &topic
 	}
 }
@@ -60,26 +60,26 @@ func (c *compiler) input(path string, in *lang.Input) {
 	plan := c.plan
 	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, DefaultMaxBytes)
 	if !naming.ValidTopic(in.Topic) {
-		c.fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
+		c.Fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
 	if _, _, ok := naming.SplitChangelog(in.Topic); ok {
 		c.unreserved(path+".topic", in.Topic) // on Kafka such topics keep state
 	}
 	if in.Partitions < 0 || in.Partitions > 1024 {
-		c.fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
+		c.Fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
 	}
 	if plan.MaxBytes < 0 || plan.MaxBytes > DefaultMaxBytes {
-		c.fail(path+".max_bytes", "%d is out of range: use 1 to %d", in.MaxBytes, DefaultMaxBytes)
+		c.Fail(path+".max_bytes", "%d is out of range: use 1 to %d", in.MaxBytes, DefaultMaxBytes)
 	}
 	for _, f := range in.Fields {
 		at := path + ".fields." + f.Name
 		t, err := value.ParseType(f.Type)
 		if err != nil {
-			c.fail(at, "%v", err)
-			c.fields, c.names.broken[f.Name] = append(c.fields, f.Name), true
+			c.Fail(at, "%v", err)
+			c.Fields, c.Names.Broken[f.Name] = append(c.Fields, f.Name), true
 			continue
 		}
-		if slot, ok := c.field(at, f.Name, t); ok {
+		if slot, ok := c.Field(at, f.Name, t); ok {
 			plan.Fields = append(plan.Fields, decode.Field{Name: f.Name, Slot: slot})
 		}
 	}
@@ -94,9 +94,9 @@ func (c *compiler) inputBacklog(path string, in *lang.Input) {
 	switch marks, err := (control.GateOptions{Max: b.Max, High: b.High, Low: b.Low}).Resolved(); {
 	case b == lang.Backlog{}:
 	case b.Max == 0:
-		c.fail(path+".max", "missing: how many records may wait")
+		c.Fail(path+".max", "missing: how many records may wait")
 	case err != nil:
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 	default:
 		c.backlogs[in.Topic] = marks
 	}
@@ -104,12 +104,12 @@ func (c *compiler) inputBacklog(path string, in *lang.Input) {
 
 func (c *compiler) inputKey(path string, in *lang.Input) {
 	if in.Key == "" {
-		c.fail(path+".key", "missing: name the field that events share state and order by")
+		c.Fail(path+".key", "missing: name the field that events share state and order by")
 		return
 	}
-	slot, ok := c.fieldNamed(path+".key", path, in.Key)
+	slot, ok := c.FieldNamed(path+".key", path, in.Key)
 	if ok && (slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int) {
-		c.fail(path+".key", "field %q is of type %v: a key is a string or int that is always there", in.Key, slot.Type)
+		c.Fail(path+".key", "field %q is of type %v: a key is a string or int that is always there", in.Key, slot.Type)
 	}
 	c.plan.Key = slot
 }
@@ -121,20 +121,20 @@ var latePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": 
 func (c *compiler) inputTime(path string, in *lang.Input) {
 	t := &in.Time
 	if t.Lateness < 0 || t.Lateness > 30*24*time.Hour {
-		c.fail(path+".lateness", "%v is out of range: use 0 to 720h", t.Lateness)
+		c.Fail(path+".lateness", "%v is out of range: use 0 to 720h", t.Lateness)
 	}
 	if t.MaxAhead < 0 {
-		c.fail(path+".max_ahead", "%v is negative", t.MaxAhead)
+		c.Fail(path+".max_ahead", "%v is negative", t.MaxAhead)
 	}
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
-		c.fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
+		c.Fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
 	c.plan.Time = operator.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: operator.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
 	}
-	slot, ok := c.fieldNamed(path+".field", strings.TrimSuffix(path, ".time"), t.Field)
+	slot, ok := c.FieldNamed(path+".field", strings.TrimSuffix(path, ".time"), t.Field)
 	if !ok {
 		return
 	}
@@ -148,19 +148,19 @@ func (c *compiler) inputTime(path string, in *lang.Input) {
 	}
 	switch {
 	case t.Format != "" && t.Unit != "":
-		c.fail(path+".format", "remove unit or format: only one is allowed")
+		c.Fail(path+".format", "remove unit or format: only one is allowed")
 	case t.Format != "" && operator.CheckLayout(t.Format) != nil:
-		c.fail(path+".format", "%v", operator.CheckLayout(t.Format))
+		c.Fail(path+".format", "%v", operator.CheckLayout(t.Format))
 	case t.Unit == "" && t.Format == "":
-		c.fail(path+".unit", "missing: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string")
+		c.Fail(path+".unit", "missing: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string")
 	case !known:
-		c.fail(path+".unit", "unknown unit %q: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string", t.Unit)
+		c.Fail(path+".unit", "unknown unit %q: use s, ms, us or ns for an int or number, rfc3339 for a time, or format for a string", t.Unit)
 	case !slices.Contains(wants, slot.Type.Kind) || slot.Type.Optional:
 		word := "unit " + t.Unit
 		if t.Format != "" {
 			word = "format"
 		}
-		c.fail(path+".field", "field %q is of type %v: %s needs type %v", t.Field, slot.Type, word, kinds(wants))
+		c.Fail(path+".field", "field %q is of type %v: %s needs type %v", t.Field, slot.Type, word, lang.KindsText(wants))
 	}
 	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit, c.plan.Time.Layout = true, slot, unit, t.Format
 	c.sampleTimes(in.Topic)
@@ -184,18 +184,18 @@ func (c *compiler) late(path string, in *lang.Input) {
 	late, ok := latePolicies[t.Late]
 	switch {
 	case !ok:
-		c.fail(path+".late", "unknown policy %q: use dlq, drop or include, or {topic: name}", t.Late)
+		c.Fail(path+".late", "unknown policy %q: use dlq, drop or include, or {topic: name}", t.Late)
 	case t.LateTo == "":
 		c.plan.Time.Late = late
 		return
 	case t.Late != "":
-		c.fail(path+".late", "late events have either a policy or a topic")
+		c.Fail(path+".late", "late events have either a policy or a topic")
 	case !naming.ValidTopic(t.LateTo):
-		c.fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
+		c.Fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
 	case naming.Reserved(c.pipeline.Name, t.LateTo):
 		c.unreserved(path+".late.topic", t.LateTo)
 	case t.LateTo == in.Topic:
-		c.fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
+		c.Fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
 	}
 	c.plan.Time.Late, c.plan.Time.LateOutput = operator.LateTopic, c.output(t.LateTo)
 }
@@ -204,16 +204,16 @@ func (c *compiler) inputDedupe(path string, in *lang.Input) {
 	if in.Dedupe == nil {
 		return
 	}
-	slot, ok := c.fieldNamed(path+".id", strings.TrimSuffix(path, ".dedupe"), in.Dedupe.ID)
+	slot, ok := c.FieldNamed(path+".id", strings.TrimSuffix(path, ".dedupe"), in.Dedupe.ID)
 	switch {
 	case !ok:
 		return
 	case slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
-		c.fail(path+".id", "field %q is of type %v: an id is a string or int that is always there", in.Dedupe.ID, slot.Type)
+		c.Fail(path+".id", "field %q is of type %v: an id is a string or int that is always there", in.Dedupe.ID, slot.Type)
 	}
 	spec := dedupe.Spec{Window: cmp.Or(in.Dedupe.Window, lang.DefaultDedupeWindow), Max: cmp.Or(in.Dedupe.Max, lang.DefaultDedupeMax)}
 	if err := spec.Validate(); err != nil {
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 	}
 	c.plan.Dedupe = &task.DedupePlan{Slot: slot, Spec: spec}
 }
@@ -236,24 +236,24 @@ func (c *compiler) merged(path string, list []lang.Input) []*task.Plan {
 			at = fmt.Sprintf("inputs[%d]", i)
 		}
 		if slices.ContainsFunc(list[:i], func(o lang.Input) bool { return o.Topic == in.Topic }) {
-			c.fail(at+".topic", "%q is there twice", in.Topic)
+			c.Fail(at+".topic", "%q is there twice", in.Topic)
 		}
 		if in.Time.Late != list[0].Time.Late || in.Time.LateTo != list[0].Time.LateTo {
-			c.fail(at+".time.late", "differs from the first input's: what is late is decided after the merging, so all inputs name one policy")
+			c.Fail(at+".time.late", "differs from the first input's: what is late is decided after the merging, so all inputs name one policy")
 		}
 		if in.Repartition < 0 || in.Repartition > 1024 || in.Repartition != 0 && in.Repartition != partitions {
-			c.fail(at+".repartition", "%d: use 1 to 1024 partitions, the same for all inputs", in.Repartition)
+			c.Fail(at+".repartition", "%d: use 1 to 1024 partitions, the same for all inputs", in.Repartition)
 		}
 		if in.Time.Idle != 0 {
-			c.fail(at+".time.idle", "of topics that are copied to one, none waits for another that had no event for 10s")
-			c.hint("remove it")
+			c.Fail(at+".time.idle", "of topics that are copied to one, none waits for another that had no event for 10s")
+			c.Hint("remove it")
 		}
 		copies = append(copies, c.copying(at, in, partitions, types, count))
 	}
-	if len(c.errs) > 0 {
+	if len(c.Errs) > 0 {
 		for _, in := range list {
 			for _, f := range in.Fields {
-				c.names.broken[f.Name] = true
+				c.Names.Broken[f.Name] = true
 			}
 		}
 		return nil
@@ -277,20 +277,20 @@ func mergedPartitions(list []lang.Input) int32 {
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
 func (c *compiler) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{pipeline: c.pipeline, options: c.options, scope: newScope(), backlogs: c.backlogs}
+	from := &compiler{pipeline: c.pipeline, options: c.options, Scope: lang.NewScope(), backlogs: c.backlogs}
 	from.plan = &task.Plan{
-		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.names.schema, Keys: task.Keys{Keep: DefaultKeep},
+		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep},
 		Outputs: []string{c.plan.Topic}, Input: task.Input{Copy: &task.CopyPlan{Partitions: partitions}},
 	}
 	from.meta(false)
 	source := *in
 	source.Time.Late, source.Time.LateTo = "include", ""
 	from.input(path, &source)
-	c.errs = append(c.errs, from.errs...)
+	c.Errs = append(c.Errs, from.Errs...)
 	for _, f := range from.plan.Fields {
 		t, known := types[f.Name]
 		if known && t.Kind != f.Slot.Type.Kind {
-			c.fail(path+".fields."+f.Name, "%q is of type %v here and %v in another input: a name has one type", f.Name, f.Slot.Type, t)
+			c.Fail(path+".fields."+f.Name, "%q is of type %v here and %v in another input: a name has one type", f.Name, f.Slot.Type, t)
 		}
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
@@ -305,11 +305,11 @@ func (c *compiler) sources(list []lang.Input, types map[string]value.Type, count
 	for _, in := range list {
 		source := task.Source{Topic: in.Topic, Appended: ofAppend(in.Time)}
 		for _, f := range in.Fields {
-			slot, ok := c.names.schema.Lookup(f.Name)
+			slot, ok := c.Names.Schema.Lookup(f.Name)
 			if !ok {
 				t := types[f.Name]
 				t.Optional = t.Optional || count[f.Name] < len(list)
-				slot, _ = c.field("inputs", f.Name, t)
+				slot, _ = c.Field("inputs", f.Name, t)
 			}
 			source.Fields = append(source.Fields, decode.Field{Name: f.Name, Slot: slot})
 		}

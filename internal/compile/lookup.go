@@ -22,19 +22,19 @@ type found struct {
 
 // lookup compiles the finding of a row.
 func (c *compiler) lookup(path string, s *lang.Lookup) {
-	before := len(c.errs)
-	c.identifier(path+".name", s.Name)
+	before := len(c.Errs)
+	c.Identifier(path+".name", s.Name)
 	outside := s.Config != nil
 	var key value.Slot
 	if s.Vector == "" {
 		c.rowsOnly(path, s)
 		key = c.lookupKey(path+".key", s)
 	} else if !outside {
-		c.fail(path+".vector", "a table finds no documents by a vector: near documents are found by a kind that does, such as postgres")
+		c.Fail(path+".vector", "a table finds no documents by a vector: near documents are found by a kind that does, such as postgres")
 	}
 	var f found
 	if s.When != "" {
-		f.when = c.expression(path+".when", s.When, value.Bool)
+		f.when = c.Expr(path+".when", s.When, value.Bool)
 	}
 	c.lookupFields(path, s, &f)
 	if outside {
@@ -42,13 +42,13 @@ func (c *compiler) lookup(path string, s *lang.Lookup) {
 		return
 	}
 	spec := c.lookupTable(path, s)
-	if spec.Written = c.writesRows(path, s, spec.Own); len(c.errs) > before {
+	if spec.Written = c.writesRows(path, s, spec.Own); len(c.Errs) > before {
 		return
 	}
 	op := operator.NewLookup(operator.Lookup{
 		Table: c.table(spec), Topic: s.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
 	})
-	c.add(node{op: op, waves: spec.Written || c.fed(append(f.empty, f.when)...) || c.fedSlots(key)})
+	c.add(node{op: op, waves: spec.Written || c.Fed(append(f.empty, f.when)...) || c.FedSlots(key)})
 }
 
 // lookupTable returns the table that a lookup finds rows in.
@@ -59,22 +59,22 @@ func (c *compiler) lookupTable(path string, s *lang.Lookup) table.Spec {
 	}
 	switch {
 	case s.Table == "":
-		c.fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
+		c.Fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
 	case !naming.ValidTopic(s.Table):
-		c.fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
+		c.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
 	case naming.Reserved(c.pipeline.Name, s.Table):
 		c.unreserved(path+".table", s.Table)
 	case slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Topic == s.Table }):
-		c.fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", s.Table)
-		c.hint("what earlier events of a key said is a feature: last, or windows")
+		c.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", s.Table)
+		c.Hint("what earlier events of a key said is a feature: last, or windows")
 	}
 	for _, word := range []struct {
 		name  string
 		given bool
 	}{{"cache", s.Cache != (lang.RowCache{})}, {"batch", s.Batch != (lang.RowBatch{})}, {"call", s.Call != nil}, {"journal", s.Journal != nil}, {"async", s.Async}, {"ordered", s.Ordered}} {
 		if word.given && s.Table != "" {
-			c.fail(path+"."+word.name, "the rows of a table are beside the partition: nothing is asked")
-			c.hint("remove it, or say in place of table where else rows are")
+			c.Fail(path+"."+word.name, "the rows of a table are beside the partition: nothing is asked")
+			c.Hint("remove it, or say in place of table where else rows are")
 		}
 	}
 	return table.Spec{Topic: s.Table, Own: c.inputKeyed(s.Key)}
@@ -91,17 +91,17 @@ func (c *compiler) table(spec table.Spec) int {
 
 func (c *compiler) lookupKey(path string, s *lang.Lookup) value.Slot {
 	if s.Key == "" {
-		c.fail(path, "missing: name what the row is found by")
+		c.Fail(path, "missing: name what the row is found by")
 		return value.Slot{}
 	}
-	slots := c.expand(path, s.Key)
+	slots := c.Slots(path, s.Key)
 	if len(slots) == 0 {
 		return value.Slot{}
 	}
 	if slot := slots[0]; len(slots) > 1 || slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
-		c.fail(path, "%q is of type %v: a key is one string or int that is always there", s.Key, slot.Type)
+		c.Fail(path, "%q is of type %v: a key is one string or int that is always there", s.Key, slot.Type)
 		if slot.Type.Optional {
-			c.hint("give a value for when it is absent by let: ... ?? \"\"")
+			c.Hint("give a value for when it is absent by let: ... ?? \"\"")
 		}
 	}
 	return slots[0]
@@ -109,11 +109,11 @@ func (c *compiler) lookupKey(path string, s *lang.Lookup) value.Slot {
 
 func (c *compiler) lookupFields(path string, s *lang.Lookup, into *found) {
 	if len(s.Fields) == 0 {
-		c.fail(path+".fields", "missing: name what is read of the row, and its type")
+		c.Fail(path+".fields", "missing: name what is read of the row, and its type")
 	}
 	for _, e := range s.Empty {
 		if !slices.ContainsFunc(s.Fields, func(f lang.Field) bool { return f.Name == e.Name }) {
-			c.fail(path+".empty."+e.Name, "%q is none of the fields", e.Name)
+			c.Fail(path+".empty."+e.Name, "%q is none of the fields", e.Name)
 		}
 	}
 	for i, f := range s.Fields {
@@ -124,23 +124,23 @@ func (c *compiler) lookupFields(path string, s *lang.Lookup, into *found) {
 		}
 		t, err := parse(f.Type)
 		if err != nil {
-			c.fail(at, "%v", err)
-			c.names.broken[name] = true
+			c.Fail(at, "%v", err)
+			c.Names.Broken[name] = true
 			continue
 		}
 		if slices.ContainsFunc(s.Fields[:i], func(o lang.Field) bool { return o.Name == f.Name }) {
-			c.fail(at, "two fields are named %q", f.Name)
+			c.Fail(at, "two fields are named %q", f.Name)
 			continue
 		}
 		var empty *expression.Program
 		if k := slices.IndexFunc(s.Empty, func(b lang.Binding) bool { return b.Name == f.Name }); k >= 0 {
-			if empty = c.expression(path+".empty."+f.Name, s.Empty[k].Expr, t.Kind); empty == nil {
-				c.names.broken[name] = true
+			if empty = c.Expr(path+".empty."+f.Name, s.Empty[k].Expr, t.Kind); empty == nil {
+				c.Names.Broken[name] = true
 				continue
 			}
 		}
 		t.Optional = t.Optional || empty == nil
-		if slot, ok := c.introduce(at, name, t); c.identifier(at, f.Name) && ok {
+		if slot, ok := c.Make(at, name, t); c.Identifier(at, f.Name) && ok {
 			into.fields = append(into.fields, decode.Field{Name: f.Name, Slot: slot})
 			into.empty = append(into.empty, empty)
 		}

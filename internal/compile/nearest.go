@@ -18,31 +18,31 @@ const (
 // columns equal.
 func (c *compiler) nearest(path string, s *lang.Lookup, stage *operator.Score) {
 	if s.Key != "" {
-		c.fail(path+".key", "documents are found by their vectors: remove it, or vector")
+		c.Fail(path+".key", "documents are found by their vectors: remove it, or vector")
 	}
 	if s.Limit < 0 || s.Limit > nearestLimitMax {
-		c.fail(path+".limit", "%d is out of range: use 1 to %d documents", s.Limit, nearestLimitMax)
+		c.Fail(path+".limit", "%d is out of range: use 1 to %d documents", s.Limit, nearestLimitMax)
 	}
 	if !slices.Contains([]string{"", "cosine", "l2", "inner_product"}, s.Distance) {
-		c.fail(path+".distance", "%q is none: use cosine, l2 or inner_product", s.Distance)
+		c.Fail(path+".distance", "%q is none: use cosine, l2 or inner_product", s.Distance)
 	}
-	stage.Inputs, stage.Codes = c.expand(path+".vector", s.Vector), []*model.Codes{nil}
+	stage.Inputs, stage.Codes = c.Slots(path+".vector", s.Vector), []*model.Codes{nil}
 	for i, slot := range stage.Inputs {
 		if i > 0 || slot.Type.Kind != value.Vector || slot.Type.Optional {
-			c.fail(path+".vector", "%q is of type %v: documents are near to one number[n] that is always there, as a model that embeds has it", slot.Name, slot.Type)
+			c.Fail(path+".vector", "%q is of type %v: documents are near to one number[n] that is always there, as a model that embeds has it", slot.Name, slot.Type)
 			break
 		}
 	}
 	for i, w := range s.Where {
 		at := path + ".where." + w.Name
 		if slices.ContainsFunc(s.Where[:i], func(o lang.Binding) bool { return o.Name == w.Name }) {
-			c.fail(at, "two filters are of column %q", w.Name)
+			c.Fail(at, "two filters are of column %q", w.Name)
 		}
 		c.equals(at, w.Expr, stage)
 	}
 	for _, f := range s.Fields {
 		if t, err := value.ParseType(f.Type); f.Name == "distance" && err == nil && t.Kind != value.Number {
-			c.fail(path+".fields.distance", "how far the nearest document is is a number, not %v", t)
+			c.Fail(path+".fields.distance", "how far the nearest document is is a number, not %v", t)
 		}
 	}
 }
@@ -50,16 +50,16 @@ func (c *compiler) nearest(path string, s *lang.Lookup, stage *operator.Score) {
 // equals gives the text that a column equals a slot of its own, which is written
 // when documents are asked for.
 func (c *compiler) equals(path, source string, stage *operator.Score) {
-	program := c.expression(path, source, value.String, value.Int)
+	program := c.Expr(path, source, value.String, value.Int)
 	if program == nil {
 		return
 	}
 	if name, ok := program.Name(); ok {
-		slot, _ := c.names.Slot(name)
+		slot, _ := c.Names.Slot(name)
 		stage.Texts = append(stage.Texts, slot)
 		return
 	}
-	if slot, ok := c.introduce(path, c.hiddenName(), program.Type()); ok {
+	if slot, ok := c.Make(path, c.HiddenName(), program.Type()); ok {
 		stage.Compute = append(stage.Compute, operator.Assign{Name: "where", Slot: slot, Program: program})
 		stage.Texts = append(stage.Texts, slot)
 	}
@@ -72,8 +72,8 @@ func (c *compiler) rowsOnly(path string, s *lang.Lookup) {
 		given bool
 	}{{"limit", s.Limit != 0}, {"where", s.Where != nil}, {"distance", s.Distance != ""}, {"join", s.Join != ""}} {
 		if word.given {
-			c.fail(path+"."+word.name, "it is of documents that are found by a vector: there is a key")
-			c.hint("give vector instead of key, or remove it")
+			c.Fail(path+"."+word.name, "it is of documents that are found by a vector: there is a key")
+			c.Hint("give vector instead of key, or remove it")
 		}
 	}
 }

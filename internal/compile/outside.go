@@ -23,11 +23,11 @@ const sizeMax = 4096
 // model finds rows. before is how many errors there were before the lookup.
 func (c *compiler) lookupOutside(path string, s *lang.Lookup, key value.Slot, f *found, before int) {
 	if s.Table != "" {
-		c.fail(path, "rows are in one place: there are table and %s", s.Kind)
-		c.hint("remove one of them")
+		c.Fail(path, "rows are in one place: there are table and %s", s.Kind)
+		c.Hint("remove one of them")
 	}
 	if s.Cache.TTL < 0 || s.Cache.TTL > 24*time.Hour {
-		c.fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", s.Cache.TTL)
+		c.Fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", s.Cache.TTL)
 	}
 	stage := &operator.Score{Batch: operator.Batch{Kind: "lookup", Name: s.Name, Finds: true}, When: f.when, Row: decode.New(f.fields)}
 	if s.Vector != "" {
@@ -36,7 +36,7 @@ func (c *compiler) lookupOutside(path string, s *lang.Lookup, key value.Slot, f 
 		stage.Texts = []value.Slot{key}
 	}
 	if s.Batch.Size < 0 || s.Batch.Size > sizeMax {
-		c.fail(path+".batch.size", "%d is out of range: use 1 to %d keys", s.Batch.Size, sizeMax)
+		c.Fail(path+".batch.size", "%d is out of range: use 1 to %d keys", s.Batch.Size, sizeMax)
 	}
 	call := s.Call
 	if call == nil {
@@ -47,7 +47,7 @@ func (c *compiler) lookupOutside(path string, s *lang.Lookup, key value.Slot, f 
 	calling := c.callingAt(path+".call", call, s.Config.Describe(), s.Name)
 	c.journal(path+".journal", s.Journal, operator.JournalByEvent, calling)
 	unread := s.Vector != "" && len(stage.Inputs) == 0 // its name is of something that is said to be wrong
-	if unread || len(c.errs) > before {
+	if unread || len(c.Errs) > before {
 		return
 	}
 	m, ok := c.finder(path, s, stage, calling)
@@ -70,7 +70,7 @@ func (c *compiler) lookupOutside(path string, s *lang.Lookup, key value.Slot, f 
 
 // lookupConfig checks where rows are.
 func (c *compiler) lookupConfig(path string, s *lang.Lookup) {
-	before := len(c.errs)
+	before := len(c.Errs)
 	searcher, searches := s.Config.(lookup.Searcher)
 	switch {
 	case s.Vector == "":
@@ -78,13 +78,13 @@ func (c *compiler) lookupConfig(path string, s *lang.Lookup) {
 	case searches:
 		c.found(path, s.Kind, searcher.CheckSearch(c.searchOf(s)))
 	default:
-		c.fail(path+".vector", "%s finds no documents by a vector: near documents are found by a kind that does, such as postgres", s.Kind)
+		c.Fail(path+".vector", "%s finds no documents by a vector: near documents are found by a kind that does, such as postgres", s.Kind)
 	}
-	if warner, ok := s.Config.(lookup.Warner); ok && len(c.errs) == before {
+	if warner, ok := s.Config.(lookup.Warner); ok && len(c.Errs) == before {
 		c.warned(path, s.Kind, warner.Warnings(c.toldOf(s)))
 	}
 	if _, err := spec.TableOf(s.Config, 0); err != nil {
-		c.fail(path+"."+s.Kind, "%v", err)
+		c.Fail(path+"."+s.Kind, "%v", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *compiler) finder(path string, s *lang.Lookup, stage *operator.Score, ca
 		options.Calls = s.Call.Concurrency
 	}
 	if err := options.Validate(); err != nil {
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 		return m, false
 	}
 	var source lookup.Source
@@ -149,7 +149,7 @@ func (c *compiler) finder(path string, s *lang.Lookup, stage *operator.Score, ca
 		err = errors.New("it opened nothing")
 	}
 	if err != nil {
-		c.errs = append(c.errs, problemOf(path, s.Kind, err))
+		c.Errs = append(c.Errs, problemOf(path, s.Kind, err))
 		return m, false
 	}
 	f := lookups.New(source, options)

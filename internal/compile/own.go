@@ -15,8 +15,8 @@ func (c *compiler) writesRows(path string, s *lang.Lookup, own bool) bool {
 	written := false
 	refuse := func(what, format string, args ...any) {
 		written = true
-		c.fail(path+".table", "the pipeline writes %q itself, %s: the lookup would miss rows of events in flight", s.Table, what)
-		c.hint(fmt.Sprintf(format, args...))
+		c.Fail(path+".table", "the pipeline writes %q itself, %s: the lookup would miss rows of events in flight", s.Table, what)
+		c.Hint(fmt.Sprintf(format, args...))
 	}
 	var walk func(steps []lang.Step)
 	walk = func(steps []lang.Step) {
@@ -42,8 +42,8 @@ func (c *compiler) writesRows(path string, s *lang.Lookup, own bool) bool {
 		refuse("by late events", "give late another topic")
 	}
 	if written && !own {
-		c.fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: the lookup would miss rows of events in flight", s.Table, s.Key)
-		c.hint("find them by the input's key, or have another pipeline write them")
+		c.Fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: the lookup would miss rows of events in flight", s.Table, s.Key)
+		c.Hint("find them by the input's key, or have another pipeline write them")
 	}
 	if written && c.ownRows == "" {
 		c.ownRows = path + ".table"
@@ -67,8 +67,8 @@ func (c *compiler) ownTables() {
 		return
 	}
 	if c.parkable && !c.plan.Ordered {
-		c.fail(c.ownRows, "the pipeline writes its rows, and events of a key may be queued: the lookup would miss rows of events in flight")
-		c.hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
+		c.Fail(c.ownRows, "the pipeline writes its rows, and events of a key may be queued: the lookup would miss rows of events in flight")
+		c.Hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
 	}
 	c.plan.Ordered, c.plan.Feedback = true, true
 	var keep func(stages []operator.Placed)

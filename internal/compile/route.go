@@ -12,7 +12,7 @@ import (
 // route compiles the ways that events take. The stages of a case are in the one
 // list of stages, guarded by a slot that holds the number of the case.
 func (c *compiler) route(path string, cases []lang.Case) {
-	slot, _ := c.introduce(path, c.hiddenName(), value.Type{Kind: value.Int})
+	slot, _ := c.Make(path, c.HiddenName(), value.Type{Kind: value.Int})
 	stage := &operator.Route{Slot: slot}
 	for i := range cases {
 		c.routeCase(path, cases, i, stage)
@@ -20,12 +20,12 @@ func (c *compiler) route(path string, cases []lang.Case) {
 	if c.plan.Cases == nil && len(c.guards) == 0 {
 		c.plan.Cases = stage
 	} else if i := slices.IndexFunc(cases, func(way lang.Case) bool { return way.Budget != 0 }); i >= 0 {
-		c.fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
-		c.hint("give one to a case of the first route, or to the pipeline")
+		c.Fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
+		c.Hint("give one to a case of the first route, or to the pipeline")
 	}
-	c.add(node{op: stage, waves: c.fed(stage.When...)})
+	c.add(node{op: stage, waves: c.Fed(stage.When...)})
 
-	c.names.routes = append(c.names.routes, path)
+	c.Names.Routes = append(c.Names.Routes, path)
 	c.depth++
 	var everywhere []string // names that all cases so far introduce
 	first := true
@@ -53,9 +53,9 @@ func (c *compiler) route(path string, cases []lang.Case) {
 		}
 	}
 	c.depth--
-	c.names.routes = c.names.routes[:len(c.names.routes)-1]
+	c.Names.Routes = c.Names.Routes[:len(c.Names.Routes)-1]
 	for _, name := range everywhere {
-		delete(c.names.cases, name)
+		delete(c.Names.Cases, name)
 	}
 }
 
@@ -65,37 +65,37 @@ func (c *compiler) routeCase(path string, cases []lang.Case, i int, stage *opera
 	at := path + "." + way.Name
 	otherwise := way.Name == "default"
 	switch {
-	case !c.identifier(at, way.Name):
+	case !c.Identifier(at, way.Name):
 	case slices.ContainsFunc(cases[:i], func(o lang.Case) bool { return o.Name == way.Name }):
-		c.fail(at, "two cases are named %q", way.Name)
+		c.Fail(at, "two cases are named %q", way.Name)
 	case otherwise && i != len(cases)-1:
-		c.fail(at, "default takes what no case before it took, so it is the last one")
+		c.Fail(at, "default takes what no case before it took, so it is the last one")
 	case otherwise && way.When != "":
-		c.fail(at+".when", "default has no condition")
+		c.Fail(at+".when", "default has no condition")
 	case otherwise && i == 0:
-		c.fail(path, "a route needs a case beside default")
+		c.Fail(path, "a route needs a case beside default")
 	case !otherwise && way.When == "":
-		c.fail(at, "missing when: the condition of events that take this case")
+		c.Fail(at, "missing when: the condition of events that take this case")
 	}
 	var when *expression.Program
 	if way.When != "" {
-		when = c.expression(at+".when", way.When, value.Bool)
+		when = c.Expr(at+".when", way.When, value.Bool)
 	}
 	then := operator.GoOn
 	switch {
 	case way.Then == "" && len(way.Steps) == 0:
-		c.fail(at+".steps", "missing: write steps, dlq or drop")
+		c.Fail(at+".steps", "missing: write steps, dlq or drop")
 	case way.Then != "" && len(way.Steps) > 0:
-		c.fail(at+".steps", "a case has either steps or one of dlq and drop")
+		c.Fail(at+".steps", "a case has either steps or one of dlq and drop")
 	case way.Then == "dlq":
 		then = operator.Dead
 	case way.Then == "drop":
 		then = operator.Drop
 	case way.Then != "":
-		c.fail(at+".steps", "unknown word %q: write a list of steps, dlq or drop", way.Then)
+		c.Fail(at+".steps", "unknown word %q: write a list of steps, dlq or drop", way.Then)
 	}
 	if way.Budget < 0 {
-		c.fail(at+".budget", "%v is below 0", way.Budget)
+		c.Fail(at+".budget", "%v is below 0", way.Budget)
 	}
 	stage.Names = append(stage.Names, way.Name)
 	stage.Limit = append(stage.Limit, way.Budget)
@@ -106,17 +106,8 @@ func (c *compiler) routeCase(path string, cases []lang.Case, i int, stage *opera
 // inCase compiles the steps of a case and returns the names they introduce,
 // which are out of scope after it.
 func (c *compiler) inCase(at, path string, steps []lang.Step) []string {
-	before := len(c.names.introduced)
+	before := len(c.Names.Introduced)
 	c.steps(path, steps)
 	c.resolveWaiting(true)
-	var in []string
-	for _, name := range c.names.introduced[before:] {
-		if _, ok := c.names.lookup(name); ok {
-			in = append(in, name)
-		}
-	}
-	for _, name := range c.names.introduced[before:] {
-		c.names.cases[name] = place{route: c.names.routes[len(c.names.routes)-1], at: at}
-	}
-	return in
+	return c.Names.Leave(at, before)
 }

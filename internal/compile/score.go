@@ -3,7 +3,6 @@ package compile
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,27 +28,27 @@ func (c *compiler) score(path string, s *lang.Score) {
 	}
 	if !ok {
 		if i < 0 {
-			c.fail(path+".model", "no model is named %q", s.Model)
+			c.Fail(path+".model", "no model is named %q", s.Model)
 			var known []string
 			for _, m := range c.pipeline.Models {
 				known = append(known, m.Name)
 			}
 			if near := expression.Nearest(s.Model, known); near != "" {
-				c.hint("did you mean " + near + "?")
+				c.Hint("did you mean " + near + "?")
 			}
 			return
 		}
-		if c.rows && len(c.errs) == 0 {
+		if c.rows && len(c.Errs) == 0 {
 			c.cut = true
 			return
 		}
 		for _, o := range c.pipeline.Models[i].Outputs {
-			c.names.broken[cmp.Or(s.As, s.Model)+"."+o.Name] = true
+			c.Names.Broken[cmp.Or(s.As, s.Model)+"."+o.Name] = true
 		}
 		return
 	}
 	if s.Batch.Size < 0 || s.Batch.Size > 4096 {
-		c.fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
+		c.Fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", s.Batch.Size)
 	}
 	policy := m.Info().Batch
 	stage := &operator.Score{Batch: operator.Batch{
@@ -58,7 +57,7 @@ func (c *compiler) score(path string, s *lang.Score) {
 	// An answer that is kept is used when it is durable, so not in place.
 	stage.Async = s.Async || c.async || m.calling != nil && m.calling.Always
 	if s.When != "" {
-		stage.When = c.expression(path+".when", s.When, value.Bool)
+		stage.When = c.Expr(path+".when", s.When, value.Bool)
 	}
 	if wait := cmp.Or(s.Batch.Wait, policy.Wait); wait > 0 && !stage.Async {
 		shared := batch.NewShared(m.Model, model.Policy{Size: stage.Size, Wait: wait, ByLength: stage.ByLength}, 0)
@@ -78,65 +77,52 @@ func (c *compiler) score(path string, s *lang.Score) {
 	c.add(node{op: stage, waves: true})
 }
 
-// given is a name that stands for an input of a model.
-type given struct {
-	path    string
-	slot    value.Slot
-	program *expression.Program // the slot has its value; nil if the slot is a name's
-}
-
-// width returns how many columns of a row the name fills.
-func (g given) width() int { return max(g.slot.Type.Size, 1) }
-
-// aName is what names look like, and name.*, whether there is such a name or not.
-var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
-
 // scoreInputs resolves the model's inputs, in the model's order.
 func (c *compiler) scoreInputs(path string, s *lang.Score, m loadedModel, stage *operator.Score) {
-	before := len(c.errs)
+	before := len(c.Errs)
 	info := m.Info().WithoutState()
 	columns := columnsOf(info)
-	var list []given
+	var list []lang.Given
 	if s.ByName != nil {
 		list = c.byName(path+".inputs", s.ByName, info)
 	}
 	for i, name := range s.Inputs {
-		list = append(list, c.givens(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
+		list = append(list, c.Givens(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
 	}
 	width := 0
 	for _, g := range list {
-		width += g.width()
+		width += g.Width()
 	}
-	if len(c.errs) == before && c.withoutValue(path+".inputs", s) {
+	if len(c.Errs) == before && c.withoutValue(path+".inputs", s) {
 		return // what introduces it was reported
 	}
-	whole, at := len(c.errs) == before && width == len(columns), 0
+	whole, at := len(c.Errs) == before && width == len(columns), 0
 	for _, g := range list {
 		switch { // which input is meant is known where all are there, or does not matter
 		case whole:
-			for _, in := range columns[at : at+g.width()] {
+			for _, in := range columns[at : at+g.Width()] {
 				if !c.fits(g, in) {
 					break
 				}
 			}
-			at += g.width()
+			at += g.Width()
 		case alike(columns):
 			c.fits(g, columns[0])
 		}
 	}
 	switch {
-	case len(c.errs) > before:
+	case len(c.Errs) > before:
 	case !whole:
-		c.fail(path+".inputs", "model %s takes %d inputs, %d are given", m.name, len(columns), width)
-		c.hint("its file has no names of them: give them in the order of training")
+		c.Fail(path+".inputs", "model %s takes %d inputs, %d are given", m.name, len(columns), width)
+		c.Hint("its file has no names of them: give them in the order of training")
 		if names := info.Names(); names != nil {
-			c.hint("it takes, in order: " + strings.Join(names, ", "))
+			c.Hint("it takes, in order: " + strings.Join(names, ", "))
 		}
 	default:
 		slots := make([]value.Slot, len(list))
 		for i, g := range list {
-			if slots[i] = g.slot; g.program != nil {
-				stage.Compute = append(stage.Compute, operator.Assign{Name: g.slot.Name, Slot: g.slot, Program: g.program})
+			if slots[i] = g.Slot; g.Program != nil {
+				stage.Compute = append(stage.Compute, operator.Assign{Name: g.Slot.Name, Slot: g.Slot, Program: g.Program})
 			}
 		}
 		if s.ByName == nil && len(columns) == len(info.Inputs) && len(slots) == len(columns) {
@@ -149,11 +135,11 @@ func (c *compiler) scoreInputs(path string, s *lang.Score, m loadedModel, stage 
 // withoutValue reports whether an input of a score stands for nothing.
 func (c *compiler) withoutValue(path string, s *lang.Score) bool {
 	for i := range s.Inputs {
-		if len(c.given[fmt.Sprintf("%s[%d]", path, i)]) == 0 {
+		if len(c.GivenAt(fmt.Sprintf("%s[%d]", path, i))) == 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.ByName, func(b lang.Binding) bool { return len(c.given[path+"."+b.Name]) == 0 })
+	return slices.ContainsFunc(s.ByName, func(b lang.Binding) bool { return len(c.GivenAt(path+"."+b.Name)) == 0 })
 }
 
 // columnsOf returns the input that each column of a row is of.
@@ -175,34 +161,34 @@ func alike(columns []model.Input) bool {
 }
 
 // fits checks that a name is of a type that the model takes.
-func (c *compiler) fits(g given, in model.Input) bool {
-	kind := g.slot.Type.Kind
+func (c *compiler) fits(g lang.Given, in model.Input) bool {
+	kind := g.Slot.Type.Kind
 	switch {
 	case kind == value.Vector && in.Type == model.Number && in.Categories != nil:
-		c.fail(g.path, "%q is of type %v: input %s of the model is a category", g.slot.Name, g.slot.Type, in.Name)
-		c.hint("give each input of the model a name of its own")
+		c.Fail(g.Path, "%q is of type %v: input %s of the model is a category", g.Slot.Name, g.Slot.Type, in.Name)
+		c.Hint("give each input of the model a name of its own")
 	case in.Type == model.Number && (kind <= value.Number || kind == value.Vector || kind == value.String && in.Categories != nil):
 		return true
 	case in.Type == model.Number:
-		c.fail(g.path, "%q is of type %v: the model takes a number here", g.slot.Name, g.slot.Type)
+		c.Fail(g.Path, "%q is of type %v: the model takes a number here", g.Slot.Name, g.Slot.Type)
 		if kind == value.String {
-			c.mistyped(g.slot.Name, value.Number)
+			c.Mistyped(g.Slot.Name, value.Number)
 		}
-		key := g.slot.Name
-		if g.slot.Type.Optional {
+		key := g.Slot.Name
+		if g.Slot.Type.Optional {
 			key += ` ?? ""`
 		}
-		c.hint(map[value.Kind]string{
+		c.Hint(map[value.Kind]string{
 			value.String: "look it up in a table of constants: TABLE[" + key + "] ?? -1",
-			value.Time:   "write int(" + g.slot.Name + "), microseconds since 1970",
+			value.Time:   "write int(" + g.Slot.Name + "), microseconds since 1970",
 		}[kind])
 	case kind == value.Strings:
-		c.fail(g.path, "%q is of type %v: the model takes one text here", g.slot.Name, g.slot.Type)
-		c.hint("write join(" + g.slot.Name + ", \" \")")
+		c.Fail(g.Path, "%q is of type %v: the model takes one text here", g.Slot.Name, g.Slot.Type)
+		c.Hint("write join(" + g.Slot.Name + ", \" \")")
 	case !kind.Text() || kind == value.Vector:
-		c.fail(g.path, "%q is of type %v: the model takes %s here", g.slot.Name, g.slot.Type, map[model.Type]string{model.String: "a text", model.Bytes: "bytes"}[in.Type])
+		c.Fail(g.Path, "%q is of type %v: the model takes %s here", g.Slot.Name, g.Slot.Type, map[model.Type]string{model.String: "a text", model.Bytes: "bytes"}[in.Type])
 		if kind <= value.Time && in.Type == model.String {
-			c.hint("write string(" + g.slot.Name + ")")
+			c.Hint("write string(" + g.Slot.Name + ")")
 		}
 	default:
 		return true
@@ -225,35 +211,35 @@ func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Inp
 }
 
 // byName returns what is given for each input, in the model's order.
-func (c *compiler) byName(path string, bindings []lang.Binding, info model.Info) []given {
+func (c *compiler) byName(path string, bindings []lang.Binding, info model.Info) []lang.Given {
 	names := info.Names()
 	if names == nil {
-		c.fail(path, "the model file has no feature names, so inputs cannot be given by name")
-		c.hint("give them as a list, in the order of training")
+		c.Fail(path, "the model file has no feature names, so inputs cannot be given by name")
+		c.Hint("give them as a list, in the order of training")
 		return nil
 	}
-	found := make([][]given, len(names))
+	found := make([][]lang.Given, len(names))
 	for _, b := range bindings {
 		at := path + "." + b.Name
 		i := slices.Index(names, b.Name)
 		if i < 0 {
-			c.fail(at, "the model has no feature %q", b.Name)
-			c.hint("it has: " + strings.Join(names, ", "))
+			c.Fail(at, "the model has no feature %q", b.Name)
+			c.Hint("it has: " + strings.Join(names, ", "))
 			continue
 		}
 		width := 0
-		found[i] = c.givens(at, b.Expr)
+		found[i] = c.Givens(at, b.Expr)
 		for _, g := range found[i] {
-			width += g.width()
+			width += g.Width()
 		}
 		if want := info.Inputs[i].Size(); found[i] != nil && width != want {
-			c.fail(at, "the model's feature %q takes %d values, %d are given", b.Name, want, width)
+			c.Fail(at, "the model's feature %q takes %d values, %d are given", b.Name, want, width)
 		}
 	}
-	var list []given
+	var list []lang.Given
 	for i, name := range names {
 		if !slices.ContainsFunc(bindings, func(b lang.Binding) bool { return b.Name == name }) {
-			c.fail(path, "the model's feature %q is not given", name)
+			c.Fail(path, "the model's feature %q is not given", name)
 		}
 		list = append(list, found[i]...)
 	}
@@ -279,8 +265,8 @@ func (c *compiler) checkOrder(path string, m loadedModel, slots []value.Slot, na
 	if slices.Equal(sortedGiven, sortedTaken) {
 		for i := range given {
 			if given[i] != taken[i] {
-				c.fail(path, "the model's input %d is %q, the pipeline gives %q", i, names[i], slots[i].Name)
-				c.hint("it takes, in order: " + strings.Join(names, ", "))
+				c.Fail(path, "the model's input %d is %q, the pipeline gives %q", i, names[i], slots[i].Name)
+				c.Hint("it takes, in order: " + strings.Join(names, ", "))
 				return
 			}
 		}
@@ -295,7 +281,7 @@ func (c *compiler) checkOrder(path string, m loadedModel, slots []value.Slot, na
 		}
 	}
 	if same > 0 && len(others) > 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; inputs: {name: name} says which is which", m.name, strings.Join(others, ", ")))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; inputs: {name: name} says which is which", m.name, strings.Join(others, ", ")))
 	}
 }
 
@@ -308,7 +294,7 @@ func (c *compiler) scoreState(path string, s *lang.Score, m loadedModel, stage *
 	}
 	c.aboveGroup(path + ".model")
 	if most := udf.StateMaxBytes/4 - 32; size > most {
-		c.fail(path+".model", "model %s keeps %d numbers of a key; at most %d", m.name, size, most)
+		c.Fail(path+".model", "model %s keeps %d numbers of a key; at most %d", m.name, size, most)
 	}
 	name := "model " + s.Model + " " + cmp.Or(s.As, s.Model) // which no function is called
 	for _, call := range c.plan.Calls {
@@ -327,10 +313,10 @@ func (c *compiler) scoreOutputs(path string, s *lang.Score, m loadedModel, stage
 	prefix := cmp.Or(s.As, s.Model)
 	for _, f := range s.Fallback {
 		if !slices.ContainsFunc(m.outputs, func(o lang.Field) bool { return o.Name == f.Name }) {
-			c.fail(path+".fallback."+f.Name, "the model has no output %q", f.Name)
+			c.Fail(path+".fallback."+f.Name, "the model has no output %q", f.Name)
 		}
 	}
-	if s.As != "" && !c.identifier(path+".as", s.As) {
+	if s.As != "" && !c.Identifier(path+".as", s.As) {
 		return
 	}
 	for i, o := range m.outputs {
@@ -340,7 +326,7 @@ func (c *compiler) scoreOutputs(path string, s *lang.Score, m loadedModel, stage
 			fallback = c.fallback(path+".fallback."+o.Name, s.Fallback[i].Expr, t)
 		}
 		t.Optional = t.Optional || s.When != "" && fallback == nil
-		slot, ok := c.introduce(path, prefix+"."+o.Name, t)
+		slot, ok := c.Make(path, prefix+"."+o.Name, t)
 		if !ok {
 			return
 		}
@@ -351,12 +337,12 @@ func (c *compiler) scoreOutputs(path string, s *lang.Score, m loadedModel, stage
 
 // fallback compiles what an output is where there is no answer.
 func (c *compiler) fallback(path, source string, t value.Type) *expression.Program {
-	program := c.expression(path, source, t.Kind)
+	program := c.Expr(path, source, t.Kind)
 	if program == nil {
 		return nil
 	}
 	if err := program.Fits(t); err != nil {
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 		return nil
 	}
 	return program
@@ -365,33 +351,33 @@ func (c *compiler) fallback(path, source string, t value.Type) *expression.Progr
 // outputTypes returns the types that the file gives to the outputs of a model, and
 // reports whether the model has as many scores and texts.
 func (c *compiler) outputTypes(path string, outputs []lang.Field, info model.Info) (types []value.Type, ok bool) {
-	scores, texts, before := 0, 0, len(c.errs)
+	scores, texts, before := 0, 0, len(c.Errs)
 	for _, o := range outputs {
 		t, err := value.ParseType(o.Type)
 		switch {
 		case err != nil:
-			c.fail(path+"."+o.Name, "%v", err)
+			c.Fail(path+"."+o.Name, "%v", err)
 		case t.Kind == value.String, t.Kind == value.Bytes:
 			texts++
 		case t.Kind != value.Number && t.Kind != value.Vector:
-			c.fail(path+"."+o.Name, "type %q: the output of a model is a number, number[384], string or bytes", o.Type)
+			c.Fail(path+"."+o.Name, "type %q: the output of a model is a number, number[384], string or bytes", o.Type)
 		case t.Optional:
-			c.fail(path+"."+o.Name, "type %q: scores are there, only a string or bytes may be absent", o.Type)
+			c.Fail(path+"."+o.Name, "type %q: scores are there, only a string or bytes may be absent", o.Type)
 		}
 		scores += columnsOfType(t)
 		types = append(types, t)
 	}
-	if len(c.errs) > before {
+	if len(c.Errs) > before {
 		return nil, false
 	}
 	if n := info.Scores(); n != scores {
-		c.fail(path, "the model has %d outputs, %d are named", n, scores)
-		c.hint("name them in the model's order, those of classes by their number: {other: number, fraud: number}")
+		c.Fail(path, "the model has %d outputs, %d are named", n, scores)
+		c.Hint("name them in the model's order, those of classes by their number: {other: number, fraud: number}")
 		return nil, false
 	}
 	if n := info.Texts(); n != texts {
-		c.fail(path, "the model answers with %d texts, %d are named", n, texts)
-		c.hint("name them in the model's order: {text: string}")
+		c.Fail(path, "the model answers with %d texts, %d are named", n, texts)
+		c.Hint("name them in the model's order: {text: string}")
 		return nil, false
 	}
 	return types, true

@@ -26,36 +26,36 @@ type Sunk struct {
 // sinks checks where the pipeline's outputs go.
 func (c *compiler) sinks() []Sunk {
 	list := make([]Sunk, len(c.pipeline.Sinks))
-	complete := len(c.errs) == 0 && !c.cut // else steps that write may be missing
+	complete := len(c.Errs) == 0 && !c.cut // else steps that write may be missing
 	for i := range list {
 		s, path := &list[i], fmt.Sprintf("sinks[%d]", i)
 		s.Sink = c.pipeline.Sinks[i]
 		s.Name = cmp.Or(s.Name, s.From)
 		switch {
 		case s.From == "":
-			c.fail(path+".from", "missing: name a topic that the pipeline writes")
+			c.Fail(path+".from", "missing: name a topic that the pipeline writes")
 			continue
 		case complete && !slices.Contains(c.plan.Topics(), s.From):
-			c.fail(path+".from", "the pipeline does not write %q", s.From)
-			c.hint("it writes " + strings.Join(c.plan.Topics(), ", "))
+			c.Fail(path+".from", "the pipeline does not write %q", s.From)
+			c.Hint("it writes " + strings.Join(c.plan.Topics(), ", "))
 		case !naming.ValidTopic(s.Name):
-			c.fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
+			c.Fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
 		case naming.ReservedSink(s.Name):
-			c.fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
-			c.hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
+			c.Fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
+			c.Hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
 		case slices.ContainsFunc(list[:i], func(o Sunk) bool { return o.Name == s.Name }):
-			c.fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
-			c.hint("give one of them a `name`")
+			c.Fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
+			c.Hint("give one of them a `name`")
 		}
 		if s.Config == nil {
-			c.fail(path, "missing: nothing says where the records go")
-			c.hint("name a kind of sink with its fields; in Go, set Config")
+			c.Fail(path, "missing: nothing says where the records go")
+			c.Hint("name a kind of sink with its fields; in Go, set Config")
 			continue
 		}
 		s.Topic = c.topicOf(&s.Sink, !complete)
 		c.sinkConfig(path, s)
 		if err := OptionsOf(&s.Sink, c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
-			c.fail(path, "%v", err)
+			c.Fail(path, "%v", err)
 		}
 	}
 	return list
@@ -81,7 +81,7 @@ func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 			}
 		}
 	}
-	for name, constant := range c.names.constants {
+	for name, constant := range c.Names.Constants {
 		if t.Constants[name] = constant.Value; constant.Table != nil {
 			t.Constants[name] = constant.Table
 		}
@@ -93,14 +93,14 @@ func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 func (c *compiler) sinkConfig(path string, s *Sunk) {
 	switch takes := TakenBy(s.Config); {
 	case takes == sink.Whole && s.Expire != 0:
-		c.fail(path+".expire", "it says nothing about files: every record is kept, and tried until it is")
+		c.Fail(path+".expire", "it says nothing about files: every record is kept, and tried until it is")
 		fallthrough
 	case takes != sink.Each:
 		c.noWindow(path, &s.Sink)
 	}
-	before := len(c.errs)
+	before := len(c.Errs)
 	c.found(path, s.Kind, s.Config.Check(s.Topic))
-	if warner, ok := s.Config.(sink.Warner); ok && len(c.errs) == before {
+	if warner, ok := s.Config.(sink.Warner); ok && len(c.Errs) == before {
 		c.warned(path, s.Kind, warner.Warnings(s.Topic))
 	}
 }
@@ -109,7 +109,7 @@ func (c *compiler) sinkConfig(path string, s *Sunk) {
 func (c *compiler) found(path, kind string, errs []error) {
 	for _, err := range errs {
 		if err != nil {
-			c.errs = append(c.errs, problemOf(path, kind, err))
+			c.Errs = append(c.Errs, problemOf(path, kind, err))
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (c *compiler) warned(path, kind string, errs []error) {
 	for _, err := range errs {
 		if err != nil {
 			e := problemOf(path, kind, err)
-			c.warnings = append(c.warnings, e.Path+": "+e.Message)
+			c.Warnings = append(c.Warnings, e.Path+": "+e.Message)
 		}
 	}
 }
@@ -155,8 +155,8 @@ func (c *compiler) noWindow(path string, s *lang.Sink) {
 		set  bool
 	}{{"window", s.Window != 0}, {"max", s.Max != 0}} {
 		if word.set {
-			c.fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
-			c.hint("remove it")
+			c.Fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
+			c.Hint("remove it")
 		}
 	}
 }

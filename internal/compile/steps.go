@@ -16,7 +16,7 @@ import (
 // step compiles one step, and appends its stages to the plan.
 func (c *compiler) step(path string, s lang.Step) {
 	if isEmpty(s) {
-		c.fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
+		c.Fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
 		return
 	}
 	path += "." + s.StepKind().Name
@@ -61,27 +61,19 @@ func isEmpty(s lang.Step) bool {
 	return false
 }
 
-func kinds(list []value.Kind) string {
-	texts := make([]string, len(list))
-	for i, k := range list {
-		texts[i] = k.String()
-	}
-	return strings.Join(texts, " or ")
-}
-
 func (c *compiler) bindings(path, kind string, list []lang.Binding) {
 	var assigns []operator.Assign
 	for _, b := range list {
 		at := path + "." + b.Name
-		if !c.identifier(at, b.Name) {
+		if !c.Identifier(at, b.Name) {
 			continue
 		}
-		program := c.expression(at, b.Expr)
+		program := c.Expr(at, b.Expr)
 		if program == nil {
-			c.names.broken[b.Name] = true
+			c.Names.Broken[b.Name] = true
 			continue
 		}
-		slot, ok := c.introduce(at, b.Name, program.Type())
+		slot, ok := c.Make(at, b.Name, program.Type())
 		if ok {
 			assigns = append(assigns, operator.Assign{Name: b.Name, Slot: slot, Program: program})
 		}
@@ -90,7 +82,7 @@ func (c *compiler) bindings(path, kind string, list []lang.Binding) {
 	for i := range assigns {
 		programs[i] = assigns[i].Program
 	}
-	c.add(node{op: &operator.Let{Kind: kind, List: assigns}, waves: c.fed(programs...)})
+	c.add(node{op: &operator.Let{Kind: kind, List: assigns}, waves: c.Fed(programs...)})
 }
 
 // waitingFeature is a feedback feature until the names it uses are there.
@@ -106,14 +98,14 @@ func (c *compiler) features(path string, list []lang.Feature) {
 	for i := range list {
 		m := c.feature(path+list[i].Name, &list[i])
 		if m == nil {
-			c.names.broken[list[i].Name], c.names.broken[list[i].Name+".*"] = true, true
+			c.Names.Broken[list[i].Name], c.Names.Broken[list[i].Name+".*"] = true, true
 			continue
 		}
 		made = append(made, m)
 		if m.waitsFor != nil {
 			c.waiting = append(c.waiting, &waitingFeature{m, c.depth})
 		} else {
-			waves = waves || c.fed(m.value, m.when)
+			waves = waves || c.Fed(m.value, m.when)
 		}
 	}
 	if len(made) > 0 {
@@ -149,7 +141,7 @@ func (m *madeFeature) stage(read, add bool) operator.Feature {
 
 // feature compiles a feature and introduces its columns; nil where it is wrong.
 func (c *compiler) feature(path string, f *lang.Feature) *madeFeature {
-	if !c.identifier(path, f.Name) {
+	if !c.Identifier(path, f.Name) {
 		return nil
 	}
 	spec, ok := c.spec(path, f)
@@ -158,7 +150,7 @@ func (c *compiler) feature(path string, f *lang.Feature) *madeFeature {
 	}
 	m := &madeFeature{path: path, feature: f, spec: spec}
 	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When)) {
-		if _, known := c.names.lookup(name); !known && (c.names.later[name] || c.names.isBroken(name)) {
+		if _, known := c.Names.Lookup(name); !known && (c.Names.Later[name] || c.Names.IsBroken(name)) {
 			m.waitsFor = append(m.waitsFor, name)
 		}
 	}
@@ -167,7 +159,7 @@ func (c *compiler) feature(path string, f *lang.Feature) *madeFeature {
 	}
 	one, err := feature.NewSet([]feature.Spec{spec})
 	if err != nil {
-		c.fail(path, "%v", err)
+		c.Fail(path, "%v", err)
 		return nil
 	}
 	for _, column := range one.Columns(0) {
@@ -175,31 +167,31 @@ func (c *compiler) feature(path string, f *lang.Feature) *madeFeature {
 		if column != "" {
 			name += "." + column
 		}
-		if where, over := c.names.cases[name]; over {
-			c.fail(path, "%s has a feature of this name: a feature stands in one place", where.at)
-			c.hint("write it above the route, or give it another name")
+		if where, over := c.Names.Cases[name]; over {
+			c.Fail(path, "%s has a feature of this name: a feature stands in one place", where.At)
+			c.Hint("write it above the route, or give it another name")
 			return nil
 		}
-		slot, ok := c.introduce(path, name, value.Type{Kind: value.Number})
+		slot, ok := c.Make(path, name, value.Type{Kind: value.Number})
 		if !ok {
 			return nil
 		}
 		m.columns = append(m.columns, slot)
-		c.fedBack[name] = m.waitsFor != nil
+		c.FedBack[name] = m.waitsFor != nil
 	}
 	return m
 }
 
 // contribution compiles what a feature adds and when.
 func (c *compiler) contribution(m *madeFeature) (ok bool) {
-	before := len(c.errs)
+	before := len(c.Errs)
 	if m.feature.Value != "" {
-		m.value = c.expression(m.path+".value", m.feature.Value, value.Number, value.Int)
+		m.value = c.Expr(m.path+".value", m.feature.Value, value.Number, value.Int)
 	}
 	if m.feature.When != "" {
-		m.when = c.expression(m.path+".when", m.feature.When, value.Bool)
+		m.when = c.Expr(m.path+".when", m.feature.When, value.Bool)
 	}
-	return len(c.errs) == before
+	return len(c.Errs) == before
 }
 
 // resolveWaiting adds the writing of feedback features after the step that
@@ -209,7 +201,7 @@ func (c *compiler) resolveWaiting(last bool) {
 	var writes []*madeFeature
 	for _, w := range c.waiting {
 		absent := slices.ContainsFunc(w.waitsFor, func(name string) bool {
-			_, ok := c.names.lookup(name)
+			_, ok := c.Names.Lookup(name)
 			return !ok
 		})
 		if c.cut || w.depth != c.depth || absent && !last {
@@ -218,8 +210,8 @@ func (c *compiler) resolveWaiting(last bool) {
 		}
 		c.plan.Ordered = c.plan.Ordered || c.mayPark && !c.parkable // its order costs nothing more here
 		if c.parkable && !c.plan.Ordered {
-			c.fail(w.path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
-			c.hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
+			c.Fail(w.path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
+			c.Hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
 		}
 		c.aboveGroup(w.path)
 		c.contribution(w.madeFeature)
@@ -234,7 +226,7 @@ func (c *compiler) resolveWaiting(last bool) {
 
 // spec checks a feature's shape.
 func (c *compiler) spec(path string, f *lang.Feature) (feature.Spec, bool) {
-	before := len(c.errs)
+	before := len(c.Errs)
 	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1}
 	shapes := 0
 	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
@@ -243,12 +235,12 @@ func (c *compiler) spec(path string, f *lang.Feature) (feature.Spec, bool) {
 		}
 	}
 	if shapes != 1 {
-		c.fail(path, "a feature has exactly one of windows, last and elapsed")
+		c.Fail(path, "a feature has exactly one of windows, last and elapsed")
 	}
 	for i, text := range f.Windows {
 		window, err := feature.ParseWindow(text)
 		if err != nil {
-			c.fail(fmt.Sprintf("%s.windows[%d]", path, i), "%v", err)
+			c.Fail(fmt.Sprintf("%s.windows[%d]", path, i), "%v", err)
 		}
 		spec.Windows = append(spec.Windows, window)
 	}
@@ -256,18 +248,18 @@ func (c *compiler) spec(path string, f *lang.Feature) (feature.Spec, bool) {
 	for i, text := range f.Aggregates {
 		aggregate, err := feature.ParseAggregate(text)
 		if err != nil {
-			c.fail(fmt.Sprintf("%s.aggregates[%d]", path, i), "%v", err)
+			c.Fail(fmt.Sprintf("%s.aggregates[%d]", path, i), "%v", err)
 		}
 		counts = counts && aggregate == feature.Count
 		spec.Aggregates = append(spec.Aggregates, aggregate)
 	}
 	switch {
 	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil):
-		c.fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
+		c.Fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
 	case !f.Elapsed && len(f.Aggregates) == 0:
-		c.fail(path, "missing aggregates: use count, sum, mean, max and min")
+		c.Fail(path, "missing aggregates: use count, sum, mean, max and min")
 	case !f.Elapsed && f.Value == "" && !counts:
-		c.fail(path, "missing value: only count needs none")
+		c.Fail(path, "missing value: only count needs none")
 	}
 	if f.Decimals != nil {
 		spec.Decimals = *f.Decimals
@@ -278,14 +270,14 @@ func (c *compiler) spec(path string, f *lang.Feature) (feature.Spec, bool) {
 	spec.Max = f.Max
 	var err error
 	if spec.Overflow, err = feature.ParseOverflow(f.Overflow); err != nil {
-		c.fail(path+".overflow", "%v", err)
+		c.Fail(path+".overflow", "%v", err)
 	}
-	return spec, len(c.errs) == before
+	return spec, len(c.Errs) == before
 }
 
 func (c *compiler) emit(path string, e *lang.Emit) {
 	if c.emits == maxEmits {
-		c.fail(path, "a pipeline has at most %d emits", maxEmits)
+		c.Fail(path, "a pipeline has at most %d emits", maxEmits)
 		return
 	}
 	c.writable(path+".topic", e.Topic)
@@ -293,17 +285,17 @@ func (c *compiler) emit(path string, e *lang.Emit) {
 	c.emits++
 	c.writers++
 	if e.When != "" {
-		stage.When = c.expression(path+".when", e.When, value.Bool)
+		stage.When = c.Expr(path+".when", e.When, value.Bool)
 	}
 	if e.Key != "" {
-		for _, slot := range c.expand(path+".key", e.Key) {
+		for _, slot := range c.Slots(path+".key", e.Key) {
 			if slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
-				c.fail(path+".key", "%q is of type %v: a key is a string or int that is always there", e.Key, slot.Type)
+				c.Fail(path+".key", "%q is of type %v: a key is a string or int that is always there", e.Key, slot.Type)
 			}
 			stage.Key = &slot
 		}
 	}
-	waves := c.fed(stage.When)
+	waves := c.Fed(stage.When)
 	c.outputName(path+".topic", path+".name", e.Topic, e.Name)
 	if e.ID != "" {
 		slot, fed := c.compute(path+".id", "id", e.ID, stage, value.String)
@@ -319,17 +311,17 @@ func (c *compiler) emit(path string, e *lang.Emit) {
 // own slot will do, under another name, as the emit's author did not list it. It
 // reports whether the expression reads what is fed back.
 func (c *compiler) compute(path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
-	program := c.expression(path, source, want...)
+	program := c.Expr(path, source, want...)
 	if program == nil {
 		return nil, false
 	}
-	fed = c.fed(program)
+	fed = c.Fed(program)
 	if name, ok := program.Name(); ok {
-		slot, _ := c.names.Slot(name)
-		slot.Name = c.hiddenName()
+		slot, _ := c.Names.Slot(name)
+		slot.Name = c.HiddenName()
 		return &slot, fed
 	}
-	made, ok := c.introduce(path, c.hiddenName(), program.Type())
+	made, ok := c.Make(path, c.HiddenName(), program.Type())
 	if !ok {
 		return nil, false
 	}
@@ -343,7 +335,7 @@ func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (w
 	add := func(at, key string, slot value.Slot) {
 		c.noContent(at, slot)
 		if seen[key] {
-			c.fail(at, "the value has two entries %q", key)
+			c.Fail(at, "the value has two entries %q", key)
 			return
 		}
 		seen[key] = true
@@ -356,8 +348,8 @@ func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (w
 	}
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		for _, slot := range c.expand(at, name) {
-			waves = waves || c.fedSlots(slot)
+		for _, slot := range c.Slots(at, name) {
+			waves = waves || c.FedSlots(slot)
 			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
 		}
 	}
@@ -368,8 +360,8 @@ func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (w
 			add(at, b.Name, *slot)
 		}
 	}
-	if len(stage.Values) == 0 && len(c.errs) == 0 {
-		c.fail(path, "missing: there is no decide step whose names it could default to")
+	if len(stage.Values) == 0 && len(c.Errs) == 0 {
+		c.Fail(path, "missing: there is no decide step whose names it could default to")
 	}
 	return waves
 }
@@ -384,7 +376,7 @@ func (c *compiler) decided() []string {
 			continue
 		}
 		for _, b := range d.Decided() {
-			if _, ok := c.names.lookup(b.Name); ok && !slices.Contains(names, b.Name) {
+			if _, ok := c.Names.Lookup(b.Name); ok && !slices.Contains(names, b.Name) {
 				names = append(names, b.Name)
 			}
 		}

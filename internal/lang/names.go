@@ -1,0 +1,132 @@
+package lang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Names is the flat set of names as far as it has been introduced: what an
+// expression at some place may use.
+type Names struct {
+	Schema     *value.Schema
+	Constants  map[string]expression.Constant
+	Later      map[string]bool   // introduced somewhere by a step
+	missing    []string          // of them, looked up before they were there
+	Cases      map[string]caseAt // names of a case that is over
+	Routes     []string          // paths of the routes around the step that is compiled
+	Introduced []string          // by steps, in order
+	Broken     map[string]bool   // of them, never there because of an error that was reported
+}
+
+// caseAt is the case of a route.
+type caseAt struct{ Route, At string }
+
+func newNames() Names {
+	return Names{
+		Schema: &value.Schema{}, Constants: map[string]expression.Constant{},
+		Broken: map[string]bool{}, Cases: map[string]caseAt{},
+	}
+}
+
+// add introduces a name. One of another case of a route may be introduced again,
+// as the same type: an event takes one case.
+func (n *Names) add(name string, t value.Type) (value.Slot, error) {
+	n.Introduced = append(n.Introduced, name)
+	where, over := n.Cases[name]
+	if !over {
+		return n.Schema.Add(name, t)
+	}
+	slot, _ := n.Schema.Lookup(name)
+	switch {
+	case !slices.Contains(n.Routes, where.Route):
+		return value.Slot{}, fmt.Errorf("%q is introduced in %s already: names are one flat set without shadowing", name, where.At)
+	case slot.Type != t:
+		return value.Slot{}, fmt.Errorf("%q is of type %v in %s and %v here: a name has one type", name, slot.Type, where.At, t)
+	}
+	delete(n.Cases, name)
+	return slot, nil
+}
+
+// Lookup returns the slot of a name that is in scope.
+func (n *Names) Lookup(name string) (value.Slot, bool) {
+	slot, ok := n.Schema.Lookup(name)
+	if _, over := n.Cases[name]; over {
+		return value.Slot{}, false
+	}
+	return slot, ok
+}
+
+func (n *Names) anyBroken(list []string) bool {
+	return slices.ContainsFunc(list, n.IsBroken)
+}
+
+// IsBroken reports whether a name, or name.*, is never there because of an error that
+// was reported. Of a feature that is wrong all columns are.
+func (n *Names) IsBroken(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	return n.Broken[name] || dot > 0 && n.Broken[name[:dot]+".*"]
+}
+
+// Slot implements expression.Names.
+func (n *Names) Slot(name string) (value.Slot, bool) {
+	slot, ok := n.Lookup(name)
+	if !ok && (n.Later[name] || n.IsBroken(name)) {
+		n.missing = append(n.missing, name)
+	}
+	return slot, ok
+}
+
+// Constant implements expression.Names.
+func (n *Names) Constant(name string) (expression.Constant, bool) {
+	constant, ok := n.Constants[name]
+	return constant, ok
+}
+
+// Known implements expression.Names.
+func (n *Names) Known() []string {
+	var all []string
+	for name := range n.Constants {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	for _, slot := range n.Schema.Slots {
+		if _, ok := n.Lookup(slot.Name); ok && !strings.HasPrefix(slot.Name, Hidden) {
+			all = append(all, slot.Name)
+		}
+	}
+	return all
+}
+
+// Hidden starts the names of slots that no expression can write: values of
+// emits.
+const Hidden = "\x00"
+
+// Leave ends a case of a route at a path: the names introduced since the n-th are out of
+// scope. It returns those that were in it.
+func (n *Names) Leave(path string, since int) (in []string) {
+	for _, name := range n.Introduced[since:] {
+		if _, ok := n.Lookup(name); ok {
+			in = append(in, name)
+		}
+	}
+	for _, name := range n.Introduced[since:] {
+		n.Cases[name] = caseAt{Route: n.Routes[len(n.Routes)-1], At: path}
+	}
+	return in
+}
+
+// outOfScope says why a name that is somewhere in the pipeline cannot be used
+// here, and what to do; "" where it is nowhere.
+func (n *Names) outOfScope(name string) (message, hint string) {
+	if where, ok := n.Cases[name]; ok {
+		return fmt.Sprintf("%q is known only to events of %s", name, where.At), "introduce it in every case of the route that goes on, or use it there"
+	}
+	if n.Later[name] {
+		return fmt.Sprintf("%q is introduced below; a name is used below its introduction, except in a feature's value and when", name), ""
+	}
+	return "", ""
+}

@@ -1,0 +1,221 @@
+package lang
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// Scope is what is known where a step stands: the names, and what is wrong up to there.
+type Scope struct {
+	*Findings
+	Names   Names
+	Fields  []string           // of the input
+	FedBack map[string]bool    // names that only the waves know
+	given   map[string][]Given // what inputs of scores stand for, by their path
+}
+
+// NewScope returns a scope without names.
+func NewScope() *Scope {
+	return &Scope{
+		Findings: &Findings{Typed: map[*spec.Problem]Use{}}, Names: newNames(), FedBack: map[string]bool{}, given: map[string][]Given{},
+	}
+}
+
+// Make adds a name of a step or field.
+func (s *Scope) Make(path, name string, t value.Type) (value.Slot, bool) {
+	if _, ok := s.Names.Constants[name]; ok {
+		s.Fail(path, "%q is a constant already: names are one flat set without shadowing", name)
+		return value.Slot{}, false
+	}
+	slot, err := s.Names.add(name, t)
+	if err != nil {
+		s.Fail(path, "%v", err)
+		return value.Slot{}, false
+	}
+	return slot, true
+}
+
+// Identifier reports whether a name may be introduced, and reports if not.
+func (s *Scope) Identifier(path, name string) bool {
+	ok := naming.Identifier(name) && name != "meta" && name != "event"
+	if !ok {
+		s.Fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit; meta and event are taken", name)
+	}
+	return ok
+}
+
+// Field introduces a field.
+func (s *Scope) Field(path, name string, t value.Type) (value.Slot, bool) {
+	if !s.Identifier(path, name) {
+		return value.Slot{}, false
+	}
+	s.Fields = append(s.Fields, name)
+	return s.Make(path, name, t)
+}
+
+// IsField reports whether a name is a field of the input.
+func (s *Scope) IsField(name string) bool { return slices.Contains(s.Fields, name) }
+
+// FieldNamed returns the field that a word of an input names. One that is not there, or
+// has no type, is reported once.
+func (s *Scope) FieldNamed(path, input, name string) (value.Slot, bool) {
+	slot, ok := s.Names.Schema.Lookup(name)
+	switch {
+	case s.Names.Broken[name]:
+		return value.Slot{}, false
+	case ok && s.IsField(name):
+		return slot, true
+	}
+	s.Fail(path, "%q is not one of %s.fields", name, input)
+	if near := expression.Nearest(name, s.Fields); near != "" {
+		s.Hint("did you mean " + near + "?")
+	}
+	s.Names.Broken[name] = !ok // it has a finding already
+	return value.Slot{}, false
+}
+
+// Slots resolves a list of names where "prefix.*" stands for all names under
+// prefix, in order, and event.* for all fields.
+func (s *Scope) Slots(path, name string) []value.Slot {
+	prefix, all := strings.CutSuffix(name, ".*")
+	if !all {
+		if slot, ok := s.Names.Slot(name); ok {
+			return []value.Slot{slot}
+		}
+		s.unknown(path, name)
+		return nil
+	}
+	var found []value.Slot
+	for _, slot := range s.Names.Schema.Slots {
+		if _, ok := s.Names.Lookup(slot.Name); !ok {
+			continue
+		}
+		if prefix == "event" && s.IsField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
+			found = append(found, slot)
+		}
+	}
+	if found == nil && !s.Names.IsBroken(name) {
+		s.Fail(path, "nothing is named %q", name)
+		s.Hint("name a feature, model or event before the .*")
+	}
+	return found
+}
+
+func (s *Scope) unknown(path, name string) {
+	if s.Names.IsBroken(name) {
+		return
+	}
+	if _, ok := s.Names.Constants[name]; ok {
+		s.Fail(path, "%q is a constant; give it a name of its own by let to use it here", name)
+		return
+	}
+	if message, hint := s.Names.outOfScope(name); message != "" {
+		s.Fail(path, "%s", message)
+		s.Hint(hint)
+		return
+	}
+	s.Fail(path, "unknown name %q", name)
+	if near := expression.Nearest(name, s.Names.Known()); near != "" {
+		s.Hint("did you mean " + near + "?")
+	}
+}
+
+// Expr compiles source, whose type must be one of want if any is given.
+func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Program {
+	before := len(s.Names.missing)
+	program, err := expression.Compile(source, &s.Names)
+	if err != nil {
+		missing := s.Names.missing[before:]
+		if s.Names.anyBroken(missing) {
+			return nil // what introduces the name was reported
+		}
+		found := &spec.Problem{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
+		s.Typed[found] = Use{err.Name, err.Want}
+		if len(missing) > 0 {
+			found.Message, found.Hint = s.Names.outOfScope(missing[len(missing)-1])
+		}
+		s.Errs = append(s.Errs, found)
+		return nil
+	}
+	if t := program.Type(); len(want) > 0 && (t.Optional || !slices.Contains(want, t.Kind)) {
+		s.Fail(path, "the expression is of type %v, where %v is needed", t, KindsText(want))
+		if name, ok := program.Name(); ok && !t.Optional {
+			s.Mistyped(name, want[0])
+		}
+		if t.Optional {
+			s.Hint("give a value for when it is absent: ... ?? 0")
+		}
+		return nil
+	}
+	return program
+}
+
+// HiddenName returns a name that no step can read.
+func (s *Scope) HiddenName() string { return Hidden + strconv.Itoa(len(s.Names.Schema.Slots)) }
+
+// Fed reports whether expressions read features that are fed back.
+func (s *Scope) Fed(programs ...*expression.Program) bool {
+	return slices.ContainsFunc(programs, func(p *expression.Program) bool {
+		return p != nil && slices.ContainsFunc(p.Uses(), func(name string) bool { return s.FedBack[name] })
+	})
+}
+
+// FedSlots is Fed of names.
+func (s *Scope) FedSlots(slots ...value.Slot) bool {
+	return slices.ContainsFunc(slots, func(slot value.Slot) bool { return s.FedBack[slot.Name] })
+}
+
+// Givens returns the values that the text of an input stands for: a name, name.*, or
+// an expression, which is computed before each call. A model that the pipeline
+// describes asks twice.
+func (s *Scope) Givens(path, text string) []Given {
+	if list, ok := s.given[path]; ok {
+		return list
+	}
+	var list []Given
+	_, constant := s.Names.Constants[text]
+	if _, ok := s.Names.Lookup(text); ok || aName.MatchString(text) && !constant {
+		for _, slot := range s.Slots(path, text) {
+			list = append(list, Given{Path: path, Slot: slot})
+		}
+	} else if program := s.Expr(path, text); program != nil {
+		if slot, ok := s.Make(path, s.HiddenName(), program.Type()); ok {
+			slot.Name = text // for messages
+			list = append(list, Given{path, slot, program})
+		}
+	}
+	s.given[path] = list
+	return list
+}
+
+// GivenAt returns what Givens returned for a path.
+func (s *Scope) GivenAt(path string) []Given { return s.given[path] }
+
+// Given is a name that stands for an input of a model.
+type Given struct {
+	Path    string
+	Slot    value.Slot
+	Program *expression.Program // the slot has its value; nil if the slot is a name's
+}
+
+// Width returns how many columns of a row the name fills.
+func (g Given) Width() int { return max(g.Slot.Type.Size, 1) }
+
+// aName is what names look like, and name.*, whether there is such a name or not.
+var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
+
+// KindsText lists kinds of values for a message.
+func KindsText(list []value.Kind) string {
+	texts := make([]string, len(list))
+	for i, k := range list {
+		texts[i] = k.String()
+	}
+	return strings.Join(texts, " or ")
+}
