@@ -25,7 +25,7 @@ func BenchmarkBaseline(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for n < b.N {
-		n += appendLines(b, log, runner.Input(), "user_id", filepath.Join("testdata", "baseline", "events.ndjson.gz"))
+		n += appendLines(b, log, runner.Input(), "user_id", filepath.Join("internal/e2e/testdata/baseline", "events.ndjson.gz"))
 	}
 	start := cpu(b)
 	b.ResetTimer()

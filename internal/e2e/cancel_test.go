@@ -66,7 +66,7 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				if how == "operator" {
-					if n, err := runner.Order(ctx, async.Order{Drop: true, Partition: -1, Offset: 0}); n != 1 || err != nil {
+					if n, err := runner.Command(ctx, async.Command{Drop: true, Partition: -1, Offset: 0}); n != 1 || err != nil {
 						t.Errorf("%d, %v", n, err)
 					}
 				} else if err := log.Append(t.Context(), stream.Record{

@@ -547,8 +547,8 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		up.Store(true)
-		dropped, err := runner.Order(ctx, async.Order{Drop: true, Partition: 1, Offset: 0})
-		called, err1 := runner.Order(ctx, async.Order{Partition: -1, Offset: -1})
+		dropped, err := runner.Command(ctx, async.Command{Drop: true, Partition: 1, Offset: 0})
+		called, err1 := runner.Command(ctx, async.Command{Partition: -1, Offset: -1})
 		if err := errors.Join(err, err1); err != nil {
 			t.Fatal(err)
 		}
@@ -584,7 +584,7 @@ func TestAnswersOfDroppedEventsAreLeftAlone(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- runner.Run(ctx, log) }()
 		time.Sleep(time.Second)
-		dropped, err := runner.Order(ctx, async.Order{Drop: true, Partition: -1, Offset: -1})
+		dropped, err := runner.Command(ctx, async.Command{Drop: true, Partition: -1, Offset: -1})
 		if err = errors.Join(err, runner.WaitIdle(ctx, log)); err != nil {
 			t.Fatal(err)
 		}

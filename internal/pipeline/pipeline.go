@@ -254,13 +254,13 @@ func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) (
 	return r.made.Plan.Describe(key, get)
 }
 
-// Order has something done with the events that Run has parked, and returns how
+// Command has something done with the events that Run has parked, and returns how
 // many it is about. It waits until the sessions have begun to.
-func (r *Runner) Order(ctx context.Context, order async.Order) (events int, err error) {
+func (r *Runner) Command(ctx context.Context, command async.Command) (events int, err error) {
 	if !r.made.Plan.Parks() {
 		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.made.Plan.Name)
 	}
-	return r.made.Plan.Orders.Give(ctx, order)
+	return r.made.Plan.Commands.Give(ctx, command)
 }
 
 // Endpoints returns the services that models are called at through a breaker, by

@@ -25,7 +25,7 @@ type committer struct {
 	session    stream.Session
 	metrics    *observe.Session
 	partitions map[stream.Partition]*partition
-	desk       *async.Desk // what is in the async queue
+	dispatcher *async.Dispatcher // what is in the async queue
 
 	bytes     int             // of a transaction, at most
 	building  *transaction    // of what is computed
@@ -47,8 +47,8 @@ func newCommitter(plan *Plan, options Options, s stream.Session, metrics *observ
 	tx.options.StepEvents, tx.bytes = cmp.Or(options.StepEvents, pace.Events), pace.Bytes
 	tx.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
 	tx.timer.Stop()
-	tx.desk = async.NewDesk(async.Plan{
-		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Orders: &plan.Orders, Journal: plan.Journal,
+	tx.dispatcher = async.NewDispatcher(async.Plan{
+		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Commands: &plan.Commands, Journal: plan.Journal,
 		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
 	}, s.Wake, tx.store)
 	// Events that may never come to be are computed only where nobody outside
@@ -149,7 +149,7 @@ func (tx *committer) settle() error {
 	tx.measureCommit(tx.pending.At())
 	tx.pending = nil
 	if tx.plan.parks {
-		tx.desk.Settle(tx.inFlight.number)
+		tx.dispatcher.Settle(tx.inFlight.number)
 		tx.session.Wake() // there may be something to call for
 	}
 	tx.bound()
@@ -174,7 +174,7 @@ func (tx *committer) seal() {
 		}
 		s.owners[i].keys.Seal(k, &s.Writer)
 	}
-	tx.desk.Seal(func(p *async.Partition, changes []stream.Change) {
+	tx.dispatcher.Seal(func(p *async.Partition, changes []stream.Change) {
 		s.touch(tx.partitions[p.ID])
 		s.Changes = append(s.Changes, changes...)
 	})

@@ -77,7 +77,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	} else if len(data) == 8 {
 		p.newest = int64(binary.BigEndian.Uint64(data))
 	}
-	if p.parked, err = ch.desk.Restore(a, p.change.Queued()); err != nil {
+	if p.parked, err = ch.dispatcher.Restore(a, p.change.Queued()); err != nil {
 		return nil, err
 	}
 	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, p.parked.Queue, keyBytes); err != nil {

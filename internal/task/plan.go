@@ -86,12 +86,12 @@ type Keys struct {
 type Async struct {
 	// Ordered queues the events of a key behind one of it that is queued. Feedback
 	// is then set. Queue bounds the events that may be queued in this process.
-	Ordered bool
-	Queue   control.GateOptions
-	Orders  async.Orders // about what is queued
-	Turns   operator.Fairness
-	Tenants async.Tenants
-	Journal *journal.Spec
+	Ordered  bool
+	Queue    control.GateOptions
+	Commands async.Commands // about what is queued
+	Turns    operator.Fairness
+	Tenants  async.Tenants
+	Journal  *journal.Spec
 }
 
 // prepared is what Prepare derives.

@@ -35,7 +35,7 @@ func (ch *chunk) park(it *item, head async.Head, err error) error {
 	head.Since, head.Answered = ch.now.UnixMicro(), it.Answered || ch.building.Answers(it.Emits, nil) || slices.ContainsFunc(it.Calls, func(c operator.Called) bool { return ch.building.Answers(0, c.Outputs) })
 	if it.resumed != nil {
 		head = it.resumed.Again(head)
-	} else if refused := ch.desk.Class(&head, it.Row); refused != nil {
+	} else if refused := ch.dispatcher.Class(&head, it.Row); refused != nil {
 		return ch.giveUp(&ch.plan.Stages[head.Stage], it, refused)
 	}
 	members, fatal := it.partition.groups.Detach(it.group, it.Row)
@@ -153,10 +153,10 @@ func (w *worker) tend(ctx context.Context, ending bool) error {
 		return nil
 	}
 	w.now = w.options.Clock.Now()
-	for _, part := range w.desk.Parts() {
+	for _, part := range w.dispatcher.Parts() {
 		w.partial(&part)
 	}
-	list, down, err := w.desk.Next(w.now, w.building.number, ending || w.options.Abort.Stopped() != nil)
+	list, down, err := w.dispatcher.Next(w.now, w.building.number, ending || w.options.Abort.Stopped() != nil)
 	w.down = down
 	for len(list) > 0 && err == nil {
 		n, dead := min(len(list), w.options.ChunkEvents), w.building.Dead
@@ -268,8 +268,8 @@ func (ch *chunk) unpark() {
 func (w *worker) holdBack() {
 	if w.plan.parks {
 		now := w.options.Clock.Now()
-		w.gate.Observe(now, w.desk.Len())
-		w.desk.Measure(w.metrics, w.gate.State(now), w.down)
+		w.gate.Observe(now, w.dispatcher.Len())
+		w.dispatcher.Measure(w.metrics, w.gate.State(now), w.down)
 	}
 	act := w.session.Resume
 	stop := w.down || w.gate.Throttled() || w.options.Abort.Stopped() != nil

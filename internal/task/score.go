@@ -122,7 +122,7 @@ func (ch *chunk) predict(ctx context.Context, how *operator.Batch, outputs int) 
 	if c.Open != operator.OpenFallback && !c.Endpoint.Breaker.Steady() {
 		return false, nil
 	}
-	admitted, ok := c.Place(ctx, ch.options.Clock.Now(), ch.desk.Calling())
+	admitted, ok := c.Place(ctx, ch.options.Clock.Now(), ch.dispatcher.Calling())
 	if !ok {
 		return false, nil
 	}

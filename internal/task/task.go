@@ -120,7 +120,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 	}
 	w := newWorker(t.plan, options, s, metrics)
 	defer func() {
-		w.desk.Close()
+		w.dispatcher.Close()
 		w.timer.Stop()
 		for _, p := range w.partitions {
 			p.groups.Close()
@@ -136,7 +136,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 			return err
 		}
 	}
-	w.desk.Drain(5 * time.Second)
+	w.dispatcher.Drain(5 * time.Second)
 	if err := w.tend(context.WithoutCancel(ctx), true); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (w *worker) turn(ctx context.Context) error {
 			return err
 		}
 	}
-	w.desk.Leave(batch.Revoked)
+	w.dispatcher.Leave(batch.Revoked)
 	if len(batch.Records)+len(batch.Assigned) > 0 {
 		if err := w.tables.Bring(ctx, w.took); err != nil && ctx.Err() != nil {
 			return nil // what came is committed, and the rest comes later
@@ -237,7 +237,7 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 func (w *worker) room() int {
 	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.building.events))
 	if w.plan.parks {
-		room = min(room, max(1, w.gate.Marks().High-w.desk.Len())) // so that how full it gets is not by chance
+		room = min(room, max(1, w.gate.Marks().High-w.dispatcher.Len())) // so that how full it gets is not by chance
 	}
 	return room
 }
@@ -270,7 +270,7 @@ const (
 // revoke commits what touches partitions that go to another member, and then
 // forgets them.
 func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) error {
-	for begun := w.options.Clock.Now(); w.desk.Leaving() && w.options.Clock.Now().Sub(begun) < leaveMax && ctx.Err() == nil; {
+	for begun := w.options.Clock.Now(); w.dispatcher.Leaving() && w.options.Clock.Now().Sub(begun) < leaveMax && ctx.Err() == nil; {
 		select {
 		case <-clock.After(w.options.Clock, leaveCheck):
 		case <-ctx.Done():
@@ -289,7 +289,7 @@ func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) erro
 		w.partitions[p].groups.Close()
 		delete(w.partitions, p)
 		w.metrics.Generations.Delete(p.Index)
-		w.desk.Forget(p)
+		w.dispatcher.Forget(p)
 		w.tables.Revoke(p)
 	}
 	return nil

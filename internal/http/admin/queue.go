@@ -15,14 +15,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Ordered is how many events an order was about.
+// Ordered is how many events a command was about.
 type Ordered struct {
 	Events int `json:"events"`
 }
 
-func (s *Server) order(w http.ResponseWriter, r *http.Request) {
-	order := async.Order{Partition: -1, Offset: -1}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&order); err != nil {
+func (s *Server) command(w http.ResponseWriter, r *http.Request) {
+	command := async.Command{Partition: -1, Offset: -1}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&command); err != nil {
 		problem(w, http.StatusBadRequest, `send {"drop":false,"partition":-1,"offset":-1}`, "read the order: %v", err)
 		return
 	}
@@ -31,7 +31,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	events, err := runner.Order(r.Context(), order)
+	events, err := runner.Command(r.Context(), command)
 	if err != nil {
 		problem(w, http.StatusConflict, "", "%v", err)
 		return
@@ -39,9 +39,9 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, Ordered{events})
 }
 
-// Order has a process do something with the events of the async queue of a pipeline.
-func (c *Client) Order(ctx context.Context, pipeline string, order async.Order) (events int, err error) {
-	body, err := json.Marshal(order)
+// Command has a process do something with the events of the async queue of a pipeline.
+func (c *Client) Command(ctx context.Context, pipeline string, command async.Command) (events int, err error) {
+	body, err := json.Marshal(command)
 	if err != nil {
 		return 0, err
 	}

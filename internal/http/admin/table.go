@@ -36,7 +36,7 @@ func (s *Server) endpoints() []access.Endpoint {
 		{Method: get, Pattern: "/v1/state/{pipeline}/{key...}", Role: access.Admin, Class: operator, Summary: "Read the state of a key.", Handler: s.state},
 		{Method: get, Pattern: "/v1/lag", Role: access.Metrics, Class: operator, Summary: "Show how far pipelines are behind.", Handler: s.showLag},
 		{Method: get, Pattern: "/v1/lag/{pipeline}", Role: access.Metrics, Class: operator, Summary: "Show how far a pipeline is behind.", Handler: s.showLag},
-		{Method: post, Pattern: "/v1/queue/{pipeline}", Role: access.Admin, Class: operator, Summary: "Retry or drop events of the async queue.", Handler: s.order},
+		{Method: post, Pattern: "/v1/queue/{pipeline}", Role: access.Admin, Class: operator, Summary: "Retry or drop events of the async queue.", Handler: s.command},
 		{Method: get, Pattern: "/v1/dlq/{pipeline}", Role: access.Admin, Class: operator, Summary: "Read the dead letters of a pipeline.", Handler: s.letters},
 		{Method: post, Pattern: "/v1/dlq/{pipeline}/{do}", Role: access.Admin, Class: operator, Summary: "Redrive or drop dead letters.", Handler: s.change},
 		{Method: post, Pattern: "/v1/reprocess", Role: access.Owner, Class: operator, Summary: "Reprocess the input of a pipeline.", Handler: s.reprocess},

@@ -41,5 +41,5 @@ func NewQueued(e *async.Entry) Queued {
 
 // Order has a process call for queued events at once, or give them up. It returns how many.
 func Order(ctx context.Context, client *admin.Client, pipeline string, drop bool, partition int32, offset int64) (int, error) {
-	return client.Order(ctx, pipeline, async.Order{Drop: drop, Partition: partition, Offset: offset})
+	return client.Command(ctx, pipeline, async.Command{Drop: drop, Partition: partition, Offset: offset})
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// book is the journal beside a partition, and who waits for its answers. An answer
+// kept is the journal beside a partition, and who waits for its answers. An answer
 // is gone on with once the step that holds it is durable, so that a crash repeats
 // only calls that were under way.
-type book struct {
+type kept struct {
 	*journal.Journal
 	waits  map[uint64]Task // by offset: for an answer that is on its way, or not durable
 	sealed int             // steps with its changes that are not durable
 }
 
-func (d *Desk) openBook(a stream.Assigned) (*book, error) {
+func (d *Dispatcher) openJournal(a stream.Assigned) (*kept, error) {
 	if d.plan.Journal == nil {
 		return nil, nil
 	}
 	j, err := journal.Open(a.Partition, a.State, *d.plan.Journal)
-	return &book{Journal: j, waits: map[uint64]Task{}}, err
+	return &kept{Journal: j, waits: map[uint64]Task{}}, err
 }
 
 // ask adds an event to a call, unless the journal has the answer, or will have.
-func (d *Desk) ask(c *call, t Task, list *[]Task) error {
+func (d *Dispatcher) ask(c *call, t Task, list *[]Task) error {
 	if t.Err = c.add(t); t.Err != nil {
 		*list = append(*list, t)
 		return nil
@@ -45,7 +45,7 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 		request.Event = t.Row.Text(d.plan.ID)
 	}
 	t.key = request.Key()
-	state, answer, err := p.book.Ask(t.key, c.how.Name, uint64(t.Entry.Record.Offset))
+	state, answer, err := p.journal.Ask(t.key, c.how.Name, uint64(t.Entry.Record.Offset))
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 	}
 	c.tasks, *rows = c.tasks[:last], rows.Slice(0, last)
 	if state == journal.Wait {
-		p.book.waits[uint64(t.Entry.Record.Offset)] = t
+		p.journal.waits[uint64(t.Entry.Record.Offset)] = t
 		return nil
 	}
 	*list = append(*list, t.answered(answer, c.op))
@@ -67,7 +67,7 @@ func (d *Desk) ask(c *call, t Task, list *[]Task) error {
 
 // takeKnown takes what is due of a stage whose endpoint is down and whose answer
 // the journal has. The rest is due again when the endpoint may be asked.
-func (d *Desk) takeKnown(at int, again time.Duration, list *[]Task) error {
+func (d *Dispatcher) takeKnown(at int, again time.Duration, list *[]Task) error {
 	for {
 		e, some := d.next(at)
 		if !some {
@@ -87,7 +87,7 @@ func (d *Desk) takeKnown(at int, again time.Duration, list *[]Task) error {
 			if len(c.tasks) == 0 {
 				continue
 			}
-			p.book.Fail(c.tasks[0].key)
+			p.journal.Fail(c.tasks[0].key)
 		}
 		p.Retry(w, d.now.Add(again).UnixMicro())
 	}
@@ -104,8 +104,8 @@ func (t Task) answered(answer []byte, op operator.Batched) Task {
 
 // record puts what a call brought for an event into the journal. It reports
 // whether the event is to wait for that to be durable.
-func (d *Desk) record(c *call, t Task) (wait bool, err error) {
-	b, offset := t.Partition.book, uint64(t.Entry.Record.Offset)
+func (d *Dispatcher) record(c *call, t Task) (wait bool, err error) {
+	b, offset := t.Partition.journal, uint64(t.Entry.Record.Offset)
 	if c.how.Calling.Journal == operator.JournalNone {
 		return false, nil
 	}
@@ -136,44 +136,44 @@ func (c *call) answer(t *Task) journal.Answer {
 }
 
 // askAgain puts the events back that waited for the call of another, t.
-func (d *Desk) askAgain(t *Task) {
+func (d *Dispatcher) askAgain(t *Task) {
 	p, caller := t.Partition, uint64(t.Entry.Record.Offset)
-	for _, offset := range p.book.Fail(t.key) {
-		waiter, ok := p.book.waits[offset]
+	for _, offset := range p.journal.Fail(t.key) {
+		waiter, ok := p.journal.waits[offset]
 		if !ok || offset == caller {
 			continue
 		}
-		if delete(p.book.waits, offset); d.owns(&waiter) {
+		if delete(p.journal.waits, offset); d.owns(&waiter) {
 			p.Retry(waiter.waiting, d.now.UnixMicro())
 		}
 	}
 }
 
 // Seal gives what journals change to the step that is committed next.
-func (d *Desk) Seal(change func(*Partition, []stream.Change)) {
+func (d *Dispatcher) Seal(change func(*Partition, []stream.Change)) {
 	for _, p := range d.partitions {
-		if p.book == nil {
+		if p.journal == nil {
 			continue
 		}
-		p.book.sealed++
-		if changes := p.book.Changes(); len(changes) > 0 {
+		p.journal.sealed++
+		if changes := p.journal.Changes(); len(changes) > 0 {
 			change(p, changes)
 		}
 	}
 }
 
-// land goes on with the events whose answers became durable with a step.
-func (d *Desk) land() {
+// takeDurable goes on with the events whose answers became durable with a step.
+func (d *Dispatcher) takeDurable() {
 	for _, p := range d.partitions {
-		if p.book == nil || p.book.sealed == 0 {
+		if p.journal == nil || p.journal.sealed == 0 {
 			continue
 		}
-		p.book.sealed--
-		for _, landed := range p.book.Committed() {
+		p.journal.sealed--
+		for _, landed := range p.journal.Committed() {
 			for _, waiter := range landed.Waiters {
-				t, ok := p.book.waits[waiter]
-				if delete(p.book.waits, waiter); ok && d.owns(&t) {
-					d.landed = append(d.landed, t.answered(landed.Answer, d.batched(t.Entry.Stage)))
+				t, ok := p.journal.waits[waiter]
+				if delete(p.journal.waits, waiter); ok && d.owns(&t) {
+					d.durable = append(d.durable, t.answered(landed.Answer, d.batched(t.Entry.Stage)))
 				}
 			}
 		}

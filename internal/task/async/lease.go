@@ -18,10 +18,10 @@ import (
 
 var errLapsed = fmt.Errorf("the call did not end when its time was over: %w", context.DeadlineExceeded)
 
-// lend gives a call its lease.
-func (d *Desk) lend(at int, c *call) {
-	d.lent++
-	worker := strconv.FormatUint(d.lent, 10)
+// lease gives a call its lease.
+func (d *Dispatcher) lease(at int, c *call) {
+	d.leased++
+	worker := strconv.FormatUint(d.leased, 10)
 	c.leases = d.turns[at].leases
 	c.leases.Grant(d.now, worker)
 	c.token, _ = c.leases.Send(d.now, worker, c)
@@ -34,7 +34,7 @@ func (c *call) accepted(now time.Time) bool {
 }
 
 // takeLapsed takes back the events of calls whose lease is over.
-func (d *Desk) takeLapsed(step uint64, list *[]Task) error {
+func (d *Dispatcher) takeLapsed(step uint64, list *[]Task) error {
 	for _, l := range d.turns {
 		for _, lapsed := range l.leases.Expire(d.now) {
 			for _, c := range lapsed.Events {
@@ -49,7 +49,7 @@ func (d *Desk) takeLapsed(step uint64, list *[]Task) error {
 
 // lapse ends a call that goes on, and returns its events as it would have with no
 // answer in time. What the call itself writes is left alone.
-func (d *Desk) lapse(c *call) []Task {
+func (d *Dispatcher) lapse(c *call) []Task {
 	delete(d.calls.flying, c)
 	tasks := make([]Task, len(c.tasks))
 	for i := range c.tasks {
@@ -62,7 +62,7 @@ func (d *Desk) lapse(c *call) []Task {
 
 // takeLate keeps the answers of a call whose lease was over before: who asks again
 // finds them.
-func (d *Desk) takeLate(c *call, tasks []Task, _ uint64, _ *[]Task) error {
+func (d *Dispatcher) takeLate(c *call, tasks []Task, _ uint64, _ *[]Task) error {
 	if c.how.Calling.Journal == operator.JournalNone {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (d *Desk) takeLate(c *call, tasks []Task, _ uint64, _ *[]Task) error {
 		if t.Err != nil || d.partitions[t.Partition.ID] != t.Partition {
 			continue
 		}
-		recorded, err := t.Partition.book.Record(t.key, c.answer(t), t.Entry.Time)
+		recorded, err := t.Partition.journal.Record(t.key, c.answer(t), t.Entry.Time)
 		if err != nil && !errors.Is(err, stream.ErrTooLarge) {
 			return err
 		}

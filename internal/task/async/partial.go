@@ -40,7 +40,7 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 // Parts returns what is said so far of events that are parked here and called for.
 // None comes behind what its call brought. The first part of a call is that of an
 // attempt of its own, which counts from when the part is durable.
-func (d *Desk) Parts() (list []Part) {
+func (d *Dispatcher) Parts() (list []Part) {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()
 	for c, part := range d.calls.parts {

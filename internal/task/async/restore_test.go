@@ -28,10 +28,10 @@ func (q queued) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 // TestQueuedEventsFindTheirStepByItsLabel restores an event of the step `score tone`.
 func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
 	a := stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: queued{statekey.AppendParked(nil, 7), (&Entry{Step: "score tone"}).Append(nil)}}
-	restore := func(other string, labels ...string) (*Desk, *Partition, error) {
-		d := NewDesk(Plan{
+	restore := func(other string, labels ...string) (*Dispatcher, *Partition, error) {
+		d := NewDispatcher(Plan{
 			Pipeline: "chat", Stages: make([]operator.Placed, len(labels)), Labels: labels, Schema: &value.Schema{}, Parks: true,
-			Orders: &Orders{}, Tenants: &Tenants{}, Fairness: operator.Fairness{},
+			Commands: &Commands{}, Tenants: &Tenants{}, Fairness: operator.Fairness{},
 		}, func() {}, nil)
 		t.Cleanup(d.Close)
 		p, err := d.Restore(a, other)

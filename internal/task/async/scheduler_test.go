@@ -12,16 +12,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// newTurnDesk returns a desk with a stage that calls, and a partition.
-func newTurnDesk(t *testing.T, ordered bool, fairness operator.Fairness) (*Desk, *Partition) {
+// newTurnDispatcher returns a dispatcher with a stage that calls, and a partition.
+func newTurnDispatcher(t *testing.T, ordered bool, fairness operator.Fairness) (*Dispatcher, *Partition) {
 	t.Helper()
 	endpoint, err := control.NewEndpoint(control.EndpointOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := NewDesk(Plan{
+	d := NewDispatcher(Plan{
 		Stages: []operator.Placed{{Operator: &operator.Score{Batch: operator.Batch{Calling: &operator.Calling{Endpoint: endpoint}}}}}, Ordered: ordered, Parks: true,
-		Orders: &Orders{}, Fairness: fairness, Tenants: &Tenants{},
+		Commands: &Commands{}, Fairness: fairness, Tenants: &Tenants{},
 	}, func() {}, nil)
 	t.Cleanup(d.Close)
 	p := &Partition{Queue: NewQueue(ordered), ID: stream.Partition{Topic: "in"}}
@@ -33,7 +33,7 @@ func newTurnDesk(t *testing.T, ordered bool, fairness operator.Fairness) (*Desk,
 // TestEventsThatEndBeforeTheirTurnsAreForgotten parks and expires events while
 // nothing is called for: what the turns hold is bounded by what is parked.
 func TestEventsThatEndBeforeTheirTurnsAreForgotten(t *testing.T) {
-	d, p := newTurnDesk(t, false, operator.Fairness{})
+	d, p := newTurnDispatcher(t, false, operator.Fairness{})
 	for offset := range int64(10_000) {
 		p.Restore(offset, nil, Head{Tenant: fmt.Sprint(offset % 3), Since: offset})
 		d.line(0)
@@ -61,7 +61,7 @@ func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	d, p := newTurnDesk(t, false, operator.Fairness{})
+	d, p := newTurnDispatcher(t, false, operator.Fairness{})
 	out, next := map[int64]*Waiting{}, int64(0)
 	for turn := 0; turn < 5_000 || p.Len() > 0; turn++ {
 		d.now = d.now.Add(time.Millisecond)
@@ -99,7 +99,7 @@ func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 }
 
 func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
-	d, p := newTurnDesk(t, true, operator.Fairness{})
+	d, p := newTurnDispatcher(t, true, operator.Fairness{})
 	for offset := range int64(100) {
 		p.Restore(offset, fmt.Append(nil, offset), Head{Class: control.NormalClass})
 	}
@@ -122,7 +122,7 @@ func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
 }
 
 func TestTenantsCountWhatIsParked(t *testing.T) {
-	d, p := newTurnDesk(t, true, operator.Fairness{})
+	d, p := newTurnDispatcher(t, true, operator.Fairness{})
 	parked := d.plan.Tenants.Parked
 	for offset := range int64(6) {
 		p.Restore(offset, []byte("k"), Head{Tenant: fmt.Sprint(offset % 2)})

@@ -118,7 +118,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// parking does to an ordered queue what a desk does, and checks what it gives.
+// parking does to an ordered queue what a dispatcher does, and checks what it gives.
 type parking struct {
 	*testing.T
 	rng    *rand.Rand

@@ -18,7 +18,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Plan is what a Desk needs to know of a pipeline.
+// Plan is what a Dispatcher needs to know of a pipeline.
 type Plan struct {
 	Pipeline string
 	Stages   []operator.Placed
@@ -27,7 +27,7 @@ type Plan struct {
 	ID       value.Slot // of events
 	Ordered  bool
 	Parks    bool
-	Orders   *Orders
+	Commands *Commands
 	Journal  *journal.Spec     // nil where no stage has one
 	Fairness operator.Fairness // resolved
 	Tenants  *Tenants          // of the process
@@ -38,20 +38,20 @@ type Plan struct {
 	Attach func(view stream.View, p stream.Partition, members []byte, row *value.Row) error
 }
 
-// Desk has the parked events of a session called for, and says which of them to
+// Dispatcher has the parked events of a session called for, and says which of them to
 // go on with. One goroutine owns it. Its times are the clock's, and only order
 // calls: what those bring is in the log.
-type Desk struct {
+type Dispatcher struct {
 	scheduler
-	plan   Plan
-	store  func(*Partition, *Entry)
-	calls  *calls
-	held   []*call        // that ended, until their steps are durable
-	landed []Task         // answers that became durable
-	orders []given        // guarded by calls.mu
-	timer  clock.Timer    // wakes when something is due
-	at     map[string]int // stages, by their labels
-	lent   uint64         // leases of calls
+	plan     Plan
+	store    func(*Partition, *Entry)
+	calls    *calls
+	held     []*call        // that ended, until their steps are durable
+	durable  []Task         // answers that became durable
+	commands []given        // guarded by calls.mu
+	timer    clock.Timer    // wakes when something is due
+	at       map[string]int // stages, by their labels
+	leased   uint64         // leases of calls
 
 	gated control.GateState // as it was counted
 
@@ -63,7 +63,7 @@ type Partition struct {
 	*Queue
 	ID      stream.Partition
 	view    stream.View
-	book    *book // nil without a journal
+	journal *kept // nil without a journal
 	leaving bool
 	parks   bool
 	cancels []string // events of clients, by header.ClientEvent, to be given up
@@ -81,14 +81,14 @@ func (p *Partition) Cancels(r *stream.Record) bool {
 
 const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
 
-// NewDesk returns a desk without partitions. It calls wake, from anywhere, where
+// NewDispatcher returns a dispatcher without partitions. It calls wake, from anywhere, where
 // Next has something to do, and store to park an event again in the step being
 // made, which without an event is to be committed because of the partition.
-func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
+func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Dispatcher {
 	if plan.Clock == nil {
 		plan.Clock = clock.System
 	}
-	d := &Desk{
+	d := &Dispatcher{
 		scheduler: scheduler{partitions: map[stream.Partition]*Partition{}, turns: map[int]*turns{}},
 		plan:      plan, store: store, calls: newCalls(wake, plan.Clock), timer: plan.Clock.AfterFunc(time.Hour, wake), at: map[string]int{},
 	}
@@ -102,13 +102,13 @@ func NewDesk(plan Plan, wake func(), store func(*Partition, *Entry)) *Desk {
 			d.stages = append(d.stages, at)
 		}
 	}
-	plan.Orders.join(d, true)
+	plan.Commands.join(d, true)
 	return d
 }
 
 // Restore adds a partition. other says by which pipeline its events were stored where
 // that was another one: then there may be none.
-func (d *Desk) Restore(a stream.Assigned, other string) (*Partition, error) {
+func (d *Dispatcher) Restore(a stream.Assigned, other string) (*Partition, error) {
 	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, parks: d.plan.Parks}
 	if d.plan.Fairness.TenantMax > 0 {
 		p.tenants = d.plan.Tenants
@@ -130,7 +130,7 @@ func (d *Desk) Restore(a stream.Assigned, other string) (*Partition, error) {
 		p.Queue.Restore(int64(e.Record.Offset), e.Record.Key, e.Head)
 	}
 	var err error
-	if p.book, err = d.openBook(a); err != nil {
+	if p.journal, err = d.openJournal(a); err != nil {
 		return nil, err
 	}
 	d.partitions[p.ID] = p
@@ -150,7 +150,7 @@ func (e *ErrParked) Error() string {
 }
 
 // parse reads an entry and finds its stage.
-func (d *Desk) parse(p stream.Partition, key, data []byte) (*Entry, error) {
+func (d *Dispatcher) parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	e, err := Parse(p, key, data)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (e *ErrUnknownStep) Error() string {
 }
 
 // Leave begins no other calls for partitions.
-func (d *Desk) Leave(partitions []stream.Partition) {
+func (d *Dispatcher) Leave(partitions []stream.Partition) {
 	for _, id := range partitions {
 		if p := d.partitions[id]; p != nil {
 			p.leaving = true
@@ -187,10 +187,10 @@ func (d *Desk) Leave(partitions []stream.Partition) {
 
 // Leaving reports whether calls are under way for partitions that are to leave: who
 // has these next would make them again.
-func (d *Desk) Leaving() bool { return d.calls.leaving() }
+func (d *Dispatcher) Leaving() bool { return d.calls.leaving() }
 
 // Forget removes a partition. What its calls bring is left alone.
-func (d *Desk) Forget(p stream.Partition) {
+func (d *Dispatcher) Forget(p stream.Partition) {
 	if gone := d.partitions[p]; gone != nil {
 		gone.empty()
 	}
@@ -199,14 +199,14 @@ func (d *Desk) Forget(p stream.Partition) {
 
 // Calling reports whether calls have places at endpoints, which only Next and Settle
 // give back.
-func (d *Desk) Calling() bool { return len(d.calls.flying)+len(d.held) > 0 }
+func (d *Dispatcher) Calling() bool { return len(d.calls.flying)+len(d.held) > 0 }
 
 // Settle notes that the steps up to one are durable.
-func (d *Desk) Settle(step uint64) {
+func (d *Dispatcher) Settle(step uint64) {
 	for _, p := range d.partitions {
 		p.Settle(step)
 	}
-	d.land()
+	d.takeDurable()
 	n := 0
 	for ; n < len(d.held) && d.held[n].step <= step; n++ {
 		d.held[n].end()
@@ -216,12 +216,12 @@ func (d *Desk) Settle(step uint64) {
 
 // Drain waits for the calls under way, at most limit, after which there are no
 // others.
-func (d *Desk) Drain(limit time.Duration) { d.calls.wait(limit) }
+func (d *Dispatcher) Drain(limit time.Duration) { d.calls.wait(limit) }
 
 // Close cancels the calls under way, waits for them and gives back their places.
-func (d *Desk) Close() {
-	d.plan.Orders.join(d, false)
-	d.refuseOrders()
+func (d *Dispatcher) Close() {
+	d.plan.Commands.join(d, false)
+	d.refuseCommands()
 	d.timer.Stop()
 	d.calls.cancel()
 	d.calls.group.Wait()
@@ -248,21 +248,21 @@ func (d *Desk) Close() {
 // be given up, and the others begin with their stage. down says that an endpoint is
 // waited for with nothing read meanwhile. A call whose events are gone on with keeps
 // its place until a step is durable.
-func (d *Desk) Next(now time.Time, step uint64, ending bool) (list []Task, down bool, err error) {
+func (d *Dispatcher) Next(now time.Time, step uint64, ending bool) (list []Task, down bool, err error) {
 	d.now = now
-	if list, err = d.takeOrders(); err == nil {
+	if list, err = d.takeCommands(); err == nil {
 		err = d.takeCancels(&list)
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	d.abandon(len(list) > 0)
-	for _, t := range d.landed {
+	for _, t := range d.durable {
 		if d.owns(&t) {
 			list = append(list, t)
 		}
 	}
-	d.landed = nil
+	d.durable = nil
 	if err := errors.Join(d.takeEnded(step, &list), d.takeLapsed(step, &list)); err != nil {
 		return nil, false, err
 	}
@@ -291,7 +291,7 @@ func (d *Desk) Next(now time.Time, step uint64, ending bool) (list []Task, down 
 }
 
 // load reads a parked event.
-func (d *Desk) load(p *Partition, waiting *Waiting) (Task, error) {
+func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
 	key := statekey.AppendParked(nil, waiting.Offset)
 	data, err := p.view.Get(key)
 	if err != nil {
@@ -315,13 +315,13 @@ func (d *Desk) load(p *Partition, waiting *Waiting) (Task, error) {
 
 // owns reports whether an event is still parked here: else it is another's, or
 // was ended meanwhile.
-func (d *Desk) owns(t *Task) bool {
+func (d *Dispatcher) owns(t *Task) bool {
 	p := t.Partition
 	return d.partitions[p.ID] == p && p.Get(t.waiting.Offset) == t.waiting && !t.waiting.dropped
 }
 
 // takeEnded takes what calls brought, and adds the events to go on with.
-func (d *Desk) takeEnded(step uint64, list *[]Task) error {
+func (d *Dispatcher) takeEnded(step uint64, list *[]Task) error {
 	for _, c := range d.calls.take() {
 		take := d.takeLate
 		if c.accepted(d.now) {
@@ -336,7 +336,7 @@ func (d *Desk) takeEnded(step uint64, list *[]Task) error {
 }
 
 // takeTasks takes what a call brought for its events.
-func (d *Desk) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error {
+func (d *Dispatcher) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error {
 	brought, calling := false, c.how.Calling
 	for _, t := range tasks {
 		if d.partitions[t.Partition.ID] != t.Partition {
@@ -368,7 +368,7 @@ func (d *Desk) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error
 // retry has an event called for again later. Attempts that count against it are
 // kept, and of the others why the first failed, and the 2nd, 4th, 8th ... where
 // that is something else: a write for each would be as many as there are retries.
-func (d *Desk) retry(t Task, c *operator.Calling) {
+func (d *Dispatcher) retry(t Task, c *operator.Calling) {
 	d.retries++
 	t.waiting.faults++
 	n, why := t.waiting.faults, t.Err.Error()
@@ -382,7 +382,7 @@ func (d *Desk) retry(t Task, c *operator.Calling) {
 }
 
 // expired reports whether an event has waited for too long, and says so in it.
-func (d *Desk) expired(t *Task, c *operator.Calling) bool {
+func (d *Dispatcher) expired(t *Task, c *operator.Calling) bool {
 	waited := time.Duration(d.now.UnixMicro()-t.Entry.Since) * time.Microsecond
 	if c.Expire == 0 || waited < c.Expire {
 		return false
@@ -401,7 +401,7 @@ func (d *Desk) expired(t *Task, c *operator.Calling) bool {
 // dispatch calls for what is due. It returns in how long there may be more to do,
 // 0 for when something happens, and whether an endpoint that is down is waited
 // for; what is to be given up it adds to the list.
-func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error) {
+func (d *Dispatcher) dispatch(list *[]Task) (again time.Duration, down bool, err error) {
 	soon := func(in time.Duration) {
 		if in = max(in, time.Millisecond); again == 0 || in < again {
 			again = in
@@ -446,7 +446,7 @@ func (d *Desk) dispatch(list *[]Task) (again time.Duration, down bool, err error
 }
 
 // fill takes what is due for one call, and makes it.
-func (d *Desk) fill(c *call, at int, list *[]Task) error {
+func (d *Dispatcher) fill(c *call, at int, list *[]Task) error {
 	for len(c.tasks) < c.rowsMax() {
 		p, waiting, some := d.take(at)
 		if !some {
@@ -475,14 +475,14 @@ func (d *Desk) fill(c *call, at int, list *[]Task) error {
 		d.calledFor++
 		d.rows += uint64(len(c.tasks))
 	}
-	d.lend(at, c)
+	d.lease(at, c)
 	d.calls.start(c)
 	return nil
 }
 
 // takeOld takes what has waited for too long for an endpoint that takes no calls,
 // or all that waits, for its fallback.
-func (d *Desk) takeOld(at int, fallback bool, list *[]Task) error {
+func (d *Dispatcher) takeOld(at int, fallback bool, list *[]Task) error {
 	c, before := d.plan.Stages[at].How().Calling, d.now
 	if !fallback {
 		if c.Expire == 0 {
@@ -507,4 +507,6 @@ func (d *Desk) takeOld(at int, fallback bool, list *[]Task) error {
 }
 
 // batched returns the operator of a stage that events wait for the calls of.
-func (d *Desk) batched(at int) operator.Batched { return d.plan.Stages[at].Operator.(operator.Batched) }
+func (d *Dispatcher) batched(at int) operator.Batched {
+	return d.plan.Stages[at].Operator.(operator.Batched)
+}

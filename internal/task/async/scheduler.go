@@ -52,7 +52,7 @@ const afterQuota = time.Second
 
 // Class says whose turn an event that is to be parked will be. The error is the
 // event's: there is no class of it, or its tenant has as many parked as it may.
-func (d *Desk) Class(head *Head, row *value.Row) error {
+func (d *Dispatcher) Class(head *Head, row *value.Row) error {
 	f := &d.plan.Fairness
 	class, tenant, err := f.Of(row)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *scheduler) untried(at int) bool {
 
 // Measure adds what was done since it was called last, and notes how the gate stands,
 // whether an endpoint is waited for, and how many events of each class are due.
-func (d *Desk) Measure(m *observe.Session, gate control.GateState, down bool) {
+func (d *Dispatcher) Measure(m *observe.Session, gate control.GateState, down bool) {
 	m.Parked.Store(int64(gate.Depth))
 	for _, is := range []struct {
 		figure *atomic.Int64

@@ -7,50 +7,50 @@ import (
 	"sync"
 )
 
-// Order is what a person wants done with parked events.
-type Order struct {
+// Command is what a person wants done with parked events.
+type Command struct {
 	Drop      bool  `json:"drop"`      // they are given up; else they are called for at once
 	Partition int32 `json:"partition"` // -1 is all
 	Offset    int64 `json:"offset"`    // of one event; -1 is all
 }
 
-// Orders hands orders to the desks of a process. The zero value has none. It is
+// Commands hands commands to the dispatchers of a process. The zero value has none. It is
 // safe for concurrent use.
-type Orders struct {
-	mu    sync.Mutex
-	desks map[*Desk]bool
+type Commands struct {
+	mu          sync.Mutex
+	dispatchers map[*Dispatcher]bool
 }
 
 var errDropped = errors.New("was dropped while it was queued")
 
-// given is an order that a desk has yet to carry out.
+// given is a command that a dispatcher has yet to carry out.
 type given struct {
-	Order
+	Command
 	events chan int // of capacity 1: how many it was about
 }
 
-func (o *Orders) join(d *Desk, on bool) {
+func (o *Commands) join(d *Dispatcher, on bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.desks == nil {
-		o.desks = map[*Desk]bool{}
+	if o.dispatchers == nil {
+		o.dispatchers = map[*Dispatcher]bool{}
 	}
-	if o.desks[d] = true; !on {
-		delete(o.desks, d)
+	if o.dispatchers[d] = true; !on {
+		delete(o.dispatchers, d)
 	}
 }
 
-// Give has an order carried out, and returns how many events it was about. Events
+// Give has a command carried out, and returns how many events it was about. Events
 // that are not durable yet, or that wait behind others and are to be called for,
 // are left out.
-func (o *Orders) Give(ctx context.Context, order Order) (events int, err error) {
+func (o *Commands) Give(ctx context.Context, command Command) (events int, err error) {
 	o.mu.Lock()
 	var replies []chan int
-	for d := range o.desks {
-		g := given{order, make(chan int, 1)}
+	for d := range o.dispatchers {
+		g := given{command, make(chan int, 1)}
 		replies = append(replies, g.events)
 		d.calls.mu.Lock()
-		d.orders = append(d.orders, g)
+		d.commands = append(d.commands, g)
 		d.calls.mu.Unlock()
 		d.calls.wake()
 	}
@@ -66,13 +66,13 @@ func (o *Orders) Give(ctx context.Context, order Order) (events int, err error) 
 	return events, nil
 }
 
-// takeOrders carries out what was ordered, and returns the events to give up.
-func (d *Desk) takeOrders() (list []Task, err error) {
+// takeCommands carries out what was ordered, and returns the events to give up.
+func (d *Dispatcher) takeCommands() (list []Task, err error) {
 	d.calls.mu.Lock()
-	orders := d.orders
-	d.orders = nil
+	commands := d.commands
+	d.commands = nil
 	d.calls.mu.Unlock()
-	for _, g := range orders {
+	for _, g := range commands {
 		n := 0
 		for _, p := range d.partitions {
 			if g.Partition >= 0 && g.Partition != p.ID.Index {
@@ -99,7 +99,7 @@ func (d *Desk) takeOrders() (list []Task, err error) {
 }
 
 // drop takes an event out of what waits, to be gone on with at once.
-func (d *Desk) drop(p *Partition, w *Waiting) (Task, error) {
+func (d *Dispatcher) drop(p *Partition, w *Waiting) (Task, error) {
 	p.takeOut(w)
 	w.dropped = true
 	return d.load(p, w)
@@ -107,7 +107,7 @@ func (d *Desk) drop(p *Partition, w *Waiting) (Task, error) {
 
 // takeCancels adds the events that their clients gave up. A cancel of an event that is
 // not parked here has no effect.
-func (d *Desk) takeCancels(list *[]Task) error {
+func (d *Dispatcher) takeCancels(list *[]Task) error {
 	for _, p := range d.partitions {
 		early := p.cancels[:0]
 		for _, client := range p.cancels {
@@ -131,7 +131,7 @@ func (d *Desk) takeCancels(list *[]Task) error {
 }
 
 // abandon ends the calls that no event waits for, after events were dropped.
-func (d *Desk) abandon(dropped bool) {
+func (d *Dispatcher) abandon(dropped bool) {
 	for c := range d.calls.flying {
 		if dropped && !slices.ContainsFunc(c.tasks, func(t Task) bool { return d.owns(&t) }) {
 			c.cancel()
@@ -139,12 +139,12 @@ func (d *Desk) abandon(dropped bool) {
 	}
 }
 
-// refuseOrders answers the orders that were not carried out.
-func (d *Desk) refuseOrders() {
+// refuseCommands answers the commands that were not carried out.
+func (d *Dispatcher) refuseCommands() {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()
-	for _, g := range d.orders {
+	for _, g := range d.commands {
 		g.events <- 0
 	}
-	d.orders = nil
+	d.commands = nil
 }
