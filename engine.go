@@ -202,8 +202,17 @@ func (e *Engine) WaitIdle(ctx context.Context) error {
 }
 
 // Append appends records to a topic, each to the partition of its key. It returns when they
-// are durable. The Partition of the records is not looked at.
+// are durable. The Partition of the records is not looked at. Topics that the engine keeps
+// for itself take no records.
 func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Record) error {
+	if local, ok := e.directory.(*admin.Local); ok { // else the process knows
+		switch takes, err := local.Takes(ctx, topic); {
+		case err != nil:
+			return err
+		case !takes:
+			return fmt.Errorf("topic %q is the engine's own: append to the input of a pipeline", topic)
+		}
+	}
 	placed := make([]stream.Record, len(records))
 	for i, r := range records {
 		r.Partition = stream.Partition{Topic: topic, Index: stream.ByKey}

@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Runner is a pipeline that is ready to run: *afterbay.Runner is one.
+// Runner is a pipeline that is ready to run: those of internal/pipeline are.
 type Runner interface {
 	CreateTopics(ctx context.Context, log stream.Log) error
 	Run(ctx context.Context, log stream.Log) error

@@ -3,7 +3,7 @@
 // measures, and says in comments what the guesses rest on.
 //
 // What it writes is checked nowhere here: tests see that config.Parse and
-// afterbay.New take every file it can write.
+// pipeline.New take every file it can write.
 package scaffold
 
 import (

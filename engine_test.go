@@ -1,0 +1,82 @@
+package afterbay_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// TestAnEngineWorksThroughAnotherThatHoldsTheDirectory appends, reads and asks through the
+// engine that runs the pipeline, and by that engine itself.
+func TestAnEngineWorksThroughAnotherThatHoldsTheDirectory(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	pipelines, err := afterbay.Parse("velocity.yaml", []byte(velocity), afterbay.Code{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := afterbay.Open(ctx, dir, afterbay.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx, pipelines) }()
+	if err := engine.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := afterbay.Open(ctx, dir, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second engine: %v", err)
+	}
+	other, err := afterbay.Open(ctx, dir, afterbay.Options{Attach: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range []*afterbay.Engine{engine, other} {
+		payment := stream.Record{Key: []byte("4711"), Value: []byte(`{"card":"4711","amount":60}`)}
+		if err := e.Append(ctx, "payments", payment); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Append(ctx, "velocity.dlq", payment); err == nil || !strings.Contains(err.Error(), "own") {
+			t.Errorf("engine %d: a record for dead letters: %v", i, err)
+		}
+		var id string
+		for decision, err := range e.Tail(ctx, "decisions", 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range decision.Headers {
+				if string(h.Key) == "afterbay-id" {
+					id = string(h.Value)
+				}
+			}
+			if decision.Offset == stream.Offset(i) {
+				break
+			}
+		}
+		status, err := e.Status(ctx)
+		if err != nil || len(status.Pipelines) != 1 || status.Pipelines[0].Name != "velocity" {
+			t.Errorf("engine %d: status %+v, %v", i, status, err)
+		}
+		report, err := e.Explain(ctx, id)
+		if err != nil || report.Event == nil || !strings.Contains(string(report.Event.Value), "4711") {
+			t.Errorf("engine %d: %q is explained by %+v, %v", i, id, report, err)
+		}
+	}
+	if err := other.Run(ctx, pipelines); err == nil {
+		t.Error("two engines run pipelines in one directory")
+	}
+	if err := engine.Run(ctx, pipelines); err == nil {
+		t.Error("an engine runs twice")
+	}
+	if err := engine.WaitIdle(ctx); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := errors.Join(other.Close(), <-ended, engine.Close()); err != nil {
+		t.Error(err)
+	}
+}
