@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -176,7 +177,7 @@ func TestTopicsAreDeletedByTheCommand(t *testing.T) {
 func TestTailCannotDriveTheTerminal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "produce", "in", "--partitions", "1")
-	log, err := (&app{ctx: t.Context()}).openLog("data")
+	log, err := process.OpenDirectory("data", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,10 @@ package main
 import (
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/lab/bench"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/stream"
 )
 
 type benchCommand struct {
@@ -82,14 +80,5 @@ func (c *benchCommand) validate() error {
 
 // program is what a measurement gets of this program.
 func (a *app) program(e *process.Engine) *bench.Program {
-	return &bench.Program{
-		Out: a.stdout, Err: a.stderr, Log: a.log, Kinds: fileKinds(), Make: a.newRunner, Shared: e.Shared(), Folder: e.Folder, WaitAssigned: process.WaitAssigned,
-		Open: func(p stream.Process, deliveries map[string]afterbay.Delivery) (stream.Engine, error) {
-			p.Deliveries = map[string]stream.Delivery{}
-			for name, d := range deliveries {
-				p.Deliveries[name] = process.DeliveryOf(d)
-			}
-			return a.openEngine(e, p)
-		},
-	}
+	return &bench.Program{Out: a.stdout, Err: a.stderr, Loader: a.loader(), Engine: e}
 }

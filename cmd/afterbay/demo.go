@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/afterbay/afterbay/internal/lab/demo"
-	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/process"
 )
 
 type demoCommand struct {
@@ -18,9 +16,6 @@ func (c *demoCommand) Run(a *app) error {
 	if c.Events < 1 {
 		return usage("--events %d: use 1 or more", c.Events)
 	}
-	d := &demo.Demonstration{
-		Dir: c.Dir, Events: c.Events, Seed: c.Seed, Options: pipeline.Options{Sessions: process.Members(c.Parallelism), Logger: a.log},
-		Make: a.newRunner, Kinds: fileKinds(), OpenLog: a.openLog, KeepTimings: func(dir string, runners ...*pipeline.Runner) { process.KeepTimings(a.log, dir, runners...) }, Out: a.stdout, Err: a.stderr,
-	}
+	d := &demo.Demonstration{Dir: c.Dir, Events: c.Events, Seed: c.Seed, Parallelism: c.Parallelism, Loader: a.loader(), Out: a.stdout, Err: a.stderr}
 	return d.Run(a.ctx)
 }

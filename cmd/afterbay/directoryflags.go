@@ -5,12 +5,8 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/process"
 )
-
-// openLog opens the log of a data directory.
-func (a *app) openLog(dir string) (*embedded.Log, error) { return process.OpenDirectory(dir, a.log) }
 
 // open returns the log of the engine, which pipelines may name, or the data
 // directory: the log itself or, where a process holds it, that process. The

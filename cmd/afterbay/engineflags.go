@@ -7,7 +7,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // engineFlags say which log a command works on.
@@ -51,11 +50,6 @@ func engineOfFile(path string) (*process.Engine, error) {
 		err = usage("--engine: %s names no engine: add `engine: kafka://HOST:PORT` to it, or name the brokers here", path)
 	}
 	return e, err
-}
-
-// openEngine opens the log of an engine. The process says what is its own.
-func (a *app) openEngine(e *process.Engine, p stream.Process) (stream.Engine, error) {
-	return e.Open(a.ctx, a.log, p)
 }
 
 // engineFlag is what to type to work on an engine, for a data directory.

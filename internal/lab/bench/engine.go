@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -26,7 +27,7 @@ const (
 func (c *Options) settle() time.Duration { return min(benchSettle, c.Duration) }
 
 func (m *measurement) settle() time.Duration {
-	if m.Shared {
+	if m.Engine.Shared() {
 		return m.options.settle()
 	}
 	return 0
@@ -44,7 +45,7 @@ func (m *measurement) alone(p lang.Pipeline) lang.Pipeline {
 	if m.options.Delivery != "" {
 		p.Delivery = lang.Delivery(m.options.Delivery)
 	}
-	m.deliveries = map[string]lang.Delivery{p.Name: p.Delivery}
+	m.deliveries = map[string]stream.Delivery{p.Name: process.DeliveryOf(p.Delivery)}
 	return p
 }
 
@@ -59,10 +60,10 @@ type remover interface {
 // open opens the log. The function returned closes it, and deletes what there is
 // of it on brokers.
 func (m *measurement) open() (closeLog func() error, err error) {
-	log, err := m.Open(stream.Process{
-		Dir: m.Folder(m.data), Leave: true,
+	log, err := m.Engine.Open(m.ctx, m.Loader.Logger, stream.Process{
+		Dir: m.Engine.Folder(m.data), Leave: true, Deliveries: m.deliveries,
 		StateBytes: m.options.StateMemory - m.options.StateMemory/4, RetainBytes: m.options.RetentionBytes,
-	}, m.deliveries)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +83,8 @@ func (m *measurement) open() (closeLog func() error, err error) {
 // waitReady returns when the pipeline has its partitions, which it has at once
 // but on Kafka.
 func (m *measurement) waitReady(ctx context.Context) error {
-	if m.Shared {
-		return m.WaitAssigned(ctx, m.records, m.runner)
+	if m.Engine.Shared() {
+		return process.WaitAssigned(ctx, m.records, m.runner)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (m *measurement) schedule(source *source, d time.Duration) *schedule {
 // calibrate returns how many cores the schedule takes: that appends nothing, or
 // on Kafka that appends where nobody reads.
 func (m *measurement) calibrate() (cores float64, err error) {
-	if m.Shared {
+	if m.Engine.Shared() {
 		return m.calibrateOnKafka()
 	}
 	source := m.work.source()
@@ -117,7 +117,7 @@ func (m *measurement) calibrate() (cores float64, err error) {
 // readingCost returns the processor time of reading one decision, from the
 // newest ones, with nothing else at work: the least of several readings.
 func (m *measurement) readingCost() (least time.Duration, err error) {
-	if m.Shared {
+	if m.Engine.Shared() {
 		return 0, nil // its connections would cost more
 	}
 	for range 5 {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +15,11 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/demo"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -33,7 +32,7 @@ type measurement struct {
 	options    *Options
 	work       work
 	data       string // data directory
-	deliveries map[string]lang.Delivery
+	deliveries map[string]stream.Delivery
 	runner     *pipeline.Runner
 	records    admin.Log
 	meter      *term.Meter
@@ -71,7 +70,7 @@ func (m *measurement) run() (err error) {
 	if err := m.runner.CreateTopics(m.ctx, m.records); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.Out, "%s\nkernel %s\n", m.options.describe(m.Shared), kernel)
+	fmt.Fprintf(m.Out, "%s\nkernel %s\n", m.options.describe(m.Engine.Shared()), kernel)
 	m.meter = term.NewMeter(m.Err)
 	defer m.meter.Clear()
 	if m.options.Rate > 0 {
@@ -82,7 +81,7 @@ func (m *measurement) run() (err error) {
 
 // load makes the runner, and returns which kernel its model chose.
 func (m *measurement) load(e *demo.Example) (string, error) {
-	file, err := config.Load(e.Pipeline(), m.Kinds)
+	file, err := config.Load(e.Pipeline(), m.Loader.Kinds)
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +92,7 @@ func (m *measurement) load(e *demo.Example) (string, error) {
 	if m.options.Exact {
 		exactWindows(p)
 	}
-	if m.Shared {
+	if m.Engine.Shared() {
 		p = m.alone(p)
 	}
 	kernel := "none"
@@ -108,7 +107,7 @@ func (m *measurement) load(e *demo.Example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.Make(p, pipeline.Options{Sessions: sessions(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Log})
+	m.runner, err = m.Loader.New(p, pipeline.Options{Sessions: process.Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Loader.Logger})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}
@@ -280,6 +279,3 @@ func (m *measurement) whileRunning(work func(context.Context) error) error {
 	})
 	return errors.Join(group.Wait(), m.ctx.Err())
 }
-
-// sessions returns the sessions of a pipeline: one a core for 0.
-func sessions(n int) int { return cmp.Or(n, runtime.GOMAXPROCS(0)) }

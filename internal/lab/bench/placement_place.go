@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/procfs"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -54,7 +54,7 @@ type placed struct {
 
 // load loads the pipeline, its model and its events.
 func (c *PlacementOptions) load(ctx context.Context, program *Program) (*placed, error) {
-	file, err := config.Load(c.File, program.Kinds)
+	file, err := config.Load(c.File, program.Loader.Kinds)
 	if err != nil {
 		return nil, failure.As(failure.OfFiles, err)
 	}
@@ -127,7 +127,7 @@ func (c *PlacementOptions) chooseModel(p *lang.Pipeline) (*lang.Model, error) {
 func (p *placed) runner(m model.Model, members int) (*pipeline.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.Make(p.pipeline, pipeline.Options{Sessions: cmp.Or(members, runtime.GOMAXPROCS(0)), Logger: p.Log, Reach: true})
+	r, err := p.Loader.New(p.pipeline, pipeline.Options{Sessions: process.Members(members), Logger: p.Loader.Logger, Reach: true})
 	if err != nil {
 		return nil, failure.CannotRun(p.file.Explain(p.index, err))
 	}

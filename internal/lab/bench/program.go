@@ -4,29 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os/exec"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
-	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/model"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // Program is what a measurement gets of the program that it runs in.
 type Program struct {
-	Out, Err     io.Writer
-	Log          *slog.Logger
-	Kinds        config.Kinds
-	Make         func(lang.Pipeline, pipeline.Options) (*pipeline.Runner, error)
-	Open         func(stream.Process, map[string]lang.Delivery) (stream.Engine, error) // the log, with the delivery of each pipeline
-	Shared       bool                                                                  // several processes may open the log
-	Folder       func(data string) string                                              // of the log, with this data directory
-	WaitAssigned func(context.Context, admin.Log, *pipeline.Runner) error              // until a pipeline has its partitions
+	Out, Err io.Writer
+	Loader   *process.Loader
+	Engine   *process.Engine // whose log is measured
 
 	// Of afterbay placement alone.
 	Events func(path, format string) (*ingest.Source, error)

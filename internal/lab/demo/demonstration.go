@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
@@ -20,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -28,11 +28,8 @@ type Demonstration struct {
 	Dir         string
 	Events      int
 	Seed        uint64
-	Options     pipeline.Options
-	Make        Make
-	Kinds       config.Kinds
-	OpenLog     func(dir string) (*embedded.Log, error)
-	KeepTimings func(dir string, runners ...*pipeline.Runner)
+	Parallelism int
+	Loader      *process.Loader
 	Out, Err    io.Writer
 
 	ctx     context.Context
@@ -49,10 +46,10 @@ func (d *Demonstration) Run(ctx context.Context) (err error) {
 	if d.example, err = NewExample(d.Dir, FraudFiles()); err != nil {
 		return err
 	}
-	if d.runner, err = d.example.load(d.Make, d.Kinds, d.Options); err != nil {
+	if d.runner, err = d.example.load(d.Loader, pipeline.Options{Sessions: process.Members(d.Parallelism), Logger: d.Loader.Logger}); err != nil {
 		return err
 	}
-	if d.log, err = d.OpenLog(d.example.Data()); err != nil {
+	if d.log, err = process.OpenDirectory(d.example.Data(), d.Loader.Logger); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.log.Close()) }()
@@ -90,7 +87,7 @@ func (d *Demonstration) process() error {
 		return nil
 	})
 	err := group.Wait()
-	d.KeepTimings(d.example.Data(), d.runner)
+	process.KeepTimings(d.Loader.Logger, d.example.Data(), d.runner)
 	d.meter.Clear()
 	if d.ctx.Err() != nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process"
 )
 
 // ModelName is the file of the model of the fraud example.
@@ -21,9 +21,6 @@ const (
 	examplePipeline = "pipeline.yaml"
 	exampleTopic    = "transactions"
 )
-
-// Make checks a pipeline and loads its models.
-type Make func(lang.Pipeline, pipeline.Options) (*pipeline.Runner, error)
 
 // Files are the pipeline file of an example and those of its model.
 type Files struct {
@@ -92,12 +89,12 @@ func (e *Example) Pipeline() string { return filepath.Join(e.Dir, examplePipelin
 func (e *Example) Data() string { return filepath.Join(e.Dir, "data") }
 
 // load returns the example's pipeline.
-func (e *Example) load(make Make, kinds config.Kinds, o pipeline.Options) (*pipeline.Runner, error) {
-	file, err := config.Load(e.Pipeline(), kinds)
+func (e *Example) load(loader *process.Loader, o pipeline.Options) (*pipeline.Runner, error) {
+	file, err := config.Load(e.Pipeline(), loader.Kinds)
 	if err != nil {
 		return nil, err
 	}
-	runner, err := make(file.Pipelines[0], o)
+	runner, err := loader.New(file.Pipelines[0], o)
 	if err != nil {
 		return nil, file.Explain(0, err)
 	}
