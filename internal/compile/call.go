@@ -42,14 +42,14 @@ func (c *compiler) call(path string, s *lang.Call) {
 	for i, name := range s.Inputs {
 		stage.Inputs = append(stage.Inputs, c.Slots(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
 	}
-	c.noContent(path+".inputs", stage.Inputs...)
+	c.NoContent(path+".inputs", stage.Inputs...)
 	for i, topic := range s.Topics {
 		at := fmt.Sprintf("%s.topics[%d]", path, i)
-		c.writable(at, topic)
-		c.outputName(at, path+".name", topic, s.Name)
+		c.Writable(at, topic)
+		c.OutputName(at, path+".name", topic, s.Name)
 		stage.Topics = append(stage.Topics, topic)
 		stage.Writes = append(stage.Writes, c.output(topic))
-		c.writers++
+		c.Outputs.Writers++
 	}
 	c.callOutputs(path, s, stage)
 	if len(c.Errs) == before {
@@ -74,24 +74,5 @@ func (c *compiler) callOutputs(path string, s *lang.Call, stage *operator.Call) 
 		if slot, ok := c.Make(at, o.Name, t); ok {
 			stage.Outputs = append(stage.Outputs, slot)
 		}
-	}
-}
-
-// writable checks a topic that a step writes.
-func (c *compiler) writable(path, topic string) {
-	if !naming.ValidTopic(topic) {
-		c.Fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
-	}
-	c.unreserved(path, topic)
-	if topic == c.plan.Topic || slices.ContainsFunc(c.pipeline.Inputs, func(in lang.Input) bool { return in.Topic == topic }) || topic == c.pipeline.Input.Topic {
-		c.Fail(path, "the pipeline reads %q: writing it would never end", topic)
-	}
-}
-
-// unreserved checks that a topic has no name that is reserved for those of the engine.
-func (c *compiler) unreserved(path, topic string) {
-	if naming.Reserved(c.pipeline.Name, topic) {
-		c.Fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
-		c.Hint("use another name, such as " + naming.Instead(topic))
 	}
 }

@@ -273,7 +273,7 @@ func (c *compiler) parking() {
 func (c *compiler) countedInOrder() {
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !exclude(o.guards, n.guards) })
+		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !lang.Exclude(o.guards, n.guards) })
 		for _, m := range n.features {
 			if m.waitsFor == nil && above {
 				c.Fail(m.path, "a step above it may queue events, so those of a key would be counted in any order")
@@ -297,7 +297,7 @@ func (c *compiler) partial(path string, s *lang.Score, m loadedModel, stage *ope
 	case s.Partial.Interval < 0 || s.Partial.Interval > time.Minute:
 		c.Fail(path+".interval", "%v is out of range: use 1ms to 1m", s.Partial.Interval)
 	}
-	c.writable(path+".topic", s.Partial.Topic)
+	c.Writable(path+".topic", s.Partial.Topic)
 	c.output(s.Partial.Topic)
 	stage.Size = 1 // a call for each event
 	stage.Partial = &operator.Partial{Topic: s.Partial.Topic, Every: cmp.Or(s.Partial.Interval, partialEvery)}

@@ -34,7 +34,6 @@ const (
 	DefaultMaxBytes   = lang.DefaultMaxBytes
 	DefaultMaxAhead   = lang.DefaultMaxAhead
 	DefaultKeep       = 30 * 24 * time.Hour // silence after which last and elapsed forget a key
-	maxEmits          = 64
 )
 
 // compiler turns a Pipeline into a task.Plan, and gathers everything wrong with
@@ -44,13 +43,10 @@ type compiler struct {
 	pipeline  *lang.Pipeline
 	plan      *task.Plan
 	models    map[string]loadedModel
-	named     []NamedModel      // those, in order
-	specs     [2][]feature.Spec // early and late
-	waiting   []*waitingFeature // feedback features, before their value is introduced
-	nodes     []node            // of the stages, in the order of the file
-	emits     int
-	writers   int                // emits, and topics of calls
-	guards    []*operator.Guard  // of the route's case that is being compiled, and of those around it
+	named     []NamedModel       // those, in order
+	specs     [2][]feature.Spec  // early and late
+	waiting   []*waitingFeature  // feedback features, before their value is introduced
+	nodes     []node             // of the stages, in the order of the file
 	depth     int                // of cases
 	rows      bool               // end before the first score whose model cannot be loaded
 	reach     bool               // what runs models has to be there
@@ -66,8 +62,6 @@ type compiler struct {
 	endpoints *control.Endpoints
 	allowed   observe.Budget
 	backlogs  map[string]control.GateOptions // by topic
-	written   map[string][]lang.Field        // what emits write to a topic
-	ids       map[string][]outputName        // by topic
 	ownRows   string                         // path of a lookup of rows that the pipeline writes; "" is none
 }
 
@@ -151,7 +145,7 @@ func (c *Compiled) Close() {
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c := &compiler{
 		pipeline: &p, options: options, models: map[string]loadedModel{}, rows: options.Rows, reach: options.Reach,
-		Scope: lang.NewScope(), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{}, written: map[string][]lang.Field{}, ids: map[string][]outputName{},
+		Scope: lang.NewScope(&p), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{},
 	}
 	defer func() {
 		if err != nil {
@@ -164,6 +158,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.Names.Schema, Keys: task.Keys{Keep: DefaultKeep}}
 	c.header()
 	copies := c.inputs()
+	c.Topic = c.plan.Topic
 	c.constants()
 	c.fairness()
 	c.loadModels()
@@ -182,7 +177,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		slot, _ := c.Names.Schema.Lookup(name)
 		c.plan.Groups.Fields = append(c.plan.Groups.Fields, slot)
 	}
-	if c.writers == 0 && !c.rows && len(c.Errs) == 0 {
+	if c.Outputs.Writers == 0 && !c.rows && len(c.Errs) == 0 {
 		c.Fail("steps", "nothing is emitted, so the pipeline would have no effect")
 		c.Hint("add an emit step")
 	}

@@ -180,13 +180,3 @@ func (c *compiler) scoreContents(path string, info model.Info, stage *operator.S
 		stage.Model, stage.Texts, stage.Contents = fetch.NewContents(stage.Model, columns), append(stage.Texts, urls...), true
 	}
 }
-
-// noContent refuses content where a value is needed.
-func (c *compiler) noContent(path string, slots ...value.Slot) {
-	for _, slot := range slots {
-		if slot.Type.Kind == value.Content {
-			c.Fail(path, "%q is content, which only models are given", slot.Name)
-			c.Hint("use its sha256, size or type, or give it to a score")
-		}
-	}
-}

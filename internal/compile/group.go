@@ -45,7 +45,7 @@ func (c *compiler) group(path string, s *lang.Group) {
 	c.groupBounds(path, s)
 	c.groupSlots(path, s, stage)
 	c.groupNames(path, stage)
-	n := node{op: stage, waves: c.FedSlots(c.groupReads(stage)...), guards: slices.Clone(c.guards)}
+	n := node{op: stage, waves: c.FedSlots(c.groupReads(stage)...), guards: slices.Clone(c.Guards)}
 	c.belowWaves(path, n)
 	if len(c.Errs) > before {
 		return
@@ -150,7 +150,7 @@ func (c *compiler) groupNames(path string, stage *operator.Group) {
 
 // belowGroup reports whether a group stands above.
 func (c *compiler) belowGroup() bool {
-	here := node{guards: c.guards}
+	here := node{guards: c.Guards}
 	return slices.ContainsFunc(c.nodes, func(n node) bool { return isGroup(n.op) && n.within(&here) })
 }
 

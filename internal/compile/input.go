@@ -63,7 +63,7 @@ func (c *compiler) input(path string, in *lang.Input) {
 		c.Fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
 	if _, _, ok := naming.SplitChangelog(in.Topic); ok {
-		c.unreserved(path+".topic", in.Topic) // on Kafka such topics keep state
+		c.Unreserved(path+".topic", in.Topic) // on Kafka such topics keep state
 	}
 	if in.Partitions < 0 || in.Partitions > 1024 {
 		c.Fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
@@ -193,7 +193,7 @@ func (c *compiler) late(path string, in *lang.Input) {
 	case !naming.ValidTopic(t.LateTo):
 		c.Fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
 	case naming.Reserved(c.pipeline.Name, t.LateTo):
-		c.unreserved(path+".late.topic", t.LateTo)
+		c.Unreserved(path+".late.topic", t.LateTo)
 	case t.LateTo == in.Topic:
 		c.Fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
 	}
@@ -277,11 +277,12 @@ func mergedPartitions(list []lang.Input) int32 {
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
 func (c *compiler) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{pipeline: c.pipeline, options: c.options, Scope: lang.NewScope(), backlogs: c.backlogs}
+	from := &compiler{pipeline: c.pipeline, options: c.options, Scope: lang.NewScope(c.pipeline), backlogs: c.backlogs}
 	from.plan = &task.Plan{
 		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep},
 		Outputs: []string{c.plan.Topic}, Input: task.Input{Copy: &task.CopyPlan{Partitions: partitions}},
 	}
+	from.Outputs.Topics = from.plan.Outputs
 	from.meta(false)
 	source := *in
 	source.Time.Late, source.Time.LateTo = "include", ""

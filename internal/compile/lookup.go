@@ -63,7 +63,7 @@ func (c *compiler) lookupTable(path string, s *lang.Lookup) table.Spec {
 	case !naming.ValidTopic(s.Table):
 		c.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
 	case naming.Reserved(c.pipeline.Name, s.Table):
-		c.unreserved(path+".table", s.Table)
+		c.Unreserved(path+".table", s.Table)
 	case slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Topic == s.Table }):
 		c.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", s.Table)
 		c.Hint("what earlier events of a key said is a feature: last, or windows")

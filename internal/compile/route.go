@@ -17,7 +17,7 @@ func (c *compiler) route(path string, cases []lang.Case) {
 	for i := range cases {
 		c.routeCase(path, cases, i, stage)
 	}
-	if c.plan.Cases == nil && len(c.guards) == 0 {
+	if c.plan.Cases == nil && len(c.Guards) == 0 {
 		c.plan.Cases = stage
 	} else if i := slices.IndexFunc(cases, func(way lang.Case) bool { return way.Budget != 0 }); i >= 0 {
 		c.Fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
@@ -34,15 +34,15 @@ func (c *compiler) route(path string, cases []lang.Case) {
 			continue
 		}
 		name := way.Name
-		if n := len(c.guards); n > 0 {
-			name = c.guards[n-1].Name + "." + name
+		if n := len(c.Guards); n > 0 {
+			name = c.Guards[n-1].Name + "." + name
 		}
-		c.guards = append(c.guards, &operator.Guard{Slot: slot, Case: int64(i), Name: name})
+		c.Guards = append(c.Guards, &operator.Guard{Slot: slot, Case: int64(i), Name: name})
 		at := path + "." + way.Name
 		around := c.async
 		c.async = c.async || way.Async
 		introduced := c.inCase(at, at+".steps", way.Steps)
-		c.async, c.guards = around, c.guards[:len(c.guards)-1]
+		c.async, c.Guards = around, c.Guards[:len(c.Guards)-1]
 		if c.cut {
 			return
 		}

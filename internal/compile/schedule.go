@@ -123,7 +123,7 @@ func isGroup(op operator.Operator) bool {
 
 // add appends a node, for the events of the case that is being compiled.
 func (c *compiler) add(n node) {
-	n.guards = slices.Clone(c.guards)
+	n.guards = slices.Clone(c.Guards)
 	c.nodes = append(c.nodes, n)
 }
 

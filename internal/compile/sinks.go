@@ -72,11 +72,11 @@ func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 			t.Topics = append(t.Topics, in.Topic)
 		}
 	}
-	if written, ok := c.written[s.From]; ok {
+	if written, ok := c.Outputs.Written[s.From]; ok {
 		t.Columns = make([]sink.Column, len(written))
 		for i, f := range written {
 			t.Columns[i] = sink.Column(f)
-			if f.Type == mixed {
+			if f.Type == lang.MixedTypes {
 				t.Columns[i].Type = ""
 			}
 		}

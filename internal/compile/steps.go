@@ -3,8 +3,6 @@ package compile
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -21,8 +19,11 @@ func (c *compiler) step(path string, s lang.Step) {
 	}
 	path += "." + s.StepKind().Name
 	switch s := s.(type) {
-	case *lang.Let:
-		c.bindings(path, "let", s.List)
+	case lang.Binder:
+		for _, b := range s.Bind(c.Scope, path) {
+			c.add(node{op: b.Operator, waves: b.Waves})
+		}
+		c.plan.Outputs = c.Outputs.Topics
 	case *lang.Features:
 		c.features(path+".", s.List)
 	case *lang.Lookup:
@@ -37,10 +38,6 @@ func (c *compiler) step(path string, s lang.Step) {
 		c.route(path, s.Cases)
 	case *lang.Group:
 		c.group(path, s)
-	case *lang.Decide:
-		c.bindings(path, "decide", s.List)
-	case *lang.Emit:
-		c.emit(path, s)
 	}
 }
 
@@ -59,30 +56,6 @@ func isEmpty(s lang.Step) bool {
 		return s.Cases == nil
 	}
 	return false
-}
-
-func (c *compiler) bindings(path, kind string, list []lang.Binding) {
-	var assigns []operator.Assign
-	for _, b := range list {
-		at := path + "." + b.Name
-		if !c.Identifier(at, b.Name) {
-			continue
-		}
-		program := c.Expr(at, b.Expr)
-		if program == nil {
-			c.Names.Broken[b.Name] = true
-			continue
-		}
-		slot, ok := c.Make(at, b.Name, program.Type())
-		if ok {
-			assigns = append(assigns, operator.Assign{Name: b.Name, Slot: slot, Program: program})
-		}
-	}
-	programs := make([]*expression.Program, len(assigns))
-	for i := range assigns {
-		programs[i] = assigns[i].Program
-	}
-	c.add(node{op: &operator.Let{Kind: kind, List: assigns}, waves: c.Fed(programs...)})
 }
 
 // waitingFeature is a feedback feature until the names it uses are there.
@@ -275,119 +248,9 @@ func (c *compiler) spec(path string, f *lang.Feature) (feature.Spec, bool) {
 	return spec, len(c.Errs) == before
 }
 
-func (c *compiler) emit(path string, e *lang.Emit) {
-	if c.emits == maxEmits {
-		c.Fail(path, "a pipeline has at most %d emits", maxEmits)
-		return
-	}
-	c.writable(path+".topic", e.Topic)
-	stage := &operator.Emit{Index: c.emits, Output: c.output(e.Topic), Topic: e.Topic, Name: e.Name}
-	c.emits++
-	c.writers++
-	if e.When != "" {
-		stage.When = c.Expr(path+".when", e.When, value.Bool)
-	}
-	if e.Key != "" {
-		for _, slot := range c.Slots(path+".key", e.Key) {
-			if slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
-				c.Fail(path+".key", "%q is of type %v: a key is a string or int that is always there", e.Key, slot.Type)
-			}
-			stage.Key = &slot
-		}
-	}
-	waves := c.Fed(stage.When)
-	c.outputName(path+".topic", path+".name", e.Topic, e.Name)
-	if e.ID != "" {
-		slot, fed := c.compute(path+".id", "id", e.ID, stage, value.String)
-		stage.ID, waves = slot, waves || fed
-	}
-	waves = c.emitValue(path+".value", e, stage) || waves
-	c.writes(e.Topic, stage)
-	c.add(node{op: stage, waves: waves})
-}
-
-// compute gives an emit's expression a slot of its own, so that what can fail
-// does so at the emit's place. A name alone cannot fail and never changes: its
-// own slot will do, under another name, as the emit's author did not list it. It
-// reports whether the expression reads what is fed back.
-func (c *compiler) compute(path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
-	program := c.Expr(path, source, want...)
-	if program == nil {
-		return nil, false
-	}
-	fed = c.Fed(program)
-	if name, ok := program.Name(); ok {
-		slot, _ := c.Names.Slot(name)
-		slot.Name = c.HiddenName()
-		return &slot, fed
-	}
-	made, ok := c.Make(path, c.HiddenName(), program.Type())
-	if !ok {
-		return nil, false
-	}
-	stage.Compute = append(stage.Compute, operator.Assign{Name: name, Slot: made, Program: program})
-	return &made, fed
-}
-
-// emitValue compiles the value, and reports whether it reads what is fed back.
-func (c *compiler) emitValue(path string, e *lang.Emit, stage *operator.Emit) (waves bool) {
-	seen := map[string]bool{}
-	add := func(at, key string, slot value.Slot) {
-		c.noContent(at, slot)
-		if seen[key] {
-			c.Fail(at, "the value has two entries %q", key)
-			return
-		}
-		seen[key] = true
-		stage.Names = append(stage.Names, append(strconv.AppendQuote(nil, key), ':'))
-		stage.Values = append(stage.Values, slot)
-	}
-	names := e.Names
-	if names == nil && e.Value == nil {
-		names = c.decided()
-	}
-	for i, name := range names {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		for _, slot := range c.Slots(at, name) {
-			waves = waves || c.FedSlots(slot)
-			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
-		}
-	}
-	for _, b := range e.Value {
-		at := path + "." + b.Name
-		if slot, fed := c.compute(at, "value."+b.Name, b.Expr, stage); slot != nil {
-			waves = waves || fed
-			add(at, b.Name, *slot)
-		}
-	}
-	if len(stage.Values) == 0 && len(c.Errs) == 0 {
-		c.Fail(path, "missing: there is no decide step whose names it could default to")
-	}
-	return waves
-}
-
-// decided returns the names of the decide steps above that are known here: an
-// emit's default value.
-func (c *compiler) decided() []string {
-	var names []string
-	for s := range lang.EachStep(c.pipeline.Steps) {
-		d, ok := s.(interface{ Decided() []lang.Binding })
-		if !ok {
-			continue
-		}
-		for _, b := range d.Decided() {
-			if _, ok := c.Names.Lookup(b.Name); ok && !slices.Contains(names, b.Name) {
-				names = append(names, b.Name)
-			}
-		}
-	}
-	return names
-}
-
+// output returns the index of a topic that the pipeline writes.
 func (c *compiler) output(topic string) int {
-	if i := slices.Index(c.plan.Outputs, topic); i >= 0 {
-		return i
-	}
-	c.plan.Outputs = append(c.plan.Outputs, topic)
-	return len(c.plan.Outputs) - 1
+	i := c.Outputs.Index(topic)
+	c.plan.Outputs = c.Outputs.Topics
+	return i
 }

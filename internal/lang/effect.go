@@ -1,5 +1,7 @@
 package lang
 
+import "github.com/afterbay/afterbay/internal/task/operator"
+
 // Declared collects the names that steps introduce which a feature above them may read,
 // as feedback.
 type Declared struct {
@@ -88,4 +90,16 @@ func eachStep(steps []Step, yield func(Step) bool) bool {
 		}
 	}
 	return true
+}
+
+// Bound is an operator that a step becomes, and what decides its place.
+type Bound struct {
+	Operator operator.Operator
+	Waves    bool // it needs what only the waves know: what a call answers, or a feature that is fed back
+}
+
+// Binder is a step that resolves its names and types its expressions itself. What it cannot
+// are findings of the scope. Other kinds are still compiled by package compile.
+type Binder interface {
+	Bind(s *Scope, path string) []Bound
 }

@@ -1,6 +1,15 @@
 package lang
 
-import "github.com/afterbay/afterbay/internal/spec"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
 
 // Emit writes an output record.
 type Emit struct {
@@ -43,4 +52,117 @@ func (*Emit) Declare(*Declared) {}
 // Effect implements Step.
 func (e *Emit) Effect() Effects {
 	return Effects{InFailure: true, Writes: []Write{{Topic: e.Topic, Emit: true, Always: e.When == "", Key: e.Key}}}
+}
+
+// maxEmits is how many emits a pipeline has at most: an event has a bit for each.
+const maxEmits = 64
+
+// Bind implements Binder.
+func (e *Emit) Bind(s *Scope, path string) []Bound {
+	if s.Outputs.Emits == maxEmits {
+		s.Fail(path, "a pipeline has at most %d emits", maxEmits)
+		return nil
+	}
+	s.Writable(path+".topic", e.Topic)
+	stage := &operator.Emit{Index: s.Outputs.Emits, Output: s.Outputs.Index(e.Topic), Topic: e.Topic, Name: e.Name}
+	s.Outputs.Emits++
+	s.Outputs.Writers++
+	if e.When != "" {
+		stage.When = s.Expr(path+".when", e.When, value.Bool)
+	}
+	if e.Key != "" {
+		for _, slot := range s.Slots(path+".key", e.Key) {
+			if slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
+				s.Fail(path+".key", "%q is of type %v: a key is a string or int that is always there", e.Key, slot.Type)
+			}
+			stage.Key = &slot
+		}
+	}
+	waves := s.Fed(stage.When)
+	s.OutputName(path+".topic", path+".name", e.Topic, e.Name)
+	if e.ID != "" {
+		slot, fed := computed(s, path+".id", "id", e.ID, stage, value.String)
+		stage.ID, waves = slot, waves || fed
+	}
+	waves = e.bindValue(s, path+".value", stage) || waves
+	s.Outputs.Wrote(e.Topic, stage)
+	return []Bound{{Operator: stage, Waves: waves}}
+}
+
+// computed gives an emit's expression a slot of its own, so that what can fail
+// does so at the emit's place. A name alone cannot fail and never changes: its
+// own slot will do, under another name, as the emit's author did not list it. It
+// reports whether the expression reads what is fed back.
+func computed(s *Scope, path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
+	program := s.Expr(path, source, want...)
+	if program == nil {
+		return nil, false
+	}
+	fed = s.Fed(program)
+	if name, ok := program.Name(); ok {
+		slot, _ := s.Names.Slot(name)
+		slot.Name = s.HiddenName()
+		return &slot, fed
+	}
+	made, ok := s.Make(path, s.HiddenName(), program.Type())
+	if !ok {
+		return nil, false
+	}
+	stage.Compute = append(stage.Compute, operator.Assign{Name: name, Slot: made, Program: program})
+	return &made, fed
+}
+
+// bindValue resolves the value, and reports whether it reads what is fed back.
+func (e *Emit) bindValue(s *Scope, path string, stage *operator.Emit) (waves bool) {
+	seen := map[string]bool{}
+	add := func(at, key string, slot value.Slot) {
+		s.NoContent(at, slot)
+		if seen[key] {
+			s.Fail(at, "the value has two entries %q", key)
+			return
+		}
+		seen[key] = true
+		stage.Names = append(stage.Names, append(strconv.AppendQuote(nil, key), ':'))
+		stage.Values = append(stage.Values, slot)
+	}
+	names := e.Names
+	if names == nil && e.Value == nil {
+		names = decided(s)
+	}
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		for _, slot := range s.Slots(at, name) {
+			waves = waves || s.FedSlots(slot)
+			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
+		}
+	}
+	for _, b := range e.Value {
+		at := path + "." + b.Name
+		if slot, fed := computed(s, at, "value."+b.Name, b.Expr, stage); slot != nil {
+			waves = waves || fed
+			add(at, b.Name, *slot)
+		}
+	}
+	if len(stage.Values) == 0 && len(s.Errs) == 0 {
+		s.Fail(path, "missing: there is no decide step whose names it could default to")
+	}
+	return waves
+}
+
+// decided returns the names of the decide steps above that are known here: an
+// emit's default value.
+func decided(s *Scope) []string {
+	var names []string
+	for step := range EachStep(s.Pipeline.Steps) {
+		d, ok := step.(interface{ Decided() []Binding })
+		if !ok {
+			continue
+		}
+		for _, b := range d.Decided() {
+			if _, ok := s.Names.Lookup(b.Name); ok && !slices.Contains(names, b.Name) {
+				names = append(names, b.Name)
+			}
+		}
+	}
+	return names
 }

@@ -1,6 +1,10 @@
 package lang
 
-import "github.com/afterbay/afterbay/internal/spec"
+import (
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
 
 // Let introduces names, in order.
 type Let struct{ List []Binding }
@@ -40,3 +44,34 @@ func (d *Decide) Bindings() []Binding { return d.List }
 
 // Decided returns the names that an emit without a value writes.
 func (d *Decide) Decided() []Binding { return d.List }
+
+// Bind implements Binder.
+func (l *Let) Bind(s *Scope, path string) []Bound { return bindLet(s, path, "let", l.List) }
+
+// Bind implements Binder.
+func (d *Decide) Bind(s *Scope, path string) []Bound { return bindLet(s, path, "decide", d.List) }
+
+// bindLet resolves the expressions of a let or decide.
+func bindLet(s *Scope, path, kind string, list []Binding) []Bound {
+	var assigns []operator.Assign
+	for _, b := range list {
+		at := path + "." + b.Name
+		if !s.Identifier(at, b.Name) {
+			continue
+		}
+		program := s.Expr(at, b.Expr)
+		if program == nil {
+			s.Names.Broken[b.Name] = true
+			continue
+		}
+		slot, ok := s.Make(at, b.Name, program.Type())
+		if ok {
+			assigns = append(assigns, operator.Assign{Name: b.Name, Slot: slot, Program: program})
+		}
+	}
+	programs := make([]*expression.Program, len(assigns))
+	for i := range assigns {
+		programs[i] = assigns[i].Program
+	}
+	return []Bound{{Operator: &operator.Let{Kind: kind, List: assigns}, Waves: s.Fed(programs...)}}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Scope is what is known where a step stands: the names, and what is wrong up to there.
@@ -19,11 +20,17 @@ type Scope struct {
 	Fields  []string           // of the input
 	FedBack map[string]bool    // names that only the waves know
 	given   map[string][]Given // what inputs of scores stand for, by their path
+
+	Pipeline *Pipeline
+	Topic    string            // that is read: one of its own if inputs are copied
+	Guards   []*operator.Guard // of the case of a route that the step stands in, and of those around it
+	Outputs  Outputs
 }
 
-// NewScope returns a scope without names.
-func NewScope() *Scope {
+// NewScope returns the scope of a pipeline, without names.
+func NewScope(p *Pipeline) *Scope {
 	return &Scope{
+		Pipeline: p, Outputs: Outputs{Written: map[string][]Field{}, names: map[string][]writerName{}},
 		Findings: &Findings{Typed: map[*spec.Problem]Use{}}, Names: newNames(), FedBack: map[string]bool{}, given: map[string][]Given{},
 	}
 }
@@ -218,4 +225,14 @@ func KindsText(list []value.Kind) string {
 		texts[i] = k.String()
 	}
 	return strings.Join(texts, " or ")
+}
+
+// NoContent refuses content where a value is needed.
+func (s *Scope) NoContent(path string, slots ...value.Slot) {
+	for _, slot := range slots {
+		if slot.Type.Kind == value.Content {
+			s.Fail(path, "%q is content, which only models are given", slot.Name)
+			s.Hint("use its sha256, size or type, or give it to a score")
+		}
+	}
 }
