@@ -198,7 +198,7 @@ steps:
 	r := command(t, events.String(), "try", "pipeline.yaml")
 	for _, want := range []string{
 		`{"customer":"0","ocr_text":"Checkout\nOrder10293\nPaymentfailed\nYourcardwasdeclined(code51).\nTryanothercard,orcall555-0134.\nRetry\nCancel"}`,
-		`dead letter  score: input "image": a damaged image of JPEG: `,
+		`dead letter  score: ocr@1: input "image": a damaged image of JPEG: `,
 		`{"customer":"2","ocr_text":"one line in a strip that is wide and low"}`,
 		`dead letter  score: input "image", given shot: neither PNG nor JPEG: it begins with "no image"`,
 		`dead letter  score: input "image", given shot: an image of no bytes`,
