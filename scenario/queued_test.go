@@ -89,7 +89,7 @@ func TestDeadLettersAndLatenessAreTheSameBehindTheQueue(t *testing.T) {
 }
 
 // TestKeysThatComeBackKnowTheirQueuedEvents counts events below the queue, with times in
-// which windows end. Some ways of running it end the process while events are queued.
+// which windows end, at events that are dropped above it. Some ways of running it end the process while events are queued.
 func TestKeysThatComeBackKnowTheirQueuedEvents(t *testing.T) {
 	url := owners(t)
 	var events []string
@@ -102,12 +102,18 @@ func TestKeysThatComeBackKnowTheirQueuedEvents(t *testing.T) {
 		if at.Sub(newest[card]) > 10*time.Minute {
 			counts[card] = 0
 		}
+		event := fmt.Sprintf("event %s {\"card\": %q, \"n\": %d}\n", at.Format(time.TimeOnly), card, i)
+		if i%9 == 8 {
+			events = append(events, event+"  dropped")
+			continue
+		}
 		newest[card] = at
 		counts[card]++
-		events = append(events, fmt.Sprintf("event %s {\"card\": %q, \"n\": %d}\n  decisions {\"card\":%q,\"n\":%d,\"seen_count_10m\":%d}", at.Format(time.TimeOnly), card, i, card, i, counts[card]))
+		events = append(events, fmt.Sprintf("%s  decisions {\"card\":%q,\"n\":%d,\"seen_count_10m\":%d}", event, card, i, counts[card]))
 	}
 	for _, more := range queued {
 		cards(t, url, more+", ordered: true", "lateness: 5s", `
+- route: {gone: {when: "int(n) % 9 == 8", steps: drop}, default: {steps: [let: {kept: n}]}}
 - LOOKUP
 - let: {score: 'of.owner == "of a" ? n : 1.0'}
 - features:

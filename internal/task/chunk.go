@@ -27,6 +27,7 @@ type item struct {
 	ended     keyed.Ended   // what the key's silence before this event ended
 	next      int32         // next item of the same key; 0 is none, since an item never follows itself
 	late      bool          // before the watermark, whatever became of it
+	over      bool          // it ended, and is noted of its key later
 	announce  bool          // the source's watermark to all of the copies' partitions
 	group     *group.Ended  // that it is made of; nil for an event of the log
 	resumed   *async.Task   // what it was when it was parked; nil for a record that was read
@@ -330,7 +331,7 @@ func (ch *chunk) wave(ctx context.Context) error {
 		return err
 	}
 	for _, i := range ch.active {
-		if it := &ch.items[i]; it.key != nil && it.Outcome != operator.Queued && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind) {
+		if it := &ch.items[i]; it.noted() {
 			it.key.Observe(&ch.plan.keys, 1, it.ended, it.Time)
 		}
 	}
@@ -351,6 +352,11 @@ func (ch *chunk) wave(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// noted reports whether the wave is the turn of an event to be noted of its key.
+func (it *item) noted() bool {
+	return it.key != nil && it.Outcome != operator.Queued && !it.over && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind)
 }
 
 // run does what an operator does, unless it asks for many events at once, to one event.

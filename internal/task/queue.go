@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -14,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
+	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -71,20 +73,39 @@ func (tx *committer) write(p *async.Partition, e *async.Entry) {
 }
 
 // parkedBehind parks the events of the wave that have an earlier one of their key
-// parked before them.
+// parked before them. Those that have ended are only to be noted in their turn.
 func (ch *chunk) parkedBehind() error {
 	if !ch.plan.Ordered {
 		return nil
 	}
 	for _, i := range ch.active {
 		it := &ch.items[i]
-		if it.Alive() && it.partition.parked.Before(string(it.Record.Key), int64(it.Record.Offset)) {
-			if err := ch.park(it, async.Head{Stage: ch.plan.Waves, Behind: true}, nil); err != nil {
-				return err
-			}
+		over := !it.Alive() && it.noted() && ch.plan.keys.Sets[1] != nil
+		if !it.Alive() && !over || !it.partition.parked.Before(string(it.Record.Key), int64(it.Record.Offset)) {
+			continue
+		}
+		if over {
+			ch.noteLater(it)
+		} else if err := ch.park(it, async.Head{Stage: ch.plan.Waves, Behind: true}, nil); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// noteLater keeps of an event that ended what is noted of its key, until those before it
+// are done with: it may end what they count.
+func (ch *chunk) noteLater(it *item) {
+	p := it.partition
+	e := &async.Entry{
+		Head:   async.Head{Stage: ch.plan.Waves, Behind: true, Over: true, Time: it.Time, Watermark: it.Watermark, Since: ch.now.UnixMicro(), Class: control.LowClass},
+		Record: stream.Record{Offset: it.Record.Offset, Key: it.Record.Key, Time: it.Record.Time},
+		Step:   ch.plan.resumption.Labels()[ch.plan.Waves], Ended: uint8(it.ended),
+	}
+	it.over = true
+	ch.building.touch(p)
+	ch.write(p.parked, e)
+	p.parked.Park(int64(e.Record.Offset), e.Record.Key, e.Head, ch.building.number)
 }
 
 // refused is what becomes of events whose score cannot be asked for.
@@ -211,6 +232,10 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 				return err
 			}
 		}
+		if e.Over {
+			it.Outcome = operator.Tick
+			continue
+		}
 		stage := &ch.plan.Stages[e.Stage]
 		if t.Cancelled {
 			it.Become(operator.Cancelled)
@@ -248,7 +273,7 @@ func (ch *chunk) unpark() {
 	ch.building.again += len(ch.items)
 	for i := range ch.items {
 		it := &ch.items[i]
-		if !effects[it.Outcome].ended {
+		if it.Outcome == operator.Queued {
 			continue
 		}
 		p, offset := it.partition, int64(it.Record.Offset)

@@ -60,7 +60,9 @@ func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*async.
 				if e.Kind != string(rune(statekey.Parked)) {
 					continue
 				}
-				queued, err = parseQueued(e)
+				if queued, err = parseQueued(e); err == nil && queued.Over {
+					continue // it has ended
+				}
 			}
 			if !yield(queued, err) || err != nil {
 				return

@@ -79,7 +79,7 @@ func (d *Dispatcher) takeCommands() (list []Task, err error) {
 				continue
 			}
 			for _, w := range p.all {
-				if g.Offset >= 0 && g.Offset != w.Offset || !w.durable || w.dropped || !g.Drop && w.place < 0 && !w.turn {
+				if g.Offset >= 0 && g.Offset != w.Offset || !w.durable || w.dropped || w.Over || !g.Drop && w.place < 0 && !w.turn {
 					continue
 				}
 				n++

@@ -302,6 +302,9 @@ func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
 		return Task{}, err
 	}
 	t.Entry.Shown, waiting.showing = waiting.Shown, false // what is stored may not be durable yet
+	if t.Entry.Over {
+		return t, nil // without a row
+	}
 	if err := ReadRow(t.Entry.Row, t.Row, d.plan.Schema); err != nil {
 		return Task{}, fmt.Errorf("%v@%d: %w", p.ID, waiting.Offset, ErrDamaged)
 	}

@@ -23,6 +23,7 @@ type Head struct {
 	Answered  bool  // what answers its client was written before
 	Attempts  int   // that failed by the event's own fault
 	Late      bool  // it came late
+	Over      bool  // it ended, and waits behind others only to be noted of its key: it has no row
 	Shown     int   // attempts of whose answers parts were written
 	Time      int64 // of the event, microseconds
 	Watermark int64 // at its position
@@ -78,6 +79,9 @@ func (e *Entry) Append(dst []byte) []byte {
 	if e.Late {
 		flags |= 32
 	}
+	if e.Over {
+		flags |= 64
+	}
 	dst = append(dst, entryVersion, flags, e.Ended, byte(e.Class-control.HighClass))
 	dst = appendText(dst, []byte(e.Tenant))
 	if e.Members != nil {
@@ -120,7 +124,7 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	if !ok || len(data) < 4 || data[0] != entryVersion {
 		return nil, fmt.Errorf("%v: %w", p, ErrDamaged)
 	}
-	e := &Entry{Ended: data[2], Head: Head{Behind: data[1]&1 != 0, Answered: data[1]&8 != 0, Late: data[1]&32 != 0, Class: control.Class(data[3]) + control.HighClass}}
+	e := &Entry{Ended: data[2], Head: Head{Behind: data[1]&1 != 0, Answered: data[1]&8 != 0, Late: data[1]&32 != 0, Over: data[1]&64 != 0, Class: control.Class(data[3]) + control.HighClass}}
 	r := reader{data: data[4:]}
 	e.Tenant = string(r.text())
 	if data[1]&4 != 0 {

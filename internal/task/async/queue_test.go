@@ -26,7 +26,7 @@ func TestEntryIsReadBackAsItWas(t *testing.T) {
 	place := stream.Partition{Topic: "in", Index: 3}
 	for range 300 {
 		e := &Entry{
-			Head: Head{Class: control.Class(rng.IntN(3) - 1), Tenant: string(text()), Behind: rng.IntN(2) == 0, Answered: rng.IntN(2) == 0, Attempts: rng.IntN(4), Shown: rng.IntN(3), Time: rng.Int64(), Watermark: -rng.Int64(), Since: rng.Int64(), Due: -rng.Int64N(1e9), Late: rng.IntN(2) == 0},
+			Head: Head{Class: control.Class(rng.IntN(3) - 1), Tenant: string(text()), Behind: rng.IntN(2) == 0, Answered: rng.IntN(2) == 0, Attempts: rng.IntN(4), Shown: rng.IntN(3), Time: rng.Int64(), Watermark: -rng.Int64(), Since: rng.Int64(), Due: -rng.Int64N(1e9), Late: rng.IntN(2) == 0, Over: rng.IntN(2) == 0},
 			Step: string(text()),
 			Record: stream.Record{
 				Partition: place, Offset: stream.Offset(rng.Int64()), Time: time.UnixMicro(rng.Int64N(1e15)).UTC(), Value: text(),
