@@ -158,13 +158,14 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c.plan = &task.Plan{Name: p.Name, DeadTopic: deadletter.Topic(p.Name), Schema: c.Names.Schema, Keys: task.Keys{Keep: DefaultKeep}}
 	c.header()
 	copies := c.inputs()
-	c.Topic = c.plan.Topic
+	c.Topic, c.ID = c.plan.Topic, c.plan.Meta.ID
 	c.constants()
 	c.fairness()
 	c.loadModels()
 	c.Names.Later = lang.DeclaredIn(&p)
 	c.steps("steps", p.Steps)
 	c.resolveWaiting(true)
+	c.plan.Calls = c.Calls
 	c.arrange()
 	c.parking()
 	c.turns()

@@ -52,6 +52,7 @@ func (c *compiler) group(path string, s *lang.Group) {
 	}
 	c.plan.Groups.Groups = append(c.plan.Groups.Groups, stage)
 	c.add(n)
+	c.Groups = append(c.Groups, c.Guard())
 }
 
 func (c *compiler) groupBounds(path string, s *lang.Group) {
@@ -148,30 +149,13 @@ func (c *compiler) groupNames(path string, stage *operator.Group) {
 	}
 }
 
-// belowGroup reports whether a group stands above.
-func (c *compiler) belowGroup() bool {
-	here := node{guards: c.Guards}
-	return slices.ContainsFunc(c.nodes, func(n node) bool { return isGroup(n.op) && n.within(&here) })
-}
-
 // belowWaves refuses a group below what its events need the waves for.
 func (c *compiler) belowWaves(path string, group node) {
-	if c.belowGroup() {
+	if c.BelowGroup() {
 		c.Fail(path, "an event goes through one group: this one is below another")
 	}
 	if _, _, at := schedule(append(slices.Clone(c.nodes), group)); at >= 0 {
 		c.Fail(path, "below %s: a group is made of events in log order, before anything is scored or written for them", c.nodes[at].kind())
 		c.Hint("write the group above it; what is below it is done for the group as one")
 	}
-}
-
-// aboveGroup refuses what is kept by key below a group: it is kept in log order,
-// where the event of a group has no place.
-func (c *compiler) aboveGroup(path string) bool {
-	below := c.belowGroup()
-	if below {
-		c.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
-		c.Hint("write it above the group, or in a pipeline that reads what this one emits")
-	}
-	return !below
 }

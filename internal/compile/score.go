@@ -292,19 +292,19 @@ func (c *compiler) scoreState(path string, s *lang.Score, m loadedModel, stage *
 	if size == 0 {
 		return
 	}
-	c.aboveGroup(path + ".model")
+	c.AboveGroup(path + ".model")
 	if most := udf.StateMaxBytes/4 - 32; size > most {
 		c.Fail(path+".model", "model %s keeps %d numbers of a key; at most %d", m.name, size, most)
 	}
 	name := "model " + s.Model + " " + cmp.Or(s.As, s.Model) // which no function is called
-	for _, call := range c.plan.Calls {
+	for _, call := range c.Calls {
 		if call.Name == name { // in another case of a route
 			stage.State = call
 		}
 	}
 	if stage.State == nil {
-		stage.State = operator.NewState(len(c.plan.Calls), name)
-		c.plan.Calls = append(c.plan.Calls, stage.State)
+		stage.State = operator.NewState(len(c.Calls), name)
+		c.Calls = append(c.Calls, stage.State)
 	}
 	c.plan.Feedback = true
 }

@@ -32,8 +32,6 @@ func (c *compiler) step(path string, s lang.Step) {
 		c.fetch(path, s)
 	case *lang.Score:
 		c.score(path, s)
-	case *lang.Call:
-		c.call(path, s)
 	case *lang.Route:
 		c.route(path, s.Cases)
 	case *lang.Group:
@@ -118,7 +116,7 @@ func (c *compiler) feature(path string, f *lang.Feature) *madeFeature {
 		return nil
 	}
 	spec, ok := c.spec(path, f)
-	if !ok || !c.aboveGroup(path) {
+	if !ok || !c.AboveGroup(path) {
 		return nil
 	}
 	m := &madeFeature{path: path, feature: f, spec: spec}
@@ -186,7 +184,7 @@ func (c *compiler) resolveWaiting(last bool) {
 			c.Fail(w.path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
 			c.Hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
 		}
-		c.aboveGroup(w.path)
+		c.AboveGroup(w.path)
 		c.contribution(w.madeFeature)
 		writes = append(writes, w.madeFeature)
 	}

@@ -1,8 +1,14 @@
 package lang
 
 import (
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Call calls a function in Go.
@@ -49,4 +55,73 @@ func (c *Call) Effect() Effects {
 // what an older one wrote.
 func FunctionPart(name string) Part {
 	return Part{generation.KindFunction, name, text(callFields, &Call{Go: name}, spec.State)}
+}
+
+// Bind implements Binder.
+func (c *Call) Bind(s *Scope, path string) []Bound {
+	before := len(s.Errs)
+	f, ok := s.Pipeline.Code.Functions[c.Go]
+	switch {
+	case c.Go == "":
+		s.Fail(path+".go", "missing: name a function of Pipeline.Code.Functions")
+	case !ok:
+		s.Fail(path+".go", "no function is bound to %q", c.Go)
+		s.Hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
+	case !naming.Valid(c.Go):
+		s.Fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", c.Go)
+	case f.Event == nil:
+		s.Fail(path+".go", "function %q has no Event", c.Go)
+	case f.Version < 1:
+		s.Fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", c.Go, f.Version)
+	case f.Timer != nil && !f.Keyed:
+		s.Fail(path+".go", "function %q has a Timer but is not Keyed", c.Go)
+	case f.Keyed && slices.ContainsFunc(s.Calls, func(o *operator.Call) bool { return o.Name == c.Go }):
+		s.Fail(path+".go", "function %q is called twice, and would share its state with itself", c.Go)
+		s.Hint("bind it to a second name")
+	}
+	if f.Keyed {
+		s.AboveGroup(path)
+	}
+	stage := &operator.Call{Index: len(s.Calls), Name: c.Go, Function: &f, As: c.Name, ID: s.ID}
+	if c.When != "" {
+		stage.When = s.Expr(path+".when", c.When, value.Bool)
+	}
+	for i, name := range c.Inputs {
+		stage.Inputs = append(stage.Inputs, s.Slots(fmt.Sprintf("%s.inputs[%d]", path, i), name)...)
+	}
+	s.NoContent(path+".inputs", stage.Inputs...)
+	for i, topic := range c.Topics {
+		at := fmt.Sprintf("%s.topics[%d]", path, i)
+		s.Writable(at, topic)
+		s.OutputName(at, path+".name", topic, c.Name)
+		stage.Topics = append(stage.Topics, topic)
+		stage.Writes = append(stage.Writes, s.Outputs.Index(topic))
+		s.Outputs.Writers++
+	}
+	c.bindOutputs(s, path, stage)
+	if len(s.Errs) > before {
+		return nil
+	}
+	s.Calls = append(s.Calls, stage)
+	return []Bound{{Operator: stage, Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...)}}
+}
+
+// bindOutputs introduces what the function sets.
+func (c *Call) bindOutputs(s *Scope, path string, stage *operator.Call) {
+	for _, o := range c.Outputs {
+		at := path + ".outputs." + o.Name
+		t, err := value.ParseType(o.Type)
+		if err != nil {
+			s.Fail(at, "%v", err)
+			s.Names.Broken[o.Name] = true
+			continue
+		}
+		t.Optional = t.Optional || c.When != ""
+		if !s.Identifier(at, o.Name) {
+			continue
+		}
+		if slot, ok := s.Make(at, o.Name, t); ok {
+			stage.Outputs = append(stage.Outputs, slot)
+		}
+	}
 }

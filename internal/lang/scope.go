@@ -25,6 +25,9 @@ type Scope struct {
 	Topic    string            // that is read: one of its own if inputs are copied
 	Guards   []*operator.Guard // of the case of a route that the step stands in, and of those around it
 	Outputs  Outputs
+	ID       value.Slot        // of events
+	Calls    []*operator.Call  // of functions, and of what models keep of a key
+	Groups   []*operator.Guard // of the groups above, nil for one of all events
 }
 
 // NewScope returns the scope of a pipeline, without names.
@@ -235,4 +238,28 @@ func (s *Scope) NoContent(path string, slots ...value.Slot) {
 			s.Hint("use its sha256, size or type, or give it to a score")
 		}
 	}
+}
+
+// Guard returns that of the innermost case around the step; nil outside of all routes.
+func (s *Scope) Guard() *operator.Guard {
+	if len(s.Guards) == 0 {
+		return nil
+	}
+	return s.Guards[len(s.Guards)-1]
+}
+
+// BelowGroup reports whether a group stands above.
+func (s *Scope) BelowGroup() bool {
+	return slices.ContainsFunc(s.Groups, func(g *operator.Guard) bool { return g == nil || slices.Contains(s.Guards, g) })
+}
+
+// AboveGroup refuses what is kept by key below a group: it is kept in log order,
+// where the event of a group has no place.
+func (s *Scope) AboveGroup(path string) bool {
+	below := s.BelowGroup()
+	if below {
+		s.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
+		s.Hint("write it above the group, or in a pipeline that reads what this one emits")
+	}
+	return !below
 }
