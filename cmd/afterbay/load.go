@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
@@ -15,12 +14,6 @@ func (a *app) loader() *process.Loader {
 		a.loading = &process.Loader{Kinds: fileKinds(), Logger: a.log, Announce: a.announce, Fault: a.fault}
 	}
 	return a.loading
-}
-
-// newRunner checks a pipeline, whose models may be of any kind. What they have
-// outside of the process ends with the command.
-func (a *app) newRunner(p afterbay.Pipeline, o pipeline.Options) (*pipeline.Runner, error) {
-	return a.loader().New(p, o)
 }
 
 // announce says which program is run.

@@ -105,7 +105,7 @@ func TestASinkIsToldOfAllInputs(t *testing.T) {
 // TestAKindMakesANewConfigEachTime refuses a kind whose sinks would share one struct.
 func TestAKindMakesANewConfigEachTime(t *testing.T) {
 	one := &careless{}
-	const want = `sink kind "careless": New returns the same struct twice`
+	const want = `sink kind "careless": its New returns the same struct twice`
 	if _, err := carelessly(t, withCareless, func() sink.Config { return one }); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

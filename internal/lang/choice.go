@@ -26,7 +26,7 @@ func (k kind[C]) check() error {
 	case k.New == nil:
 		return errors.New("its New is nil")
 	case sameStruct(k.New(), k.New()):
-		return errors.New("New returns the same struct twice: two mappings of a file would share it")
+		return errors.New("its New returns the same struct twice: two mappings of a file would share it")
 	case k.Help == "" || k.Example == "":
 		return errors.New("its Help and Example are needed: the reference page shows them")
 	}

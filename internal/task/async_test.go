@@ -80,8 +80,8 @@ func TestQueuedEventsAreResumedAfterARestart(t *testing.T) {
 	})
 }
 
-// blamed is an error of a row that may be of the moment.
-var blamed = errors.New("it is odd")
+// errOdd is an error of a row that may be of the moment.
+var errOdd = errors.New("it is odd")
 
 // TestQueuedEventThatFailsIsGivenUp has a model that fails for odd numbers: each is tried
 // twice, and then a dead letter, or what on_failure emits.
@@ -90,7 +90,7 @@ func TestQueuedEventThatFailsIsGivenUp(t *testing.T) {
 		inLoop(t, func(l *loop) {
 			m := &stub{answer: func(_ context.Context, v float64) (float32, error) {
 				if int(v)%2 == 1 {
-					return 0, blamed
+					return 0, errOdd
 				}
 				return float32(v), nil
 			}}
