@@ -1,7 +1,6 @@
 package compile_test
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,10 +14,9 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/golden"
 	"github.com/afterbay/afterbay/udf"
 )
-
-var updateGolden = flag.Bool("update", false, "write the golden files")
 
 const (
 	plansFile        = "internal/e2e/testdata/golden/plans.txt"
@@ -46,8 +44,8 @@ func TestPlansAreWhatTheyWere(t *testing.T) {
 	if planned < 100 {
 		t.Errorf("%d pipelines were found, of more than 100", planned)
 	}
-	checkGolden(t, plansFile, plans.String())
-	checkGolden(t, fingerprintsFile, texts.String())
+	golden.Check(t, plansFile, plans.String())
+	golden.Check(t, fingerprintsFile, texts.String())
 }
 
 // eachPipeline calls visit with every pipeline of the repository.
@@ -155,31 +153,4 @@ func pipelineSources(t *testing.T) (all []pipelineSource) {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// checkGolden compares text with a golden file, or writes it where -update says so.
-func checkGolden(t *testing.T, path, text string) {
-	t.Helper()
-	if *updateGolden {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, wanted := strings.SplitAfter(text, "\n"), strings.SplitAfter(string(want), "\n")
-	for i := range max(len(got), len(wanted)) {
-		switch {
-		case i >= len(got):
-			t.Fatalf("%s:%d: gone: %s", path, i+1, wanted[i])
-		case i >= len(wanted) || got[i] != wanted[i]:
-			t.Fatalf("%s:%d: %s-update writes it, if this is meant", path, i+1, got[i])
-		}
-	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/golden"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
@@ -79,7 +80,7 @@ func directoryEvents() (events []stream.Record) {
 // number are answered, the others wait for a service that is down.
 func TestDirectoryStillOpens(t *testing.T) {
 	dir := t.TempDir()
-	if *updateGolden {
+	if *golden.Update {
 		makeDirectory(t, dir)
 		pack(t, dir)
 	} else {
@@ -116,7 +117,7 @@ func TestDirectoryStillOpens(t *testing.T) {
 			b.WriteString(strings.Join(lines, ""))
 		}
 	}
-	checkGolden(t, directoryText, b.String())
+	golden.Check(t, directoryText, b.String())
 }
 
 // makeDirectory runs the pipeline until the odd numbers wait for the service.
