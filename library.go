@@ -8,13 +8,8 @@ import (
 
 // Defaults.
 const (
-	DefaultPartitions  = compile.DefaultPartitions
-	DefaultMaxBytes    = compile.DefaultMaxBytes
-	DefaultMaxAhead    = compile.DefaultMaxAhead
-	DefaultKeep        = compile.DefaultKeep
-	DefaultGroupEvents = compile.DefaultGroupEvents
-	DefaultGroupBytes  = compile.DefaultGroupBytes
-	DefaultGroups      = compile.DefaultGroups
+	DefaultPartitions = compile.DefaultPartitions
+	DefaultMaxAhead   = lang.DefaultMaxAhead
 )
 
 // What a pipeline file says, in Go. The package of its tables explains each field.

@@ -15,7 +15,7 @@ func Ended(pipeline string) string { return naming.Of(pipeline, naming.Ended) }
 
 // answers compiles how the events of clients end.
 func (c *compiler) answers() {
-	topics, ended := c.pipeline.Replies, Ended(c.pipeline.Name)
+	topics, ended := c.Pipeline.Replies, Ended(c.Pipeline.Name)
 	if len(topics) == 0 {
 		return
 	}
@@ -31,7 +31,7 @@ func (c *compiler) answers() {
 		}
 	}
 	w := &ways{answers: func(topic string) bool { return slices.Contains(topics, topic) }}
-	after, come := w.through("steps", c.pipeline.Steps, answered{})
+	after, come := w.through("steps", c.Pipeline.Steps, answered{})
 	c.Errs, c.Warnings = append(c.Errs, w.twice...), append(c.Warnings, w.maybe...)
 	if come && !after.all {
 		c.Warnings = append(c.Warnings, "replies: an event may come to the end without one, by the conditions of the emits: it then ends as ok without payload")

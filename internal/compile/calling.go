@@ -133,7 +133,7 @@ func (c *compiler) share(path string, s *lang.Calling) {
 	case s.Timeout != 0:
 		c.Fail(path, "%v and the share of the budget are two", s.Timeout)
 		c.Hint("set Timeout or Budget")
-	case c.pipeline.Budget.P99 == 0:
+	case c.Pipeline.Budget.P99 == 0:
 		c.Fail(path, "the pipeline has no budget that calls could have a share of")
 		c.Hint("write `budget: {p99: ...}` in the pipeline, or a duration here")
 	case share < time.Millisecond && c.allowed.P99 > 0:
@@ -169,7 +169,7 @@ func (c *compiler) callingAt(path string, s *lang.Calling, url, service string) 
 // service returns what is called for the scores of a model: the URL of a server and
 // what the model is there. What runs in the process is the pipeline's own.
 func (c *compiler) service(name string) (url, service string) {
-	for _, m := range c.pipeline.Models {
+	for _, m := range c.Pipeline.Models {
 		if m.Name == name && m.URL != "" {
 			return m.URL, "@" + strconv.Itoa(m.Version)
 		}
@@ -179,7 +179,7 @@ func (c *compiler) service(name string) (url, service string) {
 			}
 		}
 	}
-	return "pipeline:" + c.pipeline.Name, name
+	return "pipeline:" + c.Pipeline.Name, name
 }
 
 // readyOf returns the question whether a model is ready, nil if it cannot say.
@@ -244,7 +244,7 @@ func (c *compiler) onFailure(path string, steps []lang.Step, stage *operator.Sco
 	c.depth--
 	c.Names.Routes = c.Names.Routes[:len(c.Names.Routes)-1]
 	for _, n := range c.nodes[before:] {
-		stage.OnFailure = append(stage.OnFailure, operator.Placed{Operator: n.op, Guard: n.guard()})
+		stage.OnFailure = append(stage.OnFailure, operator.Placed{Operator: n.op, Guard: n.guards.Innermost()})
 	}
 	c.nodes = c.nodes[:before]
 }
@@ -252,7 +252,7 @@ func (c *compiler) onFailure(path string, steps []lang.Step, stage *operator.Sco
 // parking compiles what concerns all that is parked.
 func (c *compiler) parking() {
 	var err error
-	p := c.pipeline.Queue
+	p := c.Pipeline.Queue
 	if c.plan.Queue, err = (control.GateOptions{Max: cmp.Or(p.Max, defaultQueueMax), High: p.High, Low: p.Low}).Resolved(); err != nil {
 		c.Fail("queue", "%v", err)
 	}
@@ -273,7 +273,7 @@ func (c *compiler) parking() {
 func (c *compiler) countedInOrder() {
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !lang.Exclude(o.guards, n.guards) })
+		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !o.guards.Exclude(n.guards) })
 		for _, m := range n.features {
 			if m.waitsFor == nil && above {
 				c.Fail(m.path, "a step above it may queue events, so those of a key would be counted in any order")

@@ -31,8 +31,6 @@ import (
 // Defaults of a pipeline.
 const (
 	DefaultPartitions = 4
-	DefaultMaxBytes   = lang.DefaultMaxBytes
-	DefaultMaxAhead   = lang.DefaultMaxAhead
 	DefaultKeep       = 30 * 24 * time.Hour // silence after which last and elapsed forget a key
 )
 
@@ -40,7 +38,6 @@ const (
 // it on the way.
 type compiler struct {
 	*lang.Scope
-	pipeline  *lang.Pipeline
 	plan      *task.Plan
 	models    map[string]loadedModel
 	named     []NamedModel       // those, in order
@@ -144,7 +141,7 @@ func (c *Compiled) Close() {
 // Errors, all at once.
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c := &compiler{
-		pipeline: &p, options: options, models: map[string]loadedModel{}, rows: options.Rows, reach: options.Reach,
+		options: options, models: map[string]loadedModel{}, rows: options.Rows, reach: options.Reach,
 		Scope: lang.NewScope(&p), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{},
 	}
 	defer func() {
@@ -216,7 +213,7 @@ func (c *compiler) steps(path string, steps []lang.Step) {
 }
 
 func (c *compiler) header() {
-	p := c.pipeline
+	p := c.Pipeline
 	if !naming.Valid(p.Name) {
 		c.Fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
 	}
@@ -257,7 +254,7 @@ func (c *compiler) lag(l lang.Lag) {
 }
 
 func (c *compiler) constants() {
-	for _, k := range c.pipeline.Constants {
+	for _, k := range c.Pipeline.Constants {
 		path := "constants." + k.Name
 		if !c.Identifier(path, k.Name) {
 			continue
@@ -275,7 +272,7 @@ func (c *compiler) constants() {
 }
 
 func (c *compiler) loadModels() {
-	for _, m := range c.pipeline.Models {
+	for _, m := range c.Pipeline.Models {
 		path := "models." + m.Name
 		if !c.Identifier(path, m.Name) {
 			continue
@@ -350,7 +347,7 @@ func (c *compiler) loadModel(path string, m *lang.Model) model.Model {
 	case !c.whereModel(path, m):
 		return nil
 	case m.Go != "":
-		bound := c.pipeline.Code.Models[m.Go]
+		bound := c.Pipeline.Code.Models[m.Go]
 		if bound == nil {
 			c.Fail(path+".go", "no model is bound to %q", m.Go)
 			c.Hint("bind it in Pipeline.Code.Models of a program that embeds the library; the afterbay command has none")
@@ -430,7 +427,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 
 // modelKinds returns the kinds of models that manifests may name.
 func (c *compiler) modelKinds() []model.Kind {
-	return slices.Concat(c.options.ModelKinds, c.pipeline.Code.ModelKinds)
+	return slices.Concat(c.options.ModelKinds, c.Pipeline.Code.ModelKinds)
 }
 
 // finish builds the feature sets and the fingerprint.

@@ -53,12 +53,12 @@ func number(kind value.Kind) value.Kind {
 
 // declared returns the path of a field of the input.
 func (c *compiler) declared(name string) (path string, ok bool) {
-	for _, f := range c.pipeline.Input.Fields {
+	for _, f := range c.Pipeline.Input.Fields {
 		if f.Name == name {
 			return "input.fields." + name, true
 		}
 	}
-	for i, in := range c.pipeline.Inputs {
+	for i, in := range c.Pipeline.Inputs {
 		for _, f := range in.Fields {
 			if f.Name == name {
 				return fmt.Sprintf("inputs[%d].fields.%s", i, name), true

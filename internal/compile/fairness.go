@@ -9,7 +9,7 @@ import (
 // fairness compiles whose turn it is among events that wait off the loop. What it
 // reads is there before the steps: an event may wait at any of them.
 func (c *compiler) fairness() {
-	p, t, turns := c.pipeline.Priority, c.pipeline.Tenant, &c.plan.Turns
+	p, t, turns := c.Pipeline.Priority, c.Pipeline.Tenant, &c.plan.Turns
 	program := func(path, source string, kind value.Kind) *expression.Program {
 		if source == "" {
 			return nil
@@ -41,7 +41,7 @@ func (c *compiler) turns() {
 	if c.parkable || c.cut {
 		return
 	}
-	for _, word := range [][2]string{{"priority", c.pipeline.Priority.High + c.pipeline.Priority.Low}, {"tenant", c.pipeline.Tenant.By}} {
+	for _, word := range [][2]string{{"priority", c.Pipeline.Priority.High + c.Pipeline.Priority.Low}, {"tenant", c.Pipeline.Tenant.By}} {
 		if word[1] != "" {
 			c.Fail(word[0], "no event waits for its turn: nothing is scored off the loop")
 			c.Hint("remove it, or write async: true at a score, or call: {} at its model")

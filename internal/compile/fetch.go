@@ -51,7 +51,7 @@ func (c *compiler) fetch(path string, s *lang.Fetch) {
 	if !call.Budget {
 		call.Timeout = cmp.Or(call.Timeout, defaultFetchTimeout)
 	}
-	if stage.Calling = c.callingAt(path+".call", &call, "pipeline:"+c.pipeline.Name, "fetch "+s.Name); stage.Calling.Open == operator.OpenFallback {
+	if stage.Calling = c.callingAt(path+".call", &call, "pipeline:"+c.Pipeline.Name, "fetch "+s.Name); stage.Calling.Open == operator.OpenFallback {
 		c.Fail(path+".call.breaker.open", "content has no fallback")
 		c.Hint("use pause or queue; what is done for an event without its content stands in on_failure")
 	}
@@ -133,7 +133,7 @@ func (c *compiler) openFetcher() *fetch.Fetcher {
 	if c.fetcher != nil {
 		return c.fetcher
 	}
-	o := c.pipeline.Content
+	o := c.Pipeline.Content
 	options := fetch.Options{
 		Root: o.Root, Hosts: o.Hosts, Plain: o.HTTP, Buckets: o.Buckets, CacheDir: o.Cache.Dir, CacheMax: int64(o.Cache.Max),
 		S3: s3.Options{Endpoint: o.S3.Endpoint, Region: o.S3.Region, Credentials: o.S3.Credentials, Profile: o.S3.Profile},

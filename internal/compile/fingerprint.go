@@ -18,7 +18,7 @@ const fingerprintVersion = "afterbay fingerprint 1\n"
 // canonical returns the text that decides outputs: that of the file, with the digests of
 // models in place of their paths, and the versions of functions.
 func (c *compiler) canonical() string {
-	p := *c.pipeline
+	p := *c.Pipeline
 	p.Models = slices.Clone(p.Models)
 	for i := range p.Models {
 		if m, ok := c.models[p.Models[i].Name]; ok {
@@ -52,7 +52,7 @@ func (c *compiler) fingerprint() generation.Fingerprint {
 // stored returns what the pipeline keeps beside a partition, features in the order of
 // their cells.
 func (c *compiler) stored() (all []generation.Kept) {
-	p := c.pipeline
+	p := c.Pipeline
 	if len(p.Inputs) == 0 && p.Input.Repartition == 0 {
 		all = keptOf(&p.Input)
 	}
@@ -106,10 +106,10 @@ func (c *compiler) typeOf(name string) string {
 
 // copied returns the inputs whose events are copied to one topic.
 func (c *compiler) copied() []lang.Input {
-	if p := c.pipeline; len(p.Inputs) == 0 && p.Input.Repartition != 0 {
+	if p := c.Pipeline; len(p.Inputs) == 0 && p.Input.Repartition != 0 {
 		return []lang.Input{p.Input}
 	}
-	return c.pipeline.Inputs
+	return c.Pipeline.Inputs
 }
 
 // keptOf returns what an input decides of the state beside a partition.

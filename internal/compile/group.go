@@ -10,13 +10,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Defaults of groups.
-const (
-	DefaultGroupEvents = lang.DefaultGroupEvents
-	DefaultGroupBytes  = lang.DefaultGroupBytes
-	DefaultGroups      = lang.DefaultGroups
-)
-
 // answeredMembersMax bounds the ends of the members of a group, which are in one step.
 const answeredMembersMax = 4096
 
@@ -30,7 +23,7 @@ func (c *compiler) group(path string, s *lang.Group) {
 	}
 	stage := &operator.Group{
 		Index: len(c.plan.Groups.Groups), Name: s.Name, Idle: s.Idle, Within: s.Timeout, Pass: s.Incomplete == "pass",
-		Events: cmp.Or(s.Max.Events, DefaultGroupEvents), Bytes: cmp.Or(s.Max.Bytes, DefaultGroupBytes), Open: cmp.Or(s.Max.Groups, DefaultGroups),
+		Events: cmp.Or(s.Max.Events, lang.DefaultGroupEvents), Bytes: cmp.Or(s.Max.Bytes, lang.DefaultGroupBytes), Open: cmp.Or(s.Max.Groups, lang.DefaultGroups),
 	}
 	late, known := latePolicies[s.Late]
 	switch {
@@ -52,7 +45,7 @@ func (c *compiler) group(path string, s *lang.Group) {
 	}
 	c.plan.Groups.Groups = append(c.plan.Groups.Groups, stage)
 	c.add(n)
-	c.Groups = append(c.Groups, c.Guard())
+	c.Groups = append(c.Groups, c.Guards.Innermost())
 }
 
 func (c *compiler) groupBounds(path string, s *lang.Group) {
@@ -64,7 +57,7 @@ func (c *compiler) groupBounds(path string, s *lang.Group) {
 			c.Fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
 		}
 	}
-	if len(c.pipeline.Replies) > 0 && s.Max.Events > answeredMembersMax {
+	if len(c.Pipeline.Replies) > 0 && s.Max.Events > answeredMembersMax {
 		c.Fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", s.Max.Events, answeredMembersMax)
 	}
 	if s.Idle == 0 && s.Timeout == 0 {

@@ -21,7 +21,7 @@ import (
 // inputs compiles what the pipeline reads. It returns the plans that copy its
 // topics to the one it reads, where there are several or they have another key.
 func (c *compiler) inputs() []*task.Plan {
-	p := c.pipeline
+	p := c.Pipeline
 	switch {
 	case len(p.Inputs) > 0 && p.Input.Topic != "":
 		c.Fail("inputs", "a pipeline has either input or inputs")
@@ -58,7 +58,7 @@ func (c *compiler) meta(merged bool) {
 // input compiles one topic that is read as it is.
 func (c *compiler) input(path string, in *lang.Input) {
 	plan := c.plan
-	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, DefaultMaxBytes)
+	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes)
 	if !naming.ValidTopic(in.Topic) {
 		c.Fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
@@ -68,8 +68,8 @@ func (c *compiler) input(path string, in *lang.Input) {
 	if in.Partitions < 0 || in.Partitions > 1024 {
 		c.Fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
 	}
-	if plan.MaxBytes < 0 || plan.MaxBytes > DefaultMaxBytes {
-		c.Fail(path+".max_bytes", "%d is out of range: use 1 to %d", in.MaxBytes, DefaultMaxBytes)
+	if plan.MaxBytes < 0 || plan.MaxBytes > lang.DefaultMaxBytes {
+		c.Fail(path+".max_bytes", "%d is out of range: use 1 to %d", in.MaxBytes, lang.DefaultMaxBytes)
 	}
 	for _, f := range in.Fields {
 		at := path + ".fields." + f.Name
@@ -129,7 +129,7 @@ func (c *compiler) inputTime(path string, in *lang.Input) {
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.Fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
-	c.plan.Time = operator.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: operator.EventTime{MaxAhead: cmp.Or(t.MaxAhead, DefaultMaxAhead)}}
+	c.plan.Time = operator.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: operator.EventTime{MaxAhead: cmp.Or(t.MaxAhead, lang.DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -192,7 +192,7 @@ func (c *compiler) late(path string, in *lang.Input) {
 		c.Fail(path+".late", "late events have either a policy or a topic")
 	case !naming.ValidTopic(t.LateTo):
 		c.Fail(path+".late.topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", t.LateTo)
-	case naming.Reserved(c.pipeline.Name, t.LateTo):
+	case naming.Reserved(c.Pipeline.Name, t.LateTo):
 		c.Unreserved(path+".late.topic", t.LateTo)
 	case t.LateTo == in.Topic:
 		c.Fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
@@ -226,7 +226,7 @@ func mergedTopic(pipeline string) string { return naming.Of(pipeline, naming.Rep
 // input; the pipeline takes the time and watermark that come with the copies.
 func (c *compiler) merged(path string, list []lang.Input) []*task.Plan {
 	c.meta(true)
-	c.plan.Topic = mergedTopic(c.pipeline.Name)
+	c.plan.Topic = mergedTopic(c.Pipeline.Name)
 	partitions := mergedPartitions(list)
 	types, count := map[string]value.Type{}, map[string]int{}
 	var copies []*task.Plan
@@ -277,9 +277,9 @@ func mergedPartitions(list []lang.Input) int32 {
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
 func (c *compiler) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{pipeline: c.pipeline, options: c.options, Scope: lang.NewScope(c.pipeline), backlogs: c.backlogs}
+	from := &compiler{options: c.options, Scope: lang.NewScope(c.Pipeline), backlogs: c.backlogs}
 	from.plan = &task.Plan{
-		Name: naming.Repartitioner(c.pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep},
+		Name: naming.Repartitioner(c.Pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep},
 		Outputs: []string{c.plan.Topic}, Input: task.Input{Copy: &task.CopyPlan{Partitions: partitions}},
 	}
 	from.Outputs.Topics = from.plan.Outputs
@@ -315,6 +315,6 @@ func (c *compiler) sources(list []lang.Input, types map[string]value.Type, count
 			source.Fields = append(source.Fields, decode.Field{Name: f.Name, Slot: slot})
 		}
 		c.plan.Sources = append(c.plan.Sources, source)
-		c.plan.MaxBytes = max(c.plan.MaxBytes, cmp.Or(in.MaxBytes, DefaultMaxBytes))
+		c.plan.MaxBytes = max(c.plan.MaxBytes, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes))
 	}
 }

@@ -53,16 +53,16 @@ func (c *compiler) lookup(path string, s *lang.Lookup) {
 
 // lookupTable returns the table that a lookup finds rows in.
 func (c *compiler) lookupTable(path string, s *lang.Lookup) table.Spec {
-	inputs := c.pipeline.Inputs
+	inputs := c.Pipeline.Inputs
 	if len(inputs) == 0 {
-		inputs = []lang.Input{c.pipeline.Input}
+		inputs = []lang.Input{c.Pipeline.Input}
 	}
 	switch {
 	case s.Table == "":
 		c.Fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
 	case !naming.ValidTopic(s.Table):
 		c.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", s.Table)
-	case naming.Reserved(c.pipeline.Name, s.Table):
+	case naming.Reserved(c.Pipeline.Name, s.Table):
 		c.Unreserved(path+".table", s.Table)
 	case slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Topic == s.Table }):
 		c.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", s.Table)

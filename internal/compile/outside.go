@@ -90,7 +90,7 @@ func (c *compiler) lookupConfig(path string, s *lang.Lookup) {
 
 // toldOf returns what a kind is told of a lookup.
 func (c *compiler) toldOf(s *lang.Lookup) lookup.Step {
-	told := lookup.Step{Name: s.Name, Pipeline: c.pipeline.Name}
+	told := lookup.Step{Name: s.Name, Pipeline: c.Pipeline.Name}
 	for _, f := range s.Fields {
 		told.Fields = append(told.Fields, lookup.Field(f))
 	}

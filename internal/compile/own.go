@@ -37,8 +37,8 @@ func (c *compiler) writesRows(path string, s *lang.Lookup, own bool) bool {
 			walk(effect.OnFailure)
 		}
 	}
-	walk(c.pipeline.Steps)
-	if c.pipeline.Input.Time.LateTo == s.Table && s.Table != "" {
+	walk(c.Pipeline.Steps)
+	if c.Pipeline.Input.Time.LateTo == s.Table && s.Table != "" {
 		refuse("by late events", "give late another topic")
 	}
 	if written && !own {
@@ -53,9 +53,9 @@ func (c *compiler) writesRows(path string, s *lang.Lookup, own bool) bool {
 
 // inputKeyed reports whether a name is the key of all inputs.
 func (c *compiler) inputKeyed(name string) bool {
-	inputs := c.pipeline.Inputs
+	inputs := c.Pipeline.Inputs
 	if len(inputs) == 0 {
-		inputs = []lang.Input{c.pipeline.Input}
+		inputs = []lang.Input{c.Pipeline.Input}
 	}
 	return !slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Key != name })
 }

@@ -10,10 +10,10 @@ import (
 // features and writes is set.
 type node struct {
 	op       operator.Operator
-	features []*madeFeature    // of a step
-	writes   []*madeFeature    // features that are fed back, behind the names they use
-	waves    bool              // it needs what only the waves know: what a call answers, or a feature that is fed back
-	guards   []*operator.Guard // of the cases around it, the innermost last
+	features []*madeFeature  // of a step
+	writes   []*madeFeature  // features that are fed back, behind the names they use
+	waves    bool            // it needs what only the waves know: what a call answers, or a feature that is fed back
+	guards   operator.Guards // of the cases around it, the innermost last
 }
 
 // kind returns the kind of the step that a node is made of.
@@ -25,18 +25,8 @@ func (n *node) kind() string {
 	return kind
 }
 
-// guard returns that of the innermost case around a node, nil outside of all cases.
-func (n *node) guard() *operator.Guard {
-	if len(n.guards) == 0 {
-		return nil
-	}
-	return n.guards[len(n.guards)-1]
-}
-
 // within reports whether the events of other go through n where they pass it.
-func (n *node) within(other *node) bool {
-	return n.guard() == nil || slices.Contains(other.guards, n.guard())
-}
+func (n *node) within(other *node) bool { return other.guards.Within(n.guards.Innermost()) }
 
 // placed is a node, or the reading alone of one of its features, in the order of stages.
 type placed struct {
@@ -166,6 +156,6 @@ func (c *compiler) arrange() {
 			}
 			op = operator.NewFeatures(list)
 		}
-		c.plan.Stages = append(c.plan.Stages, operator.Placed{Operator: op, Guard: n.guard()})
+		c.plan.Stages = append(c.plan.Stages, operator.Placed{Operator: op, Guard: n.guards.Innermost()})
 	}
 }

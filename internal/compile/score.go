@@ -22,15 +22,15 @@ const (
 
 func (c *compiler) score(path string, s *lang.Score) {
 	m, ok := c.models[s.Model]
-	i := slices.IndexFunc(c.pipeline.Models, func(m lang.Model) bool { return m.Name == s.Model })
-	if !ok && i >= 0 && isInline(&c.pipeline.Models[i]) {
-		m, ok = c.openInline(path, s, &c.pipeline.Models[i])
+	i := slices.IndexFunc(c.Pipeline.Models, func(m lang.Model) bool { return m.Name == s.Model })
+	if !ok && i >= 0 && isInline(&c.Pipeline.Models[i]) {
+		m, ok = c.openInline(path, s, &c.Pipeline.Models[i])
 	}
 	if !ok {
 		if i < 0 {
 			c.Fail(path+".model", "no model is named %q", s.Model)
 			var known []string
-			for _, m := range c.pipeline.Models {
+			for _, m := range c.Pipeline.Models {
 				known = append(known, m.Name)
 			}
 			if near := expression.Nearest(s.Model, known); near != "" {
@@ -42,7 +42,7 @@ func (c *compiler) score(path string, s *lang.Score) {
 			c.cut = true
 			return
 		}
-		for _, o := range c.pipeline.Models[i].Outputs {
+		for _, o := range c.Pipeline.Models[i].Outputs {
 			c.Names.Broken[cmp.Or(s.As, s.Model)+"."+o.Name] = true
 		}
 		return

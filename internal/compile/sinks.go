@@ -25,11 +25,11 @@ type Sunk struct {
 
 // sinks checks where the pipeline's outputs go.
 func (c *compiler) sinks() []Sunk {
-	list := make([]Sunk, len(c.pipeline.Sinks))
+	list := make([]Sunk, len(c.Pipeline.Sinks))
 	complete := len(c.Errs) == 0 && !c.cut // else steps that write may be missing
 	for i := range list {
 		s, path := &list[i], fmt.Sprintf("sinks[%d]", i)
-		s.Sink = c.pipeline.Sinks[i]
+		s.Sink = c.Pipeline.Sinks[i]
 		s.Name = cmp.Or(s.Name, s.From)
 		switch {
 		case s.From == "":
@@ -54,7 +54,7 @@ func (c *compiler) sinks() []Sunk {
 		}
 		s.Topic = c.topicOf(&s.Sink, !complete)
 		c.sinkConfig(path, s)
-		if err := OptionsOf(&s.Sink, c.pipeline.Name).Validate(); err != nil && c.pipeline.Name != "" {
+		if err := OptionsOf(&s.Sink, c.Pipeline.Name).Validate(); err != nil && c.Pipeline.Name != "" {
 			c.Fail(path, "%v", err)
 		}
 	}
@@ -64,10 +64,10 @@ func (c *compiler) sinks() []Sunk {
 // topicOf returns what a sink is told. Partial says that steps which write may be missing.
 func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 	t := sink.Topic{
-		Name: s.From, Pipeline: c.pipeline.Name, Sink: s.Name, Group: GroupOf(s, c.pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
-		Constants: map[string]any{}, Log: c.pipeline.Engine.URL, Topics: c.plan.Topics(),
+		Name: s.From, Pipeline: c.Pipeline.Name, Sink: s.Name, Group: GroupOf(s, c.Pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
+		Constants: map[string]any{}, Log: c.Pipeline.Engine.URL, Topics: c.plan.Topics(),
 	}
-	for _, in := range append([]lang.Input{c.pipeline.Input}, c.pipeline.Inputs...) {
+	for _, in := range append([]lang.Input{c.Pipeline.Input}, c.Pipeline.Inputs...) {
 		if in.Topic != "" {
 			t.Topics = append(t.Topics, in.Topic)
 		}

@@ -1,6 +1,10 @@
 package lang
 
-import "github.com/afterbay/afterbay/internal/task/operator"
+import (
+	"iter"
+
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
 
 // Declared collects the names that steps introduce which a feature above them may read,
 // as feedback.
@@ -71,7 +75,7 @@ type Write struct {
 }
 
 // EachStep yields each step, those in cases of routes behind their route.
-func EachStep(steps []Step) func(yield func(Step) bool) {
+func EachStep(steps []Step) iter.Seq[Step] {
 	return func(yield func(Step) bool) { eachStep(steps, yield) }
 }
 

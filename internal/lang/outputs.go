@@ -52,7 +52,7 @@ func (s *Scope) Unreserved(path, topic string) {
 type writerName struct {
 	at     string // path of the topic in the step
 	name   string // "" if the step has no name
-	guards []*operator.Guard
+	guards operator.Guards
 }
 
 // OutputName checks that the outputs of a step have ids of their own, and that dead
@@ -64,7 +64,7 @@ func (s *Scope) OutputName(at, path, topic, name string) {
 	}
 	this := writerName{at: at, name: name, guards: slices.Clone(s.Guards)}
 	for _, other := range s.Outputs.names[topic] {
-		if other.name != name || Exclude(other.guards, this.guards) {
+		if other.name != name || other.guards.Exclude(this.guards) {
 			continue
 		}
 		if name == "" {
@@ -77,14 +77,6 @@ func (s *Scope) OutputName(at, path, topic, name string) {
 		return
 	}
 	s.Outputs.names[topic] = append(s.Outputs.names[topic], this)
-}
-
-// Exclude reports whether no event passes both guards of one step and those of another:
-// they are in two cases of one route.
-func Exclude(a, b []*operator.Guard) bool {
-	return slices.ContainsFunc(a, func(g *operator.Guard) bool {
-		return slices.ContainsFunc(b, func(h *operator.Guard) bool { return g.Slot == h.Slot && g.Case != h.Case })
-	})
 }
 
 // MixedTypes is in place of a type where emits write several.

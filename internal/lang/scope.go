@@ -22,8 +22,8 @@ type Scope struct {
 	given   map[string][]Given // what inputs of scores stand for, by their path
 
 	Pipeline *Pipeline
-	Topic    string            // that is read: one of its own if inputs are copied
-	Guards   []*operator.Guard // of the case of a route that the step stands in, and of those around it
+	Topic    string          // that is read: one of its own if inputs are copied
+	Guards   operator.Guards // of the case of a route that the step stands in, and of those around it
 	Outputs  Outputs
 	ID       value.Slot        // of events
 	Calls    []*operator.Call  // of functions, and of what models keep of a key
@@ -240,17 +240,9 @@ func (s *Scope) NoContent(path string, slots ...value.Slot) {
 	}
 }
 
-// Guard returns that of the innermost case around the step; nil outside of all routes.
-func (s *Scope) Guard() *operator.Guard {
-	if len(s.Guards) == 0 {
-		return nil
-	}
-	return s.Guards[len(s.Guards)-1]
-}
-
 // BelowGroup reports whether a group stands above.
 func (s *Scope) BelowGroup() bool {
-	return slices.ContainsFunc(s.Groups, func(g *operator.Guard) bool { return g == nil || slices.Contains(s.Guards, g) })
+	return slices.ContainsFunc(s.Groups, s.Guards.Within)
 }
 
 // AboveGroup refuses what is kept by key below a group: it is kept in log order,

@@ -58,6 +58,28 @@ func (g *Guard) Holds(row *value.Row) bool {
 	return g == nil || row.Has(g.Slot) && row.Int(g.Slot) == g.Case
 }
 
+// Guards are that of a case of a route and those of the cases around it, the innermost last.
+type Guards []*Guard
+
+// Innermost returns the last; nil outside of all cases.
+func (g Guards) Innermost() *Guard {
+	if len(g) == 0 {
+		return nil
+	}
+	return g[len(g)-1]
+}
+
+// Within reports whether events that take all of g are in the case of a guard, nil being
+// everywhere.
+func (g Guards) Within(of *Guard) bool { return of == nil || slices.Contains(g, of) }
+
+// Exclude reports whether no event takes both g and o: they are in two cases of one route.
+func (g Guards) Exclude(o Guards) bool {
+	return slices.ContainsFunc(g, func(a *Guard) bool {
+		return slices.ContainsFunc(o, func(b *Guard) bool { return a.Slot == b.Slot && a.Case != b.Case })
+	})
+}
+
 // Lacks reports whether a row has no value of a slot that it always has after an operator.
 func Lacks(row *value.Row, o Operator) bool {
 	return slices.ContainsFunc(o.Makes(), func(s value.Slot) bool { return !s.Type.Optional && !row.Has(s) })
