@@ -27,7 +27,7 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...process.Pipeline
 	return engine.Attach(a.ctx, a.log, f.Data, create)
 }
 
-// process returns the process that is meant. Where there is none, unknown is the error.
+// process returns the process that the flags name. If none runs, the error is unknown.
 func (f *directoryFlags) process(a *app, unknown error) (*admin.Client, error) {
 	directory, closeDirectory, err := f.open(a, false)
 	if err != nil {

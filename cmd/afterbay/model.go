@@ -90,7 +90,7 @@ func (c *modelScoreCommand) Run(a *app) error {
 	return models.Score(a.ctx, models.First(m), rows, rows.Name, a.stdout, a.stderr)
 }
 
-// registry opens the models of the command. What they have outside of the process ends with it.
+// registry opens the models of the command. Their processes and connections end with the command.
 func (a *app) registry() *registry.Registry {
 	return &registry.Registry{Kinds: fileKinds(), Opening: a.opening(), Logger: a.log, Own: func(m model.Model) { a.ends = append(a.ends, func() { models.Close(m) }) }}
 }
