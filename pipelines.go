@@ -9,6 +9,18 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// Code is what pipeline files name that is written in Go: Functions of call steps, Models by
+// name, and kinds beside the built-in ones: Sinks, Lookups, Logs and ModelKinds.
+type Code = lang.Code
+
+// Errors are all that is wrong with files. Each Error has file, line, column and field, and
+// mostly a hint: what to do next.
+type (
+	Error  = spec.Problem
+	Errors = spec.Problems
 )
 
 // Pipelines are what pipeline files say, which has the right shape: Check and Engine.Run

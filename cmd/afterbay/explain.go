@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -24,7 +24,7 @@ type explainCommand struct {
 
 // Run says where one output came from.
 func (c *explainCommand) Run(a *app) (err error) {
-	var pipelines []afterbay.Pipeline
+	var pipelines []lang.Pipeline
 	var loaded []process.Pipeline
 	if len(c.Files) > 0 {
 		if loaded, err = a.load(c.Files, 1, nil, noPrograms); err != nil {

@@ -6,9 +6,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/scaffold"
 	"github.com/afterbay/afterbay/internal/process"
 )
@@ -60,8 +61,8 @@ func (c *initCommand) Run(a *app) error {
 	if odd := found.OddTime(); odd != "" {
 		fmt.Fprintf(a.stdout, "warning: %s. Events happen when they are appended, as written\n", odd)
 	}
-	if t := found.Time; t != nil && t.Newest.After(time.Now().Add(afterbay.DefaultMaxAhead)) {
-		fmt.Fprintf(a.stdout, "warning: %s reaches %v, which is ahead of this machine's clock: events more than max_ahead (%v) ahead will be dead letters\n", t.Field.Name, t.Newest.Format(time.RFC3339), afterbay.DefaultMaxAhead)
+	if t := found.Time; t != nil && t.Newest.After(time.Now().Add(lang.DefaultMaxAhead)) {
+		fmt.Fprintf(a.stdout, "warning: %s reaches %v, which is ahead of this machine's clock: events more than max_ahead (%v) ahead will be dead letters\n", t.Field.Name, t.Newest.Format(time.RFC3339), lang.DefaultMaxAhead)
 	}
 	file := c.Sample
 	if file == "-" {
@@ -77,7 +78,7 @@ func (c *initCommand) Run(a *app) error {
   afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d --key %[6]s
   afterbay run %[1]s --until-idle
   afterbay tail %[7]s --limit 5
-`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, afterbay.DefaultPartitions, found.Key.Name, found.Output())
+`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, compile.DefaultPartitions, found.Key.Name, found.Output())
 	return nil
 }
 

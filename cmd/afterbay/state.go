@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -78,7 +78,7 @@ func filesOf(name, folder string) (found []string) {
 		}
 		for _, path := range paths {
 			file, err := config.Load(path, fileKinds())
-			if err == nil && slices.ContainsFunc(file.Pipelines, func(p afterbay.Pipeline) bool { return p.Name == name }) {
+			if err == nil && slices.ContainsFunc(file.Pipelines, func(p lang.Pipeline) bool { return p.Name == name }) {
 				found = append(found, path)
 			}
 		}

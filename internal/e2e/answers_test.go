@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -69,24 +69,24 @@ func (summed) Predict(_ context.Context, rows model.Rows, scores []float32) erro
 	return nil
 }
 
-var writerOutputs = []afterbay.Field{{Name: "words", Type: "string"}, {Name: "vector", Type: "number[3]"}, {Name: "more", Type: "optional bytes"}, {Name: "length", Type: "number"}}
+var writerOutputs = []lang.Field{{Name: "words", Type: "string"}, {Name: "vector", Type: "number[3]"}, {Name: "more", Type: "optional bytes"}, {Name: "length", Type: "number"}}
 
-func writerPipeline(score afterbay.Score, call *afterbay.Calling, outputs []afterbay.Field) afterbay.Pipeline {
+func writerPipeline(score lang.Score, call *lang.Calling, outputs []lang.Field) lang.Pipeline {
 	score.Model, score.Inputs = "writer", []string{"text"}
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name:  "writing",
-		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "text", Type: "string"}}},
-		Models: []afterbay.Model{
+		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "text", Type: "string"}}},
+		Models: []lang.Model{
 			{Name: "writer", Go: "writer", Version: 1, Outputs: outputs, Call: call},
-			{Name: "summed", Go: "summed", Version: 1, Outputs: []afterbay.Field{{Name: "sum", Type: "number"}}},
+			{Name: "summed", Go: "summed", Version: 1, Outputs: []lang.Field{{Name: "sum", Type: "number"}}},
 		},
-		Steps: []afterbay.Step{
+		Steps: []lang.Step{
 			&score,
-			&afterbay.Score{Model: "summed", Inputs: []string{"writer.vector"}},
-			&afterbay.Let{List: []afterbay.Binding{{Name: "loud", Expr: `writer.words + "!"`}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"loud", "writer.*", "summed.sum"}},
+			&lang.Score{Model: "summed", Inputs: []string{"writer.vector"}},
+			&lang.Let{List: []lang.Binding{{Name: "loud", Expr: `writer.words + "!"`}}},
+			&lang.Emit{Topic: "out", Names: []string{"loud", "writer.*", "summed.sum"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"writer": writer{}, "summed": summed{}}},
+		Code: lang.Code{Models: map[string]model.Model{"writer": writer{}, "summed": summed{}}},
 	}
 }
 
@@ -102,16 +102,16 @@ func TestModelAnswersWithTextsAndVectors(t *testing.T) {
 	hello := `{"loud":"HELLO!","writer_words":"HELLO","writer_vector":[0.1,-2.5,1e-7],"writer_more":"AAEC","writer_length":5,"summed_sum":-2.4000000953674316}`
 	want := []string{hello, hello, `{"loud":"HO!","writer_words":"HO","writer_vector":[0.1,-2.5,1e-7],"writer_more":null,"writer_length":2,"summed_sum":-2.4000000953674316}`}
 	for name, c := range map[string]struct {
-		score   afterbay.Score
-		call    *afterbay.Calling
-		journal *afterbay.Journal
+		score   lang.Score
+		call    *lang.Calling
+		journal *lang.Journal
 	}{
 		"at once":         {},
-		"in shared calls": {score: afterbay.Score{Batch: afterbay.Batch{Size: 2, Wait: time.Millisecond}}},
-		"by calls":        {call: &afterbay.Calling{}},
-		"off the loop":    {score: afterbay.Score{Async: true}},
-		"journalled":      {journal: &afterbay.Journal{}},
-		"in order":        {score: afterbay.Score{Ordered: true}, journal: &afterbay.Journal{By: "event"}},
+		"in shared calls": {score: lang.Score{Batch: lang.Batch{Size: 2, Wait: time.Millisecond}}},
+		"by calls":        {call: &lang.Calling{}},
+		"off the loop":    {score: lang.Score{Async: true}},
+		"journalled":      {journal: &lang.Journal{}},
+		"in order":        {score: lang.Score{Ordered: true}, journal: &lang.Journal{By: "event"}},
 	} {
 		p := writerPipeline(c.score, c.call, writerOutputs)
 		for i := range p.Models {
@@ -131,16 +131,16 @@ func TestModelAnswersWithTextsAndVectors(t *testing.T) {
 
 func TestOutputsThatTheModelHasNotAreRefused(t *testing.T) {
 	for _, c := range []struct {
-		outputs []afterbay.Field
+		outputs []lang.Field
 		want    string
 	}{
 		{writerOutputs[1:], "models.writer.outputs: the model answers with 2 texts, 1 are named"},
 		{writerOutputs[:3], "models.writer.outputs: the model has 4 outputs, 3 are named"},
-		{append([]afterbay.Field{{Name: "a", Type: "int"}}, writerOutputs...), `models.writer.outputs.a: type "int": the output of a model is a number, number[384], string or bytes`},
-		{[]afterbay.Field{{Name: "a", Type: "number[03]"}}, `models.writer.outputs.a: type "number[03]": write number[384] for that many numbers`},
-		{[]afterbay.Field{{Name: "a", Type: "optional number"}}, `models.writer.outputs.a: type "optional number": scores are there`},
+		{append([]lang.Field{{Name: "a", Type: "int"}}, writerOutputs...), `models.writer.outputs.a: type "int": the output of a model is a number, number[384], string or bytes`},
+		{[]lang.Field{{Name: "a", Type: "number[03]"}}, `models.writer.outputs.a: type "number[03]": write number[384] for that many numbers`},
+		{[]lang.Field{{Name: "a", Type: "optional number"}}, `models.writer.outputs.a: type "optional number": scores are there`},
 	} {
-		_, err := builtin.New(writerPipeline(afterbay.Score{}, nil, c.outputs), pipeline.Options{})
+		_, err := builtin.New(writerPipeline(lang.Score{}, nil, c.outputs), pipeline.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -155,9 +155,9 @@ func TestVectorsOfOtherLengthsDoNotMix(t *testing.T) {
 		`string(writer.vector)`:               "",
 		`len(writer.vector)`:                  "len takes a string, bytes or a list of strings, not numbers",
 	} {
-		p := writerPipeline(afterbay.Score{}, nil, writerOutputs)
-		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "number[2]"})
-		p.Steps[2].(*afterbay.Let).List[0].Expr = source
+		p := writerPipeline(lang.Score{}, nil, writerOutputs)
+		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "number[2]"})
+		p.Steps[2].(*lang.Let).List[0].Expr = source
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
@@ -207,11 +207,11 @@ func (m *talker) Answer(ctx context.Context, rows model.Rows, _ []float32, texts
 
 // What is said so far is shown while it comes, and then the whole.
 func TestWordsAreShownWhileTheyCome(t *testing.T) {
-	for _, kept := range []*afterbay.Journal{nil, {By: "event"}} {
+	for _, kept := range []*lang.Journal{nil, {By: "event"}} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
-			p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
-			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
+			p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
+			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("a", "again"))
 			out := answer.Values("out")
 			slices.Sort(out)
@@ -241,8 +241,8 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 // event that has no answer.
 func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
-		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
+		p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
+		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("deaf", "never"))
 		var drafts []string
 		for _, d := range draftsOf(answer)["k0"] {
@@ -262,18 +262,18 @@ func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 }
 
 func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
-	partial := &afterbay.Partial{Topic: "drafts"}
+	partial := &lang.Partial{Topic: "drafts"}
 	for _, c := range []struct {
-		score   afterbay.Score
-		outputs []afterbay.Field
+		score   lang.Score
+		outputs []lang.Field
 		want    string
 	}{
-		{afterbay.Score{Partial: partial}, []afterbay.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is queued (write async: true in the score)"},
-		{afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "in"}}, []afterbay.Field{{Name: "words", Type: "string"}}, `steps[0].score.partial.topic: the pipeline reads "in"`},
-		{afterbay.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
+		{lang.Score{Partial: partial}, []lang.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is queued (write async: true in the score)"},
+		{lang.Score{Async: true, Partial: &lang.Partial{Topic: "in"}}, []lang.Field{{Name: "words", Type: "string"}}, `steps[0].score.partial.topic: the pipeline reads "in"`},
+		{lang.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
 	} {
 		p := writerPipeline(c.score, nil, c.outputs)
-		if p.Steps = []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {
+		if p.Steps = []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {
 			p.Code.Models["writer"] = &talker{}
 		}
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -284,8 +284,8 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 
 func TestWordsAreDurableWhileTheRestIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts"}}, nil, []afterbay.Field{{Name: "words", Type: "string"}})
-		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
+		p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts"}}, nil, []lang.Field{{Name: "words", Type: "string"}})
+		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
 		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -58,19 +58,19 @@ type draft struct {
 
 // twoWriters is a pipeline of which two scores are shown while they come, each word
 // of them, with a stage between them that parks too.
-func twoWriters(m *patient, journal *afterbay.Journal) afterbay.Pipeline {
-	partial := &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}
-	p := writerPipeline(afterbay.Score{As: "first", Async: true, Partial: partial}, &afterbay.Calling{
+func twoWriters(m *patient, journal *lang.Journal) lang.Pipeline {
+	partial := &lang.Partial{Topic: "drafts", Interval: time.Millisecond}
+	p := writerPipeline(lang.Score{As: "first", Async: true, Partial: partial}, &lang.Calling{
 		Attempts: 1000, // of nine failures of ten that are chance, so that no event is given up
-		Backoff:  afterbay.Backoff{Base: 5 * time.Millisecond, Max: 5 * time.Millisecond}, Breaker: afterbay.Breaker{Failures: 1000, Rate: 1},
-	}, []afterbay.Field{{Name: "words", Type: "string"}})
+		Backoff:  lang.Backoff{Base: 5 * time.Millisecond, Max: 5 * time.Millisecond}, Breaker: lang.Breaker{Failures: 1000, Rate: 1},
+	}, []lang.Field{{Name: "words", Type: "string"}})
 	p.Models[0].Journal, p.Code.Models["writer"] = journal, m
-	silent := afterbay.Score{Model: "writer", As: "silent", Inputs: []string{"text"}, Async: true, Batch: afterbay.Batch{Size: 1}}
-	second := afterbay.Score{Model: "writer", As: "second", Inputs: []string{"more"}, Async: true, Partial: partial}
+	silent := lang.Score{Model: "writer", As: "silent", Inputs: []string{"text"}, Async: true, Batch: lang.Batch{Size: 1}}
+	second := lang.Score{Model: "writer", As: "second", Inputs: []string{"more"}, Async: true, Partial: partial}
 	p.Input.Partitions = 2
-	p.Steps = []afterbay.Step{
-		&afterbay.Let{List: []afterbay.Binding{{Name: "more", Expr: `text + "+"`}}}, p.Steps[0], &silent, &second,
-		&afterbay.Emit{Topic: "out", Names: []string{"first.words", "second.words"}},
+	p.Steps = []lang.Step{
+		&lang.Let{List: []lang.Binding{{Name: "more", Expr: `text + "+"`}}}, p.Steps[0], &silent, &second,
+		&lang.Emit{Topic: "out", Names: []string{"first.words", "second.words"}},
 	}
 	return p
 }
@@ -102,9 +102,9 @@ func TestAttemptsOfWordsAreCountedWhateverFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed, MaxDelay: 50 * time.Millisecond})
-			var journal *afterbay.Journal
+			var journal *lang.Journal
 			if seed%2 == 1 {
-				journal = &afterbay.Journal{By: "event"}
+				journal = &lang.Journal{By: "event"}
 			}
 			m := &patient{rng: rand.New(rand.NewPCG(seed, 1)), percent: int(seed / 4 % 2 * 40)}
 			events := writerEvents("a", "b", "c")

@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -84,7 +84,7 @@ func decision(score float64) string {
 	return "allow"
 }
 
-func baselinePipeline(t testing.TB) afterbay.Pipeline {
+func baselinePipeline(t testing.TB) lang.Pipeline {
 	t.Helper()
 	file, err := config.Load("examples/baseline/pipeline.yaml", builtin.Kinds())
 	if err != nil {

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -49,24 +50,24 @@ func (mixed) Predict(_ context.Context, rows model.Rows, scores []float32) error
 	return nil
 }
 
-func mixedPipeline(score afterbay.Score) afterbay.Pipeline {
+func mixedPipeline(score lang.Score) lang.Pipeline {
 	score.Model = "mixed"
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name: "mixed",
-		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "land", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "int"},
 			{Name: "at", Type: "time"}, {Name: "picture", Type: "optional bytes"},
 		}},
-		Models: []afterbay.Model{{Name: "mixed", Go: "mixed", Version: 1, Outputs: []afterbay.Field{{Name: "sum", Type: "number"}, {Name: "length", Type: "number"}}}},
-		Steps:  []afterbay.Step{&score, &afterbay.Emit{Topic: "out", Names: []string{"mixed.*"}}},
-		Code:   afterbay.Code{Models: map[string]model.Model{"mixed": mixed{}}},
+		Models: []lang.Model{{Name: "mixed", Go: "mixed", Version: 1, Outputs: []lang.Field{{Name: "sum", Type: "number"}, {Name: "length", Type: "number"}}}},
+		Steps:  []lang.Step{&score, &lang.Emit{Topic: "out", Names: []string{"mixed.*"}}},
+		Code:   lang.Code{Models: map[string]model.Model{"mixed": mixed{}}},
 	}
 }
 
 func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
-	for _, score := range []afterbay.Score{
+	for _, score := range []lang.Score{
 		{Inputs: []string{"k", "land", "a", "b", "picture"}},
-		{Inputs: []string{"k", "land", "a", "b", "picture"}, Batch: afterbay.Batch{Size: 1}},
+		{Inputs: []string{"k", "land", "a", "b", "picture"}, Batch: lang.Batch{Size: 1}},
 	} {
 		runner, err := builtin.New(mixedPipeline(score), running.Options{})
 		if err != nil {
@@ -103,9 +104,9 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 		{"blue red", "int", "1 2", "1", "k: 2 is no code of a category"},
 		{"true false", "bool", "true false", "0 1", ""},
 	} {
-		pipeline := mixedPipeline(afterbay.Score{Inputs: []string{"k"}})
-		pipeline.Input.Key, pipeline.Input.Fields = "u", []afterbay.Field{{Name: "u", Type: "string"}, {Name: "k", Type: c.kind}}
-		pipeline.Models[0].Outputs, pipeline.Steps[1].(*afterbay.Emit).Names = []afterbay.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
+		pipeline := mixedPipeline(lang.Score{Inputs: []string{"k"}})
+		pipeline.Input.Key, pipeline.Input.Fields = "u", []lang.Field{{Name: "u", Type: "string"}, {Name: "k", Type: c.kind}}
+		pipeline.Models[0].Outputs, pipeline.Steps[1].(*lang.Emit).Names = []lang.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
 		pipeline.Code.Models["mixed"] = coded(strings.Fields(c.categories))
 		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {
@@ -157,15 +158,15 @@ func (coded) Predict(_ context.Context, rows model.Rows, scores []float32) error
 // TestInputsMayBeExpressions computes inputs by list and by name, also of a value
 // that may be absent. One that cannot be computed is a dead letter of the score.
 func TestInputsMayBeExpressions(t *testing.T) {
-	for _, score := range []afterbay.Score{
+	for _, score := range []lang.Score{
 		{Inputs: []string{`upper(k) + "!"`, "land", "a / b", "factor", "picture"}},
-		{ByName: []afterbay.Binding{{Name: "image", Expr: "picture"}, {Name: "country", Expr: "land"}, {Name: "text", Expr: `k + "?"`}, {Name: "wave", Expr: "both"}}},
+		{ByName: []lang.Binding{{Name: "image", Expr: "picture"}, {Name: "country", Expr: "land"}, {Name: "text", Expr: `k + "?"`}, {Name: "wave", Expr: "both"}}},
 		{Inputs: []string{`k + "!"`, "land", "a / b", "factor", "picture"}, When: "b != 0"},
 	} {
 		pipeline := mixedPipeline(score)
-		pipeline.Constants = []afterbay.Constant{{Name: "factor", Value: int64(3)}}
+		pipeline.Constants = []spec.Constant{{Name: "factor", Value: int64(3)}}
 		if score.ByName != nil {
-			pipeline.Input.Fields = append(pipeline.Input.Fields, afterbay.Field{Name: "both", Type: "number[2]"})
+			pipeline.Input.Fields = append(pipeline.Input.Fields, lang.Field{Name: "both", Type: "number[2]"})
 		}
 		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {
@@ -200,7 +201,7 @@ func TestInputsMayBeExpressions(t *testing.T) {
 func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		inputs []string
-		byName []afterbay.Binding
+		byName []lang.Binding
 		want   string
 	}{
 		{[]string{"k", "land", "a", "b"}, nil, "steps[0].score.inputs: model mixed@1 takes 5 inputs, 4 are given (it takes, in order: text, country, wave, image)"},
@@ -212,10 +213,10 @@ func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 		{[]string{"a + 1", "land", "a", "b", "picture"}, nil, `steps[0].score.inputs[0]: "a + 1" is of type number: the model takes a text here (write string(a + 1))`},
 		{[]string{"k", "land", "a + x", "b", "picture"}, nil, `steps[0].score.inputs[2]: column 5: unknown name x`},
 		{[]string{"k", "land", "aa", "b", "picture"}, nil, `steps[0].score.inputs[2]: unknown name "aa" (did you mean at?)`},
-		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "wave", Expr: "a"}, {Name: "image", Expr: "k"}}, `steps[0].score.inputs.wave: the model's feature "wave" takes 2 values, 1 are given`},
-		{nil, []afterbay.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "image", Expr: "k"}}, `the model's feature "wave" is not given`},
+		{nil, []lang.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "wave", Expr: "a"}, {Name: "image", Expr: "k"}}, `steps[0].score.inputs.wave: the model's feature "wave" takes 2 values, 1 are given`},
+		{nil, []lang.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "image", Expr: "k"}}, `the model's feature "wave" is not given`},
 	} {
-		_, err := builtin.New(mixedPipeline(afterbay.Score{Inputs: c.inputs, ByName: c.byName}), running.Options{})
+		_, err := builtin.New(mixedPipeline(lang.Score{Inputs: c.inputs, ByName: c.byName}), running.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -224,7 +225,7 @@ func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 
 func TestBatchesAreCountedByTheReasonOfTheirCall(t *testing.T) {
 	for _, byLength := range []bool{false, true} {
-		pipeline := mixedPipeline(afterbay.Score{Inputs: []string{"k", "land", "a", "b", "picture"}})
+		pipeline := mixedPipeline(lang.Score{Inputs: []string{"k", "land", "a", "b", "picture"}})
 		pipeline.Code.Models["mixed"] = mixed{model.Policy{Size: 2, ByLength: byLength}}
 		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	runs "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -27,7 +27,7 @@ import (
 
 // chainPipelines are the pipelines of the reference's chain, with its functions
 // written for the engine and its model in a folder.
-func chainPipelines(dir string) (map[string]afterbay.Pipeline, error) {
+func chainPipelines(dir string) (map[string]lang.Pipeline, error) {
 	for name, data := range map[string][]byte{"chain.yaml": reference.Chain(), "fraud.json": reference.Model()} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func chainPipelines(dir string) (map[string]afterbay.Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipelines := map[string]afterbay.Pipeline{}
+	pipelines := map[string]lang.Pipeline{}
 	for _, p := range file.Pipelines {
 		p.Code.Functions = chainFunctions(p.Name)
 		pipelines[p.Name] = p
@@ -59,9 +59,9 @@ func newChain(dir string, v variant, fault map[string]func(stage string)) (chain
 	var list []*runs.Runner
 	for _, name := range wholeChain {
 		p := pipelines[name]
-		p.Commit = afterbay.Commit{Interval: v.interval, Size: chunkOf(v.batch)}
+		p.Commit = lang.Commit{Interval: v.interval, Size: chunkOf(v.batch)}
 		for _, s := range p.Steps {
-			if score, ok := s.(*afterbay.Score); ok {
+			if score, ok := s.(*lang.Score); ok {
 				score.Batch.Size = v.batch
 			}
 		}

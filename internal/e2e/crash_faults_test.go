@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -52,36 +52,36 @@ const (
 
 // failingPipeline asks a service about each event, and where it parks them has a
 // feature of the scores before: then an output shows that its key was in order.
-func failingPipeline(ctx context.Context, way, url string) (afterbay.Pipeline, *modelserver.Model, error) {
+func failingPipeline(ctx context.Context, way, url string) (lang.Pipeline, *modelserver.Model, error) {
 	m, err := modelserver.Load(ctx, modelserver.Options{
 		URL: url, JSON: true, Model: "risk",
 		Inputs: []model.Input{{Name: "a", Type: model.Number}, {Name: "b", Type: model.Number}},
 	})
 	if err != nil {
-		return afterbay.Pipeline{}, nil, err
+		return lang.Pipeline{}, nil, err
 	}
-	score := afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Batch: afterbay.Batch{Size: 16}}
-	call := &afterbay.Calling{
+	score := lang.Score{Model: "risk", Inputs: []string{"a", "b"}, Batch: lang.Batch{Size: 16}}
+	call := &lang.Calling{
 		Attempts: 10, // a third of the calls fails by chance: of 2,000 events three fail more than twice
-		Timeout:  250 * time.Millisecond, Backoff: afterbay.Backoff{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond},
-		Breaker: afterbay.Breaker{Probe: 200 * time.Millisecond, Open: way},
+		Timeout:  250 * time.Millisecond, Backoff: lang.Backoff{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond},
+		Breaker: lang.Breaker{Probe: 200 * time.Millisecond, Open: way},
 	}
-	names, kept := []string{"n", "risk.score"}, &afterbay.Journal{Off: true}
-	var steps []afterbay.Step
+	names, kept := []string{"n", "risk.score"}, &lang.Journal{Off: true}
+	var steps []lang.Step
 	if way == "queue" {
-		score.Async, score.Ordered, kept = true, true, &afterbay.Journal{}
+		score.Async, score.Ordered, kept = true, true, &lang.Journal{}
 		names = append(names, "past.sum")
-		steps = append(steps, &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
+		steps = append(steps, &lang.Features{List: []lang.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
 	}
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name: way,
-		Input: afterbay.Input{Topic: "in-" + way, Partitions: answerPartitions, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in-" + way, Partitions: answerPartitions, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
 		}},
-		Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}, Call: call, Journal: kept}},
-		Steps:  append(steps, &score, &afterbay.Emit{Topic: "out-" + way, Names: names}),
-		Queue:  afterbay.Queue{Max: 200}, // so that there is something to read to the end
-		Code:   afterbay.Code{Models: map[string]model.Model{"risk": m}},
+		Models: []lang.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}, Call: call, Journal: kept}},
+		Steps:  append(steps, &score, &lang.Emit{Topic: "out-" + way, Names: names}),
+		Queue:  lang.Queue{Max: 200}, // so that there is something to read to the end
+		Code:   lang.Code{Models: map[string]model.Model{"risk": m}},
 	}, m, nil
 }
 
@@ -238,7 +238,7 @@ func endsWithoutFault(t *testing.T, way string, input []stream.Record) failingEn
 
 // endsInMemory runs the pipeline over records on a log in memory. Before may put
 // something there.
-func endsInMemory(t *testing.T, p afterbay.Pipeline, input []stream.Record, before func(stream.Log)) failingEnds {
+func endsInMemory(t *testing.T, p lang.Pipeline, input []stream.Record, before func(stream.Log)) failingEnds {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 	if err != nil {
@@ -386,7 +386,7 @@ func killFailing(t *testing.T, c failingProcess) {
 
 // replay runs the pipeline again from the journal, with the service off. What the
 // service refused is no answer: it is left out.
-func replay(t *testing.T, p afterbay.Pipeline, log stream.Log, want failingEnds) {
+func replay(t *testing.T, p lang.Pipeline, log stream.Log, want failingEnds) {
 	t.Helper()
 	var input []stream.Record
 	for i := range int32(answerPartitions) {
@@ -403,7 +403,7 @@ func replay(t *testing.T, p afterbay.Pipeline, log stream.Log, want failingEnds)
 }
 
 // copyJournal copies the journal of a pipeline from one log to another.
-func copyJournal(t *testing.T, p afterbay.Pipeline, from, to stream.Log) {
+func copyJournal(t *testing.T, p lang.Pipeline, from, to stream.Log) {
 	t.Helper()
 	session, err := to.Join(t.Context(), p.Name, p.Input.Topic)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -39,10 +39,10 @@ var crashNames = map[kafka.Delivery]string{kafka.ExactlyOnce: "exactly-once", ka
 
 // crashPipeline is the pipeline in the folder; each delivery writes topics of
 // its own.
-func crashPipeline(dir string, delivery kafka.Delivery) (afterbay.Pipeline, error) {
+func crashPipeline(dir string, delivery kafka.Delivery) (lang.Pipeline, error) {
 	file, err := config.Load(filepath.Join(dir, "fraud.yaml"), builtin.Kinds())
 	if err != nil {
-		return afterbay.Pipeline{}, err
+		return lang.Pipeline{}, err
 	}
 	p := file.Pipelines[0]
 	p.Commit.Interval = 50 * time.Millisecond
@@ -50,7 +50,7 @@ func crashPipeline(dir string, delivery kafka.Delivery) (afterbay.Pipeline, erro
 		suffix := "-" + crashNames[delivery]
 		p.Name += suffix
 		for _, s := range p.Steps {
-			if emit, ok := s.(*afterbay.Emit); ok {
+			if emit, ok := s.(*lang.Emit); ok {
 				emit.Topic += suffix
 			}
 		}

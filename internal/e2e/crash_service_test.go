@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -92,26 +92,26 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 	if err != nil {
 		return nil, nil, err
 	}
-	risk := afterbay.Model{
-		Name: "risk", Go: "risk", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}},
-		Call: &afterbay.Calling{Concurrency: serviceConcurrency, Attempts: 10, // a fifth of the calls fails by chance
-			Backoff: afterbay.Backoff{Base: 20 * time.Millisecond}, Breaker: afterbay.Breaker{Probe: 100 * time.Millisecond}},
+	risk := lang.Model{
+		Name: "risk", Go: "risk", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}},
+		Call: &lang.Calling{Concurrency: serviceConcurrency, Attempts: 10, // a fifth of the calls fails by chance
+			Backoff: lang.Backoff{Base: 20 * time.Millisecond}, Breaker: lang.Breaker{Probe: 100 * time.Millisecond}},
 	}
 	if !c.journal() {
-		risk.Journal = &afterbay.Journal{Off: true}
+		risk.Journal = &lang.Journal{Off: true}
 	}
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: c.way,
-		Input: afterbay.Input{Topic: "in-" + c.way, Partitions: answerPartitions, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in-" + c.way, Partitions: answerPartitions, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
 		}},
-		Commit: afterbay.Commit{Interval: 5 * time.Millisecond}, // a call has its place until its answer is durable
-		Models: []afterbay.Model{risk},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: afterbay.Batch{Size: size}},
-			&afterbay.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
+		Commit: lang.Commit{Interval: 5 * time.Millisecond}, // a call has its place until its answer is durable
+		Models: []lang.Model{risk},
+		Steps: []lang.Step{
+			&lang.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: lang.Batch{Size: size}},
+			&lang.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
+		Code: lang.Code{Models: map[string]model.Model{"risk": m}},
 	}, pipeline.Options{Sessions: 2, Fault: fault})
 	return runner, m, err
 }

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
@@ -92,7 +92,7 @@ func runCrashChild(arguments string) error {
 		return err
 	}
 	p := file.Pipelines[0]
-	p.Commit = afterbay.Commit{Interval: time.Millisecond, Size: 256}
+	p.Commit = lang.Commit{Interval: time.Millisecond, Size: 256}
 	time.AfterFunc(5*time.Minute, func() {
 		debug.SetTraceback("all")
 		panic("the child hangs")

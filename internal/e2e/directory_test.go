@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -34,27 +34,27 @@ const (
 
 // directoryPipeline has features, a function with state and timers, a group, and a
 // service with a journal of answers.
-func directoryPipeline(s *service) afterbay.Pipeline {
+func directoryPipeline(s *service) lang.Pipeline {
 	p := callPipeline(callParts)
 	p.Name, p.Input.Partitions = "kept", answerPartitions
-	p.Models = []afterbay.Model{{
-		Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}},
-		Call: &afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}}, Journal: &afterbay.Journal{By: "event"},
+	p.Models = []lang.Model{{
+		Name: "far", Go: "far", Version: 1, Outputs: []lang.Field{{Name: "twice", Type: "number"}},
+		Call: &lang.Calling{Breaker: lang.Breaker{Open: "queue"}}, Journal: &lang.Journal{By: "event"},
 	}}
-	p.Code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
-	p.Steps = slices.Insert(p.Steps, 1, []afterbay.Step{
-		&afterbay.Features{List: []afterbay.Feature{
+	p.Code = lang.Code{Functions: map[string]udf.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
+	p.Steps = slices.Insert(p.Steps, 1, []lang.Step{
+		&lang.Features{List: []lang.Feature{
 			{Name: "seen", Windows: []string{"60s", "1h/1m"}, Aggregates: []string{"count"}},
 			{Name: "places", Value: "at", Last: 3, Aggregates: []string{"count", "sum", "max"}},
 			{Name: "gap", Elapsed: true},
 		}},
-		&afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
+		&lang.Call{Go: "visits", Outputs: []lang.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
 	}...)
-	chat := &p.Steps[len(p.Steps)-1].(*afterbay.Route).Cases[0]
-	chat.Steps = []afterbay.Step{
-		&afterbay.Let{List: []afterbay.Binding{{Name: "n", Expr: "float(at % 100)"}}},
-		&afterbay.Score{Model: "far", Inputs: []string{"n"}, Async: true},
-		&afterbay.Emit{Topic: "chats", Names: []string{"customer", "at", "seen.count_60s", "clicks", "far.twice"}},
+	chat := &p.Steps[len(p.Steps)-1].(*lang.Route).Cases[0]
+	chat.Steps = []lang.Step{
+		&lang.Let{List: []lang.Binding{{Name: "n", Expr: "float(at % 100)"}}},
+		&lang.Score{Model: "far", Inputs: []string{"n"}, Async: true},
+		&lang.Emit{Topic: "chats", Names: []string{"customer", "at", "seen.count_60s", "clicks", "far.twice"}},
 	}
 	return p
 }
@@ -135,7 +135,7 @@ func makeDirectory(t *testing.T, dir string) {
 	}
 	defer closeLog(t, log)
 	p := directoryPipeline(down)
-	p.Steps[len(p.Steps)-1].(*afterbay.Route).Cases[0].Steps[1].(*afterbay.Score).Batch.Size = 1
+	p.Steps[len(p.Steps)-1].(*lang.Route).Cases[0].Steps[1].(*lang.Score).Batch.Size = 1
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -77,16 +77,16 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 		{"remote model", remote{local}, pipeline.Options{}, false},
 		{"observer", local, pipeline.Options{Observe: func(*task.Observed) {}}, false},
 	} {
-		runner, err := builtin.New(afterbay.Pipeline{
+		runner, err := builtin.New(lang.Pipeline{
 			Name:   "early",
-			Input:  afterbay.Input{Topic: "numbers", Partitions: 1, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
-			Models: []afterbay.Model{{Name: "twice", Go: "model", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
-			Steps: []afterbay.Step{
-				&afterbay.Call{Go: "same", Inputs: []string{"n"}, Outputs: []afterbay.Field{{Name: "m", Type: "int"}}},
-				&afterbay.Score{Model: "twice", Inputs: []string{"m"}},
-				&afterbay.Emit{Topic: "scores", Names: []string{"twice.score"}},
+			Input:  lang.Input{Topic: "numbers", Partitions: 1, Key: "n", Fields: []lang.Field{{Name: "n", Type: "int"}}},
+			Models: []lang.Model{{Name: "twice", Go: "model", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
+			Steps: []lang.Step{
+				&lang.Call{Go: "same", Inputs: []string{"n"}, Outputs: []lang.Field{{Name: "m", Type: "int"}}},
+				&lang.Score{Model: "twice", Inputs: []string{"m"}},
+				&lang.Emit{Topic: "scores", Names: []string{"twice.score"}},
 			},
-			Code: afterbay.Code{
+			Code: lang.Code{
 				Models: map[string]model.Model{"model": c.model},
 				Functions: map[string]udf.Function{"same": {Version: 1, Event: func(c *udf.Context) error {
 					c.SetInt("m", c.Int("n"))
@@ -122,10 +122,10 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 // TestCopiesOfInputsAreNotDelivered runs a pipeline that copies its input: a copy
 // that came twice would count twice.
 func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name:  "copying",
-		Input: afterbay.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []afterbay.Field{{Name: "n", Type: "int"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "same", Names: []string{"n"}}},
+		Input: lang.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []lang.Field{{Name: "n", Type: "int"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: "same", Names: []string{"n"}}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

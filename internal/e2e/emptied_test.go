@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -32,9 +32,9 @@ func TestRecordsThatAreGoneAreNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	made()
-	runner, err := builtin.New(afterbay.Pipeline{
-		Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
+	runner, err := builtin.New(lang.Pipeline{
+		Name: "p", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

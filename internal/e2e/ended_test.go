@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -55,28 +55,28 @@ func endsIn(t *testing.T, a streamtest.Answer, topics ...string) map[string][]st
 
 // contactPipeline has events end in every way: answered, filtered, as duplicates,
 // late, as members of a group, as dead letters.
-func contactPipeline() afterbay.Pipeline {
-	return afterbay.Pipeline{
+func contactPipeline() lang.Pipeline {
+	return lang.Pipeline{
 		Name: "support", Replies: []string{"answers"},
-		Input: afterbay.Input{
-			Topic: "contacts", Key: "customer", Partitions: 4, Time: afterbay.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, Late: "drop"},
-			Dedupe: &afterbay.Dedupe{ID: "id"},
-			Fields: []afterbay.Field{
+		Input: lang.Input{
+			Topic: "contacts", Key: "customer", Partitions: 4, Time: lang.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, Late: "drop"},
+			Dedupe: &lang.Dedupe{ID: "id"},
+			Fields: []lang.Field{
 				{Name: "customer", Type: "string"}, {Name: "at", Type: "int"}, {Name: "id", Type: "string"}, {Name: "text", Type: "string"},
 				{Name: "call", Type: "optional string"}, {Name: "part", Type: "optional int"}, {Name: "end", Type: "optional bool"},
 			},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Emit{Topic: "audit", Names: []string{"customer", "at"}},
-			&afterbay.Route{Cases: []afterbay.Case{
+		Steps: []lang.Step{
+			&lang.Emit{Topic: "audit", Names: []string{"customer", "at"}},
+			&lang.Route{Cases: []lang.Case{
 				{Name: "spam", When: `text == "spam"`, Then: "drop"},
 				{Name: "abuse", When: `text == "abuse"`, Then: "dlq"},
-				{Name: "call", When: `text == "call"`, Steps: []afterbay.Step{
-					&afterbay.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 20 * time.Second, Late: "drop"},
-					&afterbay.Emit{Topic: "answers", Names: []string{"customer", "parts.key"}},
+				{Name: "call", When: `text == "call"`, Steps: []lang.Step{
+					&lang.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 20 * time.Second, Late: "drop"},
+					&lang.Emit{Topic: "answers", Names: []string{"customer", "parts.key"}},
 				}},
-				{Name: "default", Steps: []afterbay.Step{
-					&afterbay.Emit{Topic: "answers", When: `text == "hello"`, Names: []string{"customer", "at"}},
+				{Name: "default", Steps: []lang.Step{
+					&lang.Emit{Topic: "answers", When: `text == "hello"`, Names: []string{"customer", "at"}},
 				}},
 			}},
 		},
@@ -201,9 +201,9 @@ func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
 // behind it, and not at all, while commits fail.
 func TestParkedEventsOfClientsEndOnce(t *testing.T) {
 	for seed := range uint64(4) {
-		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Concurrency: 4},
-			&afterbay.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}})
-		p.Steps[len(p.Steps)-1].(*afterbay.Emit).When = "n > 60"
+		p := parkPipeline(&service{}, lang.Score{Async: true}, lang.Calling{Concurrency: 4},
+			&lang.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}})
+		p.Steps[len(p.Steps)-1].(*lang.Emit).When = "n > 60"
 		p.Replies, p.Commit.Size = []string{"early", "out"}, 10
 		sound := memory.New(memory.Options{RebalanceTimeout: time.Second})
 		log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{
@@ -227,16 +227,16 @@ func TestMembersOfAGroupEndWithIt(t *testing.T) {
 		return fromClient(chunk("a", 100, "c1", 1, true), chunk("a", 101, "c1", 0, false), chunk("a", 102, "c2", 0, true), chunk("a", 103, "c1", 0, false))
 	}
 	for name, c := range map[string]struct {
-		p    afterbay.Pipeline
+		p    lang.Pipeline
 		want map[string][]string
 	}{
-		"answered": {scoredCalls(callParts, volumeModel{remote: true}, &afterbay.Calling{}), map[string][]string{
+		"answered": {scoredCalls(callParts, volumeModel{remote: true}, &lang.Calling{}), map[string][]string{
 			clientEvent(0): {"support.ended"}, clientEvent(1): {"calls"}, clientEvent(2): {"calls"}, clientEvent(3): {"support.ended"},
 		}},
 		"answered at once": {scoredCalls(callParts, volumeModel{}, nil), map[string][]string{
 			clientEvent(0): {"support.ended"}, clientEvent(1): {"calls"}, clientEvent(2): {"calls"}, clientEvent(3): {"support.ended"},
 		}},
-		"given up": {scoredCalls(callParts, refusing{volumeModel{remote: true}}, &afterbay.Calling{Attempts: 1}), map[string][]string{
+		"given up": {scoredCalls(callParts, refusing{volumeModel{remote: true}}, &lang.Calling{Attempts: 1}), map[string][]string{
 			clientEvent(0): {"support.ended score"}, clientEvent(1): {"support.dlq score"}, clientEvent(2): {"support.dlq score"}, clientEvent(3): {"support.ended"},
 		}},
 	} {
@@ -262,28 +262,28 @@ func TestTimersAreNobodysEvent(t *testing.T) {
 
 func TestAnswersAreChecked(t *testing.T) {
 	emits := 0
-	emit := func(topic, when string) afterbay.Step {
+	emit := func(topic, when string) lang.Step {
 		emits++
-		return &afterbay.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}
+		return &lang.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}
 	}
-	group := &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}
-	large := &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute, Max: afterbay.GroupMax{Events: 5000}}
-	route := func(steps ...afterbay.Step) afterbay.Step {
-		return &afterbay.Route{Cases: []afterbay.Case{{Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: steps}}}
+	group := &lang.Group{Name: "parts", By: "call", Idle: time.Minute}
+	large := &lang.Group{Name: "parts", By: "call", Idle: time.Minute, Max: lang.GroupMax{Events: 5000}}
+	route := func(steps ...lang.Step) lang.Step {
+		return &lang.Route{Cases: []lang.Case{{Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: steps}}}
 	}
 	for want, c := range map[string]struct {
 		answers []string
-		steps   []afterbay.Step
+		steps   []lang.Step
 	}{
-		`replies[1]: the pipeline does not write "other" (it writes out)`:           {[]string{"out", "other"}, []afterbay.Step{emit("out", "")}},
-		`replies[1]: "out" is named twice`:                                          {[]string{"out", "out"}, []afterbay.Step{emit("out", "")}},
-		`steps[1].emit.topic: topic "support.ended" has a name that is reserved`:    {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("support.ended", "")}},
-		`steps[1].emit: events that come here were answered by steps[0].emit`:       {[]string{"out"}, []afterbay.Step{emit("out", ""), emit("out", "")}},
-		`steps[1].route.default.steps[0].emit: events that come here were answered`: {[]string{"out", "more"}, []afterbay.Step{emit("out", ""), route(emit("more", ""))}},
-		`were answered by steps[0].route.default.steps[1].emit`:                     {[]string{"out", "more"}, []afterbay.Step{route(emit("audit", ""), emit("out", "")), emit("more", "")}},
-		`steps[1].group: its events were answered by steps[0].emit`:                 {[]string{"out"}, []afterbay.Step{emit("out", `text == "hello"`), group, emit("out", "")}},
-		`steps[0].group.max.events: 5000 is more than 4096`:                         {[]string{"out"}, []afterbay.Step{large, emit("out", "")}},
-		"": {[]string{"out", "more"}, []afterbay.Step{emit("audit", ""), emit("out", `text == "a"`), emit("more", `text == "b"`), route(emit("out", `text == "c"`)), emit("more", "")}},
+		`replies[1]: the pipeline does not write "other" (it writes out)`:           {[]string{"out", "other"}, []lang.Step{emit("out", "")}},
+		`replies[1]: "out" is named twice`:                                          {[]string{"out", "out"}, []lang.Step{emit("out", "")}},
+		`steps[1].emit.topic: topic "support.ended" has a name that is reserved`:    {[]string{"out"}, []lang.Step{emit("out", ""), emit("support.ended", "")}},
+		`steps[1].emit: events that come here were answered by steps[0].emit`:       {[]string{"out"}, []lang.Step{emit("out", ""), emit("out", "")}},
+		`steps[1].route.default.steps[0].emit: events that come here were answered`: {[]string{"out", "more"}, []lang.Step{emit("out", ""), route(emit("more", ""))}},
+		`were answered by steps[0].route.default.steps[1].emit`:                     {[]string{"out", "more"}, []lang.Step{route(emit("audit", ""), emit("out", "")), emit("more", "")}},
+		`steps[1].group: its events were answered by steps[0].emit`:                 {[]string{"out"}, []lang.Step{emit("out", `text == "hello"`), group, emit("out", "")}},
+		`steps[0].group.max.events: 5000 is more than 4096`:                         {[]string{"out"}, []lang.Step{large, emit("out", "")}},
+		"": {[]string{"out", "more"}, []lang.Step{emit("audit", ""), emit("out", `text == "a"`), emit("more", `text == "b"`), route(emit("out", `text == "c"`)), emit("more", "")}},
 	} {
 		p := contactPipeline()
 		p.Replies, p.Steps = c.answers, c.steps

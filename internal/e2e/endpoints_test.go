@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -46,12 +46,12 @@ func (s served) Service(m *model.Manifest) (url, service string) {
 
 // sharedPipelines returns pipelines one, in place, and two, off the loop, that call
 // the same model of a server. Their events are those of topics one and two.
-func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
-	var pipelines []afterbay.Pipeline
+func sharedPipelines(s *service, call lang.Calling) []lang.Pipeline {
+	var pipelines []lang.Pipeline
 	for _, name := range []string{"one", "two"} {
-		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}, Async: name == "two"}, call)
+		p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Async: name == "two"}, call)
 		p.Name, p.Input.Topic = name, name
-		p.Steps[1].(*afterbay.Emit).Topic = "out-" + name
+		p.Steps[1].(*lang.Emit).Topic = "out-" + name
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
 		p.Models[0].Manifest = &model.Manifest{
 			Name: "far", Version: 1, Kind: "remote", Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "twice", Size: 1}},
@@ -62,7 +62,7 @@ func sharedPipelines(s *service, call afterbay.Calling) []afterbay.Pipeline {
 	return pipelines
 }
 
-func runShared(t *testing.T, pipelines []afterbay.Pipeline, sessions, events int) []*pipeline.Runner {
+func runShared(t *testing.T, pipelines []lang.Pipeline, sessions, events int) []*pipeline.Runner {
 	t.Helper()
 	runners, err := builtin.NewChain(pipelines, pipeline.Options{Sessions: sessions})
 	if err != nil {
@@ -117,7 +117,7 @@ func TestPipelinesShareThePlacesOfAServer(t *testing.T) {
 			return nil
 		}}
 		start := time.Now()
-		for _, r := range runShared(t, sharedPipelines(s, afterbay.Calling{Concurrency: 2}), 2, 100) {
+		for _, r := range runShared(t, sharedPipelines(s, lang.Calling{Concurrency: 2}), 2, 100) {
 			if c := r.Counts(); c.Outputs != 100 || c.DeadLetters != 0 {
 				t.Errorf("%s: %+v", r.Name(), c)
 			}
@@ -144,7 +144,7 @@ func TestPipelinesShareTheBreakerOfAServer(t *testing.T) {
 			mu.Unlock()
 			return blamed(model.BlameWay)
 		}}
-		call := afterbay.Calling{Concurrency: 1, Breaker: afterbay.Breaker{Failures: 3, Probe: 3 * time.Second}}
+		call := lang.Calling{Concurrency: 1, Breaker: lang.Breaker{Failures: 3, Probe: 3 * time.Second}}
 		for _, r := range runShared(t, sharedPipelines(s, call), 2, 20) {
 			if c := r.Counts(); c.Outputs != 20 || c.DeadLetters != 0 {
 				t.Errorf("%s: %+v", r.Name(), c)
@@ -167,8 +167,8 @@ func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}}, afterbay.Calling{
-			Timeout: time.Hour, Concurrency: 1, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: afterbay.Breaker{Failures: 100, Open: "queue"},
+		p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}}, lang.Calling{
+			Timeout: time.Hour, Concurrency: 1, Backoff: lang.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: lang.Breaker{Failures: 100, Open: "queue"},
 		})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -211,7 +211,7 @@ func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 4}}, afterbay.Calling{Timeout: time.Second, Concurrency: 3})
+		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 4}}, lang.Calling{Timeout: time.Second, Concurrency: 3})
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -263,8 +263,8 @@ func TestBreakerOpensAtItsRate(t *testing.T) {
 				}
 				return nil
 			}}
-			p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}, Fallback: []afterbay.Binding{{Name: "twice", Expr: "-1.0"}}},
-				afterbay.Calling{Breaker: afterbay.Breaker{Rate: rate, Open: "fallback"}, Concurrency: 1})
+			p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+				lang.Calling{Breaker: lang.Breaker{Rate: rate, Open: "fallback"}, Concurrency: 1})
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 5))
 			marked := 0
 			for _, values := range byKey(answer, "out") {
@@ -287,8 +287,8 @@ func TestCallsKeepTheirShareOfTheBudget(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &punctual{}
-			p := parkPipeline(&s.service, afterbay.Score{Async: async}, afterbay.Calling{Budget: true})
-			p.Budget, p.Code.Models["far"] = afterbay.Budget{P99: 100 * time.Millisecond, Queue: 20 * time.Millisecond, Model: 65 * time.Millisecond}, s
+			p := parkPipeline(&s.service, lang.Score{Async: async}, lang.Calling{Budget: true})
+			p.Budget, p.Code.Models["far"] = lang.Budget{P99: 100 * time.Millisecond, Queue: 20 * time.Millisecond, Model: 65 * time.Millisecond}, s
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
 			checkOutputs(t, answer, 10, 3, false)
 			if s.left != 65*time.Millisecond {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -25,7 +25,7 @@ func TestFaultsLeaveTheSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, 3000)
 	want := runVariant(t, variant{"memory", 64, 1, time.Millisecond}, events)
 	p := answerPipeline(t)
-	p.Commit = afterbay.Commit{Size: 50}
+	p.Commit = lang.Commit{Size: 50}
 	counts := streamtest.Counts{}
 	for seed := range *faultSeeds {
 		if testing.Short() && len(counts.Missing()) == 0 {

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/udf"
 )
 
 // TestProgramsReadPipelineFiles reads a text, a file with a variable and a text of JSON.
 func TestProgramsReadPipelineFiles(t *testing.T) {
-	code := afterbay.Code{Functions: map[string]udf.Function{"one": {Version: 1, Event: func(*udf.Context) error { return nil }}}}
+	code := lang.Code{Functions: map[string]udf.Function{"one": {Version: 1, Event: func(*udf.Context) error { return nil }}}}
 	const text = "pipeline: p\ninput: {topic: '${TOPIC:-in}', key: k, fields: {k: string}}\nsteps: [call: {go: one, outputs: {n: int}}, emit: {topic: out, value: [k, n]}]\n"
 	path := filepath.Join(t.TempDir(), "p.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -33,7 +34,7 @@ func TestProgramsReadPipelineFiles(t *testing.T) {
 	for topic, read := range map[string]func() (*afterbay.Pipelines, error){
 		"in":     func() (*afterbay.Pipelines, error) { return afterbay.Parse("p.yaml", []byte(text), code) },
 		"events": func() (*afterbay.Pipelines, error) { return afterbay.Load(code, path) },
-		"made":   func() (*afterbay.Pipelines, error) { return afterbay.Parse("made.json", made, afterbay.Code{}) },
+		"made":   func() (*afterbay.Pipelines, error) { return afterbay.Parse("made.json", made, lang.Code{}) },
 	} {
 		file, err := read()
 		if err != nil {
@@ -73,7 +74,7 @@ func TestMistakesInFilesOfProgramsHaveTheirPlace(t *testing.T) {
 		head + "steps: [emit: {topic: '${T}', value: [k]}]\n":                                                              "the environment variable T is not set",
 		head + "models: {m: {file: no.yaml, version: 1, outputs: {s: number}}}\nsteps: [emit: {topic: out, value: [k]}]\n": "p.yaml:3:20: models.m.file",
 	} {
-		file, err := afterbay.Parse("p.yaml", []byte(text), afterbay.Code{})
+		file, err := afterbay.Parse("p.yaml", []byte(text), lang.Code{})
 		if err == nil {
 			_, err = file.Check(t.Context(), afterbay.Options{})
 		}
@@ -81,7 +82,7 @@ func TestMistakesInFilesOfProgramsHaveTheirPlace(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := afterbay.Load(afterbay.Code{}, filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "read pipeline file: open") {
+	if _, err := afterbay.Load(lang.Code{}, filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "read pipeline file: open") {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -21,11 +21,11 @@ import (
 func TestReformattedPipelineGoesOn(t *testing.T) {
 	log := memory.New(memory.Options{})
 	run := func(eur, value string, more int) error {
-		p := afterbay.Pipeline{Name: "p", Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
-			Steps: []afterbay.Step{
-				&afterbay.Let{List: []afterbay.Binding{{Name: "eur", Expr: eur}}},
-				&afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
-				&afterbay.Emit{Topic: "out", Names: []string{"past.sum_24h"}},
+		p := lang.Pipeline{Name: "p", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
+			Steps: []lang.Step{
+				&lang.Let{List: []lang.Binding{{Name: "eur", Expr: eur}}},
+				&lang.Features{List: []lang.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
+				&lang.Emit{Topic: "out", Names: []string{"past.sum_24h"}},
 			}}
 		r, err := builtin.New(p, pipeline.Options{})
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -35,18 +35,18 @@ var visits = udf.Function{
 	},
 }
 
-func visitPipeline() afterbay.Pipeline {
-	return afterbay.Pipeline{
+func visitPipeline() lang.Pipeline {
+	return lang.Pipeline{
 		Name: "visits",
-		Input: afterbay.Input{
-			Topic: "clicks", Key: "user", Partitions: 1, Time: afterbay.EventTime{Field: "at", Unit: "s", Late: "include"},
-			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
+		Input: lang.Input{
+			Topic: "clicks", Key: "user", Partitions: 1, Time: lang.EventTime{Field: "at", Unit: "s", Late: "include"},
+			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Call{Go: "visits", Outputs: []afterbay.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
-			&afterbay.Emit{Topic: "counted", Names: []string{"user", "clicks"}},
+		Steps: []lang.Step{
+			&lang.Call{Go: "visits", Outputs: []lang.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
+			&lang.Emit{Topic: "counted", Names: []string{"user", "clicks"}},
 		},
-		Code: afterbay.Code{Functions: map[string]udf.Function{"visits": visits}},
+		Code: lang.Code{Functions: map[string]udf.Function{"visits": visits}},
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -95,16 +95,16 @@ func (s *sessionsOf) want(sources bool) map[string][]string {
 	return want
 }
 
-func (s *sessionsOf) pipeline(partitions int32) afterbay.Pipeline {
-	return afterbay.Pipeline{
+func (s *sessionsOf) pipeline(partitions int32) lang.Pipeline {
+	return lang.Pipeline{
 		Name: "visits",
-		Input: afterbay.Input{
-			Topic: "clicks", Key: "user", Partitions: partitions, Time: afterbay.EventTime{Field: "at", Unit: "s", Lateness: s.lateness},
-			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}, {Name: "page", Type: "string"}},
+		Input: lang.Input{
+			Topic: "clicks", Key: "user", Partitions: partitions, Time: lang.EventTime{Field: "at", Unit: "s", Lateness: s.lateness},
+			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}, {Name: "page", Type: "string"}},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Group{Name: "visit", By: "user", Idle: s.idle, Timeout: s.timeout},
-			&afterbay.Emit{Topic: "sessions", Names: []string{"user", "visit.page", "visit.ended", "meta.time"}},
+		Steps: []lang.Step{
+			&lang.Group{Name: "visit", By: "user", Idle: s.idle, Timeout: s.timeout},
+			&lang.Emit{Topic: "sessions", Names: []string{"user", "visit.page", "visit.ended", "meta.time"}},
 		},
 	}
 }
@@ -203,7 +203,7 @@ func TestSessionsOfMergedInputsAreAFunctionOfTheirTimes(t *testing.T) {
 	}
 }
 
-func runSessions(t *testing.T, v variant, p afterbay.Pipeline, records []stream.Record) stream.Log {
+func runSessions(t *testing.T, v variant, p lang.Pipeline, records []stream.Record) stream.Log {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -27,34 +27,34 @@ import (
 )
 
 // callPipeline puts the chunks of calls together, beside chats that are scored.
-func callPipeline(group afterbay.Group) afterbay.Pipeline {
-	return afterbay.Pipeline{
+func callPipeline(group lang.Group) lang.Pipeline {
+	return lang.Pipeline{
 		Name: "support",
-		Input: afterbay.Input{
-			Topic: "contacts", Key: "customer", Partitions: 1, Time: afterbay.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, Late: "include"},
-			Fields: []afterbay.Field{
+		Input: lang.Input{
+			Topic: "contacts", Key: "customer", Partitions: 1, Time: lang.EventTime{Field: "at", Unit: "s", Lateness: 5 * time.Second, Late: "include"},
+			Fields: []lang.Field{
 				{Name: "customer", Type: "string"}, {Name: "at", Type: "int"}, {Name: "call", Type: "optional string"}, {Name: "part", Type: "optional int"},
 				{Name: "end", Type: "optional bool"}, {Name: "url", Type: "optional string"}, {Name: "sound", Type: "optional bytes"},
 			},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Let{List: []afterbay.Binding{{Name: "audio", Expr: `(call ?? "") != ""`}}},
-			&afterbay.Route{Cases: []afterbay.Case{
-				{Name: "chat", When: "!audio", Steps: []afterbay.Step{
-					&afterbay.Emit{Topic: "chats", Names: []string{"customer", "at"}},
+		Steps: []lang.Step{
+			&lang.Let{List: []lang.Binding{{Name: "audio", Expr: `(call ?? "") != ""`}}},
+			&lang.Route{Cases: []lang.Case{
+				{Name: "chat", When: "!audio", Steps: []lang.Step{
+					&lang.Emit{Topic: "chats", Names: []string{"customer", "at"}},
 				}},
-				{Name: "call", When: "audio", Steps: []afterbay.Step{
-					&afterbay.Let{List: []afterbay.Binding{{Name: "said", Expr: `call ?? "none"`}}},
+				{Name: "call", When: "audio", Steps: []lang.Step{
+					&lang.Let{List: []lang.Binding{{Name: "said", Expr: `call ?? "none"`}}},
 					&group,
-					&afterbay.Let{List: []afterbay.Binding{{Name: "all", Expr: `join(parts.url, "+")`}}},
-					&afterbay.Emit{Topic: "calls", Names: []string{"customer", "parts.key", "parts.count", "parts.complete", "parts.missing", "parts.ended", "all", "parts.sound", "said"}},
+					&lang.Let{List: []lang.Binding{{Name: "all", Expr: `join(parts.url, "+")`}}},
+					&lang.Emit{Topic: "calls", Names: []string{"customer", "parts.key", "parts.count", "parts.complete", "parts.missing", "parts.ended", "all", "parts.sound", "said"}},
 				}},
 			}},
 		},
 	}
 }
 
-var callParts = afterbay.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 60 * time.Second}
+var callParts = lang.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 60 * time.Second}
 
 func chunk(customer string, at int, call string, part int, end bool) stream.Record {
 	value := fmt.Sprintf(`{"customer":%q,"at":%d}`, customer, at)
@@ -170,18 +170,18 @@ func (volumeModel) Predict(_ context.Context, rows model.Rows, scores []float32)
 
 // scoredCalls scores chats and calls, so that the group stands below a score in the
 // file, but for its own events.
-func scoredCalls(group afterbay.Group, m model.Model, call *afterbay.Calling) afterbay.Pipeline {
+func scoredCalls(group lang.Group, m model.Model, call *lang.Calling) lang.Pipeline {
 	p := callPipeline(group)
-	p.Models = []afterbay.Model{{Name: "loud", Go: "loud", Version: 1, Outputs: []afterbay.Field{{Name: "volume", Type: "number"}}, Call: call}}
+	p.Models = []lang.Model{{Name: "loud", Go: "loud", Version: 1, Outputs: []lang.Field{{Name: "volume", Type: "number"}}, Call: call}}
 	p.Code.Models = map[string]model.Model{"loud": m}
-	chat, calls := &p.Steps[1].(*afterbay.Route).Cases[0].Steps, &p.Steps[1].(*afterbay.Route).Cases[1]
-	*chat = append([]afterbay.Step{
-		&afterbay.Let{List: []afterbay.Binding{{Name: "mute", Expr: `sound ?? b""`}}},
-		&afterbay.Score{Model: "loud", As: "said_loud", Inputs: []string{"mute"}, Batch: afterbay.Batch{Size: 8}},
+	chat, calls := &p.Steps[1].(*lang.Route).Cases[0].Steps, &p.Steps[1].(*lang.Route).Cases[1]
+	*chat = append([]lang.Step{
+		&lang.Let{List: []lang.Binding{{Name: "mute", Expr: `sound ?? b""`}}},
+		&lang.Score{Model: "loud", As: "said_loud", Inputs: []string{"mute"}, Batch: lang.Batch{Size: 8}},
 	}, *chat...)
-	score := &afterbay.Score{Model: "loud", Inputs: []string{"parts.sound"}, Async: call != nil}
-	calls.Steps = slices.Insert(calls.Steps, 2, afterbay.Step(score))
-	emit := calls.Steps[len(calls.Steps)-1].(*afterbay.Emit)
+	score := &lang.Score{Model: "loud", Inputs: []string{"parts.sound"}, Async: call != nil}
+	calls.Steps = slices.Insert(calls.Steps, 2, lang.Step(score))
+	emit := calls.Steps[len(calls.Steps)-1].(*lang.Emit)
 	emit.Names = append(emit.Names, "loud.volume", "meta.id", "meta.time")
 	return p
 }
@@ -322,7 +322,7 @@ func TestGroupThatIsParkedGoesOnOnceWithItsMembers(t *testing.T) {
 		log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{
 			Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10},
 		}), sound}
-		p := scoredCalls(group, volumeModel{remote: true}, &afterbay.Calling{Concurrency: 4})
+		p := scoredCalls(group, volumeModel{remote: true}, &lang.Calling{Concurrency: 4})
 		p.Commit.Size = 20
 		got, _ := runParking(t, log, p, 2, events)
 		if d := cmp.Diff(outputs(want), outputs(got)); d != "" {
@@ -334,14 +334,14 @@ func TestGroupThatIsParkedGoesOnOnceWithItsMembers(t *testing.T) {
 // TestParkedGroupThatIsGivenUpGoesOnWhenSentBack has a model refuse the sound of a
 // call, until it takes it.
 func TestParkedGroupThatIsGivenUpGoesOnWhenSentBack(t *testing.T) {
-	p := scoredCalls(callParts, refusing{volumeModel{remote: true}}, &afterbay.Calling{Attempts: 1})
+	p := scoredCalls(callParts, refusing{volumeModel{remote: true}}, &lang.Calling{Attempts: 1})
 	log := run(t, p, chunk("a", 100, "c1", 1, true), chunk("a", 101, "c1", 0, false))
 	open := openLetters(t, log.(deadletter.Log), "support")
 	if len(open) != 1 || open[0].Resume != "from score loud in call" || open[0].ID != "contacts/0@0~parts" || open[0].Origin != "contacts/0@1" || open[0].Refusal() != "" {
 		t.Fatalf("%+v", open)
 	}
 	redriveAll(t, log, "support")
-	runOn(t, log, scoredCalls(callParts, volumeModel{remote: true}, &afterbay.Calling{}))
+	runOn(t, log, scoredCalls(callParts, volumeModel{remote: true}, &lang.Calling{}))
 	want := []string{`{"customer":"a","parts_key":"c1","parts_count":2,"parts_complete":true,"parts_missing":0,"parts_ended":"complete","all":"c1-0+c1-1","parts_sound":"AAEAAQ==",` +
 		`"said":"c1","loud_volume":6,"meta_id":"contacts/0@0~parts","meta_time":"1970-01-01T00:01:41.000000Z"}`}
 	if d := cmp.Diff(want, values(t, log, "calls")); d != "" {
@@ -372,7 +372,7 @@ func TestGroupsOfMergedInputsAreMadeOfAllOfThem(t *testing.T) {
 	p := callPipeline(callParts)
 	other := p.Input
 	other.Topic = "more"
-	p.Input, p.Inputs = afterbay.Input{}, []afterbay.Input{p.Input, other}
+	p.Input, p.Inputs = lang.Input{}, []lang.Input{p.Input, other}
 	from := func(r stream.Record, topic string) stream.Record {
 		r.Partition.Topic = topic
 		return r
@@ -401,7 +401,7 @@ func TestOpenGroupsOfAnotherFileAreRefused(t *testing.T) {
 	renamed := callParts
 	renamed.Name = "pieces"
 	p := callPipeline(renamed)
-	p.Steps[1].(*afterbay.Route).Cases[1].Steps = []afterbay.Step{p.Steps[1].(*afterbay.Route).Cases[1].Steps[1], &afterbay.Emit{Topic: "calls", Names: []string{"pieces.key"}}}
+	p.Steps[1].(*lang.Route).Cases[1].Steps = []lang.Step{p.Steps[1].(*lang.Route).Cases[1].Steps[1], &lang.Emit{Topic: "calls", Names: []string{"pieces.key"}}}
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

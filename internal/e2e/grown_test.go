@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -14,7 +14,7 @@ import (
 )
 
 // wantCreated compares what CreateTopics returns with a part of the error; "" is none.
-func wantCreated(t *testing.T, log stream.Log, p afterbay.Pipeline, outgrown bool, want string) *pipeline.Runner {
+func wantCreated(t *testing.T, log stream.Log, p lang.Pipeline, outgrown bool, want string) *pipeline.Runner {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
@@ -28,7 +28,7 @@ func wantCreated(t *testing.T, log stream.Log, p afterbay.Pipeline, outgrown boo
 }
 
 // ran returns a log on which p has run for one event.
-func ran(t *testing.T, p afterbay.Pipeline) *memory.Log {
+func ran(t *testing.T, p lang.Pipeline) *memory.Log {
 	t.Helper()
 	log := memory.New(memory.Options{})
 	t.Cleanup(func() { _ = log.Close() })
@@ -89,7 +89,7 @@ func TestPartitionsOfTheStateAreNotThoseOfATopicMadeInAdvance(t *testing.T) {
 func delivers(t *testing.T, log stream.Log, name string) (records int, err error) {
 	t.Helper()
 	to, done := &taker{taken: make(chan string, 10)}, make(chan error, 1)
-	runner := wantCreated(t, log, sunkPipeline(afterbay.Sink{From: "out", Name: name, Config: to}), false, "")
+	runner := wantCreated(t, log, sunkPipeline(lang.Sink{From: "out", Name: name, Config: to}), false, "")
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		defer stop()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -18,21 +18,21 @@ import (
 
 // historyPipeline writes the texts of each key to a table, and looks up the earlier
 // ones.
-func historyPipeline(s *service, score *afterbay.Score) afterbay.Pipeline {
-	p := parkPipeline(s, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
-	p.Steps = []afterbay.Step{
-		&afterbay.Lookup{
-			Name: "past", Table: "history", Key: "k", Fields: []afterbay.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},
-			Empty: []afterbay.Binding{{Name: "turns", Expr: "0"}, {Name: "said", Expr: "0.0"}},
+func historyPipeline(s *service, score *lang.Score) lang.Pipeline {
+	p := parkPipeline(s, lang.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: lang.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
+	p.Steps = []lang.Step{
+		&lang.Lookup{
+			Name: "past", Table: "history", Key: "k", Fields: []lang.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},
+			Empty: []lang.Binding{{Name: "turns", Expr: "0"}, {Name: "said", Expr: "0.0"}},
 		},
-		&afterbay.Emit{Topic: "history", Value: []afterbay.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
-		&afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
+		&lang.Emit{Topic: "history", Value: []lang.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
+		&lang.Emit{Topic: "out", Value: []lang.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
 	}
 	if p.Models = p.Models[:min(len(p.Models), 1)]; score == nil {
 		p.Models = nil
 	} else {
 		score.Model, score.Inputs = "far", []string{"n"}
-		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step(score))
+		p.Steps = slices.Insert(p.Steps, 1, lang.Step(score))
 	}
 	return p
 }
@@ -64,7 +64,7 @@ func checkHistory(t *testing.T, a streamtest.Answer, events, keys int) {
 // crashes, and a model that is slow or down.
 func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 	const events, keys = 120, 3
-	for name, score := range map[string]*afterbay.Score{"at once": nil, "async": {Async: true, Ordered: true}, "ordered": {Ordered: true}} {
+	for name, score := range map[string]*lang.Score{"at once": nil, "async": {Async: true, Ordered: true}, "ordered": {Ordered: true}} {
 		for _, engine := range []string{"memory", "embedded", "kafka", "faulty"} {
 			t.Run(name+"/"+engine, func(t *testing.T) {
 				s := &service{instead: func(call int, _ []float64) error {
@@ -111,28 +111,28 @@ func TestRowsOfOthersComeBetween(t *testing.T) {
 // TestTablesThatCannotTakeTurnsAreRefused compiles pipelines that would miss rows.
 func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*afterbay.Pipeline)
+		change func(*lang.Pipeline)
 		word   string
 	}{
-		"parks": {func(p *afterbay.Pipeline) { p.Steps[1].(*afterbay.Score).Ordered = false }, "write ordered: true at the step that queues"},
-		"emit": {func(p *afterbay.Pipeline) {
-			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
-			p.Steps[2].(*afterbay.Emit).Key = "other"
+		"parks": {func(p *lang.Pipeline) { p.Steps[1].(*lang.Score).Ordered = false }, "write ordered: true at the step that queues"},
+		"emit": {func(p *lang.Pipeline) {
+			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
+			p.Steps[2].(*lang.Emit).Key = "other"
 		}, "by key other"},
-		"lookup": {func(p *afterbay.Pipeline) {
-			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
-			p.Steps[0].(*afterbay.Lookup).Key = "other"
+		"lookup": {func(p *lang.Pipeline) {
+			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
+			p.Steps[0].(*lang.Lookup).Key = "other"
 		}, "find them by the input's key"},
-		"partial": {func(p *afterbay.Pipeline) {
-			p.Steps[1].(*afterbay.Score).Partial = &afterbay.Partial{Topic: "history"}
+		"partial": {func(p *lang.Pipeline) {
+			p.Steps[1].(*lang.Score).Partial = &lang.Partial{Topic: "history"}
 		}, "give partial another topic"},
-		"late": {func(p *afterbay.Pipeline) { p.Input.Time.LateTo = "history" }, "give late another topic"},
-		"on_failure": {func(p *afterbay.Pipeline) {
-			p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "other", Type: "string"})
-			p.Steps[1].(*afterbay.Score).OnFailure, p.Steps[2].(*afterbay.Emit).Topic = []afterbay.Step{&afterbay.Emit{Topic: "history", Key: "other", Names: []string{"n"}}}, "elsewhere"
+		"late": {func(p *lang.Pipeline) { p.Input.Time.LateTo = "history" }, "give late another topic"},
+		"on_failure": {func(p *lang.Pipeline) {
+			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
+			p.Steps[1].(*lang.Score).OnFailure, p.Steps[2].(*lang.Emit).Topic = []lang.Step{&lang.Emit{Topic: "history", Key: "other", Names: []string{"n"}}}, "elsewhere"
 		}, "by key other"},
 	} {
-		p := historyPipeline(&service{}, &afterbay.Score{Async: true, Ordered: true})
+		p := historyPipeline(&service{}, &lang.Score{Async: true, Ordered: true})
 		c.change(&p)
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", name, err)
@@ -148,9 +148,9 @@ func TestRowThatTheLogRefusesIsNotThere(t *testing.T) {
 		log := memory.New(memory.Options{})
 		p := historyPipeline(&service{}, nil)
 		p.Commit.Size = size
-		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "text", Type: "string"})
-		emit := p.Steps[1].(*afterbay.Emit)
-		emit.Value = append(emit.Value, afterbay.Binding{Name: "text", Expr: "text"}, afterbay.Binding{Name: "again", Expr: "text"})
+		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "text", Type: "string"})
+		emit := p.Steps[1].(*lang.Emit)
+		emit.Value = append(emit.Value, lang.Binding{Name: "text", Expr: "text"}, lang.Binding{Name: "again", Expr: "text"})
 		var events []stream.Record
 		for i, text := range []string{"a", strings.Repeat("b", 450<<10), "c"} {
 			events = append(events, row("in", key, fmt.Sprintf(`{"k":%q,"n":%d,"text":%q}`, key, i+1, text)))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -18,7 +18,7 @@ import (
 )
 
 // runFor runs a pipeline for a time of the bubble's clock.
-func runFor(t *testing.T, log stream.Log, p afterbay.Pipeline, d time.Duration, events ...stream.Record) {
+func runFor(t *testing.T, log stream.Log, p lang.Pipeline, d time.Duration, events ...stream.Record) {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/voice"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -49,8 +49,8 @@ func (s *told) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 
 // toldPipeline asks the service about each event, as a pipeline does that says no
 // more of the model.
-func toldPipeline(s *told, score afterbay.Score) afterbay.Pipeline {
-	p := parkPipeline(&s.service, score, afterbay.Calling{})
+func toldPipeline(s *told, score lang.Score) lang.Pipeline {
+	p := parkPipeline(&s.service, score, lang.Calling{})
 	p.Models[0].Call = nil
 	p.Code.Models["far"] = s
 	return p
@@ -77,7 +77,7 @@ func TestModelOfKindRemoteThatIsDownPausesItsPipeline(t *testing.T) {
 				}
 				return nil
 			}
-			answer, _ := runParking(t, memory.New(memory.Options{}), toldPipeline(s, afterbay.Score{}), 1, parkEvents(300, 10))
+			answer, _ := runParking(t, memory.New(memory.Options{}), toldPipeline(s, lang.Score{}), 1, parkEvents(300, 10))
 			checkOutputs(t, answer, 300, 10, false)
 		})
 	}
@@ -92,9 +92,9 @@ func TestFeaturesOfScoresOfAModelThatMayBeDownAreInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		past := &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
-		p := toldPipeline(s, afterbay.Score{})
-		p.Steps = append([]afterbay.Step{past}, p.Steps...)
+		past := &lang.Features{List: []lang.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+		p := toldPipeline(s, lang.Score{})
+		p.Steps = append([]lang.Step{past}, p.Steps...)
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 10))
 		checkOutputs(t, answer, 100, 10, true)
 	})
@@ -104,7 +104,7 @@ func TestFeaturesOfScoresOfAModelThatMayBeDownAreInOrder(t *testing.T) {
 func TestAnswersAreKeptByDefaultWhereEventsAreParked(t *testing.T) {
 	for name, c := range map[string]struct {
 		info    model.Info
-		journal *afterbay.Journal
+		journal *lang.Journal
 		async   bool
 		want    int // rows that are asked for
 		alone   bool
@@ -114,17 +114,17 @@ func TestAnswersAreKeptByDefaultWhereEventsAreParked(t *testing.T) {
 		"remote":               {info: model.Info{Kind: "remote"}, async: true, want: 50, told: true},
 		"process":              {info: model.Info{Kind: "process"}, async: true, want: 50, told: true},
 		"generative":           {info: model.Info{Kind: "remote", Generative: true}, async: true, want: 200, alone: true, told: true},
-		"generative, written":  {info: model.Info{Kind: "remote", Generative: true}, journal: &afterbay.Journal{By: "request"}, want: 50, told: true},
+		"generative, written":  {info: model.Info{Kind: "remote", Generative: true}, journal: &lang.Journal{By: "request"}, want: 50, told: true},
 		"in place":             {info: model.Info{Kind: "remote"}, want: 200},
-		"in place, but true":   {info: model.Info{Kind: "remote"}, journal: &afterbay.Journal{}, want: 50, told: true},
-		"off":                  {info: model.Info{Kind: "remote"}, journal: &afterbay.Journal{Off: true}, async: true, want: 200},
+		"in place, but true":   {info: model.Info{Kind: "remote"}, journal: &lang.Journal{}, want: 50, told: true},
+		"off":                  {info: model.Info{Kind: "remote"}, journal: &lang.Journal{Off: true}, async: true, want: 200},
 		"another kind":         {info: model.Info{Kind: "else"}, async: true, want: 200},
-		"another kind, by you": {info: model.Info{Kind: "else"}, journal: &afterbay.Journal{By: "event"}, want: 200, told: true, each: true},
+		"another kind, by you": {info: model.Info{Kind: "else"}, journal: &lang.Journal{By: "event"}, want: 200, told: true, each: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &told{info: c.info}
-				p := toldPipeline(s, afterbay.Score{Async: c.async, Batch: afterbay.Batch{Size: 4}})
+				p := toldPipeline(s, lang.Score{Async: c.async, Batch: lang.Batch{Size: 4}})
 				p.Input.Partitions, p.Models[0].Journal = 1, c.journal
 				answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, sameEvents(200, 50))
 				rows := 0
@@ -163,9 +163,9 @@ func TestAnswersToOtherRequestsAreOthers(t *testing.T) {
 					request, seconds = c.request, c.seconds
 				}
 				s := &told{info: model.Info{Kind: "remote", Request: request}}
-				p := toldPipeline(s, afterbay.Score{Async: true})
+				p := toldPipeline(s, lang.Score{Async: true})
 				p.Models[0].Manifest = &model.Manifest{Kind: "voice", Config: &voice.Config{Seconds: seconds}}
-				p.Input.Partitions, p.Models[0].Journal = 1, &afterbay.Journal{Price: 0.25}
+				p.Input.Partitions, p.Models[0].Journal = 1, &lang.Journal{Price: 0.25}
 				runParking(t, log, p, 1, sameEvents(200, 50))
 				asked = len(s.rows)
 			}
@@ -191,10 +191,10 @@ func TestAnswersToOtherRequestsAreOthers(t *testing.T) {
 // and bring an answer all the same.
 func TestLateAnswerIsRefusedAndKept(t *testing.T) {
 	for _, c := range []struct {
-		journal *afterbay.Journal
+		journal *lang.Journal
 		async   bool
 		again   bool
-	}{{&afterbay.Journal{}, true, false}, {&afterbay.Journal{Off: true}, true, true}, {&afterbay.Journal{Off: true}, false, true}} {
+	}{{&lang.Journal{}, true, false}, {&lang.Journal{Off: true}, true, true}, {&lang.Journal{Off: true}, false, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &told{info: model.Info{Kind: "remote", Timeout: time.Second}}
 			s.instead = func(call int, _ []float64) error {
@@ -203,7 +203,7 @@ func TestLateAnswerIsRefusedAndKept(t *testing.T) {
 				}
 				return nil
 			}
-			p := toldPipeline(s, afterbay.Score{Async: c.async, Batch: afterbay.Batch{Size: 2}})
+			p := toldPipeline(s, lang.Score{Async: c.async, Batch: lang.Batch{Size: 2}})
 			p.Code.Models["far"] = late{s}
 			p.Models[0].Journal = c.journal
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
@@ -227,13 +227,13 @@ func (l late) Predict(ctx context.Context, rows model.Rows, scores []float32) er
 }
 
 func TestJournalSaysWhatIsWrong(t *testing.T) {
-	for want, j := range map[string]*afterbay.Journal{
+	for want, j := range map[string]*lang.Journal{
 		`models.far.journal.by: unknown word "day": use request or event`: {By: "day"},
 		`models.far.journal.price: -1 is no price`:                        {Price: -1},
 		`models.far.journal: retention is -1ns`:                           {Retention: -1},
 		`models.far.journal: 1 bytes of answers`:                          {Max: 1},
 	} {
-		p := toldPipeline(&told{}, afterbay.Score{})
+		p := toldPipeline(&told{}, lang.Score{})
 		p.Models[0].Journal = j
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -72,10 +72,10 @@ func keysEvents(seed uint64, n, more int) []reference.Event {
 	return events
 }
 
-func keysRunner(dir string) (*pipeline.Runner, afterbay.Pipeline, error) {
+func keysRunner(dir string) (*pipeline.Runner, lang.Pipeline, error) {
 	file, err := config.Load(filepath.Join(dir, "keys.yaml"), builtin.Kinds())
 	if err != nil {
-		return nil, afterbay.Pipeline{}, err
+		return nil, lang.Pipeline{}, err
 	}
 	runner, err := builtin.New(file.Pipelines[0], pipeline.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	return runner, file.Pipelines[0], err
@@ -321,7 +321,7 @@ func TestStandbyOnKafkaTakesOverSoon(t *testing.T) {
 	settings := []string{"add.partitions.to.txn.retry.backoff.ms=1", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"}
 	k := &keysRun{T: t, dir: t.TempDir(), cluster: kafkatest.Start(t, kafkatest.Options{Speed: keysTimed(), Settings: settings})}
 	k.must(os.WriteFile(filepath.Join(k.dir, "keys.yaml"), []byte(keysPipeline), 0o600))
-	var p afterbay.Pipeline
+	var p lang.Pipeline
 	var err error
 	k.runner, p, err = keysRunner(k.dir)
 	k.must(err)

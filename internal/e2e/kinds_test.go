@@ -48,11 +48,11 @@ sinks: [{from: out, careless: {path: x}}]
 func carelessly(t *testing.T, text string, made func() sink.Config) (*pipeline.Runner, error) {
 	t.Helper()
 	kind := sink.Kind{Name: "careless", Help: "h", Example: "{path: x}", New: made}
-	return runnerOf("f.yaml", text, afterbay.Code{Sinks: []sink.Kind{kind}})
+	return runnerOf("f.yaml", text, lang.Code{Sinks: []sink.Kind{kind}})
 }
 
 // runnerOf returns what runs the pipeline of a text that may name the kinds of code.
-func runnerOf(name, text string, code afterbay.Code) (*pipeline.Runner, error) {
+func runnerOf(name, text string, code lang.Code) (*pipeline.Runner, error) {
 	kinds, err := builtin.Kinds().With(code)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ steps:
   - emit: {topic: out, value: [k, user.a]}
 `
 	const want = "folder/f.yaml:4:26: steps[0].lookup.rowless: it opened nothing"
-	if _, err := runnerOf("folder/f.yaml", text, afterbay.Code{Lookups: []lookup.Kind{kind}}); err == nil || !strings.HasPrefix(err.Error(), want) {
+	if _, err := runnerOf("folder/f.yaml", text, lang.Code{Lookups: []lookup.Kind{kind}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if path != filepath.Join("folder", "rows", "x") {
@@ -154,7 +154,7 @@ steps:
 func TestExamplesOfKindsAreRead(t *testing.T) {
 	kind := sink.Kind{Name: "careless", Help: "h", Example: "{pat: x}", New: func() sink.Config { return &careless{} }}
 	const want = `sink kind "careless": its Example: unknown word "pat": did you mean "path"?`
-	if _, err := afterbay.Parse("f.yaml", []byte(withCareless), afterbay.Code{Sinks: []sink.Kind{kind}}); err == nil || err.Error() != want {
+	if _, err := afterbay.Parse("f.yaml", []byte(withCareless), lang.Code{Sinks: []sink.Kind{kind}}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -24,24 +24,24 @@ import (
 )
 
 // lookupPipeline finds the row of its own key, and that of another one.
-func lookupPipeline() afterbay.Pipeline {
-	return afterbay.Pipeline{
+func lookupPipeline() lang.Pipeline {
+	return lang.Pipeline{
 		Name: "posts",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "written", Key: "user", Partitions: answerPartitions,
-			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "shop", Type: "int"}, {Name: "n", Type: "int"}},
+			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "shop", Type: "int"}, {Name: "n", Type: "int"}},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Lookup{
+		Steps: []lang.Step{
+			&lang.Lookup{
 				Name: "profile", Table: "users", Key: "user",
-				Fields: []afterbay.Field{{Name: "trusted", Type: "bool"}, {Name: "level", Type: "int"}},
-				Empty:  []afterbay.Binding{{Name: "trusted", Expr: "false"}},
+				Fields: []lang.Field{{Name: "trusted", Type: "bool"}, {Name: "level", Type: "int"}},
+				Empty:  []lang.Binding{{Name: "trusted", Expr: "false"}},
 			},
-			&afterbay.Lookup{
+			&lang.Lookup{
 				Name: "at", Table: "shops", Key: "shop", When: "n != 3",
-				Fields: []afterbay.Field{{Name: "version", Type: "int"}},
+				Fields: []lang.Field{{Name: "version", Type: "int"}},
 			},
-			&afterbay.Emit{Topic: "seen", Names: []string{"user", "shop", "n", "profile.*", "at.version"}},
+			&lang.Emit{Topic: "seen", Names: []string{"user", "shop", "n", "profile.*", "at.version"}},
 		},
 	}
 }
@@ -59,7 +59,7 @@ func post(user string, shop, n int) stream.Record {
 	return row("written", user, fmt.Sprintf(`{"user":%q,"shop":%d,"n":%d}`, user, shop, n))
 }
 
-func newRunner(t *testing.T, p afterbay.Pipeline, o pipeline.Options) *pipeline.Runner {
+func newRunner(t *testing.T, p lang.Pipeline, o pipeline.Options) *pipeline.Runner {
 	t.Helper()
 	r, err := builtin.New(p, o)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestSameRowsSameAnswer(t *testing.T) {
 	} {
 		t.Run(v.String(), func(t *testing.T) {
 			p := lookupPipeline()
-			p.Commit = afterbay.Commit{Interval: v.interval, Size: v.batch}
+			p.Commit = lang.Commit{Interval: v.interval, Size: v.batch}
 			log := openLog(t, v.engine, t.TempDir())
 			defer closeLog(t, log)
 			runner := newRunner(t, p, pipeline.Options{Sessions: v.sessions})
@@ -207,12 +207,12 @@ func TestEventSeesEveryRowAppendedBeforeIt(t *testing.T) {
 
 const versionEvents = 400
 
-func versionsPipeline() afterbay.Pipeline {
+func versionsPipeline() lang.Pipeline {
 	p := lookupPipeline()
 	p.Commit.Size = 20
-	p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "level", Type: "int"}, afterbay.Field{Name: "version", Type: "int"})
-	p.Steps[1].(*afterbay.Lookup).When = ""
-	p.Steps[2].(*afterbay.Emit).Names = []string{"event.*", "profile.level", "at.version"}
+	p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "level", Type: "int"}, lang.Field{Name: "version", Type: "int"})
+	p.Steps[1].(*lang.Lookup).When = ""
+	p.Steps[2].(*lang.Emit).Names = []string{"event.*", "profile.level", "at.version"}
 	return p
 }
 
@@ -365,27 +365,27 @@ func TestRowsTakeManySteps(t *testing.T) {
 
 func TestWrongLookupsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(l *afterbay.Lookup)
+		change func(l *lang.Lookup)
 		want   string
 	}{
-		"no name":        {func(l *afterbay.Lookup) { l.Name = "" }, `steps[0].lookup.name: "" is not a name`},
-		"no table":       {func(l *afterbay.Lookup) { l.Table = "" }, `steps[0].lookup.table: missing`},
-		"topic":          {func(l *afterbay.Lookup) { l.Table = "a/b" }, `steps[0].lookup.table: "a/b" is not a topic name`},
-		"input":          {func(l *afterbay.Lookup) { l.Table = "written" }, `steps[0].lookup.table: the pipeline reads "written"`},
-		"no key":         {func(l *afterbay.Lookup) { l.Key = "" }, `steps[0].lookup.key: missing`},
-		"unknown key":    {func(l *afterbay.Lookup) { l.Key = "usr" }, `steps[0].lookup.key: unknown name "usr" (did you mean user?)`},
-		"key":            {func(l *afterbay.Lookup) { l.Key = "meta.time" }, `steps[0].lookup.key: "meta.time" is of type time`},
-		"when":           {func(l *afterbay.Lookup) { l.When = "n" }, `steps[0].lookup.when: the expression is of type int`},
-		"no fields":      {func(l *afterbay.Lookup) { l.Fields, l.Empty = nil, nil }, `steps[0].lookup.fields: missing`},
-		"type":           {func(l *afterbay.Lookup) { l.Fields[0].Type = "flag" }, `steps[0].lookup.fields.trusted: unknown type`},
-		"twice":          {func(l *afterbay.Lookup) { l.Fields[1].Name = "trusted" }, `steps[0].lookup.fields.trusted: two fields are named "trusted"`},
-		"type of empty":  {func(l *afterbay.Lookup) { l.Empty[0].Expr = "1" }, `steps[0].lookup.empty.trusted: the expression is of type int`},
-		"empty of none":  {func(l *afterbay.Lookup) { l.Empty[0].Name = "rank" }, `steps[0].lookup.empty.rank: "rank" is none of the fields`},
-		"field by field": {func(l *afterbay.Lookup) { l.Fields[0].Name = "a b" }, `steps[0].lookup.fields.a b: "a b" is not a name`},
+		"no name":        {func(l *lang.Lookup) { l.Name = "" }, `steps[0].lookup.name: "" is not a name`},
+		"no table":       {func(l *lang.Lookup) { l.Table = "" }, `steps[0].lookup.table: missing`},
+		"topic":          {func(l *lang.Lookup) { l.Table = "a/b" }, `steps[0].lookup.table: "a/b" is not a topic name`},
+		"input":          {func(l *lang.Lookup) { l.Table = "written" }, `steps[0].lookup.table: the pipeline reads "written"`},
+		"no key":         {func(l *lang.Lookup) { l.Key = "" }, `steps[0].lookup.key: missing`},
+		"unknown key":    {func(l *lang.Lookup) { l.Key = "usr" }, `steps[0].lookup.key: unknown name "usr" (did you mean user?)`},
+		"key":            {func(l *lang.Lookup) { l.Key = "meta.time" }, `steps[0].lookup.key: "meta.time" is of type time`},
+		"when":           {func(l *lang.Lookup) { l.When = "n" }, `steps[0].lookup.when: the expression is of type int`},
+		"no fields":      {func(l *lang.Lookup) { l.Fields, l.Empty = nil, nil }, `steps[0].lookup.fields: missing`},
+		"type":           {func(l *lang.Lookup) { l.Fields[0].Type = "flag" }, `steps[0].lookup.fields.trusted: unknown type`},
+		"twice":          {func(l *lang.Lookup) { l.Fields[1].Name = "trusted" }, `steps[0].lookup.fields.trusted: two fields are named "trusted"`},
+		"type of empty":  {func(l *lang.Lookup) { l.Empty[0].Expr = "1" }, `steps[0].lookup.empty.trusted: the expression is of type int`},
+		"empty of none":  {func(l *lang.Lookup) { l.Empty[0].Name = "rank" }, `steps[0].lookup.empty.rank: "rank" is none of the fields`},
+		"field by field": {func(l *lang.Lookup) { l.Fields[0].Name = "a b" }, `steps[0].lookup.fields.a b: "a b" is not a name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := lookupPipeline()
-			c.change(p.Steps[0].(*afterbay.Lookup))
+			c.change(p.Steps[0].(*lang.Lookup))
 			_, err := builtin.New(p, pipeline.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -417,18 +417,18 @@ func (d deliveringSession) Deliver(outputs []stream.Record) { *d.taken = max(*d.
 // what comes again the same.
 func TestOutputsThatMayDifferWaitForTheirCommit(t *testing.T) {
 	plain := lookupPipeline()
-	plain.Steps = []afterbay.Step{&afterbay.Emit{Topic: "seen", Names: []string{"user"}}}
-	asking := parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{})
+	plain.Steps = []lang.Step{&lang.Emit{Topic: "seen", Names: []string{"user"}}}
+	asking := parkPipeline(&service{}, lang.Score{}, lang.Calling{})
 	asking.Models[0].Call = nil
 	for name, c := range map[string]struct {
-		pipeline afterbay.Pipeline
+		pipeline lang.Pipeline
 		events   []stream.Record
 		want     bool
 	}{
 		"plain":        {plain, []stream.Record{post("ann", 7, 1)}, true},
 		"lookup":       {lookupPipeline(), []stream.Record{row("users", "ann", `{"level":3}`), post("ann", 7, 1)}, false},
 		"remote model": {asking, parkEvents(10, 3), false},
-		"parked":       {parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{}), parkEvents(10, 3), false},
+		"parked":       {parkPipeline(&service{}, lang.Score{Async: true}, lang.Calling{}), parkEvents(10, 3), false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			taken := 0

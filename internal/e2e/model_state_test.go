@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -55,23 +55,23 @@ func (m fading) Predict(_ context.Context, rows model.Rows, scores []float32) er
 	return nil
 }
 
-func fadingPipeline(digest string) afterbay.Pipeline {
-	return afterbay.Pipeline{
+func fadingPipeline(digest string) lang.Pipeline {
+	return lang.Pipeline{
 		Name: "levels",
-		Input: afterbay.Input{
-			Topic: "clicks", Key: "user", Partitions: 1, Time: afterbay.EventTime{Field: "at", Unit: "s", Late: "include"},
-			Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
+		Input: lang.Input{
+			Topic: "clicks", Key: "user", Partitions: 1, Time: lang.EventTime{Field: "at", Unit: "s", Late: "include"},
+			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
 		},
-		Models: []afterbay.Model{{Name: "fading", Go: "fading", Version: 1, Outputs: []afterbay.Field{{Name: "level", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "fading", Inputs: []string{"at"}},
-			&afterbay.Emit{Topic: "levels", Names: []string{"user", "at", "fading.level"}},
+		Models: []lang.Model{{Name: "fading", Go: "fading", Version: 1, Outputs: []lang.Field{{Name: "level", Type: "number"}}}},
+		Steps: []lang.Step{
+			&lang.Score{Model: "fading", Inputs: []string{"at"}},
+			&lang.Emit{Topic: "levels", Names: []string{"user", "at", "fading.level"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"fading": fading{digest}}},
+		Code: lang.Code{Models: map[string]model.Model{"fading": fading{digest}}},
 	}
 }
 
-func levels(t *testing.T, log stream.Log, p afterbay.Pipeline, events ...stream.Record) []string {
+func levels(t *testing.T, log stream.Log, p lang.Pipeline, events ...stream.Record) []string {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {

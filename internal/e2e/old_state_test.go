@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -20,10 +20,10 @@ func TestOldStateOnKafkaIsRefused(t *testing.T) {
 	repartition := plain
 	repartition.Input.Repartition = 4
 	several := plain
-	several.Input, several.Inputs = afterbay.Input{}, []afterbay.Input{plain.Input, plain.Input}
+	several.Input, several.Inputs = lang.Input{}, []lang.Input{plain.Input, plain.Input}
 	several.Inputs[1].Topic = "other"
 	for name, of := range map[string]struct {
-		p     afterbay.Pipeline
+		p     lang.Pipeline
 		state string
 	}{
 		"plain":       {plain, "afterbay-" + plain.Name + "-in-changelog"},

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -96,11 +96,11 @@ func (s *quietStub) end() {
 
 // quietRun asks about 30 events and then about "odd", on a log of its own. It stops the
 // pipeline and starts it again after as many questions as stop, unless that is 0.
-func quietRun(t *testing.T, s *quietStub, call afterbay.Calling, stop, over int) (outputs, dead int) {
+func quietRun(t *testing.T, s *quietStub, call lang.Calling, stop, over int) (outputs, dead int) {
 	s.tried = map[int]chan struct{}{stop: make(chan struct{}), over: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	p := chatPipeline(t, server.URL, call, afterbay.Score{Async: true})
+	p := chatPipeline(t, server.URL, call, lang.Score{Async: true})
 	if s.status == 0 {
 		p.Code.Models["chat"] = hurried{p.Code.Models["chat"].(*modelserver.Model), s, 100 * time.Millisecond}
 	}
@@ -176,7 +176,7 @@ func TestQuietOutageExhaustsNoAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &quietStub{status: c.status}
-			call := afterbay.Calling{Timeout: time.Minute, Attempts: 2, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
+			call := lang.Calling{Timeout: time.Minute, Attempts: 2, Backoff: lang.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
 			if outputs, dead := quietRun(t, s, call, c.tries/2, c.tries); outputs != 31 || dead != 0 {
 				t.Errorf("%d outputs of 31, %d dead letters after %d questions", outputs, dead, s.asked)
 			}
@@ -196,7 +196,7 @@ func TestPoisonAtAReadyServerEndsAfterItsAttempts(t *testing.T) {
 		{http.StatusInternalServerError, 2, 11 * attempts},
 	} {
 		s := &quietStub{status: c.status, ready: true}
-		call := afterbay.Calling{Timeout: time.Minute, Attempts: attempts, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
+		call := lang.Calling{Timeout: time.Minute, Attempts: attempts, Backoff: lang.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
 		if outputs, dead := quietRun(t, s, call, c.stop, attempts); outputs != 30 || dead != 1 || s.asked < attempts || s.asked > c.most {
 			t.Errorf("status %d, restart after %d: %d outputs of 30, %d dead letters, asked %d times of %d to %d", c.status, c.stop, outputs, dead, s.asked, attempts, c.most)
 		}
@@ -210,7 +210,7 @@ func TestLastPoisonOfAStreamEnds(t *testing.T) {
 	const attempts = 3
 	for _, status := range []int{http.StatusInternalServerError, http.StatusTooManyRequests} {
 		s := &quietStub{status: status, ready: true, lone: true}
-		call := afterbay.Calling{Timeout: time.Minute, Attempts: attempts, Backoff: afterbay.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
+		call := lang.Calling{Timeout: time.Minute, Attempts: attempts, Backoff: lang.Backoff{Base: time.Millisecond, Max: time.Millisecond}}
 		if outputs, dead := quietRun(t, s, call, 0, attempts); outputs != 30 || dead != 1 || s.asked != 10*attempts {
 			t.Errorf("status %d: %d outputs of 30, %d dead letters, asked %d times of %d", status, outputs, dead, s.asked, 10*attempts)
 		}

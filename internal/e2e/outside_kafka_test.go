@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -19,7 +19,7 @@ import (
 var kafkaEngines = []string{"kafka", "kafka broker"}
 
 // onEngine runs a pipeline on an empty log.
-func onEngine(t *testing.T, engine string, p afterbay.Pipeline, events []stream.Record) map[string][]string {
+func onEngine(t *testing.T, engine string, p lang.Pipeline, events []stream.Record) map[string][]string {
 	t.Helper()
 	log := openLog(t, engine, t.TempDir())
 	defer closeLog(t, log)
@@ -37,7 +37,7 @@ func onEngine(t *testing.T, engine string, p afterbay.Pipeline, events []stream.
 // its rows kept for a while and recorded.
 func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 	for _, engine := range kafkaEngines {
-		for _, journal := range []*afterbay.Journal{nil, {By: "event"}} {
+		for _, journal := range []*lang.Journal{nil, {By: "event"}} {
 			t.Run(fmt.Sprint(engine, " journal ", journal != nil), func(t *testing.T) {
 				s, failed := &shelf{}, 0
 				s.instead = func() error {
@@ -48,9 +48,9 @@ func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 					}
 					return nil
 				}
-				p := shelfPipeline(s, func(l *afterbay.Lookup) {
+				p := shelfPipeline(s, func(l *lang.Lookup) {
 					l.Ordered, l.Cache.TTL, l.Journal = true, time.Hour, journal
-					l.Call = &afterbay.Calling{Backoff: afterbay.Backoff{Base: 10 * time.Millisecond, Max: 10 * time.Millisecond}}
+					l.Call = &lang.Calling{Backoff: lang.Backoff{Base: 10 * time.Millisecond, Max: 10 * time.Millisecond}}
 				})
 				got := onEngine(t, engine, p, parkEvents(200, 20))
 				want := map[string][]string{}
@@ -71,8 +71,8 @@ func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 func TestTextsAndVectorsAreAnsweredOnKafka(t *testing.T) {
 	for _, engine := range kafkaEngines {
 		t.Run(engine, func(t *testing.T) {
-			p := writerPipeline(afterbay.Score{Async: true, Ordered: true}, &afterbay.Calling{}, writerOutputs)
-			p.Models[0].Journal = &afterbay.Journal{}
+			p := writerPipeline(lang.Score{Async: true, Ordered: true}, &lang.Calling{}, writerOutputs)
+			p.Models[0].Journal = &lang.Journal{}
 			got := onEngine(t, engine, p, writerEvents("hello", "ho", "mute", "hello"))
 			hello := `{"loud":"HELLO!","writer_words":"HELLO","writer_vector":[0.1,-2.5,1e-7],"writer_more":"AAEC","writer_length":5,"summed_sum":-2.4000000953674316}`
 			ho := `{"loud":"HO!","writer_words":"HO","writer_vector":[0.1,-2.5,1e-7],"writer_more":null,"writer_length":2,"summed_sum":-2.4000000953674316}`
@@ -91,9 +91,9 @@ func TestWordsAreShownOnKafka(t *testing.T) {
 	for _, engine := range kafkaEngines {
 		t.Run(engine, func(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
-			p := writerPipeline(afterbay.Score{Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: 150 * time.Millisecond}}, &afterbay.Calling{}, []afterbay.Field{{Name: "words", Type: "string"}})
-			p.Models[0].Journal, p.Code.Models["writer"] = &afterbay.Journal{By: "event"}, model.Model(m)
-			p.Steps = []afterbay.Step{p.Steps[0], &afterbay.Emit{Topic: "out", Names: []string{"writer.words"}}}
+			p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts", Interval: 150 * time.Millisecond}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
+			p.Models[0].Journal, p.Code.Models["writer"] = &lang.Journal{By: "event"}, model.Model(m)
+			p.Steps = []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
 			got := onEngine(t, engine, p, writerEvents("a", "again"))
 			for i, text := range []string{"a", "again"} {
 				var whole strings.Builder

@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
@@ -138,16 +138,16 @@ func newOverloaded(t *testing.T, o overload, log stream.Log) *overloaded {
 	t.Helper()
 	r := &overloaded{overload: o, log: log, model: &turnstile{each: o.each}}
 	var err error
-	r.runner, err = builtin.New(afterbay.Pipeline{
+	r.runner, err = builtin.New(lang.Pipeline{
 		Name:   o.name,
-		Input:  afterbay.Input{Topic: o.name + "-in", Partitions: overloadPartitions, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
-		Models: []afterbay.Model{{Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}}, Call: &afterbay.Calling{}}},
-		Queue:  afterbay.Queue{Max: o.queue.Max, High: o.queue.High, Low: o.queue.Low},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "far", Inputs: []string{"n"}, Async: true, Batch: afterbay.Batch{Size: 8}},
-			&afterbay.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}},
+		Input:  lang.Input{Topic: o.name + "-in", Partitions: overloadPartitions, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
+		Models: []lang.Model{{Name: "far", Go: "far", Version: 1, Outputs: []lang.Field{{Name: "twice", Type: "number"}}, Call: &lang.Calling{}}},
+		Queue:  lang.Queue{Max: o.queue.Max, High: o.queue.High, Low: o.queue.Low},
+		Steps: []lang.Step{
+			&lang.Score{Model: "far", Inputs: []string{"n"}, Async: true, Batch: lang.Batch{Size: 8}},
+			&lang.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"far": r.model}},
+		Code: lang.Code{Models: map[string]model.Model{"far": r.model}},
 	}, pipeline.Options{})
 	if err == nil {
 		err = r.runner.CreateTopics(t.Context(), log)
@@ -332,7 +332,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 				}
 				return nil
 			}}
-			runner, err := builtin.New(parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: open}}), pipeline.Options{})
+			runner, err := builtin.New(parkPipeline(s, lang.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: open}}), pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

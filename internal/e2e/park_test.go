@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -79,17 +79,17 @@ func sleepy(seed uint64, most time.Duration) func(int, []float64) error {
 	}
 }
 
-func parkPipeline(s *service, score afterbay.Score, call afterbay.Calling, steps ...afterbay.Step) afterbay.Pipeline {
+func parkPipeline(s *service, score lang.Score, call lang.Calling, steps ...lang.Step) lang.Pipeline {
 	score.Model, score.Inputs = "far", []string{"n"}
-	emit := &afterbay.Emit{Topic: "out", Value: []afterbay.Binding{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}
-	return afterbay.Pipeline{
+	emit := &lang.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}
+	return lang.Pipeline{
 		Name: "parking",
-		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "number"},
 		}},
-		Models: []afterbay.Model{{Name: "far", Go: "far", Version: 1, Outputs: []afterbay.Field{{Name: "twice", Type: "number"}}, Call: &call}},
+		Models: []lang.Model{{Name: "far", Go: "far", Version: 1, Outputs: []lang.Field{{Name: "twice", Type: "number"}}, Call: &call}},
 		Steps:  append(slices.Clone(steps), &score, emit),
-		Code:   afterbay.Code{Models: map[string]model.Model{"far": s}},
+		Code:   lang.Code{Models: map[string]model.Model{"far": s}},
 	}
 }
 
@@ -108,7 +108,7 @@ func parkEvents(n, keys int) []stream.Record {
 	return events
 }
 
-func runParking(t *testing.T, log stream.Log, p afterbay.Pipeline, sessions int, events []stream.Record) (streamtest.Answer, *pipeline.Runner) {
+func runParking(t *testing.T, log stream.Log, p lang.Pipeline, sessions int, events []stream.Record) (streamtest.Answer, *pipeline.Runner) {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{Sessions: sessions})
 	if err != nil {
@@ -162,7 +162,7 @@ func TestAsyncEventsAreWrittenOnceEach(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: sleepy(1, 300*time.Millisecond)}
-			p := parkPipeline(s, afterbay.Score{Async: true, Ordered: ordered, Batch: afterbay.Batch{Size: 3}}, afterbay.Calling{})
+			p := parkPipeline(s, lang.Score{Async: true, Ordered: ordered, Batch: lang.Batch{Size: 3}}, lang.Calling{})
 			answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
 			checkOutputs(t, answer, 500, 20, ordered)
 			if c := runner.Counts(); c.Events != 500 || c.Outputs != 500 || c.Parkings < 500 {
@@ -191,7 +191,7 @@ func (l local) Info() model.Info {
 func TestLocalModelMayTakeItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: sleepy(1, time.Minute)}
-		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 8}}, afterbay.Calling{})
+		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 8}}, lang.Calling{})
 		p.Models[0].Call, p.Code.Models["far"] = nil, local{s}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(32, 4))
 		checkOutputs(t, answer, 32, 4, false)
@@ -221,7 +221,7 @@ func (l *joinedLater) Join(ctx context.Context, group string, topics ...string) 
 func TestSlowStepIsNotTakenFromItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: sleepy(1, time.Minute)}
-		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 64}}, afterbay.Calling{})
+		p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 64}}, lang.Calling{})
 		p.Models[0].Call, p.Code.Models["far"] = nil, local{s}
 		answer, runner := runParking(t, &joinedLater{Log: memory.New(memory.Options{})}, p, 2, parkEvents(32, 4))
 		checkOutputs(t, answer, 32, 4, true)
@@ -236,11 +236,11 @@ func TestSlowStepIsNotTakenFromItsSession(t *testing.T) {
 func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
-		p := parkPipeline(s, afterbay.Score{Async: true, When: "n > 10.0"}, afterbay.Calling{})
-		p.Steps = slices.Insert(p.Steps, 1, afterbay.Step(&afterbay.Route{Cases: []afterbay.Case{
-			{Name: "much", When: "n > 40.0", Then: "drop"}, {Name: "default", Steps: []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "half", Expr: "n / 2.0"}}}}},
+		p := parkPipeline(s, lang.Score{Async: true, When: "n > 10.0"}, lang.Calling{})
+		p.Steps = slices.Insert(p.Steps, 1, lang.Step(&lang.Route{Cases: []lang.Case{
+			{Name: "much", When: "n > 40.0", Then: "drop"}, {Name: "default", Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "half", Expr: "n / 2.0"}}}}},
 		}}))
-		p.Budget = afterbay.Budget{P99: 500 * time.Millisecond}
+		p.Budget = lang.Budget{P99: 500 * time.Millisecond}
 		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(50, 10))
 		m := runner.Metrics()
 		for _, phase := range observe.Phases {
@@ -276,7 +276,7 @@ func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
 							}
 							return nil
 						}}
-						p := parkPipeline(s, afterbay.Score{Async: async, Ordered: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: open}})
+						p := parkPipeline(s, lang.Score{Async: async, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: open}})
 						answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(300, 10))
 						checkOutputs(t, answer, 300, 10, true)
 						if runner.Counts().Retries == 0 {
@@ -292,8 +292,8 @@ func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
 func TestOpenBreakerFallsBackAndMarksOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
-		p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}, Fallback: []afterbay.Binding{{Name: "twice", Expr: "-1.0"}}},
-			afterbay.Calling{Breaker: afterbay.Breaker{Failures: 2, Open: "fallback"}})
+		p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+			lang.Calling{Breaker: lang.Breaker{Failures: 2, Open: "fallback"}})
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(20, 5))
 		marked := 0
 		for place, records := range answer {
@@ -312,7 +312,7 @@ func TestOpenBreakerFallsBackAndMarksOutputs(t *testing.T) {
 func TestTimeoutCancelsTheCallAndTheEventIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hanging{service: service{}, until: 5}
-		p := parkPipeline(&s.service, afterbay.Score{Async: true}, afterbay.Calling{Timeout: time.Second})
+		p := parkPipeline(&s.service, lang.Score{Async: true}, lang.Calling{Timeout: time.Second})
 		p.Code.Models["far"] = s
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
 		checkOutputs(t, answer, 10, 3, false)
@@ -356,7 +356,7 @@ func TestRowAtFaultIsOneDeadLetter(t *testing.T) {
 						}
 						return nil
 					}}
-					p := parkPipeline(s, afterbay.Score{Async: async, Batch: afterbay.Batch{Size: 64}}, afterbay.Calling{})
+					p := parkPipeline(s, lang.Score{Async: async, Batch: lang.Batch{Size: 64}}, lang.Calling{})
 					log := memory.New(memory.Options{})
 					runner, err := builtin.New(p, pipeline.Options{})
 					if err != nil {
@@ -403,7 +403,7 @@ func TestOneRowAtFaultCostsAFewCalls(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Attempts: 1})
+		p := parkPipeline(s, lang.Score{Async: true}, lang.Calling{Attempts: 1})
 		p.Input.Partitions = 1
 		events := parkEvents(64, 10)
 		for i := range events {
@@ -417,13 +417,13 @@ func TestOneRowAtFaultCostsAFewCalls(t *testing.T) {
 }
 
 func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
-	for _, steps := range [][]afterbay.Step{nil, {
-		&afterbay.Let{List: []afterbay.Binding{{Name: "sorry", Expr: "n + 0.5"}}},
-		&afterbay.Emit{Topic: "unscored", When: "n > 5", Names: []string{"sorry"}},
+	for _, steps := range [][]lang.Step{nil, {
+		&lang.Let{List: []lang.Binding{{Name: "sorry", Expr: "n + 0.5"}}},
+		&lang.Emit{Topic: "unscored", When: "n > 5", Names: []string{"sorry"}},
 	}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
-			p := parkPipeline(s, afterbay.Score{Async: true, Ordered: steps == nil, OnFailure: steps}, afterbay.Calling{Expire: time.Minute}) // who waits behind others waits too
+			p := parkPipeline(s, lang.Score{Async: true, Ordered: steps == nil, OnFailure: steps}, lang.Calling{Expire: time.Minute}) // who waits behind others waits too
 			start := time.Now()
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
 			dead, made := 10, 0
@@ -460,7 +460,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
+		p := parkPipeline(s, lang.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 		p.Queue.Max = 50
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
@@ -493,24 +493,24 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 }
 
 func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
-	feature := &afterbay.Features{List: []afterbay.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
-	below := parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{})
+	feature := &lang.Features{List: []lang.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+	below := parkPipeline(&service{}, lang.Score{}, lang.Calling{})
 	below.Steps = append(below.Steps, feature)
-	for want, p := range map[string]afterbay.Pipeline{
-		"those of a key would be added in any order":   parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{}, feature),
+	for want, p := range map[string]lang.Pipeline{
+		"those of a key would be added in any order":   parkPipeline(&service{}, lang.Score{}, lang.Calling{}, feature),
 		"those of a key would be counted in any order": below,
-		"set Timeout or Budget": func() afterbay.Pipeline {
-			p := parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Timeout: time.Second, Budget: true})
+		"set Timeout or Budget": func() lang.Pipeline {
+			p := parkPipeline(&service{}, lang.Score{}, lang.Calling{Timeout: time.Second, Budget: true})
 			p.Budget.P99 = time.Second
 			return p
 		}(),
-		"a rate of 2":        parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Rate: 2}}),
-		"unknown word":       parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "wait"}}),
-		"has open: fallback": parkPipeline(&service{}, afterbay.Score{}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "fallback"}}),
-		"only let, decide":   parkPipeline(&service{}, afterbay.Score{OnFailure: []afterbay.Step{&afterbay.Score{Model: "far"}}}, afterbay.Calling{}),
-		"is introduced below": parkPipeline(&service{}, afterbay.Score{OnFailure: []afterbay.Step{
-			&afterbay.Emit{Topic: "unscored", Names: []string{"far.twice"}},
-		}}, afterbay.Calling{}),
+		"a rate of 2":        parkPipeline(&service{}, lang.Score{}, lang.Calling{Breaker: lang.Breaker{Rate: 2}}),
+		"unknown word":       parkPipeline(&service{}, lang.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "wait"}}),
+		"has open: fallback": parkPipeline(&service{}, lang.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "fallback"}}),
+		"only let, decide":   parkPipeline(&service{}, lang.Score{OnFailure: []lang.Step{&lang.Score{Model: "far"}}}, lang.Calling{}),
+		"is introduced below": parkPipeline(&service{}, lang.Score{OnFailure: []lang.Step{
+			&lang.Emit{Topic: "unscored", Names: []string{"far.twice"}},
+		}}, lang.Calling{}),
 	} {
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
@@ -529,7 +529,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 			}
 			return nil
 		}
-		p := parkPipeline(s, afterbay.Score{Async: true, Ordered: true}, afterbay.Calling{Backoff: afterbay.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: afterbay.Breaker{Open: "queue", Failures: 1000}})
+		p := parkPipeline(s, lang.Score{Async: true, Ordered: true}, lang.Calling{Backoff: lang.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: lang.Breaker{Open: "queue", Failures: 1000}})
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
 		if err != nil {
@@ -570,8 +570,8 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 func TestAnswersOfDroppedEventsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(2 * time.Second); return nil }}
-		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{})
-		p.Models[0].Journal = &afterbay.Journal{Off: true}
+		p := parkPipeline(s, lang.Score{Async: true}, lang.Calling{})
+		p.Models[0].Journal = &lang.Journal{Off: true}
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {

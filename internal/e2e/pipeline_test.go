@@ -9,39 +9,40 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // payments is a pipeline without a model, over one partition.
-func payments() afterbay.Pipeline {
-	return afterbay.Pipeline{
+func payments() lang.Pipeline {
+	return lang.Pipeline{
 		Name: "payments",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "in", Key: "card", Partitions: 1,
-			Time: afterbay.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second},
-			Fields: []afterbay.Field{
+			Time: lang.EventTime{Field: "ts", Unit: "ms", Lateness: 5 * time.Second},
+			Fields: []lang.Field{
 				{Name: "card", Type: "string"}, {Name: "amount", Type: "number"},
 				{Name: "ts", Type: "int"}, {Name: "note", Type: "optional string"},
 			},
 		},
-		Constants: []afterbay.Constant{{Name: "limit", Value: 100.0}},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{
+		Constants: []spec.Constant{{Name: "limit", Value: 100.0}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{
 				{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}},
 				{Name: "gap", Elapsed: true, Empty: ptr(-1.0)},
 			}},
-			&afterbay.Let{List: []afterbay.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
-			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}},
-			&afterbay.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []afterbay.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
+			&lang.Let{List: []lang.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
+			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
+			&lang.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}},
+			&lang.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []lang.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
 		},
 	}
 }
@@ -59,14 +60,14 @@ func payment(card string, amount float64, second int) stream.Record {
 
 // run appends records to the input, in partition 0 where they do not say, runs
 // the pipeline over them and returns the log.
-func run(t *testing.T, p afterbay.Pipeline, records ...stream.Record) stream.Log {
+func run(t *testing.T, p lang.Pipeline, records ...stream.Record) stream.Log {
 	t.Helper()
 	log := memory.New(memory.Options{})
 	runOn(t, log, p, records...)
 	return log
 }
 
-func runOn(t *testing.T, log stream.Log, p afterbay.Pipeline, records ...stream.Record) {
+func runOn(t *testing.T, log stream.Log, p lang.Pipeline, records ...stream.Record) {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
@@ -213,7 +214,7 @@ func TestAppendedInAnotherOrderIsOnTime(t *testing.T) {
 	}
 	for late, want := range map[string][2]int{"": {2, 1}, "dlq": {1, 2}} {
 		p := payments()
-		p.Input.Time = afterbay.EventTime{Late: late}
+		p.Input.Time = lang.EventTime{Late: late}
 		log := run(t, p, records...)
 		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "payments.dlq"))}; got != want {
 			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
@@ -230,7 +231,7 @@ func TestCopiedInAnotherOrderIsOnTime(t *testing.T) {
 	}
 	for late, want := range map[string][2]int{"": {4, 0}, "dlq": {1, 3}} {
 		p := payments()
-		p.Input.Time, p.Input.Repartition = afterbay.EventTime{Late: late}, 1
+		p.Input.Time, p.Input.Repartition = lang.EventTime{Late: late}, 1
 		log := run(t, p, records...)
 		if got := [2]int{len(values(t, log, "out")), len(values(t, log, "payments.dlq"))}; got != want {
 			t.Errorf("late: %q: outputs and dead letters %v, want %v", late, got, want)
@@ -240,8 +241,8 @@ func TestCopiedInAnotherOrderIsOnTime(t *testing.T) {
 
 func TestSilentKeyIsForgottenByEventTime(t *testing.T) {
 	p := payments()
-	p.Steps[0].(*afterbay.Features).List = p.Steps[0].(*afterbay.Features).List[:1] // windows alone
-	p.Steps[3].(*afterbay.Emit).Names = []string{"card", "spend.*", "action"}
+	p.Steps[0].(*lang.Features).List = p.Steps[0].(*lang.Features).List[:1] // windows alone
+	p.Steps[3].(*lang.Emit).Names = []string{"card", "spend.*", "action"}
 	log := run(t, p, payment("a", 40, -3595), payment("b", 1, 0))
 	if got := stateKeys(t, log); !cmp.Equal(got, []string{"ea", "eb", "g", "w"}) {
 		t.Errorf("a second before: %v", got)
@@ -270,8 +271,8 @@ func stateKeys(t *testing.T, log stream.Log) []string {
 
 func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 	p := payments()
-	p.Steps[3].(*afterbay.Emit).Names = nil
-	p.Steps[3].(*afterbay.Emit).Value = []afterbay.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
+	p.Steps[3].(*lang.Emit).Names = nil
+	p.Steps[3].(*lang.Emit).Value = []lang.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
 	big := payment("a", 40, 0)
 	big.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("n", 600<<10))
 	log := run(t, p, big, payment("a", 70, 10))
@@ -287,9 +288,9 @@ func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 // fewer events are taken at once until it fits.
 func TestStepThatIsTooLargeIsTakenInPieces(t *testing.T) {
 	p := payments()
-	p.Steps[3].(*afterbay.Emit).Names = nil
+	p.Steps[3].(*lang.Emit).Names = nil
 	for i := range 40 {
-		p.Steps[3].(*afterbay.Emit).Value = append(p.Steps[3].(*afterbay.Emit).Value, afterbay.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
+		p.Steps[3].(*lang.Emit).Value = append(p.Steps[3].(*lang.Emit).Value, lang.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
 	}
 	var records []stream.Record
 	for i := range 60 {
@@ -332,8 +333,8 @@ func TestStateOfOtherFeaturesIsRefused(t *testing.T) {
 	log := memory.New(memory.Options{})
 	runOn(t, log, payments(), payment("a", 40, 0))
 	p := payments()
-	p.Steps[0].(*afterbay.Features).List[0].Windows = []string{"2h"}
-	p.Steps[1].(*afterbay.Let).List, p.Steps[2].(*afterbay.Decide).List[0].Expr = []afterbay.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
+	p.Steps[0].(*lang.Features).List[0].Windows = []string{"2h"}
+	p.Steps[1].(*lang.Let).List, p.Steps[2].(*lang.Decide).List[0].Expr = []lang.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := builtin.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), `written with another feature "spend": undo the change, or give the pipeline another name`) {
@@ -392,7 +393,7 @@ func TestCancelledRunCommitsWhatItBegan(t *testing.T) {
 // is found dead by its next poll, not by its next commit.
 func TestStepTooLargeForSmallSegmentsIsTakenInPieces(t *testing.T) {
 	p := payments()
-	p.Commit = afterbay.Commit{Interval: time.Millisecond}
+	p.Commit = lang.Commit{Interval: time.Millisecond}
 	var records []stream.Record
 	for i := range 600 {
 		records = append(records, payment("a", 1, i))

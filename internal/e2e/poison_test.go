@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/model"
@@ -120,7 +120,7 @@ func (s *chatStub) answer(ctx context.Context, question string) (code int, conte
 }
 
 // chatPipeline asks the stub about each event.
-func chatPipeline(t *testing.T, url string, call afterbay.Calling, score afterbay.Score) afterbay.Pipeline {
+func chatPipeline(t *testing.T, url string, call lang.Calling, score lang.Score) lang.Pipeline {
 	m, err := modelserver.Load(t.Context(), modelserver.Options{
 		URL: url, API: modelserver.Chat, Model: "m", Chat: modelserver.ChatConfig{Prompt: "{text}"},
 		Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "anger", Size: 1}},
@@ -130,18 +130,18 @@ func chatPipeline(t *testing.T, url string, call afterbay.Calling, score afterba
 	}
 	t.Cleanup(func() { m.Close() })
 	score.Model, score.Inputs = "chat", []string{"text"}
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name:   "chats",
-		Input:  afterbay.Input{Topic: "in", Partitions: 1, Key: "text", Fields: []afterbay.Field{{Name: "text", Type: "string"}}},
-		Commit: afterbay.Commit{Interval: 5 * time.Millisecond},
-		Models: []afterbay.Model{{Name: "chat", Go: "chat", Version: 1, Outputs: []afterbay.Field{{Name: "anger", Type: "number"}}, Call: &call}},
-		Steps:  []afterbay.Step{&score, &afterbay.Emit{Topic: "out", Names: []string{"text", "chat.anger"}}},
-		Code:   afterbay.Code{Models: map[string]model.Model{"chat": m}},
+		Input:  lang.Input{Topic: "in", Partitions: 1, Key: "text", Fields: []lang.Field{{Name: "text", Type: "string"}}},
+		Commit: lang.Commit{Interval: 5 * time.Millisecond},
+		Models: []lang.Model{{Name: "chat", Go: "chat", Version: 1, Outputs: []lang.Field{{Name: "anger", Type: "number"}}, Call: &call}},
+		Steps:  []lang.Step{&score, &lang.Emit{Topic: "out", Names: []string{"text", "chat.anger"}}},
+		Code:   lang.Code{Models: map[string]model.Model{"chat": m}},
 	}
 }
 
 // runChats runs a pipeline over questions to its end.
-func runChats(t *testing.T, p afterbay.Pipeline, questions []string) streamtest.Answer {
+func runChats(t *testing.T, p lang.Pipeline, questions []string) streamtest.Answer {
 	t.Helper()
 	var events []stream.Record
 	for _, q := range questions {
@@ -169,9 +169,9 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	const n, attempts = 170, 3
 	figures := []string{fmt.Sprint("poison.attempts ", attempts, " calls")}
-	run := func(t *testing.T, name string, score afterbay.Score, kinds ...string) time.Duration {
+	run := func(t *testing.T, name string, score lang.Score, kinds ...string) time.Duration {
 		s := &chatStub{takes: 100 * time.Millisecond}
-		p := chatPipeline(t, s.start(t), afterbay.Calling{Timeout: time.Second, Attempts: attempts}, score)
+		p := chatPipeline(t, s.start(t), lang.Calling{Timeout: time.Second, Attempts: attempts}, score)
 		began := time.Now()
 		answer := runChats(t, p, poisoned(n, kinds...))
 		if outputs, dead := len(answer.Values("out")), len(answer.Values("chats.dlq")); outputs != n-len(kinds) || dead != len(kinds) {
@@ -200,7 +200,7 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 		}
 		return p50
 	}
-	for name, score := range map[string]afterbay.Score{"async": {Async: true}, "in-place": {}} {
+	for name, score := range map[string]lang.Score{"async": {Async: true}, "in-place": {}} {
 		t.Run(name, func(t *testing.T) {
 			mixed := []string{"schema", "fails", "long", "schema", "fails", "long", "schema", "fails", "long", "schema"}
 			if !*callsTimed {
@@ -236,7 +236,7 @@ func TestRequestsInPlaceHaveTheTimeoutEach(t *testing.T) {
 	t.Parallel()
 	const n = 112 // 16 at a time: 7 s in all
 	s := &chatStub{takes: time.Second}
-	answer := runChats(t, chatPipeline(t, s.start(t), afterbay.Calling{Timeout: 6 * time.Second}, afterbay.Score{}), poisoned(n))
+	answer := runChats(t, chatPipeline(t, s.start(t), lang.Calling{Timeout: 6 * time.Second}, lang.Score{}), poisoned(n))
 	if outputs := len(answer.Values("out")); outputs != n {
 		t.Errorf("%d outputs of %d", outputs, n)
 	}

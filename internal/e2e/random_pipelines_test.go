@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -101,7 +101,7 @@ func judgePipeline(t *testing.T, seed uint64) (events int) {
 }
 
 // differences runs the pipeline and says where it differs from the oracle, or "".
-func differences(t *testing.T, seed uint64, p *oracle.Pipeline, pipeline afterbay.Pipeline, parts [][]oracle.Event) string {
+func differences(t *testing.T, seed uint64, p *oracle.Pipeline, pipeline lang.Pipeline, parts [][]oracle.Event) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
 	pipeline.Commit.Size = 1 + random.IntN(100)

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 )
 
 // block returns the text of a code block of a page that contains a text.
@@ -40,7 +40,7 @@ func TestReadmePipelineIsRightButForItsModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = builtin.New(file.Pipelines[0], pipeline.Options{})
-	var errs afterbay.Errors
+	var errs spec.Problems
 	if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Path != "models.fraud.file" {
 		t.Errorf("want the missing model alone: %v", err)
 	}

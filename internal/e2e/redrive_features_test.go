@@ -6,22 +6,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
 // halves is a pipeline with two features in a step. The second one refuses a value of
 // the let above, or its own expression fails.
-func halves(let, value string) afterbay.Pipeline {
+func halves(let, value string) lang.Pipeline {
 	p := payments()
-	p.Steps = []afterbay.Step{
-		&afterbay.Let{List: []afterbay.Binding{{Name: "units", Expr: let}}},
-		&afterbay.Features{List: []afterbay.Feature{
+	p.Steps = []lang.Step{
+		&lang.Let{List: []lang.Binding{{Name: "units", Expr: let}}},
+		&lang.Features{List: []lang.Feature{
 			{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 			{Name: "spend", Value: value, Decimals: ptr(2), Windows: []string{"1h"}, Aggregates: []string{"sum", "mean"}},
 			{Name: "share", Value: "spend.sum_1h / units", Last: 2, Aggregates: []string{"max"}},
 		}},
-		&afterbay.Emit{Topic: "out", Names: []string{"units", "seen.count_1h", "spend.sum_1h", "share.max"}},
+		&lang.Emit{Topic: "out", Names: []string{"units", "seen.count_1h", "spend.sum_1h", "share.max"}},
 	}
 	return p
 }
@@ -54,15 +54,15 @@ func TestAnEventThatAFeatureRefusesIsCountedByNone(t *testing.T) {
 // refused an event. The features do not read it: with another meaning of theirs the state
 // would be refused. The step takes the event now because an earlier event came late.
 func TestRedriveOfAFeatureComputesTheLetsAboveAgain(t *testing.T) {
-	of := func(units string) afterbay.Pipeline {
+	of := func(units string) lang.Pipeline {
 		p := payments()
-		p.Steps = []afterbay.Step{
-			&afterbay.Let{List: []afterbay.Binding{{Name: "units", Expr: units}}},
-			&afterbay.Features{List: []afterbay.Feature{
+		p.Steps = []lang.Step{
+			&lang.Let{List: []lang.Binding{{Name: "units", Expr: units}}},
+			&lang.Features{List: []lang.Feature{
 				{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 				{Name: "share", Value: "1.0 / (seen.count_1h - amount)", Last: 3, Aggregates: []string{"max"}},
 			}},
-			&afterbay.Emit{Topic: "out", Names: []string{"units", "seen.count_1h"}},
+			&lang.Emit{Topic: "out", Names: []string{"units", "seen.count_1h"}},
 		}
 		return p
 	}
@@ -88,14 +88,14 @@ func TestRedriveOfAFeatureComputesTheLetsAboveAgain(t *testing.T) {
 // are written behind a step refuse an event.
 func TestFeaturesThatReadPastPredictionsAreWrittenTogether(t *testing.T) {
 	p := payments()
-	p.Steps = []afterbay.Step{
-		&afterbay.Features{List: []afterbay.Feature{
+	p.Steps = []lang.Step{
+		&lang.Features{List: []lang.Feature{
 			{Name: "doubled", Value: "twice", Last: 5, Aggregates: []string{"count"}},
 			{Name: "inverse", Value: "1.0 / twice", Last: 5, Aggregates: []string{"count"}},
 			{Name: "seen", Value: "doubled.count", Windows: []string{"1h"}, Aggregates: []string{"count", "max"}},
 		}},
-		&afterbay.Decide{List: []afterbay.Binding{{Name: "twice", Expr: "2.0 * amount"}}},
-		&afterbay.Emit{Topic: "out", Names: []string{"doubled.count", "inverse.count", "seen.*"}},
+		&lang.Decide{List: []lang.Binding{{Name: "twice", Expr: "2.0 * amount"}}},
+		&lang.Emit{Topic: "out", Names: []string{"doubled.count", "inverse.count", "seen.*"}},
 	}
 	log := run(t, p, payment("a", 1, 0), payment("a", 0, 1), payment("a", 2, 2))
 	got := slices.Clone(values(t, log, "out"))

@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -38,9 +39,9 @@ func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, afterbay.Score{Async: true, Ordered: ordered}, afterbay.Calling{Attempts: 1},
-					&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
-					&afterbay.Emit{Topic: "early", Names: []string{"n", "seen.count"}},
+				p := parkPipeline(s, lang.Score{Async: true, Ordered: ordered}, lang.Calling{Attempts: 1},
+					&lang.Features{List: []lang.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
+					&lang.Emit{Topic: "early", Names: []string{"n", "seen.count"}},
 				)
 				runAll(t, log, p, parkEvents(events, keys))
 				for attempts := 1; attempts <= 3; attempts++ {
@@ -92,8 +93,8 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 8}}, afterbay.Calling{Attempts: 1})
-		p.DeadLetters.StopAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
+		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 8}}, lang.Calling{Attempts: 1})
+		p.DeadLetters.StopAbove = spec.Share{Of: 0.05, Per: time.Minute}
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {

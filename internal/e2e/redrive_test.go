@@ -15,11 +15,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -39,31 +40,31 @@ func counter(name string) udf.Function {
 
 // rides is a pipeline with effects before and after a step that fails as the
 // test says.
-func rides(fails func(id string) error) afterbay.Pipeline {
-	ints := func(name string) []afterbay.Field { return []afterbay.Field{{Name: name, Type: "int"}} }
-	return afterbay.Pipeline{
+func rides(fails func(id string) error) lang.Pipeline {
+	ints := func(name string) []lang.Field { return []lang.Field{{Name: name, Type: "int"}} }
+	return lang.Pipeline{
 		Name: "rides",
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "in", Key: "card", Partitions: 2,
-			Time:   afterbay.EventTime{Field: "ts", Unit: "ms", Late: "include"},
-			Fields: []afterbay.Field{{Name: "card", Type: "string"}, {Name: "tx", Type: "string"}, {Name: "amount", Type: "number"}, {Name: "ts", Type: "int"}},
-			Dedupe: &afterbay.Dedupe{ID: "tx"},
+			Time:   lang.EventTime{Field: "ts", Unit: "ms", Late: "include"},
+			Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "tx", Type: "string"}, {Name: "amount", Type: "number"}, {Name: "ts", Type: "int"}},
+			Dedupe: &lang.Dedupe{ID: "tx"},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			&afterbay.Call{Go: "before", Outputs: ints("nth")},
-			&afterbay.Emit{Topic: "early", Names: []string{"tx", "nth"}},
-			&afterbay.Route{Cases: []afterbay.Case{
-				{Name: "small", When: "amount < 50", Steps: []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "size", Expr: `"small"`}}}}},
-				{Name: "default", Steps: []afterbay.Step{
-					&afterbay.Call{Go: "flaky", Inputs: []string{"tx"}},
-					&afterbay.Let{List: []afterbay.Binding{{Name: "size", Expr: `"big"`}}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&lang.Call{Go: "before", Outputs: ints("nth")},
+			&lang.Emit{Topic: "early", Names: []string{"tx", "nth"}},
+			&lang.Route{Cases: []lang.Case{
+				{Name: "small", When: "amount < 50", Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "size", Expr: `"small"`}}}}},
+				{Name: "default", Steps: []lang.Step{
+					&lang.Call{Go: "flaky", Inputs: []string{"tx"}},
+					&lang.Let{List: []lang.Binding{{Name: "size", Expr: `"big"`}}},
 				}},
 			}},
-			&afterbay.Call{Go: "after", Outputs: ints("done")},
-			&afterbay.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}},
+			&lang.Call{Go: "after", Outputs: ints("done")},
+			&lang.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}},
 		},
-		Code: afterbay.Code{Functions: map[string]udf.Function{
+		Code: lang.Code{Functions: map[string]udf.Function{
 			"before": counter("nth"), "after": counter("done"),
 			"flaky": {Version: 1, Event: func(c *udf.Context) error { return fails(c.Text("tx")) }},
 		}},
@@ -225,7 +226,7 @@ func TestRedriveResumesAtTheFailedStepAndDoesNothingTwice(t *testing.T) {
 }
 
 // runAll appends events and runs a pipeline until it is idle.
-func runAll(t *testing.T, log stream.Log, p afterbay.Pipeline, events []stream.Record) {
+func runAll(t *testing.T, log stream.Log, p lang.Pipeline, events []stream.Record) {
 	t.Helper()
 	runner, err := builtin.New(p, running.Options{Sessions: 2})
 	if err != nil {
@@ -243,11 +244,11 @@ func runAll(t *testing.T, log stream.Log, p afterbay.Pipeline, events []stream.R
 }
 
 // divided is payments with a step that fails for an amount of 0, or not.
-func divided(corrected bool) afterbay.Pipeline {
+func divided(corrected bool) lang.Pipeline {
 	p := payments()
-	p.Steps[1].(*afterbay.Let).List[0].Expr = "100.0 / amount"
+	p.Steps[1].(*lang.Let).List[0].Expr = "100.0 / amount"
 	if corrected {
-		p.Steps[1].(*afterbay.Let).List[0].Expr = "amount == 0.0 ? 0.0 : 100.0 / amount"
+		p.Steps[1].(*lang.Let).List[0].Expr = "amount == 0.0 ? 0.0 : 100.0 / amount"
 	}
 	return p
 }
@@ -299,7 +300,7 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 	log := run(t, divided(false), payment("a", 0, 0))
 	redriveAll(t, log, "payments")
 	p := divided(true)
-	p.Steps = slices.Insert(p.Steps, 1, afterbay.Step(&afterbay.Call{Go: "nth", Outputs: []afterbay.Field{{Name: "nth", Type: "int"}}}))
+	p.Steps = slices.Insert(p.Steps, 1, lang.Step(&lang.Call{Go: "nth", Outputs: []lang.Field{{Name: "nth", Type: "int"}}}))
 	p.Code.Functions = map[string]udf.Function{"nth": counter("nth")}
 	runOn(t, log, p)
 	open := openLetters(t, log.(deadletter.Log), "payments")
@@ -316,9 +317,9 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 	p := payments()
 	p.Input.Fields[3].Type = "string"
-	p.Steps = []afterbay.Step{
-		&afterbay.Emit{Topic: "huge", Value: []afterbay.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
-		&afterbay.Emit{Topic: "out", Names: []string{"card"}},
+	p.Steps = []lang.Step{
+		&lang.Emit{Topic: "huge", Value: []lang.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
+		&lang.Emit{Topic: "out", Names: []string{"card"}},
 	}
 	event := payment("a", 1, 0)
 	event.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("x", 300<<10))
@@ -328,7 +329,7 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 		t.Fatalf("%+v", stages(t, log, "payments.dlq"))
 	}
 	redriveAll(t, log, "payments")
-	p.Steps[0].(*afterbay.Emit).Value[0].Expr = "note"
+	p.Steps[0].(*lang.Emit).Value[0].Expr = "note"
 	runOn(t, log, p)
 	if huge, out := values(t, log, "huge"), values(t, log, "out"); len(huge) != 1 || len(out) != 1 {
 		t.Errorf("%d huge outputs, %d others: want 1 of each", len(huge), len(out))
@@ -338,9 +339,9 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 func TestRedriveIsNoEventOfAnotherPipelineOfTheTopic(t *testing.T) {
 	log := run(t, divided(false), payment("a", 0, 0))
 	other := payments()
-	other.Name, other.Steps = "other", []afterbay.Step{
-		&afterbay.Features{List: []afterbay.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-		&afterbay.Emit{Topic: "seen", Names: []string{"seen.count_1h"}},
+	other.Name, other.Steps = "other", []lang.Step{
+		&lang.Features{List: []lang.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+		&lang.Emit{Topic: "seen", Names: []string{"seen.count_1h"}},
 	}
 	redriveAll(t, log, "payments")
 	runOn(t, log, other, payment("a", 5, 10))
@@ -354,7 +355,7 @@ func TestRedriveIsNoEventOfAnotherPipelineOfTheTopic(t *testing.T) {
 
 func TestRedriveOfALateEventIsJudgedAgain(t *testing.T) {
 	p := payments()
-	p.Input.Dedupe = &afterbay.Dedupe{ID: "note"}
+	p.Input.Dedupe = &lang.Dedupe{ID: "note"}
 	p.Input.Fields[3].Type = "string"
 	with := func(note string, second int) stream.Record {
 		r := payment("a", 5, second)
@@ -431,7 +432,7 @@ func TestPipelineThatDeadLettersEverythingStandsStillUntilToldToGoOn(t *testing.
 	for _, repartition := range []int32{0, 1} {
 		t.Run(fmt.Sprint("repartition=", repartition), func(t *testing.T) {
 			p := payments()
-			p.DeadLetters.StopAbove = afterbay.Share{Of: 0.05, Per: time.Minute}
+			p.DeadLetters.StopAbove = spec.Share{Of: 0.05, Per: time.Minute}
 			p.Input.Repartition = repartition
 			log := memory.New(memory.Options{})
 			runner, err := builtin.New(p, running.Options{})

@@ -15,9 +15,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -129,7 +129,7 @@ func referenceFiles() map[string][]byte {
 }
 
 // answerPipeline is the reference's pipeline.
-func answerPipeline(t *testing.T) afterbay.Pipeline {
+func answerPipeline(t *testing.T) lang.Pipeline {
 	t.Helper()
 	return loadAnswer(t, answerFolder(t, referenceFiles()))
 }
@@ -146,7 +146,7 @@ func answerFolder(t *testing.T, files map[string][]byte) string {
 	return dir
 }
 
-func loadAnswer(t *testing.T, dir string) afterbay.Pipeline {
+func loadAnswer(t *testing.T, dir string) lang.Pipeline {
 	t.Helper()
 	file, err := config.Load(filepath.Join(dir, answerFile), builtin.Kinds())
 	if err != nil {
@@ -160,11 +160,11 @@ func runVariant(t *testing.T, v variant, events []reference.Event) *answer {
 	return runPipeline(t, answerPipeline(t), v, events)
 }
 
-func runPipeline(t *testing.T, p afterbay.Pipeline, v variant, events []reference.Event) *answer {
+func runPipeline(t *testing.T, p lang.Pipeline, v variant, events []reference.Event) *answer {
 	t.Helper()
 	p.Commit.Interval = v.interval
 	for _, s := range p.Steps {
-		if score, ok := s.(*afterbay.Score); ok {
+		if score, ok := s.(*lang.Score); ok {
 			score.Batch.Size = v.batch
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -56,26 +56,26 @@ func paceModel(t *testing.T, url string) *modelserver.Model {
 const paceTimeout = 200 * time.Millisecond
 
 func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool) *paceRun {
-	call := func() *afterbay.Calling {
-		return &afterbay.Calling{Timeout: paceTimeout, Breaker: afterbay.Breaker{Probe: 300 * time.Millisecond, Open: "queue"}}
+	call := func() *lang.Calling {
+		return &lang.Calling{Timeout: paceTimeout, Breaker: lang.Breaker{Probe: 300 * time.Millisecond, Open: "queue"}}
 	}
-	ask := func(name string) []afterbay.Step {
-		return []afterbay.Step{
-			&afterbay.Score{Model: name, Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 16}, Async: async},
-			&afterbay.Emit{Topic: "out", Names: []string{"n", "far"}},
+	ask := func(name string) []lang.Step {
+		return []lang.Step{
+			&lang.Score{Model: name, Inputs: []string{"n"}, Batch: lang.Batch{Size: 16}, Async: async},
+			&lang.Emit{Topic: "out", Names: []string{"n", "far"}},
 		}
 	}
-	score := []afterbay.Field{{Name: "score", Type: "number"}}
+	score := []lang.Field{{Name: "score", Type: "number"}}
 	r := &paceRun{T: t, log: log, sent: map[int]time.Time{}}
 	var err error
-	r.runner, err = builtin.New(afterbay.Pipeline{
+	r.runner, err = builtin.New(lang.Pipeline{
 		Name: "pace",
-		Input: afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "far", Type: "bool"},
 		}},
-		Models: []afterbay.Model{{Name: "near", Go: "near", Version: 1, Outputs: score, Call: call()}, {Name: "far", Go: "far", Version: 1, Outputs: score, Call: call()}},
-		Steps:  []afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
-		Code:   afterbay.Code{Models: map[string]model.Model{"near": near, "far": far}},
+		Models: []lang.Model{{Name: "near", Go: "near", Version: 1, Outputs: score, Call: call()}, {Name: "far", Go: "far", Version: 1, Outputs: score, Call: call()}},
+		Steps:  []lang.Step{&lang.Route{Cases: []lang.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
+		Code:   lang.Code{Models: map[string]model.Model{"near": near, "far": far}},
 	}, pipeline.Options{Sessions: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -293,9 +293,9 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, afterbay.Score{Batch: afterbay.Batch{Size: 1}, Fallback: []afterbay.Binding{{Name: "twice", Expr: "-1.0"}}},
-					afterbay.Calling{Expire: time.Minute, Breaker: afterbay.Breaker{Open: open, Failures: 1}})
-				p.Input.Partitions, p.Models[0].Journal = 1, &afterbay.Journal{}
+				p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+					lang.Calling{Expire: time.Minute, Breaker: lang.Breaker{Open: open, Failures: 1}})
+				p.Input.Partitions, p.Models[0].Journal = 1, &lang.Journal{}
 				known, log := make([]stream.Record, 200), memory.New(memory.Options{})
 				for i := range known {
 					known[i] = stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("k"), Value: fmt.Appendf(nil, `{"k":"k","n":%d}`, i)}
@@ -330,18 +330,18 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 // of a batch of 64, at several places of it.
 func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 	server := faultserver.Start(t, faultserver.Options{File: filepath.Join(t.TempDir(), "calls"), Poison: "666"})
-	score := []afterbay.Field{{Name: "score", Type: "number"}}
+	score := []lang.Field{{Name: "score", Type: "number"}}
 	m, before, most := paceModel(t, server.URL), 0, 0
 	for at := range 64 {
-		runner, err := builtin.New(afterbay.Pipeline{
+		runner, err := builtin.New(lang.Pipeline{
 			Name:   "poison",
-			Input:  afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "int"}, {Name: "n", Type: "number"}}},
-			Models: []afterbay.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &afterbay.Calling{Timeout: time.Minute}}}, // a late call is called again
-			Steps: []afterbay.Step{
-				&afterbay.Score{Model: "risk", Inputs: []string{"n"}, Batch: afterbay.Batch{Size: 64}, Async: at%2 == 0},
-				&afterbay.Emit{Topic: "out", Names: []string{"k"}},
+			Input:  lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "int"}, {Name: "n", Type: "number"}}},
+			Models: []lang.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &lang.Calling{Timeout: time.Minute}}}, // a late call is called again
+			Steps: []lang.Step{
+				&lang.Score{Model: "risk", Inputs: []string{"n"}, Batch: lang.Batch{Size: 64}, Async: at%2 == 0},
+				&lang.Emit{Topic: "out", Names: []string{"k"}},
 			},
-			Code: afterbay.Code{Models: map[string]model.Model{"risk": m}},
+			Code: lang.Code{Models: map[string]model.Model{"risk": m}},
 		}, pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -10,22 +10,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sinks/http"
 	"github.com/afterbay/afterbay/internal/sinks/postgres"
+	"github.com/afterbay/afterbay/internal/spec"
 	contract "github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // sunkPipeline copies a topic to the topic out, which goes to sinks.
-func sunkPipeline(sinks ...afterbay.Sink) afterbay.Pipeline {
-	return afterbay.Pipeline{
+func sunkPipeline(sinks ...lang.Sink) lang.Pipeline {
+	return lang.Pipeline{
 		Name:  "copy",
-		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Emit{Topic: "out", Names: []string{"k"}}},
+		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
+		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
 		Sinks: sinks,
 	}
 }
@@ -34,21 +35,21 @@ func TestSinkThatCannotBeIsRefused(t *testing.T) {
 	service := toHTTP("http://cards/freeze")
 	for _, c := range []struct {
 		path, message string
-		sinks         []afterbay.Sink
+		sinks         []lang.Sink
 	}{
-		{"sinks[0].from", "missing", []afterbay.Sink{{Kind: "http", Config: service}}},
-		{"sinks[0].from", `does not write "in"`, []afterbay.Sink{{From: "in", Kind: "http", Config: service}}},
-		{"sinks[0]", "nothing says where the records go", []afterbay.Sink{{From: "out"}}},
-		{"sinks[0].http.url", "the URL is not valid", []afterbay.Sink{{From: "out", Kind: "http", Config: toHTTP("cards")}}},
-		{"sinks[0].http.url", "password", []afterbay.Sink{{From: "out", Kind: "http", Config: toHTTP("http://a:b@cards")}}},
-		{"sinks[0].name", "not the name of a sink", []afterbay.Sink{{From: "out", Name: "to/out", Kind: "http", Config: service}}},
-		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "out", Name: "repartition.out", Kind: "http", Config: service}}},
-		{"sinks[0].name", "reserved", []afterbay.Sink{{From: "copy.dlq", Kind: "http", Config: service}}},
-		{"sinks[1].name", "two sinks", []afterbay.Sink{{From: "out", Kind: "http", Config: service}, {From: "copy.dlq", Name: "out", Kind: "http", Config: service}}},
-		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []afterbay.Sink{{From: "out", Concurrency: 65, Kind: "postgres", Config: &postgres.Config{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
-		{"sinks[0]", "timeout", []afterbay.Sink{{From: "out", Kind: "http", Config: service, Timeout: time.Hour}}},
+		{"sinks[0].from", "missing", []lang.Sink{{Kind: "http", Config: service}}},
+		{"sinks[0].from", `does not write "in"`, []lang.Sink{{From: "in", Kind: "http", Config: service}}},
+		{"sinks[0]", "nothing says where the records go", []lang.Sink{{From: "out"}}},
+		{"sinks[0].http.url", "the URL is not valid", []lang.Sink{{From: "out", Kind: "http", Config: toHTTP("cards")}}},
+		{"sinks[0].http.url", "password", []lang.Sink{{From: "out", Kind: "http", Config: toHTTP("http://a:b@cards")}}},
+		{"sinks[0].name", "not the name of a sink", []lang.Sink{{From: "out", Name: "to/out", Kind: "http", Config: service}}},
+		{"sinks[0].name", "reserved", []lang.Sink{{From: "out", Name: "repartition.out", Kind: "http", Config: service}}},
+		{"sinks[0].name", "reserved", []lang.Sink{{From: "copy.dlq", Kind: "http", Config: service}}},
+		{"sinks[1].name", "two sinks", []lang.Sink{{From: "out", Kind: "http", Config: service}, {From: "copy.dlq", Name: "out", Kind: "http", Config: service}}},
+		{"sinks[0].concurrency", "65 connections to a database: use 1 to 64", []lang.Sink{{From: "out", Concurrency: 65, Kind: "postgres", Config: &postgres.Config{URL: "postgres://h/d", Table: "t", Key: "k"}}}},
+		{"sinks[0]", "timeout", []lang.Sink{{From: "out", Kind: "http", Config: service, Timeout: time.Hour}}},
 	} {
-		var found afterbay.Errors
+		var found spec.Problems
 		_, err := builtin.New(sunkPipeline(c.sinks...), pipeline.Options{})
 		if !errors.As(err, &found) || len(found) != 1 || found[0].Path != c.path || !strings.Contains(found[0].Message, c.message) {
 			t.Errorf("%s, %s: %v", c.path, c.message, err)
@@ -60,7 +61,7 @@ func toHTTP(url string) *http.Config { return &http.Config{URL: url} }
 
 func TestSecretInTheQueryOfAURLIsAWarning(t *testing.T) {
 	for url, warned := range map[string]bool{"http://cards/freeze?token=hush": true, "http://cards/freeze?dry=1": false} {
-		runner, err := builtin.New(sunkPipeline(afterbay.Sink{From: "out", Kind: "http", Config: toHTTP(url)}), pipeline.Options{})
+		runner, err := builtin.New(sunkPipeline(lang.Sink{From: "out", Kind: "http", Config: toHTTP(url)}), pipeline.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,8 +75,8 @@ func TestSecretInTheQueryOfAURLIsAWarning(t *testing.T) {
 
 func TestBudgetThatCannotBeIsRefused(t *testing.T) {
 	p := sunkPipeline()
-	p.Budget = afterbay.Budget{P99: 10 * time.Millisecond, Model: 11 * time.Millisecond}
-	var found afterbay.Errors
+	p.Budget = lang.Budget{P99: 10 * time.Millisecond, Model: 11 * time.Millisecond}
+	var found spec.Problems
 	if _, err := builtin.New(p, pipeline.Options{}); !errors.As(err, &found) || found[0].Path != "budget" {
 		t.Error(err)
 	}
@@ -108,8 +109,8 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	log := memory.New(memory.Options{})
 	defer log.Close()
 	sink := &taker{taken: make(chan string, 1)}
-	p := sunkPipeline(afterbay.Sink{From: "out", Kind: "taker", Config: sink})
-	p.Constants = []afterbay.Constant{{Name: "limit", Value: 0.5}, {Name: "region", Table: map[string]any{"US": int64(0)}}}
+	p := sunkPipeline(lang.Sink{From: "out", Kind: "taker", Config: sink})
+	p.Constants = []spec.Constant{{Name: "limit", Value: 0.5}, {Name: "region", Table: map[string]any{"US": int64(0)}}}
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,32 +6,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
 
 // Events are timed by the case of the first route that they took, those that are
 // parked there too; which of a route within it does not matter.
 func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
-	note := []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
-	within := []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
-	p := afterbay.Pipeline{
+	note := []lang.Step{&lang.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
+	within := []lang.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
+	p := lang.Pipeline{
 		Name:   "cases",
-		Input:  afterbay.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
-		Models: []afterbay.Model{{Name: "writer", Go: "writer", Version: 1, Outputs: writerOutputs}},
-		Steps: []afterbay.Step{
-			&afterbay.Route{Cases: []afterbay.Case{
-				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []afterbay.Step{&afterbay.Score{Model: "writer", Inputs: []string{"k"}}}},
-				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []afterbay.Step{&afterbay.Route{Cases: within}}},
+		Input:  lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
+		Models: []lang.Model{{Name: "writer", Go: "writer", Version: 1, Outputs: writerOutputs}},
+		Steps: []lang.Step{
+			&lang.Route{Cases: []lang.Case{
+				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []lang.Step{&lang.Score{Model: "writer", Inputs: []string{"k"}}}},
+				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []lang.Step{&lang.Route{Cases: within}}},
 				{Name: "bad", When: "n <= 55", Then: "dlq"},
 				{Name: "default", Then: "drop"},
 			}},
-			&afterbay.Emit{Topic: "out", Names: []string{"n"}},
+			&lang.Emit{Topic: "out", Names: []string{"n"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"writer": writer{}}},
+		Code: lang.Code{Models: map[string]model.Model{"writer": writer{}}},
 	}
 	_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(60, 20))
 	m, got, missed := runner.Metrics(), map[string]uint64{}, map[string]uint64{}
@@ -48,21 +49,21 @@ func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
 }
 
 func TestOnlyCasesOfTheFirstRouteHaveBudgets(t *testing.T) {
-	note := []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "noted", Expr: "n"}}}}
-	other := []afterbay.Step{&afterbay.Let{List: []afterbay.Binding{{Name: "more", Expr: "n"}}}}
-	inner := &afterbay.Route{Cases: []afterbay.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
-	p := afterbay.Pipeline{
+	note := []lang.Step{&lang.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
+	other := []lang.Step{&lang.Let{List: []lang.Binding{{Name: "more", Expr: "n"}}}}
+	inner := &lang.Route{Cases: []lang.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
+	p := lang.Pipeline{
 		Name:  "cases",
-		Input: afterbay.Input{Topic: "in", Key: "k", Fields: []afterbay.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
-		Steps: []afterbay.Step{
-			&afterbay.Route{Cases: []afterbay.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []afterbay.Step{inner}}, {Name: "default", Steps: note}}},
-			&afterbay.Route{Cases: []afterbay.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"n"}},
+		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
+		Steps: []lang.Step{
+			&lang.Route{Cases: []lang.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []lang.Step{inner}}, {Name: "default", Steps: note}}},
+			&lang.Route{Cases: []lang.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
+			&lang.Emit{Topic: "out", Names: []string{"n"}},
 		},
 	}
 	_, err := builtin.New(p, pipeline.Options{})
 	var got []string
-	var list afterbay.Errors
+	var list spec.Problems
 	errors.As(err, &list)
 	for _, e := range list {
 		got = append(got, e.Path)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -16,13 +16,13 @@ import (
 func TestSumsThatWouldWrapAreDeadLetters(t *testing.T) {
 	for _, window := range []string{"1h", "1h/1m"} {
 		p := payments()
-		p.Steps = []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{
+		p.Steps = []lang.Step{
+			&lang.Features{List: []lang.Feature{
 				{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 				{Name: "spend", Value: "amount", Decimals: ptr(9), Windows: []string{window}, Aggregates: []string{"sum", "mean"}},
 			}},
-			&afterbay.Decide{List: []afterbay.Binding{{Name: "action", Expr: `spend.sum_1h > 1000.0 ? "review" : "allow"`}}},
-			&afterbay.Emit{Topic: "out", Names: []string{"seen.*", "spend.*", "action"}},
+			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > 1000.0 ? "review" : "allow"`}}},
+			&lang.Emit{Topic: "out", Names: []string{"seen.*", "spend.*", "action"}},
 		}
 		var events []stream.Record
 		for n := range 1026 {

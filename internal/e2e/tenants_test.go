@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -44,18 +44,18 @@ const (
 	tenantCallMax = 25 * time.Millisecond
 )
 
-func tenantPipeline(seed uint64, fair bool) afterbay.Pipeline {
+func tenantPipeline(seed uint64, fair bool) lang.Pipeline {
 	s := &service{instead: func(call int, _ []float64) error {
 		time.Sleep(tenantCallMin + time.Duration(rand.New(rand.NewPCG(seed, uint64(call))).Int64N(int64(tenantCallMax-tenantCallMin))))
 		return nil
 	}}
-	p := parkPipeline(s, afterbay.Score{
-		Async: true, Batch: afterbay.Batch{Size: tenantRows},
-		OnFailure: []afterbay.Step{&afterbay.Emit{Topic: "later", Names: []string{"n"}}},
-	}, afterbay.Calling{Concurrency: tenantCalls})
+	p := parkPipeline(s, lang.Score{
+		Async: true, Batch: lang.Batch{Size: tenantRows},
+		OnFailure: []lang.Step{&lang.Emit{Topic: "later", Names: []string{"n"}}},
+	}, lang.Calling{Concurrency: tenantCalls})
 	p.Input.Time.Late = "include" // appends at the same time come in any order
 	if fair {
-		p.Tenant = afterbay.Tenant{By: "k", Max: tenantParked}
+		p.Tenant = lang.Tenant{By: "k", Max: tenantParked}
 	}
 	return p
 }
@@ -248,8 +248,8 @@ func TestLoudTenantCostsOthersAtMostTheirLatencyAgain(t *testing.T) {
 func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
-		p := parkPipeline(s, afterbay.Score{Async: true}, afterbay.Calling{})
-		p.Tenant = afterbay.Tenant{By: `k == "k0" ? "loud" : "other"`, Max: 7}
+		p := parkPipeline(s, lang.Score{Async: true}, lang.Calling{})
+		p.Tenant = lang.Tenant{By: `k == "k0" ? "loud" : "other"`, Max: 7}
 		p.Commit.Size = 1 // each event is looked at with those before it parked
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(60, 12))
 		if c := runner.Counts(); c.DeadLetters != uint64(60-len(answer.Values("out"))) || c.DeadLetters == 0 {
@@ -269,13 +269,13 @@ func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 // those of a tenant beyond its share would be given up if they were counted anew.
 func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := parkPipeline(&service{}, afterbay.Score{Async: true}, afterbay.Calling{Breaker: afterbay.Breaker{Open: "queue"}})
-		p.Tenant, p.Priority = afterbay.Tenant{By: "k", Max: 50}, afterbay.Priority{Low: "true"}
-		second := *p.Steps[0].(*afterbay.Score)
+		p := parkPipeline(&service{}, lang.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
+		p.Tenant, p.Priority = lang.Tenant{By: "k", Max: 50}, lang.Priority{Low: "true"}
+		second := *p.Steps[0].(*lang.Score)
 		second.As, second.Model = "again", "down"
 		down := p.Models[0]
 		down.Name, down.Go = "down", "down"
-		p.Models, p.Steps = append(p.Models, down), slices.Insert(p.Steps, 1, afterbay.Step(&second))
+		p.Models, p.Steps = append(p.Models, down), slices.Insert(p.Steps, 1, lang.Step(&second))
 		p.Code.Models["down"] = &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -330,9 +330,9 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 			order = append(order, int(rows[0])%3)
 			return nil
 		}}
-		p := parkPipeline(s, afterbay.Score{Async: true, Batch: afterbay.Batch{Size: 1}},
-			afterbay.Calling{Concurrency: 1, Breaker: afterbay.Breaker{Failures: 1, Probe: 2 * time.Second, Open: "queue"}})
-		p.Priority = afterbay.Priority{High: "int(n) % 3 == 1", Low: "int(n) % 3 == 2", Age: time.Hour}
+		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 1}},
+			lang.Calling{Concurrency: 1, Breaker: lang.Breaker{Failures: 1, Probe: 2 * time.Second, Open: "queue"}})
+		p.Priority = lang.Priority{High: "int(n) % 3 == 1", Low: "int(n) % 3 == 2", Age: time.Hour}
 		p.Input.Partitions = 1
 		events := parkEvents(n, 10)
 		for i := range events {
@@ -354,17 +354,17 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 }
 
 func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
-	async, call := afterbay.Score{Async: true}, afterbay.Calling{}
-	for want, change := range map[string]func(*afterbay.Pipeline){
-		"nothing is scored off the loop": func(p *afterbay.Pipeline) {
-			p.Models[0].Call, p.Steps[0].(*afterbay.Score).Async, p.Tenant.By = nil, false, "k"
+	async, call := lang.Score{Async: true}, lang.Calling{}
+	for want, change := range map[string]func(*lang.Pipeline){
+		"nothing is scored off the loop": func(p *lang.Pipeline) {
+			p.Models[0].Call, p.Steps[0].(*lang.Score).Async, p.Tenant.By = nil, false, "k"
 		},
-		"where string is needed":  func(p *afterbay.Pipeline) { p.Tenant.By = "n" },
-		"where bool is needed":    func(p *afterbay.Pipeline) { p.Priority.High = "n" },
-		"unknown name":            func(p *afterbay.Pipeline) { p.Priority.Low = "far.twice > 1" },
-		"want those of high":      func(p *afterbay.Pipeline) { p.Priority.Weights = []int{1} },
-		"want them to fall":       func(p *afterbay.Pipeline) { p.Priority.Weights = []int{1, 2, 3} },
-		"tenant.max: -1 is negat": func(p *afterbay.Pipeline) { p.Tenant.Max = -1 },
+		"where string is needed":  func(p *lang.Pipeline) { p.Tenant.By = "n" },
+		"where bool is needed":    func(p *lang.Pipeline) { p.Priority.High = "n" },
+		"unknown name":            func(p *lang.Pipeline) { p.Priority.Low = "far.twice > 1" },
+		"want those of high":      func(p *lang.Pipeline) { p.Priority.Weights = []int{1} },
+		"want them to fall":       func(p *lang.Pipeline) { p.Priority.Weights = []int{1, 2, 3} },
+		"tenant.max: -1 is negat": func(p *lang.Pipeline) { p.Tenant.Max = -1 },
 	} {
 		p := parkPipeline(&service{}, async, call)
 		change(&p)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -15,17 +15,17 @@ import (
 // makes a text too large. The process goes on, and names the text.
 func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	const square = `join(split(n, ""), n)`
-	emit := func(e afterbay.Emit) afterbay.Step {
+	emit := func(e lang.Emit) lang.Step {
 		e.Topic = "out"
 		return &e
 	}
-	card := emit(afterbay.Emit{Names: []string{"card"}})
-	let := func(name, source string) afterbay.Step {
-		return &afterbay.Let{List: []afterbay.Binding{{Name: name, Expr: source}}}
+	card := emit(lang.Emit{Names: []string{"card"}})
+	let := func(name, source string) lang.Step {
+		return &lang.Let{List: []lang.Binding{{Name: name, Expr: source}}}
 	}
-	var whole []afterbay.Binding
+	var whole []lang.Binding
 	for i := range 64 {
-		whole = append(whole, afterbay.Binding{Name: fmt.Sprint("n", i), Expr: "n"})
+		whole = append(whole, lang.Binding{Name: fmt.Sprint("n", i), Expr: "n"})
 	}
 	note := func(n int) stream.Record {
 		r := payment("a", 1, 1)
@@ -38,27 +38,27 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 		return r
 	}
 	for name, c := range map[string]struct {
-		steps  []afterbay.Step
+		steps  []lang.Step
 		poison stream.Record
 		want   string // stage and error
 	}{
-		"let":           {[]afterbay.Step{let("big", square), card}, note(30_000), `let: big: column 1: join(split(n, ""), n): a text of 900000000 bytes is over the limit of 1048576`},
-		"decide":        {[]afterbay.Step{&afterbay.Decide{List: []afterbay.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
-		"value of emit": {[]afterbay.Step{emit(afterbay.Emit{Value: []afterbay.Binding{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
-		"id of emit":    {[]afterbay.Step{emit(afterbay.Emit{Names: []string{"card"}, ID: "upper(n) + n + card"})}, most, "emit: id: column 1: upper(n) + n"},
-		"feature":       {[]afterbay.Step{&afterbay.Features{List: []afterbay.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
-		"when":          {[]afterbay.Step{&afterbay.Features{List: []afterbay.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},
-		"route":         {[]afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{{Name: "r", When: square + ` == ""`, Steps: []afterbay.Step{card}}, {Name: "default", Steps: []afterbay.Step{card}}}}}, note(30_000), "route: r: column 1: join"},
-		"many texts":    {[]afterbay.Step{let("a", "upper(n)"), let("b", "a"), let("c", "a"), let("d", "n"), card}, most, "let: d: column 1: n: the texts that the steps of the event make have 52"},
-		"output":        {[]afterbay.Step{emit(afterbay.Emit{Value: whole})}, most, "emit: output of "},
-		"large key":     {[]afterbay.Step{emit(afterbay.Emit{Names: []string{"card", "n"}, Key: "n"})}, note(600_000), "emit: output of 600"},
-		"id of event":   {[]afterbay.Step{emit(afterbay.Emit{Names: []string{"card", "meta.id"}})}, with(payment("a", 1, 1), stream.Header{Key: header.ID, Value: []byte(strings.Repeat("i", 1<<20+64<<10-100))}), "emit: output of 11"},
-		"key of event":  {[]afterbay.Step{card}, stream.Record{Key: []byte(strings.Repeat("k", 1<<20+64<<10-100)), Value: []byte("{")}, "decode: "},
-		"context":       {[]afterbay.Step{emit(afterbay.Emit{Names: []string{"n", "note"}})}, with(note(400_000), stream.Header{Key: header.Correlation, Value: []byte(strings.Repeat("i", 500_000))}), "emit: output of 800"},
+		"let":           {[]lang.Step{let("big", square), card}, note(30_000), `let: big: column 1: join(split(n, ""), n): a text of 900000000 bytes is over the limit of 1048576`},
+		"decide":        {[]lang.Step{&lang.Decide{List: []lang.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
+		"value of emit": {[]lang.Step{emit(lang.Emit{Value: []lang.Binding{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
+		"id of emit":    {[]lang.Step{emit(lang.Emit{Names: []string{"card"}, ID: "upper(n) + n + card"})}, most, "emit: id: column 1: upper(n) + n"},
+		"feature":       {[]lang.Step{&lang.Features{List: []lang.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
+		"when":          {[]lang.Step{&lang.Features{List: []lang.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},
+		"route":         {[]lang.Step{&lang.Route{Cases: []lang.Case{{Name: "r", When: square + ` == ""`, Steps: []lang.Step{card}}, {Name: "default", Steps: []lang.Step{card}}}}}, note(30_000), "route: r: column 1: join"},
+		"many texts":    {[]lang.Step{let("a", "upper(n)"), let("b", "a"), let("c", "a"), let("d", "n"), card}, most, "let: d: column 1: n: the texts that the steps of the event make have 52"},
+		"output":        {[]lang.Step{emit(lang.Emit{Value: whole})}, most, "emit: output of "},
+		"large key":     {[]lang.Step{emit(lang.Emit{Names: []string{"card", "n"}, Key: "n"})}, note(600_000), "emit: output of 600"},
+		"id of event":   {[]lang.Step{emit(lang.Emit{Names: []string{"card", "meta.id"}})}, with(payment("a", 1, 1), stream.Header{Key: header.ID, Value: []byte(strings.Repeat("i", 1<<20+64<<10-100))}), "emit: output of 11"},
+		"key of event":  {[]lang.Step{card}, stream.Record{Key: []byte(strings.Repeat("k", 1<<20+64<<10-100)), Value: []byte("{")}, "decode: "},
+		"context":       {[]lang.Step{emit(lang.Emit{Names: []string{"n", "note"}})}, with(note(400_000), stream.Header{Key: header.Correlation, Value: []byte(strings.Repeat("i", 500_000))}), "emit: output of 800"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := payments()
-			p.Steps = append([]afterbay.Step{let("n", `note ?? ""`)}, c.steps...)
+			p.Steps = append([]lang.Step{let("n", `note ?? ""`)}, c.steps...)
 			log := openLog(t, "embedded", t.TempDir())
 			defer closeLog(t, log)
 			runOn(t, log, p, payment("a", 1, 0), c.poison, payment("a", 2, 2))
@@ -77,11 +77,11 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 // they come, and do not with the headers that a late or a copied event gets.
 func TestALateOrCopiedEventThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*afterbay.Input)
+		change func(*lang.Input)
 		second int
 	}{
-		"late":   {func(in *afterbay.Input) { in.Time.Late, in.Time.LateTo = "", "late" }, -60},
-		"copied": {func(in *afterbay.Input) { in.Repartition = 1 }, 0},
+		"late":   {func(in *lang.Input) { in.Time.Late, in.Time.LateTo = "", "late" }, -60},
+		"copied": {func(in *lang.Input) { in.Repartition = 1 }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := payments()

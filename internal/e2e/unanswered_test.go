@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/compile"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 )
@@ -45,8 +45,8 @@ func outputName(when string) string {
 }
 
 // way is the case of events whose text is its name.
-func way(name string, steps ...afterbay.Step) afterbay.Case {
-	w := afterbay.Case{Name: name, Steps: steps}
+func way(name string, steps ...lang.Step) lang.Case {
+	w := lang.Case{Name: name, Steps: steps}
 	if name != "default" {
 		w.When = `text == "` + name + `"`
 	}
@@ -56,55 +56,55 @@ func way(name string, steps ...afterbay.Step) afterbay.Case {
 // TestEventsThatNothingAnswersAreFound names, of pipelines without answers, the steps
 // at which an event of a client may end though nobody who reads topic out hears of it.
 func TestEventsThatNothingAnswersAreFound(t *testing.T) {
-	emit := func(topic, when string) afterbay.Step {
-		return &afterbay.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}
+	emit := func(topic, when string) lang.Step {
+		return &lang.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}
 	}
-	group := &afterbay.Group{Name: "parts", By: "call", Idle: time.Minute}
-	route := func(cases ...afterbay.Case) afterbay.Step { return &afterbay.Route{Cases: cases} }
-	then := func(name, then string) afterbay.Case {
+	group := &lang.Group{Name: "parts", By: "call", Idle: time.Minute}
+	route := func(cases ...lang.Case) lang.Step { return &lang.Route{Cases: cases} }
+	then := func(name, then string) lang.Case {
 		w := way(name)
 		w.Then = then
 		return w
 	}
 	out, aside := emit("out", ""), emit("aside", "")
-	scored := func(failed ...afterbay.Step) []afterbay.Step {
+	scored := func(failed ...lang.Step) []lang.Step {
 		last := emit("out", "")
-		last.(*afterbay.Emit).Name = "last"
-		return []afterbay.Step{&afterbay.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}, last}
+		last.(*lang.Emit).Name = "last"
+		return []lang.Step{&lang.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}, last}
 	}
 	for name, c := range map[string]struct {
-		steps  []afterbay.Step
-		change func(*afterbay.Pipeline)
+		steps  []lang.Step
+		change func(*lang.Pipeline)
 		want   []string
 	}{
-		"always":                       {steps: []afterbay.Step{aside, out}},
-		"never":                        {steps: []afterbay.Step{aside}, want: []string{"steps"}},
-		"by a condition":               {steps: []afterbay.Step{emit("out", `text == "hello"`)}, want: []string{"steps"}},
-		"by a condition, then always":  {steps: []afterbay.Step{emit("out", `text == "hello"`), out}},
-		"of every case":                {steps: []afterbay.Step{route(way("a", out), way("b", aside, out), then("c", "dlq"))}},
-		"of one case":                  {steps: []afterbay.Step{route(way("a", out), way("default", aside))}, want: []string{"steps"}},
-		"behind the cases":             {steps: []afterbay.Step{route(way("a", aside), way("default", aside)), out}},
-		"dropped":                      {steps: []afterbay.Step{route(then("a", "drop"), way("default", aside)), out}, want: []string{"steps[0].route.a"}},
-		"dropped behind its answer":    {steps: []afterbay.Step{out, route(then("a", "drop"), way("default", aside))}},
-		"all dropped or dead":          {steps: []afterbay.Step{aside, route(then("a", "drop"), then("default", "dlq"))}, want: []string{"steps[1].route.a"}},
-		"dropped by a case of a case":  {steps: []afterbay.Step{route(then("c", "dlq"), way("default", route(then("a", "drop"), way("b", out))))}, want: []string{"steps[0].route.default.steps[0].route.a"}},
-		"taken into a group":           {steps: []afterbay.Step{group, out}, want: []string{"steps[0].group"}},
-		"taken behind its answer":      {steps: []afterbay.Step{out, group}},
+		"always":                       {steps: []lang.Step{aside, out}},
+		"never":                        {steps: []lang.Step{aside}, want: []string{"steps"}},
+		"by a condition":               {steps: []lang.Step{emit("out", `text == "hello"`)}, want: []string{"steps"}},
+		"by a condition, then always":  {steps: []lang.Step{emit("out", `text == "hello"`), out}},
+		"of every case":                {steps: []lang.Step{route(way("a", out), way("b", aside, out), then("c", "dlq"))}},
+		"of one case":                  {steps: []lang.Step{route(way("a", out), way("default", aside))}, want: []string{"steps"}},
+		"behind the cases":             {steps: []lang.Step{route(way("a", aside), way("default", aside)), out}},
+		"dropped":                      {steps: []lang.Step{route(then("a", "drop"), way("default", aside)), out}, want: []string{"steps[0].route.a"}},
+		"dropped behind its answer":    {steps: []lang.Step{out, route(then("a", "drop"), way("default", aside))}},
+		"all dropped or dead":          {steps: []lang.Step{aside, route(then("a", "drop"), then("default", "dlq"))}, want: []string{"steps[1].route.a"}},
+		"dropped by a case of a case":  {steps: []lang.Step{route(then("c", "dlq"), way("default", route(then("a", "drop"), way("b", out))))}, want: []string{"steps[0].route.default.steps[0].route.a"}},
+		"taken into a group":           {steps: []lang.Step{group, out}, want: []string{"steps[0].group"}},
+		"taken behind its answer":      {steps: []lang.Step{out, group}},
 		"failed":                       {steps: scored()},
 		"failed, and said elsewhere":   {steps: scored(aside), want: []string{"steps[0].score.on_failure"}},
 		"failed, and answered":         {steps: scored(aside, out)},
 		"failed, and perhaps answered": {steps: scored(emit("out", `text == "hello"`))}, // a dead letter otherwise
-		"a duplicate":                  {steps: []afterbay.Step{out}, change: func(p *afterbay.Pipeline) { p.Input.Dedupe = &afterbay.Dedupe{ID: "id"} }, want: []string{"input.dedupe"}},
-		"late": {steps: []afterbay.Step{out}, change: func(p *afterbay.Pipeline) {
-			p.Inputs = []afterbay.Input{p.Input}
-			p.Inputs[0].Time.Late, p.Input = "drop", afterbay.Input{}
+		"a duplicate":                  {steps: []lang.Step{out}, change: func(p *lang.Pipeline) { p.Input.Dedupe = &lang.Dedupe{ID: "id"} }, want: []string{"input.dedupe"}},
+		"late": {steps: []lang.Step{out}, change: func(p *lang.Pipeline) {
+			p.Inputs = []lang.Input{p.Input}
+			p.Inputs[0].Time.Late, p.Input = "drop", lang.Input{}
 		}, want: []string{"inputs[0].time.late"}},
 	} {
 		p := contactPipeline()
 		p.Replies, p.Input.Dedupe, p.Input.Time.Late, p.Steps = nil, nil, "", c.steps
 		loud := scoredCalls(callParts, volumeModel{}, nil)
 		p.Models, p.Code = loud.Models, loud.Code
-		p.Input.Fields = append(p.Input.Fields, afterbay.Field{Name: "sound", Type: "bytes"})
+		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "sound", Type: "bytes"})
 		if c.change != nil {
 			c.change(&p)
 		}
@@ -128,13 +128,13 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 // TestTopicsAreKeyedForWhoReadsThemAsTheyAre sees which key a pipeline needs.
 func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*afterbay.Pipeline)
+		change func(*lang.Pipeline)
 		want   string
 	}{
-		"as it is": {func(*afterbay.Pipeline) {}, "customer"},
-		"another":  {func(p *afterbay.Pipeline) { p.Input.Topic = "others" }, ""},
-		"copied":   {func(p *afterbay.Pipeline) { p.Input.Repartition = 2 }, ""},
-		"merged":   {func(p *afterbay.Pipeline) { p.Inputs, p.Input = []afterbay.Input{p.Input}, afterbay.Input{} }, ""},
+		"as it is": {func(*lang.Pipeline) {}, "customer"},
+		"another":  {func(p *lang.Pipeline) { p.Input.Topic = "others" }, ""},
+		"copied":   {func(p *lang.Pipeline) { p.Input.Repartition = 2 }, ""},
+		"merged":   {func(p *lang.Pipeline) { p.Inputs, p.Input = []lang.Input{p.Input}, lang.Input{} }, ""},
 	} {
 		p := contactPipeline()
 		c.change(&p)
@@ -151,23 +151,23 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 
 // TestConditionalAnswersAreWarnedOf where two may hold, or none.
 func TestConditionalAnswersAreWarnedOf(t *testing.T) {
-	emit := func(when string) afterbay.Step {
-		return &afterbay.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}
+	emit := func(when string) lang.Step {
+		return &lang.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}
 	}
-	cases := &afterbay.Route{Cases: []afterbay.Case{
-		{Name: "a", When: `text == "a"`, Steps: []afterbay.Step{emit("")}}, {Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: []afterbay.Step{emit("")}},
+	cases := &lang.Route{Cases: []lang.Case{
+		{Name: "a", When: `text == "a"`, Steps: []lang.Step{emit("")}}, {Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: []lang.Step{emit("")}},
 	}}
 	const two, none = "may have been answered by steps[0].emit", "may come to the end without one"
 	for name, c := range map[string]struct {
-		steps []afterbay.Step
+		steps []lang.Step
 		want  []string
 	}{
-		"always":            {[]afterbay.Step{emit("")}, nil},
-		"by cases":          {[]afterbay.Step{cases}, nil},
-		"perhaps":           {[]afterbay.Step{emit(`text == "a"`)}, []string{none}},
-		"perhaps two":       {[]afterbay.Step{emit(`text == "a"`), emit(`text == "b"`)}, []string{two, none}},
-		"perhaps, and sure": {[]afterbay.Step{emit(`text == "a"`), emit("")}, []string{two}},
-		"sure, and perhaps": {[]afterbay.Step{emit(""), emit(`text == "a"`)}, []string{two}},
+		"always":            {[]lang.Step{emit("")}, nil},
+		"by cases":          {[]lang.Step{cases}, nil},
+		"perhaps":           {[]lang.Step{emit(`text == "a"`)}, []string{none}},
+		"perhaps two":       {[]lang.Step{emit(`text == "a"`), emit(`text == "b"`)}, []string{two, none}},
+		"perhaps, and sure": {[]lang.Step{emit(`text == "a"`), emit("")}, []string{two}},
+		"sure, and perhaps": {[]lang.Step{emit(""), emit(`text == "a"`)}, []string{two}},
 	} {
 		p := contactPipeline()
 		p.Replies, p.Steps = []string{"out"}, c.steps

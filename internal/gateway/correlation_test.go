@@ -20,12 +20,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/gateway"
 	"github.com/afterbay/afterbay/internal/gateway/hub"
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -36,14 +36,14 @@ const trace, traceParent = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd4
 
 // posts is a pipeline whose events end in every way, by their text.
 func posts(t *testing.T) *pipeline.Runner {
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: "posts", Replies: []string{"decisions", "aside"},
-		Input: afterbay.Input{Topic: "posts", Key: "user", Partitions: partitions, Repartition: partitions, Fields: []afterbay.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}}},
-		Steps: []afterbay.Step{&afterbay.Route{Cases: []afterbay.Case{
+		Input: lang.Input{Topic: "posts", Key: "user", Partitions: partitions, Repartition: partitions, Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}}},
+		Steps: []lang.Step{&lang.Route{Cases: []lang.Case{
 			{Name: "filtered", When: `text == "filtered"`, Then: "drop"},
 			{Name: "dead", When: `text == "dead"`, Then: "dlq"},
-			{Name: "unread", When: `text == "unread"`, Steps: []afterbay.Step{&afterbay.Emit{Topic: "aside", Names: []string{"text"}}}},
-			{Name: "default", Steps: []afterbay.Step{&afterbay.Emit{Topic: "decisions", Names: []string{"text"}}}},
+			{Name: "unread", When: `text == "unread"`, Steps: []lang.Step{&lang.Emit{Topic: "aside", Names: []string{"text"}}}},
+			{Name: "default", Steps: []lang.Step{&lang.Emit{Topic: "decisions", Names: []string{"text"}}}},
 		}}},
 	}, pipeline.Options{})
 	if err != nil {

@@ -42,8 +42,8 @@ var ranks = []struct {
 	{15, []string{"internal/gateway", "internal/ops/scaffold", "internal/ops/reprocess", "internal/ops/registry"}},
 	{16, []string{"internal/http/admin", "internal/ops/explain"}},
 	{17, []string{"internal/process", "internal/ops/report"}},
-	{18, []string{".", "internal/ops/dryrun", "internal/ops/lint", "scenario", "client"}},
-	{19, []string{"internal/lab/demo", "internal/test"}},
+	{18, []string{".", "internal/ops/dryrun", "internal/ops/lint", "client"}},
+	{19, []string{"scenario", "internal/lab/demo", "internal/test"}},
 	{20, []string{"internal/lab", "internal/e2e", "internal/shape"}},
 	{21, []string{"cmd/afterbay", "cmd/afterbay-onnx"}},
 }
@@ -55,7 +55,6 @@ var public = []string{".", "client", "lookup", "model", "scenario", "sink", "str
 // struck from it, and none is added.
 var up = map[string]string{
 	"internal/ops/explain -> internal/http/admin": "directories and their entries become internal/ops/inspect",
-	"scenario -> .": "the library becomes the Engine, on internal/process",
 }
 
 // alone justifies each package that one other package imports: else it would be a part of that one.

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -42,19 +42,19 @@ func (speaker) Answer(ctx context.Context, rows models.Rows, _ []float32, texts 
 // speaking is moderation with what a model says of an event, shown while it comes,
 // and a record that is made once before it.
 func speaking(t *testing.T) *pipeline.Runner {
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: "moderation", Replies: []string{"decisions"},
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "events", Key: "room", Partitions: 3, Repartition: 2,
-			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
+			Fields: []lang.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
 		},
-		Models: []afterbay.Model{{Name: "speaker", Go: "speaker", Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}, Call: &afterbay.Calling{}}},
-		Steps: []afterbay.Step{
-			&afterbay.Emit{Topic: "tokens", Names: []string{"text"}},
-			&afterbay.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &afterbay.Partial{Topic: "tokens", Interval: time.Millisecond}},
-			&afterbay.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}},
+		Models: []lang.Model{{Name: "speaker", Go: "speaker", Version: 1, Outputs: []lang.Field{{Name: "words", Type: "string"}}, Call: &lang.Calling{}}},
+		Steps: []lang.Step{
+			&lang.Emit{Topic: "tokens", Names: []string{"text"}},
+			&lang.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &lang.Partial{Topic: "tokens", Interval: time.Millisecond}},
+			&lang.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}},
 		},
-		Code: afterbay.Code{Models: map[string]models.Model{"speaker": speaker{}}},
+		Code: lang.Code{Models: map[string]models.Model{"speaker": speaker{}}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -31,15 +31,15 @@ func TestMain(m *testing.M) { os.Exit(broker.Run(m)) }
 // moderation is a pipeline by room, whose events come from clients. It numbers the
 // events of a room.
 func moderation(t *testing.T) *pipeline.Runner {
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: "moderation", Replies: []string{"decisions"},
-		Input: afterbay.Input{
+		Input: lang.Input{
 			Topic: "events", Key: "room", Partitions: 2,
-			Fields: []afterbay.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
+			Fields: []lang.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
 		},
-		Steps: []afterbay.Step{
-			&afterbay.Features{List: []afterbay.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
-			&afterbay.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}},
+		Steps: []lang.Step{
+			&lang.Features{List: []lang.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
+			&lang.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}},
 		},
 	}, pipeline.Options{})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/onnx"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -54,17 +54,17 @@ func TestFramesOfKeysAreHeardInAPipelineThroughCrashes(t *testing.T) {
 		}
 	}
 	broken := &crashing{Model: m}
-	pipeline := afterbay.Pipeline{
+	pipeline := lang.Pipeline{
 		Name: "calls",
-		Input: afterbay.Input{Topic: "sound", Key: "call", Partitions: 1, Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "sound", Key: "call", Partitions: 1, Fields: []lang.Field{
 			{Name: "call", Type: "string"}, {Name: "n", Type: "int"}, {Name: "sound", Type: "bytes"},
 		}},
-		Models: []afterbay.Model{{Name: "voice", Go: "voice", Version: 6, Outputs: []afterbay.Field{{Name: "speech", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "voice", Inputs: []string{"sound"}},
-			&afterbay.Emit{Topic: "speech", Names: []string{"call", "n", "voice.speech"}},
+		Models: []lang.Model{{Name: "voice", Go: "voice", Version: 6, Outputs: []lang.Field{{Name: "speech", Type: "number"}}}},
+		Steps: []lang.Step{
+			&lang.Score{Model: "voice", Inputs: []string{"sound"}},
+			&lang.Emit{Topic: "speech", Names: []string{"call", "n", "voice.speech"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"voice": broken}},
+		Code: lang.Code{Models: map[string]model.Model{"voice": broken}},
 	}
 	log := memory.New(memory.Options{})
 	var answer streamtest.Answer

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/process"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -54,17 +54,17 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 	}
 	defer m.Close()
 	killer := &killer{Model: m}
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: "scored",
-		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"},
 		}},
-		Models: []afterbay.Model{{Name: "sum", Go: "sum", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}}}},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "sum", Inputs: []string{"a", "a"}, Batch: afterbay.Batch{Size: 8}},
-			&afterbay.Emit{Topic: "out", Names: []string{"sum.score"}},
+		Models: []lang.Model{{Name: "sum", Go: "sum", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
+		Steps: []lang.Step{
+			&lang.Score{Model: "sum", Inputs: []string{"a", "a"}, Batch: lang.Batch{Size: 8}},
+			&lang.Emit{Topic: "out", Names: []string{"sum.score"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"sum": killer}},
+		Code: lang.Code{Models: map[string]model.Model{"sum": killer}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -72,20 +72,20 @@ func TestFaultOfAServerIsOneDeadLetterEach(t *testing.T) {
 // of its dead letters.
 func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 	t.Helper()
-	runner, err := builtin.New(afterbay.Pipeline{
+	runner, err := builtin.New(lang.Pipeline{
 		Name: "remote",
-		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
 		}},
-		Models: []afterbay.Model{{
-			Name: "remote", Go: "remote", Version: 1, Outputs: []afterbay.Field{{Name: "score", Type: "number"}},
-			Call: &afterbay.Calling{Expire: time.Millisecond, Backoff: afterbay.Backoff{Base: 2 * time.Millisecond}},
+		Models: []lang.Model{{
+			Name: "remote", Go: "remote", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}},
+			Call: &lang.Calling{Expire: time.Millisecond, Backoff: lang.Backoff{Base: 2 * time.Millisecond}},
 		}},
-		Steps: []afterbay.Step{
-			&afterbay.Score{Model: "remote", Inputs: []string{"a", "b"}},
-			&afterbay.Emit{Topic: "out", Names: []string{"remote.score"}},
+		Steps: []lang.Step{
+			&lang.Score{Model: "remote", Inputs: []string{"a", "b"}},
+			&lang.Emit{Topic: "out", Names: []string{"remote.score"}},
 		},
-		Code: afterbay.Code{Models: map[string]model.Model{"remote": m}},
+		Code: lang.Code{Models: map[string]model.Model{"remote": m}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

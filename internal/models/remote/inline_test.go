@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -20,29 +20,29 @@ import (
 )
 
 // inlinePipeline has a model that it describes itself.
-func inlinePipeline(m afterbay.Model, score afterbay.Score) afterbay.Pipeline {
+func inlinePipeline(m lang.Model, score lang.Score) lang.Pipeline {
 	score.Model = m.Name
-	return afterbay.Pipeline{
+	return lang.Pipeline{
 		Name: "inline",
-		Input: afterbay.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []afterbay.Field{
+		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "optional number"},
 		}},
-		Models: []afterbay.Model{m},
-		Steps:  []afterbay.Step{&score, &afterbay.Emit{Topic: "out", Names: []string{m.Name + ".*"}}},
+		Models: []lang.Model{m},
+		Steps:  []lang.Step{&score, &lang.Emit{Topic: "out", Names: []string{m.Name + ".*"}}},
 	}
 }
 
 // A url is a model: its inputs are what the score gives.
 func TestModelsAreAskedWhereThePipelineSays(t *testing.T) {
 	host := remote.StartFake(t)
-	outputs := []afterbay.Field{{Name: "label", Type: "string"}, {Name: "sum", Type: "number"}}
+	outputs := []lang.Field{{Name: "label", Type: "string"}, {Name: "sum", Type: "number"}}
 	for _, scheme := range []string{"grpc://", "http://"} {
-		for _, score := range []afterbay.Score{
+		for _, score := range []lang.Score{
 			{Inputs: []string{"a", "b"}},
-			{ByName: []afterbay.Binding{{Name: "x", Expr: "a"}, {Name: "y", Expr: "b"}}},
+			{ByName: []lang.Binding{{Name: "x", Expr: "a"}, {Name: "y", Expr: "b"}}},
 			{Inputs: []string{"a", "b"}, Async: true},
 		} {
-			runner, err := builtin.New(inlinePipeline(afterbay.Model{Name: "far", URL: scheme + host + "/sum", Version: 7, Outputs: outputs}, score), pipeline.Options{})
+			runner, err := builtin.New(inlinePipeline(lang.Model{Name: "far", URL: scheme + host + "/sum", Version: 7, Outputs: outputs}, score), pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,21 +60,21 @@ func TestModelsAreAskedWhereThePipelineSays(t *testing.T) {
 
 func TestModelsThatThePipelineDescribesWronglyAreRefused(t *testing.T) {
 	host := remote.StartFake(t)
-	outputs := []afterbay.Field{{Name: "sum", Type: "number"}}
+	outputs := []lang.Field{{Name: "sum", Type: "number"}}
 	for _, c := range []struct {
-		model  afterbay.Model
+		model  lang.Model
 		inputs []string
 		want   string
 	}{
-		{afterbay.Model{URL: "grpc://" + host + "/absent"}, []string{"a"}, "models.far.url: load remote model absent: "},
-		{afterbay.Model{URL: "ftp://" + host + "/sum"}, []string{"a"}, "models.far.url: load remote model sum: \"ftp:"},
-		{afterbay.Model{URL: "grpc://" + host + "/described"}, []string{"a", "b"}, `models.far.url: load remote model described: version "7" is none of`},
-		{afterbay.Model{URL: "grpc://" + host + "/sum", Process: []string{"true"}}, []string{"a"}, "models.far: a model has one of a file, a name in Go, a url and a process"},
-		{afterbay.Model{Process: []string{"/no/such/program"}}, []string{"a"}, "models.far.process: "},
-		{afterbay.Model{URL: "grpc://" + host + "/sum"}, []string{"c"}, "steps[0].score.inputs[0]: "},
+		{lang.Model{URL: "grpc://" + host + "/absent"}, []string{"a"}, "models.far.url: load remote model absent: "},
+		{lang.Model{URL: "ftp://" + host + "/sum"}, []string{"a"}, "models.far.url: load remote model sum: \"ftp:"},
+		{lang.Model{URL: "grpc://" + host + "/described"}, []string{"a", "b"}, `models.far.url: load remote model described: version "7" is none of`},
+		{lang.Model{URL: "grpc://" + host + "/sum", Process: []string{"true"}}, []string{"a"}, "models.far: a model has one of a file, a name in Go, a url and a process"},
+		{lang.Model{Process: []string{"/no/such/program"}}, []string{"a"}, "models.far.process: "},
+		{lang.Model{URL: "grpc://" + host + "/sum"}, []string{"c"}, "steps[0].score.inputs[0]: "},
 	} {
 		c.model.Name, c.model.Version, c.model.Outputs = "far", 7, outputs
-		_, err := builtin.New(inlinePipeline(c.model, afterbay.Score{Inputs: c.inputs}), pipeline.Options{})
+		_, err := builtin.New(inlinePipeline(c.model, lang.Score{Inputs: c.inputs}), pipeline.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -109,12 +109,12 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		Name: "embed", Version: 1, Kind: "remote", Inputs: text, Outputs: []model.Output{{Name: "vector", Size: 2}},
 		Config: &remote.Config{Endpoint: server.URL, API: "embeddings", Model: "small"},
 	}
-	p := inlinePipeline(afterbay.Model{Name: "chat", File: "chat.yaml", Manifest: chat, Version: 1, Outputs: []afterbay.Field{{Name: "words", Type: "string"}}},
-		afterbay.Score{Inputs: []string{"k"}, Async: true, Partial: &afterbay.Partial{Topic: "drafts", Interval: time.Millisecond}})
-	p.Models = append(p.Models, afterbay.Model{Name: "embed", File: "embed.yaml", Manifest: embed, Version: 1, Outputs: []afterbay.Field{{Name: "vector", Type: "number[2]"}}})
-	p.Steps = []afterbay.Step{
-		p.Steps[0], &afterbay.Score{Model: "embed", ByName: []afterbay.Binding{{Name: "text", Expr: "chat.words"}}},
-		&afterbay.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}},
+	p := inlinePipeline(lang.Model{Name: "chat", File: "chat.yaml", Manifest: chat, Version: 1, Outputs: []lang.Field{{Name: "words", Type: "string"}}},
+		lang.Score{Inputs: []string{"k"}, Async: true, Partial: &lang.Partial{Topic: "drafts", Interval: time.Millisecond}})
+	p.Models = append(p.Models, lang.Model{Name: "embed", File: "embed.yaml", Manifest: embed, Version: 1, Outputs: []lang.Field{{Name: "vector", Type: "number[2]"}}})
+	p.Steps = []lang.Step{
+		p.Steps[0], &lang.Score{Model: "embed", ByName: []lang.Binding{{Name: "text", Expr: "chat.words"}}},
+		&lang.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}},
 	}
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
