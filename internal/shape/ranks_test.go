@@ -19,7 +19,7 @@ var ranks = []struct {
 	{3, []string{
 		"udf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
 		"internal/models/text/wordpiece", "internal/observe/otlp", "internal/gateway/contract",
-		"internal/models/onnx/worker", "internal/task/watermark", "internal/spec",
+		"internal/models/onnx/worker", "internal/spec",
 	}},
 	{4, []string{
 		"internal/state/deadletter", "internal/state/generation", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
@@ -83,5 +83,4 @@ var alone = map[string]string{
 	"internal/sinks/redis":              "one folder a service",
 	"internal/task/keyed":               "a type of its own that the loop uses, with tests of its own",
 	"internal/task/redrive":             "a type of its own that the loop uses, with tests of its own",
-	"internal/task/watermark":           "a type of its own that the loop uses, with tests of its own",
 }

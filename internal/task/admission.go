@@ -9,7 +9,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/internal/task/watermark"
 )
 
 // admission decodes what is read, and decides what goes on to the operators.
@@ -27,7 +26,7 @@ func (a *admission) admit(it *item) {
 		it.Watermark, it.Outcome = p.watermark(plan.Time.Lateness), operator.Tick
 		return
 	}
-	if len(r.Headers) > 0 && !a.returned(it) || plan.Sources != nil && !a.hear(it) {
+	if len(r.Headers) > 0 && !a.returned(it) || plan.Sources != nil && !a.read(it) {
 		return
 	}
 	if len(r.Value) > plan.MaxBytes && !it.point.Judged {
@@ -58,7 +57,7 @@ func (a *admission) admit(it *item) {
 		before := p.watermark(plan.Time.Lateness)
 		p.newest = max(p.newest, t)
 		it.Watermark = p.watermark(plan.Time.Lateness)
-		it.announce = plan.Copy != nil && watermark.Passes(before, it.Watermark)
+		it.broadcast = plan.Copy != nil && broadcasts(before, it.Watermark)
 	}
 	a.setMeta(it)
 	if it.point.Judged {
@@ -149,13 +148,13 @@ func (a *admission) rerun(it *item) {
 	}
 }
 
-// hear takes in what a copy or announcement says of its source. It reports
+// read takes in what a copy or a broadcast says of its source. It reports
 // whether there is an event to go on with.
-func (a *admission) hear(it *item) bool {
+func (a *admission) read(it *item) bool {
 	p := it.partition
 	if it.Return != nil { // which said what it had to say when it came first
 		var err error
-		if it.source, err = p.sources.Topic(it.Return.Source); err != nil {
+		if it.source, err = p.sources.topic(it.Return.Source); err != nil {
 			it.fail("source", err)
 		}
 		it.Watermark = p.newest
@@ -170,15 +169,15 @@ func (a *admission) hear(it *item) bool {
 			watermark = value.Text(h.Value)
 		}
 	}
-	heard, err := p.sources.Read(from, watermark)
+	mark, err := p.sources.read(from, watermark)
 	if err != nil {
 		it.fail("source", err)
 		return false
 	}
-	p.newest = max(p.newest, p.sources.Take(heard))
-	it.source, it.Watermark = heard.Topic, p.newest
-	if !heard.Event {
+	p.newest = max(p.newest, p.sources.take(mark))
+	it.source, it.Watermark = mark.topic, p.newest
+	if !mark.event {
 		it.Become(operator.Notice)
 	}
-	return heard.Event
+	return mark.event
 }

@@ -28,7 +28,7 @@ type item struct {
 	next      int32         // next item of the same key; 0 is none, since an item never follows itself
 	late      bool          // before the watermark, whatever became of it
 	over      bool          // it ended, and is noted of its key later
-	announce  bool          // the source's watermark to all of the copies' partitions
+	broadcast bool          // the source's watermark to all partitions of the repartition topic
 	group     *group.Ended  // that it is made of; nil for an event of the log
 	resumed   *async.Task   // what it was when it was parked; nil for a record that was read
 	point     redrive.Point // where it goes on; its beginning for one that was neither parked nor sent back

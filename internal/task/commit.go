@@ -187,7 +187,7 @@ func (tx *committer) seal() {
 			p.moved = false
 		}
 		if p.sources != nil {
-			p.sources.Changes(func(position string, data []byte) {
+			p.sources.changes(func(position string, data []byte) {
 				tx.building.Change(p.id, append([]byte{statekey.Source}, position...), data)
 			})
 		}

@@ -48,7 +48,7 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		})
 		it := &ch.items[len(ch.items)-1]
 		if p.sources != nil {
-			if it.source, err = p.sources.Topic(header.Get(record, header.Copied)); err != nil {
+			if it.source, err = p.sources.topic(header.Get(record, header.Copied)); err != nil {
 				return 0, err
 			}
 		}

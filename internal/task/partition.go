@@ -14,7 +14,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/internal/task/timer"
-	"github.com/afterbay/afterbay/internal/task/watermark"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -33,10 +32,10 @@ type partition struct {
 	generation uint64
 	change     generation.Change // since the generation was stored; Same once it is in a step
 	keys       *keyed.Memory
-	overdue    bool             // more keys had ended than one step takes
-	ids        *dedupe.Set      // seen; nil without Plan.Dedupe
-	sources    *watermark.State // nil without Plan.Sources
-	groups     *group.Set       // nil without Plan.Groups
+	overdue    bool        // more keys had ended than one step takes
+	ids        *dedupe.Set // seen; nil without Plan.Dedupe
+	sources    *watermarks // nil without Plan.Sources
+	groups     *group.Set  // nil without Plan.Groups
 	parked     *async.Partition
 	tables     *table.State // nil without Plan.Tables
 	timerMarks
@@ -92,7 +91,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 		}
 	}
 	if plan.Sources != nil {
-		p.sources, err = watermark.Restore(a.State, plan.merged())
+		p.sources, err = restoreWatermarks(a.State, plan.Sources)
 	}
 	return p, err
 }

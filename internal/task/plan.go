@@ -21,7 +21,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/redrive"
 	"github.com/afterbay/afterbay/internal/task/table"
-	"github.com/afterbay/afterbay/internal/task/watermark"
 )
 
 // Plan is a pipeline made ready to run: names resolved to slots, expressions
@@ -68,7 +67,7 @@ type Input struct {
 	Dedupe *DedupePlan // nil takes every event
 
 	// Copy makes a plan of one that copies its events to the topic of another,
-	// whose Sources are the topics copied: merge.go. Such a plan has no stages.
+	// whose Sources are the topics copied: repartition.go. Such a plan has no stages.
 	Copy    *CopyPlan
 	Sources []Source
 }
@@ -194,14 +193,6 @@ type DedupePlan struct {
 
 // CopyPlan says how events are copied.
 type CopyPlan struct{ Partitions int32 }
-
-// merged is what the watermark of copies is decided by.
-func (p *Plan) merged() (list []watermark.Source) {
-	for _, s := range p.Sources {
-		list = append(list, watermark.Source{Topic: s.Topic, Partitions: s.Partitions})
-	}
-	return list
-}
 
 // Source is a topic whose events come as copies, and what is read of them.
 type Source struct {

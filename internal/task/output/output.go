@@ -473,9 +473,9 @@ func (w *Writer) Pass(e *Event, partitions int32) {
 	}
 }
 
-// Announce appends the watermark of a source to every partition of the topic
+// Broadcast appends the watermark of a source to every partition of the topic
 // where sources meet.
-func (w *Writer) Announce(source stream.Partition, watermark string, newest int64, partitions int32) {
+func (w *Writer) Broadcast(source stream.Partition, watermark string, newest int64, partitions int32) {
 	headers := []stream.Header{{Key: header.Source, Value: []byte(source.String())}, {Key: header.Watermark, Value: []byte(watermark)}}
 	if newest == Never {
 		newest = 0

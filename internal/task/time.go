@@ -2,6 +2,7 @@ package task
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/timer"
+	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -35,6 +37,36 @@ func (ch *chunk) mark(p *partition, it *item) {
 		p.markChunk, p.marks = ch.serial, p.marks[:0]
 	}
 	p.marks.Add(it.Index, int64(it.Record.Offset), it.Watermark)
+}
+
+// advance moves the time of partitions on that were read to their end for Time.Idle, and
+// ends what that ends. It reads the clock once: what that says becomes state, at the
+// position up to which they are read.
+func (w *worker) advance(ctx context.Context, stood bool) error {
+	now := w.options.Clock.Now()
+	for id, p := range w.partitions {
+		quiet := now.Sub(p.heard)
+		switch {
+		case !stood || p.newest == never:
+			p.heard = now
+			continue
+		case quiet < w.plan.Time.Idle:
+			continue
+		}
+		p.heard, p.newest, p.moved, p.fired = now, p.newest+quiet.Microseconds(), true, -1
+		at := []stream.Record{{Partition: id, Offset: p.next}}
+		for w.idling = true; w.idling; w.idling = p.groups.Due(p.watermark(w.plan.Time.Lateness)) || w.plan.keys.Keyed && p.fired != int64(p.next) {
+			if _, err := w.compute(ctx, at); err != nil {
+				return err
+			}
+			if w.full() {
+				if err := w.commit(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // keep makes s what the function keeps of the key.
