@@ -31,7 +31,7 @@ var ranks = []struct {
 		"internal/lookups/postgres", "internal/lookups/redis", "internal/lookups/http", "internal/gateway/sequence", "internal/sinks/files",
 		"internal/sinks/http", "internal/sinks/postgres", "internal/sinks/redis", "internal/task/operator",
 	}},
-	{6, []string{"internal/task/redrive", "internal/task/table", "internal/sinks", "internal/sinks/kafka"}},
+	{6, []string{"internal/task/table", "internal/sinks", "internal/sinks/kafka"}},
 	{8, []string{"internal/task/output", "internal/task/group", "internal/task/async"}},
 	{9, []string{"internal/task/keyed"}},
 	{10, []string{"internal/task"}},
@@ -82,5 +82,4 @@ var alone = map[string]string{
 	"internal/sinks/postgres":           "one folder a service",
 	"internal/sinks/redis":              "one folder a service",
 	"internal/task/keyed":               "a type of its own that the loop uses, with tests of its own",
-	"internal/task/redrive":             "a type of its own that the loop uses, with tests of its own",
 }

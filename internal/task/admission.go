@@ -29,7 +29,7 @@ func (a *admission) admit(it *item) {
 	if len(r.Headers) > 0 && !a.returned(it) || plan.Sources != nil && !a.read(it) {
 		return
 	}
-	if len(r.Value) > plan.MaxBytes && !it.point.Judged {
+	if len(r.Value) > plan.MaxBytes && !it.point.judged {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
@@ -45,7 +45,7 @@ func (a *admission) admit(it *item) {
 		}
 	}
 	t, err := r.Time.UnixMicro(), error(nil)
-	if !it.point.Judged {
+	if !it.point.judged {
 		t, err = plan.Time.Of(it.Row, r.Time)
 	}
 	if err != nil {
@@ -60,21 +60,21 @@ func (a *admission) admit(it *item) {
 		it.broadcast = plan.Copy != nil && broadcasts(before, it.Watermark)
 	}
 	a.setMeta(it)
-	if it.point.Judged {
+	if it.point.judged {
 		a.rerun(it)
 	}
 }
 
 // judge looks at whether the event was seen before, or comes late.
 func (a *admission) judge(it *item) {
-	if p, t := it.partition, it.Time; p.ids != nil && !it.point.Seen {
+	if p, t := it.partition, it.Time; p.ids != nil && !it.point.seen {
 		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], a.plan.Dedupe.Slot)
 		if p.ids.Seen(value.Text(a.keyBuf), t, p.newest) {
 			it.Become(operator.Duplicate)
 			return
 		}
 	}
-	if it.Time < it.Watermark && !it.point.Judged && !a.appended(it) {
+	if it.Time < it.Watermark && !it.point.judged && !a.appended(it) {
 		a.late(it)
 	}
 }
@@ -128,8 +128,8 @@ func (a *admission) returned(it *item) bool {
 		return true
 	}
 	var err error
-	if it.point, err = a.plan.resumption.Find(it.Return.Resume); err == nil && it.point.Judged {
-		err = a.plan.resumption.Restore(it.Row, it.Return.Row)
+	if it.point, err = a.plan.resumption.find(it.Return.Resume); err == nil && it.point.judged {
+		err = a.plan.resumption.restore(it.Row, it.Return.Row)
 	}
 	if err != nil {
 		it.fail("redrive", err)
@@ -139,7 +139,7 @@ func (a *admission) returned(it *item) bool {
 
 // rerun brings the event to where it failed.
 func (a *admission) rerun(it *item) {
-	on, err := a.plan.resumption.Rerun(it.Row, it.point.Done)
+	on, err := a.plan.resumption.rerun(it.Row, it.point.done)
 	if err != nil {
 		it.fail("redrive", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/internal/task/redrive"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -22,16 +21,16 @@ import (
 type item struct {
 	output.Event
 	partition *partition
-	source    int           // in the plan's Sources
-	key       *keyed.Key    // nil where the pipeline keeps no state, or the event died before
-	ended     keyed.Ended   // what the key's silence before this event ended
-	next      int32         // next item of the same key; 0 is none, since an item never follows itself
-	late      bool          // before the watermark, whatever became of it
-	over      bool          // it ended, and is noted of its key later
-	broadcast bool          // the source's watermark to all partitions of the repartition topic
-	group     *group.Ended  // that it is made of; nil for an event of the log
-	resumed   *async.Task   // what it was when it was parked; nil for a record that was read
-	point     redrive.Point // where it goes on; its beginning for one that was neither parked nor sent back
+	source    int          // in the plan's Sources
+	key       *keyed.Key   // nil where the pipeline keeps no state, or the event died before
+	ended     keyed.Ended  // what the key's silence before this event ended
+	next      int32        // next item of the same key; 0 is none, since an item never follows itself
+	late      bool         // before the watermark, whatever became of it
+	over      bool         // it ended, and is noted of its key later
+	broadcast bool         // the source's watermark to all partitions of the repartition topic
+	group     *group.Ended // that it is made of; nil for an event of the log
+	resumed   *async.Task  // what it was when it was parked; nil for a record that was read
+	point     point        // where it goes on; its beginning for one that was neither parked nor sent back
 }
 
 // chunk is the events that are computed at once.
@@ -62,7 +61,7 @@ func (it *item) failAt(s *operator.Placed, err error) {
 }
 
 // takes reports whether a stage is for the event.
-func (it *item) takes(s *operator.Placed) bool { return it.point.Takes(s) && s.Guard.Holds(it.Row) }
+func (it *item) takes(s *operator.Placed) bool { return it.point.takes(s) && s.Guard.Holds(it.Row) }
 
 // compute moves the step being made past the first records, as many as it
 // takes at once, and returns how many.

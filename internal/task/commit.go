@@ -48,7 +48,7 @@ func newCommitter(plan *Plan, options Options, s stream.Session, metrics *observ
 	tx.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
 	tx.timer.Stop()
 	tx.dispatcher = async.NewDispatcher(async.Plan{
-		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.Labels(), Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Commands: &plan.Commands, Journal: plan.Journal,
+		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.labels, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Commands: &plan.Commands, Journal: plan.Journal,
 		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
 	}, s.Wake, tx.store)
 	// Events that may never come to be are computed only where nobody outside

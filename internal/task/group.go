@@ -4,7 +4,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/internal/task/redrive"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -44,7 +43,7 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 				Event:  operator.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Index: int32(len(ch.items)), Kept: p},
 				Origin: &p.origin, Place: e.Place(),
 			},
-			partition: p, group: e, point: redrive.Point{Seen: true, Judged: true},
+			partition: p, group: e, point: point{seen: true, judged: true},
 		})
 		it := &ch.items[len(ch.items)-1]
 		if p.sources != nil {
@@ -54,7 +53,7 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		}
 		ch.setMeta(it)
 		var on bool
-		if it.point.Done, on, err = ch.plan.resumption.Beyond(row, e.Group.At); err == nil {
+		if it.point.done, on, err = ch.plan.resumption.beyond(row, e.Group.At); err == nil {
 			if err = e.Refused(); !on {
 				it.Become(operator.Filtered)
 			}

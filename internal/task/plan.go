@@ -19,7 +19,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/internal/task/redrive"
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
@@ -101,7 +100,7 @@ type prepared struct {
 	remote  bool                // a model is
 	parks   bool                // a score may
 
-	resumption *redrive.Stages
+	resumption *resumption
 }
 
 // Prepare derives what the loop needs from the fields set, and must be called
@@ -130,7 +129,7 @@ func (p *Plan) Prepare() {
 	for _, c := range p.Calls {
 		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
 	}
-	p.resumption = redrive.New(p.Stages, p.Schema)
+	p.resumption = newResumption(p.Stages, p.Schema)
 	p.Fingerprint.Order = generation.Hash(p.order())
 	if len(p.Models) > 0 {
 		p.models = []byte(strings.Join(p.Models, ", "))
@@ -155,7 +154,7 @@ func (p *Plan) repeatable() bool {
 // their order, with a bar where the waves begin, and the values of a row.
 func (p *Plan) order() string {
 	var text strings.Builder
-	for i, label := range p.resumption.Labels() {
+	for i, label := range p.resumption.labels {
 		if i == p.Waves {
 			text.WriteString("| ")
 		}

@@ -46,7 +46,7 @@ func (ch *chunk) park(it *item, head async.Head, err error) error {
 	}
 	ch.rowBuf = async.AppendRow(ch.rowBuf[:0], it.Row, ch.plan.Schema)
 	e := &async.Entry{
-		Head: head, Step: ch.plan.resumption.Labels()[head.Stage], Record: *it.Record, Ended: uint8(it.ended),
+		Head: head, Step: ch.plan.resumption.labels[head.Stage], Record: *it.Record, Ended: uint8(it.ended),
 		Approximate: it.Approximate, Fallback: it.Fallback, Row: ch.rowBuf, Members: members,
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func (ch *chunk) noteLater(it *item) {
 	e := &async.Entry{
 		Head:   async.Head{Stage: ch.plan.Waves, Behind: true, Over: true, Time: it.Time, Watermark: it.Watermark, Since: ch.now.UnixMicro(), Class: control.LowClass},
 		Record: stream.Record{Offset: it.Record.Offset, Key: it.Record.Key, Time: it.Record.Time},
-		Step:   ch.plan.resumption.Labels()[ch.plan.Waves], Ended: uint8(it.ended),
+		Step:   ch.plan.resumption.labels[ch.plan.Waves], Ended: uint8(it.ended),
 	}
 	it.over = true
 	ch.building.touch(p)
@@ -253,7 +253,7 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 				return err
 			}
 		} else if t.Answered || t.Fallback {
-			it.point.Done = stage.At
+			it.point.done = stage.At
 		}
 	}
 	if err := ch.waves(ctx); err != nil {

@@ -1,30 +1,233 @@
 package task
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// goOn has a parked event go on with a stage, where it may have been a dead
-// letter before it was parked. The error is the event's.
-func (ch *chunk) goOn(it *item, stage int) error {
-	if it.Return = deadletter.Returned(it.Record.Headers); it.Return != nil {
-		it.point, _ = ch.plan.resumption.Find(it.Return.Resume) // which found it when it was read
-	}
-	it.point = ch.plan.resumption.After(it.point, stage)
-	return ch.plan.resumption.Recount(it.Row)
+// An event that became a dead letter and is sent back is resumed where it failed, so that
+// nothing is done a second time that state or a topic already shows. The header
+// afterbay-resume says where:
+//
+//	start                         nothing was done: from the beginning
+//	late                          its lateness is judged again; its id is known
+//	from score fraud              at this step, with the row of the dead letter
+//	only; emit decisions          nothing but these outputs, which were too large
+//	from let rate; emit decisions both
+//
+// Steps are found by the names of the file, so that a corrected file takes its dead
+// letters back.
+
+const (
+	resumeFrom      = "from "
+	resumeOnly      = "only"
+	resumeSeparator = "; "
+)
+
+// point is where an event goes on. The zero value is the beginning.
+type point struct {
+	done   int    // operators that are not run again
+	owed   uint64 // emits among them that are, by index
+	seen   bool   // its id is known
+	judged bool   // its time and lateness are
 }
 
-// words says where the event of a dead letter goes on when it is sent back; ""
-// is nowhere, since more would be done a second time.
+// takes reports whether an event that goes on at p runs an operator. An operator without
+// a place is run because another one failed.
+func (p *point) takes(o *operator.Placed) bool {
+	if o.At > p.done || o.At == 0 {
+		return true
+	}
+	e, ok := o.Operator.(*operator.Emit)
+	return ok && p.owed>>e.Index&1 != 0
+}
+
+// after returns where an event goes on that was queued when the first operators were done,
+// and had begun at p.
+func (s *resumption) after(p point, done int) point {
+	for i := range s.stages[:done] {
+		if e := s.emit(i); e != nil {
+			p.owed &^= 1 << e.Index
+		}
+	}
+	return point{done: max(p.done, done), owed: p.owed, seen: true, judged: true}
+}
+
+// resumption finds where events go on among the operators of a pipeline, whose At is set.
+// It does not change, and is safe for concurrent use.
+type resumption struct {
+	stages []operator.Placed
+	labels []string // of stages: each is unique, the second of two that share one has " #2" behind it
+	row    *decode.Scanner
+	made   []value.Slot // texts that the stages make
+}
+
+// newResumption returns the resumption of a pipeline whose rows have this schema.
+func newResumption(stages []operator.Placed, schema *value.Schema) *resumption {
+	s := &resumption{stages: stages}
+	seen := map[string]int{}
+	for i := range stages {
+		label := stages[i].Label()
+		if seen[label]++; seen[label] > 1 {
+			label += " #" + strconv.Itoa(seen[label])
+		}
+		s.labels = append(s.labels, label)
+		s.made = append(s.made, operator.TextsOf(stages[i].Operator)...)
+	}
+	var fields []decode.Field
+	for _, slot := range schema.Slots {
+		if slot.Name[0] == 0 {
+			continue
+		}
+		slot.Type.Optional = true
+		fields = append(fields, decode.Field{Name: slot.Name, Slot: slot})
+	}
+	s.row = decode.New(fields)
+	return s
+}
+
+// emit returns an emit by its place; nil if another operator, or none, has it.
+func (s *resumption) emit(i int) *operator.Emit {
+	if i < 0 {
+		return nil
+	}
+	e, _ := s.stages[i].Operator.(*operator.Emit)
+	return e
+}
+
+// words returns the header of an event that goes on after the first operators, and still
+// owes emits, by index.
+func (s *resumption) words(done int, owed uint64) string {
+	words := resumeOnly
+	if done < len(s.stages) {
+		words = resumeFrom + s.labels[done]
+	}
+	for i := range s.stages {
+		if e := s.emit(i); e != nil && owed>>e.Index&1 != 0 {
+			words += resumeSeparator + s.labels[i]
+		}
+	}
+	return words
+}
+
+// find returns the point that words mean in this pipeline.
+func (s *resumption) find(words string) (point, error) {
+	first, owed, _ := strings.Cut(words, resumeSeparator)
+	switch first {
+	case deadletter.Start:
+		return point{}, nil
+	case deadletter.Late:
+		return point{seen: true}, nil
+	}
+	p := point{done: len(s.stages), seen: true, judged: true}
+	if label, ok := strings.CutPrefix(first, resumeFrom); ok {
+		if p.done = slices.Index(s.labels, label); p.done < 0 {
+			return point{}, fmt.Errorf("the pipeline has no step `%s`", label)
+		}
+	} else if first != resumeOnly {
+		return point{}, fmt.Errorf("%q does not say where to go on", words)
+	}
+	for label := range strings.SplitSeq(owed, resumeSeparator) {
+		if label == "" {
+			continue
+		}
+		e := s.emit(slices.Index(s.labels, label))
+		if e == nil {
+			return point{}, fmt.Errorf("the pipeline has no step `%s`", label)
+		}
+		p.owed |= 1 << e.Index
+	}
+	return p, nil
+}
+
+// restore sets a row to what the JSON of a dead letter's row has, whose bytes must not
+// change while the row is used.
+func (s *resumption) restore(row *value.Row, data []byte) error {
+	if err := s.row.Scan(data, row); err != nil {
+		return fmt.Errorf("its row: %w", err)
+	}
+	return nil
+}
+
+// recount counts the texts that the operators made in a row that was stored.
+func (s *resumption) recount(row *value.Row) error { return row.Recount(s.made) }
+
+// rerun does again what the first operators do to a restored row alone: it computes the
+// expressions of let and decide, which may have changed since the event failed, and
+// finds the cases of routes. It reports whether the event goes on: not if a route drops
+// it.
+func (s *resumption) rerun(row *value.Row, done int) (bool, error) {
+	on, err := s.redo(row, done, true)
+	if on && done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
+		return false, fmt.Errorf("its route leads past step `%s`, where it failed", s.labels[done])
+	}
+	return on, err
+}
+
+// beyond is rerun for an event that is made after the first operators, of others that went
+// through them. It returns how many operators are before it, with those of other cases.
+func (s *resumption) beyond(row *value.Row, done int) (beyond int, on bool, err error) {
+	on, err = s.redo(row, done, false)
+	for done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
+		done++
+	}
+	return done, on, err
+}
+
+// redo is rerun and beyond. It computes expressions anew, or only if the row has no value
+// of theirs.
+func (s *resumption) redo(row *value.Row, done int, anew bool) (bool, error) {
+	if err := s.recount(row); err != nil {
+		return false, err
+	}
+	e := operator.Event{Row: row}
+	for i := range s.stages[:done] {
+		stage := &s.stages[i]
+		if !stage.Guard.Holds(row) {
+			continue
+		}
+		if again, ok := stage.Operator.(operator.Redoable); ok {
+			if err := again.Redo(&e, anew); err != nil {
+				return false, fmt.Errorf("step `%s` above the one that failed: %w", s.labels[i], err)
+			}
+			if !e.Alive() {
+				return false, nil
+			}
+		} else if operator.Lacks(row, stage.Operator) {
+			return false, fmt.Errorf("step `%s` is above the one that failed and was not there then, so it would be left out", s.labels[i])
+		}
+	}
+	return true, nil
+}
+
+// goOn has a queued event go on with an operator. It may have been a dead letter before it
+// was queued. The error is the event's.
+func (ch *chunk) goOn(it *item, stage int) error {
+	if it.Return = deadletter.Returned(it.Record.Headers); it.Return != nil {
+		it.point, _ = ch.plan.resumption.find(it.Return.Resume) // which found it when it was read
+	}
+	it.point = ch.plan.resumption.after(it.point, stage)
+	return ch.plan.resumption.recount(it.Row)
+}
+
+// words says where the event of a dead letter goes on when it is sent back; "" is
+// nowhere, because more would be done a second time.
 func (ch *chunk) words(it *item) string {
 	f, all := it.Failure, len(ch.plan.Stages)
 	switch {
-	case f.At > it.point.Done:
-		return ch.plan.resumption.Words(f.At-1, it.Owed)
+	case f.At > it.point.done:
+		return ch.plan.resumption.words(f.At-1, it.Owed)
 	case f.At > 0: // an emit that it owed
-		return ch.plan.resumption.Words(it.point.Done, it.point.Owed&^it.Emits|it.Owed)
+		return ch.plan.resumption.words(it.point.done, it.point.owed&^it.Emits|it.Owed)
 	case it.Owed != 0:
-		return ch.plan.resumption.Words(all, it.Owed)
+		return ch.plan.resumption.words(all, it.Owed)
 	case f.Stage == "late":
 		return deadletter.Late
 	case f.Stage == "call" || f.Stage == "source":

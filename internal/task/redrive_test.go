@@ -1,4 +1,4 @@
-package redrive
+package task
 
 import (
 	"strings"
@@ -41,7 +41,7 @@ func (s scope) compile(t *testing.T, source string) *expression.Program {
 
 // example is a pipeline: let double; route to big or else; there let size, as in
 // the other; emit twice to one topic.
-func example(t *testing.T) (*Stages, scope) {
+func example(t *testing.T) (*resumption, scope) {
 	t.Helper()
 	s := scope{&value.Schema{}}
 	s.add(t, "amount", "number")
@@ -61,32 +61,32 @@ func example(t *testing.T) (*Stages, scope) {
 	for i := range stages {
 		stages[i].At = i + 1
 	}
-	return New(stages, s.Schema), s
+	return newResumption(stages, s.Schema), s
 }
 
 func TestWordsAreFoundAgain(t *testing.T) {
 	s, _ := example(t)
 	for _, c := range []struct {
 		words string
-		point Point
+		point point
 	}{
-		{deadletter.Start, Point{}},
-		{deadletter.Late, Point{Seen: true}},
-		{s.Words(0, 0), Point{Seen: true, Judged: true}},
-		{s.Words(3, 0), Point{Done: 3, Seen: true, Judged: true}},
-		{s.Words(4, 0), Point{Done: 4, Seen: true, Judged: true}},
-		{s.Words(6, 1), Point{Done: 6, Owed: 1, Seen: true, Judged: true}},
-		{s.Words(7, 3), Point{Done: 7, Owed: 3, Seen: true, Judged: true}},
+		{deadletter.Start, point{}},
+		{deadletter.Late, point{seen: true}},
+		{s.words(0, 0), point{seen: true, judged: true}},
+		{s.words(3, 0), point{done: 3, seen: true, judged: true}},
+		{s.words(4, 0), point{done: 4, seen: true, judged: true}},
+		{s.words(6, 1), point{done: 6, owed: 1, seen: true, judged: true}},
+		{s.words(7, 3), point{done: 7, owed: 3, seen: true, judged: true}},
 	} {
-		if got, err := s.Find(c.words); err != nil || got != c.point {
+		if got, err := s.find(c.words); err != nil || got != c.point {
 			t.Errorf("%q: %+v, %v; want %+v", c.words, got, err, c.point)
 		}
 	}
-	if got := s.Words(4, 2); got != "from let size in default; emit out#second" {
+	if got := s.words(4, 2); got != "from let size in default; emit out#second" {
 		t.Errorf("words %q", got)
 	}
 	for _, words := range []string{"", "from", "from let gone", "only; emit gone", "only; let double", "nowhere"} {
-		if p, err := s.Find(words); err == nil {
+		if p, err := s.find(words); err == nil {
 			t.Errorf("%q is found at %+v", words, p)
 		}
 	}
@@ -97,13 +97,13 @@ func TestAPointTakesWhatWasNotDoneAndWhatIsOwed(t *testing.T) {
 	for words, want := range map[string]string{
 		deadletter.Start: "1234567", deadletter.Late: "1234567", "from route big": "34567", "only; emit out#second": "7", "from emit out#second; emit out": "67", "only": "",
 	} {
-		p, err := s.Find(words)
+		p, err := s.find(words)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var taken strings.Builder
 		for i := range s.stages {
-			if p.Takes(&s.stages[i]) {
+			if p.takes(&s.stages[i]) {
 				taken.WriteByte(byte('1' + i))
 			}
 		}
@@ -129,10 +129,10 @@ func TestRestoredRowsTakeTheirWayAgain(t *testing.T) {
 		{`{"amount":1`, 3, "its row"},
 	} {
 		row := &names.NewRows(1)[0]
-		err := s.Restore(row, []byte(c.row))
+		err := s.restore(row, []byte(c.row))
 		on := true
 		if err == nil {
-			on, err = s.Rerun(row, c.done)
+			on, err = s.rerun(row, c.done)
 		}
 		switch {
 		case c.wrong == "" && (err != nil || !on):
