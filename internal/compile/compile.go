@@ -79,9 +79,6 @@ type Options struct {
 	NoPrograms bool               // run no program that a manifest names
 	Announce   func(text string)  // is told of each such program before it is run; nil is not
 	ModelKinds []model.Kind       // that manifests may name, beside those that the pipeline brings
-
-	// OddTimes is told if the first event times of a topic look wrong; nil is not.
-	OddTimes func(topic, finding string)
 }
 
 // Compiled is a pipeline made ready: the plan of its steps and, where its

@@ -163,16 +163,6 @@ func (c *compiler) inputTime(path string, in *lang.Input) {
 		c.Fail(path+".field", "field %q is of type %v: %s needs type %v", t.Field, slot.Type, word, lang.KindsText(wants))
 	}
 	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit, c.plan.Time.Layout = true, slot, unit, t.Format
-	c.sampleTimes(in.Topic)
-}
-
-// sampleTimes makes the pipeline check the first event times of a topic.
-func (c *compiler) sampleTimes(topic string) {
-	var warn func(string)
-	if told := c.options.OddTimes; told != nil {
-		warn = func(finding string) { told(topic, finding) }
-	}
-	c.plan.Time.Sample = operator.NewTimeSample(warn)
 }
 
 // ofAppend reports whether the time is that of the append, and nothing says what is late.

@@ -20,10 +20,12 @@ type GroupStats struct {
 // Groups counts what the groups of the pipeline do. It may be read at any time.
 func (r *Runner) Groups() []GroupStats {
 	var all []GroupStats
-	for _, g := range r.made.Plan.Groups.Groups {
-		s := GroupStats{Name: g.Name, Open: g.Counts.Open.Load(), Bytes: g.Counts.Bytes.Load(), Duplicates: g.Counts.Duplicates.Load(), Late: g.Counts.Late.Load()}
-		for i := range s.Ended {
-			s.Ended[i] = g.Counts.Ended[i].Load()
+	counts := r.tasks[0].Groups()
+	for i, g := range r.made.Plan.Groups.Groups {
+		c := &counts[i]
+		s := GroupStats{Name: g.Name, Open: c.Open.Load(), Bytes: c.Bytes.Load(), Duplicates: c.Duplicates.Load(), Late: c.Late.Load()}
+		for reason := range s.Ended {
+			s.Ended[reason] = c.Ended[reason].Load()
 		}
 		all = append(all, s)
 	}

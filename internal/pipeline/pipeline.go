@@ -21,7 +21,6 @@ import (
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/async"
-	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -85,33 +84,30 @@ type Options struct {
 type Runner struct {
 	pipeline lang.Pipeline
 	made     *compile.Compiled
-	metrics  []*observe.Metrics // of the plan and of its copies
+	tasks    []*task.Task       // of the plan and of its copies
+	metrics  []*observe.Metrics // likewise
 	aborts   []*control.Abort   // likewise; nil where the pipeline never stops
 	sunk     []*sinks.Metrics   // of the sinks
 	hurry    atomic.Int64       // who waits for the sinks
 	muted    []*muted           // models that are not asked
 	ended    ended
-	task     task.Options
+	logger   *slog.Logger // never nil
+	fault    func(stage string)
 }
 
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
 func New(p lang.Pipeline, options Options) (*Runner, error) {
-	made, err := compile.Compile(p, options.compiling(p.Name))
+	made, err := compile.Compile(p, options.compiling())
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{pipeline: p, made: made, task: task.Options{
-		Sessions: options.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
-		Keys: options.Keys, KeyBytes: options.KeyBytes, Logger: options.Logger, Fault: options.Fault, Observe: options.Observe,
-	}}
-	for range 1 + len(made.Copies) {
-		r.metrics = append(r.metrics, observe.NewMetrics(max(options.Sessions, 1)))
-		var abort *control.Abort
-		if above := p.DeadLetters.StopAbove; above.Per > 0 {
-			abort = control.NewAbort(above.Of, above.Per)
-		}
-		r.aborts = append(r.aborts, abort)
+	r := &Runner{pipeline: p, made: made, logger: options.Logger, fault: options.Fault}
+	if r.logger == nil {
+		r.logger = slog.New(slog.DiscardHandler)
+	}
+	for _, plan := range append([]*task.Plan{made.Plan}, made.Copies...) {
+		r.addTask(plan, &options)
 	}
 	r.metrics[0].SetBudget(made.Budget)
 	if route := made.Plan.Cases; route != nil {
@@ -129,18 +125,30 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	return r, nil
 }
 
-// compiling returns the options that a pipeline is compiled with. If the caller observes the
-// events, it gets findings about their times from Runner.OddTimes, not from the log.
-func (o *Options) compiling(pipeline string) compile.Options {
-	c := compile.Options{
+// compiling returns the options that a pipeline is compiled with.
+func (o *Options) compiling() compile.Options {
+	return compile.Options{
 		Endpoints: o.Endpoints, Rows: o.Rows, Reach: o.Reach, NoPrograms: o.NoPrograms, Announce: o.Announce, ModelKinds: o.ModelKinds,
 	}
-	if o.Logger != nil && o.Observe == nil {
-		c.OddTimes = func(topic, finding string) {
-			o.Logger.Warn("event times look wrong", "pipeline", pipeline, "topic", topic, "finding", finding)
+}
+
+// addTask adds the task of a plan, with what it counts. If the caller observes the events, it
+// gets findings about their times from Runner.OddTimes, not from the log.
+func (r *Runner) addTask(plan *task.Plan, o *Options) {
+	p, metrics := &r.pipeline, observe.NewMetrics(max(o.Sessions, 1))
+	how := task.Options{
+		Sessions: o.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
+		Keys: o.Keys, KeyBytes: o.KeyBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
+	}
+	if above := p.DeadLetters.StopAbove; above.Per > 0 {
+		how.Abort = control.NewAbort(above.Of, above.Per)
+	}
+	if o.Observe == nil {
+		how.OddTimes = func(finding string) {
+			r.logger.Warn("event times look wrong", "pipeline", p.Name, "topic", plan.Topic, "finding", finding)
 		}
 	}
-	return c
+	r.tasks, r.metrics, r.aborts = append(r.tasks, task.New(plan, how, metrics)), append(r.metrics, metrics), append(r.aborts, how.Abort)
 }
 
 // Close ends what models that run outside of the process have there: processes and
@@ -260,7 +268,7 @@ func (r *Runner) Command(ctx context.Context, command async.Command) (events int
 	if !r.made.Plan.Parks() {
 		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.made.Plan.Name)
 	}
-	return r.made.Plan.Commands.Give(ctx, command)
+	return r.tasks[0].Command(ctx, command)
 }
 
 // Endpoints returns the services that models are called at through a breaker, by
@@ -326,21 +334,11 @@ func (r *Runner) Warnings() []string {
 	return append(slices.Clone(r.made.Warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
-// samples returns the samples of event times of the pipeline's inputs.
-func (r *Runner) samples() (list []*operator.TimeSample) {
-	for _, plan := range append([]*task.Plan{r.made.Plan}, r.made.Copies...) {
-		if s := plan.Time.Sample; s != nil {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
 // OddTimes returns a finding for each input if most of its first event times are before
 // 2000 or after 2100: the unit may be wrong. Run logs the findings as warnings.
 func (r *Runner) OddTimes() (findings []string) {
-	for _, s := range r.samples() {
-		if text := s.Finding(); text != "" {
+	for _, t := range r.tasks {
+		if text := t.OddTimes(); text != "" {
 			findings = append(findings, text)
 		}
 	}
@@ -351,22 +349,17 @@ func (r *Runner) OddTimes() (findings []string) {
 // computed and returns nil. The sinks are Deliver's.
 func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 	defer r.ended.note(&err, r.groups()...)()
-	if err := r.CreateTopics(ctx, log); ctx.Err() != nil {
+	sources, err := r.createTopics(ctx, log)
+	if ctx.Err() != nil {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i, plan := range append([]*task.Plan{r.made.Plan}, r.made.Copies...) {
-		options := r.task
-		options.Abort = r.aborts[i]
-		group.Go(func() error { return task.New(log, plan, options, r.metrics[i]).Run(ctx) })
+	for _, t := range r.tasks {
+		group.Go(func() error { return t.Run(ctx, log, sources...) })
 	}
-	err = group.Wait()
-	for _, s := range r.samples() {
-		s.Close()
-	}
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		return fmt.Errorf("pipeline %q: %w", r.made.Plan.Name, err)
 	}
 	return nil

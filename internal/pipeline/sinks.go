@@ -79,7 +79,7 @@ func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error)
 	}
 	defer service.Close()
 	o := compile.OptionsOf(&to.Sink, r.Name())
-	o.Logger, o.Fault = r.task.Logger, r.task.Fault
+	o.Logger, o.Fault = r.logger, r.fault
 	o.Hurry = func() bool { return r.hurry.Load() > 0 }
 	d, err := sinks.New(log, service, o, r.sunk[i])
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group
 	}
 	defer service.Close()
 	o := compile.OptionsOf(&to.Sink, r.Name())
-	o.Group, o.Logger, o.Hurry = group, r.task.Logger, func() bool { return true }
+	o.Group, o.Logger, o.Hurry = group, r.logger, func() bool { return true }
 	metrics := &sinks.Metrics{}
 	d, err := sinks.New(log, service, o, metrics)
 	if err != nil {

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -53,7 +52,7 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 		if left -= is; left == 0 {
 			return err
 		}
-		pipeline.logger().Error(what+" ended, and the others go on", "pipeline", pipeline.Name(), "reason", err)
+		pipeline.logger.Error(what+" ended, and the others go on", "pipeline", pipeline.Name(), "reason", err)
 		return nil
 	}
 	for _, r := range runners {
@@ -66,13 +65,6 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 		ended = append(ended, err)
 	}
 	return errors.Join(ended...)
-}
-
-func (r *Runner) logger() *slog.Logger {
-	if r.task.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return r.task.Logger
 }
 
 // Outgrown reports whether err is a stream.PartitionsError, which ends one pipeline or

@@ -17,9 +17,15 @@ import (
 // it reads or its inputs are copied to. If the input got more partitions since the
 // pipeline began, the error is a stream.PartitionsError, and the topics are there.
 func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
+	_, err := r.createTopics(ctx, log)
+	return err
+}
+
+// createTopics is CreateTopics. It returns the partitions of the inputs.
+func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int32, err error) {
 	topics, err := log.Topics(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	existing := map[string]int32{}
 	for _, t := range topics {
@@ -27,36 +33,35 @@ func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 	}
 	began, err := stream.StatePartitions(ctx, log, r.made.Plan.Name, r.made.Plan.Topic, existing[r.made.Plan.DeadTopic])
 	if err != nil {
-		return fmt.Errorf("partitions of the state of pipeline %q: %w", r.made.Plan.Name, err)
+		return nil, fmt.Errorf("partitions of the state of pipeline %q: %w", r.made.Plan.Name, err)
 	}
-	partitions, grown, err := r.createInputs(ctx, log, existing, began)
+	inputs, partitions, grown, err := r.createInputs(ctx, log, existing, began)
 	if err == nil {
 		err = r.createOutputs(ctx, log, existing, partitions, partitions == began)
 	}
-	return cmp.Or(err, grown)
+	return inputs, cmp.Or(err, grown)
 }
 
 // createInputs makes the topics that the pipeline reads, and returns how many partitions
-// its state and outputs have. If that is began since the input has more, grown says so.
-func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (partitions int32, grown, err error) {
-	inputs := r.pipeline.Inputs
-	if len(inputs) == 0 {
-		inputs = []lang.Input{r.pipeline.Input}
+// these, and its state and outputs have. If the latter is began since the input has more, grown says so.
+func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (inputs []int32, partitions int32, grown, err error) {
+	all := r.pipeline.Inputs
+	if len(all) == 0 {
+		all = []lang.Input{r.pipeline.Input}
 	}
-	for i, in := range inputs {
+	for _, in := range all {
 		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
 		if n := existing[in.Topic]; began > 0 && n > began && len(r.made.Copies) == 0 {
 			grown = fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
 			topic.Partitions = n
-		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(inputs) > 1) {
+		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(all) > 1) {
 			topic.Partitions = n
 		}
 		if err := log.CreateTopic(ctx, topic); err != nil {
-			return 0, nil, fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, err)
+			return nil, 0, nil, fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, err)
 		}
-		if partitions = topic.Partitions; len(r.made.Copies) > 0 {
-			r.made.Plan.Sources[i].Partitions = topic.Partitions
-		}
+		partitions = topic.Partitions
+		inputs = append(inputs, partitions)
 	}
 	switch {
 	case len(r.made.Copies) > 0:
@@ -65,7 +70,7 @@ func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[
 	case grown != nil:
 		partitions = began
 	}
-	return partitions, grown, err
+	return inputs, partitions, grown, err
 }
 
 // createOutputs makes the other topics. Outputs of a pipeline that began with so many

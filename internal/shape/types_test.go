@@ -87,7 +87,7 @@ func count(file *ast.File, folder string, found map[string]int) {
 // large are types that are over the bounds, with how much. Their numbers only fall.
 var large = map[string]int{
 	"internal/compile.compiler fields":      23,
-	"internal/compile.compiler methods":     110,
+	"internal/compile.compiler methods":     109,
 	"internal/control.Concurrency fields":   26,
 	"internal/feature.Set methods":          45,
 	"internal/feature.feature fields":       24,
@@ -107,7 +107,6 @@ var large = map[string]int{
 	"internal/observe.Session fields":       37,
 	"internal/pipeline.Runner methods":      57,
 	"internal/state.Store fields":           21,
-	"internal/task/operator.Group fields":   21,
 }
 
 // receiver returns the name of the type of a method.

@@ -46,7 +46,7 @@ func (a *admission) admit(it *item) {
 	}
 	t, err := r.Time.UnixMicro(), error(nil)
 	if !it.point.judged {
-		t, err = plan.Time.Of(it.Row, r.Time)
+		t, err = plan.Time.Of(it.Row, r.Time, a.shared.times)
 	}
 	if err != nil {
 		it.fail("time", err)

@@ -178,7 +178,7 @@ func TestOperatorDropsQueuedEvents(t *testing.T) {
 		l.send(at{key: "a", t: 1, v: 1}, at{key: "b", t: 1, v: 1})
 		l.start()
 		l.pass(time.Second)
-		if n, err := l.plan.Commands.Give(l.Context(), async.Command{Drop: true, Partition: -1, Offset: 1}); n != 1 || err != nil {
+		if n, err := l.task.Command(l.Context(), async.Command{Drop: true, Partition: -1, Offset: 1}); n != 1 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		l.pass(time.Millisecond * 10)

@@ -21,6 +21,7 @@ import (
 // commits.
 type committer struct {
 	plan       *Plan
+	shared     *shared
 	options    Options
 	session    stream.Session
 	metrics    *observe.Session
@@ -38,8 +39,8 @@ type committer struct {
 	warmed    int64           // keeps the reads of keyed.Warm alive
 }
 
-func newCommitter(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *committer {
-	tx := &committer{plan: plan, options: options, session: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
+func newCommitter(plan *Plan, shared *shared, options Options, s stream.Session, metrics *observe.Session) *committer {
+	tx := &committer{plan: plan, shared: shared, options: options, session: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
 	pace := stream.PaceOf(s)
 	tx.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-output.RecordRoom)
 	form := plan.form(tx.options.OutputMaxBytes)
@@ -48,8 +49,8 @@ func newCommitter(plan *Plan, options Options, s stream.Session, metrics *observ
 	tx.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
 	tx.timer.Stop()
 	tx.dispatcher = async.NewDispatcher(async.Plan{
-		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.labels, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Commands: &plan.Commands, Journal: plan.Journal,
-		Fairness: plan.Turns, Tenants: &plan.Tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
+		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.labels, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Commands: &shared.commands, Journal: plan.Journal,
+		Fairness: plan.Turns, Tenants: &shared.tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
 	}, s.Wake, tx.store)
 	// Events that may never come to be are computed only where nobody outside
 	// the log is told: no remote model, no observer.

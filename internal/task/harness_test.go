@@ -36,6 +36,7 @@ type loop struct {
 	plan    *task.Plan
 	options task.Options
 	metrics *observe.Metrics
+	task    *task.Task
 	stop    func() error // what start started; nil is nothing
 }
 
@@ -274,8 +275,8 @@ func (l *loop) start() {
 	l.metrics = observe.NewMetrics(max(1, l.options.Sessions))
 	ctx, cancel := context.WithCancel(l.Context())
 	ended := make(chan error, 1)
-	running := task.New(l.log, l.plan, l.options, l.metrics)
-	go func() { ended <- running.Run(ctx) }()
+	l.task = task.New(l.plan, l.options, l.metrics)
+	go func() { ended <- l.task.Run(ctx, l.log) }()
 	l.stop = func() error {
 		cancel()
 		return <-ended

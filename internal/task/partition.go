@@ -82,7 +82,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, p.parked.Queue, keyBytes); err != nil {
 		return nil, err
 	}
-	if p.groups, err = group.Open(&plan.Groups, p.id, a.State); err != nil {
+	if p.groups, err = group.Open(&plan.Groups, ch.shared.groups, p.id, a.State); err != nil {
 		return nil, err
 	}
 	if plan.Dedupe != nil {
@@ -91,7 +91,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 		}
 	}
 	if plan.Sources != nil {
-		p.sources, err = restoreWatermarks(a.State, plan.Sources)
+		p.sources, err = restoreWatermarks(a.State, plan.Sources, ch.shared.sources)
 	}
 	return p, err
 }

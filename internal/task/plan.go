@@ -14,7 +14,6 @@ import (
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/journal"
-	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -84,12 +83,10 @@ type Keys struct {
 type Async struct {
 	// Ordered queues the events of a key behind one of it that is queued. Feedback
 	// is then set. Queue bounds the events that may be queued in this process.
-	Ordered  bool
-	Queue    control.GateOptions
-	Commands async.Commands // about what is queued
-	Turns    operator.Fairness
-	Tenants  async.Tenants
-	Journal  *journal.Spec
+	Ordered bool
+	Queue   control.GateOptions
+	Turns   operator.Fairness
+	Journal *journal.Spec
 }
 
 // prepared is what Prepare derives.
@@ -195,8 +192,7 @@ type CopyPlan struct{ Partitions int32 }
 
 // Source is a topic whose events come as copies, and what is read of them.
 type Source struct {
-	Topic      string
-	Partitions int32 // set before the task runs
-	Appended   bool  // its time is that of the append, and nothing says what is late: nothing is
-	Fields     []decode.Field
+	Topic    string
+	Appended bool // its time is that of the append, and nothing says what is late: nothing is
+	Fields   []decode.Field
 }

@@ -19,26 +19,30 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/clock"
+	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
-	Sessions       int                // members of the group in this process; 0 is 1
-	CommitInterval time.Duration      // shortest time between two commits; 0 is 2 ms, or the log's own
-	StepEvents     int                // most events of a step; 0 is 8,192, or the log's own
-	ChunkEvents    int                // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
-	KeyWaves       int                // most events of a key computed at once where features read predictions; 0 is 256
-	Keys           int                // most decoded keys kept in memory by partition; 0 is 200,000
-	KeyBytes       int64              // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
-	OutputMaxBytes int                // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
-	Logger         *slog.Logger       // nil discards
-	Clock          clock.Clock        // all time that the task reads; nil is that of the machine
-	Observe        func(*Observed)    // called with each event when it was computed; nil is none
-	Abort          *control.Abort     // when the task is to stand still; nil is never
-	Fault          func(Stage string) // called at each stage of a turn by crash tests; nil is none
+	Sessions       int                  // members of the group in this process; 0 is 1
+	CommitInterval time.Duration        // shortest time between two commits; 0 is 2 ms, or the log's own
+	StepEvents     int                  // most events of a step; 0 is 8,192, or the log's own
+	ChunkEvents    int                  // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
+	KeyWaves       int                  // most events of a key computed at once where features read predictions; 0 is 256
+	Keys           int                  // most decoded keys kept in memory by partition; 0 is 200,000
+	KeyBytes       int64                // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
+	OutputMaxBytes int                  // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
+	Logger         *slog.Logger         // nil discards
+	Clock          clock.Clock          // all time that the task reads; nil is that of the machine
+	Observe        func(*Observed)      // called with each event when it was computed; nil is none
+	OddTimes       func(finding string) // told if the first event times look wrong; nil is not
+	Abort          *control.Abort       // when the task is to stand still; nil is never
+	Fault          func(Stage string)   // called at each stage of a turn by crash tests; nil is none
 }
 
 func (o Options) withDefaults() Options {
@@ -64,35 +68,65 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Task is one pipeline running over the partitions of its input.
+// Task is one pipeline running over the partitions of its input. It has all that changes
+// while the pipeline runs; the plan does not.
 type Task struct {
-	log     stream.Log
 	plan    *Plan
 	options Options
 	metrics *observe.Metrics
+	shared  shared
+}
+
+// shared is what the sessions of a task share.
+type shared struct {
+	groups   []group.Counts // by operator.Group.Index
+	commands async.Commands // about what is queued
+	tenants  async.Tenants
+	times    *operator.TimeSample // nil if no field has the time
+	sources  []int32              // partitions of Plan.Sources
 }
 
 // New returns a task that is ready to Run and counts in metrics, which were
 // made for as many sessions.
-func New(log stream.Log, plan *Plan, options Options, metrics *observe.Metrics) *Task {
-	return &Task{log: log, plan: plan, options: options.withDefaults(), metrics: metrics}
+func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
+	t := &Task{plan: plan, options: options.withDefaults(), metrics: metrics}
+	t.shared.groups = make([]group.Counts, len(plan.Groups.Groups))
+	if plan.Time.FromField {
+		t.shared.times = operator.NewTimeSample(options.OddTimes)
+	}
+	return t
+}
+
+// Groups returns what the groups of the plan count, in its order. It changes while the task runs.
+func (t *Task) Groups() []group.Counts { return t.shared.groups }
+
+// OddTimes returns a finding if most of the first event times look wrong, else "".
+func (t *Task) OddTimes() string { return t.shared.times.Finding() }
+
+// Command has something done with the events that Run has queued, and returns how many it
+// is about.
+func (t *Task) Command(ctx context.Context, command async.Command) (events int, err error) {
+	return t.shared.commands.Give(ctx, command)
 }
 
 // Run processes the input until ctx is done; then it commits what was computed
 // and returns nil. A session that lost its partitions, or whose commit failed,
 // is followed by a new one; any other error ends all sessions and is returned.
-func (t *Task) Run(ctx context.Context) error {
+// sources are the partitions of Plan.Sources.
+func (t *Task) Run(ctx context.Context, log stream.Log, sources ...int32) error {
+	t.shared.sources = sources
+	defer t.shared.times.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range t.options.Sessions {
-		group.Go(func() error { return t.sessions(ctx, t.metrics.Session(i)) })
+		group.Go(func() error { return t.sessions(ctx, log, t.metrics.Session(i)) })
 	}
 	return group.Wait()
 }
 
-func (t *Task) sessions(ctx context.Context, metrics *observe.Session) error {
+func (t *Task) sessions(ctx context.Context, log stream.Log, metrics *observe.Session) error {
 	options := t.options
 	for {
-		err := t.session(ctx, options, metrics)
+		err := t.session(ctx, log, options, metrics)
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, stream.ErrFenced)):
 			return nil
@@ -110,15 +144,15 @@ func (t *Task) sessions(ctx context.Context, metrics *observe.Session) error {
 }
 
 // session runs one session until it dies or ctx is done.
-func (t *Task) session(ctx context.Context, options Options, metrics *observe.Session) (err error) {
-	s, err := t.log.Join(ctx, t.plan.Name, t.plan.Topic)
+func (t *Task) session(ctx context.Context, log stream.Log, options Options, metrics *observe.Session) (err error) {
+	s, err := log.Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
 	}
-	w := newWorker(t.plan, options, s, metrics)
+	w := newWorker(t.plan, &t.shared, options, s, metrics)
 	defer func() {
 		w.dispatcher.Close()
 		w.timer.Stop()
@@ -128,7 +162,7 @@ func (t *Task) session(ctx context.Context, options Options, metrics *observe.Se
 		metrics.Generations.Clear()
 		err = errors.Join(err, s.Close())
 	}()
-	if w.tables, err = table.NewReader(t.log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger, options.Clock); err != nil {
+	if w.tables, err = table.NewReader(log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger, options.Clock); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {

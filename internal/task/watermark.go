@@ -33,16 +33,17 @@ type sourceMark struct {
 // watermarks are those of the source partitions, as a partition of the repartition topic
 // knows them from the headers of its records. They decide its own watermark.
 type watermarks struct {
-	sources []Source
-	marks   []int64 // by source and partition, microseconds
-	dirty   []bool
+	sources    []Source
+	partitions []int32 // of each source
+	marks      []int64 // by source and partition, microseconds
+	dirty      []bool
 }
 
 // newWatermarks returns the watermarks before the first record.
-func newWatermarks(sources []Source) *watermarks {
-	s := &watermarks{sources: sources}
-	for _, source := range sources {
-		for range source.Partitions {
+func newWatermarks(sources []Source, partitions []int32) *watermarks {
+	s := &watermarks{sources: sources, partitions: partitions}
+	for i := range sources {
+		for range partitions[i] {
 			s.marks, s.dirty = append(s.marks, never), append(s.dirty, false)
 		}
 	}
@@ -50,8 +51,8 @@ func newWatermarks(sources []Source) *watermarks {
 }
 
 // restoreWatermarks returns those of a state.
-func restoreWatermarks(view stream.View, sources []Source) (*watermarks, error) {
-	s := newWatermarks(sources)
+func restoreWatermarks(view stream.View, sources []Source, partitions []int32) (*watermarks, error) {
+	s := newWatermarks(sources, partitions)
 	for entry, err := range view.Scan([]byte{statekey.Source}) {
 		if err != nil {
 			return nil, err
@@ -104,10 +105,10 @@ func (s *watermarks) find(position string) (topic, at int, err error) {
 		return 0, 0, errHeaders
 	}
 	for i, source := range s.sources {
-		if source.Topic == position[:slash] && partition >= 0 && partition < int64(source.Partitions) {
+		if source.Topic == position[:slash] && partition >= 0 && partition < int64(s.partitions[i]) {
 			return i, at + int(partition), nil
 		}
-		at += int(source.Partitions)
+		at += int(s.partitions[i])
 	}
 	return 0, 0, fmt.Errorf("%s is not one of the pipeline's inputs", position)
 }
@@ -133,8 +134,8 @@ func (s *watermarks) take(h sourceMark) int64 {
 // watermark changed since the last call, and the 8 bytes to store.
 func (s *watermarks) changes(write func(position string, data []byte)) {
 	at := 0
-	for _, source := range s.sources {
-		for i := range source.Partitions {
+	for of, source := range s.sources {
+		for i := range s.partitions[of] {
 			if s.dirty[at] {
 				s.dirty[at] = false
 				write(source.Topic+"/"+strconv.Itoa(int(i)), binary.BigEndian.AppendUint64(nil, uint64(s.marks[at])))

@@ -7,7 +7,10 @@ import (
 	"testing"
 )
 
-var sources = []Source{{Topic: "clicks", Partitions: 2}, {Topic: "logins", Partitions: 1}}
+var (
+	sources = []Source{{Topic: "clicks"}, {Topic: "logins"}}
+	two     = []int32{2, 1} // partitions of them
+)
 
 func take(t *testing.T, s *watermarks, source, watermark string) int64 {
 	t.Helper()
@@ -19,7 +22,7 @@ func take(t *testing.T, s *watermarks, source, watermark string) int64 {
 }
 
 func TestWatermarkIsTheLeastOfAllSourcesThatAreNotIdle(t *testing.T) {
-	s := newWatermarks(sources)
+	s := newWatermarks(sources, two)
 	for _, c := range []struct {
 		source, watermark string
 		want              int64
@@ -42,7 +45,7 @@ func TestWatermarkIsTheLeastOfAllSourcesThatAreNotIdle(t *testing.T) {
 func TestWatermarksAreRestored(t *testing.T) {
 	const seed = 11
 	rng := rand.New(rand.NewPCG(seed, 0))
-	s, stored := newWatermarks(sources), map[string][]byte{}
+	s, stored := newWatermarks(sources, two), map[string][]byte{}
 	for range 300 {
 		position := []string{"clicks/0", "clicks/1", "logins/0"}[rng.IntN(3)]
 		watermark := watermarkText(rng.Int64N(1e9))
@@ -51,7 +54,7 @@ func TestWatermarksAreRestored(t *testing.T) {
 		}
 		want := take(t, s, position, watermark)
 		s.changes(func(position string, data []byte) { stored[position] = data })
-		again := newWatermarks(sources)
+		again := newWatermarks(sources, two)
 		for position, data := range stored {
 			if err := again.load(position, data); err != nil {
 				t.Fatal(err)
@@ -64,7 +67,7 @@ func TestWatermarksAreRestored(t *testing.T) {
 }
 
 func TestRecordsOfOthersAreRefused(t *testing.T) {
-	s := newWatermarks(sources)
+	s := newWatermarks(sources, two)
 	for _, c := range [][2]string{{"", ""}, {"clicks", watermarkText(1)}, {"clicks/2@1", watermarkText(1)}, {"clicks/-1@1", watermarkText(1)}, {"other/0@1", watermarkText(1)}, {"clicks/0@1", "idle"}, {"clicks/0@1", "noon"}, {"clicks/x@1", watermarkText(1)}} {
 		if _, err := s.read(c[0], c[1]); err == nil {
 			t.Errorf("source %q, watermark %q: no error", c[0], c[1])
@@ -91,7 +94,7 @@ func TestWatermarksAreBroadcastEveryTenSeconds(t *testing.T) {
 }
 
 func Example_watermarks() {
-	s := newWatermarks([]Source{{Topic: "clicks", Partitions: 1}, {Topic: "logins", Partitions: 1}})
+	s := newWatermarks(sources, []int32{1, 1})
 	for _, from := range []string{"clicks/0@0", "logins/0@0"} {
 		h, err := s.read(from, watermarkText(5_000_000))
 		fmt.Println(s.take(h) != never, err)

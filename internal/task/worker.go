@@ -17,8 +17,8 @@ type worker struct {
 	standing bool          // too much becomes dead letters
 }
 
-func newWorker(plan *Plan, options Options, s stream.Session, metrics *observe.Session) *worker {
-	way := admission{committer: newCommitter(plan, options, s, metrics), scanners: plan.scanners()}
+func newWorker(plan *Plan, shared *shared, options Options, s stream.Session, metrics *observe.Session) *worker {
+	way := admission{committer: newCommitter(plan, shared, options, s, metrics), scanners: plan.scanners()}
 	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Sessions)}
 }
 

@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -57,10 +58,19 @@ func (p *Plan) find(name string) *operator.Group {
 	return nil
 }
 
+// Counts is what the groups of one step count in a process: the sets of all of its
+// partitions share it.
+type Counts struct {
+	Open, Bytes      atomic.Int64 // groups that have not ended, and what is stored of them
+	Ended            [4]atomic.Uint64
+	Duplicates, Late atomic.Uint64 // events left out, and those for groups that had ended
+}
+
 // Set is the groups beside a partition. It runs ahead of what is committed; after a
 // failed commit it is thrown away. One goroutine owns it. A nil one has no groups.
 type Set struct {
 	plan   *Plan
+	counts []Counts // by operator.Group.Index
 	id     stream.Partition
 	view   stream.View
 	series map[string]*series // by name: its state key
@@ -77,9 +87,10 @@ type Set struct {
 }
 
 // Open returns the groups beside a partition as its state has them; nil where the
-// pipeline has none. Those that are open and that it no longer has are an error.
-func Open(plan *Plan, id stream.Partition, view stream.View) (*Set, error) {
-	s := &Set{plan: plan, id: id, view: view, series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
+// pipeline has none. Those that are open and that it no longer has are an error. What they
+// do is counted in counts, by operator.Group.Index.
+func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View) (*Set, error) {
+	s := &Set{plan: plan, counts: counts, id: id, view: view, series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
 	for _, prefix := range []byte{statekey.Group, statekey.Ended} {
 		for entry, err := range view.Scan([]byte{prefix}) {
 			if err == nil {
@@ -128,8 +139,8 @@ func (s *Set) Close() {
 
 func (s *Set) count(q *series, groups, bytes int) {
 	s.open[q.spec.Index] += groups
-	q.spec.Counts.Open.Add(int64(groups))
-	q.spec.Counts.Bytes.Add(int64(bytes))
+	s.counts[q.spec.Index].Open.Add(int64(groups))
+	s.counts[q.spec.Index].Bytes.Add(int64(bytes))
 }
 
 // await notes when the first group of a series ends by time. Where that is later than
@@ -199,10 +210,10 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 	}
 	for {
 		if over, repeats := q.late(m); repeats {
-			e.Group.Counts.Duplicates.Add(1)
+			s.counts[e.Group.Index].Duplicates.Add(1)
 			return 0, nil, nil
 		} else if over != nil {
-			if e.Group.Counts.Late.Add(1); e.Group.Late == operator.LateDrop {
+			if s.counts[e.Group.Index].Late.Add(1); e.Group.Late == operator.LateDrop {
 				return 0, nil, nil
 			} else if e.Group.Late == operator.LateDead {
 				return 0, fmt.Errorf("%s of %s %q comes after its group ended: %v", describe(e.Group, m), e.Group.By.Name, by, over.reason), nil
@@ -212,7 +223,7 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 		}
 		c := q.place(m)
 		if c.into != nil && c.into.useless(m, c.was) {
-			e.Group.Counts.Duplicates.Add(1)
+			s.counts[e.Group.Index].Duplicates.Add(1)
 			return 0, nil, nil
 		}
 		if full := c.full(q, m); len(full) > 0 {
@@ -307,10 +318,10 @@ func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
 	s.count(q, -1, -g.bytes)
 	q.remove(g)
 	s.await(q)
-	g.spec.Counts.Ended[reason].Add(1)
+	s.counts[g.spec.Index].Ended[reason].Add(1)
 	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, name: q.name, first: g.members[0], of: q.anchor, shared: q.open > 0, id: s.id}
 	e.members, e.repeats = g.split()
-	g.spec.Counts.Duplicates.Add(uint64(len(e.repeats)))
+	s.counts[g.spec.Index].Duplicates.Add(uint64(len(e.repeats)))
 	e.Missing, e.holes = missing(g, e.members)
 	e.Complete = reason == Complete || reason != Full && g.spec.End == nil && e.Missing == 0
 	newest := int64(math.MinInt64)

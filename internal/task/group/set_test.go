@@ -40,10 +40,11 @@ var partition = stream.Partition{Topic: "in", Index: 3}
 // world is the groups of one partition, and what it takes to feed them.
 type world struct {
 	*testing.T
-	plan  *Plan
-	state state
-	set   *Set
-	slots map[string]value.Slot
+	plan   *Plan
+	counts [1]Counts
+	state  state
+	set    *Set
+	slots  map[string]value.Slot
 }
 
 func newWorld(t *testing.T, change func(*operator.Group)) *world {
@@ -78,7 +79,7 @@ func (w *world) open() {
 	w.Helper()
 	w.set.Close()
 	var err error
-	if w.set, err = Open(w.plan, partition, w.state); err != nil {
+	if w.set, err = Open(w.plan, w.counts[:], partition, w.state); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -212,7 +213,7 @@ func TestGroupsEndAsListsOfTheirChunksDo(t *testing.T) {
 			}
 		}
 		w.set.Close()
-		if open, stored := w.plan.Groups[0].Counts.Open.Load(), w.plan.Groups[0].Counts.Bytes.Load(); open != 0 || stored != 0 {
+		if open, stored := w.counts[0].Open.Load(), w.counts[0].Bytes.Load(); open != 0 || stored != 0 {
 			t.Fatalf("seed %d: %d groups of %d bytes are counted as open when all is closed", seed, open, stored)
 		}
 	}
@@ -300,8 +301,8 @@ func TestEventIsInOneGroup(t *testing.T) {
 		w.open()
 	}
 	ended, _ := w.add(chunk{key: "another", call: "c", offset: 10, at: 2000}, 2000e6)
-	if len(ended) != 1 || len(ended[0].members) != 1 || w.plan.Groups[0].Counts.Duplicates.Load() != 1 {
-		t.Errorf("%d groups ended, %d events left out; want one of one event, and one left out", len(ended), w.plan.Groups[0].Counts.Duplicates.Load())
+	if len(ended) != 1 || len(ended[0].members) != 1 || w.counts[0].Duplicates.Load() != 1 {
+		t.Errorf("%d groups ended, %d events left out; want one of one event, and one left out", len(ended), w.counts[0].Duplicates.Load())
 	}
 }
 
@@ -309,15 +310,14 @@ func TestEventIsInOneGroup(t *testing.T) {
 // more than are known, and fills one by bytes.
 func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
 	w := newWorld(t, func(g *operator.Group) { g.Open, g.Bytes = 3, 400 })
-	g := w.plan.Groups[0]
 	for i := range 4 {
 		_, err := w.add(chunk{key: "k", call: fmt.Sprint("c", i), part: 0, at: 100, offset: int64(i)}, math.MinInt64)
 		if (err != nil) != (i == 3) || i == 3 && !strings.Contains(err.Error(), "would open more than max.groups (3) groups of parts") {
 			t.Errorf("group %d: %v", i, err)
 		}
 	}
-	if g.Counts.Open.Load() != 3 {
-		t.Errorf("%d groups are open", g.Counts.Open.Load())
+	if w.counts[0].Open.Load() != 3 {
+		t.Errorf("%d groups are open", w.counts[0].Open.Load())
 	}
 	for i := range 20 { // each ends at once
 		call := fmt.Sprint("d", i)
@@ -345,7 +345,7 @@ func TestGroupsAndWhatIsKnownOfThemAreBounded(t *testing.T) {
 	if known != 3 {
 		t.Errorf("%d groups are known that ended", known)
 	}
-	if _, err := w.add(chunk{key: "k", call: "d19", part: 0, at: 120, offset: 90}, math.MinInt64); err != nil || g.Counts.Duplicates.Load() == 0 {
+	if _, err := w.add(chunk{key: "k", call: "d19", part: 0, at: 120, offset: 90}, math.MinInt64); err != nil || w.counts[0].Duplicates.Load() == 0 {
 		t.Errorf("the newest is not known: %v", err)
 	}
 	large, sizes := 0, 0
@@ -391,7 +391,7 @@ func TestDamagedGroupsAreRefused(t *testing.T) {
 	for key, whole := range w.state {
 		for cut := range whole {
 			w.state[key] = whole[:cut]
-			set, err := Open(w.plan, partition, w.state)
+			set, err := Open(w.plan, w.counts[:], partition, w.state)
 			if err == nil {
 				_, _, err = set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Row: chunk{call: "c", part: 1, end: true}.row(w)})
 				for _, e := range set.Ended() {

@@ -36,7 +36,7 @@ func TestGroupsOfVersionOneAreTakenOver(t *testing.T) {
 	over = binary.LittleEndian.AppendUint64(over, hash("7"))
 	w.state[string(statekey.AppendGroup(nil, "parts", []byte("k"), "over"))] = over
 	w.open()
-	if n := w.plan.Groups[0].Counts.Open.Load(); n != 2 {
+	if n := w.counts[0].Open.Load(); n != 2 {
 		t.Errorf("%d groups are open", n)
 	}
 	w.commit()
@@ -70,7 +70,7 @@ func TestAnotherIdleCutsOpenGroupsAnew(t *testing.T) {
 	w.commit()
 	w.plan.Groups[0].Idle = time.Minute
 	w.open()
-	if n := w.plan.Groups[0].Counts.Open.Load(); n != 2 {
+	if n := w.counts[0].Open.Load(); n != 2 {
 		t.Errorf("%d groups are open", n)
 	}
 	ended, err := w.add(chunk{key: "k", call: "d", at: 190, offset: 2}, 180e6)

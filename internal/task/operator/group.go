@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -30,20 +29,11 @@ type Group struct {
 
 	Key, Count, Complete, Missing, Ended value.Slot // what it introduces
 	Lists                                []GroupList
-
-	Counts GroupCounts
 }
 
 // GroupList is a field of the members, one behind the other: a list of strings, or
 // bytes.
 type GroupList struct{ Field, Slot value.Slot }
-
-// GroupCounts is what the groups of a process count.
-type GroupCounts struct {
-	Open, Bytes      atomic.Int64 // groups that have not ended, and what is stored of them
-	Ended            [4]atomic.Uint64
-	Duplicates, Late atomic.Uint64 // events left out, and those for groups that had ended
-}
 
 // Place returns where an event belongs: the text of what it is grouped by, what it
 // is ordered by and its id. t is the event's time. The error is the event's.

@@ -18,7 +18,6 @@ type EventTime struct {
 	Unit      time.Duration // of an int or number field; 0 for a field of kind time or string
 	Layout    string        // of a string field, as package time has it; without a zone it is UTC
 	MaxAhead  time.Duration // of the append that a field's time may be
-	Sample    *TimeSample   // of a field's times; nil for none
 }
 
 // Timing says where the event time stands, and what late events become.
@@ -43,14 +42,15 @@ const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
 
 // Of returns the time of the event of a row, in microseconds since 1970. It is
 // an error where the field's time is outside the years 1678 to 2261, or more
-// than MaxAhead after the record was appended.
-func (t *EventTime) Of(row *value.Row, appended time.Time) (int64, error) {
+// than MaxAhead after the record was appended. A sample notes the time of a field; nil
+// notes none.
+func (t *EventTime) Of(row *value.Row, appended time.Time, sample *TimeSample) (int64, error) {
 	if !t.FromField {
 		return appended.UnixMicro(), nil
 	}
 	v, err := t.read(row)
-	if s := t.Sample; s != nil && s.open.Load() && (err == nil || t.Layout == "") {
-		s.note(t, row, v)
+	if sample != nil && sample.open.Load() && (err == nil || t.Layout == "") {
+		sample.note(t, row, v)
 	}
 	if err != nil {
 		return 0, err

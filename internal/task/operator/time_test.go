@@ -9,14 +9,14 @@ import (
 )
 
 // timed is the event time of a field of a kind, and a row that takes it.
-func timed(t *testing.T, kind value.Kind, unit time.Duration, layout string, warn func(string)) (*EventTime, *value.Row) {
+func timed(t *testing.T, kind value.Kind, unit time.Duration, layout string) (*EventTime, *value.Row) {
 	t.Helper()
 	schema := &value.Schema{}
 	slot, err := schema.Add("ts", value.Type{Kind: kind})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &EventTime{FromField: true, Slot: slot, Unit: unit, Layout: layout, MaxAhead: time.Hour, Sample: NewTimeSample(warn)}, &schema.NewRows(1)[0]
+	return &EventTime{FromField: true, Slot: slot, Unit: unit, Layout: layout, MaxAhead: time.Hour}, &schema.NewRows(1)[0]
 }
 
 func TestTimesAreReadAsTheyAreWritten(t *testing.T) {
@@ -39,9 +39,9 @@ func TestTimesAreReadAsTheyAreWritten(t *testing.T) {
 		{value.String, 0, "2006-01-02", func(r *value.Row, s value.Slot) { r.SetText(s, "2026-13-01") }, `ts is "2026-13-01": not a time like "2006-01-02"`},
 		{value.String, 0, "2006-01-02", func(r *value.Row, s value.Slot) { r.SetText(s, "0001-01-01") }, "outside the years 1678 to 2261"},
 	} {
-		e, row := timed(t, c.kind, c.unit, c.layout, nil)
+		e, row := timed(t, c.kind, c.unit, c.layout)
 		c.set(row, e.Slot)
-		at, err := e.Of(row, appended)
+		at, err := e.Of(row, appended, nil)
 		got := time.UnixMicro(at).UTC().Format(time.RFC3339Nano)
 		if err != nil {
 			got = err.Error()
@@ -70,38 +70,41 @@ func TestLayoutsThatCannotTellATimeAreRefused(t *testing.T) {
 func TestMostTimesBefore2000AreAFinding(t *testing.T) {
 	appended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var warned []string
-	e, row := timed(t, value.Int, time.Millisecond, "", func(text string) { warned = append(warned, text) })
+	e, row := timed(t, value.Int, time.Millisecond, "")
+	sample := NewTimeSample(func(text string) { warned = append(warned, text) })
 	for i := range int64(50) {
 		row.SetInt(e.Slot, 1_760_000_000+i)
-		if _, err := e.Of(row, appended); err != nil {
+		if _, err := e.Of(row, appended, sample); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := "3 of the first 3 event times are before 2000 or after 2100, such as ts: 1760000000 in ms is 1970-01-21T08:53:20Z; in s it is 2025-10-09T08:53:20Z: write unit: s"
-	if len(warned) != 1 || warned[0] != want || e.Sample.Finding() != want {
-		t.Errorf("warned %q, found %q, want %q", warned, e.Sample.Finding(), want)
+	if len(warned) != 1 || warned[0] != want || sample.Finding() != want {
+		t.Errorf("warned %q, found %q, want %q", warned, sample.Finding(), want)
 	}
 
-	e, row = timed(t, value.Int, time.Second, "", func(text string) { t.Error(text) })
+	e, row = timed(t, value.Int, time.Second, "")
+	sample = NewTimeSample(func(text string) { t.Error(text) })
 	for i := range int64(2000) {
 		if row.SetInt(e.Slot, 1_760_000_000+i); i%10 == 9 {
 			row.SetInt(e.Slot, i) // a clock that was never set
 		}
-		if _, err := e.Of(row, appended); err != nil {
+		if _, err := e.Of(row, appended, sample); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if e.Sample.Close(); e.Sample.Finding() != "" {
-		t.Error(e.Sample.Finding())
+	if sample.Close(); sample.Finding() != "" {
+		t.Error(sample.Finding())
 	}
 
-	e, row = timed(t, value.Int, time.Second, "", func(text string) { warned = append(warned, text) })
+	e, row = timed(t, value.Int, time.Second, "")
+	sample = NewTimeSample(func(text string) { warned = append(warned, text) })
 	row.SetInt(e.Slot, 1_760_000_000_000) // which is no time at all, and a dead letter
-	if _, err := e.Of(row, appended); err == nil {
+	if _, err := e.Of(row, appended, sample); err == nil {
 		t.Error("the year 57000 is a time")
 	}
-	e.Sample.Close()
-	e.Sample.Close()
+	sample.Close()
+	sample.Close()
 	if want := "1 of the first 1 event times are before 2000 or after 2100, such as ts: 1760000000000 in s is the year 57742; in ms it is 2025-10-09T08:53:20Z: write unit: ms"; len(warned) != 2 || warned[1] != want {
 		t.Errorf("%q, want %q", warned, want)
 	}
