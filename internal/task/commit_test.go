@@ -132,16 +132,20 @@ func script(l *loop) {
 	l.end()
 }
 
-// TestFailedCommitsChangeNothing fails each transaction of a run in turn, whether it was
-// written or not: the task joins again, and the log has what a run without failures leaves.
-func TestFailedCommitsChangeNothing(t *testing.T) {
+// TestFailedCommitsChangeNothing has state of keys, functions and ids.
+func TestFailedCommitsChangeNothing(t *testing.T) { eachCommitFails(t, script) }
+
+// eachCommitFails fails each transaction of a run in turn, whether it was written or not: the
+// task joins again, and the log has what a run without failures leaves.
+func eachCommitFails(t *testing.T, script func(*loop)) {
+	t.Helper()
 	var want string
 	transactions := 0
 	inLoop(t, func(l *loop) {
 		script(l)
 		want, transactions = l.everything(), len(l.log.done())
 	})
-	if transactions < 6 || strings.Count(want, "\n") < 30 {
+	if transactions < 6 || strings.Count(want, "\n") < 20 {
 		t.Fatalf("%d transactions left\n%s", transactions, want)
 	}
 	for n := 1; n <= transactions; n++ {

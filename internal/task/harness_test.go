@@ -36,6 +36,7 @@ type loop struct {
 	plan    *task.Plan
 	options task.Options
 	metrics *observe.Metrics
+	sources []int32 // partitions of the plan's
 	task    *task.Task
 	stop    func() error // what start started; nil is nothing
 }
@@ -49,7 +50,7 @@ func inLoop(t *testing.T, test func(l *loop)) {
 		l := &loop{T: t, log: newTap(t), plan: &task.Plan{
 			Name: "p", DeadTopic: "dead", Schema: &value.Schema{}, Input: task.Input{Topic: "in", MaxBytes: 1 << 20}, Keys: task.Keys{Keep: time.Hour},
 		}}
-		for _, name := range []string{"in", "out", "late", "dead"} {
+		for _, name := range []string{"in", "out", "late", "dead", "rows"} {
 			if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: name, Partitions: 2}); err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +277,7 @@ func (l *loop) start() {
 	ctx, cancel := context.WithCancel(l.Context())
 	ended := make(chan error, 1)
 	l.task = task.New(l.plan, l.options, l.metrics)
-	go func() { ended <- l.task.Run(ctx, l.log) }()
+	go func() { ended <- l.task.Run(ctx, l.log, l.sources...) }()
 	l.stop = func() error {
 		cancel()
 		return <-ended
