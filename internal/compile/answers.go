@@ -19,7 +19,7 @@ func (c *compiler) answers() {
 	if len(topics) == 0 {
 		return
 	}
-	complete := len(c.Errs) == 0 && !c.cut // else steps that write may be missing
+	complete := len(c.Errs) == 0 && !c.Ended // else steps that write may be missing
 	for i, topic := range topics {
 		path := fmt.Sprintf("replies[%d]", i)
 		switch {

@@ -215,14 +215,6 @@ func (c *compiler) scoreCalling(path string, s *lang.Score, m loadedModel, stage
 	case stage.Calling.Open == operator.OpenFallback && s.When == "" && slices.ContainsFunc(stage.Fallback, func(p *expression.Program) bool { return p == nil }):
 		c.Fail(path+".fallback", "missing: the breaker of model %s has open: fallback", m.name)
 	}
-	if stage.Calling.Implied && !stage.Async {
-		c.mayPark = true
-	} else {
-		c.parkable = true
-	}
-	if s.Ordered {
-		c.plan.Ordered, c.plan.Feedback = true, true
-	}
 }
 
 // onFailure compiles what is done for an event that is given up. It comes before
@@ -237,16 +229,9 @@ func (c *compiler) onFailure(path string, steps []lang.Step, stage *operator.Sco
 	if steps == nil {
 		return
 	}
-	before := len(c.nodes)
-	c.Names.Routes = append(c.Names.Routes, path)
-	c.depth++
-	c.inCase(path, path, steps)
-	c.depth--
-	c.Names.Routes = c.Names.Routes[:len(c.Names.Routes)-1]
-	for _, n := range c.nodes[before:] {
-		stage.OnFailure = append(stage.OnFailure, operator.Placed{Operator: n.op, Guard: n.guards.Innermost()})
+	for _, n := range c.Aside(path, steps) {
+		stage.OnFailure = append(stage.OnFailure, operator.Placed{Operator: n.Lower(&c.lowered, lang.At{Read: -1}), Guard: n.Guards.Innermost()})
 	}
-	c.nodes = c.nodes[:before]
 }
 
 // parking compiles what concerns all that is parked.
@@ -271,16 +256,46 @@ func (c *compiler) parking() {
 
 // countedInOrder refuses features that are below a step which queues events in any order.
 func (c *compiler) countedInOrder() {
-	for i := range c.nodes {
-		n := &c.nodes[i]
-		above := slices.ContainsFunc(c.nodes[:i], func(o node) bool { return o.queues() && !o.guards.Exclude(n.guards) })
-		for _, m := range n.features {
-			if m.waitsFor == nil && above {
-				c.Fail(m.path, "a step above it may queue events, so those of a key would be counted in any order")
-				c.Hint("write ordered: true at the step that queues, or write the features above it")
-			}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		place := n.Place()
+		above := slices.ContainsFunc(c.Nodes[:i], func(o lang.Node) bool { return o.Place().Queues == lang.QueuesSaid && !o.Guards.Exclude(n.Guards) })
+		if place.Behind || !above {
+			continue
+		}
+		for _, path := range place.Counts {
+			c.Fail(path, "a step above it may queue events, so those of a key would be counted in any order")
+			c.Hint("write ordered: true at the step that queues, or write the features above it")
 		}
 	}
+}
+
+// queueing has the events of a key take turns where a step says so, or features that are
+// fed back cost nothing more then. It refuses such features below a step that queues
+// events in any order.
+func (c *compiler) queueing() {
+	said, failed, ordered := false, false, false
+	for i := range c.Nodes {
+		place := c.Nodes[i].Place()
+		said, failed, ordered = said || place.Queues == lang.QueuesSaid, failed || place.Queues == lang.QueuesFailed, ordered || place.Ordered
+		if !place.Behind {
+			continue
+		}
+		c.plan.Feedback = true
+		if ordered = ordered || failed && !said; ordered || !said { // their order costs nothing more here
+			continue
+		}
+		for _, path := range place.Counts {
+			c.Fail(path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
+			c.Hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
+		}
+	}
+	c.plan.Ordered, c.plan.Feedback = ordered, c.plan.Feedback || ordered
+}
+
+// queues reports whether a step queues events, as the file says.
+func (c *compiler) queues() bool {
+	return slices.ContainsFunc(c.Nodes, func(n lang.Node) bool { return n.Place().Queues == lang.QueuesSaid })
 }
 
 // partial compiles the records of what a model has said so far.

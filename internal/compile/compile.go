@@ -41,20 +41,13 @@ type compiler struct {
 	plan      *task.Plan
 	models    map[string]loadedModel
 	named     []NamedModel       // those, in order
-	specs     [2][]feature.Spec  // early and late
-	waiting   []*waitingFeature  // feedback features, before their value is introduced
-	nodes     []node             // of the stages, in the order of the file
-	depth     int                // of cases
+	lowered   lang.Plan          // what operators share
 	rows      bool               // end before the first score whose model cannot be loaded
 	reach     bool               // what runs models has to be there
-	cut       bool               // done so
 	opened    []model.Model      // of manifests, and of lookups, which are to be closed
 	finds     []Finder           // of lookups outside of the log
 	fetcher   *fetch.Fetcher     // nil without fetches
 	contents  map[string]fetched // by name
-	async     bool               // the case that is being compiled is
-	parkable  bool               // a score above parks events
-	mayPark   bool               // one does where its call fails, though nobody wrote that
 	options   Options
 	endpoints *control.Endpoints
 	allowed   observe.Budget
@@ -157,9 +150,11 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c.fairness()
 	c.loadModels()
 	c.Names.Later = lang.DeclaredIn(&p)
-	c.steps("steps", p.Steps)
-	c.resolveWaiting(true)
-	c.plan.Calls = c.Calls
+	c.Other = c.step
+	c.Steps("steps", p.Steps)
+	c.plan.Outputs, c.plan.Calls, c.plan.Cases = c.Outputs.Topics, c.Calls, c.Cases
+	c.misplaced()
+	c.queueing()
 	c.arrange()
 	c.parking()
 	c.turns()
@@ -197,15 +192,6 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 func closeModels(opened []model.Model) {
 	for _, m := range opened {
 		models.Close(m)
-	}
-}
-
-func (c *compiler) steps(path string, steps []lang.Step) {
-	for i := range steps {
-		if c.step(fmt.Sprintf("%s[%d]", path, i), steps[i]); c.cut {
-			return
-		}
-		c.resolveWaiting(false)
 	}
 }
 
@@ -430,7 +416,7 @@ func (c *compiler) modelKinds() []model.Kind {
 // finish builds the feature sets and the fingerprint.
 func (c *compiler) finish() error {
 	plan := c.plan
-	for i, specs := range c.specs {
+	for i, specs := range c.lowered.Features {
 		if len(specs) == 0 {
 			continue
 		}

@@ -38,7 +38,7 @@ func (c *compiler) fairness() {
 
 // turns refuses turns where nothing waits for them.
 func (c *compiler) turns() {
-	if c.parkable || c.cut {
+	if c.queues() || c.Ended {
 		return
 	}
 	for _, word := range [][2]string{{"priority", c.Pipeline.Priority.High + c.Pipeline.Priority.Low}, {"tenant", c.Pipeline.Tenant.By}} {

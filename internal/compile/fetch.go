@@ -69,11 +69,7 @@ func (c *compiler) fetch(path string, s *lang.Fetch) {
 	m := fetch.NewModel(fetcher, url.Type.Kind == value.Strings, int64(cmp.Or(s.Max, lang.DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
 	stage.Model, stage.Row = m, decode.New(fields)
 	c.noteContent(path, s, fetched{url, m, stage.Calling.Timeout})
-	c.parkable = true
-	if s.Ordered {
-		c.plan.Ordered, c.plan.Feedback = true, true
-	}
-	c.add(node{op: stage, waves: true})
+	c.Add(s, path, lang.Ready(stage, lang.Place{Waves: true, Queues: lang.QueuesSaid, Ordered: s.Ordered}))
 }
 
 // fetchURL returns the name of what is fetched.

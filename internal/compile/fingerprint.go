@@ -81,7 +81,7 @@ func (c *compiler) stored() (all []generation.Kept) {
 			rest = append(rest, generation.KeptOf(part.Kind, part.Name, part.Text))
 		}
 	}
-	for set, specs := range c.specs {
+	for set, specs := range c.lowered.Features {
 		for i := range specs {
 			kept := features[specs[i].Name].Text + []string{"kept=in log order\n", "kept=in waves\n"}[set]
 			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))

@@ -116,8 +116,6 @@ func (c *compiler) inputKey(path string, in *lang.Input) {
 
 var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
-var latePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": operator.LateDead, "drop": operator.LateDrop, "include": operator.LateInclude}
-
 func (c *compiler) inputTime(path string, in *lang.Input) {
 	t := &in.Time
 	if t.Lateness < 0 || t.Lateness > 30*24*time.Hour {
@@ -171,7 +169,7 @@ func ofAppend(t lang.EventTime) bool { return t == lang.EventTime{MaxAhead: t.Ma
 // late compiles what becomes of late events.
 func (c *compiler) late(path string, in *lang.Input) {
 	t := &in.Time
-	late, ok := latePolicies[t.Late]
+	late, ok := lang.LatePolicies[t.Late]
 	switch {
 	case !ok:
 		c.Fail(path+".late", "unknown policy %q: use dlq, drop or include, or {topic: name}", t.Late)

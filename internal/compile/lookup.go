@@ -48,7 +48,7 @@ func (c *compiler) lookup(path string, s *lang.Lookup) {
 	op := operator.NewLookup(operator.Lookup{
 		Table: c.table(spec), Topic: s.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
 	})
-	c.add(node{op: op, waves: spec.Written || c.Fed(append(f.empty, f.when)...) || c.FedSlots(key)})
+	c.Add(s, path, lang.Ready(op, lang.Place{Waves: spec.Written || c.Fed(append(f.empty, f.when)...) || c.FedSlots(key)}))
 }
 
 // lookupTable returns the table that a lookup finds rows in.

@@ -56,16 +56,12 @@ func (c *compiler) lookupOutside(path string, s *lang.Lookup, key value.Slot, f 
 	}
 	stage.Model, stage.Size, stage.Calling = m, m.AtOnce(), calling
 	calling.Ready = m.Ready
-	stage.Async = s.Async || c.async || calling.Journal != operator.JournalNone
+	stage.Async = s.Async || c.Async || calling.Journal != operator.JournalNone
 	for i, field := range f.fields {
 		stage.Outputs = append(stage.Outputs, field.Slot)
 		stage.Fallback = append(stage.Fallback, f.empty[i])
 	}
-	c.parkable = true
-	if s.Ordered {
-		c.plan.Ordered, c.plan.Feedback = true, true
-	}
-	c.add(node{op: stage, waves: true})
+	c.Add(s, path, lang.Ready(stage, lang.Place{Waves: true, Queues: lang.QueuesSaid, Ordered: s.Ordered}))
 }
 
 // lookupConfig checks where rows are.

@@ -66,7 +66,7 @@ func (c *compiler) ownTables() {
 	if c.ownRows == "" {
 		return
 	}
-	if c.parkable && !c.plan.Ordered {
+	if c.queues() && !c.plan.Ordered {
 		c.Fail(c.ownRows, "the pipeline writes its rows, and events of a key may be queued: the lookup would miss rows of events in flight")
 		c.Hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
 	}

@@ -29,7 +29,7 @@ func TestScheduleIsThatOfTheRule(t *testing.T) {
 		if at >= 0 {
 			misplaced++
 		}
-		if slices.ContainsFunc(nodes, func(n node) bool { return isA[*operator.Group](n) }) {
+		if slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Log }) {
 			groups++
 		}
 	}
@@ -38,83 +38,71 @@ func TestScheduleIsThatOfTheRule(t *testing.T) {
 	}
 }
 
-func randomNodes(rng *rand.Rand) (nodes []node) {
+func randomNodes(rng *rand.Rand) (nodes []lang.Node) {
 	guards := []*operator.Guard{{Case: 0}, {Case: 1}, {Case: 2}}
 	around := [][]*operator.Guard{nil, {guards[0]}, {guards[1]}, {guards[0], guards[2]}}
 	for range 1 + rng.IntN(8) {
-		n := node{guards: around[rng.IntN(len(around))], waves: rng.IntN(6) == 0}
+		place := lang.Place{Waves: rng.IntN(6) == 0}
 		switch rng.IntN(8) {
 		case 0:
-			n.op = &operator.Group{}
+			place.Log = true
 		case 1:
-			n.op = &operator.Emit{}
+			place.Adds = true
 		case 2, 3:
-			for range 1 + rng.IntN(3) {
-				m := &madeFeature{}
+			place.Adds = true
+			for k := range 1 + rng.IntN(3) {
 				if rng.IntN(2) == 0 {
-					m.waitsFor = []string{"later"}
+					place.Reads = append(place.Reads, k)
+				} else {
+					place.Rest = true
 				}
-				n.features = append(n.features, m)
 			}
-			n.waves = n.waves && !n.reads()
+			place.Waves = place.Waves && place.Rest
 		case 4:
-			n.writes, n.waves = []*madeFeature{{waitsFor: []string{"later"}}}, true
+			place.Adds, place.Waves = true, true
 		case 5:
-			n.op, n.waves = &operator.Score{}, true
-		default:
-			n.op = &operator.Let{Kind: "let"}
+			place.Waves = true
 		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, lang.Node{Bound: lang.Ready(nil, place), Guards: around[rng.IntN(len(around))]})
 	}
 	return nodes
 }
 
-func isA[T operator.Operator](n node) bool {
-	_, is := n.op.(T)
-	return is
-}
-
-func drawn(nodes []node) (text string) {
+func drawn(nodes []lang.Node) (text string) {
 	for i, n := range nodes {
-		text += fmt.Sprintf("%d: op %T waves %t guards %d writes %d features", i, n.op, n.waves, len(n.guards), len(n.writes))
-		for _, m := range n.features {
-			text += fmt.Sprint(" ", m.waitsFor)
-		}
-		text += "\n"
+		text += fmt.Sprintf("%d: %+v guards %d\n", i, n.Place(), len(n.Guards))
 	}
 	return text
 }
 
 // naiveSchedule keeps one list of stages. The waves begin at from, -1 for not yet.
-func naiveSchedule(nodes []node) (list []placed, from, misplaced int) {
+func naiveSchedule(nodes []lang.Node) (list []placed, from, misplaced int) {
 	from = -1
 	var reads []placed
 	for i := range nodes {
-		n := &nodes[i]
-		if n.waves && from < 0 {
+		n := nodes[i].Place()
+		if n.Waves && from < 0 {
 			from, list = len(list), append(list, reads...)
 		}
-		if n.features != nil && from < 0 {
-			for k, m := range n.features {
-				if m.waitsFor != nil {
-					reads = append(reads, placed{i, k})
-				}
+		if from < 0 {
+			for _, k := range n.Reads {
+				reads = append(reads, placed{i, k})
 			}
-			if n.reads() {
+			if len(n.Reads) > 0 && !n.Rest {
 				continue
 			}
 		}
-		if !isA[*operator.Group](*n) || from < 0 {
+		if !n.Log || from < 0 {
 			list = append(list, placed{i, -1})
 			continue
 		}
 		for at := from; at < len(list); at++ {
-			above := &nodes[list[at].node]
-			onTheWay := len(above.guards) == 0 || slices.Contains(n.guards, above.guards[len(above.guards)-1])
-			if list[at].read >= 0 || above.features != nil && above.reads() || !onTheWay {
+			above, of := nodes[list[at].node], nodes[list[at].node].Place()
+			onTheWay := len(above.Guards) == 0 || slices.Contains(nodes[i].Guards, above.Guards[len(above.Guards)-1])
+			if list[at].read >= 0 || len(of.Reads) > 0 && !of.Rest || !onTheWay {
 				continue
 			}
-			if above.waves || above.features != nil || above.writes != nil || isA[*operator.Emit](*above) || isA[*operator.Call](*above) {
+			if of.Waves || of.Adds {
 				return nil, 0, list[at].node
 			}
 			moved := list[at]

@@ -39,7 +39,7 @@ func (c *compiler) score(path string, s *lang.Score) {
 			return
 		}
 		if c.rows && len(c.Errs) == 0 {
-			c.cut = true
+			c.Ended = true
 			return
 		}
 		for _, o := range c.Pipeline.Models[i].Outputs {
@@ -55,7 +55,7 @@ func (c *compiler) score(path string, s *lang.Score) {
 		Kind: "score", Model: m.Model, Name: m.name, Asks: m.asks, Size: cmp.Or(s.Batch.Size, policy.Size, defaultBatch), ByLength: policy.ByLength,
 	}}
 	// An answer that is kept is used when it is durable, so not in place.
-	stage.Async = s.Async || c.async || m.calling != nil && m.calling.Always
+	stage.Async = s.Async || c.Async || m.calling != nil && m.calling.Always
 	if s.When != "" {
 		stage.When = c.Expr(path+".when", s.When, value.Bool)
 	}
@@ -74,7 +74,13 @@ func (c *compiler) score(path string, s *lang.Score) {
 	}
 	c.partial(path+".partial", s, m, stage)
 	stage.Model = &batch.Counted{Model: stage.Model}
-	c.add(node{op: stage, waves: true})
+	place := lang.Place{Waves: true}
+	if calling := stage.Calling; calling != nil {
+		if place.Ordered, place.Queues = s.Ordered, lang.QueuesSaid; calling.Implied && !stage.Async {
+			place.Queues = lang.QueuesFailed
+		}
+	}
+	c.Add(s, path, lang.Ready(stage, place))
 }
 
 // scoreInputs resolves the model's inputs, in the model's order.

@@ -26,7 +26,7 @@ type Sunk struct {
 // sinks checks where the pipeline's outputs go.
 func (c *compiler) sinks() []Sunk {
 	list := make([]Sunk, len(c.Pipeline.Sinks))
-	complete := len(c.Errs) == 0 && !c.cut // else steps that write may be missing
+	complete := len(c.Errs) == 0 && !c.Ended // else steps that write may be missing
 	for i := range list {
 		s, path := &list[i], fmt.Sprintf("sinks[%d]", i)
 		s.Sink = c.Pipeline.Sinks[i]

@@ -58,7 +58,7 @@ func FunctionPart(name string) Part {
 }
 
 // Bind implements Binder.
-func (c *Call) Bind(s *Scope, path string) []Bound {
+func (c *Call) Bind(s *Scope, path string) {
 	before := len(s.Errs)
 	f, ok := s.Pipeline.Code.Functions[c.Go]
 	switch {
@@ -100,10 +100,10 @@ func (c *Call) Bind(s *Scope, path string) []Bound {
 	}
 	c.bindOutputs(s, path, stage)
 	if len(s.Errs) > before {
-		return nil
+		return
 	}
 	s.Calls = append(s.Calls, stage)
-	return []Bound{{Operator: stage, Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...)}}
+	s.Add(c, path, Ready(stage, Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}))
 }
 
 // bindOutputs introduces what the function sets.

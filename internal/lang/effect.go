@@ -1,10 +1,6 @@
 package lang
 
-import (
-	"iter"
-
-	"github.com/afterbay/afterbay/internal/task/operator"
-)
+import "iter"
 
 // Declared collects the names that steps introduce which a feature above them may read,
 // as feedback.
@@ -96,14 +92,9 @@ func eachStep(steps []Step, yield func(Step) bool) bool {
 	return true
 }
 
-// Bound is an operator that a step becomes, and what decides its place.
-type Bound struct {
-	Operator operator.Operator
-	Waves    bool // it needs what only the waves know: what a call answers, or a feature that is fed back
-}
-
-// Binder is a step that resolves its names and types its expressions itself. What it cannot
-// are findings of the scope. Other kinds are still compiled by package compile.
+// Binder is a step that resolves its names and types its expressions itself, and adds what
+// it is bound to to the scope. What it cannot are findings of the scope. Other kinds are
+// still compiled by package compile.
 type Binder interface {
-	Bind(s *Scope, path string) []Bound
+	Bind(s *Scope, path string)
 }

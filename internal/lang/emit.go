@@ -58,10 +58,10 @@ func (e *Emit) Effect() Effects {
 const maxEmits = 64
 
 // Bind implements Binder.
-func (e *Emit) Bind(s *Scope, path string) []Bound {
+func (e *Emit) Bind(s *Scope, path string) {
 	if s.Outputs.Emits == maxEmits {
 		s.Fail(path, "a pipeline has at most %d emits", maxEmits)
-		return nil
+		return
 	}
 	s.Writable(path+".topic", e.Topic)
 	stage := &operator.Emit{Index: s.Outputs.Emits, Output: s.Outputs.Index(e.Topic), Topic: e.Topic, Name: e.Name}
@@ -86,7 +86,7 @@ func (e *Emit) Bind(s *Scope, path string) []Bound {
 	}
 	waves = e.bindValue(s, path+".value", stage) || waves
 	s.Outputs.Wrote(e.Topic, stage)
-	return []Bound{{Operator: stage, Waves: waves}}
+	s.Add(e, path, Ready(stage, Place{Waves: waves, Adds: true}))
 }
 
 // computed gives an emit's expression a slot of its own, so that what can fail

@@ -1,8 +1,15 @@
 package lang
 
 import (
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Features are features of the event's key that count an event together.
@@ -64,4 +71,226 @@ func (f *Features) Keeps(m *Meaning) (parts []Part) {
 		parts = append(parts, Part{generation.KindFeature, f.List[i].Name, PartOf(m, f, featureFields, &f.List[i])})
 	}
 	return parts
+}
+
+// Empty reports whether it says nothing.
+func (f *Features) Empty() bool { return f.List == nil }
+
+// Bind implements Step. What a feature reads of later steps is bound behind them.
+func (f *Features) Bind(s *Scope, path string) {
+	var made []*boundFeature
+	for i := range f.List {
+		of := &f.List[i]
+		m := of.bind(s, path+"."+of.Name)
+		if m == nil {
+			s.Names.Broken[of.Name], s.Names.Broken[of.Name+".*"] = true, true
+			continue
+		}
+		if made = append(made, m); m.waits != nil {
+			s.Defer(f, m.path, m)
+		}
+	}
+	if len(made) > 0 {
+		s.Add(f, path, boundFeatures(made))
+	}
+}
+
+// boundFeatures are the features of a step.
+type boundFeatures []*boundFeature
+
+// Place implements Bound.
+func (b boundFeatures) Place() Place {
+	p := Place{Adds: true}
+	for i, m := range b {
+		if m.waits != nil {
+			p.Reads = append(p.Reads, i)
+			continue
+		}
+		p.Rest, p.Waves, p.Counts = true, p.Waves || m.fed, append(p.Counts, m.path)
+	}
+	return p
+}
+
+// Lower implements Bound.
+func (b boundFeatures) Lower(p *Plan, at At) operator.Operator {
+	if at.Read >= 0 {
+		return operator.NewFeatures([]operator.Feature{b[at.Read].lower(p, true, true, false)})
+	}
+	var list []operator.Feature
+	for _, m := range b {
+		if m.waits == nil || at.Waves {
+			list = append(list, m.lower(p, at.Waves, true, m.waits == nil))
+		}
+	}
+	return operator.NewFeatures(list)
+}
+
+// boundFeature is a feature whose columns are introduced. What it counts is bound too,
+// unless it waits for later steps.
+type boundFeature struct {
+	path        string
+	feature     *Feature
+	spec        feature.Spec
+	value, when *expression.Program
+	columns     []value.Slot
+	waits       []string // names that come later: the feature is fed back
+	fed         bool     // it reads features that are fed back
+}
+
+// lower returns what is done for an event: both, or apart the reading and the adding of
+// a feature that is fed back.
+func (m *boundFeature) lower(p *Plan, late, read, add bool) operator.Feature {
+	f := operator.Feature{Name: m.feature.Name, Late: late, Index: p.Feature(m.spec, late), Read: read, Add: add}
+	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
+	if read {
+		f.Columns, f.ReadFirst = m.columns, m.feature.Elapsed && add
+	}
+	if add {
+		f.Value, f.When = m.value, m.when
+	}
+	return f
+}
+
+// Waits implements Deferred.
+func (m *boundFeature) Waits() []string { return m.waits }
+
+// BindLate implements Deferred.
+func (m *boundFeature) BindLate(s *Scope, with []Deferred) Bound {
+	var all boundCounts
+	for _, d := range append([]Deferred{m}, with...) {
+		late := *d.(*boundFeature)
+		s.AboveGroup(late.path)
+		late.contribution(s)
+		all = append(all, &late)
+	}
+	return all
+}
+
+// boundCounts are features that are fed back, behind the names that they use: they count
+// the event there.
+type boundCounts []*boundFeature
+
+// Place implements Bound.
+func (b boundCounts) Place() Place {
+	p := Place{Waves: true, Adds: true, Rest: true, Behind: true}
+	for _, m := range b {
+		p.Counts = append(p.Counts, m.path)
+	}
+	return p
+}
+
+// Lower implements Bound.
+func (b boundCounts) Lower(p *Plan, _ At) operator.Operator {
+	var list []operator.Feature
+	for _, m := range b {
+		list = append(list, m.lower(p, true, false, true))
+	}
+	return operator.NewFeatures(list)
+}
+
+// bind introduces the columns of a feature; nil where it is wrong.
+func (f *Feature) bind(s *Scope, path string) *boundFeature {
+	if !s.Identifier(path, f.Name) {
+		return nil
+	}
+	spec, ok := f.bindShape(s, path)
+	if !ok || !s.AboveGroup(path) {
+		return nil
+	}
+	m := &boundFeature{path: path, feature: f, spec: spec}
+	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When)) {
+		if _, known := s.Names.Lookup(name); !known && (s.Names.Later[name] || s.Names.IsBroken(name)) {
+			m.waits = append(m.waits, name)
+		}
+	}
+	if m.waits == nil && !m.contribution(s) {
+		return nil
+	}
+	m.fed = s.Fed(m.value, m.when)
+	one, err := feature.NewSet([]feature.Spec{spec})
+	if err != nil {
+		s.Fail(path, "%v", err)
+		return nil
+	}
+	for _, column := range one.Columns(0) {
+		name := f.Name
+		if column != "" {
+			name += "." + column
+		}
+		if where, over := s.Names.Cases[name]; over {
+			s.Fail(path, "%s has a feature of this name: a feature stands in one place", where.At)
+			s.Hint("write it above the route, or give it another name")
+			return nil
+		}
+		slot, ok := s.Make(path, name, value.Type{Kind: value.Number})
+		if !ok {
+			return nil
+		}
+		m.columns = append(m.columns, slot)
+		s.FedBack[name] = m.waits != nil
+	}
+	return m
+}
+
+// contribution binds what a feature adds and when.
+func (m *boundFeature) contribution(s *Scope) (ok bool) {
+	before := len(s.Errs)
+	if m.feature.Value != "" {
+		m.value = s.Expr(m.path+".value", m.feature.Value, value.Number, value.Int)
+	}
+	if m.feature.When != "" {
+		m.when = s.Expr(m.path+".when", m.feature.When, value.Bool)
+	}
+	return len(s.Errs) == before
+}
+
+// bindShape checks a feature's shape.
+func (f *Feature) bindShape(s *Scope, path string) (feature.Spec, bool) {
+	before := len(s.Errs)
+	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1}
+	shapes := 0
+	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
+		if there {
+			shapes++
+		}
+	}
+	if shapes != 1 {
+		s.Fail(path, "a feature has exactly one of windows, last and elapsed")
+	}
+	for i, text := range f.Windows {
+		window, err := feature.ParseWindow(text)
+		if err != nil {
+			s.Fail(fmt.Sprintf("%s.windows[%d]", path, i), "%v", err)
+		}
+		spec.Windows = append(spec.Windows, window)
+	}
+	counts := true
+	for i, text := range f.Aggregates {
+		aggregate, err := feature.ParseAggregate(text)
+		if err != nil {
+			s.Fail(fmt.Sprintf("%s.aggregates[%d]", path, i), "%v", err)
+		}
+		counts = counts && aggregate == feature.Count
+		spec.Aggregates = append(spec.Aggregates, aggregate)
+	}
+	switch {
+	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil):
+		s.Fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
+	case !f.Elapsed && len(f.Aggregates) == 0:
+		s.Fail(path, "missing aggregates: use count, sum, mean, max and min")
+	case !f.Elapsed && f.Value == "" && !counts:
+		s.Fail(path, "missing value: only count needs none")
+	}
+	if f.Decimals != nil {
+		spec.Decimals = *f.Decimals
+	}
+	if f.Empty != nil {
+		spec.Empty = *f.Empty
+	}
+	spec.Max = f.Max
+	var err error
+	if spec.Overflow, err = feature.ParseOverflow(f.Overflow); err != nil {
+		s.Fail(path+".overflow", "%v", err)
+	}
+	return spec, len(s.Errs) == before
 }

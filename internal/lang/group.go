@@ -1,10 +1,14 @@
 package lang
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Group collects the events of a key that have a name in common until they are whole,
@@ -74,4 +78,139 @@ func (*Group) Effect() Effects { return Effects{Collects: true} }
 // Keeps implements Keeper.
 func (g *Group) Keeps(m *Meaning) []Part {
 	return []Part{{generation.KindGroup, g.Name, PartOf(m, g, groupFields, g)}}
+}
+
+// answeredMembersMax bounds the ends of the members of a group, which are in one step.
+const answeredMembersMax = 4096
+
+// LatePolicies are the words for what becomes of late events.
+var LatePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": operator.LateDead, "drop": operator.LateDrop, "include": operator.LateInclude}
+
+// Bind implements Step. Events are collected in log order, before the waves, whatever
+// stands above the group for other events.
+func (g *Group) Bind(s *Scope, path string) {
+	before := len(s.Errs)
+	s.Identifier(path+".name", g.Name)
+	if s.IsField(g.Name) {
+		s.Fail(path+".name", "%q is a field: a group's own name starts those that it introduces", g.Name)
+	}
+	stage := &operator.Group{
+		Index: len(s.Groups), Name: g.Name, Idle: g.Idle, Within: g.Timeout, Pass: g.Incomplete == "pass",
+		Events: cmp.Or(g.Max.Events, DefaultGroupEvents), Bytes: cmp.Or(g.Max.Bytes, DefaultGroupBytes), Open: cmp.Or(g.Max.Groups, DefaultGroups),
+	}
+	late, known := LatePolicies[g.Late]
+	switch {
+	case !known:
+		s.Fail(path+".late", "unknown policy %q: use dlq, drop or include", g.Late)
+	case g.Incomplete != "" && g.Incomplete != "dlq" && g.Incomplete != "pass":
+		s.Fail(path+".incomplete", "unknown policy %q: use dlq or pass", g.Incomplete)
+	case slices.ContainsFunc(s.Nodes, func(n Node) bool { o, is := n.Step.(*Group); return is && o.Name == g.Name }):
+		s.Fail(path+".name", "two groups are named %q: what is stored of one is known by its name", g.Name)
+	}
+	stage.Late = late
+	g.bindBounds(s, path)
+	g.bindSlots(s, path, stage)
+	groupNames(s, path, stage)
+	if s.BelowGroup() {
+		s.Fail(path, "an event goes through one group: this one is below another")
+	}
+	if len(s.Errs) > before {
+		return
+	}
+	s.Add(g, path, Ready(stage, Place{Waves: s.FedSlots(groupReads(stage)...), Log: true}))
+	s.Groups = append(s.Groups, s.Guards.Innermost())
+}
+
+func (g *Group) bindBounds(s *Scope, path string) {
+	for _, d := range []struct {
+		word string
+		time.Duration
+	}{{"idle", g.Idle}, {"timeout", g.Timeout}} {
+		if d.Duration < 0 || d.Duration > 30*24*time.Hour {
+			s.Fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
+		}
+	}
+	if len(s.Pipeline.Replies) > 0 && g.Max.Events > answeredMembersMax {
+		s.Fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", g.Max.Events, answeredMembersMax)
+	}
+	if g.Idle == 0 && g.Timeout == 0 {
+		s.Fail(path, "neither idle nor timeout: a group whose last event never comes would be kept for ever")
+		s.Hint("write idle: 60s, the event time without another of its events after which it ends")
+	}
+	for _, b := range []struct {
+		word   string
+		n, max int
+	}{{"events", g.Max.Events, 1 << 20}, {"bytes", g.Max.Bytes, 1 << 30}, {"groups", g.Max.Groups, 1 << 20}} {
+		if b.n < 0 || b.n > b.max {
+			s.Fail(path+".max."+b.word, "%d is out of range: use 1 to %d", b.n, b.max)
+		}
+	}
+}
+
+// bindSlots finds the names that a group reads of its events.
+func (g *Group) bindSlots(s *Scope, path string, stage *operator.Group) {
+	stage.ID = s.ID
+	for _, name := range []struct {
+		word, name string
+		required   bool
+		kinds      []value.Kind
+		found      func(value.Slot)
+	}{
+		{"by", g.By, true, []value.Kind{value.String, value.Int}, func(slot value.Slot) { stage.By = slot }},
+		{"order", g.Order, false, []value.Kind{value.Int}, func(slot value.Slot) { stage.Order, stage.ID = &slot, slot }},
+		{"end", g.End, false, []value.Kind{value.Bool}, func(slot value.Slot) { stage.End = &slot }},
+		{"id", g.ID, false, []value.Kind{value.String, value.Int}, func(slot value.Slot) { stage.ID = slot }},
+	} {
+		at := path + "." + name.word
+		if name.name == "" {
+			if name.required {
+				s.Fail(at, "missing: name what events of a group have in common")
+			}
+			continue
+		}
+		slots := s.Slots(at, name.name)
+		if len(slots) == 0 {
+			continue
+		}
+		if slot := slots[0]; len(slots) > 1 || !slices.Contains(name.kinds, slot.Type.Kind) {
+			s.Fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, KindsText(name.kinds))
+		} else {
+			name.found(slot)
+		}
+	}
+}
+
+// groupReads returns the names that a group reads of its events.
+func groupReads(stage *operator.Group) []value.Slot {
+	reads := []value.Slot{stage.By, stage.ID}
+	for _, slot := range []*value.Slot{stage.Order, stage.End} {
+		if slot != nil {
+			reads = append(reads, *slot)
+		}
+	}
+	return reads
+}
+
+// groupNames introduces the names of the event that a group becomes.
+func groupNames(s *Scope, path string, stage *operator.Group) {
+	for _, n := range []struct {
+		name string
+		kind value.Kind
+		slot *value.Slot
+	}{
+		{"key", value.String, &stage.Key}, {"count", value.Int, &stage.Count}, {"complete", value.Bool, &stage.Complete},
+		{"missing", value.Int, &stage.Missing}, {"ended", value.String, &stage.Ended},
+	} {
+		*n.slot, _ = s.Make(path, stage.Name+"."+n.name, value.Type{Kind: n.kind})
+	}
+	for _, name := range s.Fields {
+		field, ok := s.Names.Schema.Lookup(name)
+		list := map[value.Kind]value.Kind{value.String: value.Strings, value.Bytes: value.Bytes}[field.Type.Kind]
+		if !ok || list == 0 || slices.Contains([]string{"key", "count", "complete", "missing", "ended"}, name) {
+			continue
+		}
+		if slot, ok := s.Make(path, stage.Name+"."+name, value.Type{Kind: list}); ok {
+			stage.Lists = append(stage.Lists, operator.GroupList{Field: field, Slot: slot})
+		}
+	}
 }

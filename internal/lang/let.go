@@ -46,13 +46,19 @@ func (d *Decide) Bindings() []Binding { return d.List }
 func (d *Decide) Decided() []Binding { return d.List }
 
 // Bind implements Binder.
-func (l *Let) Bind(s *Scope, path string) []Bound { return bindLet(s, path, "let", l.List) }
+func (l *Let) Bind(s *Scope, path string) { bindLet(s, l, path, l.List) }
+
+// Empty reports whether it says nothing.
+func (l *Let) Empty() bool { return l.List == nil }
 
 // Bind implements Binder.
-func (d *Decide) Bind(s *Scope, path string) []Bound { return bindLet(s, path, "decide", d.List) }
+func (d *Decide) Bind(s *Scope, path string) { bindLet(s, d, path, d.List) }
+
+// Empty reports whether it says nothing.
+func (d *Decide) Empty() bool { return d.List == nil }
 
 // bindLet resolves the expressions of a let or decide.
-func bindLet(s *Scope, path, kind string, list []Binding) []Bound {
+func bindLet(s *Scope, step Step, path string, list []Binding) {
 	var assigns []operator.Assign
 	for _, b := range list {
 		at := path + "." + b.Name
@@ -73,5 +79,5 @@ func bindLet(s *Scope, path, kind string, list []Binding) []Bound {
 	for i := range assigns {
 		programs[i] = assigns[i].Program
 	}
-	return []Bound{{Operator: &operator.Let{Kind: kind, List: assigns}, Waves: s.Fed(programs...)}}
+	s.Add(step, path, Ready(&operator.Let{Kind: step.StepKind().Name, List: assigns}, Place{Waves: s.Fed(programs...)}))
 }

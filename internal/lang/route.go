@@ -1,9 +1,13 @@
 package lang
 
 import (
+	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Route leads an event into the first case whose condition holds.
@@ -91,3 +95,103 @@ func (*Route) Declare(*Declared) {}
 
 // Effect implements Step.
 func (r *Route) Effect() Effects { return Effects{Cases: r.Cases} }
+
+// Empty reports whether it says nothing.
+func (r *Route) Empty() bool { return r.Cases == nil }
+
+// Bind implements Step. The steps of a case are in the one list of steps, guarded by a
+// slot that holds the number of the case.
+func (r *Route) Bind(s *Scope, path string) {
+	cases := r.Cases
+	slot, _ := s.Make(path, s.HiddenName(), value.Type{Kind: value.Int})
+	stage := &operator.Route{Slot: slot}
+	for i := range cases {
+		bindCase(s, path, cases, i, stage)
+	}
+	if s.Cases == nil && len(s.Guards) == 0 {
+		s.Cases = stage
+	} else if i := slices.IndexFunc(cases, func(way Case) bool { return way.Budget != 0 }); i >= 0 {
+		s.Fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
+		s.Hint("give one to a case of the first route, or to the pipeline")
+	}
+	s.Add(r, path, Ready(stage, Place{Waves: s.Fed(stage.When...)}))
+
+	s.Inside(path, func() { bindCases(s, path, cases, slot) })
+}
+
+// bindCases binds the steps of the cases. Names that all cases that go on introduce are in
+// scope behind the route.
+func bindCases(s *Scope, path string, cases []Case, slot value.Slot) {
+	var everywhere []string // names that all cases so far introduce
+	first := true
+	for i, way := range cases {
+		if way.Then != "" {
+			continue
+		}
+		name := way.Name
+		if n := len(s.Guards); n > 0 {
+			name = s.Guards[n-1].Name + "." + name
+		}
+		s.Guards = append(s.Guards, &operator.Guard{Slot: slot, Case: int64(i), Name: name})
+		at := path + "." + way.Name
+		around := s.Async
+		s.Async = s.Async || way.Async
+		introduced := s.Within(at, at+".steps", way.Steps)
+		s.Async, s.Guards = around, s.Guards[:len(s.Guards)-1]
+		if s.Ended {
+			return
+		}
+		if first {
+			everywhere, first = introduced, false
+		} else {
+			everywhere = slices.DeleteFunc(everywhere, func(name string) bool { return !slices.Contains(introduced, name) })
+		}
+	}
+	for _, name := range everywhere {
+		delete(s.Names.Cases, name)
+	}
+}
+
+// bindCase binds the condition of a case, and where it leads.
+func bindCase(s *Scope, path string, cases []Case, i int, stage *operator.Route) {
+	way := &cases[i]
+	at := path + "." + way.Name
+	otherwise := way.Name == "default"
+	switch {
+	case !s.Identifier(at, way.Name):
+	case slices.ContainsFunc(cases[:i], func(o Case) bool { return o.Name == way.Name }):
+		s.Fail(at, "two cases are named %q", way.Name)
+	case otherwise && i != len(cases)-1:
+		s.Fail(at, "default takes what no case before it took, so it is the last one")
+	case otherwise && way.When != "":
+		s.Fail(at+".when", "default has no condition")
+	case otherwise && i == 0:
+		s.Fail(path, "a route needs a case beside default")
+	case !otherwise && way.When == "":
+		s.Fail(at, "missing when: the condition of events that take this case")
+	}
+	var when *expression.Program
+	if way.When != "" {
+		when = s.Expr(at+".when", way.When, value.Bool)
+	}
+	then := operator.GoOn
+	switch {
+	case way.Then == "" && len(way.Steps) == 0:
+		s.Fail(at+".steps", "missing: write steps, dlq or drop")
+	case way.Then != "" && len(way.Steps) > 0:
+		s.Fail(at+".steps", "a case has either steps or one of dlq and drop")
+	case way.Then == "dlq":
+		then = operator.Dead
+	case way.Then == "drop":
+		then = operator.Drop
+	case way.Then != "":
+		s.Fail(at+".steps", "unknown word %q: write a list of steps, dlq or drop", way.Then)
+	}
+	if way.Budget < 0 {
+		s.Fail(at+".budget", "%v is below 0", way.Budget)
+	}
+	stage.Names = append(stage.Names, way.Name)
+	stage.Limit = append(stage.Limit, way.Budget)
+	stage.When = append(stage.When, when)
+	stage.Then = append(stage.Then, then)
+}

@@ -28,6 +28,11 @@ type Scope struct {
 	ID       value.Slot        // of events
 	Calls    []*operator.Call  // of functions, and of what models keep of a key
 	Groups   []*operator.Guard // of the groups above, nil for one of all events
+	Nodes    []Node            // the steps that are bound, in the order of the file
+	Cases    *operator.Route   // the first route that all events take; nil is none
+	walk
+
+	Other func(path string, step Step) // binds the kinds that do not themselves
 }
 
 // NewScope returns the scope of a pipeline, without names.

@@ -1,0 +1,203 @@
+package lang
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// Bound is a step whose names are resolved and whose expressions have types. It does not
+// change.
+type Bound interface {
+	// Place returns what decides its place in the order of execution.
+	Place() Place
+
+	// Lower returns what is done for an event. The steps of a pipeline are lowered in the
+	// order of its file.
+	Lower(*Plan, At) operator.Operator
+}
+
+// Place is what decides the place of a step in the order of execution.
+type Place struct {
+	Waves   bool     // it needs what only the waves know: what a call answers, or a feature that is fed back
+	Log     bool     // it takes events in log order, before the waves, as a group does
+	Adds    bool     // it writes something, or counts an event: events are collected before that
+	Reads   []int    // parts of it that only read a feature that is fed back, which may wait until the waves begin
+	Rest    bool     // something of it is none of these
+	Counts  []string // paths of the features that count an event here
+	Behind  bool     // these are fed back: it stands behind the names that they use
+	Queues  Queueing
+	Ordered bool // events of a key are queued behind one of it that is
+}
+
+// Queueing says whether a step queues events.
+type Queueing uint8
+
+// A step queues events as its file says, or those whose call fails, or none.
+const (
+	QueuesNone Queueing = iota
+	QueuesFailed
+	QueuesSaid
+)
+
+// At says what of a step is lowered, and where that is done.
+type At struct {
+	Waves bool
+	Read  int // the one part that only reads; -1 is the step
+}
+
+// Plan is what the operators of a pipeline share.
+type Plan struct {
+	Features [2][]feature.Spec // early and late, by the index in their set
+}
+
+// Feature returns the index of a feature in its set.
+func (p *Plan) Feature(spec feature.Spec, late bool) int {
+	set := &p.Features[0]
+	if late {
+		set = &p.Features[1]
+	}
+	for i := range *set {
+		if (*set)[i].Name == spec.Name {
+			return i
+		}
+	}
+	*set = append(*set, spec)
+	return len(*set) - 1
+}
+
+// Node is a bound step where it stands.
+type Node struct {
+	Bound
+	Step   Step
+	Path   string
+	Guards operator.Guards // of the cases around it, the innermost last
+}
+
+// Ready is a step that is lowered already: nothing of it depends on other steps.
+func Ready(op operator.Operator, place Place) Bound { return ready{op, place} }
+
+type ready struct {
+	op    operator.Operator
+	place Place
+}
+
+func (r ready) Place() Place { return r.place }
+
+func (r ready) Lower(*Plan, At) operator.Operator { return r.op }
+
+// Deferred is a part of a step that uses names which later steps introduce.
+type Deferred interface {
+	// Waits returns these names.
+	Waits() []string
+
+	// BindLate binds it, and others of its kind, behind the step that introduced the last
+	// of the names that they use.
+	BindLate(s *Scope, with []Deferred) Bound
+}
+
+// walk is where the binding of steps has come to.
+type walk struct {
+	waiting []waiting
+	depth   int  // of cases
+	Async   bool // the case is
+	Ended   bool // there is no more to bind: see Scope.Until
+}
+
+// waiting is what waits for later steps.
+type waiting struct {
+	Deferred
+	step  Step
+	path  string
+	depth int
+}
+
+// Add adds what a step is bound to, for the events of the case that it stands in.
+func (s *Scope) Add(step Step, path string, b Bound) {
+	s.Nodes = append(s.Nodes, Node{Bound: b, Step: step, Path: path, Guards: slices.Clone(s.Guards)})
+}
+
+// Defer adds a part of a step that is bound behind a later one.
+func (s *Scope) Defer(step Step, path string, d Deferred) {
+	s.walk.waiting = append(s.walk.waiting, waiting{d, step, path, s.walk.depth})
+}
+
+// Steps binds steps. What waits for later steps is bound at the end, if the path is that of
+// the steps of a pipeline or case.
+func (s *Scope) Steps(path string, steps []Step) {
+	for i := range steps {
+		if s.step(fmt.Sprintf("%s[%d]", path, i), steps[i]); s.walk.Ended {
+			return
+		}
+		s.resolve(false)
+	}
+	s.resolve(true)
+}
+
+func (s *Scope) step(path string, step Step) {
+	if empty, ok := step.(interface{ Empty() bool }); step == nil || ok && empty.Empty() {
+		s.Fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
+		return
+	}
+	path += "." + step.StepKind().Name
+	if b, ok := step.(Binder); ok {
+		b.Bind(s, path)
+	} else {
+		s.Other(path, step)
+	}
+}
+
+// resolve binds what waits among the steps that are bound, if its names are there or these
+// steps end.
+func (s *Scope) resolve(last bool) {
+	var still, ready []waiting
+	for _, w := range s.walk.waiting {
+		absent := slices.ContainsFunc(w.Waits(), func(name string) bool {
+			_, ok := s.Names.Lookup(name)
+			return !ok
+		})
+		if w.depth != s.walk.depth || absent && !last {
+			still = append(still, w)
+		} else {
+			ready = append(ready, w)
+		}
+	}
+	s.walk.waiting = still
+	if len(ready) == 0 {
+		return
+	}
+	var with []Deferred
+	for _, w := range ready[1:] {
+		with = append(with, w.Deferred)
+	}
+	s.Add(ready[0].step, ready[0].path, ready[0].BindLate(s, with))
+}
+
+// Aside binds steps for events that are given up at a path. They are in no order with the
+// others.
+func (s *Scope) Aside(path string, steps []Step) (nodes []Node) {
+	before := len(s.Nodes)
+	s.Inside(path, func() { s.Within(path, path, steps) })
+	nodes, s.Nodes = slices.Clone(s.Nodes[before:]), s.Nodes[:before]
+	return nodes
+}
+
+// Within binds steps that only some events take, at a path, and returns the names that
+// they introduce, which are out of scope after it.
+func (s *Scope) Within(at, path string, steps []Step) []string {
+	before := len(s.Names.Introduced)
+	s.Steps(path, steps)
+	return s.Names.Leave(at, before)
+}
+
+// Inside does what binds the cases of a route, or what is done for events that are given
+// up.
+func (s *Scope) Inside(path string, bind func()) {
+	s.Names.Routes = append(s.Names.Routes, path)
+	s.walk.depth++
+	bind()
+	s.walk.depth--
+	s.Names.Routes = s.Names.Routes[:len(s.Names.Routes)-1]
+}
