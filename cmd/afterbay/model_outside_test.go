@@ -165,12 +165,7 @@ func TestProgramThatMixesRowsIsNotUsable(t *testing.T) {
 }
 
 func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := listener.Addr().String()
-	listener.Close()
+	const nobody = "127.0.0.1:1" // no ephemeral port: another test may be given that
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "loading", http.StatusServiceUnavailable)
 	}))
@@ -218,8 +213,8 @@ func TestProcessStartsWhileItsModelsAreAway(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	address := server.Listener.Addr().String()
 	server.Listener.Close()
+	address := freeAddress(t)
 	model := "  risk: {file: risk.yaml, version: 1, outputs: {score: number}, call: {breaker: {probe: 100ms}}}\n"
 	for name, remote := range map[string]string{"http": ", api: http", "oip": ", json: true"} {
 		write(t, name+".yaml", "model: risk\nversion: 1\nkind: remote\ninputs: {amount: number}\noutputs: [score]\nremote: {endpoint: \"http://"+address+"\""+remote+"}\n")

@@ -261,6 +261,7 @@ func (p *trouble) grant(command string) *kadm.ACLBuilder {
 		p.ok(result.Err)
 	}
 	grants[acl] = command
+	p.heard(func(ctx context.Context) bool { return p.described(ctx, acl) == len(results) })
 	return acl
 }
 
@@ -268,13 +269,58 @@ func (p *trouble) revoke(acl *kadm.ACLBuilder) {
 	p.Helper()
 	_, err := p.admin.DeleteACLs(context.Background(), acl)
 	p.ok(err)
+	p.heard(func(ctx context.Context) bool { return p.described(ctx, acl) == 0 })
+}
+
+// described returns how many of the rights the broker knows.
+func (p *trouble) described(ctx context.Context, acl *kadm.ACLBuilder) (known int) {
+	p.Helper()
+	results, err := p.admin.DescribeACLs(ctx, acl)
+	p.ok(err)
+	for _, r := range results {
+		p.ok(r.Err)
+		known += min(len(r.Described), 1)
+	}
+	return known
+}
+
+// heard waits until the broker knows a change: the controller answers the request for
+// it, and the broker learns of it a little later.
+func (p *trouble) heard(is func(ctx context.Context) bool) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for tick := time.NewTicker(10 * time.Millisecond); !is(ctx); <-tick.C {
+	}
+}
+
+// grow gives a topic a second partition.
+func (p *trouble) grow(topic string) {
+	p.Helper()
+	r, err := p.admin.UpdatePartitions(p.Context(), 2, topic)
+	p.ok(errors.Join(err, r.Error()))
+	p.heard(func(ctx context.Context) bool { return len(p.partitions(ctx, topic)) == 2 })
+}
+
+// remove deletes a topic.
+func (p *trouble) remove(topic string) {
+	p.Helper()
+	_, err := p.admin.DeleteTopic(p.Context(), topic)
+	p.ok(err)
+	p.heard(func(ctx context.Context) bool { return len(p.partitions(ctx, topic)) == 0 })
+}
+
+func (p *trouble) partitions(ctx context.Context, topic string) kadm.PartitionDetails {
+	p.Helper()
+	topics, err := p.admin.ListTopics(ctx, topic)
+	p.ok(err)
+	return topics[topic].Partitions
 }
 
 func (p *trouble) partitionsAreAdded() {
 	p.produce(3, "")
 	p.works(3)
-	r, err := p.admin.UpdatePartitions(p.Context(), 2, p.name+"-in")
-	p.ok(errors.Join(err, r.Error()))
+	p.grow(p.name + "-in")
 	moves := []string{"has 2 partitions, and the state beside it 1", "use another pipeline name"}
 	p.fails(p.run(), exitFailure, moves...)
 	text, err := os.ReadFile("p.yaml")
@@ -282,8 +328,7 @@ func (p *trouble) partitionsAreAdded() {
 	write(p.T, "p.yaml", strings.Replace(string(text), "partitions: 1", "partitions: 2", 1))
 	p.fails(p.run(), exitFailure, moves...)
 	for _, topic := range []string{p.name + "-out", p.name + ".dlq"} {
-		r, err := p.admin.UpdatePartitions(p.Context(), 2, topic)
-		p.ok(errors.Join(err, r.Error()))
+		p.grow(topic)
 	}
 	p.fails(p.run(), exitFailure, moves...)
 }
@@ -344,6 +389,11 @@ func (p *trouble) set(name, value string) {
 	for _, one := range r {
 		p.ok(one.Err)
 	}
+	p.heard(func(ctx context.Context) bool {
+		all, err := p.admin.DescribeTopicConfigs(ctx, p.name+"-out")
+		p.ok(err)
+		return slices.ContainsFunc(all[0].Configs, func(c kadm.Config) bool { return c.Key == name && c.MaybeValue() == value })
+	})
 }
 
 func (p *trouble) outputIsTooLarge() {
@@ -370,8 +420,7 @@ func (p *trouble) changelog() string { return p.name + ".changelog." + p.name + 
 func (p *trouble) changelogIsDeleted() {
 	p.produce(3, "")
 	p.works(3)
-	_, err := p.admin.DeleteTopic(p.Context(), p.changelog())
-	p.ok(err)
+	p.remove(p.changelog())
 	r := p.run()
 	p.fails(r, exitFailure, p.changelog(), "it was deleted", "use another pipeline name")
 	p.tool(r.stderr, regexp.MustCompile(`\((kafka-consumer-groups.sh .*?)\)`))
@@ -404,8 +453,7 @@ func (p *trouble) changelogGoesAway() {
 	out.wait(p.T, "in another terminal")
 	follow, _ := background(p.T, "tail", p.name+"-out", "--follow")
 	follow.wait(p.T, `"n":3,`)
-	_, err := p.admin.DeleteTopic(p.Context(), p.changelog())
-	p.ok(err)
+	p.remove(p.changelog())
 	p.produce(1, "")
 	out.wait(p.T, "afterbay: pipeline")
 	if code := end(); code != exitFailure || !strings.Contains(out.String(), "gone") {
@@ -442,8 +490,7 @@ func (p *trouble) inputGoesAway() {
 	out.wait(p.T, "in another terminal")
 	follow, _ := background(p.T, "tail", p.name+"-out", "--follow")
 	follow.wait(p.T, `"n":3,`)
-	_, err := p.admin.DeleteTopic(p.Context(), p.name+"-in")
-	p.ok(err)
+	p.remove(p.name + "-in")
 	out.wait(p.T, "afterbay: pipeline")
 	if code := end(); code != exitFailure || !strings.Contains(out.String(), "begin anew under another pipeline name") {
 		p.Errorf("exit %d: %s", code, out)

@@ -156,13 +156,12 @@ func TestWhoseFaultItIsThatThereIsNoContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := serve(t, answer)
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	const gone = "http://127.0.0.1:1"
 	f := open(t, Options{Plain: true, Private: here, Root: dir, Breaker: control.BreakerOptions{Failures: 1000, Rate: 1}})
 	for url, want := range map[string]string{
 		to + "/status/404": "row, after attempts", to + "/status/410": "row, after attempts", to + "/status/403": "row, after attempts", to + "/status/204": "row, after attempts",
 		to + "/status/500": "place", to + "/status/503": "place", to + "/status/429": "place", to + "/status/401": "place",
-		to + "/half": "place", to + "/chunks": "place", to + "/hang": "place", to + "/drip": "place", gone.URL: "place", to + "/reset": "place",
+		to + "/half": "place", to + "/chunks": "place", to + "/hang": "place", to + "/drip": "place", gone: "place", to + "/reset": "place",
 		to + "/loop": "row, at once", to + "/outside": "row, at once", to + "/tofile": "row, at once",
 		"file://" + dir + "/none": "row, after attempts", "file://" + dir + "/pipe": "row, at once", "file://" + dir: "row, at once",
 		"ftp://a/b": "row, at once", "": "row, at once", "https://": "row, at once", "http://a b/": "row, at once", "file:a": "row, at once", "s3://b/k": "row, at once", "https://u:p@a/": "row, at once",

@@ -201,8 +201,7 @@ func TestCheckSaysHowAServiceDoesNotAnswerWithRows(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	const gone = "http://127.0.0.1:1"
 	for _, c := range []struct{ url, said, hint string }{
 		{url + "/rows", "", ""},
 		{url + "/row/{key}", "", ""},
@@ -215,7 +214,7 @@ func TestCheckSaysHowAServiceDoesNotAnswerWithRows(t *testing.T) {
 		{url + "/moved/{key}", "302 Found", "redirects are not followed"},
 		{url + "/locked/{key}", "401 Unauthorized", "correct the token"},
 		{url + "/busy/{key}", "503 Service Unavailable", "cannot answer"},
-		{gone.URL + "/{key}", "connection refused", "start the service there"},
+		{gone + "/{key}", "connection refused", "start the service there"},
 	} {
 		said, hint := checkOf(t, Options{URL: c.url})
 		if (said == "") != (c.said == "") || !strings.Contains(said, c.said) || !strings.Contains(hint, c.hint) {
