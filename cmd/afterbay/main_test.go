@@ -288,6 +288,8 @@ func TestCommandsReachTheProcessThatHoldsTheDirectory(t *testing.T) {
 	}
 	follow.wait(t, `{"k":"key 6","twice":142}`)
 	follow.wait(t, `{"k":"key 0","twice":144}`)
+	letters, _ := background(t, "tail", "counts.dlq", "--follow") // of another partition, maybe
+	letters.wait(t, "broken")
 	if code := endFollow(); code != exitOK {
 		t.Errorf("tail ended by a signal: %d", code)
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 // TestKafkaExampleWorksAsTyped runs the commands of examples/kafka/README.md on
@@ -45,7 +44,7 @@ func TestKafkaExampleWorksAsTyped(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?s)\n```sh\n(.*?)```\n").FindAllSubmatch(readme, -1) {
 		script.Write(m[1])
 	}
-	port := freePorts(t)
+	port := servertest.FreePorts(t, 1)[0]
 	const run = "run examples/fraud/pipeline.yaml"
 	typed := strings.NewReplacer(
 		"go build -o bin/", "go -C "+root+" build -o "+dir+"/bin/", "go -C examples run", "go -C "+root+"/examples run",
@@ -99,25 +98,6 @@ func sorted(t *testing.T, name string) string {
 	lines := strings.SplitAfter(string(text), "\n")
 	slices.Sort(lines)
 	return strings.Join(lines, "")
-}
-
-// freePorts returns the first of two ports that nobody listens on.
-func freePorts(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port, free := 30_000+2*rand.IntN(1000), true
-		for i := range 2 {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i))
-			if free = free && err == nil; err == nil {
-				_ = l.Close()
-			}
-		}
-		if free {
-			return port
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
 }
 
 const manifests = "examples/kafka/kubernetes.yaml"

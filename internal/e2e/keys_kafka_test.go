@@ -291,14 +291,19 @@ func (k *keysRun) cold() (took time.Duration, records int64, allocated, objects 
 }
 
 // trickle appends the events after those sent, so many a second, until it is
-// stopped.
+// stopped. Of the second half the fewer are left the slower they come, so that a busy
+// machine does not run out of them.
 func (k *keysRun) trickle(events []reference.Event, sent *int, rate int) (stop func()) {
 	ending, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(10 * time.Millisecond)
+		const each = 10 * time.Millisecond
+		tick := time.NewTicker(each)
 		defer tick.Stop()
 		for *sent < len(events) {
+			if left := len(events) - *sent; left < len(events)/2 {
+				tick.Reset(each * time.Duration(len(events)) / time.Duration(2*left))
+			}
 			select {
 			case <-tick.C:
 			case <-ending:

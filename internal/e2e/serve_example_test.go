@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 // TestEmbedOrServeWorksAsTyped runs the commands of examples/embed-or-serve with
@@ -35,7 +37,7 @@ func TestEmbedOrServeWorksAsTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePorts(t)
+	port := servertest.FreePorts(t, 1)[0]
 	moved := strings.NewReplacer("127.0.0.1:8080", fmt.Sprintf("127.0.0.1:%d", port), "127.0.0.1:8081", fmt.Sprintf("127.0.0.1:%d", port+1))
 	copyTo(t, dir, nil, "examples/fraud/fraud.ubj", example+"/pipeline.yaml", example+"/golden.csv", example+"/mlserver")
 	copyTo(t, dir, moved, example+"/served.yaml")

@@ -14,7 +14,7 @@ import (
 func conforming(fs vfs.FS) Options {
 	o := small(fs)
 	o.SegmentBytes, o.MaxFrameBytes, o.RingBytes = 1<<20, 0, 64<<10
-	o.RebalanceTimeout, o.CheckpointInterval = time.Second, 5*time.Millisecond // a second, as machines have other things to do
+	o.RebalanceTimeout, o.CheckpointInterval = 3*time.Second, 5*time.Millisecond // seconds, as machines have other things to do
 	return o
 }
 

@@ -46,8 +46,8 @@ func TestSimulation(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
-	streamtest.Run(t, func(*testing.T) stream.Log { // a second, as machines have other things to do
-		return memory.New(memory.Options{RebalanceTimeout: time.Second})
+	streamtest.Run(t, func(*testing.T) stream.Log { // seconds, as machines have other things to do
+		return memory.New(memory.Options{RebalanceTimeout: 3 * time.Second})
 	})
 }
 

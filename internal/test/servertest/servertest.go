@@ -174,19 +174,18 @@ var claims struct {
 	list []net.Listener
 }
 
-// FreePorts returns ports that are this process's, for servers that are told theirs. They
-// lie below those that systems hand out to connections, so that none is taken before its
-// server starts or while it is down, and above those of kafkatest. The process listens
-// on the port above each, which claims it among tests of other processes.
+// FreePorts returns ports that are this process's, for servers that are told theirs, as
+// is the port after each. They lie below those that systems hand out to connections, so
+// that none is taken before its server starts or while it is down, and above those of
+// kafkatest. The process listens on a third port, which claims both among tests of other
+// processes.
 func FreePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for tries := 0; len(ports) < n; tries++ {
-		port := 30_000 + 2*rand.IntN(1_350)
-		claim, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+1))
+		port := 30_000 + 3*rand.IntN(900)
+		claim, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+2))
 		if err == nil {
-			var listener net.Listener
-			if listener, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-				_ = listener.Close()
+			if err = free(port, port+1); err == nil {
 				claims.Lock()
 				claims.list = append(claims.list, claim)
 				claims.Unlock()
@@ -200,6 +199,18 @@ func FreePorts(t testing.TB, n int) (ports []int) {
 		}
 	}
 	return ports
+}
+
+// free returns an error if something listens on one of the ports.
+func free(ports ...int) error {
+	for _, port := range ports {
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			return err
+		}
+		_ = listener.Close()
+	}
+	return nil
 }
 
 func freePort(t testing.TB) string { return strconv.Itoa(FreePorts(t, 1)[0]) }
