@@ -20,6 +20,7 @@ import (
 // then the next one is not read: gRPC holds all that it can read.
 type frames struct {
 	in       io.ReadCloser
+	ending   context.Context // is done when the process ends
 	r        *http.Request
 	coding   string
 	most     int64
@@ -46,7 +47,7 @@ func (h *Handler) framed(r *http.Request) *http.Request {
 		coding = ""
 	}
 	f := &frames{
-		in: r.Body, coding: coding, most: h.options.BodyBytesMax, room: server.RoomOf(r.Context()),
+		in: r.Body, ending: h.ctx, coding: coding, most: h.options.BodyBytesMax, room: server.RoomOf(r.Context()),
 		answered: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	f.close = sync.OnceFunc(func() { close(f.closed) })
@@ -103,6 +104,9 @@ func (f *frames) Read(p []byte) (int, error) {
 // next reads a message.
 func (f *frames) next() error {
 	if _, err := io.ReadFull(f.in, f.prefixed[:]); err != nil {
+		if err != io.EOF && f.ending.Err() != nil {
+			return errEnding // which gRPC would call an i/o timeout
+		}
 		return err
 	}
 	if f.later {

@@ -47,6 +47,9 @@ func (h *Handler) newGRPC() *grpc.Server {
 	return s
 }
 
+// errEnding tells the client of a stream to connect again, elsewhere or later.
+var errEnding = status.Error(codes.Unavailable, "the process is ending")
+
 // callGRPC answers a call. A stream has no time-out and ends with the handler.
 func (h *Handler) callGRPC(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/"+streamCall) {
@@ -86,7 +89,7 @@ func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case h.ctx.Err() != nil:
-			return status.Error(codes.Unavailable, "the process is ending")
+			return errEnding
 		case err != nil:
 			return err
 		}
