@@ -182,9 +182,9 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	for i := range sinks {
 		sinks[i].Topic.Fingerprint = c.plan.Fingerprint.Outputs
 	}
-	for _, from := range copies {
+	for i, from := range copies {
 		from.Fingerprint.Outputs = c.plan.Fingerprint.Outputs
-		from.Prepare()
+		copies[i] = task.NewPlan(*from)
 	}
 	return &Compiled{p, c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.Warnings, c.canonical()}, nil
 }
@@ -436,7 +436,7 @@ func (c *compiler) finish() error {
 	}
 	plan.Keep = max(plan.Keep, plan.Retention)
 	plan.Fingerprint = c.fingerprint()
-	plan.Prepare()
+	c.plan = task.NewPlan(*plan)
 	return nil
 }
 

@@ -53,13 +53,14 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		}
 		ch.setMeta(it)
 		var on bool
-		if it.point.done, on, err = ch.plan.resumption.beyond(row, e.Group.At); err == nil {
+		place := ch.plan.groups[e.Group.Index]
+		if it.point.done, on, err = ch.plan.resumption.beyond(row, place); err == nil {
 			if err = e.Refused(); !on {
 				it.Become(operator.Filtered)
 			}
 		}
 		if err != nil {
-			it.failAt(&ch.plan.Stages[e.Group.At-1], err)
+			it.failAt(&ch.plan.Stages[place-1], err)
 		}
 		if it.Alive() && !ch.plan.Stateless() {
 			if err := ch.link(it.Index, it, nil); err != nil {

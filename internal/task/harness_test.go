@@ -270,13 +270,10 @@ func again(t *testing.T, r stream.Record) stream.Record {
 
 // start runs the task until end.
 func (l *loop) start() {
-	if l.metrics == nil {
-		l.plan.Prepare()
-	}
 	l.metrics = observe.NewMetrics(max(1, l.options.Sessions))
 	ctx, cancel := context.WithCancel(l.Context())
 	ended := make(chan error, 1)
-	l.task = task.New(l.plan, l.options, l.metrics)
+	l.task = task.New(task.NewPlan(*l.plan), l.options, l.metrics)
 	go func() { ended <- l.task.Run(ctx, l.log, l.sources...) }()
 	l.stop = func() error {
 		cancel()

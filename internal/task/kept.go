@@ -64,6 +64,11 @@ func (p *partition) State(e *operator.Event, c *operator.Call) (string, *operato
 	return k.Name, state.Keyed, nil
 }
 
+// Until implements operator.Kept.
+func (p *partition) Until(e *operator.Event) int64 {
+	return e.Time + p.chunk.plan.Keep.Microseconds()
+}
+
 // Keep implements operator.Kept.
 func (p *partition) Keep(e *operator.Event, c *operator.Call, next *operator.State) error {
 	k := p.item(e).key

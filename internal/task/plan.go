@@ -22,7 +22,7 @@ import (
 )
 
 // Plan is a pipeline made ready to run: names resolved to slots, expressions
-// to programs. It is read-only and shared by the sessions of a pipeline.
+// to programs. NewPlan makes it. It does not change, and tasks share it.
 type Plan struct {
 	Name      string // the consumer group
 	DeadTopic string // where dead letters go
@@ -45,12 +45,12 @@ type Plan struct {
 	Ends    output.Ends
 	Models  []string // name@version and digest of each model, for provenance
 
-	Fingerprint generation.Fingerprint // Prepare sets its Order
+	Fingerprint generation.Fingerprint
 
 	Calls  []*operator.Call // in order
 	Shared []*batch.Shared  // models whose calls sessions share
 
-	prepared
+	derived
 }
 
 // Input is what a pipeline reads, and how.
@@ -89,35 +89,36 @@ type Async struct {
 	Journal *journal.Spec
 }
 
-// prepared is what Prepare derives.
-type prepared struct {
+// derived is what NewPlan derives.
+type derived struct {
 	writers []operator.Operator // emits and calls, in order; others write nothing
 	models  []byte              // value of header.Models; nil without models
 	keys    keyed.Plan          // of Keys and Calls
 	remote  bool                // a model is
 	parks   bool                // a score may
+	groups  []int               // where each group stands among the stages, from 1
 
 	resumption *resumption
 }
 
-// Prepare derives what the loop needs from the fields set, and must be called
-// before the plan is used.
-func (p *Plan) Prepare() {
-	p.keys = keyed.Plan{Terms: keyed.Terms{Sets: [2]*feature.Set{p.Early, p.Late}, Retention: p.Retention, Keep: p.Keep}, Calls: p.Calls}
+// NewPlan returns a plan with the fields of p, the places of the stages, the fingerprint of
+// their order, and what else the loop derives from them. It does not change p.
+func NewPlan(p Plan) *Plan {
+	p.derived = derived{keys: keyed.Plan{
+		Terms: keyed.Terms{Sets: [2]*feature.Set{p.Early, p.Late}, Retention: p.Retention, Keep: p.Keep}, Calls: p.Calls,
+	}, groups: make([]int, len(p.Groups.Groups))}
+	p.Stages = slices.Clone(p.Stages)
 	for i := range p.Stages {
 		p.Stages[i].At = i + 1
 		switch op := p.Stages[i].Operator.(type) {
 		case *operator.Emit, *operator.Call:
 			p.writers = append(p.writers, op)
 		case *operator.Group:
-			op.At = i + 1
+			p.groups[op.Index] = i + 1
 		case operator.Batched:
 			how := op.How()
 			p.remote = p.remote || how.Model.Info().Remote
 			p.parks = p.parks || how.Calling != nil
-			if s, ok := op.(*operator.Score); ok {
-				s.Keeps = p.Keep
-			}
 			for f := range how.OnFailure {
 				p.writers = append(p.writers, how.OnFailure[f].Operator)
 			}
@@ -131,6 +132,7 @@ func (p *Plan) Prepare() {
 	if len(p.Models) > 0 {
 		p.models = []byte(strings.Join(p.Models, ", "))
 	}
+	return &p
 }
 
 // Parks reports whether events may be parked: done with after their offset was

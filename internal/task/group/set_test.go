@@ -61,7 +61,7 @@ func newWorld(t *testing.T, change func(*operator.Group)) *world {
 	call, part, end, url := add("call", value.String, true), add("part", value.Int, true), add("end", value.Bool, true), add("url", value.String, true)
 	sound, level := add("sound", value.Bytes, true), add("level", value.Number, false)
 	g := &operator.Group{
-		At: 1, Name: "parts", By: call, Order: &part, ID: part, End: &end, Idle: time.Minute, Events: 100, Bytes: 1 << 20, Open: 100,
+		Name: "parts", By: call, Order: &part, ID: part, End: &end, Idle: time.Minute, Events: 100, Bytes: 1 << 20, Open: 100,
 		Key: add("parts.key", value.String, false), Count: add("parts.count", value.Int, false), Complete: add("parts.complete", value.Bool, false),
 		Missing: add("parts.missing", value.Int, false), Ended: add("parts.ended", value.String, false),
 	}

@@ -13,7 +13,6 @@ import (
 // collects them is package group.
 type Group struct {
 	Index  int           // among the pipeline's groups
-	At     int           // place in the plan, from 1
 	Name   string        // prefix of the names that it introduces
 	By     value.Slot    // string or int: events of one key and value are together
 	Order  *value.Slot   // int, from 0 on; nil orders by event time

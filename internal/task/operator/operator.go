@@ -73,6 +73,10 @@ type Kept interface {
 	// before the event. It must not be changed.
 	State(e *Event, c *Call) (key string, state *State, err error)
 
+	// Until returns the event time at which what is kept of the event's key is forgotten, if
+	// no other event of the key comes.
+	Until(e *Event) int64
+
 	// Keep makes next what the function keeps of the event's key.
 	Keep(e *Event, c *Call, next *State) error
 }

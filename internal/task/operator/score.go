@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -26,7 +25,6 @@ type Score struct {
 	Texts    []value.Slot   // the texts and bytes of a row, in the model's order
 	Compute  []Assign       // those of Texts that are expressions
 	State    *Call          // keeps the model's state, like a function's; nil if the model has no state
-	Keeps    time.Duration  // how long that is kept without an event
 	Outputs  []value.Slot
 	Fallback []*expression.Program // by output; nil where there is none
 
@@ -250,7 +248,7 @@ func (s *Score) Store(e *Event, answer model.Answer) error {
 	if err != nil {
 		return err
 	}
-	return e.Kept.Keep(e, s.State, s.keep(answer.Scores, before, e.Time+s.Keeps.Microseconds(), int64(e.Record.Offset)))
+	return e.Kept.Keep(e, s.State, s.keep(answer.Scores, before, e.Kept.Until(e), int64(e.Record.Offset)))
 }
 
 // store puts what a model answered a row with into its slots.
