@@ -97,7 +97,7 @@ func (p *Pipelines) Check(_ context.Context, o Options) ([]Warning, error) {
 	var list []Warning
 	arrivals := pipeline.Arrivals(process.Runners(loaded))
 	for i, one := range loaded {
-		for _, text := range slices.Concat(one.Runner.Warnings(), arrivals[i]) {
+		for _, text := range slices.Concat(one.Runner.Warnings, arrivals[i]) {
 			list = append(list, Warning{one.Runner.Name(), text})
 		}
 	}

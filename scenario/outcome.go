@@ -124,7 +124,7 @@ func (r *reading) lane(record *stream.Record) string {
 	writer, _, _ := strings.Cut(header.Get(record, header.Pipeline), " ")
 	for i := range r.pipelines {
 		if p := &r.pipelines[i]; p.Name == naming.Root(writer) && slices.Contains(p.runner.Outputs(), record.Partition.Topic) {
-			switch p.runner.Compiled().Ordering(record.Partition.Topic) {
+			switch p.runner.Ordering(record.Partition.Topic) {
 			case compile.OrderedByKey:
 				return partition + " by key " + strconv.Quote(r.keys[from])
 			case compile.OrderedByEvent:

@@ -376,7 +376,7 @@ func (r *run) state(ctx context.Context, c *command) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns, newest, err := p.Describe(key, view.Get)
+	columns, newest, err := p.Plan.Describe(key, view.Get)
 	if err != nil || columns == nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (c *runCommand) announce(a *app, e *process.Engine, running process.Running
 	arrivals := pipeline.Arrivals(process.Runners(running.Pipelines))
 	for i, one := range running.Pipelines {
 		fmt.Fprintf(a.stdout, "pipeline %s reads %s\n", one.Runner.Name(), one.Describe())
-		for _, w := range slices.Concat(one.Runner.Warnings(), arrivals[i]) {
+		for _, w := range slices.Concat(one.Runner.Warnings, arrivals[i]) {
 			fmt.Fprintf(a.stdout, "  warning: %s\n", w)
 		}
 	}
@@ -116,6 +116,6 @@ func sumUp(a *app, runner *pipeline.Runner) {
 	fmt.Fprintf(a.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
 	for i, m := range runner.SinkMetrics() {
 		fmt.Fprintf(a.stdout, "sink %s.%s: %d delivered, %d repeated, %d dead letters, %d failed calls\n",
-			runner.Name(), runner.Sinks()[i].Name, m.Delivered.Load(), m.Repeated.Load(), m.Refused.Load(), m.Failures.Load())
+			runner.Name(), runner.Sinks[i].Name, m.Delivered.Load(), m.Repeated.Load(), m.Refused.Load(), m.Failures.Load())
 	}
 }

@@ -128,7 +128,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	columns, newest, err := pipelines[i].Runner.Describe(c.Key, func(key []byte) ([]byte, error) { return stored[string(key)], nil })
+	columns, newest, err := pipelines[i].Runner.Plan.Describe(c.Key, func(key []byte) ([]byte, error) { return stored[string(key)], nil })
 	if err != nil {
 		return fmt.Errorf("%w: the state was not written by the pipeline of %s", err, c.File)
 	}

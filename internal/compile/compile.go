@@ -186,6 +186,9 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		from.Fingerprint.Outputs = c.plan.Fingerprint.Outputs
 		copies[i] = task.NewPlan(*from)
 	}
+	if c.plan.Feedback {
+		c.Warnings = append(c.Warnings, "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
+	}
 	return &Compiled{p, c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.Warnings, c.canonical()}, nil
 }
 

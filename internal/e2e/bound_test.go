@@ -171,7 +171,7 @@ func windows(t *testing.T, log stream.Log, runner *pipeline.Runner) (n int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			columns, _, err := runner.Describe(string(entry.Key[1:]), view.Get)
+			columns, _, err := runner.Plan.Describe(string(entry.Key[1:]), view.Get)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -171,7 +171,7 @@ func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return runner.Warnings()
+		return runner.Warnings
 	}
 	before := warnings(func([]string) {})
 	after := warnings(func(inputs []string) {
@@ -199,8 +199,8 @@ func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if runner.Lag() != lag {
-			t.Errorf("%+v, want %+v", runner.Lag(), lag)
+		if runner.Pipeline.Lag != lag {
+			t.Errorf("%+v, want %+v", runner.Pipeline.Lag, lag)
 		}
 		log := memory.New(memory.Options{})
 		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("1"), Value: []byte(`{"n":1}`)}})

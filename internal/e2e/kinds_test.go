@@ -83,7 +83,7 @@ func TestErrorsOfKindsThatAreNilAreNone(t *testing.T) {
 	} {
 		runner, err := carelessly(t, withCareless, func() sink.Config { return &careless{found: c.found, warned: c.warned} })
 		switch {
-		case c.want == "" && (err != nil || len(runner.Warnings()) > 0):
+		case c.want == "" && (err != nil || len(runner.Warnings) > 0):
 			t.Errorf("%s: %v", name, err)
 		case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %s", name, err, c.want)

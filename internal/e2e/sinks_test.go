@@ -65,7 +65,7 @@ func TestSecretInTheQueryOfAURLIsAWarning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.Join(runner.Warnings(), "\n")
+		text := strings.Join(runner.Warnings, "\n")
 		if strings.Contains(text, "sinks[0].http.url: the parameter token of the query holds a secret") != warned || strings.Contains(text, "hush") {
 			t.Errorf("%s: %q", url, text)
 		}
@@ -137,7 +137,7 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	}
 	want := contract.Topic{
 		Name: "out", Pipeline: "copy", Sink: "out", Group: "copy.out", Columns: []contract.Column{{Name: "k", Type: "string"}},
-		Constants: map[string]any{"limit": 0.5, "region": map[string]any{"US": int64(0)}}, Fingerprint: runner.Digest(), Topics: []string{"out", "copy.dlq", "in"},
+		Constants: map[string]any{"limit": 0.5, "region": map[string]any{"US": int64(0)}}, Fingerprint: runner.Plan.Fingerprint.Outputs, Topics: []string{"out", "copy.dlq", "in"},
 	}
 	if diff := cmp.Diff(want, sink.told); diff != "" {
 		t.Errorf("the sink was told (-want +got):\n%s", diff)

@@ -28,7 +28,7 @@ func TestPipelinesSayWhereClientsEventsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(c.want, runner.Compiled().Endings()); d != "" {
+		if d := cmp.Diff(c.want, runner.Endings()); d != "" {
 			t.Error(d)
 		}
 	}
@@ -114,7 +114,7 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, e := range runner.Compiled().Unanswered(func(topic string) bool { return topic == "out" }) {
+		for _, e := range runner.Unanswered(func(topic string) bool { return topic == "out" }) {
 			if got = append(got, e.Path); !strings.Contains(e.Hint, "support.ended") || strings.HasSuffix(e.Hint, "replies: []") {
 				t.Errorf("%s: %v", name, e)
 			}
@@ -143,7 +143,7 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := runner.Compiled().KeyOf(contactPipeline().Input.Topic); got != c.want {
+		if got := runner.KeyOf(contactPipeline().Input.Topic); got != c.want {
 			t.Errorf("%s: key %q, want %q", name, got, c.want)
 		}
 	}
@@ -176,7 +176,7 @@ func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := runner.Warnings()
+		got := runner.Warnings
 		if !slices.EqualFunc(got, c.want, strings.Contains) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

@@ -21,7 +21,7 @@ type GroupStats struct {
 func (r *Runner) Groups() []GroupStats {
 	var all []GroupStats
 	counts := r.tasks[0].Groups()
-	for i, g := range r.made.Plan.Groups.Groups {
+	for i, g := range r.Plan.Groups.Groups {
 		c := &counts[i]
 		s := GroupStats{Name: g.Name, Open: c.Open.Load(), Bytes: c.Bytes.Load(), Duplicates: c.Duplicates.Load(), Late: c.Late.Load()}
 		for reason := range s.Ended {
@@ -35,10 +35,10 @@ func (r *Runner) Groups() []GroupStats {
 // Fetched counts what the fetch steps of the pipeline did; ok is false where it has
 // none. It may be read at any time.
 func (r *Runner) Fetched() (s fetch.Stats, ok bool) {
-	if r.made.Fetcher == nil {
+	if r.Fetcher == nil {
 		return s, false
 	}
-	return r.made.Fetcher.Stats(), true
+	return r.Fetcher.Stats(), true
 }
 
 // LookupStats is what the lookups of a name found outside of the log.
@@ -51,7 +51,7 @@ type LookupStats struct {
 // any time.
 func (r *Runner) Lookups() []LookupStats {
 	var all []LookupStats
-	for _, f := range r.made.Finds {
+	for _, f := range r.Finds {
 		i := slices.IndexFunc(all, func(s LookupStats) bool { return s.Name == f.Name })
 		if i < 0 { // cases of a route may share a name
 			i, all = len(all), append(all, LookupStats{Name: f.Name})
@@ -65,7 +65,7 @@ func (r *Runner) Lookups() []LookupStats {
 // they can be found as the lookups say: Errors, or nil. It changes nothing there.
 func (r *Runner) CheckLookups(ctx context.Context) error {
 	var found spec.Problems
-	for _, f := range r.made.Finds {
+	for _, f := range r.Finds {
 		if err := f.Check(ctx); err != nil {
 			found = append(found, err)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/control"
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
@@ -80,19 +79,20 @@ type Options struct {
 	Fault func(stage string)
 }
 
-// Runner is a pipeline that was checked and is ready to run.
+// Runner is a pipeline that was checked and is ready to run. Close closes what was opened for
+// it; Run and Deliver must have returned.
 type Runner struct {
-	pipeline lang.Pipeline
-	made     *compile.Compiled
-	tasks    []*task.Task       // of the plan and of its copies
-	metrics  []*observe.Metrics // likewise
-	aborts   []*control.Abort   // likewise; nil where the pipeline never stops
-	sunk     []*sinks.Metrics   // of the sinks
-	hurry    atomic.Int64       // who waits for the sinks
-	muted    []*muted           // models that are not asked
-	ended    ended
-	logger   *slog.Logger // never nil
-	fault    func(stage string)
+	*compile.Compiled // what it runs; it does not change
+
+	tasks   []*task.Task       // of the plan and of its copies
+	metrics []*observe.Metrics // likewise
+	aborts  []*control.Abort   // likewise; nil where the pipeline never stops
+	sunk    []*sinks.Metrics   // of the sinks
+	hurry   atomic.Int64       // who waits for the sinks
+	muted   []*muted           // models that are not asked
+	ended   ended
+	logger  *slog.Logger // never nil
+	fault   func(stage string)
 }
 
 // New checks a pipeline and loads its models. What is wrong with it is returned
@@ -102,7 +102,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{pipeline: p, made: made, logger: options.Logger, fault: options.Fault}
+	r := &Runner{Compiled: made, logger: options.Logger, fault: options.Fault}
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
@@ -135,7 +135,7 @@ func (o *Options) compiling() compile.Options {
 // addTask adds the task of a plan, with what it counts. If the caller observes the events, it
 // gets findings about their times from Runner.OddTimes, not from the log.
 func (r *Runner) addTask(plan *task.Plan, o *Options) {
-	p, metrics := &r.pipeline, observe.NewMetrics(max(o.Sessions, 1))
+	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Sessions, 1))
 	how := task.Options{
 		Sessions: o.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
 		Keys: o.Keys, KeyBytes: o.KeyBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
@@ -151,56 +151,8 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	r.tasks, r.metrics, r.aborts = append(r.tasks, task.New(plan, how, metrics)), append(r.metrics, metrics), append(r.aborts, how.Abort)
 }
 
-// Close ends what models that run outside of the process have there: processes and
-// connections. Run must have returned. Without such models there is nothing to
-// close.
-func (r *Runner) Close() { r.made.Close() }
-
-// Name returns the pipeline's name, which is also its consumer group.
-func (r *Runner) Name() string { return r.made.Name() }
-
-// Digest is of what decides the pipeline's outputs: another one is another
-// generation.
-func (r *Runner) Digest() string { return r.made.Plan.Fingerprint.Outputs }
-
-// Parks reports whether the pipeline may park events: be done with them after their
-// offset was committed.
-func (r *Runner) Parks() bool { return r.made.Plan.Parks() }
-
-// Schema returns the names of an event's values, in the order of their
-// introduction. Those that start with a zero byte are internal.
-func (r *Runner) Schema() *value.Schema { return r.made.Plan.Schema }
-
-// Compiled returns what the pipeline was compiled to. It does not change.
-func (r *Runner) Compiled() *compile.Compiled { return r.made }
-
-// Input returns the topic that the pipeline reads: the first of several.
-func (r *Runner) Input() string { return r.made.Input() }
-
-// Inputs returns the topics that the pipeline reads.
-func (r *Runner) Inputs() []string { return r.made.Inputs() }
-
-// Tables returns the topics whose records are the rows that the pipeline looks up.
-func (r *Runner) Tables() []string { return r.made.Tables() }
-
-// Outputs returns the topics that the pipeline writes, dead letters last.
-func (r *Runner) Outputs() []string { return r.made.Outputs() }
-
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read
-
-// Reads returns what the pipeline reads, its own group last; the others copy its
-// inputs to the topic it reads.
-func (r *Runner) Reads() []Read {
-	var reads []Read
-	for _, from := range r.made.Copies {
-		reads = append(reads, Read{Group: from.Name, Topic: from.Topic})
-	}
-	return append(reads, Read{Group: r.made.Plan.Name, Topic: r.made.Plan.Topic})
-}
-
-// Lag returns how far the pipeline may fall behind.
-func (r *Runner) Lag() lang.Lag { return r.pipeline.Lag }
 
 // Passage returns the times of an event that a group of the pipeline computed,
 // where it is among the newest.
@@ -249,24 +201,11 @@ func (r *Runner) Resume() bool {
 // became dead letters.
 var ErrStopped = errors.New("stopped by dlq.stop_above")
 
-// Models returns name@version and digest of each model.
-func (r *Runner) Models() []string { return r.made.Plan.Models }
-
-// NamedModels returns the loaded models of the pipeline, for who answers requests
-// with them too. It is shared: do not change it.
-func (r *Runner) NamedModels() []compile.NamedModel { return r.made.Models }
-
-// Describe returns the features of a key as of its newest event, from the
-// entries stored for it, which get returns by stored key; nil where it has none.
-func (r *Runner) Describe(key string, get func(stored []byte) ([]byte, error)) ([]task.Column, time.Time, error) {
-	return r.made.Plan.Describe(key, get)
-}
-
 // Command has something done with the events that Run has parked, and returns how
 // many it is about. It waits until the sessions have begun to.
 func (r *Runner) Command(ctx context.Context, command async.Command) (events int, err error) {
-	if !r.made.Plan.Parks() {
-		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.made.Plan.Name)
+	if !r.Plan.Parks() {
+		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.Plan.Name)
 	}
 	return r.tasks[0].Command(ctx, command)
 }
@@ -275,8 +214,8 @@ func (r *Runner) Command(ctx context.Context, command async.Command) (events int
 // name@version of the model. Pipelines may share them.
 func (r *Runner) Endpoints() map[string]*control.Endpoint {
 	found := map[string]*control.Endpoint{}
-	for i := range r.made.Plan.Stages {
-		if how := r.made.Plan.Stages[i].How(); how != nil && how.Calling != nil {
+	for i := range r.Plan.Stages {
+		if how := r.Plan.Stages[i].How(); how != nil && how.Calling != nil {
 			found[how.Name] = how.Calling.Endpoint
 		}
 	}
@@ -287,8 +226,8 @@ func (r *Runner) Endpoints() map[string]*control.Endpoint {
 // wherever it is computed. It may be read at any time.
 func (r *Runner) Scored() map[string]batch.Outcomes {
 	all := map[string]batch.Outcomes{}
-	for i := range r.made.Plan.Stages {
-		how := r.made.Plan.Stages[i].How()
+	for i := range r.Plan.Stages {
+		how := r.Plan.Stages[i].How()
 		if how == nil {
 			continue
 		}
@@ -317,21 +256,13 @@ func (r *Runner) Counts() observe.Counts {
 		all.Duplicates += c.Duplicates
 		all.Rejoined += c.Rejoined
 	}
-	for _, m := range r.made.Plan.Shared {
+	for _, m := range r.Plan.Shared {
 		all.ModelFull += m.Flushed(batch.Full)
 		all.ModelIdle += m.Flushed(batch.Idle)
 		all.ModelWaited += m.Flushed(batch.Waited)
 		all.ModelDue += m.Flushed(batch.Due)
 	}
 	return all
-}
-
-// Warnings say what about the pipeline is allowed but will surprise.
-func (r *Runner) Warnings() []string {
-	if !r.made.Plan.Feedback {
-		return r.made.Warnings
-	}
-	return append(slices.Clone(r.made.Warnings), "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 }
 
 // OddTimes returns a finding for each input if most of its first event times are before
@@ -360,7 +291,7 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 		group.Go(func() error { return t.Run(ctx, log, sources...) })
 	}
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("pipeline %q: %w", r.made.Plan.Name, err)
+		return fmt.Errorf("pipeline %q: %w", r.Plan.Name, err)
 	}
 	return nil
 }
@@ -371,11 +302,11 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
-		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.made.Plan.Name, log)
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.Plan.Name, log)
 	}
 	for _, read := range r.Reads() {
 		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
-			return fmt.Errorf("wait for pipeline %q: %w", r.made.Plan.Name, err)
+			return fmt.Errorf("wait for pipeline %q: %w", r.Plan.Name, err)
 		}
 	}
 	return nil
@@ -385,15 +316,15 @@ func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 func (r *Runner) WaitUnparked(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
-		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.made.Plan.Name, log)
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.Plan.Name, log)
 	}
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.made.Plan.Topic })
+	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == r.Plan.Topic })
 	for index := int32(0); i >= 0 && index < topics[i].Partitions; index++ {
-		if err := r.waitCommitted(ctx, inspector, r.made.Plan.Name, stream.Partition{Topic: r.made.Plan.Topic, Index: index}, 0, 0); err != nil {
+		if err := r.waitCommitted(ctx, inspector, r.Plan.Name, stream.Partition{Topic: r.Plan.Topic, Index: index}, 0, 0); err != nil {
 			return err
 		}
 	}
@@ -428,7 +359,7 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 	for pause := 2 * time.Millisecond; ; {
 		committed, err := log.Committed(ctx, group, p)
 		done := committed >= end || start == end // or all of its records are gone
-		if err == nil && done && group == r.made.Plan.Name && r.made.Plan.Parks() {
+		if err == nil && done && group == r.Plan.Name && r.Plan.Parks() {
 			if done, err = async.None(ctx, log, group, p); !done {
 				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
 			}

@@ -32,8 +32,8 @@ func (r *Runner) Asked() []Asked {
 
 // rehearse mutes what is outside of the process.
 func (r *Runner) rehearse() {
-	for i := range r.made.Plan.Stages {
-		how := r.made.Plan.Stages[i].How()
+	for i := range r.Plan.Stages {
+		how := r.Plan.Stages[i].How()
 		if how == nil || how.Calling == nil && !how.Model.Info().Remote {
 			continue
 		}

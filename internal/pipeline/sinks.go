@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/compile"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
@@ -18,20 +17,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Sinks returns the sinks of the pipeline, each with its name.
-func (r *Runner) Sinks() []lang.Sink {
-	list := make([]lang.Sink, len(r.made.Sinks))
-	for i := range r.made.Sinks {
-		list[i] = r.made.Sinks[i].Sink
-	}
-	return list
-}
-
 // CheckSinks asks the service of each sink what it is not that the sink needs, and changes
 // nothing there. within bounds the time that one sink takes.
 func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found spec.Problems) {
-	for i := range r.made.Sinks {
-		for _, err := range r.made.Sinks[i].Ask(ctx, within) {
+	for i := range r.Sinks {
+		for _, err := range r.Sinks[i].Ask(ctx, within) {
 			e := &spec.Problem{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
 			if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
 				e.Hint = mistake.Hint
@@ -40,17 +30,6 @@ func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found sp
 		}
 	}
 	return found
-}
-
-// SinkReads returns what the sinks read, in their order: for each the topic that
-// it is from, and that of its dead letters which were sent back.
-func (r *Runner) SinkReads() []Read {
-	var reads []Read
-	for i := range r.made.Sinks {
-		group := compile.GroupOf(&r.made.Sinks[i].Sink, r.Name())
-		reads = append(reads, Read{Group: group, Topic: r.made.Sinks[i].From}, Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
-	}
-	return reads
 }
 
 // SinkMetrics counts what Deliver does, by sink. They may be read at any time.
@@ -62,7 +41,7 @@ func (r *Runner) SinkMetrics() []*sinks.Metrics { return r.sunk }
 // makes. Where the pipeline has no sinks it returns nil at once.
 func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range r.made.Sinks {
+	for i := range r.Sinks {
 		group.Go(func() error { return r.deliver(ctx, log, i) })
 	}
 	return group.Wait()
@@ -70,7 +49,7 @@ func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
 
 // deliver is Deliver for one of the sinks.
 func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error) {
-	to := &r.made.Sinks[i]
+	to := &r.Sinks[i]
 	group := compile.GroupOf(&to.Sink, r.Name())
 	defer r.ended.note(&err, group, deadletter.SinkGroup(group))()
 	service, err := to.Open(ctx)
@@ -93,7 +72,7 @@ func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error)
 // made again of events that the sink has had. What was delivered so is noted: it is
 // not delivered again, and the rest is when it is called again.
 func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group, topic string) (delivered uint64, err error) {
-	i := slices.IndexFunc(r.made.Sinks, func(s compile.Sunk) bool { return s.Name == name })
+	i := slices.IndexFunc(r.Sinks, func(s compile.Sunk) bool { return s.Name == name })
 	inspector, ok := log.(stream.Inspector)
 	switch {
 	case i < 0:
@@ -101,7 +80,7 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group
 	case !ok:
 		return 0, fmt.Errorf("deliver to sink %q: a log of type %T cannot be inspected", name, log)
 	}
-	to := r.made.Sinks[i]
+	to := r.Sinks[i]
 	to.From, to.Topic.Name, to.Topic.Group = topic, topic, group
 	service, err := to.Open(ctx)
 	if err != nil {

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"maps"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
@@ -12,16 +11,12 @@ import (
 // long it was paused is that of the session that was for longest. ok is false where
 // no event ever waits there.
 func (r *Runner) Reading() (marks control.GateOptions, state control.GateState, ok bool) {
-	if !r.made.Plan.Parks() {
+	if !r.Plan.Parks() {
 		return marks, state, false
 	}
 	counts, memory := r.metrics[0].Counts(), r.metrics[0].Memory()
-	return r.made.Plan.Queue, control.GateState{
+	return r.Plan.Queue, control.GateState{
 		Throttled: memory.Throttled > 0, Depth: int(memory.Parked), Switches: int(counts.Switches),
 		Paused: time.Duration(memory.ThrottledMost) * time.Microsecond,
 	}, true
 }
-
-// Backlogs returns the bounds of what may wait in the topics that the pipeline
-// reads, of those that have any.
-func (r *Runner) Backlogs() map[string]control.GateOptions { return maps.Clone(r.made.Backlogs) }

@@ -57,7 +57,7 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 	}
 	for _, r := range runners {
 		group.Go(func() error { return alone(r.Run(ctx, log), "a pipeline", r, 1) })
-		for i := range r.made.Sinks {
+		for i := range r.Sinks {
 			group.Go(func() error { return alone(r.deliver(ctx, log, i), "a sink", r, 0) })
 		}
 	}
@@ -80,8 +80,8 @@ func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
 
 // SinksEnded is Ended for the delivering of the sinks.
 func (r *Runner) SinksEnded() (err error) {
-	for i := range r.made.Sinks {
-		err = errors.Join(err, r.ended.of(compile.GroupOf(&r.made.Sinks[i].Sink, r.Name())))
+	for i := range r.Sinks {
+		err = errors.Join(err, r.ended.of(compile.GroupOf(&r.Sinks[i].Sink, r.Name())))
 	}
 	return err
 }
@@ -138,7 +138,7 @@ func Arrivals(runners []*Runner) map[int][]string { return compile.Arrivals(comp
 func compiledOf(runners []*Runner) []*compile.Compiled {
 	all := make([]*compile.Compiled, len(runners))
 	for i, r := range runners {
-		all[i] = r.made
+		all[i] = r.Compiled
 	}
 	return all
 }

@@ -31,9 +31,9 @@ func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int
 	for _, t := range topics {
 		existing[t.Name] = t.Partitions
 	}
-	began, err := stream.StatePartitions(ctx, log, r.made.Plan.Name, r.made.Plan.Topic, existing[r.made.Plan.DeadTopic])
+	began, err := stream.StatePartitions(ctx, log, r.Plan.Name, r.Plan.Topic, existing[r.Plan.DeadTopic])
 	if err != nil {
-		return nil, fmt.Errorf("partitions of the state of pipeline %q: %w", r.made.Plan.Name, err)
+		return nil, fmt.Errorf("partitions of the state of pipeline %q: %w", r.Plan.Name, err)
 	}
 	inputs, partitions, grown, err := r.createInputs(ctx, log, existing, began)
 	if err == nil {
@@ -45,28 +45,28 @@ func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int
 // createInputs makes the topics that the pipeline reads, and returns how many partitions
 // these, and its state and outputs have. If the latter is began since the input has more, grown says so.
 func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (inputs []int32, partitions int32, grown, err error) {
-	all := r.pipeline.Inputs
+	all := r.Pipeline.Inputs
 	if len(all) == 0 {
-		all = []lang.Input{r.pipeline.Input}
+		all = []lang.Input{r.Pipeline.Input}
 	}
 	for _, in := range all {
 		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
-		if n := existing[in.Topic]; began > 0 && n > began && len(r.made.Copies) == 0 {
-			grown = fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
+		if n := existing[in.Topic]; began > 0 && n > began && len(r.Copies) == 0 {
+			grown = fmt.Errorf("input of pipeline %q: %w", r.Plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
 			topic.Partitions = n
 		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(all) > 1) {
 			topic.Partitions = n
 		}
 		if err := log.CreateTopic(ctx, topic); err != nil {
-			return nil, 0, nil, fmt.Errorf("input of pipeline %q: %w", r.made.Plan.Name, err)
+			return nil, 0, nil, fmt.Errorf("input of pipeline %q: %w", r.Plan.Name, err)
 		}
 		partitions = topic.Partitions
 		inputs = append(inputs, partitions)
 	}
 	switch {
-	case len(r.made.Copies) > 0:
-		partitions = r.made.Copies[0].Copy.Partitions
-		err = r.createOutput(ctx, log, r.made.Plan.Topic, partitions)
+	case len(r.Copies) > 0:
+		partitions = r.Copies[0].Copy.Partitions
+		err = r.createOutput(ctx, log, r.Plan.Topic, partitions)
 	case grown != nil:
 		partitions = began
 	}
@@ -76,7 +76,7 @@ func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[
 // createOutputs makes the other topics. Outputs of a pipeline that began with so many
 // partitions may have more: only their readers have to know.
 func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
-	for _, name := range r.made.Plan.Topics() {
+	for _, name := range r.Plan.Topics() {
 		if began && existing[name] > partitions {
 			continue
 		}
@@ -84,22 +84,22 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 			return err
 		}
 	}
-	for i := range r.made.Sinks {
-		for _, name := range sinks.Topics(compile.GroupOf(&r.made.Sinks[i].Sink, r.Name())) {
+	for i := range r.Sinks {
+		for _, name := range sinks.Topics(compile.GroupOf(&r.Sinks[i].Sink, r.Name())) {
 			if existing[name] > 0 {
 				continue // the sink compares it
 			}
-			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.made.Sinks[i].From], partitions)}); err != nil {
-				return fmt.Errorf("sink %q of pipeline %q: %w", r.made.Sinks[i].Name, r.made.Plan.Name, err)
+			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.Sinks[i].From], partitions)}); err != nil {
+				return fmt.Errorf("sink %q of pipeline %q: %w", r.Sinks[i].Name, r.Plan.Name, err)
 			}
 		}
 	}
 	for _, name := range r.Tables() {
-		if slices.Contains(r.made.Plan.Topics(), name) || name == r.made.Plan.Topic || existing[name] > 0 {
+		if slices.Contains(r.Plan.Topics(), name) || name == r.Plan.Topic || existing[name] > 0 {
 			continue
 		}
 		if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: compile.DefaultPartitions}); err != nil {
-			return fmt.Errorf("table of pipeline %q: %w", r.made.Plan.Name, err)
+			return fmt.Errorf("table of pipeline %q: %w", r.Plan.Name, err)
 		}
 	}
 	return nil

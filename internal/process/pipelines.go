@@ -27,10 +27,10 @@ type Pipeline struct {
 // Describe says what the pipeline reads, writes and loads.
 func (p Pipeline) Describe() string {
 	text := fmt.Sprintf("%s and writes %s", strings.Join(p.Runner.Inputs(), ", "), strings.Join(p.Runner.Outputs(), ", "))
-	for _, m := range p.Runner.Models() {
+	for _, m := range p.Runner.Plan.Models {
 		text += "\n  model " + m
 	}
-	for _, s := range p.Runner.Sinks() {
+	for _, s := range p.Runner.Sinks {
 		text += fmt.Sprintf("\n  sink %s: %s to %s", s.Name, s.From, s.Config.Describe())
 	}
 	return text

@@ -135,7 +135,7 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 	log, options := p.names, p.HTTP
 	for _, one := range p.pipelines {
 		options.Runners = append(options.Runners, one.Runner)
-		if err := log.Check(one.Runner.Name(), one.Runner.Digest()); err != nil {
+		if err := log.Check(one.Runner.Name(), one.Runner.Plan.Fingerprint.Outputs); err != nil {
 			return false, failure.Files(err)
 		}
 	}
@@ -209,7 +209,7 @@ func (p *Process) mountModels(ctx context.Context, options *admin.Options) error
 	var models []serving.Named
 	digests := map[string]string{}
 	for _, one := range p.pipelines {
-		for _, m := range one.Runner.NamedModels() {
+		for _, m := range one.Runner.Models {
 			pinned, digest := fmt.Sprintf("%s@%d", m.Name, m.Version), m.Model.Info().Digest
 			if first, ok := digests[pinned]; ok {
 				if first != digest {
@@ -243,7 +243,7 @@ func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
 		}
 		plan.Writes = append(plan.Writes, p.Runner.Outputs()...)
-		for _, s := range p.Runner.Sinks() {
+		for _, s := range p.Runner.Sinks {
 			plan.Writes = append(plan.Writes, sinks.DeadTopic(p.Runner.Name()+"."+s.Name))
 		}
 		if reads := p.Runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads

@@ -72,10 +72,10 @@ func (a *answering) check() (u Fit) {
 		if e := a.keyed(r); e != nil {
 			wrong = append(wrong, e)
 		}
-		for _, e := range r.Compiled().Unanswered(func(topic string) bool { return a.lists[topic] == "outputs" || a.goesOn(topic) }) {
+		for _, e := range r.Unanswered(func(topic string) bool { return a.lists[topic] == "outputs" || a.goesOn(topic) }) {
 			unanswered(&wrong, fmt.Sprintf("pipeline %s, %s: ", r.Name(), e.Path), e)
 		}
-		for _, end := range r.Compiled().Endings() {
+		for _, end := range r.Endings() {
 			if e := a.ending(r, end); e != nil {
 				unanswered(&u.Gateway, "", e)
 			}
@@ -112,7 +112,7 @@ func (a *answering) behind() (list []int) {
 // pipelines that reads them as they are; "" where none does.
 func (a *answering) key() string {
 	for _, r := range a.runners {
-		if key := r.Compiled().KeyOf(a.gateway.Pipeline.Input); key != "" {
+		if key := r.KeyOf(a.gateway.Pipeline.Input); key != "" {
 			return key
 		}
 	}
@@ -123,7 +123,7 @@ func (a *answering) key() string {
 // key than the first one.
 func (a *answering) keyed(r *pipeline.Runner) *spec.Problem {
 	topic, first := a.gateway.Pipeline.Input, a.key()
-	if key := r.Compiled().KeyOf(topic); key != "" && key != first {
+	if key := r.KeyOf(topic); key != "" && key != first {
 		return &spec.Problem{
 			Path: "input.key", Message: fmt.Sprintf("topic %q is keyed by %q, for a pipeline before this one: events of clients would be dead letters here", topic, first),
 			Hint: copyBy(key),

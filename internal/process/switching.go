@@ -122,7 +122,7 @@ func (p *Process) handOver(ctx context.Context, s *switching, failed error) {
 
 // drain finishes what a pipeline has parked.
 func (p *Process) drain(outer context.Context, old *pipeline.Runner) error {
-	if !old.Parks() {
+	if !old.Plan.Parks() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(outer, parkedWait)

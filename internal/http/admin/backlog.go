@@ -51,7 +51,7 @@ type admitted struct {
 func newBacklogs(runners []*pipeline.Runner, logger *slog.Logger) *backlogs {
 	b := &backlogs{logger: logger, admitted: map[string]*admitted{}}
 	for _, r := range runners {
-		bounds := r.Backlogs()
+		bounds := r.Backlogs
 		for _, topic := range slices.Sorted(maps.Keys(bounds)) {
 			b.list = append(b.list, &backlog{runner: r, behind: behind(r, runners), topic: topic, gate: bounds[topic].Gate(1)})
 			b.admitted[topic] = &admitted{}

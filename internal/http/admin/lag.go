@@ -150,7 +150,7 @@ func (w *lagWatch) measure(ctx context.Context) {
 	}
 	w.latest, w.at, w.err = list, time.Now(), nil
 	for _, r := range w.runners {
-		worst, limit := w.worst(r), r.Lag().Warn
+		worst, limit := w.worst(r), r.Pipeline.Lag.Warn
 		above := exceeds(worst, limit)
 		switch {
 		case above && !w.warned[r.Name()]:
@@ -183,7 +183,7 @@ func (w *lagWatch) late() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.runners {
-		limit := r.Lag().Critical
+		limit := r.Pipeline.Lag.Critical
 		worst := w.worst(r)
 		switch {
 		case limit == 0 || r.Ended() != nil:
@@ -224,7 +224,7 @@ func newLagCollector(w *lagWatch) prometheus.Collector {
 			lagTable.Show(out, l, l.Group, l.Topic, fmt.Sprint(l.Partition))
 		}
 		for _, r := range w.runners {
-			worst, lag := w.worst(r), r.Lag()
+			worst, lag := w.worst(r), r.Pipeline.Lag
 			if lag.Warn != 0 {
 				lagAboveTable.Show(out, exceeds(worst, lag.Warn), r.Name(), "warn")
 			}

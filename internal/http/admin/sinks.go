@@ -29,7 +29,7 @@ func newSinkCollector(runners []*pipeline.Runner) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) {
 		for _, r := range runners {
 			for i, m := range r.SinkMetrics() {
-				sinkTable.Show(out, m, r.Name(), r.Sinks()[i].Name)
+				sinkTable.Show(out, m, r.Name(), r.Sinks[i].Name)
 			}
 		}
 	}, sinkTable)

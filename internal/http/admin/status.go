@@ -170,7 +170,7 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 func (s *Server) pipelineStatus(ctx context.Context, runner *pipeline.Runner) (PipelineStatus, error) {
 	metrics := runner.Metrics()
 	p := PipelineStatus{
-		Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Models(),
+		Name: runner.Name(), Input: runner.Input(), Outputs: runner.Outputs(), Models: runner.Plan.Models,
 		Counts: runner.Counts(), Queued: metrics.Memory().Parked, Times: timesOf(metrics.Whole()), Phases: map[string]Times{}, Stopped: runner.Stopped(),
 		Sources: s.backlogs.sources(time.Now(), runner),
 	}
@@ -203,7 +203,7 @@ func (s *Server) pipelineStatus(ctx context.Context, runner *pipeline.Runner) (P
 		p.Groups = append(p.Groups, GroupStatus{g.Name, g.Open, g.Bytes, g.Duplicates, g.Late})
 	}
 	for i, m := range runner.SinkMetrics() {
-		p.Sinks = append(p.Sinks, sinkStatus(runner.Sinks()[i].Name, m))
+		p.Sinks = append(p.Sinks, sinkStatus(runner.Sinks[i].Name, m))
 	}
 	p.Journal, err = s.journalOf(ctx, runner.Name())
 	return p, err

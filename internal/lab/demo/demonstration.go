@@ -187,7 +187,7 @@ func (d *Demonstration) summary(found *outputs) error {
 		return err
 	}
 	fmt.Fprintf(out, "\ndecisions     %s\ndead letters  %s\nlate events   %d, counted in as the pipeline asks\n", term.Counts(found.decisions), term.Counts(found.dead), c.Late)
-	for _, model := range d.runner.Models() {
+	for _, model := range d.runner.Plan.Models {
 		fmt.Fprintf(out, "model         %s\n", model)
 	}
 	if decisions+dead != d.Events || int(c.Events) != d.Events || found.repeated > 0 {

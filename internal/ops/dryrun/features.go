@@ -102,7 +102,7 @@ func (e *export) choose() error {
 		}
 		e.part = e.parts[i]
 	}
-	schema := e.part.runner.Schema()
+	schema := e.part.runner.Plan.Schema
 	e.missing = e.part.beyond()
 	columns := e.Columns
 	if len(columns) == 0 {
@@ -132,7 +132,7 @@ func (e *export) choose() error {
 func (e *export) expand(name string) []value.Slot {
 	var found []value.Slot
 	prefix, several := strings.CutSuffix(name, "*")
-	for _, slot := range e.part.runner.Schema().Slots {
+	for _, slot := range e.part.runner.Plan.Schema.Slots {
 		switch {
 		case slot.Name == name,
 			name == "*" && e.part.stage(slot.Name) != "",
@@ -147,7 +147,7 @@ func (e *export) expand(name string) []value.Slot {
 // come with or after a score whose model is not there.
 func (p *part) beyond() []string {
 	var list []string
-	schema := p.runner.Schema()
+	schema := p.runner.Plan.Schema
 	for name := range p.stages {
 		_, there := schema.Lookup(name)
 		if strings.HasSuffix(name, ".") {

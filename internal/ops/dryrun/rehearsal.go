@@ -211,7 +211,7 @@ func (r *rehearsal) observe(p *part, o *task.Observed) {
 	}
 	switch {
 	case !s.copied:
-		s.row = p.runner.Schema().NewRows(1)[0]
+		s.row = p.runner.Plan.Schema.NewRows(1)[0]
 		copy(s.row.Num, o.Row.Num)
 		copy(s.row.Present, o.Row.Present)
 		for i, text := range o.Row.Str {

@@ -123,7 +123,7 @@ func (s *seen) slots(stage string) func(func(value.Slot) bool) {
 		if s.copied {
 			return
 		}
-		for _, slot := range s.runner.Schema().Slots {
+		for _, slot := range s.runner.Plan.Schema.Slots {
 			if s.stage(slot.Name) == stage && s.row.Has(slot) && !yield(slot) {
 				return
 			}
@@ -313,7 +313,7 @@ func (p *printer) summary(r *rehearsal) error {
 		for _, topic := range outputs[:len(outputs)-1] {
 			fmt.Fprintf(&text, "  %-13s %d outputs\n", topic, t.outputs[topic])
 		}
-		for _, slot := range t.runner.Schema().Slots {
+		for _, slot := range t.runner.Plan.Schema.Slots {
 			if counts := t.decisions[slot.Name]; counts != nil {
 				fmt.Fprintf(&text, "  %-13s %s\n", slot.Name, term.Counts(counts))
 			}

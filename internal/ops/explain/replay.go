@@ -111,7 +111,7 @@ var (
 // run replays up to the event.
 func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record) error {
 	p.runner = runner
-	p.replay.Models = parseModels(strings.Join(runner.Models(), ", "))
+	p.replay.Models = parseModels(strings.Join(runner.Plan.Models, ", "))
 	if event.Missing != "" {
 		p.replay.Missing = "the event is " + event.Missing
 		return nil
@@ -140,7 +140,7 @@ func (p *player) observe(o *task.Observed) {
 	if reads := p.runner.Reads(); reads[len(reads)-1].Group != p.group {
 		return // copying has names of its own
 	}
-	for _, slot := range p.runner.Schema().Slots {
+	for _, slot := range p.runner.Plan.Schema.Slots {
 		if o.Row.Has(slot) && slot.Name[0] != 0 {
 			r.Row = append(r.Row, Value{slot.Name, expression.AppendValue(nil, o.Row, &slot)})
 		}

@@ -68,7 +68,7 @@ func (l *linter) valid(wrong map[string]bool) (lines []string) {
 			continue
 		}
 		say("%s: pipeline %s is valid: it reads %s", p.File, p.Runner.Name(), p.Describe())
-		for _, w := range slices.Concat(p.Runner.Warnings(), arrivals[i]) {
+		for _, w := range slices.Concat(p.Runner.Warnings, arrivals[i]) {
 			say("%s: pipeline %s: warning: %s", p.File, p.Runner.Name(), w)
 		}
 	}

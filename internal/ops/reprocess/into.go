@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -47,7 +47,7 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 	if !said {
 		kind, name = "", word
 	}
-	sink := slices.ContainsFunc(r.runner.Sinks(), func(s lang.Sink) bool { return s.Name == name })
+	sink := slices.ContainsFunc(r.runner.Sinks, func(s compile.Sunk) bool { return s.Name == name })
 	topic := slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) && !r.owns(name)
 	switch {
 	case said && kind != "sink" && kind != "topic":

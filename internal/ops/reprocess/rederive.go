@@ -193,7 +193,7 @@ func (r *run) plan(ctx context.Context) error {
 	}
 	group := h.GroupOf(h.Current())
 	if last := h.Current(); last > 0 && !h.Everywhere(last) {
-		if begun, _ := h.Find(last); begun.Digest != r.runner.Digest() {
+		if begun, _ := h.Find(last); begun.Digest != r.runner.Plan.Fingerprint.Outputs {
 			return fmt.Errorf("generation %d was handed only some partitions: hand over the others with its file first", last)
 		}
 		group = ""
@@ -202,7 +202,7 @@ func (r *run) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if was == r.runner.Digest() && group != "" {
+	if was == r.runner.Plan.Fingerprint.Outputs && group != "" {
 		begun, ok := h.Find(h.Current())
 		if ok && r.sink != "" {
 			r.begun, r.live, r.progress.Resumed = begun, true, true
@@ -217,8 +217,8 @@ func (r *run) plan(ctx context.Context) error {
 		}
 	}
 	begun := generation.Begun{
-		Pipeline: r.runner.Name(), Generation: number + 1, Digest: r.runner.Digest(), Models: r.runner.Models(), Group: group, Was: was,
-		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Parks(), Into: r.into,
+		Pipeline: r.runner.Name(), Generation: number + 1, Digest: r.runner.Plan.Fingerprint.Outputs, Models: r.runner.Plan.Models, Group: group, Was: was,
+		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Plan.Parks(), Into: r.into,
 	}
 	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {
 		begun.To, err = r.offsets(ctx, r.job.To)
@@ -367,7 +367,7 @@ func (r *run) paid(ctx context.Context, group string) ([]journal.Count, error) {
 
 // idle reports whether nothing of the generation is parked.
 func (r *run) idle(ctx context.Context, group string) (bool, error) {
-	if !r.runner.Parks() {
+	if !r.runner.Plan.Parks() {
 		return true, nil
 	}
 	for _, p := range r.parts {

@@ -290,7 +290,7 @@ func TestSwitchIsAtOneOffsetOfEachPartition(t *testing.T) {
 		stop()
 		checkSwitched(t, log, last.Live, 3500)
 		var older *generation.ErrOlder
-		if err := names.Check("payments", old.Digest()); !errors.As(err, &older) || names.Check("payments", changed.Digest()) != nil {
+		if err := names.Check("payments", old.Plan.Fingerprint.Outputs); !errors.As(err, &older) || names.Check("payments", changed.Plan.Fingerprint.Outputs) != nil {
 			t.Errorf("the file of before: %v", err)
 		}
 		var handed *generation.ErrHandedOver

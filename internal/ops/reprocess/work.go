@@ -39,7 +39,7 @@ func (r *run) deliver(ctx context.Context) error {
 		r.name()
 	}
 	from := ""
-	for _, s := range r.runner.Sinks() {
+	for _, s := range r.runner.Sinks {
 		if s.Name == r.sink {
 			from = s.From
 		}

@@ -1,0 +1,27 @@
+package compile
+
+import (
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+)
+
+// Reads returns what the pipeline reads, its own group last; the others copy its
+// inputs to the topic it reads.
+func (c *Compiled) Reads() []observe.Read {
+	var reads []observe.Read
+	for _, from := range c.Copies {
+		reads = append(reads, observe.Read{Group: from.Name, Topic: from.Topic})
+	}
+	return append(reads, observe.Read{Group: c.Plan.Name, Topic: c.Plan.Topic})
+}
+
+// SinkReads returns what the sinks read, in their order: for each the topic that
+// it is from, and that of its dead letters which were sent back.
+func (c *Compiled) SinkReads() []observe.Read {
+	var reads []observe.Read
+	for i := range c.Sinks {
+		group := GroupOf(&c.Sinks[i].Sink, c.Name())
+		reads = append(reads, observe.Read{Group: group, Topic: c.Sinks[i].From}, observe.Read{Group: deadletter.SinkGroup(group), Topic: deadletter.SinkTopic(group)})
+	}
+	return reads
+}
