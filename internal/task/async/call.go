@@ -46,7 +46,7 @@ type call struct {
 	outlier  control.Outlier // of the first event, before the call
 	events   []byte          // the ids of those that it is about, where each has an answer of its own
 	token    control.Token
-	leases   *control.Leases[*call]
+	stage    int                // of the plan
 	cancel   context.CancelFunc // of what the model is asked
 
 	late, abandoned bool // it was, as of at

@@ -51,7 +51,7 @@ type Dispatcher struct {
 	commands []given        // guarded by calls.mu
 	timer    clock.Timer    // wakes when something is due
 	at       map[string]int // stages, by their labels
-	leased   uint64         // leases of calls
+	leases   leases         // of calls
 
 	gated control.GateState // as it was counted
 
@@ -99,6 +99,7 @@ func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Disp
 	for at := range plan.Stages {
 		if how := plan.Stages[at].How(); how != nil && how.Calling != nil {
 			d.turns[at] = newTurns(&plan.Fairness, how.Calling, wake)
+			d.leases.add(at, how.Calling.Timeout)
 			d.stages = append(d.stages, at)
 		}
 	}
@@ -226,7 +227,7 @@ func (d *Dispatcher) Close() {
 	d.calls.cancel()
 	d.calls.group.Wait()
 	for _, c := range d.calls.take() {
-		if c.accepted(d.plan.Clock.Now()) {
+		if d.leases.end(d.plan.Clock.Now(), c) {
 			c.end()
 		}
 	}
@@ -327,7 +328,7 @@ func (d *Dispatcher) owns(t *Task) bool {
 func (d *Dispatcher) takeEnded(step uint64, list *[]Task) error {
 	for _, c := range d.calls.take() {
 		take := d.takeLate
-		if c.accepted(d.now) {
+		if d.leases.end(d.now, c) {
 			take = d.takeTasks
 			c.observe(c.at, c.tasks, c.late, c.abandoned)
 		}
@@ -416,7 +417,7 @@ func (d *Dispatcher) dispatch(list *[]Task) (again time.Duration, down bool, err
 		if next, some := d.line(at); some {
 			soon(time.Duration(next-d.now.UnixMicro()) * time.Microsecond)
 		}
-		if lapse, some := d.turns[at].leases.Next(); some {
+		if lapse, some := d.leases.next(at); some {
 			soon(lapse.Sub(d.now))
 		}
 		calling, waiting := d.plan.Stages[at].How().Calling, d.turns[at]
@@ -478,7 +479,7 @@ func (d *Dispatcher) fill(c *call, at int, list *[]Task) error {
 		d.calledFor++
 		d.rows += uint64(len(c.tasks))
 	}
-	d.lease(at, c)
+	d.leases.grant(d.now, at, c)
 	d.calls.start(c)
 	return nil
 }

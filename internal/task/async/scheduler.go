@@ -1,7 +1,6 @@
 package async
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -66,12 +65,11 @@ func (d *Dispatcher) Class(head *Head, row *value.Row) error {
 }
 
 // turns is the parked events of a stage that are due, in the order in which they
-// are called for, and the leases of their calls.
+// are called for.
 type turns struct {
 	*control.FairQueue[turn]
-	seat   *control.Seat // at the endpoint
-	leases *control.Leases[*call]
-	first  []turn // taken from the queue and put back before the others
+	seat  *control.Seat // at the endpoint
+	first []turn        // taken from the queue and put back before the others
 }
 
 // Len returns how many events wait for their turn.
@@ -95,11 +93,10 @@ func newTurns(f *operator.Fairness, c *operator.Calling, wake func()) *turns {
 	options := f.Weights
 	options.Max, options.TenantMax = math.MaxInt, 0 // what is parked is bounded elsewhere
 	queue, err := control.NewFairQueue[turn](options)
-	leases, second := control.NewLeases[*call](control.LeaseOptions{Tokens: math.MaxInt32, Each: 1, Timeout: c.Timeout}) // the endpoint bounds calls
-	if err = errors.Join(err, second); err != nil {
+	if err != nil {
 		panic("park: " + err.Error()) // they were looked at when the pipeline was loaded
 	}
-	return &turns{FairQueue: queue, seat: c.Endpoint.Seat(wake), leases: leases}
+	return &turns{FairQueue: queue, seat: c.Endpoint.Seat(wake)}
 }
 
 // scheduler says which queued event of a session is called for next: those of the stages
