@@ -13,7 +13,7 @@ import (
 )
 
 // scorePipeline asks the worker in batches. What fails by the worker's fault is
-// parked and asked for again.
+// queued and asked for again.
 const scorePipeline = `pipeline: chat
 input:
   topic: messages

@@ -42,7 +42,7 @@ const (
 // of each key, unless what is above the queue writes to the topic: it waits for no event.
 func (c *Compiled) Ordering(topic string) Ordering {
 	p := c.Plan
-	if !p.Parks() {
+	if !p.Queues() {
 		return OrderedByPartition
 	}
 	above := slices.ContainsFunc(p.Stages[:p.Waves], func(s operator.Placed) bool {

@@ -26,7 +26,7 @@ const (
 	partialEvery    = 250 * time.Millisecond // from a record of an event to the next
 )
 
-var openWays = map[string]operator.Open{"": operator.OpenPause, "pause": operator.OpenPause, "queue": operator.OpenPark, "fallback": operator.OpenFallback}
+var openWays = map[string]operator.Open{"": operator.OpenPause, "pause": operator.OpenPause, "queue": operator.OpenQueue, "fallback": operator.OpenFallback}
 
 // modelCalling compiles how a model is called; nil where it is called at once.
 func (c *compiler) modelCalling(path string, m *lang.Model, loaded model.Model) *operator.Calling {

@@ -9,7 +9,7 @@ import (
 // fairness compiles whose turn it is among events that wait off the loop. What it
 // reads is there before the steps: an event may wait at any of them.
 func (c *compiler) fairness() {
-	p, t, turns := c.Pipeline.Priority, c.Pipeline.Tenant, &c.plan.Turns
+	p, t, turns := c.Pipeline.Priority, c.Pipeline.Tenant, &c.plan.Fairness
 	program := func(path, source string, kind value.Kind) *expression.Program {
 		if source == "" {
 			return nil

@@ -30,7 +30,7 @@ type Admission int
 const (
 	Admitted Admission = iota // make the call
 	Busy                      // ask again when one of those under way has ended
-	Down                      // the breaker is open: pause, park or fall back
+	Down                      // the breaker is open: pause, queue or fall back
 )
 
 // String returns the admission as metrics name it.
@@ -44,7 +44,7 @@ func (a Admission) String() string { return [...]string{"admitted", "busy", "dow
 //	call, admission, wait := endpoint.Begin(time.Now(), weight)
 //	// Busy: leave the work in its queue and ask again after the next End.
 //	// Down: ask again after wait. With `open: pause` the session keeps its chunk
-//	// and polls nothing meanwhile; with `park` the work becomes parked, due after
+//	// and polls nothing meanwhile; with `queue` the work becomes queued, due after
 //	// wait; with `fallback` the step takes its fallback at once.
 //	endpoint.Observe(time.Now(), call, outcome) // as soon as the answer is there
 //	endpoint.End(time.Now(), call)              // when it no longer counts as in flight
@@ -56,7 +56,7 @@ func (a Admission) String() string { return [...]string{"admitted", "busy", "dow
 // (then without Observe), best by defer. Where a batch is taken apart after a
 // failure, each of its calls is one here.
 //
-// The dispatcher of parked work asks Begin before it takes work from its FairQueue,
+// The dispatcher of queued work asks Begin before it takes work from its FairQueue,
 // one queue for each endpoint. internal/models/remote asks within Predict, in the place of a
 // number of slots, and waits there within the call's deadline: what is refused is
 // no attempt, neither of the record nor of the endpoint.
@@ -67,7 +67,7 @@ type Endpoint struct {
 	ledger      ledger
 
 	mu   sync.Mutex
-	line []*Seat // that found it busy, in the order of their turns
+	line []*Slot // that found it busy, in the order of their turns
 }
 
 // Call is a call that was admitted.
@@ -122,11 +122,11 @@ func (e *Endpoint) End(now time.Time, call Call) {
 	e.callFirst(now)
 }
 
-// Seat is who asks an endpoint for calls again and again, such as a session. Those
-// that found it busy take turns, a call each, in the order in which they asked: one
-// whose calls end does not take their places each time. Who does not come within
-// 20 ms of being called has lost its turn. One goroutine owns a seat.
-type Seat struct {
+// Slot is a place for a caller that asks an endpoint again and again, such as a session.
+// Slots that found the endpoint busy take turns, a call each, in the order in which they
+// asked: a slot whose calls end does not get their places each time. A slot that does
+// not ask within 20 ms of being woken has lost its turn. One goroutine owns a slot.
+type Slot struct {
 	endpoint *Endpoint
 	wake     func()
 	waits    bool      // it is in line
@@ -135,13 +135,13 @@ type Seat struct {
 
 const patience = 20 * time.Millisecond
 
-// Seat returns a seat. It calls wake, from anywhere, when it is its turn; wake must
+// Slot returns a slot. It calls wake, from anywhere, when it is its turn; wake must
 // not block.
-func (e *Endpoint) Seat(wake func()) *Seat { return &Seat{endpoint: e, wake: wake} }
+func (e *Endpoint) Slot(wake func()) *Slot { return &Slot{endpoint: e, wake: wake} }
 
-// Begin is Endpoint.Begin for the seat. Where it is Busy wake is called once there
+// Begin is Endpoint.Begin for the slot. Where it is Busy wake is called once there
 // may be room.
-func (s *Seat) Begin(now time.Time, weight int64) (call Call, admission Admission, wait time.Duration) {
+func (s *Slot) Begin(now time.Time, weight int64) (call Call, admission Admission, wait time.Duration) {
 	e := s.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,8 +169,8 @@ func (s *Seat) Begin(now time.Time, weight int64) (call Call, admission Admissio
 	return call, admission, wait
 }
 
-// late reports whether a seat was called and did not come.
-func (s *Seat) late(now time.Time) bool { return !s.called.IsZero() && now.Sub(s.called) > patience }
+// late reports whether a slot was called and did not come.
+func (s *Slot) late(now time.Time) bool { return !s.called.IsZero() && now.Sub(s.called) > patience }
 
 // next ends the turn of the first in line.
 func (e *Endpoint) next() {
@@ -193,14 +193,14 @@ func (e *Endpoint) callFirst(now time.Time) {
 // its turn, until ctx is done. The admission is then Busy.
 func (e *Endpoint) Wait(ctx context.Context, weight int64) (call Call, admission Admission) {
 	room := make(chan struct{}, 1)
-	seat := e.Seat(func() {
+	slot := e.Slot(func() {
 		select {
 		case room <- struct{}{}:
 		default:
 		}
 	})
 	for {
-		if call, admission, _ = seat.Begin(time.Now(), weight); admission != Busy {
+		if call, admission, _ = slot.Begin(time.Now(), weight); admission != Busy {
 			return call, admission
 		}
 		timer := time.NewTimer(patience) // someone before it may not come
@@ -210,19 +210,19 @@ func (e *Endpoint) Wait(ctx context.Context, weight int64) (call Call, admission
 		case <-ctx.Done():
 		}
 		if timer.Stop(); ctx.Err() != nil {
-			seat.Leave(time.Now())
+			slot.Leave(time.Now())
 			return Call{}, Busy
 		}
 	}
 }
 
-// Leave takes the seat out of the line. It may be used again.
-func (s *Seat) Leave(now time.Time) {
+// Leave takes the slot out of the line. It may be used again.
+func (s *Slot) Leave(now time.Time) {
 	e := s.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s.waits {
-		e.line = slices.DeleteFunc(e.line, func(o *Seat) bool { return o == s })
+		e.line = slices.DeleteFunc(e.line, func(o *Slot) bool { return o == s })
 		s.waits, s.called = false, time.Time{}
 		e.callFirst(now)
 	}

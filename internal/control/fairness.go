@@ -98,10 +98,10 @@ type Entry[T any] struct {
 //
 // Push and Take take constant time, but for 3, which moves an entry at most twice.
 //
-// The dispatcher of parked work pushes what is due and takes while its endpoint
-// admits calls; where Push refuses, the work stays parked and is offered again once
+// The dispatcher of queued work pushes what is due and takes while its endpoint
+// admits calls; where Push refuses, the work stays queued and is offered again once
 // there is room. That entries leave in order keeps a key's order at an endpoint
-// with one call at a time; with more, `ordered` keeps later work of a key parked
+// with one call at a time; with more, `ordered` keeps later work of a key queued
 // until the call has ended, and pushes it then.
 type FairQueue[T any] struct {
 	options FairOptions

@@ -198,7 +198,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var parked *async.ErrParked
+	var parked *async.ErrQueued
 	if err := changed.Run(t.Context(), log); !errors.As(err, &parked) {
 		t.Errorf("another pipeline ran on: %v", err)
 	}
@@ -260,7 +260,7 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 func whyParked(t *testing.T, log stream.Inspector) (why []string) {
 	t.Helper()
 	for key, data := range keptOf(t, log) {
-		if at := strings.IndexByte(key, statekey.Parked); at > 0 {
+		if at := strings.IndexByte(key, statekey.Queued); at > 0 {
 			e, err := async.Parse(stream.Partition{}, []byte(key[at:]), []byte(data))
 			if err != nil {
 				t.Fatal(err)

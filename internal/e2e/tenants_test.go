@@ -294,7 +294,7 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for entry, err := range state.Scan([]byte{statekey.Parked}) {
+			for entry, err := range state.Scan([]byte{statekey.Queued}) {
 				if err != nil {
 					t.Fatal(err)
 				}

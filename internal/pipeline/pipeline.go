@@ -33,7 +33,7 @@ type Options struct {
 
 	// Observe is called with every event when it was computed, in the order of
 	// its partition, before its step is committed; after a failed commit again. One
-	// that is parked comes when it is through.
+	// that is queued comes when it is through.
 	// It must not keep what it gets. Sessions call it at the same time. Where
 	// inputs are copied it is called for their events too, whose Row has the
 	// fields of their topic.
@@ -56,7 +56,7 @@ type Options struct {
 	Rows bool
 
 	// Reach makes New fail if the server or program of a model outside of the
-	// process cannot be reached. Without it the pipeline starts, warns, and parks
+	// process cannot be reached. Without it the pipeline starts, warns, and queues
 	// the events that need the model until it answers.
 	Reach bool
 
@@ -201,10 +201,10 @@ func (r *Runner) Resume() bool {
 // became dead letters.
 var ErrStopped = errors.New("stopped by dlq.stop_above")
 
-// Command has something done with the events that Run has parked, and returns how
+// Command has something done with the events that Run has queued, and returns how
 // many it is about. It waits until the sessions have begun to.
 func (r *Runner) Command(ctx context.Context, command async.Command) (events int, err error) {
-	if !r.Plan.Parks() {
+	if !r.Plan.Queues() {
 		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.Plan.Name)
 	}
 	return r.tasks[0].Command(ctx, command)
@@ -297,7 +297,7 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 }
 
 // WaitIdle returns when the pipeline has committed everything that its input
-// held at the call, and nothing is parked, or with ctx's error, or with
+// held at the call, and nothing is queued, or with ctx's error, or with
 // ErrStopped where the pipeline stands still, or with the error of Ended.
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
@@ -312,8 +312,8 @@ func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	return nil
 }
 
-// WaitUnparked returns when nothing of the pipeline is parked, or with ctx's error.
-func (r *Runner) WaitUnparked(ctx context.Context, log stream.Log) error {
+// WaitQueueEmpty returns when nothing of the pipeline is queued, or with ctx's error.
+func (r *Runner) WaitQueueEmpty(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
 		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.Plan.Name, log)
@@ -359,7 +359,7 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 	for pause := 2 * time.Millisecond; ; {
 		committed, err := log.Committed(ctx, group, p)
 		done := committed >= end || start == end // or all of its records are gone
-		if err == nil && done && group == r.Plan.Name && r.Plan.Parks() {
+		if err == nil && done && group == r.Plan.Name && r.Plan.Queues() {
 			if done, err = async.None(ctx, log, group, p); !done {
 				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
 			}

@@ -11,7 +11,7 @@ import (
 // long it was paused is that of the session that was for longest. ok is false where
 // no event ever waits there.
 func (r *Runner) Reading() (marks control.GateOptions, state control.GateState, ok bool) {
-	if !r.Plan.Parks() {
+	if !r.Plan.Queues() {
 		return marks, state, false
 	}
 	counts, memory := r.metrics[0].Counts(), r.metrics[0].Memory()

@@ -24,9 +24,9 @@ type switching struct {
 	told      chan struct{}
 }
 
-// parkedWait is how long what the old generation has parked is waited for. Events
+// queueWait is how long what the old generation has queued is waited for. Events
 // wait meanwhile.
-const parkedWait = 30 * time.Second
+const queueWait = 30 * time.Second
 
 // tellWait is how long who asked for the switch may take to hear of it, before the
 // server is begun anew.
@@ -120,18 +120,18 @@ func (p *Process) handOver(ctx context.Context, s *switching, failed error) {
 	}
 }
 
-// drain finishes what a pipeline has parked.
+// drain finishes what a pipeline has queued.
 func (p *Process) drain(outer context.Context, old *pipeline.Runner) error {
-	if !old.Plan.Parks() {
+	if !old.Plan.Queues() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(outer, parkedWait)
+	ctx, cancel := context.WithTimeout(outer, queueWait)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- old.Run(ctx, generation.Drain(p.names)) }()
-	err := old.WaitUnparked(ctx, p.names)
+	err := old.WaitQueueEmpty(ctx, p.names)
 	if err != nil && outer.Err() == nil && ctx.Err() != nil {
-		err = fmt.Errorf("after %v: %w", parkedWait, generation.ErrParked)
+		err = fmt.Errorf("after %v: %w", queueWait, generation.ErrQueued)
 	}
 	cancel()
 	if stopped := <-ended; err == nil {

@@ -121,7 +121,7 @@ func (a *admission) setMeta(it *item) {
 func (a *admission) returned(it *item) bool {
 	it.Return = deadletter.Returned(it.Record.Headers)
 	switch {
-	case it.partition.parked.Cancels(it.Record), it.Return != nil && it.Return.Letters != a.plan.DeadTopic:
+	case it.partition.queue.Cancels(it.Record), it.Return != nil && it.Return.Letters != a.plan.DeadTopic:
 		it.Become(operator.Notice)
 		return false
 	case it.Return == nil:

@@ -18,7 +18,7 @@ func (l *loop) entries() (n int) {
 	l.Helper()
 	state, _ := l.state(0)
 	for key := range state {
-		if key[0] == statekey.Parked {
+		if key[0] == statekey.Queued {
 			n++
 		}
 	}

@@ -29,8 +29,8 @@ type item struct {
 	over      bool         // it ended, and is noted of its key later
 	broadcast bool         // the source's watermark to all partitions of the repartition topic
 	group     *group.Ended // that it is made of; nil for an event of the log
-	resumed   *async.Task  // what it was when it was parked; nil for a record that was read
-	point     point        // where it goes on; its beginning for one that was neither parked nor sent back
+	resumed   *async.Task  // what it was when it was queued; nil for a record that was read
+	point     point        // where it goes on; its beginning for one that was neither queued nor sent back
 }
 
 // chunk is the events that are computed at once.
@@ -98,7 +98,7 @@ func (ch *chunk) compute(ctx context.Context, records []stream.Record) (int, err
 }
 
 // measure notes the phases of the chunk's events up to the commit. Those that are
-// parked have yet to come through.
+// queued have yet to come through.
 func (ch *chunk) measure(start, made time.Time) {
 	end, n := ch.options.Clock.Now(), 0
 	for i := range ch.items {
@@ -326,7 +326,7 @@ func (ch *chunk) firstOfKey(i int32, it *item) bool {
 
 // wave runs the stages after the early ones over the active items.
 func (ch *chunk) wave(ctx context.Context) error {
-	if err := ch.parkedBehind(); err != nil {
+	if err := ch.queueBehind(); err != nil {
 		return err
 	}
 	for _, i := range ch.active {

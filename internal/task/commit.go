@@ -49,8 +49,8 @@ func newCommitter(plan *Plan, shared *shared, options Options, s stream.Session,
 	tx.timer = options.Clock.AfterFunc(time.Hour, s.Wake)
 	tx.timer.Stop()
 	tx.dispatcher = async.NewDispatcher(async.Plan{
-		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.labels, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Parks: plan.parks, Commands: &shared.commands, Journal: plan.Journal,
-		Fairness: plan.Turns, Tenants: &shared.tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
+		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.labels, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Queues: plan.queues, Commands: &shared.commands, Journal: plan.Journal,
+		Fairness: plan.Fairness, Tenants: &shared.tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
 	}, s.Wake, tx.store)
 	// Events that may never come to be are computed only where nobody outside
 	// the log is told: no remote model, no observer.
@@ -71,7 +71,7 @@ type transaction struct {
 	late    int
 	counts  [counters]int
 	ended   int // keys looked at for their silence
-	again   int // events that were parked, and gone on with
+	again   int // events that were queued, and gone on with
 	dirty   []*keyed.Key
 	owners  []*partition // of dirty, item by item
 	touched []*partition
@@ -149,7 +149,7 @@ func (tx *committer) settle() error {
 	tx.fault("after")
 	tx.measureCommit(tx.pending.At())
 	tx.pending = nil
-	if tx.plan.parks {
+	if tx.plan.queues {
 		tx.dispatcher.Settle(tx.inFlight.number)
 		tx.session.Wake() // there may be something to call for
 	}

@@ -223,7 +223,7 @@ func (l *loop) queued(m model.Model, input string) *operator.Score {
 	}
 	s := l.score(m, input)
 	s.Async = true
-	s.Calling = &operator.Calling{Endpoint: endpoint, Timeout: 5 * time.Second, Backoff: control.Backoff{Base: time.Second, Attempts: 2}, Open: operator.OpenPark}
+	s.Calling = &operator.Calling{Endpoint: endpoint, Timeout: 5 * time.Second, Backoff: control.Backoff{Base: time.Second, Attempts: 2}, Open: operator.OpenQueue}
 	return s
 }
 

@@ -36,7 +36,7 @@ type partition struct {
 	ids        *dedupe.Set // seen; nil without Plan.Dedupe
 	sources    *watermarks // nil without Plan.Sources
 	groups     *group.Set  // nil without Plan.Groups
-	parked     *async.Partition
+	queue      *async.Partition
 	tables     *table.State // nil without Plan.Tables
 	timerMarks
 	heard time.Time // when it last had a record or was said to be idle
@@ -76,10 +76,10 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	} else if len(data) == 8 {
 		p.newest = int64(binary.BigEndian.Uint64(data))
 	}
-	if p.parked, err = ch.dispatcher.Restore(a, p.change.Queued()); err != nil {
+	if p.queue, err = ch.dispatcher.Restore(a, p.change.Queued()); err != nil {
 		return nil, err
 	}
-	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, p.parked.Queue, keyBytes); err != nil {
+	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, p.queue.Queue, keyBytes); err != nil {
 		return nil, err
 	}
 	if p.groups, err = group.Open(&plan.Groups, ch.shared.groups, p.id, a.State); err != nil {

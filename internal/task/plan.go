@@ -83,10 +83,10 @@ type Keys struct {
 type Async struct {
 	// Ordered queues the events of a key behind one of it that is queued. Feedback
 	// is then set. Queue bounds the events that may be queued in this process.
-	Ordered bool
-	Queue   control.GateOptions
-	Turns   operator.Fairness
-	Journal *journal.Spec
+	Ordered  bool
+	Queue    control.GateOptions
+	Fairness operator.Fairness
+	Journal  *journal.Spec
 }
 
 // derived is what NewPlan derives.
@@ -95,7 +95,7 @@ type derived struct {
 	models  []byte              // value of header.Models; nil without models
 	keys    keyed.Plan          // of Keys and Calls
 	remote  bool                // a model is
-	parks   bool                // a score may
+	queues  bool                // a score may
 	groups  []int               // where each group stands among the stages, from 1
 
 	resumption *resumption
@@ -118,7 +118,7 @@ func NewPlan(p Plan) *Plan {
 		case operator.Batched:
 			how := op.How()
 			p.remote = p.remote || how.Model.Info().Remote
-			p.parks = p.parks || how.Calling != nil
+			p.queues = p.queues || how.Calling != nil
 			for f := range how.OnFailure {
 				p.writers = append(p.writers, how.OnFailure[f].Operator)
 			}
@@ -135,9 +135,8 @@ func NewPlan(p Plan) *Plan {
 	return &p
 }
 
-// Parks reports whether events may be parked: done with after their offset was
-// committed.
-func (p *Plan) Parks() bool { return p.parks }
+// Queues reports whether events may be queued: done with after their offset was committed.
+func (p *Plan) Queues() bool { return p.queues }
 
 // Stateless reports that nothing is kept by key.
 func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
@@ -146,7 +145,7 @@ func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed &
 // so that these may be seen before they are committed: a service may answer
 // otherwise, a table have newer rows. A copy counts as an event.
 func (p *Plan) repeatable() bool {
-	return p.Copy == nil && !p.remote && !p.parks && len(p.Tables) == 0
+	return p.Copy == nil && !p.remote && !p.queues && len(p.Tables) == 0
 }
 
 // order is the text of what the events of the async queue are stored by: the steps in

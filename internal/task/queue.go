@@ -19,19 +19,19 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// What cannot be finished now is parked:
+// An event that cannot be finished now enters the async queue:
 //
 //  1. The event becomes state in the step that moves past it: its record, its
 //     row, its place among the stages. Once that is durable its model is called
 //     off the loop, when it is due and its endpoint takes calls.
 //  2. What the call brought is input of a later step, which goes on with the
-//     event at the next stage, and deletes what was kept or parks it again.
-//  3. After a crash what is parked is called for again. An event that is parked
-//     no more when its call ends, or whose partition went, is left alone.
+//     event at the next stage, and deletes what was kept or queues it again.
+//  3. After a crash queued events are called for again. An event that is no longer
+//     queued when its call ends, or whose partition left, is left alone.
 
-// park keeps an event, to go on with it at a stage. err is why, nil where it was
+// enqueue keeps an event, to go on with it at an operator. err is why, nil if that was
 // not tried. The error returned is not the event's, which may be given up instead.
-func (ch *chunk) park(it *item, head async.Head, err error) error {
+func (ch *chunk) enqueue(it *item, head async.Head, err error) error {
 	head.Client, head.Late = header.Get(it.Record, header.ClientEvent), it.late
 	head.Time, head.Watermark = it.Time, it.Watermark
 	head.Since, head.Answered = ch.now.UnixMicro(), it.Answered || ch.building.Answers(it.Emits, nil) || slices.ContainsFunc(it.Calls, func(c operator.Called) bool { return ch.building.Answers(0, c.Outputs) })
@@ -53,7 +53,7 @@ func (ch *chunk) park(it *item, head async.Head, err error) error {
 		e.Error = err.Error()
 	}
 	it.Become(operator.Queued)
-	ch.store(it.partition.parked, e)
+	ch.store(it.partition.queue, e)
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (ch *chunk) park(it *item, head async.Head, err error) error {
 func (tx *committer) store(p *async.Partition, e *async.Entry) {
 	if tx.building.touch(tx.partitions[p.ID]); e != nil {
 		tx.write(p, e)
-		p.Park(int64(e.Record.Offset), e.Record.Key, e.Head, tx.building.number)
+		p.Add(int64(e.Record.Offset), e.Record.Key, e.Head, tx.building.number)
 		tx.metrics.Parkings.Add(1)
 	}
 }
@@ -69,24 +69,24 @@ func (tx *committer) store(p *async.Partition, e *async.Entry) {
 func (tx *committer) write(p *async.Partition, e *async.Entry) {
 	at := len(tx.building.Bytes)
 	tx.building.Bytes = e.Append(tx.building.Bytes)
-	tx.building.Change(p.ID, statekey.AppendParked(nil, int64(e.Record.Offset)), tx.building.Bytes[at:len(tx.building.Bytes):len(tx.building.Bytes)])
+	tx.building.Change(p.ID, statekey.AppendQueued(nil, int64(e.Record.Offset)), tx.building.Bytes[at:len(tx.building.Bytes):len(tx.building.Bytes)])
 }
 
-// parkedBehind parks the events of the wave that have an earlier one of their key
-// parked before them. Those that have ended are only to be noted in their turn.
-func (ch *chunk) parkedBehind() error {
+// queueBehind queues the events of the wave that are behind a queued one of their key.
+// Those that have ended wait there only to be noted of their key in order.
+func (ch *chunk) queueBehind() error {
 	if !ch.plan.Ordered {
 		return nil
 	}
 	for _, i := range ch.active {
 		it := &ch.items[i]
 		over := !it.Alive() && it.noted() && ch.plan.keys.Sets[1] != nil
-		if !it.Alive() && !over || !it.partition.parked.Before(string(it.Record.Key), int64(it.Record.Offset)) {
+		if !it.Alive() && !over || !it.partition.queue.Before(string(it.Record.Key), int64(it.Record.Offset)) {
 			continue
 		}
 		if over {
 			ch.noteLater(it)
-		} else if err := ch.park(it, async.Head{Stage: ch.plan.Waves, Behind: true}, nil); err != nil {
+		} else if err := ch.enqueue(it, async.Head{Stage: ch.plan.Waves, Behind: true}, nil); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,8 @@ func (ch *chunk) noteLater(it *item) {
 	}
 	it.over = true
 	ch.building.touch(p)
-	ch.write(p.parked, e)
-	p.parked.Park(int64(e.Record.Offset), e.Record.Key, e.Head, ch.building.number)
+	ch.write(p.queue, e)
+	p.queue.Add(int64(e.Record.Offset), e.Record.Key, e.Head, ch.building.number)
 }
 
 // refused is what becomes of events whose score cannot be asked for.
@@ -113,7 +113,7 @@ func (ch *chunk) refused(op operator.Batched, stage *operator.Placed, items []in
 	for _, i := range items {
 		if it := &ch.items[i]; op.How().Calling.Open == operator.OpenFallback {
 			it.fallBack(op, stage)
-		} else if err := ch.park(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
+		} else if err := ch.enqueue(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
 			return err
 		}
 	}
@@ -135,10 +135,10 @@ func (ch *chunk) unscored(stage *operator.Placed, it *item, err error, failures 
 		return ch.giveUp(stage, it, err)
 	}
 	due := ch.now.Add(c.Delay(it.Row.Text(ch.plan.Meta.ID), 1, err))
-	if err := ch.park(it, async.Head{Stage: stage.At - 1, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || it.Outcome != operator.Queued {
+	if err := ch.enqueue(it, async.Head{Stage: stage.At - 1, Attempts: failures[0].Attempts, Due: due.UnixMicro()}, err); err != nil || it.Outcome != operator.Queued {
 		return err
 	}
-	it.partition.parked.Failed(int64(it.Record.Offset), *failures[0].Outlier)
+	it.partition.queue.Failed(int64(it.Record.Offset), *failures[0].Outlier)
 	return nil
 }
 
@@ -167,10 +167,10 @@ func (ch *chunk) giveUp(stage *operator.Placed, it *item, err error) error {
 	return nil
 }
 
-// tend goes on with parked events as far as it can, and calls for others unless
+// tend goes on with queued events as far as it can, and calls for others unless
 // the session ends or stands still.
 func (w *worker) tend(ctx context.Context, ending bool) error {
-	if !w.plan.parks {
+	if !w.plan.queues {
 		return nil
 	}
 	w.now = w.options.Clock.Now()
@@ -190,7 +190,7 @@ func (w *worker) tend(ctx context.Context, ending bool) error {
 	return err
 }
 
-// partial writes what a model has said so far of a parked event, and of the first part
+// partial writes what a model has said so far of a queued event, and of the first part
 // that its attempt has begun. What is too large is left out: the whole comes.
 func (w *worker) partial(part *async.Part) {
 	p, e := w.partitions[part.Partition.ID], part.Entry
@@ -202,7 +202,7 @@ func (w *worker) partial(part *async.Part) {
 	_ = w.building.Call([]udf.Output{made}, &event, part.Row.Text(w.plan.Meta.ID), "", string(e.Record.Key), e.Time)
 }
 
-// resume computes the rest of parked events, as a chunk of its own.
+// resume computes the rest of queued events, as a chunk of its own.
 func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 	start := ch.options.Clock.Now()
 	ch.serial++
@@ -264,12 +264,12 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 		return err
 	}
 	ch.measure(start, made)
-	ch.unpark()
+	ch.dequeue()
 	return nil
 }
 
-// unpark ends the parking of the chunk's events that are through.
-func (ch *chunk) unpark() {
+// dequeue removes the chunk's events that are through from the async queue.
+func (ch *chunk) dequeue() {
 	ch.building.again += len(ch.items)
 	for i := range ch.items {
 		it := &ch.items[i]
@@ -277,21 +277,21 @@ func (ch *chunk) unpark() {
 			continue
 		}
 		p, offset := it.partition, int64(it.Record.Offset)
-		ch.building.Change(p.id, statekey.AppendParked(nil, offset), nil)
-		if p.parked.Remove(offset); p.parked.HasReady() {
+		ch.building.Change(p.id, statekey.AppendQueued(nil, offset), nil)
+		if p.queue.Remove(offset); p.queue.HasReady() {
 			ch.session.Wake()
 		}
-		if ch.plan.Ordered && it.key != nil && !ch.plan.keys.Featureless() && !p.parked.Holds(it.key.Name) {
+		if ch.plan.Ordered && it.key != nil && !ch.plan.keys.Featureless() && !p.queue.Holds(it.key.Name) {
 			p.keys.LookAgain(it.key)
 			p.overdue = p.overdue || p.keys.Overdue(p.watermark(ch.plan.Time.Lateness))
 		}
 	}
 }
 
-// holdBack stops reading where as much is parked as may be, an endpoint that is
-// down is to be waited for, or too much of what is read becomes dead letters.
+// holdBack stops reading if the async queue is full, if an endpoint that is down is to be
+// waited for, or if too many events become dead letters.
 func (w *worker) holdBack() {
-	if w.plan.parks {
+	if w.plan.queues {
 		now := w.options.Clock.Now()
 		w.gate.Observe(now, w.dispatcher.Len())
 		w.dispatcher.Measure(w.metrics, w.gate.State(now), w.down)

@@ -39,7 +39,7 @@ func (ch *chunk) ask(ctx context.Context, op operator.Batched, stage *operator.P
 			continue
 		}
 		if how.Async {
-			if err := ch.park(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
+			if err := ch.enqueue(it, async.Head{Stage: stage.At - 1}, nil); err != nil {
 				return err
 			}
 			continue
@@ -118,7 +118,7 @@ func (ch *chunk) predict(ctx context.Context, how *operator.Batch, outputs int) 
 		return true, b.Run(ctx, how.Model, outputs, how.Size, how.ByLength)
 	}
 	// A model that is out of order may hang: whether it works again is tried off the
-	// loop, unless nothing is parked that it could be tried with.
+	// loop, unless nothing is queued that it could be tried with.
 	if c.Open != operator.OpenFallback && !c.Endpoint.Breaker.Steady() {
 		return false, nil
 	}

@@ -241,9 +241,9 @@ func (w *worker) turn(ctx context.Context) error {
 	return w.commitDue()
 }
 
-// poll waits for records. A copier does not wait for ever: its partitions may
-// become idle, nor who moves time on where they are. Nor does who stands still, or did: it may be told to go on, and then
-// goes on with what is parked.
+// poll waits for records. It uses a deadline in three cases: a repartitioner must notice
+// idle partitions, an idle partition must move time on, and a stopped pipeline must notice
+// that it is to go on.
 func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	w.holdBack()
 	stood := w.standing
@@ -270,7 +270,7 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 // room is how many events the step being made still takes.
 func (w *worker) room() int {
 	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.building.events))
-	if w.plan.parks {
+	if w.plan.queues {
 		room = min(room, max(1, w.gate.Marks().High-w.dispatcher.Len())) // so that how full it gets is not by chance
 	}
 	return room

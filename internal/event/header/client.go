@@ -5,7 +5,7 @@ package header
 const ClientEvent = "x-client-event"
 
 // Cancel is the ClientEvent of an event that its client gave up. A record that has it
-// is no event: a pipeline that reads it ends the event where that is parked.
+// is no event: a pipeline that reads it ends the event where that is queued.
 const Cancel = "x-client-cancel"
 
 // Headers of the records of a gateway's topics, beside ClientEvent.

@@ -99,7 +99,7 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 				l.found += int(lag.Records)
 			}
 		}
-		for _, r := range l.behind { // what the pipeline itself has parked is bounded by its queue
+		for _, r := range l.behind { // what the pipeline itself has queued is bounded by its queue
 			if r.Ended() == nil {
 				l.found += int(r.Metrics().Memory().Parked)
 			}

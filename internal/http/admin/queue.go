@@ -57,7 +57,7 @@ func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*async.
 		for e, err := range d.Entries(ctx, pipeline, nil) {
 			var queued *async.Entry
 			if err == nil {
-				if e.Kind != string(rune(statekey.Parked)) {
+				if e.Kind != string(rune(statekey.Queued)) {
 					continue
 				}
 				if queued, err = parseQueued(e); err == nil && queued.Over {

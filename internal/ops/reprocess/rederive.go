@@ -218,7 +218,7 @@ func (r *run) plan(ctx context.Context) error {
 	}
 	begun := generation.Begun{
 		Pipeline: r.runner.Name(), Generation: number + 1, Digest: r.runner.Plan.Fingerprint.Outputs, Models: r.runner.Plan.Models, Group: group, Was: was,
-		Input: r.read.Topic, Outputs: r.runner.Outputs(), Parks: r.runner.Plan.Parks(), Into: r.into,
+		Input: r.read.Topic, Outputs: r.runner.Outputs(), Queues: r.runner.Plan.Queues(), Into: r.into,
 	}
 	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {
 		begun.To, err = r.offsets(ctx, r.job.To)
@@ -365,9 +365,9 @@ func (r *run) paid(ctx context.Context, group string) ([]journal.Count, error) {
 	return all.Models, nil
 }
 
-// idle reports whether nothing of the generation is parked.
+// idle reports whether nothing of the generation is queued.
 func (r *run) idle(ctx context.Context, group string) (bool, error) {
-	if !r.runner.Plan.Parks() {
+	if !r.runner.Plan.Queues() {
 		return true, nil
 	}
 	for _, p := range r.parts {

@@ -163,7 +163,7 @@ type held struct {
 	stop   func()
 	read   bool          // to its end
 	done   stream.Offset // committed
-	parked int
+	queued int
 }
 
 // rehearsed is the session of a rehearsal.
@@ -269,8 +269,8 @@ func (s *rehearsed) change(c stream.Change) {
 	h.state.Apply(c)
 	added := len(h.state) - entries
 	s.bytes += added * len(c.Key)
-	if len(c.Key) > 0 && c.Key[0] == statekey.Parked {
-		h.parked += added
+	if len(c.Key) > 0 && c.Key[0] == statekey.Queued {
+		h.queued += added
 	}
 }
 
@@ -279,7 +279,7 @@ func (s *rehearsed) ended() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	for _, h := range s.order {
-		if h.done < h.until || h.parked > 0 {
+		if h.done < h.until || h.queued > 0 {
 			return
 		}
 	}

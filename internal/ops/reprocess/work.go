@@ -96,7 +96,7 @@ func (r *run) work(ctx context.Context) error {
 func (r *run) given(l generation.Live) { r.progress.Live = append(r.progress.Live, l) }
 
 // catchUp waits until the generation is where the live one was a moment ago, with
-// nothing parked; or, where it is to follow, for the end of ctx.
+// nothing queued; or, where it is to follow, for the end of ctx.
 func (r *run) catchUp(ctx context.Context, ended chan error) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()

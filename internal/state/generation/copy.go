@@ -32,7 +32,7 @@ func Copied(ctx context.Context, log Log, pipeline string, begun Begun) (bool, e
 }
 
 // Copy gives a generation the state of group Begun.State, which is at the offsets
-// Begun.Start and has nothing parked. Answers of its journal are not copied.
+// Begun.Start and has nothing queued. Answers of its journal are not copied.
 //
 //  1. The state of a partition is read by a member of that group, which then commits a
 //     step that changes nothing: that fails where another member came in between. So
@@ -104,8 +104,8 @@ func (b *Begun) Seed(of stream.View) iter.Seq2[stream.Entry, error] {
 			switch e.Key[0] {
 			case statekey.Journal, statekey.JournalHead:
 				continue
-			case statekey.Parked:
-				err = ErrParked
+			case statekey.Queued:
+				err = ErrQueued
 			case statekey.Generation:
 				e.Value, err = reseed(e.Value, b.Generation)
 			}

@@ -164,7 +164,7 @@ func TestStateThatAnotherMemberTookIsNotCopied(t *testing.T) {
 		want  error
 	}{
 		"fenced": {[]stream.Change{number}, 1, 5, generation.ErrRuns},
-		"parked": {[]stream.Change{number, entry(statekey.Parked, "event")}, 2, 5, generation.ErrParked},
+		"parked": {[]stream.Change{number, entry(statekey.Queued, "event")}, 2, 5, generation.ErrQueued},
 		"gone":   {[]stream.Change{number}, 2, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 //     where that one stops, the generation is at the same offset or before it.
 //  2. A record from the offset of the switch on is given out when all before it is
 //     committed. So an output of a step is from before that offset, or from after
-//     it, as a whole; but for events that were parked, which are known.
+//     it, as a whole; but for events that were queued, which are known.
 type Deriving struct {
 	Log // itself
 

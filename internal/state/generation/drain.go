@@ -7,7 +7,7 @@ import (
 )
 
 // Drain returns a log on which pipelines read nothing more: they finish what they
-// have parked, and no more.
+// have queued, and no more.
 func Drain(log Log) Log { return draining{log} }
 
 type draining struct{ Log }

@@ -25,7 +25,7 @@ func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begu
 // become this member's, until all have been given, and calls given for each. A step
 // of the live group that moves nothing says from which offset on the generation is
 // live, and that no session of the group may go on there. Partitions with events
-// that are parked are not given: who runs the live group has to finish them.
+// that are queued are not given: who runs the live group has to finish them.
 func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun, given func(Live)) error {
 	log = itself(log)
 	h, err := Read(ctx, log, pipeline)
@@ -47,8 +47,8 @@ func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun,
 	return nil
 }
 
-// ErrParked says that a partition cannot be handed over.
-var ErrParked = errors.New("events are queued there, which the live generation has to finish: run its file until afterbay queue ls shows none, or drop them")
+// ErrQueued says that a partition cannot be handed over.
+var ErrQueued = errors.New("events are queued there, which the live generation has to finish: run its file until afterbay queue ls shows none, or drop them")
 
 // ErrChanged says that the live generation is not the one that was derived from.
 var ErrChanged = errors.New("the pipeline was changed since the generation began: reprocess again")
@@ -110,9 +110,9 @@ func (g *giver) give(ctx context.Context, s stream.Session, assigned []stream.As
 		case n >= g.begun.Generation:
 			return fmt.Errorf("%v is of generation %d by now: %w", a.Partition, n, ErrChanged)
 		}
-		for _, err := range a.State.Scan([]byte{statekey.Parked}) {
+		for _, err := range a.State.Scan([]byte{statekey.Queued}) {
 			if err == nil {
-				err = fmt.Errorf("%v: %w", a.Partition, ErrParked)
+				err = fmt.Errorf("%v: %w", a.Partition, ErrQueued)
 			}
 			return err
 		}

@@ -40,7 +40,7 @@ type Begun struct {
 	To         []stream.Offset `json:"to,omitempty"`   // by partition: before it the generation ends, and is never live; nil is never
 	Input      string          `json:"input"`          // topic
 	Outputs    []string        `json:"outputs"`        // topics
-	Parks      bool            `json:"parks,omitempty"`
+	Queues     bool            `json:"parks,omitempty"`
 	Time       time.Time       `json:"time"`
 
 	// State is the group whose state the generation begins with, at the offsets Start

@@ -45,7 +45,7 @@ type part struct {
 	held  []stream.Record
 
 	after  bool                   // all before end is committed
-	parked map[stream.Offset]bool // of those, events that are parked
+	queued map[stream.Offset]bool // of those, events that are queued
 	paused bool                   // by who polls
 	still  bool                   // in fact
 }
@@ -163,15 +163,15 @@ func (s *session) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// pass notes that all before the switch is committed, and what of that is parked.
+// pass notes that all before the switch is committed, and what of that is queued.
 func (s *session) pass(p *part) error {
-	p.after, p.parked = true, map[stream.Offset]bool{}
-	for e, err := range p.state.Scan([]byte{statekey.Parked}) {
+	p.after, p.queued = true, map[stream.Offset]bool{}
+	for e, err := range p.state.Scan([]byte{statekey.Queued}) {
 		if err != nil {
 			return fmt.Errorf("look what is queued in %v: %w", p.id, err)
 		}
-		if at, ok := statekey.ParkedOffset(e.Key); ok && stream.Offset(at) < p.end {
-			p.parked[stream.Offset(at)] = true
+		if at, ok := statekey.QueuedOffset(e.Key); ok && stream.Offset(at) < p.end {
+			p.queued[stream.Offset(at)] = true
 		}
 	}
 	return nil
@@ -256,9 +256,9 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 	s.settle()
 	step.Outputs = s.place(step.Outputs)
 	for _, c := range step.Changes {
-		if p := s.parts[c.Partition]; p != nil && c.Value == nil && len(p.parked) > 0 {
-			if at, ok := statekey.ParkedOffset(c.Key); ok {
-				delete(p.parked, stream.Offset(at))
+		if p := s.parts[c.Partition]; p != nil && c.Value == nil && len(p.queued) > 0 {
+			if at, ok := statekey.QueuedOffset(c.Key); ok {
+				delete(p.queued, stream.Offset(at))
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 func (s *session) place(outputs []stream.Record) []stream.Record {
 	plain := s.of.begun.From == nil
 	for _, p := range s.parts {
-		plain = plain && p.after && len(p.parked) == 0
+		plain = plain && p.after && len(p.queued) == 0
 	}
 	if plain {
 		return outputs
@@ -284,7 +284,7 @@ func (s *session) place(outputs []stream.Record) []stream.Record {
 		if known && p != nil && at < s.of.first(p.id) {
 			continue
 		}
-		if !known || p == nil || !p.after || p.parked[at] {
+		if !known || p == nil || !p.after || p.queued[at] {
 			r.Partition.Topic = s.of.begun.TopicOf(r.Partition.Topic)
 		}
 		placed = append(placed, r)

@@ -61,18 +61,18 @@ func (h *History) done(ctx context.Context, log Log, b *Begun) (bool, error) {
 		if err != nil || committed < end {
 			return false, err
 		}
-		if !b.Parks {
+		if !b.Queues {
 			continue
 		}
 		view, err := log.State(ctx, h.GroupOf(b.Generation), p)
 		if err != nil {
 			return false, err
 		}
-		for e, err := range view.Scan([]byte{statekey.Parked}) {
+		for e, err := range view.Scan([]byte{statekey.Queued}) {
 			if err != nil {
 				return false, err
 			}
-			if at, ok := statekey.ParkedOffset(e.Key); ok && stream.Offset(at) < end {
+			if at, ok := statekey.QueuedOffset(e.Key); ok && stream.Offset(at) < end {
 				return false, nil
 			}
 		}

@@ -15,7 +15,7 @@ const (
 	Journal    = 'j' // request, number -> its answer
 	// JournalHead is one entry: what the journal holds and was good for.
 	JournalHead = 'J'
-	Parked      = 'p' // offset -> a parked event
+	Queued      = 'p' // offset -> a queued event
 	Row         = 'r' // table, key -> the newest record of the key
 	Read        = 'R' // table, partition -> next offset of it
 	Group       = 'G' // group, user key, what it is grouped by -> when the first of its groups ends by time
@@ -137,15 +137,15 @@ func AppendMember(dst []byte, anchor, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(AppendMembers(dst, anchor), uint64(offset))
 }
 
-// AppendParked appends the key of what is kept of a parked event, by its offset.
-func AppendParked(dst []byte, offset int64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, Parked), uint64(offset))
+// AppendQueued appends the key of what is kept of a queued event, by its offset.
+func AppendQueued(dst []byte, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, Queued), uint64(offset))
 }
 
-// ParkedOffset returns the offset of a key that AppendParked made; ok is false
+// QueuedOffset returns the offset of a key that AppendQueued made; ok is false
 // where it made no such.
-func ParkedOffset(stored []byte) (offset int64, ok bool) {
-	if len(stored) != 9 || stored[0] != Parked {
+func QueuedOffset(stored []byte) (offset int64, ok bool) {
+	if len(stored) != 9 || stored[0] != Queued {
 		return 0, false
 	}
 	return int64(binary.BigEndian.Uint64(stored[1:])), true

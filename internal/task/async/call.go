@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Task is a parked event that was taken from its queue.
+// Task is a queued event that was taken from its queue.
 type Task struct {
 	Partition *Partition
 	Entry     *Entry
@@ -33,7 +33,7 @@ type Task struct {
 	key      journal.Key // of its request, where there is a journal
 }
 
-// call is a call of a model for parked events.
+// call is a call of a model for queued events.
 type call struct {
 	op       operator.Batched
 	how      *operator.Batch // of op
@@ -156,12 +156,12 @@ func (c *call) end() { c.how.Calling.Endpoint.End(c.clock.Now(), c.admitted) }
 
 // calls are the calls of a session, off its loop.
 type calls struct {
-	wake   func()
-	clock  clock.Clock
-	begun  context.Context // of all calls
-	cancel context.CancelFunc
-	group  sync.WaitGroup
-	flying map[*call]bool // not taken yet; the loop's
+	wake     func()
+	clock    clock.Clock
+	begun    context.Context // of all calls
+	cancel   context.CancelFunc
+	group    sync.WaitGroup
+	inFlight map[*call]bool // not taken yet; the loop's
 
 	mu    sync.Mutex
 	ended []*call
@@ -171,12 +171,12 @@ type calls struct {
 // newCalls returns no calls. At the end of each it calls wake.
 func newCalls(wake func(), clock clock.Clock) *calls {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &calls{wake: wake, clock: clock, begun: ctx, cancel: cancel, flying: map[*call]bool{}, parts: map[*call]Part{}}
+	return &calls{wake: wake, clock: clock, begun: ctx, cancel: cancel, inFlight: map[*call]bool{}, parts: map[*call]Part{}}
 }
 
 // start makes a call that has a place.
 func (d *calls) start(c *call) {
-	d.flying[c] = true
+	d.inFlight[c] = true
 	var begun context.Context
 	begun, c.cancel = context.WithCancel(d.begun)
 	d.group.Go(func() {
@@ -196,14 +196,14 @@ func (d *calls) take() []*call {
 	ended := d.ended
 	d.ended = nil
 	for _, c := range ended {
-		delete(d.flying, c)
+		delete(d.inFlight, c)
 	}
 	return ended
 }
 
 // leaving reports whether calls are under way for partitions that leave.
 func (d *calls) leaving() bool {
-	for c := range d.flying {
+	for c := range d.inFlight {
 		for i := range c.tasks {
 			if c.tasks[i].Partition.leaving {
 				return true

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Command is what a person wants done with parked events.
+// Command is what a person wants done with queued events.
 type Command struct {
 	Drop      bool  `json:"drop"`      // they are given up; else they are called for at once
 	Partition int32 `json:"partition"` // -1 is all
@@ -66,7 +66,7 @@ func (o *Commands) Give(ctx context.Context, command Command) (events int, err e
 	return events, nil
 }
 
-// takeCommands carries out what was ordered, and returns the events to give up.
+// takeCommands carries out the commands, and returns the events to give up.
 func (d *Dispatcher) takeCommands() (list []Task, err error) {
 	d.calls.mu.Lock()
 	commands := d.commands
@@ -79,7 +79,7 @@ func (d *Dispatcher) takeCommands() (list []Task, err error) {
 				continue
 			}
 			for _, w := range p.all {
-				if g.Offset >= 0 && g.Offset != w.Offset || !w.durable || w.dropped || w.Over || !g.Drop && w.place < 0 && !w.turn {
+				if g.Offset >= 0 && g.Offset != w.Offset || !w.durable || w.dropped || w.Over || !g.Drop && w.place < 0 && !w.scheduled {
 					continue
 				}
 				n++
@@ -106,7 +106,7 @@ func (d *Dispatcher) drop(p *Partition, w *Waiting) (Task, error) {
 }
 
 // takeCancels adds the events that their clients gave up. A cancel of an event that is
-// not parked here has no effect.
+// not queued here has no effect.
 func (d *Dispatcher) takeCancels(list *[]Task) error {
 	for _, p := range d.partitions {
 		early := p.cancels[:0]
@@ -132,7 +132,7 @@ func (d *Dispatcher) takeCancels(list *[]Task) error {
 
 // abandon ends the calls that no event waits for, after events were dropped.
 func (d *Dispatcher) abandon(dropped bool) {
-	for c := range d.calls.flying {
+	for c := range d.calls.inFlight {
 		if dropped && !slices.ContainsFunc(c.tasks, func(t Task) bool { return d.owns(&t) }) {
 			c.cancel()
 		}

@@ -26,7 +26,7 @@ type Plan struct {
 	Schema   *value.Schema
 	ID       value.Slot // of events
 	Ordered  bool
-	Parks    bool
+	Queues   bool
 	Commands *Commands
 	Journal  *journal.Spec     // nil where no stage has one
 	Fairness operator.Fairness // resolved
@@ -38,7 +38,7 @@ type Plan struct {
 	Attach func(view stream.View, p stream.Partition, members []byte, row *value.Row) error
 }
 
-// Dispatcher has the parked events of a session called for, and says which of them to
+// Dispatcher has the queued events of a session called for, and says which of them to
 // go on with. One goroutine owns it. Its times are the clock's, and only order
 // calls: what those bring is in the log.
 type Dispatcher struct {
@@ -58,22 +58,22 @@ type Dispatcher struct {
 	calledFor, rows, retries uint64 // calls, rows of them, and rows that are to be called for again
 }
 
-// Partition is what is parked beside a partition.
+// Partition is what is queued beside a partition.
 type Partition struct {
 	*Queue
 	ID      stream.Partition
 	view    stream.View
 	journal *kept // nil without a journal
 	leaving bool
-	parks   bool
+	queues  bool
 	cancels []string // events of clients, by header.ClientEvent, to be given up
 }
 
 // Cancels reports whether a record is not an event but a client's cancel of an event
-// (header.Cancel). Next ends that event if it is parked by then.
+// (header.Cancel). Next ends that event if it is queued by then.
 func (p *Partition) Cancels(r *stream.Record) bool {
 	client := header.Get(r, header.Cancel)
-	if client != "" && p.parks {
+	if client != "" && p.queues {
 		p.cancels = append(p.cancels, client)
 	}
 	return client != ""
@@ -82,14 +82,14 @@ func (p *Partition) Cancels(r *stream.Record) bool {
 const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
 
 // NewDispatcher returns a dispatcher without partitions. It calls wake, from anywhere, where
-// Next has something to do, and store to park an event again in the step being
+// Next has something to do, and store to queue an event again in the step being
 // made, which without an event is to be committed because of the partition.
 func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Dispatcher {
 	if plan.Clock == nil {
 		plan.Clock = clock.System
 	}
 	d := &Dispatcher{
-		scheduler: scheduler{partitions: map[stream.Partition]*Partition{}, turns: map[int]*turns{}},
+		scheduler: scheduler{partitions: map[stream.Partition]*Partition{}, queues: map[int]*fairQueue{}},
 		plan:      plan, store: store, calls: newCalls(wake, plan.Clock), timer: plan.Clock.AfterFunc(time.Hour, wake), at: map[string]int{},
 	}
 	d.timer.Stop()
@@ -98,7 +98,7 @@ func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Disp
 	}
 	for at := range plan.Stages {
 		if how := plan.Stages[at].How(); how != nil && how.Calling != nil {
-			d.turns[at] = newTurns(&plan.Fairness, how.Calling, wake)
+			d.queues[at] = newFairQueue(&plan.Fairness, how.Calling, wake)
 			d.leases.add(at, how.Calling.Timeout)
 			d.stages = append(d.stages, at)
 		}
@@ -110,19 +110,19 @@ func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Disp
 // Restore adds a partition. other says by which pipeline its events were stored where
 // that was another one: then there may be none.
 func (d *Dispatcher) Restore(a stream.Assigned, other string) (*Partition, error) {
-	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, parks: d.plan.Parks}
+	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, queues: d.plan.Queues}
 	if d.plan.Fairness.TenantMax > 0 {
 		p.tenants = d.plan.Tenants
 	}
-	for entry, err := range a.State.Scan([]byte{statekey.Parked}) {
+	for entry, err := range a.State.Scan([]byte{statekey.Queued}) {
 		if err != nil {
 			return nil, err
 		}
-		if !d.plan.Parks {
+		if !d.plan.Queues {
 			other = cmp.Or(other, "before its file was changed: run it as it was")
 		}
 		if other != "" {
-			return nil, &ErrParked{d.plan.Pipeline, a.Partition, other}
+			return nil, &ErrQueued{d.plan.Pipeline, a.Partition, other}
 		}
 		e, err := d.parse(a.Partition, entry.Key, entry.Value)
 		if err != nil {
@@ -138,15 +138,15 @@ func (d *Dispatcher) Restore(a stream.Assigned, other string) (*Partition, error
 	return p, nil
 }
 
-// ErrParked says that events were parked by a pipeline that meant something else.
-type ErrParked struct {
+// ErrQueued says that another pipeline queued events.
+type ErrQueued struct {
 	Pipeline  string
 	Partition stream.Partition
 	Other     string // how that one differs, and what to do
 }
 
 // Error says what to do next.
-func (e *ErrParked) Error() string {
+func (e *ErrQueued) Error() string {
 	return fmt.Sprintf("events of pipeline %q in %v were queued %s until `afterbay queue ls` shows none", e.Pipeline, e.Partition, e.Other)
 }
 
@@ -200,7 +200,7 @@ func (d *Dispatcher) Forget(p stream.Partition) {
 
 // Calling reports whether calls have places at endpoints, which only Next and Settle
 // give back.
-func (d *Dispatcher) Calling() bool { return len(d.calls.flying)+len(d.held) > 0 }
+func (d *Dispatcher) Calling() bool { return len(d.calls.inFlight)+len(d.held) > 0 }
 
 // Settle notes that the steps up to one are durable.
 func (d *Dispatcher) Settle(step uint64) {
@@ -235,8 +235,8 @@ func (d *Dispatcher) Close() {
 		c.end()
 	}
 	d.held = nil
-	for _, l := range d.turns {
-		l.seat.Leave(d.plan.Clock.Now())
+	for _, l := range d.queues {
+		l.slot.Leave(d.plan.Clock.Now())
 	}
 	for p := range d.partitions {
 		d.Forget(p)
@@ -291,9 +291,9 @@ func (d *Dispatcher) Next(now time.Time, step uint64, ending bool) (list []Task,
 	return list, down, nil
 }
 
-// load reads a parked event.
+// load reads a queued event.
 func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
-	key := statekey.AppendParked(nil, waiting.Offset)
+	key := statekey.AppendQueued(nil, waiting.Offset)
 	data, err := p.view.Get(key)
 	if err != nil {
 		return Task{}, err
@@ -317,7 +317,7 @@ func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
 	return t, nil
 }
 
-// owns reports whether an event is still parked here: else it is another's, or
+// owns reports whether an event is still queued here: else it is another's, or
 // was ended meanwhile.
 func (d *Dispatcher) owns(t *Task) bool {
 	p := t.Partition
@@ -414,19 +414,19 @@ func (d *Dispatcher) dispatch(list *[]Task) (again time.Duration, down bool, err
 	d.first++ // stages may share an endpoint
 	for i := range d.stages {
 		at := d.stages[(d.first+i)%len(d.stages)]
-		if next, some := d.line(at); some {
+		if next, some := d.schedule(at); some {
 			soon(time.Duration(next-d.now.UnixMicro()) * time.Microsecond)
 		}
 		if lapse, some := d.leases.next(at); some {
 			soon(lapse.Sub(d.now))
 		}
-		calling, waiting := d.plan.Stages[at].How().Calling, d.turns[at]
+		calling, waiting := d.plan.Stages[at].How().Calling, d.queues[at]
 		if waiting.Len() == 0 {
-			waiting.seat.Leave(d.now)
+			waiting.slot.Leave(d.now)
 		}
 		for waiting.Len() > 0 {
 			c := newCall(d.batched(at), d.plan.Clock)
-			admitted, admission, wait := waiting.seat.Begin(d.now, 0)
+			admitted, admission, wait := waiting.slot.Begin(d.now, 0)
 			if c.admitted = admitted; admission == control.Admitted {
 				if err := d.fill(c, at, list); err != nil {
 					return 0, false, err
@@ -464,7 +464,7 @@ func (d *Dispatcher) fill(c *call, at int, list *[]Task) error {
 		if d.expired(&t, c.how.Calling) {
 			*list = append(*list, t)
 		} else if waiting.outlier.Alone() && len(c.tasks) > 0 {
-			d.turns[at].putBack(p, waiting, d.now)
+			d.queues[at].putBack(p, waiting, d.now)
 			break
 		} else if err := d.ask(c, t, list); err != nil {
 			c.end()

@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Head is what the index knows of a parked event.
+// Head is what the index knows of a queued event.
 type Head struct {
 	Stage     int   // of the plan, to go on with; stored as Entry.Step
 	Behind    bool  // it waits for an earlier event of its key; else for the call of its stage
@@ -27,14 +27,14 @@ type Head struct {
 	Shown     int   // attempts of whose answers parts were written
 	Time      int64 // of the event, microseconds
 	Watermark int64 // at its position
-	Since     int64 // when it was parked first, microseconds since 1970 UTC
+	Since     int64 // when it was queued first, microseconds since 1970 UTC
 	Due       int64 // it is not called before
 	Class     control.Class
 	Tenant    string // whose it is
 	Client    string // header.ClientEvent of its record; not stored twice
 }
 
-// Entry is a parked event with all that is needed to go on with it.
+// Entry is a queued event with all that is needed to go on with it.
 type Entry struct {
 	Head
 	Step        string        // label of the stage
@@ -117,7 +117,7 @@ func appendText(dst, text []byte) []byte {
 
 // Parse reads an entry of a state beside a partition, whose memory is kept.
 func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
-	offset, ok := statekey.ParkedOffset(key)
+	offset, ok := statekey.QueuedOffset(key)
 	if ok && len(data) > 0 && data[0] > 0 && data[0] < entryVersion {
 		return nil, fmt.Errorf("%v@%d: %w", p, offset, ErrOlder)
 	}
@@ -156,13 +156,13 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	return e, nil
 }
 
-// None reports whether a group has nothing parked beside a partition.
+// None reports whether a group has nothing queued beside a partition.
 func None(ctx context.Context, log stream.Inspector, group string, p stream.Partition) (bool, error) {
 	view, err := log.State(ctx, group, p)
 	if err != nil {
 		return false, err
 	}
-	for _, err := range view.Scan([]byte{statekey.Parked}) {
+	for _, err := range view.Scan([]byte{statekey.Queued}) {
 		return false, err
 	}
 	return true, nil

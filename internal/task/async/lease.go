@@ -68,7 +68,7 @@ func (l *leases) next(at int) (time.Time, bool) { return l.stages[at].Next() }
 // answer in time. What the call itself writes is left alone.
 func (d *Dispatcher) takeLapsed(step uint64, list *[]Task) error {
 	for _, c := range d.leases.lapsed(d.now) {
-		delete(d.calls.flying, c)
+		delete(d.calls.inFlight, c)
 		tasks := c.lapse()
 		c.observe(d.now, tasks, false, false)
 		if err := d.takeTasks(c, tasks, step, list); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Part is what a model has said so far of an event that is parked. Its attempt is
+// Part is what a model has said so far of an event that is queued. Its attempt is
 // Entry.Shown.
 type Part struct {
 	Task
@@ -37,7 +37,7 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 	})
 }
 
-// Parts returns what is said so far of events that are parked here and called for.
+// Parts returns what is said so far of events that are queued here and called for.
 // None comes behind what its call brought. The first part of a call is that of an
 // attempt of its own, which counts from when the part is durable.
 func (d *Dispatcher) Parts() (list []Part) {
@@ -45,7 +45,7 @@ func (d *Dispatcher) Parts() (list []Part) {
 	defer d.calls.mu.Unlock()
 	for c, part := range d.calls.parts {
 		delete(d.calls.parts, c)
-		if !d.calls.flying[c] || !d.owns(&part.Task) { // its lease is over
+		if !d.calls.inFlight[c] || !d.owns(&part.Task) { // its lease is over
 			continue
 		}
 		if part.First = !part.waiting.showing; part.First {
@@ -58,7 +58,7 @@ func (d *Dispatcher) Parts() (list []Part) {
 	return list
 }
 
-// Again returns head, of where an event goes on that was parked before, with what
+// Again returns head, of where an event goes on that was queued before, with what
 // stays as it was. Where an answer that was shown counts, its attempt goes on.
 func (t *Task) Again(head Head) Head {
 	before := &t.Entry.Head

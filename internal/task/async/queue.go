@@ -9,25 +9,25 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 )
 
-// Waiting is a parked event of a queue.
+// Waiting is a queued event of a queue.
 type Waiting struct {
 	Head
 	Offset int64
 
-	faults  int             // failed attempts since it was restored, by any fault
-	outlier control.Outlier // of the endpoint of its stage
-	key     string
-	step    uint64 // that makes it durable
-	durable bool
-	place   int // in the heap of its stage; -1 where it is in none
-	ready   bool
-	turn    bool // it is due, and waits for its turn
-	dropped bool // given up by an order
-	looked  bool // the journal had no answer while the endpoint was down
-	showing bool // parts of the answer of its newest call were written
+	faults    int             // failed attempts since it was restored, by any fault
+	outlier   control.Outlier // of the endpoint of its stage
+	key       string
+	step      uint64 // that makes it durable
+	durable   bool
+	place     int // in the heap of its stage; -1 where it is in none
+	ready     bool
+	scheduled bool // it is due, and in the fair queue of its stage
+	dropped   bool // given up by an order
+	looked    bool // the journal had no answer while the endpoint was down
+	showing   bool // parts of the answer of its newest call were written
 }
 
-// Queue says which parked event of a partition is next. An event is ready where
+// Queue says which queued event of a partition is next. An event is ready where
 // it waits for nothing, and otherwise it may be called for when it is due; both
 // only once it is durable, and where the queue is ordered once it is the first
 // of its key. The zero value is not usable: see NewQueue.
@@ -37,7 +37,7 @@ type Queue struct {
 	clients map[string]*Waiting // events of clients, by header.ClientEvent
 	stages  map[int]*lane
 	keys    map[string][]*Waiting // where ordered, in the order of the log
-	parking []*Waiting            // not durable yet, by step
+	pending []*Waiting            // not durable yet, by step
 	ready   []*Waiting
 	tenants *Tenants // nil counts none
 }
@@ -48,13 +48,13 @@ func NewQueue(ordered bool) *Queue {
 	return &Queue{ordered: ordered, all: map[int64]*Waiting{}, clients: map[string]*Waiting{}, stages: map[int]*lane{}, keys: map[string][]*Waiting{}}
 }
 
-// Len returns how many events are parked.
+// Len returns how many events are queued.
 func (q *Queue) Len() int { return len(q.all) }
 
-// Get returns the event at an offset, nil where it is not parked.
+// Get returns the event at an offset, nil where it is not queued.
 func (q *Queue) Get(offset int64) *Waiting { return q.all[offset] }
 
-// Holds reports whether an event of the key is parked, in an ordered queue.
+// Holds reports whether an event of the key is queued, in an ordered queue.
 func (q *Queue) Holds(key string) bool { return len(q.keys[key]) > 0 }
 
 // Behind yields the events of the key that wait for an earlier one of it, in the order of
@@ -75,9 +75,9 @@ func (q *Queue) Before(key string, offset int64) bool {
 	return len(line) > 0 && line[0].Offset != offset
 }
 
-// Park adds an event, or parks it again, as it will be durable with a step. In
-// an ordered queue those of a key are added in the order of the log.
-func (q *Queue) Park(offset int64, key []byte, head Head, step uint64) {
+// Add adds an event, or queues it again, as it will be durable with a transaction. In an
+// ordered queue those of a key are added in the order of the log.
+func (q *Queue) Add(offset int64, key []byte, head Head, step uint64) {
 	w := q.all[offset]
 	if w == nil {
 		w = &Waiting{Offset: offset, place: -1}
@@ -100,22 +100,21 @@ func (q *Queue) Park(offset int64, key []byte, head Head, step uint64) {
 	if w.Client != "" {
 		q.clients[w.Client] = w
 	}
-	q.parking = append(q.parking, w)
+	q.pending = append(q.pending, w)
 }
 
-// Failed records that an earlier call for a parked event, in its place, failed.
+// Failed records that an earlier call for a queued event, in its place, failed.
 func (q *Queue) Failed(offset int64, o control.Outlier) {
 	w := q.all[offset]
 	w.faults, w.outlier = 1, o
 }
 
-// hurry has the first event of a key take the turns of a later one's class, which
-// waits for it.
+// hurry gives the first event of a key the class of a later one, which waits for it.
 func (q *Queue) hurry(first *Waiting, class control.Class) {
 	if class >= first.Class {
 		return
 	}
-	if first.Class = class; first.turn {
+	if first.Class = class; first.scheduled {
 		q.takeOut(first)
 		q.offer(first)
 	}
@@ -124,16 +123,16 @@ func (q *Queue) hurry(first *Waiting, class control.Class) {
 // Settle notes that the steps up to one are durable.
 func (q *Queue) Settle(step uint64) {
 	n := 0
-	for ; n < len(q.parking) && q.parking[n].step <= step; n++ {
-		if w := q.parking[n]; q.all[w.Offset] == w && w.step <= step && !w.durable {
+	for ; n < len(q.pending) && q.pending[n].step <= step; n++ {
+		if w := q.pending[n]; q.all[w.Offset] == w && w.step <= step && !w.durable {
 			w.durable = true
 			q.offer(w)
 		}
 	}
-	q.parking = slices.Delete(q.parking, 0, n)
+	q.pending = slices.Delete(q.pending, 0, n)
 }
 
-// offer puts an event where it is found, if it is its turn.
+// offer puts an event where it is found, if it is the next of its key.
 func (q *Queue) offer(w *Waiting) {
 	switch {
 	case q.ordered && q.keys[w.key][0] != w:
@@ -155,14 +154,14 @@ func (q *Queue) takeOut(w *Waiting) {
 	if w.place >= 0 {
 		heap.Remove(q.stages[w.Stage], w.place)
 	}
-	w.turn = false
+	w.scheduled = false
 	if w.ready {
 		w.ready = false
 		q.ready = slices.DeleteFunc(q.ready, func(o *Waiting) bool { return o == w })
 	}
 }
 
-// Ready takes the events that wait for nothing. They stay parked.
+// Ready takes the events that wait for nothing. They stay queued.
 func (q *Queue) Ready() []*Waiting {
 	taken := q.ready
 	for _, w := range taken {
@@ -207,7 +206,7 @@ func (q *Queue) Due(stage int) (at int64, ok bool) {
 	return 0, false
 }
 
-// Take takes the first event of a stage. It stays parked.
+// Take takes the first event of a stage. It stays queued.
 func (q *Queue) Take(stage int) *Waiting { return heap.Pop(q.stages[stage]).(*Waiting) }
 
 // Retry puts back an event that was taken, to be taken again at a time.
@@ -216,11 +215,11 @@ func (q *Queue) Retry(w *Waiting, due int64) {
 	q.offer(w)
 }
 
-// TakeSince takes the events of a stage that were parked at a time or before.
+// TakeSince takes the events of a stage that were queued at a time or before.
 func (q *Queue) TakeSince(stage int, at int64) []*Waiting {
 	var old []*Waiting
 	for _, w := range q.all {
-		if (w.place >= 0 || w.turn) && w.Stage == stage && w.Since <= at {
+		if (w.place >= 0 || w.scheduled) && w.Stage == stage && w.Since <= at {
 			old = append(old, w)
 		}
 	}
@@ -231,7 +230,7 @@ func (q *Queue) TakeSince(stage int, at int64) []*Waiting {
 	return old
 }
 
-// Remove ends the waiting of the event at an offset. It is the next one's turn.
+// Remove ends the waiting of the event at an offset. The next one of its key is offered.
 func (q *Queue) Remove(offset int64) {
 	w := q.all[offset]
 	if w == nil {
@@ -272,7 +271,7 @@ func (q *Queue) empty() {
 
 // Restore adds an event that is durable, in the order of the log.
 func (q *Queue) Restore(offset int64, key []byte, head Head) {
-	q.Park(offset, key, head, 0)
+	q.Add(offset, key, head, 0)
 	q.Settle(0)
 }
 

@@ -40,7 +40,7 @@ func TestEntryIsReadBackAsItWas(t *testing.T) {
 			e.Record.Headers = append(e.Record.Headers, stream.Header{Key: string(text()), Value: text()})
 			e.Approximate, e.Fallback = append(e.Approximate, string(text())), append(e.Fallback, string(text()))
 		}
-		got, err := Parse(place, statekey.AppendParked(nil, int64(e.Record.Offset)), e.Append(nil))
+		got, err := Parse(place, statekey.AppendQueued(nil, int64(e.Record.Offset)), e.Append(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestEntryOfAnOlderVersionIsRefused(t *testing.T) {
 	data := (&Entry{}).Append(nil)
 	for old := byte(1); old < entryVersion; old++ {
 		data[0] = old
-		if _, err := Parse(stream.Partition{Topic: "in"}, statekey.AppendParked(nil, 7), data); !errors.Is(err, ErrOlder) {
+		if _, err := Parse(stream.Partition{Topic: "in"}, statekey.AppendQueued(nil, 7), data); !errors.Is(err, ErrOlder) {
 			t.Error(err)
 		}
 	}
@@ -102,14 +102,14 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte{entryVersion, 3, 0, 255, 255})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		schema, row := testRow()
-		e, err := Parse(stream.Partition{}, statekey.AppendParked(nil, 7), data)
+		e, err := Parse(stream.Partition{}, statekey.AppendQueued(nil, 7), data)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrOlder) {
 				t.Error(err)
 			}
 			return
 		}
-		if _, err := Parse(stream.Partition{}, statekey.AppendParked(nil, 7), e.Append(nil)); err != nil {
+		if _, err := Parse(stream.Partition{}, statekey.AppendQueued(nil, 7), e.Append(nil)); err != nil {
 			t.Errorf("what was read cannot be written and read: %v", err)
 		}
 		if err := ReadRow(e.Row, row, schema); err != nil && !errors.Is(err, ErrDamaged) {
@@ -145,7 +145,7 @@ func (p *parking) take(w *Waiting) {
 
 func (p *parking) park(at int64, key string, behind bool) {
 	p.steps[at] = p.step
-	p.queue.Park(at, []byte(key), Head{Stage: p.rng.IntN(2), Behind: behind, Due: p.rng.Int64N(100)}, p.step)
+	p.queue.Add(at, []byte(key), Head{Stage: p.rng.IntN(2), Behind: behind, Due: p.rng.Int64N(100)}, p.step)
 }
 
 func (p *parking) add() {
@@ -193,7 +193,7 @@ func (p *parking) endSome() {
 	}
 }
 
-// TestQueueKeepsTheOrderOfKeys parks, settles, calls for, repeats and ends events
+// TestQueueKeepsTheOrderOfKeys queues, settles, calls for, repeats and ends events
 // at random. What is taken is durable and the first of its key, what is due comes
 // by time, and all of it is taken in the end.
 func TestQueueKeepsTheOrderOfKeys(t *testing.T) {

@@ -27,10 +27,10 @@ func (q queued) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 
 // TestQueuedEventsFindTheirStepByItsLabel restores an event of the step `score tone`.
 func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
-	a := stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: queued{statekey.AppendParked(nil, 7), (&Entry{Step: "score tone"}).Append(nil)}}
+	a := stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: queued{statekey.AppendQueued(nil, 7), (&Entry{Step: "score tone"}).Append(nil)}}
 	restore := func(other string, labels ...string) (*Dispatcher, *Partition, error) {
 		d := NewDispatcher(Plan{
-			Pipeline: "chat", Stages: make([]operator.Placed, len(labels)), Labels: labels, Schema: &value.Schema{}, Parks: true,
+			Pipeline: "chat", Stages: make([]operator.Placed, len(labels)), Labels: labels, Schema: &value.Schema{}, Queues: true,
 			Commands: &Commands{}, Tenants: &Tenants{}, Fairness: operator.Fairness{},
 		}, func() {}, nil)
 		t.Cleanup(d.Close)
@@ -53,7 +53,7 @@ func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
 	if _, _, err := restore("", "let a", "score mood"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "the event in/0@7 of pipeline \"chat\" was queued for the step `score tone`, which the pipeline lacks: run") {
 		t.Error(err)
 	}
-	var parked *ErrParked
+	var parked *ErrQueued
 	if _, _, err := restore("by another version: run that", "score tone"); !errors.As(err, &parked) || !strings.Contains(err.Error(), "were queued by another version: run that until `afterbay queue ls` shows none") {
 		t.Error(err)
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// newTurnDispatcher returns a dispatcher with a stage that calls, and a partition.
-func newTurnDispatcher(t *testing.T, ordered bool, fairness operator.Fairness) (*Dispatcher, *Partition) {
+// newDispatcher returns a dispatcher with a stage that calls, and a partition.
+func newDispatcher(t *testing.T, ordered bool, fairness operator.Fairness) (*Dispatcher, *Partition) {
 	t.Helper()
 	endpoint, err := control.NewEndpoint(control.EndpointOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := NewDispatcher(Plan{
-		Stages: []operator.Placed{{Operator: &operator.Score{Batch: operator.Batch{Calling: &operator.Calling{Endpoint: endpoint}}}}}, Ordered: ordered, Parks: true,
+		Stages: []operator.Placed{{Operator: &operator.Score{Batch: operator.Batch{Calling: &operator.Calling{Endpoint: endpoint}}}}}, Ordered: ordered, Queues: true,
 		Commands: &Commands{}, Fairness: fairness, Tenants: &Tenants{},
 	}, func() {}, nil)
 	t.Cleanup(d.Close)
@@ -30,20 +30,20 @@ func newTurnDispatcher(t *testing.T, ordered bool, fairness operator.Fairness) (
 	return d, p
 }
 
-// TestEventsThatEndBeforeTheirTurnsAreForgotten parks and expires events while
-// nothing is called for: what the turns hold is bounded by what is parked.
+// TestEventsThatEndBeforeTheirTurnsAreForgotten queues and expires events while
+// nothing is called for: what the turns hold is bounded by what is queued.
 func TestEventsThatEndBeforeTheirTurnsAreForgotten(t *testing.T) {
-	d, p := newTurnDispatcher(t, false, operator.Fairness{})
+	d, p := newDispatcher(t, false, operator.Fairness{})
 	for offset := range int64(10_000) {
 		p.Restore(offset, nil, Head{Tenant: fmt.Sprint(offset % 3), Since: offset})
-		d.line(0)
+		d.schedule(0)
 		if offset >= 10 {
 			for _, w := range p.TakeSince(0, offset-10) {
 				p.Remove(w.Offset)
 			}
 		}
 	}
-	if n := d.turns[0].Len(); n > 2*p.Len()+65 {
+	if n := d.queues[0].Len(); n > 2*p.Len()+65 {
 		t.Errorf("%d turns of %d events", n, p.Len())
 	}
 	var left []int64
@@ -55,13 +55,13 @@ func TestEventsThatEndBeforeTheirTurnsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestEventIsCalledForOnceInItsTurn parks, calls for, puts back and ends events at
+// TestEventIsCalledForOnceInItsTurn queues, calls for, puts back and ends events at
 // random: each that is due is taken once, and all are in the end.
 func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	d, p := newTurnDispatcher(t, false, operator.Fairness{})
+	d, p := newDispatcher(t, false, operator.Fairness{})
 	out, next := map[int64]*Waiting{}, int64(0)
 	for turn := 0; turn < 5_000 || p.Len() > 0; turn++ {
 		d.now = d.now.Add(time.Millisecond)
@@ -69,11 +69,11 @@ func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 			p.Restore(next, nil, Head{Class: control.Class(random.IntN(3) - 1), Tenant: fmt.Sprint(random.IntN(3)), Due: d.now.UnixMicro() + random.Int64N(20_000)})
 			next++
 		}
-		d.line(0)
-		if w := p.Get(random.Int64N(next)); w != nil && w.turn && random.IntN(2) == 0 { // as an order does
+		d.schedule(0)
+		if w := p.Get(random.Int64N(next)); w != nil && w.scheduled && random.IntN(2) == 0 { // as an order does
 			p.takeOut(w)
 			p.Retry(w, d.now.UnixMicro())
-			d.line(0)
+			d.schedule(0)
 		}
 		for range random.IntN(4) {
 			_, w, ok := d.take(0)
@@ -99,15 +99,15 @@ func TestEventIsCalledForOnceInItsTurn(t *testing.T) {
 }
 
 func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
-	d, p := newTurnDispatcher(t, true, operator.Fairness{})
+	d, p := newDispatcher(t, true, operator.Fairness{})
 	for offset := range int64(100) {
 		p.Restore(offset, fmt.Append(nil, offset), Head{Class: control.NormalClass})
 	}
 	p.Restore(100, []byte("k"), Head{Class: control.LowClass})
 	p.Restore(101, []byte("k"), Head{Class: control.NormalClass})
-	d.line(0)
+	d.schedule(0)
 	p.Restore(102, []byte("k"), Head{Class: control.HighClass})
-	d.line(0)
+	d.schedule(0)
 	for _, want := range []int64{100, 101, 102} { // a turn of the normal class may be on
 		at := slices.IndexFunc(make([]int, 10), func(int) bool {
 			_, w, ok := d.take(0)
@@ -117,13 +117,13 @@ func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
 			t.Fatalf("%d is not among the next 10", want)
 		}
 		p.Remove(want)
-		d.line(0)
+		d.schedule(0)
 	}
 }
 
 func TestTenantsCountWhatIsParked(t *testing.T) {
-	d, p := newTurnDispatcher(t, true, operator.Fairness{})
-	parked := d.plan.Tenants.Parked
+	d, p := newDispatcher(t, true, operator.Fairness{})
+	parked := d.plan.Tenants.Queued
 	for offset := range int64(6) {
 		p.Restore(offset, []byte("k"), Head{Tenant: fmt.Sprint(offset % 2)})
 	}
@@ -134,7 +134,7 @@ func TestTenantsCountWhatIsParked(t *testing.T) {
 		t.Errorf("%d and %d are parked", a, b)
 	}
 	d.Forget(p.ID)
-	if a, b := parked("0"), parked("1"); a != 0 || b != 0 || len(d.plan.Tenants.parked) != 0 {
+	if a, b := parked("0"), parked("1"); a != 0 || b != 0 || len(d.plan.Tenants.queued) != 0 {
 		t.Errorf("%d and %d are parked where the partition went", a, b)
 	}
 }

@@ -164,7 +164,7 @@ func gather(g *operator.Group, row *value.Row, list []stored) error {
 	return nil
 }
 
-// Detach takes the lists out of the row of an event that is parked, and returns what
+// Detach takes the lists out of the row of an event that is queued, and returns what
 // Attach puts them back by: its members stay in the state until Release, under an
 // anchor of their own. It is nil for none.
 func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
@@ -195,7 +195,7 @@ func (s *Set) leave(m *member) {
 	}
 }
 
-// Attached returns the group that an event which was parked is made of; nil where it
+// Attached returns the group that an event which was queued is made of; nil where it
 // is made of none.
 func (p *Plan) Attached(ref []byte, id stream.Partition) *Ended {
 	index, n := binary.Uvarint(ref)
@@ -207,7 +207,7 @@ func (p *Plan) Attached(ref []byte, id stream.Partition) *Ended {
 	return &Ended{Group: p.Groups[index], At: stream.Offset(at), of: anchor, ref: true, id: id}
 }
 
-// Attach puts the lists of a group back into the row of an event that was parked.
+// Attach puts the lists of a group back into the row of an event that was queued.
 func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *value.Row) error {
 	e := p.Attached(ref, id)
 	if e == nil {

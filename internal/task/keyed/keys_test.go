@@ -266,7 +266,7 @@ func (f *following) arrive(key string, offset, at, watermark int64) waiting {
 	if !behind {
 		k.Observe(f.plan, 1, event.ended, at)
 	}
-	f.events.Park(offset, []byte(key), async.Head{Behind: behind, Time: at, Watermark: watermark}, 0)
+	f.events.Add(offset, []byte(key), async.Head{Behind: behind, Time: at, Watermark: watermark}, 0)
 	f.touch(k)
 	f.commit(watermark)
 	return event
@@ -284,7 +284,7 @@ func (f *following) leave(key string, list []waiting, watermark int64) {
 	} else {
 		next := list[1]
 		k.Observe(f.plan, 1, next.ended, next.at)
-		f.events.Park(next.offset, []byte(key), async.Head{}, 0)
+		f.events.Add(next.offset, []byte(key), async.Head{}, 0)
 	}
 	f.touch(k)
 	f.commit(watermark)

@@ -14,7 +14,7 @@ type Batch struct {
 	Shared    bool     // Model shares calls with others, and counts them
 	Finds     bool     // Model answers with rows of a lookup or fetch, which are no predictions and count themselves
 	Calling   *Calling // nil calls at once, and an error is the event's
-	Async     bool     // events are parked before the first call
+	Async     bool     // events are queued before the first call
 	Partial   *Partial // records of its only output, a text, as it comes; nil is none
 	OnFailure []Placed // for an event that has no answer: it is a dead letter unless they emit
 }

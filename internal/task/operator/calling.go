@@ -11,16 +11,16 @@ import (
 )
 
 // Calling is how a model is called that may be slow, late or down. What cannot be
-// scored at once is parked. The scores of a model share it, as do sessions.
+// scored at once is queued. The scores of a model share it, as do sessions.
 type Calling struct {
 	Endpoint   *control.Endpoint
 	Ready      func(ctx context.Context) error // asks whether the model is ready; nil if the model cannot say
 	Backoff    control.Backoff
 	Timeout    time.Duration // of a call
-	Expire     time.Duration // since an event was parked, after which it is given up; 0 is never
+	Expire     time.Duration // since an event was queued, after which it is given up; 0 is never
 	Open       Open          // what happens while the endpoint's breaker is open
-	Journal    Journal       // of the answers to calls for parked events
-	Always     bool          // all events are parked, so that every answer is kept
+	Journal    Journal       // of the answers to calls for queued events
+	Always     bool          // all events are queued, so that every answer is kept
 	Price      float64       // of an answer; 0 is unknown
 	Generative bool          // the model may answer the same in another way each time
 	Implied    bool          // nobody wrote it: it is for when the model is down
@@ -32,7 +32,7 @@ type Open uint8
 // The ways.
 const (
 	OpenPause    Open = iota // no more are read
-	OpenPark                 // they are parked, and those behind them go on
+	OpenQueue                // they are queued, and those behind them go on
 	OpenFallback             // their scores are the fallback
 )
 

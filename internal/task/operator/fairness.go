@@ -8,12 +8,12 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Fairness says whose turn it is among the parked events that are due. The zero
+// Fairness says whose turn it is among the queued events that are due. The zero
 // value has one class and one tenant: the turns are those of being due.
 type Fairness struct {
 	High, Low *expression.Program // whether an event is of the class; nil is none
 	Tenant    *expression.Program // whose an event is, a text; nil is one for all
-	TenantMax int                 // events of a tenant that may be parked in the process; 0 is any number
+	TenantMax int                 // events of a tenant that may be queued in the process; 0 is any number
 	Weights   control.FairOptions // of the classes, and their age
 }
 

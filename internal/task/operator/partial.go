@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Partial writes what a model has said so far of an event that is parked.
+// Partial writes what a model has said so far of an event that is queued.
 type Partial struct {
 	Topic string
 	Slot  value.Slot    // the text

@@ -11,10 +11,10 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 )
 
-// TestSeatsTakeTurnsAtABusyEndpoint has seats that always have work share an
+// TestSlotsTakeTurnsAtABusyEndpoint has slots that always have work share an
 // endpoint. However many calls each makes at a time, all get about as many, also
 // beside one that does not come when it is called.
-func TestSeatsTakeTurnsAtABusyEndpoint(t *testing.T) {
+func TestSlotsTakeTurnsAtABusyEndpoint(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for run := range uint64(20) {
@@ -22,16 +22,16 @@ func TestSeatsTakeTurnsAtABusyEndpoint(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, run))
 			limit := 1 + random.IntN(4)
 			e := must(control.NewEndpoint(control.EndpointOptions{Concurrency: control.ConcurrencyOptions{Max: limit}}))
-			seats := 2 + random.IntN(4)
+			slots := 2 + random.IntN(4)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
-			made := make([]int, seats)
+			made := make([]int, slots)
 			var group sync.WaitGroup
 			for i := range made {
 				most, random := limit+random.IntN(3), rand.New(rand.NewPCG(seed, random.Uint64()))
 				group.Go(func() { made[i] = keepCalling(ctx, e, most, random) })
 			}
-			idle := e.Seat(func() {})
+			idle := e.Slot(func() {})
 			time.AfterFunc(time.Second, func() {
 				if call, admission, _ := idle.Begin(time.Now(), 0); admission == control.Admitted {
 					e.End(time.Now(), call)
@@ -40,7 +40,7 @@ func TestSeatsTakeTurnsAtABusyEndpoint(t *testing.T) {
 			group.Wait()
 			for i, n := range made {
 				if n*10 < made[0]*9 || made[0]*10 < n*9 {
-					t.Errorf("run %d: seat %d made %d calls of %v", run, i, n, made)
+					t.Errorf("run %d: slot %d made %d calls of %v", run, i, n, made)
 				}
 			}
 			if s := e.Concurrency.Stats(); s.Running != 0 {
@@ -54,7 +54,7 @@ func TestSeatsTakeTurnsAtABusyEndpoint(t *testing.T) {
 // those were. The calls take 5 to 15 ms.
 func keepCalling(ctx context.Context, e *control.Endpoint, most int, random *rand.Rand) (made int) {
 	wake, ended := make(chan struct{}, 1), make(chan control.Call, most)
-	seat := e.Seat(func() {
+	slot := e.Slot(func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -63,7 +63,7 @@ func keepCalling(ctx context.Context, e *control.Endpoint, most int, random *ran
 	running := 0
 	for ctx.Err() == nil || running > 0 {
 		for running < most && ctx.Err() == nil {
-			call, admission, _ := seat.Begin(time.Now(), 0)
+			call, admission, _ := slot.Begin(time.Now(), 0)
 			if admission != control.Admitted {
 				break
 			}
@@ -85,7 +85,7 @@ func keepCalling(ctx context.Context, e *control.Endpoint, most int, random *ran
 		case <-time.After(time.Second):
 		}
 	}
-	seat.Leave(time.Now())
+	slot.Leave(time.Now())
 	return made
 }
 
