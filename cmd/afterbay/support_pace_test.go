@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/observe"
 )
 
@@ -56,7 +57,11 @@ func TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches(t *testing.T) {
 	e = s.start() // which finds all of them
 	s.searchable(e, *supportChats, "busy")
 	whole := time.Since(sent).Round(time.Millisecond)
-	after := s.status(e)
+	var after *admin.PipelineStatus
+	s.until(e, func() bool { after = s.status(e); return after != nil })
+	if after == nil {
+		t.Fatalf("the engine ended: %s", e.out)
+	}
 	batches := batchesOf(&after.Counts)
 	sink := after.Sinks[0]
 	t.Logf("%d chats at once are searchable after %v, a start among it: %d calls of the model of %.0f rows each, of %d that fit; %.0f rows a write", *supportChats, whole, batches,
@@ -102,11 +107,14 @@ func (s *supportRun) searchable(e *supportEngine, chats int, name string) {
 	s.Helper()
 	conn := s.connect(s.url)
 	defer conn.Close(s.Context())
+	rows := 0
 	s.until(e, func() bool {
-		var rows int
 		if err := conn.QueryRow(s.Context(), "SELECT count(embed_vector) FROM artifacts WHERE id LIKE $1", name+"/%").Scan(&rows); err != nil {
 			return false // there is no table yet
 		}
 		return rows == chats
 	})
+	if rows != chats {
+		s.Fatalf("the engine ended with %d of %d chats: %s", rows, chats, e.out)
+	}
 }
