@@ -388,7 +388,10 @@ func (g *gatewayRun) loseAnswers(gateway, other *ordered) {
 	lost, before, known := time.Now(), g.counts(), g.recognized()
 	to := gateway.road.to
 	release := gateway.road.hold(back)
-	g.until("time passes", func() bool { return time.Since(lost) > time.Second })
+	taken := g.metricOf(gateway, "afterbay_gateway_events_accepted_total") // of those that are more nobody hears
+	g.until("events are taken for a second", func() bool {
+		return time.Since(lost) > time.Second && g.metricOf(gateway, "afterbay_gateway_events_accepted_total") > taken
+	})
 	gateway.road.lead("")
 	gateway.road.cut(1 << 30)
 	release()
@@ -408,17 +411,24 @@ func (g *gatewayRun) recognized() int {
 func (g *gatewayRun) metric(name string) (n int) {
 	g.Helper()
 	for _, p := range g.processes {
-		_, admin, ok := strings.Cut(p.out.String(), "listening on ")
-		admin, _, _ = strings.Cut(admin, ": ")
-		if !ok || p.road == nil {
-			continue
-		}
-		_, metrics := ask(g.T, http.MethodGet, admin+"/metrics", "", "")
-		for line := range strings.Lines(metrics) {
-			var value float64
-			if _, err := fmt.Sscanf(line, name+" %g", &value); err == nil {
-				n += int(value)
-			}
+		n += g.metricOf(p, name)
+	}
+	return n
+}
+
+// metricOf returns a counter of a gateway, 0 of another process.
+func (g *gatewayRun) metricOf(p *ordered, name string) (n int) {
+	g.Helper()
+	_, admin, ok := strings.Cut(p.out.String(), "listening on ")
+	admin, _, _ = strings.Cut(admin, ": ")
+	if !ok || p.road == nil {
+		return 0
+	}
+	_, metrics := ask(g.T, http.MethodGet, admin+"/metrics", "", "")
+	for line := range strings.Lines(metrics) {
+		var value float64
+		if _, err := fmt.Sscanf(line, name+" %g", &value); err == nil {
+			n += int(value)
 		}
 	}
 	return n
