@@ -55,23 +55,6 @@ func TestShapeOfFilesFunctionsAndDocs(t *testing.T) {
 	}
 }
 
-// TestShapeOfDesign sees that the design names every folder at the top, and of internal/, that has packages.
-func TestShapeOfDesign(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/design/README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range packages(t) {
-		folder, below, _ := strings.Cut(p.folder, "/")
-		if folder == "internal" {
-			folder, _, _ = strings.Cut(below, "/")
-		}
-		if folder != "." && !strings.Contains(string(text), "\n"+folder+"/") && !strings.Contains(string(text), " "+folder+"/") {
-			t.Errorf("docs/design/README.md says nothing of %s/", folder)
-		}
-	}
-}
-
 // TestShapeOfClaims sees that a figure in docs/performance.md has a file with
 // the command that printed it.
 func TestShapeOfClaims(t *testing.T) {
