@@ -51,3 +51,10 @@ func (c *compiler) answers() {
 	}
 	c.output(ended)
 }
+
+// output returns the index of a topic that the pipeline writes.
+func (c *compiler) output(topic string) int {
+	i := c.Outputs.Index(topic)
+	c.plan.Outputs = c.Outputs.Topics
+	return i
+}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/expression"
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -23,7 +22,6 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
-	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
 )
@@ -38,30 +36,14 @@ const (
 // it on the way.
 type compiler struct {
 	*lang.Scope
-	plan      *task.Plan
-	models    map[string]loadedModel
-	named     []NamedModel       // those, in order
-	lowered   lang.Plan          // what operators share
-	rows      bool               // end before the first score whose model cannot be loaded
-	reach     bool               // what runs models has to be there
-	opened    []model.Model      // of manifests, and of lookups, which are to be closed
-	finds     []Finder           // of lookups outside of the log
-	fetcher   *fetch.Fetcher     // nil without fetches
-	contents  map[string]fetched // by name
-	options   Options
-	endpoints *control.Endpoints
-	allowed   observe.Budget
-	backlogs  map[string]control.GateOptions // by topic
-	ownRows   string                         // path of a lookup of rows that the pipeline writes; "" is none
-}
-
-type loadedModel struct {
-	model.Model
-	name    string // name@version
-	asks    string // hash of the fields that decide its answers
-	outputs []lang.Field
-	types   []value.Type      // of outputs
-	calling *operator.Calling // nil where it is called at once
+	plan     *task.Plan
+	res      *lang.Resources
+	named    []NamedModel // those that are open, in order
+	lowered  lang.Plan    // what operators share
+	rows     bool         // end before the first score whose model cannot be loaded
+	reach    bool         // what runs models has to be there
+	options  Options
+	backlogs map[string]control.GateOptions // by topic
 }
 
 // Options say how a pipeline is compiled. They do not change its results.
@@ -84,7 +66,7 @@ type Compiled struct {
 	Models []NamedModel
 	Sinks  []Sunk
 	Budget observe.Budget
-	Finds  []Finder
+	Finds  []lang.Finder
 
 	Fetcher *fetch.Fetcher // nil without fetches
 
@@ -131,14 +113,18 @@ func (c *Compiled) Close() {
 // Errors, all at once.
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c := &compiler{
-		options: options, models: map[string]loadedModel{}, rows: options.Rows, reach: options.Reach,
-		Scope: lang.NewScope(&p), endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), backlogs: map[string]control.GateOptions{},
+		options: options, rows: options.Rows, reach: options.Reach,
+		Scope: lang.NewScope(&p), backlogs: map[string]control.GateOptions{},
+	}
+	c.res = &lang.Resources{
+		Findings: c.Findings, Pipeline: &p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}),
+		Models: map[string]lang.Loaded{}, Inline: c.openInline,
 	}
 	defer func() {
 		if err != nil {
-			closeModels(c.opened)
-			if c.fetcher != nil {
-				c.fetcher.Close()
+			closeModels(c.res.Opened)
+			if c.res.Fetcher != nil {
+				c.res.Fetcher.Close()
 			}
 		}
 	}()
@@ -150,9 +136,13 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	c.fairness()
 	c.loadModels()
 	c.Names.Later = lang.DeclaredIn(&p)
-	c.Other = c.step
+	if c.rows {
+		c.Absent = func(name string) bool { _, open := c.res.Models[name]; return !open }
+	}
 	c.Steps("steps", p.Steps)
-	c.plan.Outputs, c.plan.Calls, c.plan.Cases = c.Outputs.Topics, c.Calls, c.Cases
+	c.openSteps()
+	c.plan.Outputs, c.plan.Tables, c.plan.Cases = c.Outputs.Topics, c.Tables, c.Cases
+	c.plan.Shared, c.plan.Journal = c.res.Shared, c.res.Journal
 	c.misplaced()
 	c.queueing()
 	c.arrange()
@@ -189,7 +179,21 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	if c.plan.Feedback {
 		c.Warnings = append(c.Warnings, "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 	}
-	return &Compiled{p, c.plan, copies, c.named, sinks, c.allowed, c.finds, c.fetcher, c.backlogs, c.opened, c.Warnings, c.canonical()}, nil
+	return &Compiled{p, c.plan, copies, c.named, sinks, c.res.Budget, c.res.Finds, c.res.Fetcher, c.backlogs, c.res.Opened, c.Warnings, c.canonical()}, nil
+}
+
+// openSteps opens what steps need. One that is not there is a finding.
+func (c *compiler) openSteps() {
+	var nodes []lang.Node
+	for _, n := range c.Nodes {
+		if o, ok := n.Bound.(lang.Opener); ok {
+			if n.Bound = o.Open(c.res); n.Bound == nil {
+				continue
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	c.Nodes = nodes
 }
 
 func closeModels(opened []model.Model) {
@@ -221,7 +225,7 @@ func (c *compiler) header() {
 	if s := p.DeadLetters.StopAbove; s != (spec.Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
 		c.Fail("dlq.stop_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
 	}
-	c.allowed = c.budget(p.Budget)
+	c.res.Budget = c.budget(p.Budget)
 }
 
 func (c *compiler) lag(l lang.Lag) {
@@ -266,28 +270,32 @@ func (c *compiler) loadModels() {
 		if m.Version < 1 {
 			c.Fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
 		}
-		c.share(path, m.Call)
-		if isInline(&m) { // its inputs are those of the first score that uses it
+		c.res.Share(path, m.Call)
+		types, ok := c.outputTypes(path+".outputs", m.Outputs)
+		if ok {
+			c.Answers[m.Name] = types
+		}
+		if m.Inline() { // its inputs are those of the first score that uses it
 			c.whereModel(path, &m)
 			continue
 		}
-		if loaded := c.loadModel(path, &m); loaded != nil {
-			c.loaded(path, &m, loaded)
+		if loaded := c.loadModel(path, &m); loaded != nil && ok {
+			if known, ok := c.loaded(path, &m, loaded); ok {
+				c.res.Models[m.Name] = known
+			}
 		}
 	}
 }
 
 // loaded notes a model whose outputs are as the file says.
-func (c *compiler) loaded(path string, m *lang.Model, loaded model.Model) (known loadedModel, ok bool) {
-	types, ok := c.outputTypes(path+".outputs", m.Outputs, loaded.Info().WithoutState())
-	if !ok {
+func (c *compiler) loaded(path string, m *lang.Model, loaded model.Model) (known lang.Loaded, ok bool) {
+	if !c.answersAs(path+".outputs", c.Answers[m.Name], loaded.Info().WithoutState()) {
 		return known, false
 	}
 	c.checkOutputs(path, m)
-	known = loadedModel{Model: loaded, name: fmt.Sprintf("%s@%d", m.Name, m.Version), asks: generation.Hash(m.Canonical()), outputs: m.Outputs, types: types, calling: c.modelCalling(path, m, loaded)}
-	c.models[m.Name] = known
+	known = lang.Loaded{Model: loaded, Name: fmt.Sprintf("%s@%d", m.Name, m.Version), Asks: generation.Hash(m.Canonical()), Calling: c.modelCalling(path, m, loaded)}
 	c.named = append(c.named, NamedModel{m.Name, m.Version, m.Outputs, loaded})
-	pinned := known.name
+	pinned := known.Name
 	if digest := loaded.Info().Digest; digest != "" {
 		pinned += " sha256:" + digest
 	}
@@ -392,7 +400,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 		if err != nil {
 			return nil, err
 		}
-		c.opened = append(c.opened, loaded)
+		c.res.Opened = append(c.res.Opened, loaded)
 		c.Warnings = append(c.Warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
 		return loaded, nil
 	}
@@ -404,7 +412,7 @@ func (c *compiler) openManifest(path string, m *model.Manifest) (model.Model, er
 	if err != nil {
 		return nil, err
 	}
-	c.opened = append(c.opened, loaded)
+	c.res.Opened = append(c.res.Opened, loaded)
 	if report.Away != nil {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
 	}

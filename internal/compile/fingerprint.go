@@ -21,7 +21,7 @@ func (c *compiler) canonical() string {
 	p := *c.Pipeline
 	p.Models = slices.Clone(p.Models)
 	for i := range p.Models {
-		if m, ok := c.models[p.Models[i].Name]; ok {
+		if m, ok := c.res.Models[p.Models[i].Name]; ok {
 			p.Models[i].File = m.Info().Digest
 		}
 	}

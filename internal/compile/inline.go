@@ -1,11 +1,8 @@
 package compile
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -14,17 +11,10 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// inline reports whether the pipeline itself says where a model is: on a server, or
-// in a program.
-func isInline(m *lang.Model) bool { return m.URL != "" || m.Process != nil }
-
 // openInline opens a model that the pipeline itself describes, as the manifest that
 // it could have. Its inputs are what the first score that uses it gives.
-func (c *compiler) openInline(at string, s *lang.Score, m *lang.Model) (loadedModel, bool) {
-	if c.rows || len(c.Errs) > 0 {
-		return loadedModel{}, false
-	}
-	manifest := &model.Manifest{Name: m.Name, Version: m.Version, Inputs: c.inlineInputs(at, s)}
+func (c *compiler) openInline(m *lang.Model, inputs []model.ManifestInput) (lang.Loaded, bool) {
+	manifest := &model.Manifest{Name: m.Name, Version: m.Version, Inputs: inputs}
 	for _, o := range m.Outputs {
 		manifest.Outputs = append(manifest.Outputs, inlineOutput(o))
 	}
@@ -37,9 +27,9 @@ func (c *compiler) openInline(at string, s *lang.Score, m *lang.Model) (loadedMo
 		where = "models." + m.Name + ".process"
 	}
 	manifest.Dir = m.Dir
-	c.inlineConfig(where, manifest, model.Inline{URL: m.URL, Command: m.Process, Version: m.Version, Timeout: c.timeout(call), Calls: call.Concurrency})
+	c.inlineConfig(where, manifest, model.Inline{URL: m.URL, Command: m.Process, Version: m.Version, Timeout: c.res.Timeout(call), Calls: call.Concurrency})
 	if len(c.Errs) > 0 {
-		return loadedModel{}, false
+		return lang.Loaded{}, false
 	}
 	loaded, err := c.openManifest(where, manifest)
 	var found models.Errors
@@ -49,10 +39,10 @@ func (c *compiler) openInline(at string, s *lang.Score, m *lang.Model) (loadedMo
 		for _, e := range found {
 			c.Errs = append(c.Errs, &spec.Problem{Path: where, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
-		return loadedModel{}, false
+		return lang.Loaded{}, false
 	default:
 		c.Fail(where, "%v", err)
-		return loadedModel{}, false
+		return lang.Loaded{}, false
 	}
 	return c.loaded("models."+m.Name, m, loaded)
 }
@@ -75,38 +65,6 @@ func (c *compiler) inlineConfig(where string, manifest *model.Manifest, said mod
 		}
 	}
 	c.Fail(where, "no kind of models takes it")
-}
-
-// inlineInputs returns the inputs that a score gives, named as it names them.
-func (c *compiler) inlineInputs(at string, s *lang.Score) (inputs []model.ManifestInput) {
-	add := func(name string, given []lang.Given) {
-		for _, g := range given {
-			in := model.ManifestInput{Name: cmp.Or(name, strings.ReplaceAll(g.Slot.Name, ".", "_")), Type: model.Number}
-			switch {
-			case name == "" && g.Program != nil:
-				c.Fail(g.Path, "an input that is an expression has no name for the model")
-				c.Hint("name it: inputs: {name: " + g.Slot.Name + "}")
-			case g.Slot.Type.Kind == value.String:
-				in.Type = model.String
-			case g.Slot.Type.Kind == value.Bytes, g.Slot.Type.Kind == value.Content:
-				in.Type = model.Bytes
-			case g.Slot.Type.Kind == value.Vector:
-				in.Shape = []int{g.Slot.Type.Size}
-			}
-			inputs = append(inputs, in)
-		}
-	}
-	for i, name := range s.Inputs {
-		add("", c.Givens(fmt.Sprintf("%s.inputs[%d]", at, i), name))
-	}
-	for _, b := range s.ByName {
-		list := c.Givens(at+".inputs."+b.Name, b.Expr)
-		if len(list) > 1 {
-			c.Fail(at+".inputs."+b.Name, "%q is %d values: an input is one", b.Expr, len(list))
-		}
-		add(b.Name, list)
-	}
-	return inputs
 }
 
 func inlineOutput(o lang.Field) model.Output {

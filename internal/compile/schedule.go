@@ -98,6 +98,7 @@ func (c *compiler) arrange() {
 			c.plan.Groups.Groups = append(c.plan.Groups.Groups, g)
 		}
 	}
+	c.plan.Calls = c.lowered.Calls
 	for _, p := range order {
 		c.plan.Stages = append(c.plan.Stages, operator.Placed{Operator: ops[p], Guard: c.Nodes[p.node].Guards.Innermost()})
 	}

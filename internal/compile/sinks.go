@@ -3,7 +3,6 @@ package compile
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/sinks"
-	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/sink"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // Sunk is a sink with the names that are not written, and what it is told.
@@ -99,28 +96,9 @@ func (c *compiler) sinkConfig(path string, s *Sunk) {
 		c.noWindow(path, &s.Sink)
 	}
 	before := len(c.Errs)
-	c.found(path, s.Kind, s.Config.Check(s.Topic))
+	c.Found(path, s.Kind, s.Config.Check(s.Topic))
 	if warner, ok := s.Config.(sink.Warner); ok && len(c.Errs) == before {
-		c.warned(path, s.Kind, warner.Warnings(s.Topic))
-	}
-}
-
-// found adds what a kind finds wrong with a config.
-func (c *compiler) found(path, kind string, errs []error) {
-	for _, err := range errs {
-		if err != nil {
-			c.Errs = append(c.Errs, problemOf(path, kind, err))
-		}
-	}
-}
-
-// warned adds what a kind warns of.
-func (c *compiler) warned(path, kind string, errs []error) {
-	for _, err := range errs {
-		if err != nil {
-			e := problemOf(path, kind, err)
-			c.Warnings = append(c.Warnings, e.Path+": "+e.Message)
-		}
+		c.Warned(path, s.Kind, warner.Warnings(s.Topic))
 	}
 }
 
@@ -130,21 +108,6 @@ func TakenBy(config sink.Config) sink.Way {
 		return taker.Takes()
 	}
 	return sink.Each
-}
-
-// problemOf says where in a mapping that chooses a kind it is what is wrong with the config.
-func problemOf(path, kind string, err error) *spec.Problem {
-	e := &spec.Problem{Path: path + "." + kind, Message: err.Error(), Err: err}
-	if mistake, ok := errors.AsType[*stream.Mistake](err); ok {
-		e.Column, e.Hint = mistake.Column, mistake.Hint
-		switch {
-		case mistake.Beside:
-			e.Path = path + "." + mistake.Field
-		case mistake.Field != "":
-			e.Path += "." + mistake.Field
-		}
-	}
-	return e
 }
 
 // noWindow refuses the words about ids that a service took: where records go in the

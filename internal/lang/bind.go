@@ -21,15 +21,17 @@ type Bound interface {
 
 // Place is what decides the place of a step in the order of execution.
 type Place struct {
-	Waves   bool     // it needs what only the waves know: what a call answers, or a feature that is fed back
-	Log     bool     // it takes events in log order, before the waves, as a group does
-	Adds    bool     // it writes something, or counts an event: events are collected before that
-	Reads   []int    // parts of it that only read a feature that is fed back, which may wait until the waves begin
-	Rest    bool     // something of it is none of these
-	Counts  []string // paths of the features that count an event here
-	Behind  bool     // these are fed back: it stands behind the names that they use
-	Queues  Queueing
-	Ordered bool // events of a key are queued behind one of it that is
+	Waves    bool     // it needs what only the waves know: what a call answers, or a feature that is fed back
+	Log      bool     // it takes events in log order, before the waves, as a group does
+	Adds     bool     // it writes something, or counts an event: events are collected before that
+	Reads    []int    // parts of it that only read a feature that is fed back, which may wait until the waves begin
+	Rest     bool     // something of it is none of these
+	Counts   []string // paths of the features that count an event here
+	Behind   bool     // these are fed back: it stands behind the names that they use
+	Queues   Queueing
+	Singly   bool   // the events of a key come to it one behind the other
+	OwnTable string // path of the table that it reads, if the pipeline writes it; "" is none
+	Ordered  bool   // events of a key are queued behind one of it that is
 }
 
 // Queueing says whether a step queues events.
@@ -50,6 +52,7 @@ type At struct {
 
 // Plan is what the operators of a pipeline share.
 type Plan struct {
+	Calls    []*operator.Call  // of functions, and of what models keep of a key
 	Features [2][]feature.Spec // early and late, by the index in their set
 }
 
@@ -66,6 +69,22 @@ func (p *Plan) Feature(spec feature.Spec, late bool) int {
 	}
 	*set = append(*set, spec)
 	return len(*set) - 1
+}
+
+// call numbers a call.
+func (p *Plan) call(of operator.Call) *operator.Call {
+	of.Index, p.Calls = len(p.Calls), append(p.Calls, &of)
+	return &of
+}
+
+// state returns what keeps the state of a model of a name. Two cases of a route share one.
+func (p *Plan) state(name string) *operator.Call {
+	for _, call := range p.Calls {
+		if call.Name == name {
+			return call
+		}
+	}
+	return p.call(*operator.NewState(0, name))
 }
 
 // Node is a bound step where it stands.
@@ -141,12 +160,7 @@ func (s *Scope) step(path string, step Step) {
 		s.Fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
 		return
 	}
-	path += "." + step.StepKind().Name
-	if b, ok := step.(Binder); ok {
-		b.Bind(s, path)
-	} else {
-		s.Other(path, step)
-	}
+	step.Bind(s, path+"."+step.StepKind().Name)
 }
 
 // resolve binds what waits among the steps that are bound, if its names are there or these
@@ -175,15 +189,6 @@ func (s *Scope) resolve(last bool) {
 	s.Add(ready[0].step, ready[0].path, ready[0].BindLate(s, with))
 }
 
-// Aside binds steps for events that are given up at a path. They are in no order with the
-// others.
-func (s *Scope) Aside(path string, steps []Step) (nodes []Node) {
-	before := len(s.Nodes)
-	s.Inside(path, func() { s.Within(path, path, steps) })
-	nodes, s.Nodes = slices.Clone(s.Nodes[before:]), s.Nodes[:before]
-	return nodes
-}
-
 // Within binds steps that only some events take, at a path, and returns the names that
 // they introduce, which are out of scope after it.
 func (s *Scope) Within(at, path string, steps []Step) []string {
@@ -200,4 +205,31 @@ func (s *Scope) Inside(path string, bind func()) {
 	bind()
 	s.walk.depth--
 	s.Names.Routes = s.Names.Routes[:len(s.Names.Routes)-1]
+}
+
+// onFailure binds what is done for an event that is given up. It comes before the names of
+// its step, which such an event has none of.
+func (s *Scope) onFailure(path string, steps []Step) []Node {
+	for i := range steps {
+		if steps[i] != nil && !steps[i].Effect().InFailure {
+			s.Fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
+			return nil
+		}
+	}
+	if steps == nil {
+		return nil
+	}
+	before := len(s.Nodes)
+	s.Inside(path, func() { s.Within(path, path, steps) })
+	nodes := slices.Clone(s.Nodes[before:])
+	s.Nodes = s.Nodes[:before]
+	return nodes
+}
+
+// lowered returns what is done for an event that is given up.
+func lowered(p *Plan, nodes []Node) (list []operator.Placed) {
+	for _, n := range nodes {
+		list = append(list, operator.Placed{Operator: n.Lower(p, At{Read: -1}), Guard: n.Guards.Innermost()})
+	}
+	return list
 }

@@ -57,7 +57,7 @@ func FunctionPart(name string) Part {
 	return Part{generation.KindFunction, name, text(callFields, &Call{Go: name}, spec.State)}
 }
 
-// Bind implements Binder.
+// Bind implements Step.
 func (c *Call) Bind(s *Scope, path string) {
 	before := len(s.Errs)
 	f, ok := s.Pipeline.Code.Functions[c.Go]
@@ -75,14 +75,14 @@ func (c *Call) Bind(s *Scope, path string) {
 		s.Fail(path+".go", "function %q has version %d: use a number from 1 that changes with what it does", c.Go, f.Version)
 	case f.Timer != nil && !f.Keyed:
 		s.Fail(path+".go", "function %q has a Timer but is not Keyed", c.Go)
-	case f.Keyed && slices.ContainsFunc(s.Calls, func(o *operator.Call) bool { return o.Name == c.Go }):
+	case f.Keyed && slices.Contains(s.Keyed, c.Go):
 		s.Fail(path+".go", "function %q is called twice, and would share its state with itself", c.Go)
 		s.Hint("bind it to a second name")
 	}
 	if f.Keyed {
 		s.AboveGroup(path)
 	}
-	stage := &operator.Call{Index: len(s.Calls), Name: c.Go, Function: &f, As: c.Name, ID: s.ID}
+	stage := &operator.Call{Name: c.Go, Function: &f, As: c.Name, ID: s.ID}
 	if c.When != "" {
 		stage.When = s.Expr(path+".when", c.When, value.Bool)
 	}
@@ -102,9 +102,23 @@ func (c *Call) Bind(s *Scope, path string) {
 	if len(s.Errs) > before {
 		return
 	}
-	s.Calls = append(s.Calls, stage)
-	s.Add(c, path, Ready(stage, Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}))
+	if f.Keyed {
+		s.Keyed = append(s.Keyed, c.Go)
+	}
+	s.Add(c, path, boundCall{*stage, Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}})
 }
+
+// boundCall calls a function.
+type boundCall struct {
+	operator operator.Call // without its index
+	place    Place
+}
+
+// Place implements Bound.
+func (b boundCall) Place() Place { return b.place }
+
+// Lower implements Bound.
+func (b boundCall) Lower(p *Plan, _ At) operator.Operator { return p.call(b.operator) }
 
 // bindOutputs introduces what the function sets.
 func (c *Call) bindOutputs(s *Scope, path string, stage *operator.Call) {

@@ -91,10 +91,3 @@ func eachStep(steps []Step, yield func(Step) bool) bool {
 	}
 	return true
 }
-
-// Binder is a step that resolves its names and types its expressions itself, and adds what
-// it is bound to to the scope. What it cannot are findings of the scope. Other kinds are
-// still compiled by package compile.
-type Binder interface {
-	Bind(s *Scope, path string)
-}

@@ -57,7 +57,7 @@ func (e *Emit) Effect() Effects {
 // maxEmits is how many emits a pipeline has at most: an event has a bit for each.
 const maxEmits = 64
 
-// Bind implements Binder.
+// Bind implements Step.
 func (e *Emit) Bind(s *Scope, path string) {
 	if s.Outputs.Emits == maxEmits {
 		s.Fail(path, "a pipeline has at most %d emits", maxEmits)

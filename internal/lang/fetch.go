@@ -1,6 +1,15 @@
 package lang
 
-import "github.com/afterbay/afterbay/internal/spec"
+import (
+	"cmp"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/fetch"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
 
 // Fetch brings the content that a URL names, of a file, of an object of S3 or by
 // HTTPS, off the loop, and records its hash: content that is another when it is
@@ -53,3 +62,128 @@ func (f *Fetch) Declare(d *Declared) {
 
 // Effect implements Step.
 func (f *Fetch) Effect() Effects { return Effects{Fails: true, OnFailure: f.OnFailure} }
+
+// contentMax bounds what a fetch brings.
+const contentMax = 1 << 30
+
+// boundFetch fetches content: a score whose model fetches. It is always made off the loop,
+// since nobody knows how long it takes, and what it brought is recorded.
+type boundFetch struct {
+	*Fetch
+	path      string
+	url       value.Slot
+	score     operator.Score // without what it asks
+	onFailure []Node
+}
+
+// Place implements Bound.
+func (b *boundFetch) Place() Place {
+	return Place{Waves: true, Queues: QueuesSaid, Ordered: b.Ordered}
+}
+
+// Lower implements Bound.
+func (b *boundFetch) Lower(p *Plan, _ At) operator.Operator {
+	stage := b.score
+	stage.OnFailure = lowered(p, b.onFailure)
+	return &stage
+}
+
+// Bind implements Step.
+func (f *Fetch) Bind(s *Scope, path string) {
+	before := len(s.Errs)
+	s.Identifier(path+".name", f.Name)
+	b := &boundFetch{Fetch: f, path: path, url: f.bindURL(s, path)}
+	if f.Max < 0 || f.Max > contentMax {
+		s.Fail(path+".max", "%d bytes are out of range: use 1 to %d", f.Max, contentMax)
+	}
+	b.score = operator.Score{Batch: operator.Batch{Kind: "fetch", Name: f.Name, Size: 1, Async: true, Finds: true}, Texts: []value.Slot{b.url}}
+	if f.When != "" {
+		b.score.When = s.Expr(path+".when", f.When, value.Bool)
+	}
+	b.onFailure = s.onFailure(path+".on_failure", f.OnFailure)
+	b.score.Row = decode.New(f.bindOutputs(s, path, &b.score))
+	if len(s.Errs) > before {
+		return
+	}
+	for _, n := range s.Nodes {
+		if other, ok := n.Bound.(*boundFetch); ok && other.Name == f.Name && other.url.Name != b.url.Name {
+			s.Fail(path+".name", "another case fetches %s from %s, not from %s", f.Name, other.url.Name, b.url.Name)
+			s.Hint("give it another name, or both URLs one name by let")
+			break
+		}
+	}
+	s.Add(f, path, b)
+}
+
+// Open implements Opener.
+func (b *boundFetch) Open(r *Resources) Bound {
+	before := len(r.Errs)
+	var call Calling
+	if b.Call != nil {
+		call = *b.Call
+	}
+	if !call.Budget {
+		call.Timeout = cmp.Or(call.Timeout, defaultFetchTimeout)
+	}
+	opened := *b
+	calling := r.Call(b.path+".call", &call, "pipeline:"+r.Pipeline.Name, "fetch "+b.Name)
+	if opened.score.Calling = calling; calling.Open == operator.OpenFallback {
+		r.Fail(b.path+".call.breaker.open", "content has no fallback")
+		r.Hint("use pause or queue; what is done for an event without its content stands in on_failure")
+	}
+	kept := b.Journal
+	if kept == nil {
+		kept = &Journal{}
+	}
+	r.KeepAnswers(b.path+".journal", kept, operator.JournalByEvent, calling)
+	fetcher := r.fetcher()
+	if len(r.Errs) > before {
+		return nil
+	}
+	m := fetch.NewModel(fetcher, b.url.Type.Kind == value.Strings, int64(cmp.Or(b.Max, DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
+	opened.score.Model = m
+	if r.contents == nil {
+		r.contents = map[string]fetched{}
+	}
+	r.contents[b.Name+".bytes"] = fetched{b.url, fetch.Column{From: m, Timeout: calling.Timeout}}
+	return &opened
+}
+
+// bindURL returns the name of what is fetched.
+func (f *Fetch) bindURL(s *Scope, path string) value.Slot {
+	at, name, want := path+".url", f.URL, value.String
+	if f.URLs != "" {
+		at, name, want = path+".urls", f.URLs, value.Strings
+	}
+	if name == "" || f.URL != "" && f.URLs != "" {
+		s.Fail(path, "name what is fetched: by url, or by urls, a list")
+		return value.Slot{}
+	}
+	slots := s.Slots(at, name)
+	if len(slots) == 0 {
+		return value.Slot{}
+	}
+	if len(slots) > 1 || slots[0].Type.Kind != want {
+		s.Fail(at, "%q is of type %v, where %v is needed", name, slots[0].Type, want)
+		if slots[0].Type.Kind == value.Strings {
+			s.Hint("a list of URLs is given by urls")
+		}
+	}
+	return slots[0]
+}
+
+// bindOutputs introduces what is known of content.
+func (f *Fetch) bindOutputs(s *Scope, path string, stage *operator.Score) (fields []decode.Field) {
+	for _, o := range []struct {
+		name string
+		kind value.Kind
+	}{{"bytes", value.Content}, {"sha256", value.String}, {"size", value.Int}, {"type", value.String}} {
+		slot, ok := s.Make(path, f.Name+"."+o.name, value.Type{Kind: o.kind, Optional: f.When != ""})
+		if !ok {
+			return nil
+		}
+		fields = append(fields, decode.Field{Name: o.name, Slot: slot})
+		stage.Outputs, stage.Fallback = append(stage.Outputs, slot), append(stage.Fallback, nil)
+	}
+	return fields
+}

@@ -1,10 +1,12 @@
 package lang
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Findings are what is wrong with a pipeline, and what will surprise.
@@ -31,4 +33,38 @@ func (f *Findings) Hint(hint string) { f.Errs[len(f.Errs)-1].Hint = hint }
 type Use struct {
 	Name string
 	Want value.Kind
+}
+
+// Found adds what a kind finds wrong with a config.
+func (f *Findings) Found(path, kind string, errs []error) {
+	for _, err := range errs {
+		if err != nil {
+			f.Errs = append(f.Errs, ProblemOf(path, kind, err))
+		}
+	}
+}
+
+// Warned adds what a kind warns of.
+func (f *Findings) Warned(path, kind string, errs []error) {
+	for _, err := range errs {
+		if err != nil {
+			e := ProblemOf(path, kind, err)
+			f.Warnings = append(f.Warnings, e.Path+": "+e.Message)
+		}
+	}
+}
+
+// ProblemOf says where in a mapping that chooses a kind it is what is wrong with the config.
+func ProblemOf(path, kind string, err error) *spec.Problem {
+	e := &spec.Problem{Path: path + "." + kind, Message: err.Error(), Err: err}
+	if mistake, ok := errors.AsType[*stream.Mistake](err); ok {
+		e.Column, e.Hint = mistake.Column, mistake.Hint
+		switch {
+		case mistake.Beside:
+			e.Path = path + "." + mistake.Field
+		case mistake.Field != "":
+			e.Path += "." + mistake.Field
+		}
+	}
+	return e
 }

@@ -45,13 +45,13 @@ func (d *Decide) Bindings() []Binding { return d.List }
 // Decided returns the names that an emit without a value writes.
 func (d *Decide) Decided() []Binding { return d.List }
 
-// Bind implements Binder.
+// Bind implements Step.
 func (l *Let) Bind(s *Scope, path string) { bindLet(s, l, path, l.List) }
 
 // Empty reports whether it says nothing.
 func (l *Let) Empty() bool { return l.List == nil }
 
-// Bind implements Binder.
+// Bind implements Step.
 func (d *Decide) Bind(s *Scope, path string) { bindLet(s, d, path, d.List) }
 
 // Empty reports whether it says nothing.

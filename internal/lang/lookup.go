@@ -5,8 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -206,4 +212,204 @@ func (l *Lookup) Keeps(*Meaning) []Part {
 		return nil
 	}
 	return []Part{{generation.KindTable, l.Table, text(l.fields(), l, spec.State)}}
+}
+
+// found is what a lookup introduces: where a row's fields go, and what they are
+// without one.
+type found struct {
+	fields []decode.Field
+	empty  []*expression.Program
+	when   *expression.Program
+}
+
+// Bind implements Step.
+func (l *Lookup) Bind(s *Scope, path string) {
+	before := len(s.Errs)
+	s.Identifier(path+".name", l.Name)
+	outside := l.Config != nil
+	var key value.Slot
+	if l.Vector == "" {
+		l.rowsOnly(s, path)
+		key = l.bindKey(s, path+".key")
+	} else if !outside {
+		s.Fail(path+".vector", "a table finds no documents by a vector: near documents are found by a kind that does, such as postgres")
+	}
+	var f found
+	if l.When != "" {
+		f.when = s.Expr(path+".when", l.When, value.Bool)
+	}
+	l.bindFields(s, path, &f)
+	if outside {
+		l.bindOutside(s, path, key, &f, before)
+		return
+	}
+	spec := l.bindTable(s, path)
+	if spec.Written = l.writesRows(s, path, spec.Own); len(s.Errs) > before {
+		return
+	}
+	op := operator.NewLookup(operator.Lookup{
+		Table: s.table(spec), Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
+	})
+	place := Place{Waves: spec.Written || s.Fed(append(f.empty, f.when)...) || s.FedSlots(key)}
+	if spec.Written {
+		place.OwnTable = path + ".table"
+	}
+	s.Add(l, path, Ready(op, place))
+}
+
+// table returns the index of a table.
+func (s *Scope) table(spec table.Spec) int {
+	if i := slices.Index(s.Tables, spec); i >= 0 {
+		return i
+	}
+	s.Tables = append(s.Tables, spec)
+	return len(s.Tables) - 1
+}
+
+// bindTable returns the table that a lookup finds rows in.
+func (l *Lookup) bindTable(s *Scope, path string) table.Spec {
+	inputs := s.Pipeline.Inputs
+	if len(inputs) == 0 {
+		inputs = []Input{s.Pipeline.Input}
+	}
+	switch {
+	case l.Table == "":
+		s.Fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
+	case !naming.ValidTopic(l.Table):
+		s.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", l.Table)
+	case naming.Reserved(s.Pipeline.Name, l.Table):
+		s.Unreserved(path+".table", l.Table)
+	case slices.ContainsFunc(inputs, func(in Input) bool { return in.Topic == l.Table }):
+		s.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", l.Table)
+		s.Hint("what earlier events of a key said is a feature: last, or windows")
+	}
+	for _, word := range []struct {
+		name  string
+		given bool
+	}{{"cache", l.Cache != (RowCache{})}, {"batch", l.Batch != (RowBatch{})}, {"call", l.Call != nil}, {"journal", l.Journal != nil}, {"async", l.Async}, {"ordered", l.Ordered}} {
+		if word.given && l.Table != "" {
+			s.Fail(path+"."+word.name, "the rows of a table are beside the partition: nothing is asked")
+			s.Hint("remove it, or say in place of table where else rows are")
+		}
+	}
+	return table.Spec{Topic: l.Table, Own: s.inputKeyed(l.Key)}
+}
+
+func (l *Lookup) bindKey(s *Scope, path string) value.Slot {
+	if l.Key == "" {
+		s.Fail(path, "missing: name what the row is found by")
+		return value.Slot{}
+	}
+	slots := s.Slots(path, l.Key)
+	if len(slots) == 0 {
+		return value.Slot{}
+	}
+	if slot := slots[0]; len(slots) > 1 || slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int {
+		s.Fail(path, "%q is of type %v: a key is one string or int that is always there", l.Key, slot.Type)
+		if slot.Type.Optional {
+			s.Hint("give a value for when it is absent by let: ... ?? \"\"")
+		}
+	}
+	return slots[0]
+}
+
+func (l *Lookup) bindFields(s *Scope, path string, into *found) {
+	if len(l.Fields) == 0 {
+		s.Fail(path+".fields", "missing: name what is read of the row, and its type")
+	}
+	for _, e := range l.Empty {
+		if !slices.ContainsFunc(l.Fields, func(f Field) bool { return f.Name == e.Name }) {
+			s.Fail(path+".empty."+e.Name, "%q is none of the fields", e.Name)
+		}
+	}
+	for i, f := range l.Fields {
+		at, name := path+".fields."+f.Name, l.Name+"."+f.Name
+		parse := value.ParseType
+		if l.Vector != "" {
+			parse = value.ReadType // several documents have a list of strings
+		}
+		t, err := parse(f.Type)
+		if err != nil {
+			s.Fail(at, "%v", err)
+			s.Names.Broken[name] = true
+			continue
+		}
+		if slices.ContainsFunc(l.Fields[:i], func(o Field) bool { return o.Name == f.Name }) {
+			s.Fail(at, "two fields are named %q", f.Name)
+			continue
+		}
+		var empty *expression.Program
+		if k := slices.IndexFunc(l.Empty, func(b Binding) bool { return b.Name == f.Name }); k >= 0 {
+			if empty = s.Expr(path+".empty."+f.Name, l.Empty[k].Expr, t.Kind); empty == nil {
+				s.Names.Broken[name] = true
+				continue
+			}
+		}
+		t.Optional = t.Optional || empty == nil
+		if slot, ok := s.Make(at, name, t); s.Identifier(at, f.Name) && ok {
+			into.fields = append(into.fields, decode.Field{Name: f.Name, Slot: slot})
+			into.empty = append(into.empty, empty)
+		}
+	}
+}
+
+// writesRows reports whether the pipeline itself writes the table of a lookup. Then
+// the events of a key take turns: each finds the row that the one before wrote.
+func (l *Lookup) writesRows(s *Scope, path string, own bool) bool {
+	written := false
+	refuse := func(what, format string, args ...any) {
+		written = true
+		s.Fail(path+".table", "the pipeline writes %q itself, %s: the lookup would miss rows of events in flight", l.Table, what)
+		s.Hint(fmt.Sprintf(format, args...))
+	}
+	var walk func(steps []Step)
+	walk = func(steps []Step) {
+		for o := range EachStep(steps) {
+			effect := o.Effect()
+			for _, write := range effect.Writes {
+				switch {
+				case write.Topic != l.Table:
+				case write.By != "":
+					refuse("by "+write.By, "%s", write.Instead)
+				default:
+					written = true
+					if write.Key != "" && !s.inputKeyed(write.Key) {
+						refuse("by key "+write.Key, "leave key out of the emit: its rows are then by the input's key")
+					}
+				}
+			}
+			walk(effect.OnFailure)
+		}
+	}
+	walk(s.Pipeline.Steps)
+	if s.Pipeline.Input.Time.LateTo == l.Table && l.Table != "" {
+		refuse("by late events", "give late another topic")
+	}
+	if written && !own {
+		s.Fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: the lookup would miss rows of events in flight", l.Table, l.Key)
+		s.Hint("find them by the input's key, or have another pipeline write them")
+	}
+	return written
+}
+
+// inputKeyed reports whether a name is the key of all inputs.
+func (s *Scope) inputKeyed(name string) bool {
+	inputs := s.Pipeline.Inputs
+	if len(inputs) == 0 {
+		inputs = []Input{s.Pipeline.Input}
+	}
+	return !slices.ContainsFunc(inputs, func(in Input) bool { return in.Key != name })
+}
+
+// rowsOnly refuses the words of documents in a lookup of rows by their keys.
+func (l *Lookup) rowsOnly(s *Scope, path string) {
+	for _, word := range []struct {
+		name  string
+		given bool
+	}{{"limit", l.Limit != 0}, {"where", l.Where != nil}, {"distance", l.Distance != ""}, {"join", l.Join != ""}} {
+		if word.given {
+			s.Fail(path+"."+word.name, "it is of documents that are found by a vector: there is a key")
+			s.Hint("give vector instead of key, or remove it")
+		}
+	}
 }

@@ -208,6 +208,10 @@ type Model struct {
 	Journal *Journal
 }
 
+// Inline reports whether the pipeline itself says where a model is: on a server, or in a
+// program.
+func (m *Model) Inline() bool { return m.URL != "" || m.Process != nil }
+
 // Journal keeps the answers of a model beside the partition of their events, so
 // that a crash, a retry or another event that asks the same asks again only for
 // what was under way. The zero value keeps the answer to every call: the model's
@@ -257,6 +261,10 @@ type Step interface {
 
 	// Effect returns what may become of an event here.
 	Effect() Effects
+
+	// Bind resolves its names and types its expressions, and adds what it is bound to to the
+	// scope. What is wrong are findings of the scope.
+	Bind(s *Scope, path string)
 }
 
 // Content says what may be fetched, and what is kept of it.

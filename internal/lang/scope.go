@@ -11,35 +11,37 @@ import (
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
 )
 
 // Scope is what is known where a step stands: the names, and what is wrong up to there.
 type Scope struct {
 	*Findings
 	Names   Names
-	Fields  []string           // of the input
-	FedBack map[string]bool    // names that only the waves know
-	given   map[string][]Given // what inputs of scores stand for, by their path
+	Fields  []string        // of the input
+	FedBack map[string]bool // names that only the waves know
 
 	Pipeline *Pipeline
 	Topic    string          // that is read: one of its own if inputs are copied
 	Guards   operator.Guards // of the case of a route that the step stands in, and of those around it
 	Outputs  Outputs
 	ID       value.Slot        // of events
-	Calls    []*operator.Call  // of functions, and of what models keep of a key
+	Keyed    []string          // functions with state that are called
 	Groups   []*operator.Guard // of the groups above, nil for one of all events
 	Nodes    []Node            // the steps that are bound, in the order of the file
 	Cases    *operator.Route   // the first route that all events take; nil is none
+	Tables   []table.Spec      // that lookups read, by the index that operators have
 	walk
 
-	Other func(path string, step Step) // binds the kinds that do not themselves
+	Answers map[string][]value.Type // types of the outputs of models, as the file has them
+	Absent  func(model string) bool // steps end before the first score of such a model; nil is none
 }
 
 // NewScope returns the scope of a pipeline, without names.
 func NewScope(p *Pipeline) *Scope {
 	return &Scope{
 		Pipeline: p, Outputs: Outputs{Written: map[string][]Field{}, names: map[string][]writerName{}},
-		Findings: &Findings{Typed: map[*spec.Problem]Use{}}, Names: newNames(), FedBack: map[string]bool{}, given: map[string][]Given{},
+		Findings: &Findings{Typed: map[*spec.Problem]Use{}}, Names: newNames(), FedBack: map[string]bool{}, Answers: map[string][]value.Type{},
 	}
 }
 
@@ -188,12 +190,8 @@ func (s *Scope) FedSlots(slots ...value.Slot) bool {
 }
 
 // Givens returns the values that the text of an input stands for: a name, name.*, or
-// an expression, which is computed before each call. A model that the pipeline
-// describes asks twice.
+// an expression, which is computed before each call.
 func (s *Scope) Givens(path, text string) []Given {
-	if list, ok := s.given[path]; ok {
-		return list
-	}
 	var list []Given
 	_, constant := s.Names.Constants[text]
 	if _, ok := s.Names.Lookup(text); ok || aName.MatchString(text) && !constant {
@@ -206,12 +204,8 @@ func (s *Scope) Givens(path, text string) []Given {
 			list = append(list, Given{path, slot, program})
 		}
 	}
-	s.given[path] = list
 	return list
 }
-
-// GivenAt returns what Givens returned for a path.
-func (s *Scope) GivenAt(path string) []Given { return s.given[path] }
 
 // Given is a name that stands for an input of a model.
 type Given struct {
@@ -255,8 +249,13 @@ func (s *Scope) BelowGroup() bool {
 func (s *Scope) AboveGroup(path string) bool {
 	below := s.BelowGroup()
 	if below {
-		s.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
-		s.Hint("write it above the group, or in a pipeline that reads what this one emits")
+		s.belowGroup(path)
 	}
 	return !below
+}
+
+// belowGroup refuses what is kept by key below a group.
+func (f *Findings) belowGroup(path string) {
+	f.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
+	f.Hint("write it above the group, or in a pipeline that reads what this one emits")
 }

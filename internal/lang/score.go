@@ -2,9 +2,19 @@ package lang
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/fetch"
+	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // Score calls a model.
@@ -87,7 +97,7 @@ var batchFields = []spec.Field[Batch]{
 }
 
 // Declare implements Step.
-func (s *Score) Declare(d *Declared) { d.AddOutputs(cmp.Or(s.As, s.Model)+".", s.Model) }
+func (s *Score) Declare(d *Declared) { d.AddOutputs(s.prefix()+".", s.Model) }
 
 // Effect implements Step.
 func (s *Score) Effect() Effects {
@@ -96,4 +106,414 @@ func (s *Score) Effect() Effects {
 		e.Writes = []Write{{Topic: s.Partial.Topic, Silent: true, By: "words of an answer", Instead: "give partial another topic"}}
 	}
 	return e
+}
+
+const (
+	defaultBatch = 64                     // rows of a call
+	singlesBatch = 1_024                  // of a call that makes one request a row
+	partialEvery = 250 * time.Millisecond // from a record of an event to the next
+)
+
+// boundScore asks a model, of which the file says what it answers.
+type boundScore struct {
+	*Score
+	path       string
+	model      *Model
+	types      []value.Type // of its outputs
+	given      []givens     // for its inputs, as the file has them
+	wrong      bool         // what is given has findings
+	belowGroup bool
+	score      operator.Score // without what it asks
+	onFailure  []Node
+	queues     Queueing
+}
+
+// givens is what the file gives for an input.
+type givens struct {
+	name string // of the input; "" is the next
+	path string
+	text string
+	list []Given
+}
+
+// Place implements Bound.
+func (b *boundScore) Place() Place {
+	p := Place{Waves: true, Queues: b.queues, Singly: b.keeps()}
+	p.Ordered = b.Ordered && b.queues != QueuesNone
+	return p
+}
+
+// Lower implements Bound.
+func (b *boundScore) Lower(p *Plan, _ At) operator.Operator {
+	stage := b.score
+	stage.OnFailure = lowered(p, b.onFailure)
+	if b.keeps() {
+		stage.State = p.state("model " + b.Model + " " + b.prefix()) // which no function is called
+	}
+	return &stage
+}
+
+// keeps reports whether the model keeps something of each key.
+func (b *boundScore) keeps() bool { return b.score.Model != nil && b.score.Model.Info().State > 0 }
+
+// prefix starts the names of the outputs.
+func (s *Score) prefix() string { return cmp.Or(s.As, s.Model) }
+
+// Bind implements Step. The model is not open: what it answers is what the file says.
+func (x *Score) Bind(s *Scope, path string) {
+	i := slices.IndexFunc(s.Pipeline.Models, func(m Model) bool { return m.Name == x.Model })
+	if i < 0 {
+		s.Fail(path+".model", "no model is named %q", x.Model)
+		var known []string
+		for _, m := range s.Pipeline.Models {
+			known = append(known, m.Name)
+		}
+		if near := expression.Nearest(x.Model, known); near != "" {
+			s.Hint("did you mean " + near + "?")
+		}
+		return
+	}
+	b := &boundScore{Score: x, path: path, model: &s.Pipeline.Models[i], belowGroup: s.BelowGroup()}
+	if s.Absent != nil && s.Absent(x.Model) && len(s.Errs) == 0 {
+		s.Ended = true
+		return
+	}
+	var ok bool
+	if b.types, ok = s.Answers[x.Model]; !ok {
+		for _, o := range b.model.Outputs {
+			s.Names.Broken[x.prefix()+"."+o.Name] = true
+		}
+		return
+	}
+	if x.Batch.Size < 0 || x.Batch.Size > 4096 {
+		s.Fail(path+".batch.size", "%d is out of range: use 1 to 4096 rows", x.Batch.Size)
+	}
+	b.score = operator.Score{Batch: operator.Batch{Kind: "score", Async: x.Async || s.Async}}
+	if x.When != "" {
+		b.score.When = s.Expr(path+".when", x.When, value.Bool)
+	}
+	b.bindInputs(s)
+	b.onFailure = s.onFailure(path+".on_failure", x.OnFailure)
+	b.bindOutputs(s)
+	if x.Partial != nil {
+		s.Writable(path+".partial.topic", x.Partial.Topic)
+		s.Outputs.Index(x.Partial.Topic)
+	}
+	s.Add(x, path, b)
+}
+
+// bindInputs resolves what is given to the model.
+func (b *boundScore) bindInputs(s *Scope) {
+	before := len(s.Errs)
+	for i, text := range b.Inputs {
+		at := fmt.Sprintf("%s.inputs[%d]", b.path, i)
+		b.given = append(b.given, givens{"", at, text, s.Givens(at, text)})
+	}
+	for _, in := range b.ByName {
+		at := b.path + ".inputs." + in.Name
+		b.given = append(b.given, givens{in.Name, at, in.Expr, s.Givens(at, in.Expr)})
+	}
+	b.wrong = len(s.Errs) > before
+}
+
+// bindOutputs introduces what the model answers, before it is known whether it does.
+func (b *boundScore) bindOutputs(s *Scope) {
+	for _, f := range b.Fallback {
+		if !slices.ContainsFunc(b.model.Outputs, func(o Field) bool { return o.Name == f.Name }) {
+			s.Fail(b.path+".fallback."+f.Name, "the model has no output %q", f.Name)
+		}
+	}
+	if b.As != "" && !s.Identifier(b.path+".as", b.As) {
+		return
+	}
+	for i, o := range b.model.Outputs {
+		var fallback *expression.Program
+		t := b.types[i]
+		if i := slices.IndexFunc(b.Fallback, func(f Binding) bool { return f.Name == o.Name }); i >= 0 {
+			fallback = bindFallback(s, b.path+".fallback."+o.Name, b.Fallback[i].Expr, t)
+		}
+		t.Optional = t.Optional || b.When != "" && fallback == nil
+		slot, ok := s.Make(b.path, b.prefix()+"."+o.Name, t)
+		if !ok {
+			return
+		}
+		b.score.Outputs = append(b.score.Outputs, slot)
+		b.score.Fallback = append(b.score.Fallback, fallback)
+	}
+}
+
+// bindFallback binds what an output is where there is no answer.
+func bindFallback(s *Scope, path, source string, t value.Type) *expression.Program {
+	program := s.Expr(path, source, t.Kind)
+	if program == nil {
+		return nil
+	}
+	if err := program.Fits(t); err != nil {
+		s.Fail(path, "%v", err)
+		return nil
+	}
+	return program
+}
+
+// Open implements Opener: it finds the model, and compares what it takes with what it is
+// given.
+func (b *boundScore) Open(r *Resources) Bound {
+	m, ok := r.Models[b.Model]
+	if !ok && b.model.Inline() && len(r.Errs) == 0 {
+		m, ok = b.openInline(r)
+	}
+	if !ok {
+		return nil // which was reported
+	}
+	policy, opened := m.Info().Batch, *b
+	stage := &opened.score
+	stage.Model, stage.Name, stage.Asks = m.Model, m.Name, m.Asks
+	stage.Size, stage.ByLength = cmp.Or(b.Batch.Size, policy.Size, defaultBatch), policy.ByLength
+	// An answer that is kept is used when it is durable, so not in place.
+	stage.Async = stage.Async || m.Calling != nil && m.Calling.Always
+	if wait := cmp.Or(b.Batch.Wait, policy.Wait); wait > 0 && !stage.Async {
+		shared := batch.NewShared(m.Model, model.Policy{Size: stage.Size, Wait: wait, ByLength: stage.ByLength}, 0)
+		stage.Model, stage.Shared, r.Shared = shared, true, append(r.Shared, shared)
+	}
+	b.openInputs(r, m, stage)
+	b.openContents(r, m.Info(), stage)
+	b.checkState(r, m)
+	b.openCalling(r, m, stage)
+	if calling := stage.Calling; calling != nil {
+		if opened.queues = QueuesSaid; calling.Implied && !stage.Async {
+			opened.queues = QueuesFailed
+		}
+	}
+	if m.Info().RowsMax == 1 && cmp.Or(b.Batch.Size, policy.Size) == 0 && !stage.Shared && !stage.Contents {
+		stage.Size = singlesBatch // a request that is late then holds up one place, and not the next batch
+	}
+	b.openPartial(r, stage)
+	stage.Model = &batch.Counted{Model: stage.Model}
+	return &opened
+}
+
+// openInputs gives the model its inputs, in its order.
+func (b *boundScore) openInputs(r *Resources, m Loaded, stage *operator.Score) {
+	before := len(r.Errs)
+	info := m.Info().WithoutState()
+	columns := columnsOf(info)
+	var list []Given
+	if b.ByName != nil {
+		list = b.byName(r, b.path+".inputs", info)
+	} else {
+		for _, g := range b.given {
+			list = append(list, g.list...)
+		}
+	}
+	width := 0
+	for _, g := range list {
+		width += g.Width()
+	}
+	right := !b.wrong && len(r.Errs) == before
+	if right && slices.ContainsFunc(b.given, func(g givens) bool { return len(g.list) == 0 }) {
+		return // what introduces it was reported
+	}
+	whole, at := right && width == len(columns), 0
+	for _, g := range list {
+		switch { // which input is meant is known where all are there, or does not matter
+		case whole:
+			for _, in := range columns[at : at+g.Width()] {
+				if !fits(r, g, in) {
+					break
+				}
+			}
+			at += g.Width()
+		case alike(columns):
+			fits(r, g, columns[0])
+		}
+	}
+	switch {
+	case b.wrong || len(r.Errs) > before:
+	case !whole:
+		r.Fail(b.path+".inputs", "model %s takes %d inputs, %d are given", m.Name, len(columns), width)
+		r.Hint("its file has no names of them: give them in the order of training")
+		if names := info.Names(); names != nil {
+			r.Hint("it takes, in order: " + strings.Join(names, ", "))
+		}
+	default:
+		slots := make([]value.Slot, len(list))
+		for i, g := range list {
+			if slots[i] = g.Slot; g.Program != nil {
+				stage.Compute = append(stage.Compute, operator.Assign{Name: g.Slot.Name, Slot: g.Slot, Program: g.Program})
+			}
+		}
+		if b.ByName == nil && len(columns) == len(info.Inputs) && len(slots) == len(columns) {
+			checkOrder(r, b.path+".inputs", m, slots, info.Names())
+		}
+		assignInputs(stage, slots, columns)
+	}
+}
+
+// byName returns what is given for each input, in the model's order.
+func (b *boundScore) byName(r *Resources, path string, info model.Info) []Given {
+	names := info.Names()
+	if names == nil {
+		r.Fail(path, "the model file has no feature names, so inputs cannot be given by name")
+		r.Hint("give them as a list, in the order of training")
+		return nil
+	}
+	found := make([][]Given, len(names))
+	for _, g := range b.given {
+		at := g.path
+		i := slices.Index(names, g.name)
+		if i < 0 {
+			r.Fail(at, "the model has no feature %q", g.name)
+			r.Hint("it has: " + strings.Join(names, ", "))
+			continue
+		}
+		width := 0
+		found[i] = g.list
+		for _, g := range g.list {
+			width += g.Width()
+		}
+		if want := info.Inputs[i].Size(); len(g.list) > 0 && width != want {
+			r.Fail(at, "the model's feature %q takes %d values, %d are given", g.name, want, width)
+		}
+	}
+	var list []Given
+	for i, name := range names {
+		if !slices.ContainsFunc(b.given, func(g givens) bool { return g.name == name }) {
+			r.Fail(path, "the model's feature %q is not given", name)
+		}
+		list = append(list, found[i]...)
+	}
+	return list
+}
+
+// checkState checks that the model's state may be kept by key, as that of a function: events
+// of one key are scored one after the other.
+func (b *boundScore) checkState(r *Resources, m Loaded) {
+	size := m.Info().State
+	if size == 0 {
+		return
+	}
+	if b.belowGroup {
+		r.belowGroup(b.path + ".model")
+	}
+	if most := udf.StateMaxBytes/4 - 32; size > most {
+		r.Fail(b.path+".model", "model %s keeps %d numbers of a key; at most %d", m.Name, size, most)
+	}
+}
+
+// openCalling says where and how the score is computed.
+func (b *boundScore) openCalling(r *Resources, m Loaded, stage *operator.Score) {
+	stage.Calling = m.Calling
+	switch {
+	case stage.Calling != nil:
+	case stage.Async:
+		stage.Calling = r.CallModel(b.path, &Calling{}, b.Model, TimeoutOf(m.Info()))
+		stage.Calling.Ready = ReadyOf(m.Model)
+	case stage.Contents: // that may have to be fetched again
+		stage.Calling = r.CallModel(b.path, &Calling{Timeout: impliedTimeout}, b.Model, 0)
+		stage.Calling.Implied, stage.Calling.Ready = true, ReadyOf(m.Model)
+	}
+	switch {
+	case stage.Calling == nil:
+		if b.Ordered {
+			r.Fail(b.path+".ordered", "the events of a key are in order: nothing is queued here")
+			r.Hint("remove it, or write async: true, or call: {} at the model")
+		}
+		return
+	case m.Info().State > 0:
+		r.Fail(b.path+".model", "model %s keeps something of each key, so it is called in the place of an event, and not off the loop", m.Name)
+		r.Hint("remove call, of the model, and async")
+	case stage.Calling.Open == operator.OpenFallback && b.When == "" && slices.ContainsFunc(stage.Fallback, func(p *expression.Program) bool { return p == nil }):
+		r.Fail(b.path+".fallback", "missing: the breaker of model %s has open: fallback", m.Name)
+	}
+}
+
+// openPartial checks the records of what a model has said so far.
+func (b *boundScore) openPartial(r *Resources, stage *operator.Score) {
+	if b.Partial == nil {
+		return
+	}
+	path := b.path + ".partial"
+	switch {
+	case len(b.types) != 1 || b.types[0].Kind != value.String:
+		r.Fail(path, "model %s has other outputs than one string: there are no words of it to show", stage.Name)
+	case !stage.Async:
+		r.Fail(path, "words come while an event is queued")
+		r.Hint("write async: true in the score")
+	case b.Partial.Interval < 0 || b.Partial.Interval > time.Minute:
+		r.Fail(path+".interval", "%v is out of range: use 1ms to 1m", b.Partial.Interval)
+	}
+	stage.Size = 1 // a call for each event
+	stage.Partial = &operator.Partial{Topic: b.Partial.Topic, Every: cmp.Or(b.Partial.Interval, partialEvery)}
+	if len(stage.Outputs) > 0 {
+		stage.Partial.Slot = stage.Outputs[0]
+	}
+}
+
+// openContents gives a model the content that its rows refer to.
+func (b *boundScore) openContents(r *Resources, info model.Info, stage *operator.Score) {
+	var types []model.Type
+	for _, in := range columnsOf(info.WithoutState()) {
+		if in.Type != model.Number {
+			types = append(types, in.Type)
+		}
+	}
+	var columns []fetch.Column
+	var urls []value.Slot
+	for i, slot := range stage.Texts {
+		if slot.Type.Kind != value.Content {
+			continue
+		}
+		content := r.contents[slot.Name]
+		column := content.from
+		column.At, column.Text = i, types[i] == model.String
+		columns, urls = append(columns, column), append(urls, content.url)
+	}
+	switch {
+	case columns == nil:
+	case info.State > 0:
+		r.Fail(b.path+".model", "model %s keeps something of each key, so it is called in the place of an event, and content may have to be fetched again", stage.Name)
+	default:
+		stage.Model, stage.Texts, stage.Contents = fetch.NewContents(stage.Model, columns), append(stage.Texts, urls...), true
+	}
+}
+
+// openInline opens a model that the pipeline itself describes, with the inputs that the
+// score gives it.
+func (b *boundScore) openInline(r *Resources) (m Loaded, ok bool) {
+	inputs := b.inlineInputs(r)
+	if len(r.Errs) > 0 {
+		return m, false
+	}
+	if m, ok = r.Inline(b.model, inputs); ok {
+		r.Models[b.Model] = m
+	}
+	return m, ok
+}
+
+// inlineInputs returns the inputs that a score gives, named as it names them.
+func (b *boundScore) inlineInputs(r *Resources) (inputs []model.ManifestInput) {
+	add := func(name string, given []Given) {
+		for _, g := range given {
+			in := model.ManifestInput{Name: cmp.Or(name, strings.ReplaceAll(g.Slot.Name, ".", "_")), Type: model.Number}
+			switch {
+			case name == "" && g.Program != nil:
+				r.Fail(g.Path, "an input that is an expression has no name for the model")
+				r.Hint("name it: inputs: {name: " + g.Slot.Name + "}")
+			case g.Slot.Type.Kind == value.String:
+				in.Type = model.String
+			case g.Slot.Type.Kind == value.Bytes, g.Slot.Type.Kind == value.Content:
+				in.Type = model.Bytes
+			case g.Slot.Type.Kind == value.Vector:
+				in.Shape = []int{g.Slot.Type.Size}
+			}
+			inputs = append(inputs, in)
+		}
+	}
+	for _, g := range b.given {
+		if g.name != "" && len(g.list) > 1 {
+			r.Fail(g.path, "%q is %d values: an input is one", g.text, len(g.list))
+		}
+		add(g.name, g.list)
+	}
+	return inputs
 }

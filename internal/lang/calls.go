@@ -1,0 +1,144 @@
+package lang
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/model"
+)
+
+// Defaults of calls.
+const (
+	defaultTimeout      = 3 * time.Second
+	defaultFetchTimeout = 30 * time.Second
+	impliedTimeout      = time.Hour // of models that nobody gave one
+)
+
+var openWays = map[string]operator.Open{"": operator.OpenPause, "pause": operator.OpenPause, "queue": operator.OpenQueue, "fallback": operator.OpenFallback}
+
+// KeepAnswers says which answers are kept, and by what where that is not said.
+func (r *Resources) KeepAnswers(path string, j *Journal, by operator.Journal, calling *operator.Calling) {
+	if j == nil || j.Off {
+		return
+	}
+	spec := journal.Spec{Retention: j.Retention, BytesMax: int64(j.Max)}
+	if err := spec.Validate(); err != nil {
+		r.Fail(path, "%v", err)
+	}
+	if r.Journal != nil {
+		spec = spec.Widest(*r.Journal)
+	}
+	r.Journal = &spec
+	if !(j.Price >= 0) || math.IsInf(j.Price, 0) {
+		r.Fail(path+".price", "%v is no price: use 0 or more", j.Price)
+	}
+	by, ok := map[string]operator.Journal{"": by, "request": operator.JournalByRequest, "event": operator.JournalByEvent}[j.By]
+	if !ok {
+		r.Fail(path+".by", "unknown word %q: use request or event", j.By)
+	}
+	calling.Journal, calling.Price = by, j.Price
+}
+
+// CallModel returns how a model is called; nil where it is called at once. A model may have
+// a timeout of its own.
+func (r *Resources) CallModel(path string, s *Calling, of string, timeout time.Duration) *operator.Calling {
+	if s == nil {
+		return nil
+	}
+	url, service := r.service(of)
+	call := *s
+	call.Timeout = cmp.Or(call.Timeout, timeout)
+	return r.Call(path, &call, url, service)
+}
+
+// TimeoutOf returns how long a call may take where a pipeline does not say; 0 is
+// the default. What computes here is no server that may be down: it takes as long
+// as it takes, and its processes are watched.
+func TimeoutOf(info model.Info) time.Duration {
+	if info.Timeout == 0 && !info.Remote {
+		return impliedTimeout
+	}
+	return info.Timeout
+}
+
+// Timeout returns how long a call may take; 0 where that is not said.
+func (r *Resources) Timeout(s *Calling) time.Duration {
+	if s.Budget {
+		return r.Budget.Phases[observe.Model]
+	}
+	return s.Timeout
+}
+
+// Share checks that the budget has a share for calls, where they are to keep one.
+func (r *Resources) Share(path string, s *Calling) {
+	if s == nil || !s.Budget {
+		return
+	}
+	path += ".call.timeout"
+	switch share := r.Timeout(s); {
+	case s.Timeout != 0:
+		r.Fail(path, "%v and the share of the budget are two", s.Timeout)
+		r.Hint("set Timeout or Budget")
+	case r.Pipeline.Budget.P99 == 0:
+		r.Fail(path, "the pipeline has no budget that calls could have a share of")
+		r.Hint("write `budget: {p99: ...}` in the pipeline, or a duration here")
+	case share < time.Millisecond && r.Budget.P99 > 0:
+		r.Fail(path, "calls have %v of the budget, which is below 1ms", share)
+		r.Hint("raise `model` or `p99` of the budget, or write a duration here")
+	}
+}
+
+// Call returns how what is at a URL is called.
+func (r *Resources) Call(path string, s *Calling, url, service string) *operator.Calling {
+	if s.Timeout < 0 || s.Expire < 0 {
+		r.Fail(path, "timeout and expire are not negative")
+	}
+	open, ok := openWays[s.Breaker.Open]
+	if !ok {
+		r.Fail(path+".breaker.open", "unknown word %q: use pause, queue or fallback", s.Breaker.Open)
+	}
+	calling := &operator.Calling{Timeout: cmp.Or(r.Timeout(s), defaultTimeout), Expire: s.Expire, Open: open}
+	var err error
+	if calling.Backoff, err = (control.Backoff{Base: s.Backoff.Base, Max: s.Backoff.Max, Attempts: s.Attempts}).Resolved(); err != nil {
+		r.Fail(path+".backoff", "%v", err)
+	}
+	calling.Endpoint, err = r.Endpoints.Of(url, service, control.EndpointOptions{
+		Breaker:     control.BreakerOptions{Failures: s.Breaker.Failures, Rate: s.Breaker.Rate, Probe: s.Breaker.Probe},
+		Concurrency: control.ConcurrencyOptions{Max: s.Concurrency, Start: s.Start, Target: calling.Timeout / 2},
+	})
+	if err != nil {
+		r.Fail(path, "%v", err)
+	}
+	return calling
+}
+
+// service returns what is called for the scores of a model: the URL of a server and
+// what the model is there. What runs in the process is the pipeline's own.
+func (r *Resources) service(name string) (url, service string) {
+	for _, m := range r.Pipeline.Models {
+		if m.Name == name && m.URL != "" {
+			return m.URL, "@" + strconv.Itoa(m.Version)
+		}
+		if m.Name == name && m.Manifest != nil {
+			if server, ok := m.Manifest.Config.(model.Server); ok {
+				return server.Service(m.Manifest)
+			}
+		}
+	}
+	return "pipeline:" + r.Pipeline.Name, name
+}
+
+// ReadyOf returns the question whether a model is ready, nil if it cannot say.
+func ReadyOf(m model.Model) func(context.Context) error {
+	if r := model.ReadierOf(m); r != nil {
+		return r.Ready
+	}
+	return nil
+}

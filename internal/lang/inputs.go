@@ -1,0 +1,118 @@
+package lang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/model"
+)
+
+// columnsOf returns the input that each column of a row is of.
+func columnsOf(info model.Info) []model.Input {
+	var columns []model.Input
+	for _, in := range info.Inputs {
+		for range in.Size() {
+			columns = append(columns, in)
+		}
+	}
+	return columns
+}
+
+// alike reports whether the same names fit all columns.
+func alike(columns []model.Input) bool {
+	return len(columns) > 0 && !slices.ContainsFunc(columns, func(in model.Input) bool {
+		return in.Type != columns[0].Type || in.Categories != nil
+	})
+}
+
+// fits checks that a name is of a type that the model takes.
+func fits(r *Resources, g Given, in model.Input) bool {
+	kind := g.Slot.Type.Kind
+	switch {
+	case kind == value.Vector && in.Type == model.Number && in.Categories != nil:
+		r.Fail(g.Path, "%q is of type %v: input %s of the model is a category", g.Slot.Name, g.Slot.Type, in.Name)
+		r.Hint("give each input of the model a name of its own")
+	case in.Type == model.Number && (kind <= value.Number || kind == value.Vector || kind == value.String && in.Categories != nil):
+		return true
+	case in.Type == model.Number:
+		r.Fail(g.Path, "%q is of type %v: the model takes a number here", g.Slot.Name, g.Slot.Type)
+		if kind == value.String {
+			r.Mistyped(g.Slot.Name, value.Number)
+		}
+		key := g.Slot.Name
+		if g.Slot.Type.Optional {
+			key += ` ?? ""`
+		}
+		r.Hint(map[value.Kind]string{
+			value.String: "look it up in a table of constants: TABLE[" + key + "] ?? -1",
+			value.Time:   "write int(" + g.Slot.Name + "), microseconds since 1970",
+		}[kind])
+	case kind == value.Strings:
+		r.Fail(g.Path, "%q is of type %v: the model takes one text here", g.Slot.Name, g.Slot.Type)
+		r.Hint("write join(" + g.Slot.Name + ", \" \")")
+	case !kind.Text() || kind == value.Vector:
+		r.Fail(g.Path, "%q is of type %v: the model takes %s here", g.Slot.Name, g.Slot.Type, map[model.Type]string{model.String: "a text", model.Bytes: "bytes"}[in.Type])
+		if kind <= value.Time && in.Type == model.String {
+			r.Hint("write string(" + g.Slot.Name + ")")
+		}
+	default:
+		return true
+	}
+	return false
+}
+
+// assignInputs gives each column of the model's rows its name.
+func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Input) {
+	at := 0
+	for _, slot := range slots {
+		in := columns[at]
+		at += max(slot.Type.Size, 1)
+		if in.Type != model.Number {
+			stage.Texts = append(stage.Texts, slot)
+			continue
+		}
+		stage.Inputs, stage.Codes = append(stage.Inputs, slot), append(stage.Codes, model.NewCodes(in.Categories))
+	}
+}
+
+// checkOrder refuses a list that names the model's own features in another
+// order: a mistake that no count would show. Where only some have the model's
+// names, it warns of those that have not.
+func checkOrder(r *Resources, path string, m Loaded, slots []value.Slot, names []string) {
+	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
+	given, taken := make([]string, len(slots)), make([]string, len(names))
+	for i := range slots {
+		given[i] = plain(slots[i].Name)
+	}
+	for i := range names {
+		taken[i] = plain(names[i])
+	}
+	if slices.Equal(given, taken) {
+		return
+	}
+	sortedGiven, sortedTaken := slices.Sorted(slices.Values(given)), slices.Sorted(slices.Values(taken))
+	if slices.Equal(sortedGiven, sortedTaken) {
+		for i := range given {
+			if given[i] != taken[i] {
+				r.Fail(path, "the model's input %d is %q, the pipeline gives %q", i, names[i], slots[i].Name)
+				r.Hint("it takes, in order: " + strings.Join(names, ", "))
+				return
+			}
+		}
+	}
+	same := 0
+	var others []string
+	for i := range given {
+		if len(taken) != len(given) || given[i] == taken[i] {
+			same++
+		} else {
+			others = append(others, fmt.Sprintf("%s as %s", slots[i].Name, names[i]))
+		}
+	}
+	if same > 0 && len(others) > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("model %s gets %s: if it was trained on other features, its scores are wrong; inputs: {name: name} says which is which", m.Name, strings.Join(others, ", ")))
+	}
+}

@@ -1,0 +1,243 @@
+package lang
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/lookup"
+	"github.com/afterbay/afterbay/model"
+)
+
+// sizeMax is the most keys of a call.
+const sizeMax = 4096
+
+// boundOutside finds a row outside of the log: a score whose model finds rows.
+type boundOutside struct {
+	*Lookup
+	path  string
+	score operator.Score // without what it asks
+	async bool           // as its case is
+}
+
+// Place implements Bound.
+func (b *boundOutside) Place() Place {
+	return Place{Waves: true, Queues: QueuesSaid, Ordered: b.Ordered}
+}
+
+// Lower implements Bound. What is not open asks nothing.
+func (b *boundOutside) Lower(*Plan, At) operator.Operator { return &b.score }
+
+// bindOutside binds the finding of a row outside of the log. before is how many errors
+// there were before the lookup.
+func (l *Lookup) bindOutside(s *Scope, path string, key value.Slot, f *found, before int) {
+	if l.Table != "" {
+		s.Fail(path, "rows are in one place: there are table and %s", l.Kind)
+		s.Hint("remove one of them")
+	}
+	if l.Cache.TTL < 0 || l.Cache.TTL > 24*time.Hour {
+		s.Fail(path+".cache.ttl", "%v is out of range: use 0 to 24h", l.Cache.TTL)
+	}
+	b := &boundOutside{Lookup: l, path: path, async: s.Async}
+	b.score = operator.Score{Batch: operator.Batch{Kind: "lookup", Name: l.Name, Finds: true}, When: f.when, Row: decode.New(f.fields)}
+	if l.Vector != "" {
+		l.nearest(s, path, &b.score)
+	} else {
+		b.score.Texts = []value.Slot{key}
+	}
+	if l.Batch.Size < 0 || l.Batch.Size > sizeMax {
+		s.Fail(path+".batch.size", "%d is out of range: use 1 to %d keys", l.Batch.Size, sizeMax)
+	}
+	l.bindConfig(s, path)
+	for i, field := range f.fields {
+		b.score.Outputs = append(b.score.Outputs, field.Slot)
+		b.score.Fallback = append(b.score.Fallback, f.empty[i])
+	}
+	unread := l.Vector != "" && len(b.score.Inputs) == 0 // its name is of something that is said to be wrong
+	if !unread && len(s.Errs) == before {
+		s.Add(l, path, b)
+	}
+}
+
+// Open implements Opener.
+func (b *boundOutside) Open(r *Resources) Bound {
+	before := len(r.Errs)
+	call := b.Call
+	if call == nil {
+		call = &Calling{}
+	}
+	r.Share(b.path, call)
+	calling := r.Call(b.path+".call", call, b.Config.Describe(), b.Name)
+	r.KeepAnswers(b.path+".journal", b.Journal, operator.JournalByEvent, calling)
+	if len(r.Errs) > before {
+		return nil
+	}
+	m, ok := b.finder(r, calling)
+	if !ok {
+		return nil
+	}
+	stage := b.score
+	stage.Model, stage.Size, stage.Calling = m, m.AtOnce(), calling
+	calling.Ready = m.Ready
+	stage.Async = b.Async || b.async || calling.Journal != operator.JournalNone
+	return Ready(&stage, b.Place())
+}
+
+// bindConfig checks where rows are.
+func (l *Lookup) bindConfig(s *Scope, path string) {
+	before := len(s.Errs)
+	searcher, searches := l.Config.(lookup.Searcher)
+	switch {
+	case l.Vector == "":
+		s.Found(path, l.Kind, l.Config.Check(l.told(s.Pipeline.Name)))
+	case searches:
+		s.Found(path, l.Kind, searcher.CheckSearch(l.search(s.Pipeline.Name)))
+	default:
+		s.Fail(path+".vector", "%s finds no documents by a vector: near documents are found by a kind that does, such as postgres", l.Kind)
+	}
+	if warner, ok := l.Config.(lookup.Warner); ok && len(s.Errs) == before {
+		s.Warned(path, l.Kind, warner.Warnings(l.told(s.Pipeline.Name)))
+	}
+	if _, err := spec.TableOf(l.Config, 0); err != nil {
+		s.Fail(path+"."+l.Kind, "%v", err)
+	}
+}
+
+// told returns what a kind is told of a lookup.
+func (l *Lookup) told(pipeline string) lookup.Step {
+	told := lookup.Step{Name: l.Name, Pipeline: pipeline}
+	for _, f := range l.Fields {
+		told.Fields = append(told.Fields, lookup.Field(f))
+	}
+	return told
+}
+
+// search returns what a kind is told of a lookup by a vector, but for its size.
+func (l *Lookup) search(pipeline string) lookup.Search {
+	return lookup.Search{
+		Step: l.told(pipeline), Distance: cmp.Or(l.Distance, "cosine"), Limit: cmp.Or(l.Limit, DefaultNearest),
+		Join: cmp.Or(l.Join, DefaultJoin), Where: filtered(l.Where),
+	}
+}
+
+// checkMax is how long a server may take to say whether it has what a lookup needs.
+const checkMax = 10 * time.Second
+
+// Check asks whether rows can be found as the lookup says. It changes nothing.
+func (f Finder) Check(ctx context.Context) *spec.Problem {
+	ctx, cancel := context.WithTimeout(ctx, checkMax)
+	defer cancel()
+	err := f.Finder.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	return ProblemOf(f.Path, f.Kind, err)
+}
+
+// finder opens where a lookup finds rows.
+func (b *boundOutside) finder(r *Resources, calling *operator.Calling) (m lookups.Model, ok bool) {
+	options := lookups.Options{Size: b.Batch.Size, Timeout: calling.Timeout, Keep: b.Cache.TTL, KeepBytes: b.Cache.Max}
+	if b.Call != nil {
+		options.Calls = b.Call.Concurrency
+	}
+	if err := options.Validate(); err != nil {
+		r.Fail(b.path, "%v", err)
+		return m, false
+	}
+	var source lookup.Source
+	var err error
+	search, what := b.search(r.Pipeline.Name), *b.Lookup
+	if b.Vector == "" {
+		source, err = b.Config.Open(context.Background(), search.Step)
+		what.Fields = nil // which the row has whatever is read of it
+	} else {
+		options.Size, search.Size = cmp.Or(options.Size, nearestSize), b.score.Inputs[0].Type.Size
+		source, err = b.Config.(lookup.Searcher).OpenSearch(context.Background(), search)
+	}
+	if err == nil && source == nil {
+		err = errors.New("it opened nothing")
+	}
+	if err != nil {
+		r.Errs = append(r.Errs, ProblemOf(b.path, b.Kind, err))
+		return m, false
+	}
+	f := lookups.New(source, options)
+	what.Empty, what.When = nil, ""
+	asked := generation.Hash(what.Canonical())
+	if m = lookups.NewModel(f, asked); b.Vector != "" {
+		m = lookups.NewNearest(f, asked, search.Size, search.Where)
+	}
+	r.Opened, r.Finds = append(r.Opened, m), append(r.Finds, Finder{b.Name, b.path, b.Kind, f})
+	return m, true
+}
+
+const (
+	nearestLimitMax = 100
+	nearestSize     = 16 // vectors of a call: each is a search
+)
+
+// nearest binds what documents are found by: the vector and the texts that
+// columns equal.
+func (l *Lookup) nearest(s *Scope, path string, stage *operator.Score) {
+	if l.Key != "" {
+		s.Fail(path+".key", "documents are found by their vectors: remove it, or vector")
+	}
+	if l.Limit < 0 || l.Limit > nearestLimitMax {
+		s.Fail(path+".limit", "%d is out of range: use 1 to %d documents", l.Limit, nearestLimitMax)
+	}
+	if !slices.Contains([]string{"", "cosine", "l2", "inner_product"}, l.Distance) {
+		s.Fail(path+".distance", "%q is none: use cosine, l2 or inner_product", l.Distance)
+	}
+	stage.Inputs, stage.Codes = s.Slots(path+".vector", l.Vector), []*model.Codes{nil}
+	for i, slot := range stage.Inputs {
+		if i > 0 || slot.Type.Kind != value.Vector || slot.Type.Optional {
+			s.Fail(path+".vector", "%q is of type %v: documents are near to one number[n] that is always there, as a model that embeds has it", slot.Name, slot.Type)
+			break
+		}
+	}
+	for i, w := range l.Where {
+		at := path + ".where." + w.Name
+		if slices.ContainsFunc(l.Where[:i], func(o Binding) bool { return o.Name == w.Name }) {
+			s.Fail(at, "two filters are of column %q", w.Name)
+		}
+		equals(s, at, w.Expr, stage)
+	}
+	for _, f := range l.Fields {
+		if t, err := value.ParseType(f.Type); f.Name == "distance" && err == nil && t.Kind != value.Number {
+			s.Fail(path+".fields.distance", "how far the nearest document is is a number, not %v", t)
+		}
+	}
+}
+
+// equals gives the text that a column equals a slot of its own, which is written
+// when documents are asked for.
+func equals(s *Scope, path, source string, stage *operator.Score) {
+	program := s.Expr(path, source, value.String, value.Int)
+	if program == nil {
+		return
+	}
+	if name, ok := program.Name(); ok {
+		slot, _ := s.Names.Slot(name)
+		stage.Texts = append(stage.Texts, slot)
+		return
+	}
+	if slot, ok := s.Make(path, s.HiddenName(), program.Type()); ok {
+		stage.Compute = append(stage.Compute, operator.Assign{Name: "where", Slot: slot, Program: program})
+		stage.Texts = append(stage.Texts, slot)
+	}
+}
+
+func filtered(where []Binding) (names []string) {
+	for _, w := range where {
+		names = append(names, w.Name)
+	}
+	return names
+}

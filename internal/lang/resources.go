@@ -1,0 +1,93 @@
+package lang
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/fetch"
+	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/sys/s3"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/model"
+)
+
+// Opener is a Bound that needs what is outside of the file.
+type Opener interface {
+	Bound
+
+	// Open returns what the step is with what it opened, which is then in the place of this;
+	// nil after a finding.
+	Open(*Resources) Bound
+}
+
+// Resources is what the steps of a pipeline open, and what they are opened with.
+type Resources struct {
+	*Findings
+	Pipeline  *Pipeline
+	Endpoints *control.Endpoints
+	Budget    observe.Budget
+	Models    map[string]Loaded // by name
+
+	// Inline opens a model that the pipeline itself describes, with the inputs that the
+	// first score gives it.
+	Inline func(m *Model, inputs []model.ManifestInput) (Loaded, bool)
+
+	Opened  []model.Model // to be closed with the pipeline
+	Finds   []Finder      // of lookups outside of the log
+	Shared  []*batch.Shared
+	Journal *journal.Spec  // nil keeps no answers
+	Fetcher *fetch.Fetcher // nil without fetches
+
+	contents map[string]fetched // by name
+}
+
+// Loaded is a model that is open, and whose answers are what the file says.
+type Loaded struct {
+	model.Model
+	Name    string            // name@version
+	Asks    string            // hash of the fields that decide its answers
+	Calling *operator.Calling // nil where it is called at once
+}
+
+// Finder is what a lookup of a name finds rows with.
+type Finder struct {
+	Name, Path, Kind string
+	*lookups.Finder
+}
+
+// fetched is where content comes from.
+type fetched struct {
+	url  value.Slot
+	from fetch.Column // but for its place
+}
+
+// fetcher returns the pipeline's fetcher, which the first fetch opens; nil after a finding.
+func (r *Resources) fetcher() *fetch.Fetcher {
+	if r.Fetcher != nil {
+		return r.Fetcher
+	}
+	o := r.Pipeline.Content
+	options := fetch.Options{
+		Root: o.Root, Hosts: o.Hosts, Plain: o.HTTP, Buckets: o.Buckets, CacheDir: o.Cache.Dir, CacheMax: int64(o.Cache.Max),
+		S3: s3.Options{Endpoint: o.S3.Endpoint, Region: o.S3.Region, Credentials: o.S3.Credentials, Profile: o.S3.Profile},
+	}
+	for i, text := range o.Private {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			r.Fail(fmt.Sprintf("content.private[%d]", i), "%q is no network: write one as 10.2.0.0/16", text)
+		}
+		options.Private = append(options.Private, network)
+	}
+	f, err := fetch.New(options)
+	if err != nil {
+		r.Fail("objects", "%v", err)
+		return nil
+	}
+	r.Fetcher = f
+	return f
+}
