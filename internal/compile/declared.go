@@ -16,30 +16,30 @@ const (
 
 // declarations returns the errors, where several places that want one other type of a
 // field of the input are one error, at the declaration of the field. It names the places.
-func (c *compiler) declarations() spec.Problems {
+func declarations(b *bound, all *lang.Findings) spec.Problems {
 	places := map[lang.Use][]string{}
-	for _, e := range c.Errs {
-		if _, declared := c.declared(c.Typed[e].Name); declared {
-			places[c.use(e)] = append(places[c.use(e)], e.Path)
+	for _, e := range all.Errs {
+		if _, declared := declared(b.Pipeline, all.Typed[e].Name); declared {
+			places[use(all, e)] = append(places[use(all, e)], e.Path)
 		}
 	}
 	var found spec.Problems
 	said := map[lang.Use]bool{}
-	for _, e := range c.Errs {
-		at := c.use(e)
+	for _, e := range all.Errs {
+		at := use(all, e)
 		switch {
 		case len(places[at]) < declaredLeast:
 			found = append(found, e)
 		case !said[at]:
-			found, said[at] = append(found, c.declaration(at.Name, at.Want, places[at])), true
+			found, said[at] = append(found, declaration(b, at.Name, at.Want, places[at])), true
 		}
 	}
 	return found
 }
 
 // use returns the use that an error is about.
-func (c *compiler) use(e *spec.Problem) lang.Use {
-	u := c.Typed[e]
+func use(all *lang.Findings, e *spec.Problem) lang.Use {
+	u := all.Typed[e]
 	return lang.Use{Name: u.Name, Want: number(u.Want)}
 }
 
@@ -52,13 +52,13 @@ func number(kind value.Kind) value.Kind {
 }
 
 // declared returns the path of a field of the input.
-func (c *compiler) declared(name string) (path string, ok bool) {
-	for _, f := range c.Pipeline.Input.Fields {
+func declared(p *lang.Pipeline, name string) (path string, ok bool) {
+	for _, f := range p.Input.Fields {
 		if f.Name == name {
 			return "input.fields." + name, true
 		}
 	}
-	for i, in := range c.Pipeline.Inputs {
+	for i, in := range p.Inputs {
 		for _, f := range in.Fields {
 			if f.Name == name {
 				return fmt.Sprintf("inputs[%d].fields.%s", i, name), true
@@ -69,9 +69,9 @@ func (c *compiler) declared(name string) (path string, ok bool) {
 }
 
 // declaration is the error of a field that places want of another type.
-func (c *compiler) declaration(name string, want value.Kind, places []string) *spec.Problem {
-	path, _ := c.declared(name)
-	slot, _ := c.Names.Lookup(name)
+func declaration(b *bound, name string, want value.Kind, places []string) *spec.Problem {
+	path, _ := declared(b.Pipeline, name)
+	slot, _ := b.Names.Lookup(name)
 	hint := fmt.Sprintf("declare `%s: %v` if the events have it so", name, want)
 	switch {
 	case want == value.Number && slot.Type.Kind == value.String:

@@ -4,12 +4,14 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// fairness compiles whose turn it is among events that wait off the loop. What it
+// bindTurns binds whose turn it is among events that wait off the loop. What it
 // reads is there before the steps: an event may wait at any of them.
-func (c *compiler) fairness() {
-	p, t, turns := c.Pipeline.Priority, c.Pipeline.Tenant, &c.plan.Fairness
+func bindTurns(c *lang.Scope) (turns operator.Fairness) {
+	p, t := c.Pipeline.Priority, c.Pipeline.Tenant
 	program := func(path, source string, kind value.Kind) *expression.Program {
 		if source == "" {
 			return nil
@@ -26,7 +28,7 @@ func (c *compiler) fairness() {
 	if p.Weights != nil {
 		if len(p.Weights) != len(options.Weights) {
 			c.Fail("priority.weights", "%d weights: want those of high, normal and low events", len(p.Weights))
-			return
+			return turns
 		}
 		copy(options.Weights[:], p.Weights)
 	}
@@ -34,17 +36,5 @@ func (c *compiler) fairness() {
 		c.Fail("priority", "%v", err)
 	}
 	turns.Weights = options
-}
-
-// turns refuses turns where nothing waits for them.
-func (c *compiler) turns() {
-	if c.queues() || c.Ended {
-		return
-	}
-	for _, word := range [][2]string{{"priority", c.Pipeline.Priority.High + c.Pipeline.Priority.Low}, {"tenant", c.Pipeline.Tenant.By}} {
-		if word[1] != "" {
-			c.Fail(word[0], "no event waits for its turn: nothing is scored off the loop")
-			c.Hint("remove it, or write async: true at a score, or call: {} at its model")
-		}
-	}
+	return turns
 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // fingerprintVersion is the first line of the text that decides outputs. Another line
@@ -17,11 +19,11 @@ const fingerprintVersion = "afterbay fingerprint 1\n"
 
 // canonical returns the text that decides outputs: that of the file, with the digests of
 // models in place of their paths, and the versions of functions.
-func (c *compiler) canonical() string {
-	p := *c.Pipeline
+func canonical(of *lang.Pipeline, models map[string]lang.Loaded, calls []*operator.Call) string {
+	p := *of
 	p.Models = slices.Clone(p.Models)
 	for i := range p.Models {
-		if m, ok := c.res.Models[p.Models[i].Name]; ok {
+		if m, ok := models[p.Models[i].Name]; ok {
 			p.Models[i].File = m.Info().Digest
 		}
 	}
@@ -33,7 +35,7 @@ func (c *compiler) canonical() string {
 		}
 	}
 	versions := map[string]int{}
-	for _, call := range c.plan.Calls {
+	for _, call := range calls {
 		versions[call.Name] = call.Function.Version
 	}
 	var text strings.Builder
@@ -44,22 +46,24 @@ func (c *compiler) canonical() string {
 	return text.String()
 }
 
-// fingerprint returns the fingerprint of the plan, without the order of its steps.
-func (c *compiler) fingerprint() generation.Fingerprint {
-	return generation.Fingerprint{Pipeline: c.plan.Name, Outputs: generation.Hash(c.canonical()), State: c.stored()}
+// fingerprints returns the text that decides the outputs of a pipeline, and its
+// fingerprint, but for the order of its stages.
+func fingerprints(b *bound, open *opened, calls []*operator.Call, features [2][]feature.Spec) (text string, f generation.Fingerprint) {
+	text = canonical(b.Pipeline, open.Models, calls)
+	return text, generation.Fingerprint{Pipeline: b.Pipeline.Name, Outputs: generation.Hash(text), State: stored(b, calls, features)}
 }
 
 // stored returns what the pipeline keeps beside a partition, features in the order of
 // their cells.
-func (c *compiler) stored() (all []generation.Kept) {
-	p := c.Pipeline
+func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []generation.Kept) {
+	p := b.Pipeline
 	if len(p.Inputs) == 0 && p.Input.Repartition == 0 {
 		all = keptOf(&p.Input)
 	}
-	for _, in := range c.copied() {
+	for _, in := range copied(p) {
 		all = append(all, keptOf(&in)[0]) // the copier drops duplicates, and keeps their ids itself
 	}
-	meaning := p.Meaning(c.typeOf)
+	meaning := p.Meaning(func(name string) string { return typeOf(b.Names.Schema, name) })
 	features := map[string]lang.Part{}
 	var rest []generation.Kept
 	for s := range lang.EachStep(p.Steps) {
@@ -75,13 +79,13 @@ func (c *compiler) stored() (all []generation.Kept) {
 			}
 		}
 	}
-	for _, call := range c.plan.Calls {
+	for _, call := range calls {
 		if call.Function.Keyed {
 			part := lang.FunctionPart(call.Name)
 			rest = append(rest, generation.KeptOf(part.Kind, part.Name, part.Text))
 		}
 	}
-	for set, specs := range c.lowered.Features {
+	for set, specs := range sets {
 		for i := range specs {
 			kept := features[specs[i].Name].Text + []string{"kept=in log order\n", "kept=in waves\n"}[set]
 			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))
@@ -96,8 +100,8 @@ func (c *compiler) stored() (all []generation.Kept) {
 }
 
 // typeOf returns the type of a name, whether its value may be absent or not.
-func (c *compiler) typeOf(name string) string {
-	slot, ok := c.Names.Schema.Lookup(name)
+func typeOf(schema *value.Schema, name string) string {
+	slot, ok := schema.Lookup(name)
 	if !ok {
 		return ""
 	}
@@ -105,11 +109,11 @@ func (c *compiler) typeOf(name string) string {
 }
 
 // copied returns the inputs whose events are copied to one topic.
-func (c *compiler) copied() []lang.Input {
-	if p := c.Pipeline; len(p.Inputs) == 0 && p.Input.Repartition != 0 {
+func copied(p *lang.Pipeline) []lang.Input {
+	if len(p.Inputs) == 0 && p.Input.Repartition != 0 {
 		return []lang.Input{p.Input}
 	}
-	return c.Pipeline.Inputs
+	return p.Inputs
 }
 
 // keptOf returns what an input decides of the state beside a partition.

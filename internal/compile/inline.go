@@ -13,10 +13,10 @@ import (
 
 // openInline opens a model that the pipeline itself describes, as the manifest that
 // it could have. Its inputs are what the first score that uses it gives.
-func (c *compiler) openInline(m *lang.Model, inputs []model.ManifestInput) (lang.Loaded, bool) {
+func (o *opening) openInline(m *lang.Model, inputs []model.ManifestInput) (lang.Loaded, bool) {
 	manifest := &model.Manifest{Name: m.Name, Version: m.Version, Inputs: inputs}
-	for _, o := range m.Outputs {
-		manifest.Outputs = append(manifest.Outputs, inlineOutput(o))
+	for _, f := range m.Outputs {
+		manifest.Outputs = append(manifest.Outputs, inlineOutput(f))
 	}
 	call := m.Call
 	if call == nil {
@@ -27,29 +27,30 @@ func (c *compiler) openInline(m *lang.Model, inputs []model.ManifestInput) (lang
 		where = "models." + m.Name + ".process"
 	}
 	manifest.Dir = m.Dir
-	c.inlineConfig(where, manifest, model.Inline{URL: m.URL, Command: m.Process, Version: m.Version, Timeout: c.res.Timeout(call), Calls: call.Concurrency})
-	if len(c.Errs) > 0 {
+	o.inlineConfig(where, manifest, model.Inline{URL: m.URL, Command: m.Process, Version: m.Version, Timeout: o.Timeout(call), Calls: call.Concurrency})
+	if len(o.Errs) > 0 {
 		return lang.Loaded{}, false
 	}
-	loaded, err := c.openManifest(where, manifest)
+	loaded, err := o.openManifest(where, manifest)
 	var found models.Errors
 	switch {
 	case err == nil:
 	case errors.As(err, &found):
 		for _, e := range found {
-			c.Errs = append(c.Errs, &spec.Problem{Path: where, Message: e.Message, Hint: e.Hint, Err: e.Err})
+			o.Errs = append(o.Errs, &spec.Problem{Path: where, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
 		return lang.Loaded{}, false
 	default:
-		c.Fail(where, "%v", err)
+		o.Fail(where, "%v", err)
 		return lang.Loaded{}, false
 	}
-	return c.loaded("models."+m.Name, m, loaded)
+	types, _ := outputTypes("", m.Outputs, lang.NewFindings())
+	return o.loaded("models."+m.Name, m, types, loaded)
 }
 
 // inlineConfig fills in the kind of a model: the newest that takes what the pipeline says.
-func (c *compiler) inlineConfig(where string, manifest *model.Manifest, said model.Inline) {
-	for _, kind := range slices.Backward(c.modelKinds()) {
+func (o *opening) inlineConfig(where string, manifest *model.Manifest, said model.Inline) {
+	for _, kind := range slices.Backward(o.modelKinds()) {
 		inliner, ok := kind.New().(model.Inliner)
 		if !ok {
 			continue
@@ -57,19 +58,19 @@ func (c *compiler) inlineConfig(where string, manifest *model.Manifest, said mod
 		config, taken, err := inliner.Inline(said)
 		switch {
 		case err != nil:
-			c.Fail(where, "%v", err)
+			o.Fail(where, "%v", err)
 			return
 		case taken:
 			manifest.Kind, manifest.Config = kind.Name, config
 			return
 		}
 	}
-	c.Fail(where, "no kind of models takes it")
+	o.Fail(where, "no kind of models takes it")
 }
 
-func inlineOutput(o lang.Field) model.Output {
-	out := model.Output{Name: o.Name, Size: 1}
-	switch t, _ := value.ParseType(o.Type); t.Kind {
+func inlineOutput(f lang.Field) model.Output {
+	out := model.Output{Name: f.Name, Size: 1}
+	switch t, _ := value.ParseType(f.Type); t.Kind {
 	case value.String:
 		out.Type = model.String
 	case value.Bytes:

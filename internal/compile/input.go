@@ -12,32 +12,49 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// inputs compiles what the pipeline reads. It returns the plans that copy its
-// topics to the one it reads, where there are several or they have another key.
-func (c *compiler) inputs() []*task.Plan {
-	p := c.Pipeline
-	switch {
-	case len(p.Inputs) > 0 && p.Input.Topic != "":
+// read is what a pipeline reads.
+type read struct {
+	task.Input
+	copies   []task.Plan                    // that copy its topics to the one that it reads; without fingerprint of outputs
+	backlogs map[string]control.GateOptions // by topic
+}
+
+// reader binds what is read.
+type reader struct {
+	*lang.Scope
+	read
+}
+
+// bindInputs binds what the pipeline reads: a topic, or several, or one by another key. The
+// latter are copied to a topic of the pipeline's own.
+func bindInputs(s *lang.Scope) read {
+	c, p := &reader{s, read{backlogs: map[string]control.GateOptions{}}}, s.Pipeline
+	both := len(p.Inputs) > 0 && p.Input.Topic != ""
+	if both {
 		c.Fail("inputs", "a pipeline has either input or inputs")
-	case len(p.Inputs) > 0:
-		return c.merged("inputs", p.Inputs)
-	case p.Input.Repartition != 0:
-		return c.merged("input", []lang.Input{p.Input})
 	}
-	c.meta(false)
-	c.input("input", &p.Input)
-	return nil
+	switch {
+	case len(p.Inputs) > 0 && !both:
+		c.merged("inputs", p.Inputs)
+	case p.Input.Repartition != 0 && !both:
+		c.merged("input", []lang.Input{p.Input})
+	default:
+		c.meta(false)
+		c.input("input", &p.Input)
+	}
+	return c.read
 }
 
 // meta introduces the names meta.*.
-func (c *compiler) meta(merged bool) {
-	m := &c.plan.Meta
+func (c *reader) meta(merged bool) {
+	m := &c.Meta
 	for _, meta := range []struct {
 		name string
 		kind value.Kind
@@ -56,9 +73,8 @@ func (c *compiler) meta(merged bool) {
 }
 
 // input compiles one topic that is read as it is.
-func (c *compiler) input(path string, in *lang.Input) {
-	plan := c.plan
-	plan.Topic, plan.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes)
+func (c *reader) input(path string, in *lang.Input) {
+	c.read.Topic, c.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes)
 	if !naming.ValidTopic(in.Topic) {
 		c.Fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
@@ -68,7 +84,7 @@ func (c *compiler) input(path string, in *lang.Input) {
 	if in.Partitions < 0 || in.Partitions > 1024 {
 		c.Fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
 	}
-	if plan.MaxBytes < 0 || plan.MaxBytes > lang.DefaultMaxBytes {
+	if c.MaxBytes < 0 || c.MaxBytes > lang.DefaultMaxBytes {
 		c.Fail(path+".max_bytes", "%d is out of range: use 1 to %d", in.MaxBytes, lang.DefaultMaxBytes)
 	}
 	for _, f := range in.Fields {
@@ -80,7 +96,7 @@ func (c *compiler) input(path string, in *lang.Input) {
 			continue
 		}
 		if slot, ok := c.Field(at, f.Name, t); ok {
-			plan.Fields = append(plan.Fields, decode.Field{Name: f.Name, Slot: slot})
+			c.read.Fields = append(c.read.Fields, decode.Field{Name: f.Name, Slot: slot})
 		}
 	}
 	c.inputKey(path, in)
@@ -89,7 +105,7 @@ func (c *compiler) input(path string, in *lang.Input) {
 	c.inputBacklog(path+".backlog", in)
 }
 
-func (c *compiler) inputBacklog(path string, in *lang.Input) {
+func (c *reader) inputBacklog(path string, in *lang.Input) {
 	b := in.Backlog
 	switch marks, err := (control.GateOptions{Max: b.Max, High: b.High, Low: b.Low}).Resolved(); {
 	case b == lang.Backlog{}:
@@ -102,7 +118,7 @@ func (c *compiler) inputBacklog(path string, in *lang.Input) {
 	}
 }
 
-func (c *compiler) inputKey(path string, in *lang.Input) {
+func (c *reader) inputKey(path string, in *lang.Input) {
 	if in.Key == "" {
 		c.Fail(path+".key", "missing: name the field that events share state and order by")
 		return
@@ -111,12 +127,12 @@ func (c *compiler) inputKey(path string, in *lang.Input) {
 	if ok && (slot.Type.Optional || slot.Type.Kind != value.String && slot.Type.Kind != value.Int) {
 		c.Fail(path+".key", "field %q is of type %v: a key is a string or int that is always there", in.Key, slot.Type)
 	}
-	c.plan.Key = slot
+	c.Key = slot
 }
 
 var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
-func (c *compiler) inputTime(path string, in *lang.Input) {
+func (c *reader) inputTime(path string, in *lang.Input) {
 	t := &in.Time
 	if t.Lateness < 0 || t.Lateness > 30*24*time.Hour {
 		c.Fail(path+".lateness", "%v is out of range: use 0 to 720h", t.Lateness)
@@ -127,7 +143,7 @@ func (c *compiler) inputTime(path string, in *lang.Input) {
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.Fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
-	c.plan.Time = operator.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: operator.EventTime{MaxAhead: cmp.Or(t.MaxAhead, lang.DefaultMaxAhead)}}
+	c.Time = operator.Timing{Lateness: t.Lateness, Idle: t.Idle, Appended: ofAppend(*t), EventTime: operator.EventTime{MaxAhead: cmp.Or(t.MaxAhead, lang.DefaultMaxAhead)}}
 	c.late(path, in)
 	if t.Field == "" {
 		return
@@ -160,21 +176,21 @@ func (c *compiler) inputTime(path string, in *lang.Input) {
 		}
 		c.Fail(path+".field", "field %q is of type %v: %s needs type %v", t.Field, slot.Type, word, lang.KindsText(wants))
 	}
-	c.plan.Time.FromField, c.plan.Time.Slot, c.plan.Time.Unit, c.plan.Time.Layout = true, slot, unit, t.Format
+	c.Time.FromField, c.Time.Slot, c.Time.Unit, c.Time.Layout = true, slot, unit, t.Format
 }
 
 // ofAppend reports whether the time is that of the append, and nothing says what is late.
 func ofAppend(t lang.EventTime) bool { return t == lang.EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
 
 // late compiles what becomes of late events.
-func (c *compiler) late(path string, in *lang.Input) {
+func (c *reader) late(path string, in *lang.Input) {
 	t := &in.Time
 	late, ok := lang.LatePolicies[t.Late]
 	switch {
 	case !ok:
 		c.Fail(path+".late", "unknown policy %q: use dlq, drop or include, or {topic: name}", t.Late)
 	case t.LateTo == "":
-		c.plan.Time.Late = late
+		c.Time.Late = late
 		return
 	case t.Late != "":
 		c.Fail(path+".late", "late events have either a policy or a topic")
@@ -185,10 +201,10 @@ func (c *compiler) late(path string, in *lang.Input) {
 	case t.LateTo == in.Topic:
 		c.Fail(path+".late.topic", "the pipeline reads %q: writing it would never end", t.LateTo)
 	}
-	c.plan.Time.Late, c.plan.Time.LateOutput = operator.LateTopic, c.output(t.LateTo)
+	c.Time.Late, c.Time.LateOutput = operator.LateTopic, c.Outputs.Index(t.LateTo)
 }
 
-func (c *compiler) inputDedupe(path string, in *lang.Input) {
+func (c *reader) inputDedupe(path string, in *lang.Input) {
 	if in.Dedupe == nil {
 		return
 	}
@@ -203,7 +219,7 @@ func (c *compiler) inputDedupe(path string, in *lang.Input) {
 	if err := spec.Validate(); err != nil {
 		c.Fail(path, "%v", err)
 	}
-	c.plan.Dedupe = &task.DedupePlan{Slot: slot, Spec: spec}
+	c.Dedupe = &task.DedupePlan{Slot: slot, Spec: spec}
 }
 
 // mergedTopic is where the events of a pipeline's inputs are copied to.
@@ -212,12 +228,11 @@ func mergedTopic(pipeline string) string { return naming.Of(pipeline, naming.Rep
 // merged compiles topics that are copied, by key, to the one topic that the
 // pipeline reads. The copying decodes with the fields, time and dedupe of its
 // input; the pipeline takes the time and watermark that come with the copies.
-func (c *compiler) merged(path string, list []lang.Input) []*task.Plan {
+func (c *reader) merged(path string, list []lang.Input) {
 	c.meta(true)
-	c.plan.Topic = mergedTopic(c.Pipeline.Name)
+	c.read.Topic = mergedTopic(c.Pipeline.Name)
 	partitions := mergedPartitions(list)
 	types, count := map[string]value.Type{}, map[string]int{}
-	var copies []*task.Plan
 	for i := range list {
 		in, at := &list[i], path
 		if path == "inputs" {
@@ -236,7 +251,7 @@ func (c *compiler) merged(path string, list []lang.Input) []*task.Plan {
 			c.Fail(at+".time.idle", "of topics that are copied to one, none waits for another that had no event for 10s")
 			c.Hint("remove it")
 		}
-		copies = append(copies, c.copying(at, in, partitions, types, count))
+		c.copies = append(c.copies, c.copying(at, in, partitions, types, count))
 	}
 	if len(c.Errs) > 0 {
 		for _, in := range list {
@@ -244,11 +259,11 @@ func (c *compiler) merged(path string, list []lang.Input) []*task.Plan {
 				c.Names.Broken[f.Name] = true
 			}
 		}
-		return nil
+		c.copies = nil
+		return
 	}
 	c.sources(list, types, count)
 	c.late(path+".time", &list[0])
-	return copies
 }
 
 // mergedPartitions returns the partitions of the topic that inputs are copied
@@ -264,19 +279,14 @@ func mergedPartitions(list []lang.Input) int32 {
 
 // copying compiles the copying of one topic, and notes its fields' types and
 // how many inputs have them.
-func (c *compiler) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) *task.Plan {
-	from := &compiler{options: c.options, Scope: lang.NewScope(c.Pipeline), backlogs: c.backlogs}
-	from.plan = &task.Plan{
-		Name: naming.Repartitioner(c.Pipeline.Name, in.Topic), DeadTopic: c.plan.DeadTopic, Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep},
-		Outputs: []string{c.plan.Topic}, Input: task.Input{Copy: &task.CopyPlan{Partitions: partitions}},
-	}
-	from.Outputs.Topics = from.plan.Outputs
+func (c *reader) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) task.Plan {
+	from := &reader{lang.NewScope(c.Pipeline), read{backlogs: c.backlogs}}
 	from.meta(false)
 	source := *in
 	source.Time.Late, source.Time.LateTo = "include", ""
 	from.input(path, &source)
 	c.Errs = append(c.Errs, from.Errs...)
-	for _, f := range from.plan.Fields {
+	for _, f := range from.read.Fields {
 		t, known := types[f.Name]
 		if known && t.Kind != f.Slot.Type.Kind {
 			c.Fail(path+".fields."+f.Name, "%q is of type %v here and %v in another input: a name has one type", f.Name, f.Slot.Type, t)
@@ -284,13 +294,17 @@ func (c *compiler) copying(path string, in *lang.Input, partitions int32, types 
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.plan.Fingerprint = generation.Fingerprint{Pipeline: from.plan.Name, State: keptOf(in)}
-	return from.plan
+	from.Copy = &task.CopyPlan{Partitions: partitions}
+	name := naming.Repartitioner(c.Pipeline.Name, in.Topic)
+	return task.Plan{
+		Name: name, DeadTopic: deadletter.Topic(c.Pipeline.Name), Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep}, Outputs: []string{c.read.Topic},
+		Input: from.Input, Fingerprint: generation.Fingerprint{Pipeline: name, State: keptOf(in)},
+	}
 }
 
 // sources introduces the fields of all inputs. One that an input lacks is
 // optional.
-func (c *compiler) sources(list []lang.Input, types map[string]value.Type, count map[string]int) {
+func (c *reader) sources(list []lang.Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
 		source := task.Source{Topic: in.Topic, Appended: ofAppend(in.Time)}
 		for _, f := range in.Fields {
@@ -302,7 +316,7 @@ func (c *compiler) sources(list []lang.Input, types map[string]value.Type, count
 			}
 			source.Fields = append(source.Fields, decode.Field{Name: f.Name, Slot: slot})
 		}
-		c.plan.Sources = append(c.plan.Sources, source)
-		c.plan.MaxBytes = max(c.plan.MaxBytes, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes))
+		c.Sources = append(c.Sources, source)
+		c.MaxBytes = max(c.MaxBytes, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes))
 	}
 }

@@ -1,11 +1,9 @@
 package compile
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // placed is a node, or the reading alone of one of its features, in the order of stages.
@@ -14,7 +12,23 @@ type placed struct {
 	read int // of features; -1 is the node itself
 }
 
-// schedule returns the order of the stages and how many of them run record by record,
+// order is that in which the stages of a pipeline run.
+type order struct {
+	stages []placed
+	waves  int // how many of them run record by record, in log order, before the waves
+}
+
+// schedule returns the order of the stages of nodes of which no group is misplaced. It is a
+// function of their places alone.
+func schedule(nodes []lang.Node) order {
+	stages, waves, _ := scheduled(nodes)
+	return order{stages, waves}
+}
+
+// inWaves reports whether a node runs in the waves, but for what only reads.
+func (o *order) inWaves(node int) bool { return slices.Contains(o.stages[o.waves:], placed{node, -1}) }
+
+// scheduled returns the order of the stages and how many of them run record by record,
 // in log order, before the waves. It is a function of the nodes alone.
 //
 // The waves begin with the first node that needs them. From there on the order is that
@@ -23,7 +37,7 @@ type placed struct {
 // collects events in log order: nodes above it that only follow nodes of other cases are
 // moved before the waves with it. If one of them cannot be, the group is misplaced below
 // that node; misplaced is then its place among the nodes, else -1.
-func schedule(nodes []lang.Node) (order []placed, waves, misplaced int) {
+func scheduled(nodes []lang.Node) (order []placed, waves, misplaced int) {
 	var before, after, reads []placed
 	begun := false
 	for i := range nodes {
@@ -63,43 +77,3 @@ func schedule(nodes []lang.Node) (order []placed, waves, misplaced int) {
 
 // onlyReads reports whether a step does nothing but read features that are fed back.
 func onlyReads(p lang.Place) bool { return p.Reads != nil && !p.Rest }
-
-// misplaced refuses groups below what their events need the waves for.
-func (c *compiler) misplaced() {
-	var nodes []lang.Node
-	for _, n := range c.Nodes {
-		nodes = append(nodes, n)
-		if !n.Place().Log {
-			continue
-		}
-		if _, _, at := schedule(nodes); at >= 0 {
-			c.Fail(n.Path, "below %s: a group is made of events in log order, before anything is scored or written for them", nodes[at].Step.StepKind().Name)
-			c.Hint("write the group above it; what is below it is done for the group as one")
-			nodes = nodes[:len(nodes)-1]
-		}
-	}
-}
-
-// arrange makes the stages of the plan from the nodes.
-func (c *compiler) arrange() {
-	order, waves, at := schedule(c.Nodes)
-	if at >= 0 {
-		return // which misplaced reports
-	}
-	c.plan.Waves = waves
-	inWaves := make([]bool, len(c.Nodes))
-	for _, p := range order[waves:] {
-		inWaves[p.node] = inWaves[p.node] || p.read < 0
-	}
-	ops := map[placed]operator.Operator{}
-	for _, p := range slices.SortedFunc(slices.Values(order), func(a, b placed) int { return cmp.Or(a.node-b.node, a.read-b.read) }) {
-		ops[p] = c.Nodes[p.node].Lower(&c.lowered, lang.At{Waves: p.read >= 0 || inWaves[p.node], Read: p.read})
-		if g, ok := ops[p].(*operator.Group); ok {
-			c.plan.Groups.Groups = append(c.plan.Groups.Groups, g)
-		}
-	}
-	c.plan.Calls = c.lowered.Calls
-	for _, p := range order {
-		c.plan.Stages = append(c.plan.Stages, operator.Placed{Operator: ops[p], Guard: c.Nodes[p.node].Guards.Innermost()})
-	}
-}

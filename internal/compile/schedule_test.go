@@ -21,7 +21,7 @@ func TestScheduleIsThatOfTheRule(t *testing.T) {
 	groups, misplaced := 0, 0
 	for range 20_000 {
 		nodes := randomNodes(rng)
-		order, waves, at := schedule(nodes)
+		order, waves, at := scheduled(nodes)
 		want, from, below := naiveSchedule(nodes)
 		if at != below || at < 0 && (!slices.Equal(order, want) || waves != from) {
 			t.Fatalf("%s:\n got %v, waves from %d, misplaced %d\nwant %v, %d, %d", drawn(nodes), order, waves, at, want, from, below)

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/sink"
 )
 
@@ -20,56 +21,56 @@ type Sunk struct {
 	Topic sink.Topic
 }
 
-// sinks checks where the pipeline's outputs go.
-func (c *compiler) sinks() []Sunk {
-	list := make([]Sunk, len(c.Pipeline.Sinks))
-	complete := len(c.Errs) == 0 && !c.Ended // else steps that write may be missing
+// checkSinks checks where the pipeline's outputs go.
+func checkSinks(b *bound, found *lang.Findings) []Sunk {
+	list, topics := make([]Sunk, len(b.Pipeline.Sinks)), append(topicsOf(b), deadletter.Topic(b.Pipeline.Name))
+	complete := len(found.Errs) == 0 && !b.Ended // else steps that write may be missing
 	for i := range list {
 		s, path := &list[i], fmt.Sprintf("sinks[%d]", i)
-		s.Sink = c.Pipeline.Sinks[i]
+		s.Sink = b.Pipeline.Sinks[i]
 		s.Name = cmp.Or(s.Name, s.From)
 		switch {
 		case s.From == "":
-			c.Fail(path+".from", "missing: name a topic that the pipeline writes")
+			found.Fail(path+".from", "missing: name a topic that the pipeline writes")
 			continue
-		case complete && !slices.Contains(c.plan.Topics(), s.From):
-			c.Fail(path+".from", "the pipeline does not write %q", s.From)
-			c.Hint("it writes " + strings.Join(c.plan.Topics(), ", "))
+		case complete && !slices.Contains(topics, s.From):
+			found.Fail(path+".from", "the pipeline does not write %q", s.From)
+			found.Hint("it writes " + strings.Join(topics, ", "))
 		case !naming.ValidTopic(s.Name):
-			c.Fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
+			found.Fail(path+".name", "%q is not the name of a sink: use letters, digits, '.', '_' and '-'", s.Name)
 		case naming.ReservedSink(s.Name):
-			c.Fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
-			c.Hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
+			found.Fail(path+".name", "sink %q has a name that is reserved: its group or its topics would be those of another part of the engine", s.Name)
+			found.Hint("give it a `name`, such as " + strings.ReplaceAll(s.Name, ".", "-") + "-sink")
 		case slices.ContainsFunc(list[:i], func(o Sunk) bool { return o.Name == s.Name }):
-			c.Fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
-			c.Hint("give one of them a `name`")
+			found.Fail(path+".name", "two sinks are named %q: their consumer group has that name", s.Name)
+			found.Hint("give one of them a `name`")
 		}
 		if s.Config == nil {
-			c.Fail(path, "missing: nothing says where the records go")
-			c.Hint("name a kind of sink with its fields; in Go, set Config")
+			found.Fail(path, "missing: nothing says where the records go")
+			found.Hint("name a kind of sink with its fields; in Go, set Config")
 			continue
 		}
-		s.Topic = c.topicOf(&s.Sink, !complete)
-		c.sinkConfig(path, s)
-		if err := OptionsOf(&s.Sink, c.Pipeline.Name).Validate(); err != nil && c.Pipeline.Name != "" {
-			c.Fail(path, "%v", err)
+		s.Topic = topicOf(b, &s.Sink, topics, !complete)
+		checkSink(path, s, found)
+		if err := OptionsOf(&s.Sink, b.Pipeline.Name).Validate(); err != nil && b.Pipeline.Name != "" {
+			found.Fail(path, "%v", err)
 		}
 	}
 	return list
 }
 
 // topicOf returns what a sink is told. Partial says that steps which write may be missing.
-func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
+func topicOf(b *bound, s *lang.Sink, topics []string, partial bool) sink.Topic {
 	t := sink.Topic{
-		Name: s.From, Pipeline: c.Pipeline.Name, Sink: s.Name, Group: GroupOf(s, c.Pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
-		Constants: map[string]any{}, Log: c.Pipeline.Engine.URL, Topics: c.plan.Topics(),
+		Name: s.From, Pipeline: b.Pipeline.Name, Sink: s.Name, Group: GroupOf(s, b.Pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
+		Constants: map[string]any{}, Log: b.Pipeline.Engine.URL, Topics: slices.Clone(topics),
 	}
-	for _, in := range append([]lang.Input{c.Pipeline.Input}, c.Pipeline.Inputs...) {
+	for _, in := range append([]lang.Input{b.Pipeline.Input}, b.Pipeline.Inputs...) {
 		if in.Topic != "" {
 			t.Topics = append(t.Topics, in.Topic)
 		}
 	}
-	if written, ok := c.Outputs.Written[s.From]; ok {
+	if written, ok := b.Outputs.Written[s.From]; ok {
 		t.Columns = make([]sink.Column, len(written))
 		for i, f := range written {
 			t.Columns[i] = sink.Column(f)
@@ -78,7 +79,7 @@ func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 			}
 		}
 	}
-	for name, constant := range c.Names.Constants {
+	for name, constant := range b.Names.Constants {
 		if t.Constants[name] = constant.Value; constant.Table != nil {
 			t.Constants[name] = constant.Table
 		}
@@ -86,19 +87,19 @@ func (c *compiler) topicOf(s *lang.Sink, partial bool) sink.Topic {
 	return t
 }
 
-// sinkConfig checks where a sink's records go.
-func (c *compiler) sinkConfig(path string, s *Sunk) {
+// checkSink checks where a sink's records go.
+func checkSink(path string, s *Sunk, found *lang.Findings) {
 	switch takes := TakenBy(s.Config); {
 	case takes == sink.Whole && s.Expire != 0:
-		c.Fail(path+".expire", "it says nothing about files: every record is kept, and tried until it is")
+		found.Fail(path+".expire", "it says nothing about files: every record is kept, and tried until it is")
 		fallthrough
 	case takes != sink.Each:
-		c.noWindow(path, &s.Sink)
+		noWindow(path, &s.Sink, found)
 	}
-	before := len(c.Errs)
-	c.Found(path, s.Kind, s.Config.Check(s.Topic))
-	if warner, ok := s.Config.(sink.Warner); ok && len(c.Errs) == before {
-		c.Warned(path, s.Kind, warner.Warnings(s.Topic))
+	before := len(found.Errs)
+	found.Found(path, s.Kind, s.Config.Check(s.Topic))
+	if warner, ok := s.Config.(sink.Warner); ok && len(found.Errs) == before {
+		found.Warned(path, s.Kind, warner.Warnings(s.Topic))
 	}
 }
 
@@ -112,14 +113,14 @@ func TakenBy(config sink.Config) sink.Way {
 
 // noWindow refuses the words about ids that a service took: where records go in the
 // order of their offsets none are remembered.
-func (c *compiler) noWindow(path string, s *lang.Sink) {
+func noWindow(path string, s *lang.Sink, found *lang.Findings) {
 	for _, word := range []struct {
 		name string
 		set  bool
 	}{{"window", s.Window != 0}, {"max", s.Max != 0}} {
 		if word.set {
-			c.Fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
-			c.Hint("remove it")
+			found.Fail(path+"."+word.name, "it says nothing about what is not called by http: no ids are remembered")
+			found.Hint("remove it")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
 )
 
 // Bound is a step whose names are resolved and whose expressions have types. It does not
@@ -29,9 +30,10 @@ type Place struct {
 	Counts   []string // paths of the features that count an event here
 	Behind   bool     // these are fed back: it stands behind the names that they use
 	Queues   Queueing
-	Singly   bool   // the events of a key come to it one behind the other
-	OwnTable string // path of the table that it reads, if the pipeline writes it; "" is none
-	Ordered  bool   // events of a key are queued behind one of it that is
+	Singly   bool     // the events of a key come to it one behind the other
+	OwnTable string   // path of the table that it reads, if the pipeline writes it; "" is none
+	Ordered  bool     // events of a key are queued behind one of it that is
+	Timers   []string // functions that set timers, and models that keep something of a key
 }
 
 // Queueing says whether a step queues events.
@@ -54,6 +56,7 @@ type At struct {
 type Plan struct {
 	Calls    []*operator.Call  // of functions, and of what models keep of a key
 	Features [2][]feature.Spec // early and late, by the index in their set
+	Tables   []table.Spec      // that lookups read, by the index that operators have
 }
 
 // Feature returns the index of a feature in its set.
@@ -69,6 +72,20 @@ func (p *Plan) Feature(spec feature.Spec, late bool) int {
 	}
 	*set = append(*set, spec)
 	return len(*set) - 1
+}
+
+// writes returns which of the tables, from 1, a topic that the pipeline writes has rows
+// of; 0 is none.
+func (p *Plan) writes(topic string) int {
+	return 1 + slices.IndexFunc(p.Tables, func(t table.Spec) bool { return t.Written && t.Topic == topic })
+}
+
+// timersOf returns what sets timers where events are given up.
+func timersOf(nodes []Node) (names []string) {
+	for _, n := range nodes {
+		names = append(names, n.Place().Timers...)
+	}
+	return names
 }
 
 // call numbers a call.

@@ -105,7 +105,11 @@ func (c *Call) Bind(s *Scope, path string) {
 	if f.Keyed {
 		s.Keyed = append(s.Keyed, c.Go)
 	}
-	s.Add(c, path, boundCall{*stage, Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}})
+	place := Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}
+	if f.Timer != nil {
+		place.Timers = []string{c.Go}
+	}
+	s.Add(c, path, boundCall{*stage, place})
 }
 
 // boundCall calls a function.

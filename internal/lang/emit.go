@@ -86,7 +86,22 @@ func (e *Emit) Bind(s *Scope, path string) {
 	}
 	waves = e.bindValue(s, path+".value", stage) || waves
 	s.Outputs.Wrote(e.Topic, stage)
-	s.Add(e, path, Ready(stage, Place{Waves: waves, Adds: true}))
+	s.Add(e, path, boundEmit{*stage, waves})
+}
+
+// boundEmit writes a record.
+type boundEmit struct {
+	operator operator.Emit // without the table that has its rows
+	waves    bool
+}
+
+// Place implements Bound.
+func (b boundEmit) Place() Place { return Place{Waves: b.waves, Adds: true} }
+
+// Lower implements Bound.
+func (b boundEmit) Lower(p *Plan, _ At) operator.Operator {
+	b.operator.Table = p.writes(b.operator.Topic)
+	return &b.operator
 }
 
 // computed gives an emit's expression a slot of its own, so that what can fail

@@ -3,6 +3,8 @@ package lang
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -67,4 +69,14 @@ func ProblemOf(path, kind string, err error) *spec.Problem {
 		}
 	}
 	return e
+}
+
+// NewFindings returns no findings.
+func NewFindings() *Findings { return &Findings{Typed: map[*spec.Problem]Use{}} }
+
+// Plus returns the findings of f and then those of o. It changes neither.
+func (f *Findings) Plus(o *Findings) *Findings {
+	both := &Findings{Errs: slices.Concat(f.Errs, o.Errs), Typed: maps.Clone(f.Typed), Warnings: slices.Concat(f.Warnings, o.Warnings)}
+	maps.Copy(both.Typed, o.Typed)
+	return both
 }

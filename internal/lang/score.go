@@ -138,7 +138,10 @@ type givens struct {
 
 // Place implements Bound.
 func (b *boundScore) Place() Place {
-	p := Place{Waves: true, Queues: b.queues, Singly: b.keeps()}
+	p := Place{Waves: true, Queues: b.queues, Singly: b.keeps(), Timers: timersOf(b.onFailure)}
+	if b.keeps() {
+		p.Timers = append(p.Timers, b.state())
+	}
 	p.Ordered = b.Ordered && b.queues != QueuesNone
 	return p
 }
@@ -148,13 +151,16 @@ func (b *boundScore) Lower(p *Plan, _ At) operator.Operator {
 	stage := b.score
 	stage.OnFailure = lowered(p, b.onFailure)
 	if b.keeps() {
-		stage.State = p.state("model " + b.Model + " " + b.prefix()) // which no function is called
+		stage.State = p.state(b.state())
 	}
 	return &stage
 }
 
 // keeps reports whether the model keeps something of each key.
 func (b *boundScore) keeps() bool { return b.score.Model != nil && b.score.Model.Info().State > 0 }
+
+// state is the name of what it keeps, which no function is called.
+func (b *boundScore) state() string { return "model " + b.Model + " " + b.prefix() }
 
 // prefix starts the names of the outputs.
 func (s *Score) prefix() string { return cmp.Or(s.As, s.Model) }

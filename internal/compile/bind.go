@@ -1,0 +1,133 @@
+package compile
+
+import (
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// bound is a pipeline whose names are resolved and whose expressions have types.
+type bound struct {
+	*lang.Scope
+	read   read
+	turns  operator.Fairness
+	budget observe.Budget
+}
+
+// bind resolves the names of a pipeline and types its expressions, from its file alone.
+// Steps end before the first score of a model for which absent is true; nil is none. The
+// findings of the result have those about models among them.
+func bind(p *lang.Pipeline, absent func(model string) bool, models *lang.Findings) *bound {
+	b := &bound{Scope: lang.NewScope(p)}
+	bindHeader(p, b.Findings)
+	b.budget = budgetOf(p.Budget, b.Findings)
+	b.read = bindInputs(b.Scope)
+	b.Topic, b.ID = b.read.Topic, b.read.Meta.ID
+	bindConstants(b.Scope)
+	b.turns = bindTurns(b.Scope)
+	bindModels(b.Scope)
+	b.Findings = b.Findings.Plus(models)
+	b.Names.Later, b.Absent = lang.DeclaredIn(p), absent
+	b.Steps("steps", p.Steps)
+	return b
+}
+
+// bindHeader checks what stands above the steps.
+func bindHeader(p *lang.Pipeline, c *lang.Findings) {
+	if !naming.Valid(p.Name) {
+		c.Fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
+	}
+	if naming.ReservedPipeline(p.Name) {
+		c.Fail("pipeline", "%q is reserved for topics of the engine: use another name", p.Name)
+	}
+	switch p.Delivery {
+	case "", lang.ExactlyOnce, lang.AtLeastOnce, lang.AtMostOnce:
+	default:
+		c.Fail("delivery", "unknown mode %q: use exactly-once, at-least-once or at-most-once", p.Delivery)
+	}
+	if p.Commit.Interval < 0 || p.Commit.Interval > time.Minute {
+		c.Fail("commit.interval", "%v is out of range: use 0 to 1m", p.Commit.Interval)
+	}
+	if p.Commit.Size < 0 || p.Commit.Size > 1<<20 {
+		c.Fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
+	}
+	bindLag(p.Lag, c)
+	if s := p.DeadLetters.StopAbove; s != (spec.Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
+		c.Fail("dlq.stop_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
+	}
+}
+
+func bindLag(l lang.Lag, c *lang.Findings) {
+	for _, at := range []struct {
+		path string
+		time.Duration
+	}{{"lag.warn", l.Warn}, {"lag.critical", l.Critical}} {
+		if at.Duration != 0 && (at.Duration < time.Second || at.Duration > 30*24*time.Hour) {
+			c.Fail(at.path, "%v is out of range: use 1s to 720h", at.Duration)
+		}
+	}
+	if l.Critical != 0 && l.Critical < l.Warn {
+		c.Fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
+		c.Hint("a pipeline is late before it is too late: make warn the shorter one")
+	}
+}
+
+// bindConstants introduces the constants.
+func bindConstants(c *lang.Scope) {
+	for _, k := range c.Pipeline.Constants {
+		path := "constants." + k.Name
+		if !c.Identifier(path, k.Name) {
+			continue
+		}
+		if _, ok := c.Names.Schema.Lookup(k.Name); ok {
+			c.Fail(path, "%q is a field already: names are one flat set without shadowing", k.Name)
+			continue
+		}
+		if (k.Value == nil) == (k.Table == nil) {
+			c.Fail(path, "a constant is a scalar or a table of scalars")
+			continue
+		}
+		c.Names.Constants[k.Name] = expression.Constant{Value: k.Value, Table: k.Table}
+	}
+}
+
+// bindModels introduces what models answer, as the file has it.
+func bindModels(s *lang.Scope) {
+	for _, m := range s.Pipeline.Models {
+		path := "models." + m.Name
+		if !s.Identifier(path, m.Name) {
+			continue
+		}
+		if m.Version < 1 {
+			s.Fail(path+".version", "%d is not a version: use a number from 1 that changes with the file", m.Version)
+		}
+		if types, ok := outputTypes(path+".outputs", m.Outputs, s.Findings); ok {
+			s.Answers[m.Name] = types
+		}
+	}
+}
+
+// outputTypes returns the types that the file gives to the outputs of a model.
+func outputTypes(path string, outputs []lang.Field, c *lang.Findings) (types []value.Type, ok bool) {
+	before := len(c.Errs)
+	for _, o := range outputs {
+		t, err := value.ParseType(o.Type)
+		switch {
+		case err != nil:
+			c.Fail(path+"."+o.Name, "%v", err)
+		case t.Kind == value.String, t.Kind == value.Bytes:
+		case t.Kind != value.Number && t.Kind != value.Vector:
+			c.Fail(path+"."+o.Name, "type %q: the output of a model is a number, number[384], string or bytes", o.Type)
+		case t.Optional:
+			c.Fail(path+"."+o.Name, "type %q: scores are there, only a string or bytes may be absent", o.Type)
+		}
+		types = append(types, t)
+	}
+	return types, len(c.Errs) == before
+}

@@ -1,0 +1,149 @@
+package compile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// defaultQueueMax bounds the events that are queued.
+const defaultQueueMax = 10_000
+
+// checked is what the steps of a pipeline decide together.
+type checked struct {
+	ordered  bool // the events of a key are queued behind one of it that is
+	feedback bool // the events of a key go through the waves one behind the other
+	queue    control.GateOptions
+	sinks    []Sunk
+	errs     spec.Problems
+	warnings []string
+}
+
+// check finds what is wrong with a pipeline as a whole. It returns all that is wrong, and all
+// warnings.
+func check(b *bound, nodes []lang.Node, options Options, before *lang.Findings) *checked {
+	c, found := &checked{}, before.Plus(lang.NewFindings())
+	misplaced(nodes, found)
+	c.queueing(nodes, found)
+	queues := slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Queues == lang.QueuesSaid })
+	c.ownTables(nodes, queues, found)
+	c.checkQueue(b.Pipeline.Queue, nodes, found)
+	if !queues && !b.Ended {
+		checkTurns(b.Pipeline, found)
+	}
+	if b.Outputs.Writers == 0 && !options.Rows && len(found.Errs) == 0 {
+		found.Fail("steps", "nothing is emitted, so the pipeline would have no effect")
+		found.Hint("add an emit step")
+	}
+	checkReplies(b, found)
+	c.sinks = checkSinks(b, found)
+	if c.feedback {
+		found.Warnings = append(found.Warnings, "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
+	}
+	c.errs, c.warnings = declarations(b, found), found.Warnings
+	return c
+}
+
+// misplaced refuses groups below what their events need the waves for.
+func misplaced(all []lang.Node, found *lang.Findings) {
+	var nodes []lang.Node
+	for _, n := range all {
+		nodes = append(nodes, n)
+		if !n.Place().Log {
+			continue
+		}
+		if _, _, at := scheduled(nodes); at >= 0 {
+			found.Fail(n.Path, "below %s: a group is made of events in log order, before anything is scored or written for them", nodes[at].Step.StepKind().Name)
+			found.Hint("write the group above it; what is below it is done for the group as one")
+			nodes = nodes[:len(nodes)-1]
+		}
+	}
+}
+
+// queueing decides whether the events of a key take turns: a step says so, or features that
+// are fed back cost nothing more then. It refuses such features below a step that queues
+// events in any order.
+func (c *checked) queueing(nodes []lang.Node, found *lang.Findings) {
+	said, failed := false, false
+	for i := range nodes {
+		place := nodes[i].Place()
+		said, failed, c.ordered = said || place.Queues == lang.QueuesSaid, failed || place.Queues == lang.QueuesFailed, c.ordered || place.Ordered
+		c.feedback = c.feedback || place.Singly || place.Behind
+		if !place.Behind {
+			continue
+		}
+		if c.ordered = c.ordered || failed && !said; c.ordered || !said { // their order costs nothing more here
+			continue
+		}
+		for _, path := range place.Counts {
+			found.Fail(path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
+			found.Hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
+		}
+	}
+	c.feedback = c.feedback || c.ordered
+}
+
+// ownTables has the events of a key take turns where they find rows that the pipeline
+// writes.
+func (c *checked) ownTables(nodes []lang.Node, queues bool, found *lang.Findings) {
+	at := slices.IndexFunc(nodes, func(n lang.Node) bool { return n.Place().OwnTable != "" })
+	if at < 0 {
+		return
+	}
+	if queues && !c.ordered {
+		found.Fail(nodes[at].Place().OwnTable, "the pipeline writes its rows, and events of a key may be queued: the lookup would miss rows of events in flight")
+		found.Hint("write ordered: true at the step that queues, or remove what queues: async, and call of the model")
+	}
+	c.ordered, c.feedback = true, true
+}
+
+// checkQueue checks what concerns all events that are queued.
+func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findings) {
+	var err error
+	if c.queue, err = (control.GateOptions{Max: cmp.Or(q.Max, defaultQueueMax), High: q.High, Low: q.Low}).Resolved(); err != nil {
+		found.Fail("queue", "%v", err)
+	}
+	if !c.ordered {
+		countedInOrder(nodes, found)
+		return
+	}
+	for i := range nodes {
+		for _, name := range nodes[i].Place().Timers {
+			found.Fail("steps", "%s sets timers, which do not wait for the events that are queued", name)
+			found.Hint("remove ordered, or the timers")
+		}
+	}
+	if slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Log }) {
+		found.Fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
+		found.Hint("remove ordered: true, and features of what a model that may be down answers")
+	}
+}
+
+// countedInOrder refuses features that are below a step which queues events in any order.
+func countedInOrder(nodes []lang.Node, found *lang.Findings) {
+	for i := range nodes {
+		n := &nodes[i]
+		place := n.Place()
+		above := slices.ContainsFunc(nodes[:i], func(o lang.Node) bool { return o.Place().Queues == lang.QueuesSaid && !o.Guards.Exclude(n.Guards) })
+		if place.Behind || !above {
+			continue
+		}
+		for _, path := range place.Counts {
+			found.Fail(path, "a step above it may queue events, so those of a key would be counted in any order")
+			found.Hint("write ordered: true at the step that queues, or write the features above it")
+		}
+	}
+}
+
+// checkTurns refuses turns where no event waits for them.
+func checkTurns(p *lang.Pipeline, found *lang.Findings) {
+	for _, word := range [][2]string{{"priority", p.Priority.High + p.Priority.Low}, {"tenant", p.Tenant.By}} {
+		if word[1] != "" {
+			found.Fail(word[0], "no event waits for its turn: nothing is scored off the loop")
+			found.Hint("remove it, or write async: true at a score, or call: {} at its model")
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// lower makes the operators of a pipeline in their order, and all of its plan but the
+// fingerprint. It returns the features in log order and those in waves too.
+func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan task.Plan, features [2][]feature.Spec, err error) {
+	shared := lang.Plan{Tables: b.Tables}
+	stages := stagesOf(nodes, o, &shared)
+	plan = task.Plan{
+		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.read.Input,
+		Stages: stages, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
+		Async:  task.Async{Ordered: c.ordered, Queue: c.queue, Fairness: b.turns, Journal: open.Journal},
+		Groups: group.Plan{Groups: groupsOf(stages), Schema: b.Names.Schema},
+		Tables: b.Tables, Outputs: topicsOf(b), Ends: endsOf(b.Pipeline, stages), Models: open.pinned, Calls: shared.Calls, Shared: open.Shared,
+	}
+	for _, name := range b.Fields {
+		slot, _ := b.Names.Schema.Lookup(name)
+		plan.Groups.Fields = append(plan.Groups.Fields, slot)
+	}
+	if plan.Keys, err = keysOf(shared.Features); err != nil {
+		return plan, features, fmt.Errorf("features of pipeline %q: %w", plan.Name, err)
+	}
+	return plan, shared.Features, nil
+}
+
+// stagesOf returns the operators of nodes in their order. They are made in the order of the
+// file, in which they number what they share.
+func stagesOf(nodes []lang.Node, o order, shared *lang.Plan) (stages []operator.Placed) {
+	ops := map[placed]operator.Operator{}
+	for _, p := range slices.SortedFunc(slices.Values(o.stages), func(a, b placed) int { return cmp.Or(a.node-b.node, a.read-b.read) }) {
+		ops[p] = nodes[p.node].Lower(shared, lang.At{Waves: p.read >= 0 || o.inWaves(p.node), Read: p.read})
+	}
+	for _, p := range o.stages {
+		stages = append(stages, operator.Placed{Operator: ops[p], Guard: nodes[p.node].Guards.Innermost()})
+	}
+	return stages
+}
+
+// groupsOf returns the groups of stages, by index.
+func groupsOf(stages []operator.Placed) (all []*operator.Group) {
+	for i := range stages {
+		if g, ok := stages[i].Operator.(*operator.Group); ok {
+			all = append(all, g)
+		}
+	}
+	slices.SortFunc(all, func(a, b *operator.Group) int { return a.Index - b.Index })
+	return all
+}
+
+// keysOf returns what is kept of keys, by the features in log order and those in waves.
+func keysOf(features [2][]feature.Spec) (keys task.Keys, err error) {
+	var sets [2]*feature.Set
+	for i, specs := range features {
+		if len(specs) == 0 {
+			continue
+		}
+		if sets[i], err = feature.NewSet(specs); err != nil {
+			return keys, err
+		}
+		keys.Retention = max(keys.Retention, sets[i].Retention())
+	}
+	keys.Early, keys.Late = sets[0], sets[1]
+	keys.Retention = cmp.Or(keys.Retention, DefaultKeep)
+	keys.Keep = max(DefaultKeep, keys.Retention)
+	return keys, nil
+}
+
+// topicsOf returns the topics that a pipeline writes, but for dead letters.
+func topicsOf(b *bound) []string {
+	topics := slices.Clone(b.Outputs.Topics)
+	if ended := Ended(b.Pipeline.Name); len(b.Pipeline.Replies) > 0 && !slices.Contains(topics, ended) {
+		topics = append(topics, ended)
+	}
+	return topics
+}

@@ -1,0 +1,235 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/model"
+)
+
+// opened is what a pipeline opens outside of its file: models, rows of lookups, content.
+type opened struct {
+	*lang.Resources
+	named  []NamedModel
+	pinned []string // name@version and digest of each
+}
+
+// opening opens it. No other pass reads or calls anything.
+type opening struct {
+	opened
+	options Options
+}
+
+// openModels opens the models that a pipeline names by themselves.
+func openModels(p *lang.Pipeline, options Options) *opening {
+	found := lang.NewFindings()
+	o := &opening{options: options, opened: opened{Resources: &lang.Resources{
+		Findings: found, Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p.Budget, lang.NewFindings()),
+		Models: map[string]lang.Loaded{},
+	}}}
+	o.Inline = o.openInline
+	for _, m := range p.Models {
+		path := "models." + m.Name
+		if !naming.Identifier(m.Name) {
+			continue // which bind reports
+		}
+		o.Share(path, m.Call)
+		if m.Inline() { // its inputs are those of the first score that uses it
+			o.whereModel(path, &m)
+			continue
+		}
+		types, ok := outputTypes("", m.Outputs, lang.NewFindings())
+		if loaded := o.loadModel(path, &m); loaded != nil && ok {
+			if known, ok := o.loaded(path, &m, types, loaded); ok {
+				o.Models[m.Name] = known
+			}
+		}
+	}
+	return o
+}
+
+// absent returns which models are not there, if that is no mistake; else nil.
+func (o *opening) absent() func(model string) bool {
+	if !o.options.Rows || len(o.Errs) > 0 {
+		return nil
+	}
+	return func(name string) bool { _, there := o.Models[name]; return !there }
+}
+
+// openSteps opens what steps need, and returns them with it. What is not there is a finding.
+// The findings are then those of the steps too.
+func (o *opening) openSteps(b *bound) (nodes []lang.Node) {
+	o.Findings = b.Findings.Plus(lang.NewFindings())
+	for _, n := range b.Nodes {
+		if s, ok := n.Bound.(lang.Opener); ok {
+			if n.Bound = s.Open(o.Resources); n.Bound == nil {
+				continue
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// Close closes it.
+func (o *opened) Close() {
+	closeModels(o.Opened)
+	if o.Fetcher != nil {
+		o.Fetcher.Close()
+	}
+}
+
+func closeModels(opened []model.Model) {
+	for _, m := range opened {
+		models.Close(m)
+	}
+}
+
+// loaded notes a model whose outputs are as the file says.
+func (o *opening) loaded(path string, m *lang.Model, types []value.Type, loaded model.Model) (known lang.Loaded, ok bool) {
+	if !o.answersAs(path+".outputs", types, loaded.Info().WithoutState()) {
+		return known, false
+	}
+	o.checkOutputs(path, m)
+	known = lang.Loaded{Model: loaded, Name: fmt.Sprintf("%s@%d", m.Name, m.Version), Asks: generation.Hash(m.Canonical()), Calling: o.modelCalling(path, m, loaded)}
+	o.named = append(o.named, NamedModel{m.Name, m.Version, m.Outputs, loaded})
+	pinned := known.Name
+	if digest := loaded.Info().Digest; digest != "" {
+		pinned += " sha256:" + digest
+	}
+	o.pinned = append(o.pinned, pinned)
+	return known, true
+}
+
+// whereModel checks that a model has one place.
+func (o *opening) whereModel(path string, m *lang.Model) bool {
+	places := 0
+	for _, there := range []bool{m.File != "", m.Go != "", m.URL != "", m.Process != nil} {
+		if there {
+			places++
+		}
+	}
+	if places > 1 {
+		o.Fail(path, "a model has one of a file, a name in Go, a url and a process")
+	}
+	return places <= 1
+}
+
+// checkOutputs refuses the names of a manifest's outputs in another order.
+func (o *opening) checkOutputs(path string, m *lang.Model) {
+	if m.Manifest == nil || len(m.Manifest.Outputs) != len(m.Outputs) {
+		return
+	}
+	given, taken := make([]string, len(m.Outputs)), make([]string, len(m.Outputs))
+	for i := range m.Outputs {
+		given[i], taken[i] = m.Outputs[i].Name, m.Manifest.Outputs[i].Name
+	}
+	if !slices.Equal(given, taken) && slices.Equal(slices.Sorted(slices.Values(given)), slices.Sorted(slices.Values(taken))) {
+		o.Fail(path+".outputs", "the manifest has them in another order: %s", strings.Join(taken, ", "))
+	}
+}
+
+// loadModel returns a model, nil where there is none.
+func (o *opening) loadModel(path string, m *lang.Model) model.Model {
+	if m.Trees != "" && m.File == "" {
+		o.Fail(path+".trees", "only the trees of a file can be chosen")
+		o.Hint("remove it")
+	}
+	switch {
+	case !o.whereModel(path, m):
+		return nil
+	case m.Go != "":
+		bound := o.Pipeline.Code.Models[m.Go]
+		if bound == nil {
+			o.Fail(path+".go", "no model is bound to %q", m.Go)
+			o.Hint("bind it in Pipeline.Code.Models of a program that embeds the library; the afterbay command has none")
+		}
+		return bound
+	case m.File == "":
+		o.Fail(path+".file", "missing: name a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, or a text model")
+		return nil
+	}
+	loaded, err := o.open(path, m)
+	var found models.Errors
+	switch {
+	case err == nil:
+		if open := loaded.Info().Ambiguous; open != "" {
+			o.Warnings = append(o.Warnings, path+": "+open)
+		}
+		return loaded
+	case o.options.Rows && errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &found):
+		for _, e := range found {
+			o.Errs = append(o.Errs, &spec.Problem{Path: path + ".manifest." + e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err})
+		}
+	case m.Manifest == nil && model.IsManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
+		o.Fail(path+".file", "the manifest %s was not read", m.File)
+		o.Hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
+	default:
+		o.Fail(path+".file", "%v", err)
+		if errors.Is(err, fs.ErrNotExist) {
+			o.Hint("name a file that is there; its path is relative to the pipeline file")
+		}
+	}
+	return nil
+}
+
+// open loads the file of a model, and verifies what its manifest says.
+func (o *opening) open(path string, m *lang.Model) (model.Model, error) {
+	if m.Manifest == nil {
+		return models.FileWith(m.File, models.Options{Trees: m.Trees})
+	}
+	if m.Trees != "" {
+		o.Fail(path+".trees", "the model has a manifest, which says it")
+		o.Hint("write trees: " + m.Trees + " in the manifest")
+	}
+	if m.Version != m.Manifest.Version {
+		o.Fail(path+".version", "%d, where its manifest says %d", m.Version, m.Manifest.Version)
+		o.Hint("write the version whose file it is: both are raised with the file")
+	}
+	return o.openManifest(path, m.Manifest)
+}
+
+// openManifest opens the model of a manifest, which is closed with the pipeline.
+func (o *opening) openManifest(path string, m *model.Manifest) (model.Model, error) {
+	opening := models.Opening{Kinds: o.modelKinds(), Announce: o.options.Announce}
+	if _, runs := models.ConfigOf(m, opening.Kinds).(model.Program); runs && o.options.NoPrograms {
+		loaded, err := models.Declared(context.Background(), m, opening)
+		if err != nil {
+			return nil, err
+		}
+		o.Opened = append(o.Opened, loaded)
+		o.Warnings = append(o.Warnings, path+": the model's program was not run: `afterbay model verify` with its manifest runs it, and `afterbay try`")
+		return loaded, nil
+	}
+	open := models.Started
+	if o.options.Reach {
+		open = models.Verified
+	}
+	loaded, report, err := open(context.Background(), m, opening)
+	if err != nil {
+		return nil, err
+	}
+	o.Opened = append(o.Opened, loaded)
+	if report.Away != nil {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%s: the model does not answer, and events that need it wait until it does: %v", path, report.Away))
+	}
+	return loaded, nil
+}
+
+// modelKinds returns the kinds of models that manifests may name.
+func (o *opening) modelKinds() []model.Kind {
+	return slices.Concat(o.options.ModelKinds, o.Pipeline.Code.ModelKinds)
+}

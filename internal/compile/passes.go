@@ -1,0 +1,45 @@
+package compile
+
+import "time"
+
+// Pass is a part of the compiler: a function of the values before it.
+type Pass uint8
+
+// The passes, in their order.
+const (
+	PassBind         Pass = iota // names, types and expressions
+	PassOpen                     // models, rows and content outside of the file
+	PassCheck                    // what needs all of the pipeline
+	PassSchedule                 // the order of the stages
+	PassLower                    // operators and the plan
+	PassFingerprints             // what outputs and state depend on
+	passes
+)
+
+// String returns the pass's name.
+func (p Pass) String() string {
+	return [passes]string{"bind", "open", "check", "schedule", "lower", "fingerprints"}[p]
+}
+
+// Took is how long each pass took.
+type Took [passes]time.Duration
+
+// timed runs passes and measures them.
+type timed struct {
+	took  Took
+	watch func(pass Pass, reads []any, run func())
+}
+
+func newPasses(watch func(pass Pass, reads []any, run func())) *timed {
+	if watch == nil {
+		watch = func(_ Pass, _ []any, run func()) { run() }
+	}
+	return &timed{watch: watch}
+}
+
+// run runs a pass, or a part of one, that reads values.
+func (t *timed) run(pass Pass, run func(), reads ...any) {
+	begun := time.Now()
+	t.watch(pass, reads, run)
+	t.took[pass] += time.Since(begun)
+}
