@@ -30,3 +30,12 @@ func PlanOfKinds(p lang.Pipeline, kinds []model.Kind) (Planned, error) {
 	}
 	return planned, nil
 }
+
+// Watch compiles a pipeline. watch runs each pass, or part of one, and gets what it reads.
+func Watch(p lang.Pipeline, kinds []model.Kind, watch func(pass Pass, reads []any, run func())) error {
+	made, err := Compile(p, Options{ModelKinds: kinds, watch: watch})
+	if err == nil {
+		made.Close()
+	}
+	return err
+}

@@ -76,11 +76,16 @@ func eachPipeline(t *testing.T, visit func(name string, p lang.Pipeline)) {
 
 // planOf compiles p with functions that do nothing.
 func planOf(p lang.Pipeline) (compile.Planned, error) {
+	withFunctions(&p)
+	return compile.PlanOfKinds(p, builtin.Kinds().Models)
+}
+
+// withFunctions gives p functions that do nothing.
+func withFunctions(p *lang.Pipeline) {
 	p.Code.Functions = map[string]udf.Function{}
 	for _, name := range functionNames(p.Steps) {
 		p.Code.Functions[name] = udf.Function{Version: 1, Keyed: true, Event: func(*udf.Context) error { return nil }, Timer: func(*udf.Context) error { return nil }}
 	}
-	return compile.PlanOfKinds(p, builtin.Kinds().Models)
 }
 
 func planText(plan compile.Planned) string {

@@ -1,0 +1,136 @@
+// Package deep sums values with all that they point to, for tests that nothing of a value
+// changes.
+package deep
+
+import (
+	"hash/maphash"
+	"math"
+	"reflect"
+)
+
+var seed = maphash.MakeSeed()
+
+// Sum returns a number that is another one if anything in v changes, or in what v points to.
+// It is of this process. Values for which whole is true count by their address alone: they
+// change, or are large. whole may be nil.
+func Sum(v any, whole func(reflect.Type) bool) uint64 {
+	if whole == nil {
+		whole = func(reflect.Type) bool { return false }
+	}
+	s := &summer{seen: map[visit]uint64{}, whole: whole}
+	return s.sum(reflect.ValueOf(v))
+}
+
+type visit struct {
+	address uintptr
+	length  int
+	of      reflect.Type
+}
+
+type summer struct {
+	seen  map[visit]uint64 // by the order in which they were met
+	whole func(reflect.Type) bool
+}
+
+// mix returns a number of several, in their order.
+func mix(list ...uint64) uint64 {
+	sum := uint64(14695981039346656037)
+	for _, n := range list {
+		for range 8 {
+			sum, n = (sum^n&0xff)*1099511628211, n>>8
+		}
+	}
+	return sum
+}
+
+func (s *summer) sum(v reflect.Value) uint64 {
+	if !v.IsValid() {
+		return 1
+	}
+	switch kind := uint64(v.Kind()); v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			return mix(kind, 1)
+		}
+		return mix(kind, 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return mix(kind, uint64(v.Int()))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return mix(kind, v.Uint())
+	case reflect.Float32, reflect.Float64:
+		return mix(kind, math.Float64bits(v.Float()))
+	case reflect.Complex64, reflect.Complex128:
+		return mix(kind, math.Float64bits(real(v.Complex())), math.Float64bits(imag(v.Complex())))
+	case reflect.String:
+		return mix(kind, maphash.String(seed, v.String()))
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		return mix(kind, uint64(v.Pointer()))
+	case reflect.Interface:
+		if v.IsNil() {
+			return mix(kind)
+		}
+		return mix(kind, maphash.String(seed, v.Elem().Type().String()), s.sum(v.Elem()))
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		return s.reference(v)
+	case reflect.Struct:
+		return s.fields(v)
+	default: // an array
+		return mix(kind, s.items(v))
+	}
+}
+
+// reference sums what refers to values, which may refer back to it.
+func (s *summer) reference(v reflect.Value) uint64 {
+	kind := uint64(v.Kind())
+	if v.IsNil() {
+		return mix(kind)
+	}
+	if s.whole(v.Type()) {
+		return mix(kind, uint64(v.Pointer()))
+	}
+	at := visit{v.Pointer(), 0, v.Type()}
+	if v.Kind() == reflect.Slice {
+		at.length = v.Len()
+	}
+	if met, ok := s.seen[at]; ok {
+		return mix(kind, met)
+	}
+	s.seen[at] = uint64(len(s.seen))
+	switch v.Kind() {
+	case reflect.Pointer:
+		return mix(kind, s.sum(v.Elem()))
+	case reflect.Map:
+		return mix(kind, s.entries(v))
+	default:
+		return mix(kind, s.items(v))
+	}
+}
+
+func (s *summer) fields(v reflect.Value) uint64 {
+	list := []uint64{uint64(v.Kind())}
+	for i := range v.NumField() {
+		list = append(list, s.sum(v.Field(i)))
+	}
+	return mix(list...)
+}
+
+func (s *summer) items(v reflect.Value) uint64 {
+	list := []uint64{uint64(v.Len())}
+	for i := range v.Len() {
+		list = append(list, s.sum(v.Index(i)))
+	}
+	return mix(list...)
+}
+
+// entries sums a map, whatever the order of its keys. What is met first in a value of it
+// counts anew in each value.
+func (s *summer) entries(v reflect.Value) (sum uint64) {
+	for entries := v.MapRange(); entries.Next(); {
+		inner := &summer{seen: map[visit]uint64{}, whole: s.whole}
+		for at, met := range s.seen {
+			inner.seen[at] = met
+		}
+		sum += mix(inner.sum(entries.Key()), inner.sum(entries.Value()))
+	}
+	return mix(sum, uint64(v.Len()))
+}
