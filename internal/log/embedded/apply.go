@@ -162,13 +162,13 @@ func (l *Log) publishOffsets(payload []byte, metas *pairs) error {
 	return nil
 }
 
-func (l *Log) publishProducer(seq uint64, section int, payload []byte, metas *pairs) error {
+func (c *catalog) publishProducer(seq uint64, section int, payload []byte, metas *pairs) error {
 	r := reader{b: payload}
 	name, highest := string(r.bytes()), int64(r.uvarint())
 	if r.bad || highest < 0 {
 		return fmt.Errorf("section of a producer: %w", errFormat)
 	}
-	p := l.producers.set(name, producer{highest, seq, section})
+	p := c.producers.set(name, producer{highest, seq, section})
 	metas.add(producerKey(name), p.encode())
 	return nil
 }
@@ -214,14 +214,14 @@ func (p *pairs) all() iter.Seq2[[]byte, []byte] {
 
 // loadCells reads topics, offsets and producers as the last checkpoint left
 // them.
-func (l *Log) loadCells() error {
-	l.cells = l.store.Space(metaSpace)
+func (o *opener) loadCells() error {
+	o.cells = o.store.Space(metaSpace)
 	for _, kind := range []byte{cellTopic, cellDeleted, cellNext, cellGroup, cellProducer} {
-		for e, err := range l.cells.Scan([]byte{kind}) {
+		for e, err := range o.cells.Scan([]byte{kind}) {
 			if err != nil {
 				return err
 			}
-			if err := l.loadCell(kind, e); err != nil {
+			if err := o.loadCell(kind, e); err != nil {
 				return fmt.Errorf("cell %q: %w", e.Key, err)
 			}
 		}
@@ -229,7 +229,7 @@ func (l *Log) loadCells() error {
 	return nil
 }
 
-func (l *Log) loadCell(kind byte, e stream.Entry) error {
+func (o *opener) loadCell(kind byte, e stream.Entry) error {
 	key, value := reader{b: e.Key[1:]}, reader{b: e.Value}
 	switch kind {
 	case cellTopic:
@@ -237,25 +237,25 @@ func (l *Log) loadCell(kind byte, e stream.Entry) error {
 		if err != nil {
 			return err
 		}
-		l.addTopic(t)
+		o.addTopic(t)
 	case cellDeleted:
-		return l.loadDeleted(string(key.b), &value)
+		return o.loadDeleted(string(key.b), &value)
 	case cellNext:
-		p, err := l.anyPart(string(key.bytes()), int32(key.uvarint()))
+		p, err := o.anyPart(string(key.bytes()), int32(key.uvarint()))
 		if err != nil {
 			return err
 		}
 		p.next = stream.Offset(value.uvarint())
 	case cellGroup:
-		g := l.group(string(key.bytes()))
-		p, err := l.anyPart(string(key.bytes()), int32(key.uvarint()))
+		g := o.group(string(key.bytes()))
+		p, err := o.anyPart(string(key.bytes()), int32(key.uvarint()))
 		if err != nil {
 			return err
 		}
 		g.share(p).committed = stream.Offset(value.uvarint())
 		g.everCommitted = true
 	case cellProducer:
-		l.producers.load(string(key.b), &value)
+		o.producers.load(string(key.b), &value)
 	}
 	if key.bad || value.bad {
 		return errFormat

@@ -213,8 +213,8 @@ func (c *checker) damage(d Damage) { c.report.Damage = append(c.report.Damage, d
 
 // list finds the files of log/.
 func (c *checker) list() error {
-	l := &Log{dir: c.dir, opts: Options{fs: c.fs}}
-	others, err := l.list()
+	l := &Log{directory: directory{dir: c.dir}, opts: Options{fs: c.fs}}
+	others, err := (&opener{l}).list()
 	if err != nil {
 		return ignoreMissing(err)
 	}

@@ -71,7 +71,7 @@ func (c *checker) walk() error {
 // nameless returns the segments whose name was lost: spares that begin with a
 // frame that is missing, or after the newest. Other spares hold older frames.
 func (c *checker) nameless() (found []*walked, err error) {
-	l := c.log()
+	l := opener{c.log()}
 	for _, path := range c.spares {
 		seq, err := l.firstFrame(path)
 		if err != nil {
@@ -103,7 +103,7 @@ func (c *checker) missing(seq uint64) bool {
 
 // log returns a Log that can parse frames, and nothing else.
 func (c *checker) log() *Log {
-	return &Log{dir: c.dir, opts: Options{fs: c.fs}, meta: c.meta}
+	return &Log{directory: directory{dir: c.dir, meta: c.meta}, opts: Options{fs: c.fs}}
 }
 
 func (c *checker) walkAll() error {
@@ -184,7 +184,7 @@ func frames(first, last uint64) string {
 // later finds the next whole frame behind a bad frame seq. At the end of the
 // log only one counts whose writer knew that frame to be durable.
 func (c *checker) later(b []byte, pos int, seq, limit uint64, last bool) (at int, next uint64) {
-	l := c.log()
+	l := opener{c.log()}
 	if last && l.findLater(b[pos:], seq) < 0 {
 		return 0, 0
 	}
@@ -202,7 +202,7 @@ func (c *checker) later(b []byte, pos int, seq, limit uint64, last bool) (at int
 
 // end judges what follows the last whole frame of the log, as Open does.
 func (c *checker) end(w *walked, rest []byte, pos int64, bad uint64) {
-	l := c.log()
+	l := opener{c.log()}
 	h := header{}
 	if len(rest) >= frameHeader {
 		h = parseHeader(rest)

@@ -60,7 +60,7 @@ func (c *cursor) close() {
 func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 	for n := 0; n < limit; {
 		if len(c.blocks) == 0 {
-			blocks, err := c.log.fetch(c.part, stream.Offset(c.next.Load()), c.early != nil)
+			blocks, err := c.fetch(c.part, stream.Offset(c.next.Load()), c.early != nil)
 			if err != nil || len(blocks) == 0 {
 				return dst, err
 			}
@@ -103,42 +103,42 @@ const fetchBlocks = 16
 
 // fetch returns blocks that begin with the one that holds offset from, none
 // where it is still to be written and cannot be read early.
-func (l *Log) fetch(p *partition, from stream.Offset, early bool) ([]block, error) {
-	l.mu.Lock()
-	err := l.usable()
+func (c *cursor) fetch(p *partition, from stream.Offset, early bool) ([]block, error) {
+	c.log.mu.Lock()
+	err := c.log.usable()
 	if err == nil && p.deleted {
 		err = stream.ErrUnknownTopic
 	}
 	if err != nil || from >= p.end(early) {
-		l.mu.Unlock()
+		c.log.mu.Unlock()
 		return nil, err
 	}
 	if hot := p.hot(from); hot != nil {
 		blocks := slices.Clone(hot[:min(len(hot), fetchBlocks)])
-		l.mu.Unlock()
+		c.log.mu.Unlock()
 		return blocks, nil
 	}
 	s := p.span(from)
 	if s == nil {
-		l.mu.Unlock()
+		c.log.mu.Unlock()
 		return nil, fmt.Errorf("offset %d: %w", from, stream.ErrTrimmed)
 	}
 	seg := s.segment
 	if seg.index == nil {
-		l.mu.Unlock()
-		if _, err := l.loadIndex(seg); err != nil {
+		c.log.mu.Unlock()
+		if _, err := c.loadIndex(seg); err != nil {
 			return nil, err
 		}
-		l.mu.Lock()
+		c.log.mu.Lock()
 	}
 	x := seg.index
 	if x == nil { // pushed out by other readers in between
-		l.mu.Unlock()
-		return l.fetch(p, from, early)
+		c.log.mu.Unlock()
+		return c.fetch(p, from, early)
 	}
 	n, found := x.chunk(p.Partition, from)
 	if !found {
-		l.mu.Unlock()
+		c.log.mu.Unlock()
 		return nil, fmt.Errorf("offset %d of %v is not in the index of %s: %w", from, p.Partition, seg.path, errFormat)
 	}
 	id := chunkID{seg.first, n}
@@ -146,19 +146,19 @@ func (l *Log) fetch(p *partition, from stream.Offset, early bool) ([]block, erro
 	if n+1 < len(x.marks) {
 		end, whole = x.marks[n+1], true
 	}
-	l.mu.Unlock()
-	l.stats.cold.Add(1)
-	return l.coldBlocks(p, from, id, seg.path, pos, end, whole)
+	c.log.mu.Unlock()
+	c.log.stats.cold.Add(1)
+	return c.coldBlocks(p, from, id, seg.path, pos, end, whole)
 }
 
 // coldBlocks reads the chunk from pos to end, by the cache where it is whole,
 // and returns the blocks of p from offset on.
-func (l *Log) coldBlocks(p *partition, from stream.Offset, id chunkID, path string, pos, end int64, whole bool) ([]block, error) {
-	load := func() (map[stream.Partition][]block, error) { return l.readChunk(path, pos, end) }
+func (c *cursor) coldBlocks(p *partition, from stream.Offset, id chunkID, path string, pos, end int64, whole bool) ([]block, error) {
+	load := func() (map[stream.Partition][]block, error) { return c.readChunk(path, pos, end) }
 	var all map[stream.Partition][]block
 	var err error
 	if whole {
-		all, err = l.chunks.get(id, load)
+		all, err = c.log.chunks.get(id, load)
 	} else {
 		all, err = load()
 	}
@@ -168,14 +168,14 @@ func (l *Log) coldBlocks(p *partition, from stream.Offset, id chunkID, path stri
 	blocks := all[p.Partition]
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].next() > from })
 	if i == len(blocks) {
-		return nil, l.damage(path, pos, 0, fmt.Sprintf("offset %d of %v is not where the index says", from, p.Partition))
+		return nil, c.log.damage(path, pos, 0, fmt.Sprintf("offset %d of %v is not where the index says", from, p.Partition))
 	}
 	return blocks[i:], nil
 }
 
 // readChunk reads and checks frames, and sorts their records by partition.
-func (l *Log) readChunk(path string, pos, end int64) (map[stream.Partition][]block, error) {
-	f, err := l.opts.fs.Open(path)
+func (c *cursor) readChunk(path string, pos, end int64) (map[stream.Partition][]block, error) {
+	f, err := c.log.opts.fs.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
 	}
@@ -189,15 +189,15 @@ func (l *Log) readChunk(path string, pos, end int64) (map[stream.Partition][]blo
 	}
 	blocks := map[stream.Partition][]block{}
 	for at := 0; at < len(b); {
-		f, n, err := l.parse(b[at:], 0)
+		f, n, err := c.log.parse(b[at:], 0)
 		if err != nil {
-			return nil, l.damage(path, pos+int64(at), 0, err.Error())
+			return nil, c.log.damage(path, pos+int64(at), 0, err.Error())
 		}
 		for i := range f.body {
 			if f.body[i].hasRecords() {
 				v, err := parseRecords(&f.body[i])
 				if err != nil {
-					return nil, l.damage(path, pos+int64(at), f.seq, err.Error())
+					return nil, c.log.damage(path, pos+int64(at), f.seq, err.Error())
 				}
 				p := v.partition()
 				blocks[p] = append(blocks[p], v.block(f.seq))

@@ -71,8 +71,8 @@ func (p *patient) collect(t *testing.T, disk *vfs.Memory) {
 	if p.meta, _, err = readMeta(disk, "data"); err != nil {
 		t.Fatal(err)
 	}
-	l := &Log{dir: "data", opts: Options{fs: disk}}
-	if _, err := l.list(); err != nil {
+	l := &Log{directory: directory{dir: "data"}, opts: Options{fs: disk}}
+	if _, err := (&opener{l}).list(); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range l.segments {
@@ -323,8 +323,8 @@ func TestDoctorFindsWhatIsMissing(t *testing.T) {
 	r := newRand(t)
 	for i := range 4 {
 		p := newPatient(t, r, i&1 != 0, i&2 != 0)
-		l := &Log{dir: "data", opts: Options{fs: p.disk}}
-		if _, err := l.list(); err != nil {
+		l := &Log{directory: directory{dir: "data"}, opts: Options{fs: p.disk}}
+		if _, err := (&opener{l}).list(); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range l.segments {

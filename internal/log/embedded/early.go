@@ -39,7 +39,7 @@ func (s *session) ReadEarly(on bool) {
 	for _, sh := range s.shares {
 		s.setEarly(sh.cursor)
 	}
-	s.log.answered(s)
+	s.log.awaited.answered(s)
 }
 
 // setEarly lets c read early if s does. Its caller holds mu.
@@ -52,7 +52,7 @@ func (s *session) setEarly(c *cursor) {
 // rest notes that s has nothing to do. Its caller holds mu.
 func (s *session) rest() {
 	s.idle = true
-	s.log.answered(s)
+	s.log.awaited.answered(s)
 	if s.pending && s.quick() {
 		s.log.queue.hurry(s)
 	}
@@ -73,18 +73,33 @@ func (s *session) moveOn(r *request) {
 func (l *Log) answer(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answered(s)
+	l.awaited.answered(s)
 }
 
-// answered is answer where the caller holds mu.
-func (l *Log) answered(s *session) {
-	i := slices.Index(l.awaited, s)
+// awaited are the sessions whose steps the frame in flight waits for. Log.mu guards them.
+type awaited struct {
+	sessions []*session
+	none     chan struct{} // one token: no session is awaited any more
+}
+
+// answered ends the wait for s.
+func (a *awaited) answered(s *session) {
+	i := slices.Index(a.sessions, s)
 	if i < 0 {
 		return
 	}
-	if l.awaited = slices.Delete(l.awaited, i, i+1); len(l.awaited) == 0 {
-		signal(l.nobody)
+	if a.sessions = slices.Delete(a.sessions, i, i+1); len(a.sessions) == 0 {
+		signal(a.none)
 	}
+}
+
+// add tells s that there is something to read early, and notes that its step is awaited if
+// it will be quick.
+func (a *awaited) add(s *session) {
+	if s.idle && !s.pending && s.quick() && !slices.Contains(a.sessions, s) {
+		a.sessions = append(a.sessions, s)
+	}
+	signal(s.ready)
 }
 
 // offer lets the inputs of a frame be read early, and notes whose steps are
@@ -107,7 +122,7 @@ func (w *writer) offer(taken []*request) bool {
 	for _, p := range w.offered {
 		for _, c := range p.readers {
 			if c.early != nil {
-				l.await(c.early)
+				l.awaited.add(c.early)
 			}
 		}
 	}
@@ -117,15 +132,6 @@ func (w *writer) offer(taken []*request) bool {
 // readEarly reports whether a session reads p early.
 func (p *partition) readEarly() bool {
 	return slices.ContainsFunc(p.readers, func(c *cursor) bool { return c.early != nil })
-}
-
-// await tells s that there is something to read early, and notes that its step
-// is awaited if it will be quick. Its caller holds mu.
-func (l *Log) await(s *session) {
-	if s.idle && !s.pending && s.quick() && !slices.Contains(l.awaited, s) {
-		l.awaited = append(l.awaited, s)
-	}
-	signal(s.ready)
 }
 
 // answers waits for the steps that are awaited and returns those that may be
@@ -150,7 +156,7 @@ func (w *writer) wait() bool {
 	l := w.log
 	for first := true; ; first = false {
 		l.mu.Lock()
-		n := len(l.awaited)
+		n := len(l.awaited.sessions)
 		l.mu.Unlock()
 		if n == 0 {
 			return !first
@@ -159,10 +165,10 @@ func (w *writer) wait() bool {
 			w.timer.Reset(l.opts.GroupInterval)
 		}
 		select {
-		case <-l.nobody:
+		case <-l.awaited.none:
 		case <-w.timer.C:
 			l.mu.Lock()
-			l.awaited = l.awaited[:0]
+			l.awaited.sessions = l.awaited.sessions[:0]
 			l.mu.Unlock()
 			return true
 		case <-l.closing:
@@ -180,5 +186,5 @@ func (w *writer) withdraw() {
 		p.early = nil
 	}
 	clear(w.offered)
-	w.offered, l.awaited = w.offered[:0], l.awaited[:0]
+	w.offered, l.awaited.sessions = w.offered[:0], l.awaited.sessions[:0]
 }

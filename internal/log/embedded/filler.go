@@ -23,12 +23,11 @@ type filler struct {
 // fillBytes are written at a time.
 const fillBytes = 256 << 10
 
-// fillSpares makes spares until the log is closed.
-func (l *Log) fillSpares() {
+// run makes spares until the log is closed.
+func (f *filler) run() {
 	const retry = 100 * time.Millisecond // while the disk is full
-	f := filler{log: l}
-	for {
-		grown, tick := l.grown, (<-chan time.Time)(nil)
+	for l := f.log; ; {
+		grown, tick := l.spares.grown, (<-chan time.Time)(nil)
 		if err := f.work(); err != nil {
 			l.spares.failed(err)
 			grown, tick = nil, time.After(retry) // a step that waits asks again at once
@@ -87,7 +86,7 @@ func (f *filler) behind() bool {
 }
 
 // fill makes a file of zeros at once.
-func (l *Log) fill(path string) error {
+func fill(l *Log, path string) error {
 	f := filler{log: l, path: path}
 	for whole := false; !whole; {
 		var err error

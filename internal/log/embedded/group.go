@@ -123,7 +123,7 @@ func (g *group) remove(s *session, err error) {
 		return
 	}
 	s.err = err
-	g.log.answered(s)
+	g.log.awaited.answered(s)
 	for len(s.shares) > 0 {
 		s.drop(s.shares[0])
 	}

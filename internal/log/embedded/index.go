@@ -154,35 +154,35 @@ func (r *reader) count() int {
 
 // saveIndexes writes the indexes of sealed segments that are not on disk. One
 // that cannot be written is rebuilt by the next Open.
-func (l *Log) saveIndexes() {
+func (k *keeper) saveIndexes() {
 	type file struct {
 		segment *segment
 		bytes   []byte
 	}
 	var files []file
-	l.mu.Lock()
-	for _, s := range l.segments[:len(l.segments)-1] {
+	k.mu.Lock()
+	for _, s := range k.segments[:len(k.segments)-1] {
 		if !s.saved && s.index != nil {
-			files = append(files, file{s, encodeIndex(s, l.spansIn(s), l.meta.salt)})
+			files = append(files, file{s, encodeIndex(s, k.spansIn(s), k.meta.salt)})
 		}
 	}
-	l.mu.Unlock()
+	k.mu.Unlock()
 	for _, f := range files {
-		if err := writeFile(l.opts.fs, l.path("idx", f.segment.indexName()), f.bytes); err != nil {
-			l.opts.Logger.Warn("index of a segment not written; the next open rebuilds it", "segment", f.segment.path, "error", err)
+		if err := writeFile(k.opts.fs, k.path("idx", f.segment.indexName()), f.bytes); err != nil {
+			k.opts.Logger.Warn("index of a segment not written; the next open rebuilds it", "segment", f.segment.path, "error", err)
 			continue
 		}
-		l.mu.Lock()
+		k.mu.Lock()
 		f.segment.saved = true
-		l.keepIndex(f.segment)
-		l.mu.Unlock()
+		k.indexes.use(f.segment)
+		k.mu.Unlock()
 	}
 }
 
 // spansIn returns the offsets of all partitions in s. Its caller holds mu.
-func (l *Log) spansIn(s *segment) map[stream.Partition]span {
+func (k *keeper) spansIn(s *segment) map[stream.Partition]span {
 	spans := map[stream.Partition]span{}
-	for _, t := range l.topics {
+	for _, t := range k.topics {
 		for _, p := range t.parts {
 			i := sort.Search(len(p.spans), func(i int) bool { return p.spans[i].segment.first >= s.first })
 			if i < len(p.spans) && p.spans[i].segment == s {
@@ -193,64 +193,66 @@ func (l *Log) spansIn(s *segment) map[stream.Partition]span {
 	return spans
 }
 
+// indexes are the sealed segments whose index is in memory, oldest use first. Log.mu guards
+// them.
+type indexes []*segment
+
 // indexesMost sealed segments keep their index in memory.
 const indexesMost = 16
 
-// keepIndex remembers that the index of a sealed segment, which is on disk too,
-// was used. Its caller holds mu.
-func (l *Log) keepIndex(s *segment) {
-	l.indexes = slices.DeleteFunc(l.indexes, func(other *segment) bool { return other == s })
-	l.indexes = append(l.indexes, s)
-	if len(l.indexes) > indexesMost {
-		l.indexes[0].index = nil
-		l.indexes = slices.Delete(l.indexes, 0, 1)
+// use remembers that the index of a sealed segment, which is on disk too, was used.
+func (x *indexes) use(s *segment) {
+	*x = append(slices.DeleteFunc(*x, func(other *segment) bool { return other == s }), s)
+	if list := *x; len(list) > indexesMost {
+		list[0].index = nil
+		*x = slices.Delete(list, 0, 1)
 	}
 }
 
 // loadIndex returns the index of a sealed segment from its file, or from its
 // frames where the file is bad.
-func (l *Log) loadIndex(s *segment) (*index, error) {
-	l.mu.Lock()
+func (c *cursor) loadIndex(s *segment) (*index, error) {
+	c.log.mu.Lock()
 	copied := *s
-	l.mu.Unlock()
+	c.log.mu.Unlock()
 	if copied.index != nil {
 		return copied.index, nil
 	}
-	b, err := vfs.ReadFile(l.opts.fs, l.path("idx", s.indexName()))
+	b, err := vfs.ReadFile(c.log.opts.fs, c.log.path("idx", s.indexName()))
 	if err == nil {
-		_, err = decodeIndex(&copied, b, l.meta.salt)
+		_, err = decodeIndex(&copied, b, c.log.meta.salt)
 	}
 	if err != nil {
-		if copied.index, err = l.rebuildIndex(s); err != nil {
+		if copied.index, err = c.rebuildIndex(s); err != nil {
 			return nil, err
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
 	s.index = copied.index
-	l.keepIndex(s)
+	c.log.indexes.use(s)
 	return s.index, nil
 }
 
 // rebuildIndex makes the index of a sealed segment from its frames.
-func (l *Log) rebuildIndex(s *segment) (*index, error) {
-	b, err := vfs.ReadFile(l.opts.fs, s.path)
+func (c *cursor) rebuildIndex(s *segment) (*index, error) {
+	b, err := vfs.ReadFile(c.log.opts.fs, s.path)
 	if err != nil {
 		return nil, err
 	}
 	x := newIndex()
 	seq, pos := s.first, int64(0)
 	for pos < s.end {
-		f, n, err := l.parse(b[pos:s.end], seq)
+		f, n, err := c.log.parse(b[pos:s.end], seq)
 		if err != nil {
-			return nil, l.damage(s.path, pos, seq, err.Error())
+			return nil, c.log.damage(s.path, pos, seq, err.Error())
 		}
 		x.frame(pos)
 		for i := range f.body {
 			if f.body[i].hasRecords() {
 				v, err := parseRecords(&f.body[i])
 				if err != nil {
-					return nil, l.damage(s.path, pos, seq, err.Error())
+					return nil, c.log.damage(s.path, pos, seq, err.Error())
 				}
 				x.note(v.partition(), &v)
 			}

@@ -3,27 +3,31 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/afterbay/afterbay/stream"
 )
 
-// keep writes indexes and retires segments, off the way of commits.
-func (l *Log) keep() {
+// keeper writes indexes and retires segments, off the way of commits.
+type keeper struct{ *Log }
+
+// run keeps the log until it is closed.
+func (k *keeper) run() {
 	const watch = time.Second // for ages
 	for {
-		l.saveIndexes()
-		if err := l.retire(); err != nil {
-			l.fail(err)
+		k.saveIndexes()
+		if err := k.retire(); err != nil {
+			k.fail(err)
 		}
 		var tick <-chan time.Time
-		if l.opts.RetainAge > 0 {
-			tick = time.After(min(watch, l.opts.RetainAge))
+		if k.opts.RetainAge > 0 {
+			tick = time.After(min(watch, k.opts.RetainAge))
 		}
 		select {
-		case <-l.kick:
+		case <-k.kick:
 		case <-tick:
-		case <-l.closing:
+		case <-k.closing:
 			return
 		}
 	}
@@ -31,36 +35,36 @@ func (l *Log) keep() {
 
 // retire takes the oldest segments out of the log, one by one: a crash in
 // between leaves a log without a gap.
-func (l *Log) retire() error {
+func (k *keeper) retire() error {
 	for {
-		s := l.retirable()
+		s := k.retirable()
 		if s == nil {
 			return nil
 		}
-		err := ignoreMissing(l.opts.fs.Remove(l.path("idx", s.indexName())))
+		err := ignoreMissing(k.opts.fs.Remove(k.path("idx", s.indexName())))
 		if err == nil {
-			err = l.recycle(s)
+			err = k.recycle(s)
 		}
 		if err == nil {
-			err = syncDir(l.opts.fs, l.path("log"))
+			err = syncDir(k.opts.fs, k.path("log"))
 		}
 		if err != nil {
 			return fmt.Errorf("retire segment %s: %w", s.path, err)
 		}
-		l.stats.retired.Add(1)
+		k.stats.retired.Add(1)
 	}
 }
 
 // retirable takes the oldest segment out of memory if it may go.
-func (l *Log) retirable() *segment {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.segments[0]
-	if len(l.segments) == 1 || l.err != nil || !l.expired(s) || s.last > l.store.Applied() || l.needed(s) {
+func (k *keeper) retirable() *segment {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.segments[0]
+	if len(k.segments) == 1 || k.err != nil || !k.expired(s) || s.last > k.store.Applied() || k.needed(s) {
 		return nil
 	}
-	l.segments = l.segments[1:]
-	for _, t := range l.topics {
+	k.segments = k.segments[1:]
+	for _, t := range k.topics {
 		for _, p := range t.parts {
 			if len(p.spans) > 0 && p.spans[0].segment == s {
 				p.spans = p.spans[1:]
@@ -71,20 +75,20 @@ func (l *Log) retirable() *segment {
 }
 
 // expired reports whether the oldest segment is beyond what is to be retained.
-func (l *Log) expired(s *segment) bool {
-	if l.opts.RetainAge > 0 && time.Since(s.sealed) > l.opts.RetainAge {
+func (k *keeper) expired(s *segment) bool {
+	if k.opts.RetainAge > 0 && time.Since(s.sealed) > k.opts.RetainAge {
 		return true
 	}
 	bytes := int64(0)
-	for _, s := range l.segments {
+	for _, s := range k.segments {
 		bytes += s.size
 	}
-	return l.opts.RetainBytes > 0 && bytes > l.opts.RetainBytes
+	return k.opts.RetainBytes > 0 && bytes > k.opts.RetainBytes
 }
 
 // needed reports whether a live reader or a group is in s or before it.
-func (l *Log) needed(s *segment) bool {
-	for _, t := range l.topics {
+func (k *keeper) needed(s *segment) bool {
+	for _, t := range k.topics {
 		for _, p := range t.parts {
 			if len(p.spans) == 0 || p.spans[0].segment != s {
 				continue
@@ -94,9 +98,9 @@ func (l *Log) needed(s *segment) bool {
 					return true
 				}
 			}
-			for _, g := range l.groups {
+			for _, g := range k.groups {
 				sh := g.all[p]
-				if sh != nil && sh.committed < p.spans[0].next && (sh.owner != nil || !l.opts.ReleaseUnread && g.everCommitted) {
+				if sh != nil && sh.committed < p.spans[0].next && (sh.owner != nil || !k.opts.ReleaseUnread && g.everCommitted) {
 					return true
 				}
 			}
@@ -105,54 +109,63 @@ func (l *Log) needed(s *segment) bool {
 	return false
 }
 
-// checkpoints makes a checkpoint when enough time or log has passed.
-func (l *Log) checkpoints(ctx context.Context) {
-	l.began = time.Now()
-	for done := l.store.Applied(); ; {
-		l.dueAt.Store(l.opts.CheckpointBytes)
+// checkpointer makes checkpoints of the state of a log.
+type checkpointer struct {
+	log    *Log
+	logged atomic.Int64  // bytes written since the last checkpoint began
+	dueAt  atomic.Int64  // so many of them are signalled
+	began  time.Time     // the last checkpoint; its goroutine's
+	due    chan struct{} // a checkpoint is due
+}
+
+// run makes a checkpoint when enough time or log has passed.
+func (c *checkpointer) run(ctx context.Context) {
+	c.began = time.Now()
+	for done := c.log.store.Applied(); ; {
+		c.dueAt.Store(c.log.opts.CheckpointBytes)
 		select {
-		case <-time.After(time.Until(l.began.Add(l.opts.CheckpointInterval))):
-		case <-l.due:
-			if l.logged.Load() < l.opts.CheckpointBytes && !l.store.Full() {
+		case <-time.After(time.Until(c.began.Add(c.log.opts.CheckpointInterval))):
+		case <-c.due:
+			if c.logged.Load() < c.log.opts.CheckpointBytes && !c.log.store.Full() {
 				continue // it was for the checkpoint before
 			}
-		case <-l.store.Failed():
-			l.fail(l.store.Err())
+		case <-c.log.store.Failed():
+			c.log.fail(c.log.store.Err())
 			return
 		case <-ctx.Done():
 			return
 		}
-		l.began = time.Now()
-		seq := l.applied.Load()
+		c.began = time.Now()
+		seq := c.log.applied.Load()
 		if seq == done {
 			continue
 		}
-		l.logged.Store(0)
-		if err := l.store.Checkpoint(ctx, seq, false); err != nil {
+		c.logged.Store(0)
+		if err := c.log.store.Checkpoint(ctx, seq, false); err != nil {
 			if ctx.Err() == nil {
-				l.fail(err)
+				c.log.fail(err)
 			}
 			return
 		}
 		done = seq
-		signal(l.kick)
+		signal(c.log.kick)
 	}
 }
 
-// restCheckpoint spreads the checkpoint under way over half of what lies
+// rest spreads the checkpoint under way over half of what lies
 // between two, in time or in log: at once it would take a core for as long as
 // it lasts. More than a half would let recovery redo more.
-func (l *Log) restCheckpoint(ctx context.Context, share float64) {
-	until := l.began.Add(time.Duration(share / 2 * float64(l.opts.CheckpointInterval)))
-	bytes := int64(share / 2 * float64(l.opts.CheckpointBytes))
+func (c *checkpointer) rest(ctx context.Context, share float64) {
+	until := c.began.Add(time.Duration(share / 2 * float64(c.log.opts.CheckpointInterval)))
+	bytes := int64(share / 2 * float64(c.log.opts.CheckpointBytes))
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
-	for l.dueAt.Store(bytes); l.logged.Load() < bytes && !l.store.Full(); {
+	for c.dueAt.Store(bytes); c.logged.Load() < bytes && !c.log.store.Full(); {
 		select {
-		case <-l.due:
+		case <-c.due:
 		case <-timer.C:
 			return
-		case <-l.store.Failed():
+		case <-c.log.store.Failed():
 			return
 		case <-ctx.Done():
 			return

@@ -158,7 +158,7 @@ func TestRetentionSparesWhatReadersNeed(t *testing.T) {
 			release := hold(t, l)
 			fillSegments(t, l, 8)
 			l.store.Checkpoint(t.Context(), min(l.applied.Load(), map[bool]uint64{true: 4, false: 1 << 60}[name == "recovery"]), true)
-			if err := l.retire(); err != nil {
+			if err := (&keeper{l}).retire(); err != nil {
 				t.Fatal(err)
 			}
 			if got := first(t, l); got != 0 {

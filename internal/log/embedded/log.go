@@ -62,45 +62,53 @@ var (
 // The mutexes' order is mu, then those of the queue, the spares, the chunks and
 // the state; only the writer holds none while it waits for the disk.
 type Log struct {
-	opts     Options
+	opts Options
+	directory
+	store *state.Store
+	cells *state.Space // topics, offsets and producers, as state
+
+	queue       queue
+	spares      spares
+	chunks      chunkCache
+	buffers     buffers
+	stats       counters
+	applied     atomic.Uint64 // newest frame whose changes are all applied
+	checkpoints checkpointer
+
+	kick chan struct{} // the keeper has work
+	lifetime
+
+	mu       sync.Mutex // guards the rest, and the fields of topics, groups and sessions
+	err      error      // why the log accepts nothing any more
+	segments []*segment // oldest first; the last is written
+	indexes  indexes
+	ring     ring
+	awaited  awaited
+	catalog
+}
+
+// directory is where a log is, and what Open found there.
+type directory struct {
 	dir      string
 	lock     *dirLock
 	meta     meta
-	store    *state.Store
-	cells    *state.Space // topics, offsets and producers, as state
 	recovery Recovery
+}
 
-	queue    queue
-	spares   spares
-	chunks   chunkCache
-	bodies   bodies // of results
-	sections bodies // of steps
-	stats    counters
-	applied  atomic.Uint64 // newest frame whose changes are all applied
-	logged   atomic.Int64  // bytes written since the last checkpoint began
-	dueAt    atomic.Int64  // so many of them are signalled
-	began    time.Time     // the last checkpoint; its goroutine's
-
+// lifetime is how a log ends.
+type lifetime struct {
 	closing  <-chan struct{} // closed by Close
 	stop     context.CancelFunc
-	kick     chan struct{} // the keeper has work
-	grown    chan struct{} // so may the filler have
-	nobody   chan struct{} // one token: no session is awaited any more
-	due      chan struct{} // a checkpoint is due
 	writer   sync.WaitGroup
 	helpers  sync.WaitGroup
 	closed   sync.Once
 	closeErr error
+}
 
-	mu        sync.Mutex // guards the rest, and the fields of topics, groups and sessions
-	err       error      // why the log accepts nothing any more
-	topics    map[string]*topic
-	groups    map[string]*group
-	producers producers
-	segments  []*segment // oldest first; the last is written
-	indexes   []*segment // sealed segments whose index is in memory, oldest use first
-	ring      ring
-	awaited   []*session // whose steps the frame in flight waits for
+// buffers are reused by frames.
+type buffers struct {
+	results bodies
+	steps   bodies // their sections
 }
 
 // Open opens the log in dir, or makes one. It redoes what the last checkpoint
@@ -112,22 +120,18 @@ func Open(dir string, o Options) (*Log, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Log{
-		opts:    o.withDefaults(),
-		dir:     dir,
-		closing: ctx.Done(),
-		stop:    stop,
-		kick:    make(chan struct{}, 1),
-		grown:   make(chan struct{}, 1),
-		nobody:  make(chan struct{}, 1),
-		due:     make(chan struct{}, 1),
-		topics:  map[string]*topic{},
-		groups:  map[string]*group{},
+		opts:      o.withDefaults(),
+		directory: directory{dir: dir},
+		kick:      make(chan struct{}, 1),
+		catalog:   catalog{topics: map[string]*topic{}, groups: map[string]*group{}, producers: newProducers(o.withDefaults().MaxProducers)},
 	}
+	l.checkpoints = checkpointer{log: l, due: make(chan struct{}, 1)}
+	l.closing, l.stop = ctx.Done(), stop
+	l.awaited.none = make(chan struct{}, 1)
 	l.queue.signal, l.queue.most = make(chan struct{}, 1), l.opts.QueueBytes
 	l.queue.enough.events, l.queue.enough.bytes = l.opts.GroupEvents, l.opts.GroupBytes
-	l.spares.changed = make(chan struct{}, 1)
-	l.producers = newProducers(l.opts.MaxProducers)
-	if err := l.open(); err != nil {
+	l.spares.changed, l.spares.grown = make(chan struct{}, 1), make(chan struct{}, 1)
+	if err := (&opener{l}).open(); err != nil {
 		if l.store != nil {
 			err = errors.Join(err, l.store.Close())
 		}
@@ -142,9 +146,9 @@ func Open(dir string, o Options) (*Log, error) {
 		return nil, fmt.Errorf("open log %s: %w", dir, errors.Join(err, l.store.Close(), l.lock.release()))
 	}
 	l.writer.Go(w.run)
-	l.helpers.Go(l.keep)
-	l.helpers.Go(l.fillSpares)
-	l.helpers.Go(func() { l.checkpoints(ctx) })
+	l.helpers.Go((&keeper{l}).run)
+	l.helpers.Go((&filler{log: l}).run)
+	l.helpers.Go(func() { l.checkpoints.run(ctx) })
 	return l, nil
 }
 
@@ -411,7 +415,7 @@ func (l *Log) shut() error {
 		cancel()
 	}
 	if err == nil {
-		l.saveIndexes()
+		(&keeper{l}).saveIndexes()
 		l.meta.Clean = l.applied.Load()
 		err = l.meta.write(l.opts.fs, l.dir)
 	}

@@ -45,96 +45,100 @@ func (l *Log) damage(path string, pos int64, seq uint64, reason string) error {
 	return &DamageError{Dir: l.dir, Path: path, Offset: pos, Seq: seq, Reason: reason}
 }
 
+// opener brings the memory of a log to where its directory is. It is used by Open, and by
+// what checks and repairs a directory.
+type opener struct{ *Log }
+
 // open brings memory to where the log is.
-func (l *Log) open() error {
-	fs := l.opts.fs
-	if err := checkForeign(fs, l.dir); err != nil {
+func (o *opener) open() error {
+	fs := o.opts.fs
+	if err := checkForeign(fs, o.dir); err != nil {
 		return err
 	}
-	if l.opts.ReadOnly {
-		if err := isLog(fs, l.dir); err != nil {
+	if o.opts.ReadOnly {
+		if err := isLog(fs, o.dir); err != nil {
 			return err
 		}
 		fs = vfs.ReadOnly(fs)
 	}
-	for _, dir := range []string{l.dir, l.path("log"), l.path("idx")} {
+	for _, dir := range []string{o.dir, o.path("log"), o.path("idx")} {
 		if err := fs.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
 	var err error
-	if l.lock, err = lockDir(l.opts, l.dir, l.opts.ReadOnly); err != nil {
+	if o.lock, err = lockDir(o.opts, o.dir, o.opts.ReadOnly); err != nil {
 		return err
 	}
-	if !l.opts.ReadOnly {
-		if err := vfs.Protect(fs, l.dir, own...); err != nil {
-			l.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", l.dir, "reason", err)
+	if !o.opts.ReadOnly {
+		if err := vfs.Protect(fs, o.dir, own...); err != nil {
+			o.opts.Logger.Warn("other users have permissions on the data directory: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", o.dir, "reason", err)
 		}
 	}
-	l.opts.fs = fs
+	o.opts.fs = fs
 	var found bool
-	if l.meta, found, err = readMeta(fs, l.dir); err != nil {
+	if o.meta, found, err = readMeta(fs, o.dir); err != nil {
 		return err
 	}
-	if lost := l.meta.lost; lost != nil {
-		l.recovery.LostMeta = lost.Path
-		l.opts.Logger.Warn("a copy of META is damaged; the other is used, and written over it", "file", lost.Path, "reason", lost.Reason)
+	if lost := o.meta.lost; lost != nil {
+		o.recovery.LostMeta = lost.Path
+		o.opts.Logger.Warn("a copy of META is damaged; the other is used, and written over it", "file", lost.Path, "reason", lost.Reason)
 	}
-	others, err := l.list()
+	others, err := o.list()
 	if err != nil {
 		return err
 	}
 	if !found {
-		if err := l.create(); err != nil {
+		if err := o.create(); err != nil {
 			return err
 		}
 	}
-	if l.store, err = state.Open(state.Options{Dir: l.path("state"), FS: fs, MemoryMaxBytes: l.opts.StateMemoryBytes, Rest: l.restCheckpoint, ReadOnly: l.opts.ReadOnly}); err != nil {
-		return l.badState(err)
+	if o.store, err = state.Open(state.Options{Dir: o.path("state"), FS: fs, MemoryMaxBytes: o.opts.StateMemoryBytes, Rest: o.checkpoints.rest, ReadOnly: o.opts.ReadOnly}); err != nil {
+		return o.badState(err)
 	}
-	if err := l.loadCells(); err != nil {
-		return fmt.Errorf("read state: %w", l.badState(err))
+	if err := o.loadCells(); err != nil {
+		return fmt.Errorf("read state: %w", o.badState(err))
 	}
-	l.producers.sort()
-	l.applied.Store(l.store.Applied())
-	if err := l.replay(others); err != nil {
+	o.producers.sort()
+	o.applied.Store(o.store.Applied())
+	if err := o.replay(others); err != nil {
 		return err
 	}
-	for _, t := range l.topics {
+	for _, t := range o.topics {
 		for _, p := range t.parts {
 			p.built = p.next
 		}
 	}
-	l.meta.begin(l.applied.Load()+1, l.segments[0].first)
-	return l.meta.write(fs, l.dir)
+	o.meta.begin(o.applied.Load()+1, o.segments[0].first)
+	return o.meta.write(fs, o.dir)
 }
 
 // create makes META, and syncs the names of the folders. A log without META
 // never had an acknowledged frame.
-func (l *Log) create() error {
-	if len(l.segments) > 0 {
-		return l.damage(l.path(metaName), 0, 0, "it is missing beside a log")
+func (o *opener) create() error {
+	if len(o.segments) > 0 {
+		return o.damage(o.path(metaName), 0, 0, "it is missing beside a log")
 	}
-	for _, dir := range []string{l.path("log"), l.path("idx"), l.dir, l.opts.fs.PathDir(l.dir)} {
-		if err := syncDir(l.opts.fs, dir); err != nil {
+	for _, dir := range []string{o.path("log"), o.path("idx"), o.dir, o.opts.fs.PathDir(o.dir)} {
+		if err := syncDir(o.opts.fs, dir); err != nil {
 			return err
 		}
 	}
-	l.meta = newMeta()
-	return l.meta.write(l.opts.fs, l.dir)
+	o.meta = newMeta()
+	return o.meta.write(o.opts.fs, o.dir)
 }
 
 // list finds segments, and returns the other files that frames may be in:
 // spares, and what a crash left half done.
-func (l *Log) list() (others []string, err error) {
-	fs := l.opts.fs
-	names, err := fs.List(l.path("log"))
+func (o *opener) list() (others []string, err error) {
+	fs := o.opts.fs
+	names, err := fs.List(o.path("log"))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		path := l.path("log", name)
+		path := o.path("log", name)
 		first, isSegment := segmentFirst(name)
 		switch {
 		case isSegment:
@@ -142,7 +146,7 @@ func (l *Log) list() (others []string, err error) {
 			if err != nil {
 				return nil, err
 			}
-			l.segments = append(l.segments, &segment{path: path, first: first, last: first - 1, size: info.Size()})
+			o.segments = append(o.segments, &segment{path: path, first: first, last: first - 1, size: info.Size()})
 		case strings.HasSuffix(name, spareSuffix) || strings.HasSuffix(name, halfSuffix):
 			others = append(others, path)
 		}
@@ -153,15 +157,15 @@ func (l *Log) list() (others []string, err error) {
 // adopt makes spares of files that are no segments, or removes them. One that
 // begins with a frame after the newest was a segment whose name was synced and
 // is lost all the same.
-func (l *Log) adopt(others []string) error {
-	fs, newest := l.opts.fs, l.applied.Load()
+func (o *opener) adopt(others []string) error {
+	fs, newest := o.opts.fs, o.applied.Load()
 	for _, path := range others {
-		seq, err := l.firstFrame(path)
+		seq, err := o.firstFrame(path)
 		if err != nil {
 			return err
 		}
 		if seq > newest {
-			return l.damage(path, 0, newest+1, fmt.Sprintf("frame %d is in it, so those before it were durable, and the name of their segment", seq))
+			return o.damage(path, 0, newest+1, fmt.Sprintf("frame %d is in it, so those before it were durable, and the name of their segment", seq))
 		}
 	}
 	for _, path := range others {
@@ -169,8 +173,8 @@ func (l *Log) adopt(others []string) error {
 		if err != nil {
 			return err
 		}
-		if l.spares.known(fs.PathBase(path)) && info.Size() == l.opts.SegmentBytes && len(l.spares.ready) < spareMost {
-			l.spares.ready = append(l.spares.ready, path)
+		if o.spares.known(fs.PathBase(path)) && info.Size() == o.opts.SegmentBytes && len(o.spares.ready) < spareMost {
+			o.spares.ready = append(o.spares.ready, path)
 		} else if err := fs.Remove(path); err != nil {
 			return err
 		}
@@ -180,8 +184,8 @@ func (l *Log) adopt(others []string) error {
 
 // firstFrame returns the seq of the frame that a file begins with, 0 where it
 // begins with none of this log.
-func (l *Log) firstFrame(path string) (seq uint64, err error) {
-	f, err := l.opts.fs.Open(path)
+func (o *opener) firstFrame(path string) (seq uint64, err error) {
+	f, err := o.opts.fs.Open(path)
 	if err != nil {
 		return 0, err
 	}
@@ -191,9 +195,9 @@ func (l *Log) firstFrame(path string) (seq uint64, err error) {
 		err = nil
 	}
 	h := parseHeader(b)
-	if n == len(b) && err == nil && h.seq > l.applied.Load() && l.meta.has(h.seq, h.epoch) {
-		if b, err = vfs.ReadFile(l.opts.fs, path); err == nil {
-			if _, _, bad := l.parse(b, h.seq); bad == nil {
+	if n == len(b) && err == nil && h.seq > o.applied.Load() && o.meta.has(h.seq, h.epoch) {
+		if b, err = vfs.ReadFile(o.opts.fs, path); err == nil {
+			if _, _, bad := o.parse(b, h.seq); bad == nil {
 				seq = h.seq
 			}
 		}
@@ -203,24 +207,24 @@ func (l *Log) firstFrame(path string) (seq uint64, err error) {
 
 // replay reads the segments: of those sealed and checkpointed only the index,
 // of the others all frames, and redoes those that the checkpoint lacks.
-func (l *Log) replay(others []string) error {
-	applied := l.applied.Load()
-	if len(l.segments) == 0 {
-		if err := l.adopt(others); err != nil {
+func (o *opener) replay(others []string) error {
+	applied := o.applied.Load()
+	if len(o.segments) == 0 {
+		if err := o.adopt(others); err != nil {
 			return err
 		}
-		if newest := max(applied, l.meta.Clean, l.store.Seen()); newest > 0 {
-			return l.damage(l.path("log"), 0, newest, "it has no segments, though frames were durable")
+		if newest := max(applied, o.meta.Clean, o.store.Seen()); newest > 0 {
+			return o.damage(o.path("log"), 0, newest, "it has no segments, though frames were durable")
 		}
-		return l.firstSegment()
+		return o.firstSegment()
 	}
-	if first := l.segments[0].first; first > applied+1 {
-		return l.damage(l.segments[0].path, 0, applied+1, fmt.Sprintf("the frames before %d are missing", first))
+	if first := o.segments[0].first; first > applied+1 {
+		return o.damage(o.segments[0].path, 0, applied+1, fmt.Sprintf("the frames before %d are missing", first))
 	}
-	for i, s := range l.segments {
-		last := i == len(l.segments)-1
-		if !last && l.segments[i+1].first <= applied+1 {
-			done, err := l.trust(s, l.segments[i+1].first)
+	for i, s := range o.segments {
+		last := i == len(o.segments)-1
+		if !last && o.segments[i+1].first <= applied+1 {
+			done, err := o.trust(s, o.segments[i+1].first)
 			if err != nil || done {
 				if err != nil {
 					return err
@@ -228,63 +232,63 @@ func (l *Log) replay(others []string) error {
 				continue
 			}
 		}
-		if err := l.scan(s, i); err != nil {
+		if err := o.scan(s, i); err != nil {
 			return err
 		}
 	}
-	l.applied.Store(l.segments[len(l.segments)-1].last)
-	return l.adopt(others)
+	o.applied.Store(o.segments[len(o.segments)-1].last)
+	return o.adopt(others)
 }
 
 // trust takes what the index file says of a sealed segment that the checkpoint
 // has all of.
-func (l *Log) trust(s *segment, next uint64) (bool, error) {
-	b, err := vfs.ReadFile(l.opts.fs, l.path("idx", s.indexName()))
+func (o *opener) trust(s *segment, next uint64) (bool, error) {
+	b, err := vfs.ReadFile(o.opts.fs, o.path("idx", s.indexName()))
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
-	spans, err := decodeIndex(s, b, l.meta.salt)
+	spans, err := decodeIndex(s, b, o.meta.salt)
 	if err != nil || s.last+1 != next {
 		*s = segment{path: s.path, first: s.first, last: s.first - 1, size: s.size}
 		return false, nil
 	}
 	for id, sp := range spans {
-		if l.topics[id.Topic] == nil {
+		if o.topics[id.Topic] == nil {
 			continue // deleted before it had a record that is there
 		}
-		p, err := l.anyPart(id.Topic, id.Index)
+		p, err := o.anyPart(id.Topic, id.Index)
 		if err != nil {
-			return false, l.damage(l.path("idx", s.indexName()), 0, s.first, err.Error())
+			return false, o.damage(o.path("idx", s.indexName()), 0, s.first, err.Error())
 		}
 		if sp.next > p.base {
 			p.spans = append(p.spans, sp)
 		}
 	}
-	l.keepIndex(s)
+	o.indexes.use(s)
 	return true, nil
 }
 
 // firstSegment makes the first segment of a new log.
-func (l *Log) firstSegment() error {
-	s := &segment{path: l.path("log", segmentName(1)), first: 1, size: l.opts.SegmentBytes, index: newIndex()}
-	l.segments = []*segment{s}
-	if err := l.fill(s.path); err != nil {
+func (o *opener) firstSegment() error {
+	s := &segment{path: o.path("log", segmentName(1)), first: 1, size: o.opts.SegmentBytes, index: newIndex()}
+	o.segments = []*segment{s}
+	if err := fill(o.Log, s.path); err != nil {
 		return err
 	}
-	return syncDir(l.opts.fs, l.path("log"))
+	return syncDir(o.opts.fs, o.path("log"))
 }
 
 // scan reads the frames of segment i.
-func (l *Log) scan(s *segment, i int) error {
-	b, err := vfs.ReadFile(l.opts.fs, s.path)
+func (o *opener) scan(s *segment, i int) error {
+	b, err := vfs.ReadFile(o.opts.fs, s.path)
 	if err != nil {
 		return err
 	}
 	s.index = newIndex()
-	applied := l.store.Applied()
+	applied := o.store.Applied()
 	pos, seq, last := 0, s.first, 0
 	for pos < len(b) {
-		f, n, err := l.parse(b[pos:], seq)
+		f, n, err := o.parse(b[pos:], seq)
 		if errors.Is(err, errFormat) {
 			return fmt.Errorf("%s at byte %d: %w", s.path, pos, err)
 		}
@@ -293,26 +297,26 @@ func (l *Log) scan(s *segment, i int) error {
 		}
 		redo := seq > applied
 		if redo {
-			l.recovery.ReplayedFrames++
+			o.recovery.ReplayedFrames++
 		}
-		if err := l.apply(&f, place{segment: s, pos: int64(pos), bytes: n}, redo); err != nil {
+		if err := o.apply(&f, place{segment: s, pos: int64(pos), bytes: n}, redo); err != nil {
 			return fmt.Errorf("%s at byte %d: %w", s.path, pos, err)
 		}
 		last, pos, seq = pos, pos+n, seq+1
 	}
-	if i < len(l.segments)-1 {
-		return l.scanned(s, l.segments[i+1].first)
+	if i < len(o.segments)-1 {
+		return o.scanned(s, o.segments[i+1].first)
 	}
-	return l.tailEnd(s, b, last)
+	return o.tailEnd(s, b, last)
 }
 
 // scanned checks that a segment with another after it is whole: the next was
 // begun when all of this was durable.
-func (l *Log) scanned(s *segment, next uint64) error {
+func (o *opener) scanned(s *segment, next uint64) error {
 	if s.last+1 != next {
-		return l.damage(s.path, s.end, s.last+1, fmt.Sprintf("segment %d follows, so it was durable", next))
+		return o.damage(s.path, s.end, s.last+1, fmt.Sprintf("segment %d follows, so it was durable", next))
 	}
-	info, err := l.opts.fs.Stat(s.path)
+	info, err := o.opts.fs.Stat(s.path)
 	if err != nil {
 		return err
 	}
@@ -322,22 +326,22 @@ func (l *Log) scanned(s *segment, next uint64) error {
 
 // tailEnd decides what follows the last valid frame of the log: nothing, the
 // rest of an interrupted write, which is cut, or damage.
-func (l *Log) tailEnd(s *segment, b []byte, last int) error {
+func (o *opener) tailEnd(s *segment, b []byte, last int) error {
 	bad, rest := s.last+1, b[s.end:]
-	if newest := max(l.meta.Clean, l.store.Seen(), l.store.Applied()); bad <= newest {
-		return l.damage(s.path, s.end, bad, fmt.Sprintf("frame %d was durable", newest))
+	if newest := max(o.meta.Clean, o.store.Seen(), o.store.Applied()); bad <= newest {
+		return o.damage(s.path, s.end, bad, fmt.Sprintf("frame %d was durable", newest))
 	}
-	if pos := l.findLater(rest, bad); pos >= 0 {
-		return l.damage(s.path, s.end, bad, fmt.Sprintf("a valid frame follows at byte %d, which was written when this one was durable", s.end+int64(pos)))
+	if pos := o.findLater(rest, bad); pos >= 0 {
+		return o.damage(s.path, s.end, bad, fmt.Sprintf("a valid frame follows at byte %d, which was written when this one was durable", s.end+int64(pos)))
 	}
-	if l.outdated(rest, bad) {
-		return l.damage(s.path, s.end, bad, "it is whole, and of an Open that the copy of META in use does not know: META is gone, and a version that knows no copy wrote it last")
+	if o.outdated(rest, bad) {
+		return o.damage(s.path, s.end, bad, "it is whole, and of an Open that the copy of META in use does not know: META is gone, and a version that knows no copy wrote it last")
 	}
-	f, err := l.opts.fs.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
+	f, err := o.opts.fs.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	err = l.cut(s, f, rest, bad)
+	err = o.cut(s, f, rest, bad)
 	if err == nil && s.end > int64(last) {
 		// After a failed sync the cache may show a frame that the disk
 		// does not have, and call it clean. Writing it again decides.
@@ -351,16 +355,16 @@ func (l *Log) tailEnd(s *segment, b []byte, last int) error {
 
 // outdated reports whether b begins with frame seq of an epoch unknown to a copy
 // of META that nothing confirms. Versions without a copy leave an old one behind.
-func (l *Log) outdated(b []byte, seq uint64) bool {
-	if l.meta.lost == nil || l.meta.lost.Path != l.path(metaName) {
+func (o *opener) outdated(b []byte, seq uint64) bool {
+	if o.meta.lost == nil || o.meta.lost.Path != o.path(metaName) {
 		return false
 	}
-	f, _, err := parseFrame(b, l.meta.salt)
-	return err == nil && f.seq == seq && !l.meta.has(f.seq, f.epoch)
+	f, _, err := parseFrame(b, o.meta.salt)
+	return err == nil && f.seq == seq && !o.meta.has(f.seq, f.epoch)
 }
 
 // cut removes what looks like the beginning of frame bad.
-func (l *Log) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
+func (o *opener) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
 	if len(rest) < frameHeader {
 		return nil
 	}
@@ -371,26 +375,26 @@ func (l *Log) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
 	if h.seq != bad && h.durable != bad-1 || h == (header{}) {
 		return nil
 	}
-	l.recovery.CutSeq = bad
-	l.recovery.CutBytes = int64(len(rest))
+	o.recovery.CutSeq = bad
+	o.recovery.CutBytes = int64(len(rest))
 	if h.length >= frameHeader && h.length < len(rest) {
-		l.recovery.CutBytes = int64(align(h.length))
+		o.recovery.CutBytes = int64(align(h.length))
 	}
-	l.opts.Logger.Warn("cut an unfinished frame off the log", "segment", s.path, "offset", s.end, "frame", bad, "bytes", l.recovery.CutBytes)
+	o.opts.Logger.Warn("cut an unfinished frame off the log", "segment", s.path, "offset", s.end, "frame", bad, "bytes", o.recovery.CutBytes)
 	_, err := f.WriteAt(make([]byte, len(rest)), s.end)
 	return err
 }
 
 // findLater returns where in b a frame after seq begins, whose writer knew that
 // frame seq was durable; -1 is nowhere.
-func (l *Log) findLater(b []byte, seq uint64) int {
+func (o *opener) findLater(b []byte, seq uint64) int {
 	most := seq + uint64(len(b)/frameHeader)
 	for pos := 0; pos+frameHeader <= len(b); pos += frameAlign {
 		h := parseHeader(b[pos:])
 		if h.seq <= seq || h.seq > most || h.durable < seq || h.durable >= h.seq {
 			continue
 		}
-		if _, _, err := l.parse(b[pos:], h.seq); !errors.Is(err, errFrame) {
+		if _, _, err := o.parse(b[pos:], h.seq); !errors.Is(err, errFrame) {
 			return pos
 		}
 	}

@@ -219,8 +219,8 @@ func (s *surgeon) emptySegment() error {
 	if s.keep.First <= s.keep.Last {
 		return nil
 	}
-	l := &Log{dir: s.dir, opts: Options{fs: s.fs, SegmentBytes: 64 << 10}}
-	if err := l.fill(s.path("log", segmentName(s.keep.First))); err != nil {
+	l := &Log{directory: directory{dir: s.dir}, opts: Options{fs: s.fs, SegmentBytes: 64 << 10}}
+	if err := fill(l, s.path("log", segmentName(s.keep.First))); err != nil {
 		return err
 	}
 	return syncDir(s.fs, s.path("log"))

@@ -59,17 +59,17 @@ func (b *bodies) get(size int) []byte {
 func (b *bodies) put(body []byte) { b.pool.Put(&body) }
 
 // addRecords encodes records into pieces.
-func (l *Log) addRecords(r *request, records []stream.Record) error {
+func (r *request) addRecords(l *Log, records []stream.Record) error {
 	r.pieces, r.of = nil, make([]*piece, 0, len(records))
 	l.mu.Lock()
-	err := l.place(r, records)
+	err := r.place(l, records)
 	l.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	for _, p := range r.pieces {
 		if r.kind == sectionResult {
-			p.body = l.bodies.get(p.size)
+			p.body = l.buffers.results.get(p.size)
 		} else {
 			p.body = make([]byte, 0, p.size)
 		}
@@ -89,7 +89,7 @@ func (l *Log) addRecords(r *request, records []stream.Record) error {
 }
 
 // place checks records and finds the piece of each.
-func (l *Log) place(r *request, records []stream.Record) error {
+func (r *request) place(l *Log, records []stream.Record) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func contentBytes(r *stream.Record) int {
 }
 
 // fits returns ErrTooLarge where r cannot be one frame.
-func (l *Log) fits(r *request) error {
+func (r *request) fits(l *Log) error {
 	if n := frameHeader + align(r.bytes); n > l.opts.MaxFrameBytes {
 		return fmt.Errorf("%d bytes in one frame, the limit is %d: %w", n, l.opts.MaxFrameBytes, stream.ErrTooLarge)
 	}
@@ -161,14 +161,14 @@ func (r *request) addSection(kind uint16, encode func([]byte) []byte) {
 // is decided, without the first repeated of them.
 func (l *Log) appendRequest(producer string, number int64, repeated int, records []stream.Record) (*request, error) {
 	r := &request{kind: sectionInput, records: records, producer: producer, number: number, repeated: repeated}
-	if err := l.addRecords(r, records[repeated:]); err != nil {
+	if err := r.addRecords(l, records[repeated:]); err != nil {
 		return nil, err
 	}
 	if producer != "" {
 		r.addProducer(number + int64(len(records)) - 1)
 		r.bytes += len(r.sections)
 	}
-	return r, l.fits(r)
+	return r, r.fits(l)
 }
 
 // addProducer encodes the highest number of the producer of r.
@@ -203,7 +203,8 @@ func (r *request) setOffsets() {
 	}
 }
 
-func (l *Log) topicRequest(t stream.Topic) *request {
+// topicRequest makes the request of a topic.
+func topicRequest(t stream.Topic) *request {
 	r := &request{}
 	r.addSection(sectionTopic, func(b []byte) []byte {
 		return appendBytes(binary.AppendUvarint(appendBytes(b, t.Name), uint64(t.Partitions)), t.Key)
@@ -226,7 +227,7 @@ func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
 	}
 	l.mu.Unlock()
 	slices.SortFunc(r.shares, func(a, b *share) int { return comparePartitions(a.part.Partition, b.part.Partition) })
-	if err := r.addChanges(&l.sections, s.group.name, step); err != nil {
+	if err := r.addChanges(&l.buffers.steps, s.group.name, step); err != nil {
 		return nil, err
 	}
 	if len(r.shares) > 0 {
@@ -240,10 +241,10 @@ func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
 		})
 	}
 	r.bytes = len(r.sections)
-	if err := l.addRecords(r, step.Outputs); err != nil {
+	if err := r.addRecords(l, step.Outputs); err != nil {
 		return nil, err
 	}
-	return r, l.fits(r)
+	return r, r.fits(l)
 }
 
 // addChanges encodes the changes of a step, a section for each partition.

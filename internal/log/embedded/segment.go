@@ -48,6 +48,7 @@ type spares struct {
 	made    int
 	err     error         // why there are not more
 	changed chan struct{} // one token
+	grown   chan struct{} // one token: the log may need another
 }
 
 // spareFiles are kept ready; recycled segments beyond spareMost are removed.
@@ -114,16 +115,16 @@ func (s *spares) known(name string) bool {
 }
 
 // recycle makes a spare of a segment that is no longer part of the log.
-func (l *Log) recycle(s *segment) error {
-	n, _ := l.spares.count()
-	if n >= spareMost || s.size != l.opts.SegmentBytes {
-		return l.opts.fs.Remove(s.path)
+func (k *keeper) recycle(s *segment) error {
+	n, _ := k.spares.count()
+	if n >= spareMost || s.size != k.opts.SegmentBytes {
+		return k.opts.fs.Remove(s.path)
 	}
-	path := l.spares.name(l)
-	if err := l.opts.fs.Rename(s.path, path); err != nil {
+	path := k.spares.name(k.Log)
+	if err := k.opts.fs.Rename(s.path, path); err != nil {
 		return err
 	}
-	l.spares.add(path)
+	k.spares.add(path)
 	return nil
 }
 

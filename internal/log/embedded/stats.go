@@ -16,19 +16,24 @@ type Stats struct {
 	FusedSteps    uint64 // in the frame of the inputs that they are made of
 	// Queued and QueuedBytes wait for the frame after the one in flight.
 	Queued, QueuedBytes int
+	SyncTimes
+	Segments, Spares      int
+	LogBytes              int64 // of the segments
+	RetiredSegments       uint64
+	RingBytes             int64
+	ColdReads             uint64 // fetches that missed the ring
+	RefusedAppends        uint64 // for want of space
+	Applied, Checkpointed uint64 // newest frame readers see; newest the checkpoint has
+	CutBytes              int64  // by the recovery of this Open
+	State                 state.Stats
+	Limits                Limits
+}
+
+// SyncTimes says how long frames take to be durable.
+type SyncTimes struct {
 	// SyncTotal is the time of all writes and syncs of frames, SyncP50 and
 	// SyncP99 quantiles of them to 1/8, SyncMax the longest.
 	SyncTotal, SyncP50, SyncP99, SyncMax time.Duration
-	Segments, Spares                     int
-	LogBytes                             int64 // of the segments
-	RetiredSegments                      uint64
-	RingBytes                            int64
-	ColdReads                            uint64 // fetches that missed the ring
-	RefusedAppends                       uint64 // for want of space
-	Applied, Checkpointed                uint64 // newest frame readers see; newest the checkpoint has
-	CutBytes                             int64  // by the recovery of this Open
-	State                                state.Stats
-	Limits                               Limits
 }
 
 // Limits are the bounds of a log, as its Options or their defaults say.
@@ -98,8 +103,10 @@ func (l *Log) Stats() Stats {
 	return Stats{
 		Frames: c.frames.Load(), Bytes: c.bytes.Load(), Requests: c.requests.Load(), FusedSteps: c.fused.Load(),
 		Queued: queued, QueuedBytes: queuedBytes, LogBytes: logBytes,
-		SyncTotal: time.Duration(c.syncTotal.Load()), SyncMax: time.Duration(c.syncMax.Load()),
-		SyncP50: c.quantile(.5), SyncP99: c.quantile(.99),
+		SyncTimes: SyncTimes{
+			SyncTotal: time.Duration(c.syncTotal.Load()), SyncMax: time.Duration(c.syncMax.Load()),
+			SyncP50: c.quantile(.5), SyncP99: c.quantile(.99),
+		},
 		Segments: segments, Spares: spares, RetiredSegments: retired,
 		RingBytes: ring, ColdReads: c.cold.Load(), RefusedAppends: c.refused.Load(),
 		Applied: l.applied.Load(), Checkpointed: l.store.Applied(),

@@ -18,35 +18,42 @@ type topic struct {
 	deleted bool // its partitions only keep their next offsets
 }
 
+// catalog is what the log has: topics, groups and producers. Log.mu guards it.
+type catalog struct {
+	topics    map[string]*topic
+	groups    map[string]*group
+	producers producers
+}
+
 // topic returns a topic, nil if it does not exist. Its caller holds mu.
-func (l *Log) topic(name string) *topic {
-	if t := l.topics[name]; t != nil && !t.deleted {
+func (c *catalog) topic(name string) *topic {
+	if t := c.topics[name]; t != nil && !t.deleted {
 		return t
 	}
 	return nil
 }
 
 // part returns a partition. Its caller holds mu.
-func (l *Log) part(name string, index int32) (*partition, error) {
-	if l.topic(name) == nil {
+func (c *catalog) part(name string, index int32) (*partition, error) {
+	if c.topic(name) == nil {
 		return nil, fmt.Errorf("%s/%d: %w", name, index, stream.ErrUnknownTopic)
 	}
-	return l.anyPart(name, index)
+	return c.anyPart(name, index)
 }
 
 // anyPart returns a partition, also of a topic that was deleted.
-func (l *Log) anyPart(name string, index int32) (*partition, error) {
-	if t := l.topics[name]; t != nil && index >= 0 && int(index) < len(t.parts) {
+func (c *catalog) anyPart(name string, index int32) (*partition, error) {
+	if t := c.topics[name]; t != nil && index >= 0 && int(index) < len(t.parts) {
 		return t.parts[index], nil
 	}
 	return nil, fmt.Errorf("%s/%d: %w", name, index, stream.ErrUnknownTopic)
 }
 
-func (l *Log) addTopic(t stream.Topic) {
-	made := l.topics[t.Name]
+func (c *catalog) addTopic(t stream.Topic) {
+	made := c.topics[t.Name]
 	if made == nil {
 		made = &topic{}
-		l.topics[t.Name] = made
+		c.topics[t.Name] = made
 	}
 	made.Topic, made.deleted = t, false
 	for i := int32(len(made.parts)); i < t.Partitions; i++ {
@@ -59,24 +66,24 @@ func (l *Log) addTopic(t stream.Topic) {
 
 // dropTopic deletes a topic from memory, with the records before ends. It reports
 // whether nothing of it has to be remembered.
-func (l *Log) dropTopic(t *topic, ends []stream.Offset) (forgotten bool) {
+func (c *catalog) dropTopic(t *topic, ends []stream.Offset) (forgotten bool) {
 	forgotten = true
 	for i, p := range t.parts {
 		p.base, p.deleted, p.spans, p.blocks = ends[i], true, nil, nil
-		for _, c := range p.readers {
-			signal(c.ready)
+		for _, reader := range p.readers {
+			signal(reader.ready)
 		}
 		forgotten = forgotten && p.base == 0
-		for _, g := range l.groups {
+		for _, g := range c.groups {
 			forgotten = forgotten && !(g.everCommitted && g.all[p] != nil)
 		}
 	}
 	if t.deleted = true; !forgotten {
 		return false
 	}
-	delete(l.topics, t.Name)
+	delete(c.topics, t.Name)
 	for _, p := range t.parts {
-		for _, g := range l.groups {
+		for _, g := range c.groups {
 			delete(g.all, p)
 		}
 	}
@@ -93,7 +100,7 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 		l.mu.Unlock()
 	}
 	if err == nil && !made {
-		err = l.submit(ctx, l.topicRequest(t))
+		err = l.submit(ctx, topicRequest(t))
 	}
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
@@ -147,7 +154,7 @@ func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	case t == nil:
 		err = stream.ErrUnknownTopic
 	default:
-		if err = l.fits(r); err == nil {
+		if err = r.fits(l); err == nil {
 			err = l.submit(ctx, r)
 		}
 	}
@@ -159,14 +166,14 @@ func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 
 // admitDrop returns why the topic of r cannot be deleted. From now on nothing reads
 // or writes it.
-func (l *Log) admitDrop(r *request) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.topic(r.drop)
+func (w *writer) admitDrop(r *request) error {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	t := w.log.topic(r.drop)
 	if t == nil {
 		return stream.ErrUnknownTopic
 	}
-	for _, g := range l.groups {
+	for _, g := range w.log.groups {
 		if len(g.members) > 0 && slices.Contains(g.topics, t.Name) {
 			return fmt.Errorf("%w: group %q reads it", stream.ErrTopicInUse, g.name)
 		}
@@ -180,12 +187,12 @@ func (l *Log) admitDrop(r *request) error {
 
 // addDrop encodes the deletion of a topic: the next offset of each partition, behind
 // the records of the frame.
-func (l *Log) addDrop(r *request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *writer) addDrop(r *request) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
 	r.addSection(sectionDelete, func(b []byte) []byte {
 		b = appendBytes(b, r.drop)
-		for _, p := range l.topics[r.drop].parts {
+		for _, p := range w.log.topics[r.drop].parts {
 			b = binary.AppendUvarint(b, uint64(p.built))
 		}
 		return b
@@ -222,7 +229,7 @@ func (l *Log) Topics(context.Context) ([]stream.Topic, error) {
 
 // publishTopic creates a topic. One that is there already may have been deleted
 // by a later frame, if a checkpoint has this one.
-func (l *Log) publishTopic(payload []byte, redo bool, metas *pairs) error {
+func (c *catalog) publishTopic(payload []byte, redo bool, metas *pairs) error {
 	t, err := parseTopic(payload)
 	if err != nil {
 		return err
@@ -230,29 +237,29 @@ func (l *Log) publishTopic(payload []byte, redo bool, metas *pairs) error {
 	if !redo {
 		return nil
 	}
-	again := l.topics[t.Name] != nil && l.topics[t.Name].deleted
-	l.addTopic(t)
+	again := c.topics[t.Name] != nil && c.topics[t.Name].deleted
+	c.addTopic(t)
 	metas.add(append([]byte{cellTopic}, t.Name...), payload)
 	if again {
-		metas.add(deletedKey(t.Name), l.topics[t.Name].encodeDeleted())
+		metas.add(deletedKey(t.Name), c.topics[t.Name].encodeDeleted())
 	}
 	return nil
 }
 
 // publishDelete deletes a topic. Where it is redone, a checkpoint may have it.
-func (l *Log) publishDelete(payload []byte, metas *pairs) error {
+func (c *catalog) publishDelete(payload []byte, metas *pairs) error {
 	name, ends, err := parseDelete(payload)
 	if err != nil {
 		return err
 	}
-	t := l.topics[name]
+	t := c.topics[name]
 	if t == nil {
 		return nil
 	}
 	for len(ends) < len(t.parts) { // which were added later
 		ends = append(ends, 0)
 	}
-	if l.dropTopic(t, ends) {
+	if c.dropTopic(t, ends) {
 		metas.add(append([]byte{cellTopic}, name...), nil)
 		metas.add(deletedKey(name), nil)
 		return nil
@@ -300,8 +307,8 @@ func (t *topic) encodeDeleted() []byte {
 }
 
 // loadDeleted reads what encodeDeleted wrote.
-func (l *Log) loadDeleted(name string, value *reader) error {
-	t := l.topics[name]
+func (c *catalog) loadDeleted(name string, value *reader) error {
+	t := c.topics[name]
 	state := value.take(1)
 	if t == nil || state == nil {
 		return errFormat

@@ -45,7 +45,7 @@ func (w *writer) run() {
 			continue
 		}
 		if err == nil {
-			err = l.stateRoom()
+			err = l.checkpoints.room()
 		}
 		if err == nil {
 			w.write(batch)
@@ -184,9 +184,9 @@ func (w *writer) write(batch []*request) {
 	for _, r := range taken {
 		r.settle(l, err)
 	}
-	signal(l.grown)
-	if l.logged.Add(int64(len(b))) >= l.dueAt.Load() {
-		signal(l.due)
+	signal(l.spares.grown)
+	if l.checkpoints.logged.Add(int64(len(b))) >= l.checkpoints.dueAt.Load() {
+		signal(l.checkpoints.due)
 	}
 }
 
@@ -208,7 +208,7 @@ func (w *writer) admit(batch []*request) []*request {
 		switch {
 		case err != nil:
 		case r.drop != "":
-			err = l.admitDrop(r)
+			err = w.admitDrop(r)
 		case r.session != nil:
 			err = r.session.admit(r)
 		case r.producer != "":
@@ -227,7 +227,7 @@ func (w *writer) admit(batch []*request) []*request {
 func (w *writer) unrepeated(r *request) (*request, error) {
 	highest := w.producers[r.producer]
 	if highest == 0 {
-		highest = w.log.highest(r.producer)
+		highest = w.highest(r.producer)
 	}
 	if repeated := int(min(highest-r.number+1, int64(len(r.records)))); repeated > 0 {
 		rest, err := w.log.appendRequest(r.producer, r.number, repeated, r.records)
@@ -246,10 +246,10 @@ func (w *writer) unrepeated(r *request) (*request, error) {
 }
 
 // highest returns the highest number of a producer.
-func (l *Log) highest(producer string) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.producers.highest(producer)
+func (w *writer) highest(producer string) int64 {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.log.producers.highest(producer)
 }
 
 // build encodes requests as a frame. The records of a partition become one
@@ -266,20 +266,20 @@ func (w *writer) build(taken []*request) []byte {
 	h := header{seq: w.next, epoch: w.epoch, durable: w.next - 1}
 	h.sections = uint32(len(w.inputs) + len(w.outputs))
 	for _, p := range w.inputs {
-		b = p.encode(b, sectionInput, &p.inputs, &w.log.bodies)
+		b = p.encode(b, sectionInput, &p.inputs, &w.log.buffers.results)
 	}
 	for _, p := range w.outputs {
-		b = p.encode(b, sectionResult, &p.outputs, &w.log.bodies)
+		b = p.encode(b, sectionResult, &p.outputs, &w.log.buffers.results)
 	}
 	w.inputs, w.outputs = w.inputs[:0], w.outputs[:0]
 	for _, r := range taken {
 		if r.drop != "" {
-			w.log.addDrop(r)
+			w.addDrop(r)
 		}
 		b = append(b, r.sections...)
 		h.sections += uint32(r.count)
 		if r.session != nil {
-			w.log.sections.put(r.sections)
+			w.log.buffers.steps.put(r.sections)
 			r.sections = nil
 		}
 	}
@@ -357,7 +357,7 @@ func (w *writer) room(batch []*request) ([]*request, error) {
 		if path := l.spares.next(); path != "" {
 			return batch, w.rotate(path)
 		}
-		signal(l.grown)
+		signal(l.spares.grown)
 		select {
 		case <-l.spares.changed:
 		case <-l.closing:
@@ -367,16 +367,16 @@ func (w *writer) room(batch []*request) ([]*request, error) {
 	}
 }
 
-// stateRoom waits until enough of the state that changed is in the checkpoint,
+// room waits until enough of the state that changed is in the checkpoint,
 // so that the rest can leave memory.
-func (l *Log) stateRoom() error {
-	for l.store.Full() {
-		signal(l.due)
+func (c *checkpointer) room() error {
+	for c.log.store.Full() {
+		signal(c.due)
 		select {
-		case <-l.store.Room():
-		case <-l.store.Failed():
-			return l.fail(l.store.Err())
-		case <-l.closing:
+		case <-c.log.store.Room():
+		case <-c.log.store.Failed():
+			return c.log.fail(c.log.store.Err())
+		case <-c.log.closing:
 			return stream.ErrClosed
 		}
 	}
