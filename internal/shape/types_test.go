@@ -101,7 +101,6 @@ var large = map[string]int{
 	"internal/observe.Counts fields":        25,
 	"internal/observe.Session fields":       37,
 	"internal/pipeline.Runner methods":      38,
-	"internal/state.Store fields":           21,
 }
 
 // receiver returns the name of the type of a method.

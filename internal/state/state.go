@@ -87,11 +87,16 @@ type Store struct {
 	users         users
 
 	applied, seen, latest atomic.Uint64
-	used                  atomic.Int64 // bytes of cells and filters
-	filters               atomic.Int64 // bytes of filters
-	crowded               atomic.Bool  // nothing was evictable; until the next checkpointed chunk
-	room                  chan struct{}
-	counters              counters
+	usage
+	room     chan struct{}
+	counters counters
+}
+
+// usage is what the cells of a Store take.
+type usage struct {
+	used    atomic.Int64 // bytes of cells and filters
+	filters atomic.Int64 // bytes of filters
+	crowded atomic.Bool  // nothing was evictable; until the next checkpointed chunk
 }
 
 type counters struct {
