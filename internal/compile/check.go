@@ -27,7 +27,7 @@ type checked struct {
 func check(b *bound, nodes []lang.Node, options Options, before *lang.Findings) *checked {
 	c, found := &checked{}, before.Plus(lang.NewFindings())
 	misplaced(nodes, found)
-	c.queueing(nodes, found)
+	c.queueing(nodes)
 	queues := slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Queues == lang.QueuesSaid })
 	c.ownTables(nodes, queues, found)
 	c.checkQueue(b.Pipeline.Queue, nodes, found)
@@ -64,24 +64,14 @@ func misplaced(all []lang.Node, found *lang.Findings) {
 }
 
 // queueing decides whether the events of a key take turns: a step says so, or features that
-// are fed back cost nothing more then. It refuses such features below a step that queues
-// events in any order.
-func (c *checked) queueing(nodes []lang.Node, found *lang.Findings) {
+// are fed back cost nothing more then.
+func (c *checked) queueing(nodes []lang.Node) {
 	said, failed := false, false
 	for i := range nodes {
 		place := nodes[i].Place()
-		said, failed, c.ordered = said || place.Queues == lang.QueuesSaid, failed || place.Queues == lang.QueuesFailed, c.ordered || place.Ordered
+		said, failed = said || place.Queues == lang.QueuesSaid, failed || place.Queues == lang.QueuesFailed
+		c.ordered = c.ordered || place.Ordered || place.Behind && failed && !said // their order costs nothing more here
 		c.feedback = c.feedback || place.Singly || place.Behind
-		if !place.Behind {
-			continue
-		}
-		if c.ordered = c.ordered || failed && !said; c.ordered || !said { // their order costs nothing more here
-			continue
-		}
-		for _, path := range place.Counts {
-			found.Fail(path, "its value or when needs a step that may queue events, so those of a key would be added in any order")
-			found.Hint("write ordered: true at the score that queues, or remove what queues: async, and call of the model")
-		}
 	}
 	c.feedback = c.feedback || c.ordered
 }
@@ -106,35 +96,10 @@ func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findin
 	if c.queue, err = (control.GateOptions{Max: cmp.Or(q.Max, defaultQueueMax), High: q.High, Low: q.Low}).Resolved(); err != nil {
 		found.Fail("queue", "%v", err)
 	}
-	if !c.ordered {
-		countedInOrder(nodes, found)
-		return
-	}
-	for i := range nodes {
-		for _, name := range nodes[i].Place().Timers {
-			found.Fail("steps", "%s sets timers, which do not wait for the events that are queued", name)
-			found.Hint("remove ordered, or the timers")
-		}
-	}
-	if slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Log }) {
+	keptInOrder(found, nodes, c.ordered)
+	if c.ordered && slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Log }) {
 		found.Fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
 		found.Hint("remove ordered: true, and features of what a model that may be down answers")
-	}
-}
-
-// countedInOrder refuses features that are below a step which queues events in any order.
-func countedInOrder(nodes []lang.Node, found *lang.Findings) {
-	for i := range nodes {
-		n := &nodes[i]
-		place := n.Place()
-		above := slices.ContainsFunc(nodes[:i], func(o lang.Node) bool { return o.Place().Queues == lang.QueuesSaid && !o.Guards.Exclude(n.Guards) })
-		if place.Behind || !above {
-			continue
-		}
-		for _, path := range place.Counts {
-			found.Fail(path, "a step above it may queue events, so those of a key would be counted in any order")
-			found.Hint("write ordered: true at the step that queues, or write the features above it")
-		}
 	}
 }
 
@@ -143,7 +108,7 @@ func checkTurns(p *lang.Pipeline, found *lang.Findings) {
 	for _, word := range [][2]string{{"priority", p.Priority.High + p.Priority.Low}, {"tenant", p.Tenant.By}} {
 		if word[1] != "" {
 			found.Fail(word[0], "no event waits for its turn: nothing is scored off the loop")
-			found.Hint("remove it, or write async: true at a score, or call: {} at its model")
+			found.Hint("remove it, or write async: true at a score, or a call at its model")
 		}
 	}
 }

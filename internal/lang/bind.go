@@ -22,18 +22,25 @@ type Bound interface {
 
 // Place is what decides the place of a step in the order of execution.
 type Place struct {
-	Waves    bool     // it needs what only the waves know: what a call answers, or a feature that is fed back
-	Log      bool     // it takes events in log order, before the waves, as a group does
-	Adds     bool     // it writes something, or counts an event: events are collected before that
-	Reads    []int    // parts of it that only read a feature that is fed back, which may wait until the waves begin
-	Rest     bool     // something of it is none of these
-	Counts   []string // paths of the features that count an event here
-	Behind   bool     // these are fed back: it stands behind the names that they use
+	Waves    bool   // it needs what only the waves know: what a call answers, or a feature that is fed back
+	Log      bool   // it takes events in log order, before the waves, as a group does
+	Adds     bool   // it writes something, or counts an event: events are collected before that
+	Reads    []int  // parts of it that only read a feature that is fed back, which may wait until the waves begin
+	Rest     bool   // something of it is none of these
+	Keeps    []Kept // of each key: what is done for an event changes it
+	Behind   bool   // these are features that are fed back: it stands behind the names that they use
 	Queues   Queueing
-	Singly   bool     // the events of a key come to it one behind the other
-	OwnTable string   // path of the table that it reads, if the pipeline writes it; "" is none
-	Ordered  bool     // events of a key are queued behind one of it that is
-	Timers   []string // functions that set timers, and models that keep something of a key
+	Singly   bool   // the events of a key come to it one behind the other
+	OwnTable string // path of the table that it reads, if the pipeline writes it; "" is none
+	Ordered  bool   // events of a key are queued behind one of it that is
+	Failure  []Node // what is done for events that it gives up
+}
+
+// Kept is something that a step keeps of each key.
+type Kept struct {
+	Path   string
+	What   string // that keeps it; "" is a feature
+	Timers bool   // it has timers of event time
 }
 
 // Queueing says whether a step queues events.
@@ -78,14 +85,6 @@ func (p *Plan) Feature(spec feature.Spec, late bool) int {
 // of; 0 is none.
 func (p *Plan) writes(topic string) int {
 	return 1 + slices.IndexFunc(p.Tables, func(t table.Spec) bool { return t.Written && t.Topic == topic })
-}
-
-// timersOf returns what sets timers where events are given up.
-func timersOf(nodes []Node) (names []string) {
-	for _, n := range nodes {
-		names = append(names, n.Place().Timers...)
-	}
-	return names
 }
 
 // call numbers a call.

@@ -102,12 +102,10 @@ func (c *Call) Bind(s *Scope, path string) {
 	if len(s.Errs) > before {
 		return
 	}
+	place := Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}
 	if f.Keyed {
 		s.Keyed = append(s.Keyed, c.Go)
-	}
-	place := Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}
-	if f.Timer != nil {
-		place.Timers = []string{c.Go}
+		place.Keeps = []Kept{{Path: path, What: fmt.Sprintf("function %q", c.Go), Timers: f.Timer != nil}}
 	}
 	s.Add(c, path, boundCall{*stage, place})
 }

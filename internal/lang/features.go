@@ -106,7 +106,7 @@ func (b boundFeatures) Place() Place {
 			p.Reads = append(p.Reads, i)
 			continue
 		}
-		p.Rest, p.Waves, p.Counts = true, p.Waves || m.fed, append(p.Counts, m.path)
+		p.Rest, p.Waves, p.Keeps = true, p.Waves || m.fed, append(p.Keeps, Kept{Path: m.path})
 	}
 	return p
 }
@@ -174,7 +174,7 @@ type boundCounts []*boundFeature
 func (b boundCounts) Place() Place {
 	p := Place{Waves: true, Adds: true, Rest: true, Behind: true}
 	for _, m := range b {
-		p.Counts = append(p.Counts, m.path)
+		p.Keeps = append(p.Keeps, Kept{Path: m.path})
 	}
 	return p
 }

@@ -78,7 +78,7 @@ type boundFetch struct {
 
 // Place implements Bound.
 func (b *boundFetch) Place() Place {
-	return Place{Waves: true, Queues: QueuesSaid, Ordered: b.Ordered, Timers: timersOf(b.onFailure)}
+	return Place{Waves: true, Queues: QueuesSaid, Ordered: b.Ordered, Failure: b.onFailure}
 }
 
 // Lower implements Bound.

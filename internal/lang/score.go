@@ -138,9 +138,9 @@ type givens struct {
 
 // Place implements Bound.
 func (b *boundScore) Place() Place {
-	p := Place{Waves: true, Queues: b.queues, Singly: b.keeps(), Timers: timersOf(b.onFailure)}
+	p := Place{Waves: true, Queues: b.queues, Singly: b.keeps(), Failure: b.onFailure}
 	if b.keeps() {
-		p.Timers = append(p.Timers, b.state())
+		p.Keeps = []Kept{{Path: b.path + ".model", What: "the model", Timers: true}}
 	}
 	p.Ordered = b.Ordered && b.queues != QueuesNone
 	return p
@@ -422,7 +422,7 @@ func (b *boundScore) openCalling(r *Resources, m Loaded, stage *operator.Score) 
 	case stage.Calling == nil:
 		if b.Ordered {
 			r.Fail(b.path+".ordered", "the events of a key are in order: nothing is queued here")
-			r.Hint("remove it, or write async: true, or call: {} at the model")
+			r.Hint("remove it, or write async: true, or a call at its model")
 		}
 		return
 	case m.Info().State > 0:

@@ -1,0 +1,87 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// keptInOrder refuses what is kept of keys below a step that queues events in any order.
+// Where those of a key wait for each other, it refuses timers, which do not wait.
+func keptInOrder(found *lang.Findings, nodes []lang.Node, ordered bool) {
+	for i := range nodes {
+		n := &nodes[i]
+		place := n.Place()
+		if ordered {
+			withoutTimers(found, place)
+			continue
+		}
+		queue := queueAbove(nodes[:i], n.Guards)
+		if queue != nil {
+			refuseKept(found, place, queue)
+		}
+		if queue == nil && place.Queues != lang.QueuesNone {
+			queue = n
+		}
+		for _, f := range place.Failure {
+			for _, kept := range f.Place().Keeps {
+				if queue != nil {
+					found.Fail(kept.Path, "%s keeps something of each key, and %s may queue events: those of a key that are given up would come in any order", kept.What, queue.Path)
+					found.Hint(orderHint(queue, "call a function that is not keyed"))
+				}
+			}
+		}
+	}
+}
+
+// queueAbove returns the first of nodes that may queue the events of some cases.
+func queueAbove(nodes []lang.Node, guards operator.Guards) *lang.Node {
+	at := slices.IndexFunc(nodes, func(o lang.Node) bool { return o.Place().Queues != lang.QueuesNone && !o.Guards.Exclude(guards) })
+	if at < 0 {
+		return nil
+	}
+	return &nodes[at]
+}
+
+// refuseKept refuses what is kept of keys below queue.
+func refuseKept(found *lang.Findings, place lang.Place, queue *lang.Node) {
+	for _, kept := range place.Keeps {
+		switch {
+		case place.Behind:
+			found.Fail(kept.Path, "its value or when needs %s, which may queue events, so those of a key would be added in any order", queue.Path)
+			found.Hint(orderHint(queue, "remove what queues: async, and call of the model"))
+		case kept.What == "":
+			found.Fail(kept.Path, "%s above it may queue events, so those of a key would be counted in any order", queue.Path)
+			found.Hint(orderHint(queue, "write the features above it"))
+		default:
+			found.Fail(kept.Path, "%s keeps something of each key, and %s above it may queue events: those of a key would come in any order", kept.What, queue.Path)
+			if found.Hint(orderHint(queue, "write this step above it")); kept.Timers {
+				found.Hint("write this step above it")
+			}
+		}
+	}
+}
+
+// withoutTimers refuses timers in a place, and those for events that it gives up.
+func withoutTimers(found *lang.Findings, place lang.Place) {
+	for _, kept := range place.Keeps {
+		if kept.Timers {
+			found.Fail(kept.Path, "%s has timers, which do not wait for the events that are queued", kept.What)
+			found.Hint("remove ordered and what needs it, or " + kept.What)
+		}
+	}
+	for _, f := range place.Failure {
+		withoutTimers(found, f.Place())
+	}
+}
+
+// orderHint says how the events of a key are kept in order below a step that queues them.
+func orderHint(queue *lang.Node, instead string) string {
+	hint := fmt.Sprintf("write ordered: true at %s, or %s", queue.Path, instead)
+	if queue.Place().Queues == lang.QueuesFailed {
+		hint = "an event whose call fails is queued: " + hint
+	}
+	return hint
+}
