@@ -66,6 +66,7 @@ prove kafka-conformance "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 
 prove kafka-simulation "go test ./internal/log/kafka -run 'TestSimulation(WithRequestsThatFail)?\$' -v -timeout 60m -args -seed=$seed -seeds=1000"
 prove kafka-scenarios "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./scenario -run OnABroker -v -timeout 60m -args '-scenario.broker=*.txt'"
 prove pipelines "go test ./internal/e2e -run RandomPipelines -v -timeout 60m -args -pipelines.for=10m"
+prove schedule "go test ./internal/compile -run RandomPipelinesAreInOrder -v -timeout 60m -args -order.pipelines=20000 -order.seed=$seed"
 prove same-answer "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run SameLog -v -timeout 60m -args -answer.seed=$seed -answer.events=100000 -answer.all -answer.broker=4"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test ./internal/e2e -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/tree -v -run 'Installed|Golden'"

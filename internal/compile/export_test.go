@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"strings"
+
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/model"
@@ -12,6 +14,7 @@ type Planned struct {
 	Text        string   // that decides outputs
 	Stages      []string // labels, in order of execution
 	Waves       int      // where the stages begin that run wave by wave
+	Failure     []string // of stages that give events up: what is done for those, behind their labels
 }
 
 // PlanOf compiles a pipeline.
@@ -26,7 +29,15 @@ func PlanOfKinds(p lang.Pipeline, kinds []model.Kind) (Planned, error) {
 	defer made.Close()
 	planned := Planned{Fingerprint: made.Plan.Fingerprint, Text: made.Canonical, Waves: made.Plan.Waves}
 	for i := range made.Plan.Stages {
-		planned.Stages = append(planned.Stages, made.Plan.Stages[i].Label())
+		stage := &made.Plan.Stages[i]
+		planned.Stages = append(planned.Stages, stage.Label())
+		var done []string
+		for k := range stage.OnFailure() {
+			done = append(done, stage.OnFailure()[k].Label())
+		}
+		if done != nil {
+			planned.Failure = append(planned.Failure, stage.Label()+": "+strings.Join(done, ", "))
+		}
 	}
 	return planned, nil
 }
