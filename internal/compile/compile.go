@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
 )
@@ -28,6 +29,9 @@ type Options struct {
 	NoPrograms bool               // run no program that a manifest names
 	Announce   func(text string)  // is told of each such program before it is run; nil is not
 	ModelKinds []model.Kind       // that manifests may name, beside those that the pipeline brings
+
+	// Instead returns what an operator asks in place of its model; nil asks the model.
+	Instead func(how operator.Batch) model.Model
 
 	watch func(pass Pass, reads []any, run func()) // of tests; nil runs it
 }

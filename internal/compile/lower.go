@@ -11,13 +11,14 @@ import (
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/model"
 )
 
 // lower makes the operators of a pipeline in their order, and all of its plan but the
 // fingerprint. It returns the features in log order and those in waves too.
 func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan task.Plan, features [2][]feature.Spec, err error) {
 	shared := lang.Plan{Tables: b.Tables}
-	stages := stagesOf(nodes, o, &shared)
+	stages := stagesOf(nodes, o, &shared, open.instead)
 	plan = task.Plan{
 		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.read.Input,
 		Stages: stages, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
@@ -36,11 +37,14 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 }
 
 // stagesOf returns the operators of nodes in their order. They are made in the order of the
-// file, in which they number what they share.
-func stagesOf(nodes []lang.Node, o order, shared *lang.Plan) (stages []operator.Placed) {
+// file, in which they number what they share. instead may be nil.
+func stagesOf(nodes []lang.Node, o order, shared *lang.Plan, instead func(operator.Batch) model.Model) (stages []operator.Placed) {
 	ops := map[placed]operator.Operator{}
 	for _, p := range slices.SortedFunc(slices.Values(o.stages), func(a, b placed) int { return cmp.Or(a.node-b.node, a.read-b.read) }) {
 		ops[p] = nodes[p.node].Lower(shared, lang.At{Waves: p.read >= 0 || o.inWaves(p.node), Read: p.read})
+		if b, ok := ops[p].(operator.Batched); ok && instead != nil {
+			b.How().Model = instead(*b.How())
+		}
 	}
 	for _, p := range o.stages {
 		stages = append(stages, operator.Placed{Operator: ops[p], Guard: nodes[p.node].Guards.Innermost()})

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -24,6 +25,8 @@ type opened struct {
 	*lang.Resources
 	named  []NamedModel
 	pinned []string // name@version and digest of each
+
+	instead func(how operator.Batch) model.Model // what is asked in place of a model; nil asks it
 }
 
 // opening opens it. No other pass reads or calls anything.
@@ -35,7 +38,7 @@ type opening struct {
 // openModels opens the models that a pipeline names by themselves.
 func openModels(p *lang.Pipeline, options Options) *opening {
 	found := lang.NewFindings()
-	o := &opening{options: options, opened: opened{Resources: &lang.Resources{
+	o := &opening{options: options, opened: opened{instead: options.Instead, Resources: &lang.Resources{
 		Findings: found, Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p.Budget, lang.NewFindings()),
 		Models: map[string]lang.Loaded{},
 	}}}

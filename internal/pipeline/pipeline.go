@@ -98,7 +98,12 @@ type Runner struct {
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
 func New(p lang.Pipeline, options Options) (*Runner, error) {
-	made, err := compile.Compile(p, options.compiling())
+	var quiet rehearsal
+	compiling := options.compiling()
+	if options.Rehearse {
+		compiling.Instead = quiet.mute
+	}
+	made, err := compile.Compile(p, compiling)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +121,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	if options.Traces != nil {
 		r.metrics[0].SetTracer(&observe.Tracer{Pipeline: p.Name, Share: options.TraceShare, Add: options.Traces})
 	}
-	if options.Rehearse {
-		r.rehearse()
-	}
+	r.muted = quiet
 	for range made.Sinks {
 		r.sunk = append(r.sunk, &sinks.Metrics{})
 	}

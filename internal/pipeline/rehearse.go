@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -30,20 +31,20 @@ func (r *Runner) Asked() []Asked {
 	return list
 }
 
-// rehearse mutes what is outside of the process.
-func (r *Runner) rehearse() {
-	for i := range r.Plan.Stages {
-		how := r.Plan.Stages[i].How()
-		if how == nil || how.Calling == nil && !how.Model.Info().Remote {
-			continue
-		}
-		m := &muted{Model: how.Model, name: how.Name, rowless: how.Finds}
-		if how.Calling != nil {
-			m.price = how.Calling.Price
-		}
-		how.Model = m
-		r.muted = append(r.muted, m)
+// rehearsal is what is outside of the process, and is not asked.
+type rehearsal []*muted
+
+// mute returns what is asked in place of a model or service outside of the process.
+func (r *rehearsal) mute(how operator.Batch) model.Model {
+	if how.Calling == nil && !how.Model.Info().Remote {
+		return how.Model
 	}
+	m := &muted{Model: how.Model, name: how.Name, rowless: how.Finds}
+	if how.Calling != nil {
+		m.price = how.Calling.Price
+	}
+	*r = append(*r, m)
+	return m
 }
 
 // muted is a model that is not asked.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/test/deep"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -268,16 +270,28 @@ func again(t *testing.T, r stream.Record) stream.Record {
 	return back
 }
 
-// start runs the task until end.
+// sumOf sums a plan with all that it points to, but for what is outside of it.
+func sumOf(plan *task.Plan) uint64 {
+	models, endpoint := reflect.TypeFor[model.Model](), reflect.TypeFor[*control.Endpoint]()
+	return deep.Sum(plan, func(of reflect.Type) bool { return of.Implements(models) || of == endpoint })
+}
+
+// start runs the task until end, which sees that the plan did not change.
 func (l *loop) start() {
 	l.metrics = observe.NewMetrics(max(1, l.options.Sessions))
 	ctx, cancel := context.WithCancel(l.Context())
 	ended := make(chan error, 1)
-	l.task = task.New(task.NewPlan(*l.plan), l.options, l.metrics)
+	plan := task.NewPlan(*l.plan)
+	before := sumOf(plan)
+	l.task = task.New(plan, l.options, l.metrics)
 	go func() { ended <- l.task.Run(ctx, l.log, l.sources...) }()
 	l.stop = func() error {
 		cancel()
-		return <-ended
+		err := <-ended
+		if sumOf(plan) != before {
+			l.Error("the task changed its plan")
+		}
+		return err
 	}
 }
 
