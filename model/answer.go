@@ -1,10 +1,6 @@
 package model
 
-import (
-	"context"
-	"errors"
-	"fmt"
-)
+import "context"
 
 // Answer is what a model says of a row.
 type Answer struct {
@@ -23,19 +19,3 @@ type Answerer interface {
 	// Their memory is the caller's.
 	Answer(ctx context.Context, rows Rows, scores []float32, texts [][]byte) error
 }
-
-// Ask has a model answer rows: by Answer where it has texts, else by Predict.
-func Ask(ctx context.Context, m Model, rows Rows, scores []float32, texts [][]byte) error {
-	if len(texts) == 0 {
-		return m.Predict(ctx, rows, scores)
-	}
-	a, ok := m.(Answerer)
-	if !ok {
-		return fmt.Errorf("model of kind %s: %w", m.Info().Kind, ErrTexts)
-	}
-	return a.Answer(ctx, rows, scores, texts)
-}
-
-// ErrTexts says that a model whose outputs are texts was asked for scores alone, or
-// the other way round.
-var ErrTexts = errors.New("its outputs are not all scores: it has to be a model.Answerer, and asked by model.Ask")

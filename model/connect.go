@@ -27,18 +27,3 @@ type Readier interface {
 	// row is scored. It is safe for concurrent use.
 	Ready(ctx context.Context) error
 }
-
-// ReadierOf returns what a model, or one that it wraps, implements Readier by; nil if
-// there is none. A model that wraps another has a method Unwrap.
-func ReadierOf(m Model) Readier {
-	for {
-		if r, ok := m.(Readier); ok {
-			return r
-		}
-		wrapper, ok := m.(interface{ Unwrap() Model })
-		if !ok {
-			return nil
-		}
-		m = wrapper.Unwrap()
-	}
-}

@@ -7,11 +7,10 @@ import (
 	"os"
 )
 
-// FileBytesMax is the most bytes of a model's file: 1 GiB.
-const FileBytesMax = 1 << 30
+const fileBytesMax = 1 << 30
 
-// ReadFile reads a model's file: one byte more than it may have at most, where it
-// grows meanwhile.
+// ReadFile reads a model's file of at most 1 GiB. Of a file that grows meanwhile it reads at
+// most one byte more.
 func ReadFile(path string) ([]byte, error) {
 	about, err := os.Stat(path)
 	if err != nil {
@@ -20,8 +19,8 @@ func ReadFile(path string) ([]byte, error) {
 	if !about.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	if about.Size() > FileBytesMax {
-		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, about.Size(), FileBytesMax)
+	if about.Size() > fileBytesMax {
+		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, about.Size(), fileBytesMax)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -29,6 +28,6 @@ func ReadFile(path string) ([]byte, error) {
 	}
 	defer file.Close()
 	data := bytes.NewBuffer(make([]byte, 0, about.Size()+bytes.MinRead))
-	_, err = data.ReadFrom(io.LimitReader(file, FileBytesMax+1))
+	_, err = data.ReadFrom(io.LimitReader(file, fileBytesMax+1))
 	return data.Bytes(), err
 }

@@ -2,15 +2,8 @@ package model
 
 import (
 	"cmp"
-	"strings"
 	"time"
 )
-
-// IsManifest reports whether a path is that of a manifest rather than of a model:
-// it ends with .yaml or .yml.
-func IsManifest(path string) bool {
-	return strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml")
-}
 
 // Manifest says what a model is and must do, beside its file. It is only usable
 // where all of it holds: see package models.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/registry"
-	"github.com/afterbay/afterbay/model"
 )
 
 type modelVerifyCommand struct {
@@ -20,7 +20,7 @@ type modelVerifyCommand struct {
 func (c *modelVerifyCommand) Run(a *app) error {
 	wrong := 0
 	for _, path := range c.Manifests {
-		if !model.IsManifest(path) {
+		if !lang.NamesManifest(path) {
 			return usage("%s: name a manifest, .yaml: `afterbay model add` writes one", path)
 		}
 		m, manifest, report, err := a.registry().Load(a.ctx, path)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -53,7 +54,7 @@ func BenchmarkSupport(b *testing.B) {
 				}
 				scores, texts := make([]float32, m.Info().Scores()), make([][]byte, m.Info().Texts())
 				for range n + 3 { // the first are slow
-					if err := model.Ask(b.Context(), m, rows, scores, texts); err != nil {
+					if err := calling.Ask(b.Context(), m, rows, scores, texts); err != nil {
 						b.Fatal(err)
 					}
 				}

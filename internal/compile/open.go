@@ -177,7 +177,7 @@ func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 		for _, e := range found {
 			o.Errs = append(o.Errs, &spec.Problem{Path: path + ".manifest." + e.Path, Message: e.Message, Hint: e.Hint, Err: e.Err})
 		}
-	case m.Manifest == nil && model.IsManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
+	case m.Manifest == nil && lang.NamesManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
 		o.Fail(path+".file", "the manifest %s was not read", m.File)
 		o.Hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
 	default:

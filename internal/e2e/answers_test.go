@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/model"
@@ -33,7 +34,7 @@ func (writer) Info() model.Info {
 
 func (writer) Check([]float64, [][]byte) error { return nil }
 
-func (writer) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (writer) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 func (writer) Answer(_ context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	for i := range rows.Len() {
@@ -178,7 +179,7 @@ func (*talker) Info() model.Info {
 
 func (*talker) Check([]float64, [][]byte) error { return nil }
 
-func (*talker) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (*talker) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 func (m *talker) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [][]byte) error {
 	text := string(rows.Bytes[0])

@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -75,7 +76,7 @@ func twoWriters(m *patient, journal *lang.Journal) lang.Pipeline {
 	return p
 }
 
-func draftsOf(a streamtest.Answer) map[string][]draft {
+func draftsOf(a answers.Answer) map[string][]draft {
 	all := map[string][]draft{}
 	for p, records := range a {
 		for i := range records {

@@ -12,9 +12,9 @@ import (
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // mixed is a model in Go of several kinds of inputs, which scores what it is
@@ -81,7 +81,7 @@ func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
 		} {
 			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(value)})
 		}
-		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 		for _, value := range strings.Fields(c.values) {
 			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(`{"u":"ann","k":` + value + `}`)})
 		}
-		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestInputsMayBeExpressions(t *testing.T) {
 			value := fmt.Sprintf(`{"k":"ann","land":"GB","a":2,"b":%d,"at":"2026-01-01T10:00:00Z","picture":"AAA=","both":[0.5,3]}`, b)
 			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(value)})
 		}
-		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestBatchesAreCountedByTheReasonOfTheirCall(t *testing.T) {
 			value := fmt.Sprintf(`{"k":"ann","land":"GB","a":2,"b":3,"at":"2026-01-01T10:00:00Z","picture":"%s"}`, strings.Repeat("AAAA", 5-i))
 			events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(value)})
 		}
-		answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+		answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 		if err != nil {
 			t.Fatal(err)
 		}

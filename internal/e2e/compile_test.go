@@ -14,9 +14,9 @@ import (
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // scored is payments with the reference's model, whose 29 inputs are named.
@@ -203,7 +203,7 @@ func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 			t.Errorf("%+v, want %+v", runner.Pipeline.Lag, lag)
 		}
 		log := memory.New(memory.Options{})
-		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("1"), Value: []byte(`{"n":1}`)}})
+		answer, err := answers.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("1"), Value: []byte(`{"n":1}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -99,7 +99,7 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 		}
 		engine := memory.New(memory.Options{})
 		log := &askedLog{Log: engine, Inspector: engine, delivered: map[string]bool{}}
-		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("4"), Value: []byte(`{"n":4}`)}})
+		answer, err := answers.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("4"), Value: []byte(`{"n":4}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
 	engine := memory.New(memory.Options{})
 	log := &askedLog{Log: engine, Inspector: engine, delivered: map[string]bool{}}
 	defer closeLog(t, log)
-	answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("other"), Value: []byte(`{"n":4}`)}})
+	answer, err := answers.RunAll(t.Context(), log, runner, []stream.Record{{Partition: stream.Partition{Topic: "numbers"}, Key: []byte("other"), Value: []byte(`{"n":4}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	replies "github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -33,7 +34,7 @@ func fromClient(events ...stream.Record) []stream.Record {
 
 // endsIn returns in which of topics the events of clients are, and the stage that
 // their records say.
-func endsIn(t *testing.T, a streamtest.Answer, topics ...string) map[string][]string {
+func endsIn(t *testing.T, a replies.Answer, topics ...string) map[string][]string {
 	t.Helper()
 	ends := map[string][]string{}
 	for p, records := range a {
@@ -125,7 +126,7 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := memory.New(memory.Options{})
-		answer, err := streamtest.RunAll(t.Context(), log, runner, contacts(t, seed, n))
+		answer, err := replies.RunAll(t.Context(), log, runner, contacts(t, seed, n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,9 +148,9 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 			t.Error("nothing is in the topic that answers nobody")
 		}
 	}
-	streamtest.SameAnswer(t,
+	replies.SameAnswer(t,
 		func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) },
-		func() (streamtest.Runner, error) {
+		func() (replies.Runner, error) {
 			p := contactPipeline()
 			p.Commit.Size = 10
 			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})

@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -66,7 +66,7 @@ func Example_customStep() {
 	if err != nil {
 		panic(err)
 	}
-	answer, err := streamtest.RunAll(ctx, log, runner, []stream.Record{
+	answer, err := answers.RunAll(ctx, log, runner, []stream.Record{
 		click("ann", 100), click("ann", 110), click("bob", 120), click("ann", 150), click("bob", 200),
 	})
 	if err != nil {
@@ -97,9 +97,9 @@ func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 	for i := range 400 {
 		events = append(events, click(fmt.Sprint("user-", i*i%17), 1000+i*3))
 	}
-	streamtest.SameAnswer(t,
+	answers.SameAnswer(t,
 		func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) },
-		func() (streamtest.Runner, error) {
+		func() (answers.Runner, error) {
 			p := visitPipeline()
 			p.Input.Partitions, p.Commit.Size = 4, 10
 			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
@@ -137,7 +137,7 @@ func TestTimersOfAKeyFireInTheOrderOfTheirPositions(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := memory.New(memory.Options{})
-		answer, err := streamtest.RunAll(t.Context(), log, runner, []stream.Record{
+		answer, err := answers.RunAll(t.Context(), log, runner, []stream.Record{
 			click("ann", 100), click("bob", 1000), click("bob", 1001), click("bob", 1002),
 		})
 		if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // sessionsOf are what clicks of a seed become: those of each user, in their order.
@@ -228,9 +228,9 @@ func runSessions(t *testing.T, v variant, p lang.Pipeline, records []stream.Reco
 func TestSessionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 	s := clicksOf(7)
 	s.arrive(rand.New(rand.NewPCG(7, 0)))
-	streamtest.SameAnswer(t,
+	answers.SameAnswer(t,
 		func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) },
-		func() (streamtest.Runner, error) {
+		func() (answers.Runner, error) {
 			p := s.pipeline(4)
 			p.Commit.Size = 10
 			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})

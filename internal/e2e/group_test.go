@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -75,7 +76,7 @@ func Example_group() {
 	if err != nil {
 		panic(err)
 	}
-	answer, err := streamtest.RunAll(ctx, log, runner, []stream.Record{
+	answer, err := answers.RunAll(ctx, log, runner, []stream.Record{
 		chunk("ann", 100, "c1", 1, false), chunk("ann", 101, "c1", 2, true), chunk("bob", 102, "", 0, false), chunk("ann", 103, "c1", 1, false), chunk("ann", 104, "c1", 0, false),
 	})
 	if err != nil {
@@ -101,9 +102,9 @@ func TestGroupsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		call := i / 7 % 30
 		events = append(events, chunk(fmt.Sprint("user-", call%5), 1000+i*2, fmt.Sprint("call-", call), i*i%7, i%5 == 0))
 	}
-	streamtest.SameAnswer(t,
+	answers.SameAnswer(t,
 		func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) },
-		func() (streamtest.Runner, error) {
+		func() (answers.Runner, error) {
 			p := callPipeline(group)
 			p.Input.Partitions, p.Commit.Size = 4, 10
 			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
@@ -307,7 +308,7 @@ func TestGroupThatIsParkedGoesOnOnceWithItsMembers(t *testing.T) {
 	events := callEvents(2, 200)
 	group := callParts
 	group.By, group.Incomplete = "said", "pass" // a let of its case, which stands below a score of another
-	outputs := func(answer streamtest.Answer) []string {
+	outputs := func(answer answers.Answer) []string {
 		list := answer.Values("calls")
 		slices.Sort(list)
 		return list

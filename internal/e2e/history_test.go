@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -46,7 +47,7 @@ func historyEvents(from, to, keys int) (events []stream.Record) {
 	return events
 }
 
-func checkHistory(t *testing.T, a streamtest.Answer, events, keys int) {
+func checkHistory(t *testing.T, a answers.Answer, events, keys int) {
 	t.Helper()
 	got := byKey(a, "out")
 	for k := range keys {

@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -282,7 +283,7 @@ func TestLookupThatFailsIsADeadLetter(t *testing.T) {
 	log := memory.New(memory.Options{})
 	elsewhere := post("ann", 1, 4)
 	elsewhere.Partition.Index = (stream.Place([]byte("ann"), answerPartitions) + 1) % answerPartitions
-	answer, err := streamtest.RunAll(t.Context(), log, newRunner(t, lookupPipeline(), pipeline.Options{}), []stream.Record{
+	answer, err := answers.RunAll(t.Context(), log, newRunner(t, lookupPipeline(), pipeline.Options{}), []stream.Record{
 		row("users", "ann", `{"trusted":1,"level":2}`), row("users", "bob", `{"level":2}`), row("users", "eve", `[1]`), row("users", "joe", `{"trusted":true}`),
 		post("ann", 1, 1), post("bob", 1, 2), post("eve", 1, 3), post("joe", 1, 5), elsewhere,
 	})

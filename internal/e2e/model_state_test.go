@@ -14,9 +14,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // fading is a model with state: the sum of the key's values, each worth half at
@@ -77,7 +77,7 @@ func levels(t *testing.T, log stream.Log, p lang.Pipeline, events ...stream.Reco
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := streamtest.RunAll(t.Context(), log, runner, events)
+	answer, err := answers.RunAll(t.Context(), log, runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +120,9 @@ func TestModelsStateLeavesTheSameAnswerUnderFaults(t *testing.T) {
 	for i := range 400 {
 		events = append(events, click(fmt.Sprint("user-", i*i%17), 1000+i*3))
 	}
-	streamtest.SameAnswer(t,
+	answers.SameAnswer(t,
 		func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) },
-		func() (streamtest.Runner, error) {
+		func() (answers.Runner, error) {
 			p := fadingPipeline("one")
 			p.Input.Partitions, p.Commit.Size = 4, 10
 			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})

@@ -20,9 +20,9 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 var overloadLong = flag.Bool("overload.long", false, "overload pipelines for 10 minutes instead of 8 seconds, within 2 points of the simulation")
@@ -339,7 +339,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 			log := openLog(t, "memory", "")
 			var down atomic.Int64
 			time.AfterFunc(45*time.Second, func() { down.Store(runner.Metrics().Memory().Down) })
-			if _, err := streamtest.RunAll(t.Context(), log, runner, parkEvents(100, 10)); err != nil {
+			if _, err := answers.RunAll(t.Context(), log, runner, parkEvents(100, 10)); err != nil {
 				t.Fatal(err)
 			}
 			want := int64(0)

@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -29,7 +30,7 @@ import (
 func TestParkedEventsSurviveFaults(t *testing.T) {
 	const n, keys = 150, 6
 	feature := &lang.Features{List: []lang.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
-	sum := func(a streamtest.Answer) map[string][]string { return byKey(a, "sums") }
+	sum := func(a answers.Answer) map[string][]string { return byKey(a, "sums") }
 	var want map[string][]string
 	counts, least := streamtest.Counts{}, *faultSeeds
 	if testing.Short() {
@@ -65,7 +66,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 				if seed == 0 {
 					log = inner
 				}
-				answer, err := streamtest.RunAll(t.Context(), log, runner, parkEvents(n, keys))
+				answer, err := answers.RunAll(t.Context(), log, runner, parkEvents(n, keys))
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
@@ -297,7 +298,7 @@ func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 				if seed == 0 {
 					log = inner
 				}
-				answer, err := streamtest.RunAll(t.Context(), log, runner, events)
+				answer, err := answers.RunAll(t.Context(), log, runner, events)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

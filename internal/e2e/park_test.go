@@ -21,9 +21,9 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // service is a model that is slow, late and down: its score of a number is twice
@@ -108,13 +108,13 @@ func parkEvents(n, keys int) []stream.Record {
 	return events
 }
 
-func runParking(t *testing.T, log stream.Log, p lang.Pipeline, sessions int, events []stream.Record) (streamtest.Answer, *pipeline.Runner) {
+func runParking(t *testing.T, log stream.Log, p lang.Pipeline, sessions int, events []stream.Record) (answers.Answer, *pipeline.Runner) {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{Sessions: sessions})
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := streamtest.RunAll(t.Context(), log, runner, events)
+	answer, err := answers.RunAll(t.Context(), log, runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func runParking(t *testing.T, log stream.Log, p lang.Pipeline, sessions int, eve
 }
 
 // byKey returns the values of a topic's records by their keys, in their order.
-func byKey(a streamtest.Answer, topic string) map[string][]string {
+func byKey(a answers.Answer, topic string) map[string][]string {
 	all := map[string][]string{}
 	for p, records := range a {
 		for i := range records {
@@ -136,7 +136,7 @@ func byKey(a streamtest.Answer, topic string) map[string][]string {
 
 // checkOutputs compares what was written for events 1 to n of keys, in any order
 // unless ordered.
-func checkOutputs(t *testing.T, a streamtest.Answer, n, keys int, ordered bool) {
+func checkOutputs(t *testing.T, a answers.Answer, n, keys int, ordered bool) {
 	t.Helper()
 	want := map[string][]string{}
 	for i := range n {
@@ -479,7 +479,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 				}
 			}
 		}()
-		answer, err := streamtest.RunAll(t.Context(), log, runner, parkEvents(2000, 20))
+		answer, err := answers.RunAll(t.Context(), log, runner, parkEvents(2000, 20))
 		close(done)
 		if err != nil {
 			t.Fatal(err)

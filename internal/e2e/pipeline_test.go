@@ -16,9 +16,9 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // payments is a pipeline without a model, over one partition.
@@ -443,7 +443,7 @@ func TestBadEventsOfCopiedTopicsAreDeadLetters(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	answer, err := streamtest.RunAll(ctx, log, runner, bad)
+	answer, err := answers.RunAll(ctx, log, runner, bad)
 	if err != nil {
 		t.Fatal(err)
 	}

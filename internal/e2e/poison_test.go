@@ -17,9 +17,9 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 var callsTimed = flag.Bool("calls.timed", false, "TestPoisonEndsAndStopsNobody and TestCallsHaveThePlacesThatAreThere also compare times, on a machine that does nothing else")
@@ -141,7 +141,7 @@ func chatPipeline(t *testing.T, url string, call lang.Calling, score lang.Score)
 }
 
 // runChats runs a pipeline over questions to its end.
-func runChats(t *testing.T, p lang.Pipeline, questions []string) streamtest.Answer {
+func runChats(t *testing.T, p lang.Pipeline, questions []string) answers.Answer {
 	t.Helper()
 	var events []stream.Record
 	for _, q := range questions {

@@ -18,9 +18,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/oracle"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 var (
@@ -116,7 +116,7 @@ func differences(t *testing.T, seed uint64, p *oracle.Pipeline, pipeline lang.Pi
 		}
 	}
 	log := memory.New(memory.Options{})
-	answer, err := streamtest.RunAll(t.Context(), log, runner, records)
+	answer, err := answers.RunAll(t.Context(), log, runner, records)
 	if err != nil {
 		t.Fatalf("seed %d: %v\n%s", seed, err, p.YAML())
 	}
@@ -132,7 +132,7 @@ func differences(t *testing.T, seed uint64, p *oracle.Pipeline, pipeline lang.Pi
 }
 
 // difference compares what a partition's events left, topic by topic.
-func difference(answer streamtest.Answer, partition int32, wanted []oracle.Record) string {
+func difference(answer answers.Answer, partition int32, wanted []oracle.Record) string {
 	left := map[string][]stream.Record{}
 	for at, records := range answer {
 		if at.Index == partition {

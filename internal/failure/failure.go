@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
@@ -70,7 +71,7 @@ func FilesOrConnections(found ...error) Class {
 			return OfFiles
 		}
 		for _, e := range list {
-			if model.BlameOf(e) != model.BlameWay {
+			if calling.BlameOf(e) != model.BlameWay {
 				return OfFiles
 			}
 		}

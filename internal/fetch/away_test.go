@@ -17,9 +17,9 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/s3"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 const stored = `
@@ -186,7 +186,7 @@ func TestObjectStoreThatIsKilledLosesNothing(t *testing.T) {
 // or one dead letter that names the object that is missing.
 func checkCalls(t *testing.T, log stream.Log, runner *pipeline.Runner, number, objects int) {
 	t.Helper()
-	answer, err := streamtest.RunAll(t.Context(), log, runner, nil)
+	answer, err := answers.RunAll(t.Context(), log, runner, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestObjectStoreThatStaysAwayIsNamed(t *testing.T) {
 	for n := range number {
 		events = append(events, event(n, "s3://calls/0"))
 	}
-	answer, err := streamtest.RunAll(t.Context(), log, runner, events)
+	answer, err := answers.RunAll(t.Context(), log, runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // fault is why there is no content, and whose fault that is. One that is not there
-// may come: it is of no fault here, which model.BlameOf takes for the row's, and
+// may come: it is of no fault here, which calling.BlameOf takes for the row's, and
 // counts as an attempt of it.
 type fault struct {
 	blame model.Blame

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/sys/httpclient"
 	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/model"
@@ -153,7 +154,7 @@ func (f *Fetcher) Stats() Stats {
 }
 
 // Fetch brings the content of URLs, one behind the other, of at most so many bytes
-// in all, and keeps it. Of an error model.BlameOf says whose it is; what is missing
+// in all, and keeps it. Of an error calling.BlameOf says whose it is; what is missing
 // may come, and is the row's.
 func (f *Fetcher) Fetch(ctx context.Context, urls []string, bytesMax int64) (Content, error) {
 	return f.fetch(ctx, urls, bytesMax, f.places)
@@ -167,7 +168,7 @@ func (f *Fetcher) fetch(ctx context.Context, urls []string, bytesMax int64, at *
 	defer into.abort()
 	content, err := f.bring(ctx, urls, bytesMax, at, into)
 	if err != nil {
-		if model.BlameOf(err) == model.BlameSource {
+		if calling.BlameOf(err) == model.BlameSource {
 			f.faults.Add(1)
 		} else {
 			f.unfetched.Add(1)
@@ -207,7 +208,7 @@ func (f *Fetcher) one(ctx context.Context, text string, at *places, r *receiver)
 		return err
 	}
 	err = from.open(ctx, r)
-	if cause := context.Cause(ctx); cause != nil && err != nil && model.BlameOf(err) != model.BlameRows {
+	if cause := context.Cause(ctx); cause != nil && err != nil && calling.BlameOf(err) != model.BlameRows {
 		err = away("%s: not had in time: %w", from.shown, cause)
 	}
 	end(ctx, err)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
@@ -58,14 +59,14 @@ func whose(err error) string {
 	switch {
 	case err == nil:
 		return "none"
-	case model.BlameOf(err) == model.BlameSource:
+	case calling.BlameOf(err) == model.BlameSource:
 		return "place"
-	case model.Refused(err):
+	case calling.Refused(err):
 		return "row, at once"
-	case model.BlameOf(err) == model.BlameRows:
+	case calling.BlameOf(err) == model.BlameRows:
 		return "row, after attempts"
 	}
-	return fmt.Sprint(model.BlameOf(err))
+	return fmt.Sprint(calling.BlameOf(err))
 }
 
 func TestContentIsThatOfItsURLs(t *testing.T) {

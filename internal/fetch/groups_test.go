@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 const calls = `
@@ -83,7 +83,7 @@ func TestChunksOfAGroupAreOneContent(t *testing.T) {
 	}
 	runner := w.open(t, calls)
 	defer runner.Close()
-	answer, err := streamtest.RunAll(t.Context(), openEmbedded(t), runner, events)
+	answer, err := answers.RunAll(t.Context(), openEmbedded(t), runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}

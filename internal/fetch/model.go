@@ -16,6 +16,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -66,7 +67,7 @@ func (m Model) Check(_ []float64, bytes [][]byte) error {
 }
 
 // Predict implements model.Model: content is no score.
-func (m Model) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (m Model) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 // Answer implements model.Answerer. Rows whose content was not had are
 // model.RowErrors.
@@ -192,7 +193,7 @@ func (c Contents) Answer(ctx context.Context, rows model.Rows, scores []float32,
 	})
 	var failed model.RowErrors
 	if !errors.As(err, &failed) {
-		return model.Ask(ctx, c.Model, full, scores, texts)
+		return calling.Ask(ctx, c.Model, full, scores, texts)
 	}
 	return c.answerSome(ctx, full, failed, scores, texts)
 }
@@ -245,7 +246,7 @@ func (c Contents) answerSome(ctx context.Context, rows model.Rows, failed model.
 		return failed
 	}
 	someScores, someTexts := make([]float32, len(places)*wide), make([][]byte, len(places)*said)
-	err := model.Ask(ctx, c.Model, some, someScores, someTexts)
+	err := calling.Ask(ctx, c.Model, some, someScores, someTexts)
 	var refused model.RowErrors
 	if err != nil && !errors.As(err, &refused) {
 		return err

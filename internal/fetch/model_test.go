@@ -17,6 +17,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -34,7 +35,7 @@ func (*reader) Check(_ []float64, bytes [][]byte) error {
 	return nil
 }
 
-func (*reader) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (*reader) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 func (r *reader) Answer(_ context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	r.calls++
@@ -81,7 +82,7 @@ func TestModelsAreGivenContent(t *testing.T) {
 	ask := func(ctx context.Context) string {
 		scores, texts := make([]float32, 4), make([][]byte, 4)
 		err := c.Answer(ctx, rows, scores, texts)
-		if model.BlameOf(err) == model.BlameWay {
+		if calling.BlameOf(err) == model.BlameWay {
 			t.Error(err)
 		}
 		said := fmt.Sprintf("%v %q", scores, texts)

@@ -20,14 +20,15 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sys/s3"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 const file = `
@@ -66,7 +67,7 @@ func (*ocr) Info() model.Info {
 
 func (*ocr) Check([]float64, [][]byte) error { return nil }
 
-func (*ocr) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (*ocr) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 func (o *ocr) Answer(_ context.Context, rows model.Rows, _ []float32, texts [][]byte) error {
 	if o.calls.Add(1); o.down.Load() > 0 {
@@ -208,7 +209,7 @@ func (w *world) run(t *testing.T, log stream.Log, number int) {
 	}
 	runner := w.open(t, text)
 	defer runner.Close()
-	answer, err := streamtest.RunAll(t.Context(), log, runner, events)
+	answer, err := answers.RunAll(t.Context(), log, runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestContentIsTheSameAfterARestart(t *testing.T) {
 	w.ocr.down.Store(0)
 	again := w.open(t, text)
 	defer again.Close()
-	answer, err := streamtest.RunAll(t.Context(), log, again, nil)
+	answer, err := answers.RunAll(t.Context(), log, again, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -57,7 +58,7 @@ func (p *places) begin(name string) (end func(ctx context.Context, err error), e
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 			outcome = control.Abandoned
-		case err != nil && model.BlameOf(err) == model.BlameSource:
+		case err != nil && calling.BlameOf(err) == model.BlameSource:
 			outcome = control.Faulted
 			p.mu.Lock()
 			at.why = err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -137,7 +138,7 @@ func (r *Resources) service(name string) (url, service string) {
 
 // ReadyOf returns the question whether a model is ready, nil if it cannot say.
 func ReadyOf(m model.Model) func(context.Context) error {
-	if r := model.ReadierOf(m); r != nil {
+	if r := calling.ReadierOf(m); r != nil {
 		return r.Ready
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 )
@@ -74,7 +75,7 @@ func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Inp
 			stage.Texts = append(stage.Texts, slot)
 			continue
 		}
-		stage.Inputs, stage.Codes = append(stage.Inputs, slot), append(stage.Codes, model.NewCodes(in.Categories))
+		stage.Inputs, stage.Codes = append(stage.Inputs, slot), append(stage.Codes, category.NewCodes(in.Categories))
 	}
 }
 

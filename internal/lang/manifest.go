@@ -184,7 +184,7 @@ func readManifests(p *Pipeline, kinds Kinds) (map[string]*Manifest, spec.Errors)
 	manifests := map[string]*Manifest{}
 	for i := range p.Models {
 		named := &p.Models[i]
-		if !model.IsManifest(named.File) {
+		if !NamesManifest(named.File) {
 			continue
 		}
 		m, err := LoadManifest(named.File, kinds)
@@ -326,4 +326,10 @@ func WithPolicy(manifest []byte, p model.Policy) []byte {
 	}
 	text := strings.TrimRight(string(manifest), "\n") + "\n"
 	return []byte(text + line)
+}
+
+// NamesManifest reports whether a path is that of a manifest rather than of a model:
+// it ends with .yaml or .yml.
+func NamesManifest(path string) bool {
+	return strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml")
 }

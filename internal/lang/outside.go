@@ -10,11 +10,11 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/lookup"
-	"github.com/afterbay/afterbay/model"
 )
 
 // sizeMax is the most keys of a call.
@@ -196,7 +196,7 @@ func (l *Lookup) nearest(s *Scope, path string, stage *operator.Score) {
 	if !slices.Contains([]string{"", "cosine", "l2", "inner_product"}, l.Distance) {
 		s.Fail(path+".distance", "%q is none: use cosine, l2 or inner_product", l.Distance)
 	}
-	stage.Inputs, stage.Codes = s.Slots(path+".vector", l.Vector), []*model.Codes{nil}
+	stage.Inputs, stage.Codes = s.Slots(path+".vector", l.Vector), []*category.Codes{nil}
 	for i, slot := range stage.Inputs {
 		if i > 0 || slot.Type.Kind != value.Vector || slot.Type.Optional {
 			s.Fail(path+".vector", "%q is of type %v: documents are near to one number[n] that is always there, as a model that embeds has it", slot.Name, slot.Type)

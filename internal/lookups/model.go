@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 )
@@ -64,7 +65,7 @@ func (m Model) Check(vector []float64, bytes [][]byte) error {
 }
 
 // Predict implements model.Model: a row is no score.
-func (m Model) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (m Model) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 // Answer implements model.Answerer. Keys that are refused are model.RowErrors.
 func (m Model) Answer(ctx context.Context, rows model.Rows, _ []float32, texts [][]byte) error {

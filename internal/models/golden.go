@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -156,7 +157,7 @@ type scored struct {
 func scoreRows(ctx context.Context, m model.Model, rows model.Rows) (scored, error) {
 	info := m.Info()
 	s := scored{predictions: make([]float32, rows.Len()*info.Scores())}
-	if err := model.Ask(ctx, m, rows, s.predictions, make([][]byte, rows.Len()*info.Texts())); err != nil {
+	if err := calling.Ask(ctx, m, rows, s.predictions, make([][]byte, rows.Len()*info.Texts())); err != nil {
 		return s, err
 	}
 	if e, ok := m.(model.Exact); ok {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/model"
 )
@@ -349,7 +351,7 @@ func (v *verifier) input(i int, in model.ManifestInput, info model.Info) {
 	case has.Categories != nil && !slices.Equal(in.Categories, has.Categories):
 		v.fail(path, nil, "remove them, or train again", "the file has other categories: %s", strings.Join(has.Categories, ", "))
 	}
-	if err := model.CheckCategories(in.Categories); err != nil {
+	if err := category.Check(in.Categories); err != nil {
 		v.fail(path, nil, "", "%v", err)
 	}
 }
@@ -417,12 +419,12 @@ func (l *limited) Predict(ctx context.Context, rows model.Rows, scores []float32
 func (l *limited) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, outputs := rows.Len(), l.info.Scores()
 	if n <= l.rows {
-		return model.Ask(ctx, l.Model, rows, scores, texts)
+		return calling.Ask(ctx, l.Model, rows, scores, texts)
 	}
 	var failed model.RowErrors
 	for lo := 0; lo < n; lo += l.rows {
 		hi := min(lo+l.rows, n)
-		err := model.Ask(ctx, l.Model, rows.Slice(lo, hi), scores[lo*outputs:], texts[lo*len(texts)/n:hi*len(texts)/n])
+		err := calling.Ask(ctx, l.Model, rows.Slice(lo, hi), scores[lo*outputs:], texts[lo*len(texts)/n:hi*len(texts)/n])
 		var some model.RowErrors
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -193,7 +194,7 @@ func TestModelsThatAreAwayAreVerifiedAtTheirFirstCall(t *testing.T) {
 			t.Fatalf("%v, %+v", err, report)
 		}
 		rows, scores := model.Rows{Width: 1, Values: []float64{7}}, make([]float32, 1)
-		if err := m.Predict(t.Context(), rows, scores); !errors.Is(err, model.ErrAway) || model.BlameOf(err) != model.BlameWay {
+		if err := m.Predict(t.Context(), rows, scores); !errors.Is(err, model.ErrAway) || calling.BlameOf(err) != model.BlameWay {
 			t.Errorf("scored while it is away: %v", err)
 		}
 		a.there = true
@@ -205,7 +206,7 @@ func TestModelsThatAreAwayAreVerifiedAtTheirFirstCall(t *testing.T) {
 			if calls := a.calls; m.Predict(t.Context(), rows, scores) != nil || a.calls != calls+1 {
 				t.Errorf("verified again by %d calls", a.calls-calls)
 			}
-		case err == nil || model.BlameOf(err) != model.BlameWay || !strings.Contains(err.Error(), "not the model of its manifest"):
+		case err == nil || calling.BlameOf(err) != model.BlameWay || !strings.Contains(err.Error(), "not the model of its manifest"):
 			t.Errorf("another model is used: %v", err)
 		}
 		if Close(m); a.closed != 1 {

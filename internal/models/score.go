@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/model"
 )
@@ -154,7 +155,7 @@ func (s *scoring) scores() (written [][]byte, failed map[int]error, err error) {
 	outputs, words := m.Info().Scores(), m.Info().Texts()
 	scores, texts := make([]float32, rows.Len()*outputs), make([][]byte, rows.Len()*words)
 	var each model.RowErrors
-	if err := model.Ask(s.ctx, m, rows, scores, texts); errors.As(err, &each) {
+	if err := calling.Ask(s.ctx, m, rows, scores, texts); errors.As(err, &each) {
 		failed = make(map[int]error, len(each))
 		for _, e := range each {
 			failed[e.Row] = e.Err

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -29,7 +30,7 @@ type Table struct {
 type column struct {
 	at    int
 	input model.Input
-	codes *model.Codes
+	codes *category.Codes
 }
 
 // NewTable reads the header. The columns of the inputs are found by their names
@@ -57,7 +58,7 @@ func NewTable(source io.Reader, name string, info model.Info) (*Table, error) {
 					missing = append(missing, names[len(t.columns)])
 				}
 			}
-			t.columns = append(t.columns, column{at, info.Inputs[i], model.NewCodes(in.Categories)})
+			t.columns = append(t.columns, column{at, info.Inputs[i], category.NewCodes(in.Categories)})
 		}
 	}
 	switch {
@@ -210,7 +211,7 @@ func countOfCells(n int) string {
 }
 
 // number reads a cell: a number or one of the categories.
-func number(cell string, codes *model.Codes, categories []string) (float64, error) {
+func number(cell string, codes *category.Codes, categories []string) (float64, error) {
 	if cell == "" {
 		return math.NaN(), nil
 	}

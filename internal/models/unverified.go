@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -29,7 +30,7 @@ func newUnverified(m *model.Manifest, loaded model.Model) *unverified {
 // unverifiedError says that a model is not used yet. It is about no row.
 type unverifiedError struct{ error }
 
-// Blame implements what model.BlameOf asks.
+// Blame implements what calling.BlameOf asks.
 func (unverifiedError) Blame() model.Blame { return model.BlameWay }
 
 // Unwrap returns the error alone.
@@ -50,7 +51,7 @@ func (u *unverified) Answer(ctx context.Context, rows model.Rows, scores []float
 			return err
 		}
 	}
-	return model.Ask(ctx, u.Model, rows, scores, texts)
+	return calling.Ask(ctx, u.Model, rows, scores, texts)
 }
 
 // verify scores the golden vectors, without a timeout. A call that times out meanwhile

@@ -9,7 +9,6 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/model"
 )
 
 // Changed reads the pipeline that a request is about. Its runner is the
@@ -63,7 +62,7 @@ func replaceModel(p *lang.Pipeline, text string, kinds lang.Kinds) error {
 			return nil
 		default:
 			m.Version, m.File, m.Manifest, m.URL, m.Process = version, file, nil, "", nil
-			if model.IsManifest(file) {
+			if lang.NamesManifest(file) {
 				manifest, err := lang.LoadManifest(file, kinds)
 				if err != nil {
 					return failure.CannotRun(err)

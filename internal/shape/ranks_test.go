@@ -10,7 +10,7 @@ var ranks = []struct {
 	{1, []string{
 		"lookup", "internal/naming", "internal/lab/plot", "internal/sys", "internal/control", "internal/event/value", "internal/event/header",
 		"internal/state/statekey", "internal/state/packed", "internal/task/clock", "internal/task/timer", "internal/http/server", "internal/http/reload",
-		"internal/log/balance", "internal/gateway/limit", "internal/models/onnx/internal/wire",
+		"internal/log/balance", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
 	}},
 	{2, []string{
 		"internal/feature", "internal/models/onnx/internal", "internal/event/decode", "internal/event/expression", "stream/streamtest", "internal/observe", "internal/models/oip",

@@ -20,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task"
@@ -212,7 +213,7 @@ func (m *stub) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 func (l *loop) score(m model.Model, input string) *operator.Score {
 	return &operator.Score{
 		Batch:  operator.Batch{Kind: "score", Model: m, Name: "stub@1", Size: 10},
-		Inputs: []value.Slot{l.of(input)}, Codes: make([]*model.Codes, 1), Outputs: []value.Slot{l.number("m.score")}, Fallback: []*expression.Program{nil},
+		Inputs: []value.Slot{l.of(input)}, Codes: make([]*category.Codes, 1), Outputs: []value.Slot{l.number("m.score")}, Fallback: []*expression.Program{nil},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	models "github.com/afterbay/afterbay/model"
@@ -28,7 +29,7 @@ func (speaker) Info() models.Info {
 
 func (speaker) Check([]float64, [][]byte) error { return nil }
 
-func (speaker) Predict(context.Context, models.Rows, []float32) error { return models.ErrTexts }
+func (speaker) Predict(context.Context, models.Rows, []float32) error { return calling.ErrTexts }
 
 func (speaker) Answer(ctx context.Context, rows models.Rows, _ []float32, texts [][]byte) error {
 	for _, letter := range rows.Bytes[0] {

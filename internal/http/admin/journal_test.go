@@ -10,9 +10,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // TestMetricsSayWhatAJournalSaved asks 20 times for 5 answers.
@@ -36,7 +36,7 @@ func TestMetricsSayWhatAJournalSaved(t *testing.T) {
 	for n := range 20 {
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in", Index: stream.ByKey}, Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","n":%d}`, n%5+1)})
 	}
-	if _, err := streamtest.RunAll(t.Context(), log, runner, events); err != nil {
+	if _, err := answers.RunAll(t.Context(), log, runner, events); err != nil {
 		t.Fatal(err)
 	}
 	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}})

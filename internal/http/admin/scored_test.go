@@ -14,9 +14,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // picky is a model of one number that takes no multiple of ten, and does not answer
@@ -63,7 +63,7 @@ func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
 	for n := 1; n <= 95; n++ {
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in", Index: stream.ByKey}, Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","n":%d}`, n)})
 	}
-	if _, err := streamtest.RunAll(t.Context(), log, runner, events); err != nil {
+	if _, err := answers.RunAll(t.Context(), log, runner, events); err != nil {
 		t.Fatal(err)
 	}
 	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}})

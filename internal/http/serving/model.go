@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -50,7 +51,7 @@ type input struct {
 	kind       model.Type
 	column     int // among those of its kind
 	categories []string
-	codes      *model.Codes // of categories of a number
+	codes      *category.Codes // of categories of a number
 }
 
 // output is a part of what the model answers: scores, or a text.
@@ -118,7 +119,7 @@ func (m *served) addInput(name string, in model.Input) {
 		m.numbers++
 	}
 	if in.Type == model.Number {
-		one.codes = model.NewCodes(one.categories)
+		one.codes = category.NewCodes(one.categories)
 	}
 	m.byName[name] = len(m.inputs)
 	m.inputs = append(m.inputs, one)

@@ -155,25 +155,25 @@ func (m *served) textScores(r *http.Request, texts [][]byte, room *server.Room) 
 	return all.Scores, err
 }
 
-// category is one of a moderation model, and the place of its score.
-type category struct {
+// categoryScore is a category of a moderation model, and the place of its score.
+type categoryScore struct {
 	name  string
 	score int
 }
 
 // categories are the labels of a moderation model, of two the second alone, which is
 // the one that is looked for, or outputs of one score.
-func (m *served) categories() []category {
-	var list []category
+func (m *served) categories() []categoryScore {
+	var list []categoryScore
 	at := 0
 	for _, out := range m.outputs {
 		for i, label := range out.labels {
 			if i > 0 || out.size != 2 {
-				list = append(list, category{label, at + i})
+				list = append(list, categoryScore{label, at + i})
 			}
 		}
 		if len(out.labels) == 0 && out.size == 1 {
-			list = append(list, category{out.name, at})
+			list = append(list, categoryScore{out.name, at})
 		}
 		at += out.size
 	}
@@ -205,7 +205,7 @@ func (h *Handler) moderate(w http.ResponseWriter, r *http.Request) {
 // names.
 func (m *served) moderation(scores []float32, room *server.Room) ([]byte, error) {
 	categories := m.categories()
-	slices.SortStableFunc(categories, func(a, b category) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(categories, func(a, b categoryScore) int { return strings.Compare(a.name, b.name) })
 	names, size := make([][]byte, len(categories)), len(`{"flagged":false,"categories":{},"category_scores":{}},`)
 	for i, c := range categories {
 		names[i] = append(appendJSON(nil, c.name), ':')
@@ -242,11 +242,15 @@ func (m *served) moderation(scores []float32, room *server.Room) ([]byte, error)
 	return append(text, ']', '}'), nil
 }
 
+// tokenCounter is a model that cuts texts into tokens. It may be called from several
+// goroutines.
+type tokenCounter interface{ CountTokens(text []byte) int }
+
 // tokens counts the tokens of texts: those of the model's tokenizer, or words if it has
 // none.
 func (h *Handler) tokens(m *served, texts [][]byte) (n int) {
 	count := func(text []byte) int { return len(bytes.Fields(text)) }
-	if counter, ok := m.Model.(model.TokenCounter); ok {
+	if counter, ok := m.Model.(tokenCounter); ok {
 		count = counter.CountTokens
 	}
 	for _, text := range texts {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/model"
 )
@@ -26,7 +27,7 @@ func (loud) Info() model.Info {
 	}, model.Input{Name: "text", Type: model.String})
 }
 
-func (loud) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (loud) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 func (loud) Answer(_ context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	for i, text := range rows.Bytes {
@@ -115,7 +116,7 @@ func TestTextsServedHereCanBeAskedAsRemoteModels(t *testing.T) {
 			t.Fatalf("%+v: %v", o, err)
 		}
 		scores, texts := make([]float32, 6), make([][]byte, 4)
-		err = model.Ask(t.Context(), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{[]byte("ab"), []byte("C")}, N: 2}, scores, texts)
+		err = calling.Ask(t.Context(), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{[]byte("ab"), []byte("C")}, N: 2}, scores, texts)
 		if err != nil || !slices.Equal(scores, []float32{2, 0.5, -1, 1, 0.5, -1}) || string(bytes.Join(texts, []byte{' '})) != "AB \xff\x02  \xff\x01" {
 			t.Errorf("%+v: %v, %q, %v", o, scores, texts, err)
 		}

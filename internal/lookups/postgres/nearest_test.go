@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/lookups/postgres"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
@@ -120,8 +121,8 @@ func TestTableThatIsNotAsTheLookupSaysIsNamedAndLookedAtAgain(t *testing.T) {
 		s := near(t, server, change)
 		_, err := s.Rows(t.Context(), keys)
 		for _, err := range []error{err, s.Check(t.Context())} {
-			if err == nil || !strings.Contains(err.Error(), want) || model.BlameOf(err) != model.BlameWay {
-				t.Errorf("%v, blame %v, want %q", err, model.BlameOf(err), want)
+			if err == nil || !strings.Contains(err.Error(), want) || calling.BlameOf(err) != model.BlameWay {
+				t.Errorf("%v, blame %v, want %q", err, calling.BlameOf(err), want)
 			}
 		}
 	}
@@ -130,7 +131,7 @@ func TestTableThatIsNotAsTheLookupSaysIsNamedAndLookedAtAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell(t, server, `truncate documents; alter table documents alter embedding type vector(4); insert into documents values (7, 'ann', 'back', '[1,1,1,1]')`)
-	if _, err := s.Rows(t.Context(), keys); err == nil || !strings.Contains(err.Error(), "is of vectors of 4 numbers") || model.BlameOf(err) != model.BlameWay {
+	if _, err := s.Rows(t.Context(), keys); err == nil || !strings.Contains(err.Error(), "is of vectors of 4 numbers") || calling.BlameOf(err) != model.BlameWay {
 		t.Errorf("after it changed: %v", err)
 	}
 	tell(t, server, `truncate documents; alter table documents alter embedding type vector(3); insert into documents values (7, 'ann', 'back', '[1,1,1]')`)
@@ -162,7 +163,7 @@ func TestQueryThatDoesNotFitIsRefusedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"card", "refused", "refused", "refused", "twice", "refused", "refused"} {
-		if got := found[i]; want == "refused" != (got.Err != nil && model.BlameOf(got.Err) == model.BlameRows) || want != "refused" && !strings.Contains(string(got.Row), want) {
+		if got := found[i]; want == "refused" != (got.Err != nil && calling.BlameOf(got.Err) == model.BlameRows) || want != "refused" && !strings.Contains(string(got.Row), want) {
 			t.Errorf("key %d: %.200s %v, want %s", i, got.Row, got.Err, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/lookups/postgres"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
@@ -78,7 +79,7 @@ func TestKeyThatDoesNotFitIsRefusedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{`{"kind": "kind 7"}`, "refused", `{"kind": "kind 2000"}`, "refused", "", "refused"} {
-		if got := found[i]; want == "refused" != (model.BlameOf(got.Err) == model.BlameRows && got.Err != nil) || want != "refused" && string(got.Row) != want {
+		if got := found[i]; want == "refused" != (calling.BlameOf(got.Err) == model.BlameRows && got.Err != nil) || want != "refused" && string(got.Row) != want {
 			t.Errorf("key %d: %s %v, want %s", i, got.Row, got.Err, want)
 		}
 	}
@@ -94,8 +95,8 @@ func TestWhoseFaultAnErrorIs(t *testing.T) {
 		`select name from users where name = any($1)`:                    model.BlameWay,
 		`select name, level/0 from users where name = any($1)`:           model.BlameRows,
 	} {
-		if _, err := open(t, server.URL, query).Rows(t.Context(), []string{"ann"}); err == nil || model.BlameOf(err) != want {
-			t.Errorf("%s: %v, blame %v, want %v", query, err, model.BlameOf(err), want)
+		if _, err := open(t, server.URL, query).Rows(t.Context(), []string{"ann"}); err == nil || calling.BlameOf(err) != want {
+			t.Errorf("%s: %v, blame %v, want %v", query, err, calling.BlameOf(err), want)
 		}
 	}
 }
@@ -112,7 +113,7 @@ func TestServerThatIsDownOrLateIsNoKeysFaultAndComesBack(t *testing.T) {
 		return err
 	}
 	start := time.Now()
-	if err := ask(slow, 100*time.Millisecond); err == nil || model.BlameOf(err) != model.BlameWay || time.Since(start) > 20*time.Second {
+	if err := ask(slow, 100*time.Millisecond); err == nil || calling.BlameOf(err) != model.BlameWay || time.Since(start) > 20*time.Second {
 		t.Errorf("late: %v after %v", err, time.Since(start))
 	}
 	if err := ask(s, time.Minute); err != nil {
@@ -120,7 +121,7 @@ func TestServerThatIsDownOrLateIsNoKeysFaultAndComesBack(t *testing.T) {
 	}
 	server.Kill()
 	for range 2 {
-		if err := ask(s, time.Minute); err == nil || model.BlameOf(err) != model.BlameWay {
+		if err := ask(s, time.Minute); err == nil || calling.BlameOf(err) != model.BlameWay {
 			t.Errorf("down: %v", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
@@ -84,7 +85,7 @@ func TestServerThatIsDownIsNoKeysFaultAndComesBack(t *testing.T) {
 		return err
 	}
 	for range 2 {
-		if err := ask(time.Minute); model.BlameOf(err) != model.BlameWay || err == nil {
+		if err := ask(time.Minute); calling.BlameOf(err) != model.BlameWay || err == nil {
 			t.Fatalf("nobody listens: %v", err)
 		}
 	}
@@ -108,7 +109,7 @@ func TestServerThatIsDownIsNoKeysFaultAndComesBack(t *testing.T) {
 		t.Errorf("after it went on: %v", err)
 	}
 	server.Kill()
-	if err := ask(time.Minute); model.BlameOf(err) != model.BlameWay || err == nil {
+	if err := ask(time.Minute); calling.BlameOf(err) != model.BlameWay || err == nil {
 		t.Errorf("after it was killed: %v", err)
 	}
 	restart()
@@ -129,8 +130,8 @@ func TestWrongPasswordIsNotShown(t *testing.T) {
 		s, err := redis.New(redis.Options{URL: url})
 		if err == nil {
 			t.Cleanup(s.Close)
-			if _, err = s.Rows(t.Context(), []string{"ann"}); model.BlameOf(err) != model.BlameWay {
-				t.Errorf("%v: blame %v", err, model.BlameOf(err))
+			if _, err = s.Rows(t.Context(), []string{"ann"}); calling.BlameOf(err) != model.BlameWay {
+				t.Errorf("%v: blame %v", err, calling.BlameOf(err))
 			}
 		}
 		if err == nil || strings.Contains(err.Error(), "hush") {

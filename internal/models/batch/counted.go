@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -35,7 +36,7 @@ func (c *Counted) Outcomes() Outcomes {
 
 // Answer implements model.Answerer.
 func (c *Counted) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
-	return model.Ask(ctx, c.Model, rows, scores, texts)
+	return calling.Ask(ctx, c.Model, rows, scores, texts)
 }
 
 // add counts what came of rows of which these failed. Those whose content was not
@@ -43,7 +44,7 @@ func (c *Counted) Answer(ctx context.Context, rows model.Rows, scores []float32,
 func (c *Counted) add(rows int, failed []Failed) {
 	c.rows.Add(uint64(rows))
 	for i := range failed {
-		switch model.BlameOf(failed[i].Err) {
+		switch calling.BlameOf(failed[i].Err) {
 		case model.BlameRows, model.BlameAnswer:
 			c.refused.Add(1)
 		case model.BlameModel, model.BlameWay:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -137,7 +138,7 @@ func (g *Gather) call(ctx context.Context, lo, hi int) error {
 	}
 	// What failed in a call whose other rows are good is bad, unless the model was
 	// out of order for a moment.
-	if inferred && (end == hi || model.BlameOf(err) == model.BlameModel) {
+	if inferred && (end == hi || calling.BlameOf(err) == model.BlameModel) {
 		err = g.predict(ctx, at, end)
 	}
 	if g.stopped(ctx) {
@@ -152,7 +153,7 @@ func (g *Gather) call(ctx context.Context, lo, hi int) error {
 	if err = g.predict(ctx, end, hi); err == nil {
 		return nil
 	}
-	if g.stopped(ctx) || g.good == 0 && model.BlameOf(err) == model.BlameModel { // no row shows that it is about rows
+	if g.stopped(ctx) || g.good == 0 && calling.BlameOf(err) == model.BlameModel { // no row shows that it is about rows
 		return g.giveUp(ctx, end, hi, err)
 	}
 	return g.halve(ctx, end, hi, err)
@@ -187,7 +188,7 @@ func (g *Gather) predict(ctx context.Context, lo, hi int) error {
 	if g.down != nil {
 		return g.down
 	}
-	err := model.Ask(ctx, g.model, g.rows.Slice(lo, hi), g.into[lo*g.outputs:hi*g.outputs], g.said[lo*g.texts:hi*g.texts])
+	err := calling.Ask(ctx, g.model, g.rows.Slice(lo, hi), g.into[lo*g.outputs:hi*g.outputs], g.said[lo*g.texts:hi*g.texts])
 	g.Calls++
 	g.Called += hi - lo
 	if err == nil {
@@ -202,7 +203,7 @@ func (g *Gather) predict(ctx context.Context, lo, hi int) error {
 		}
 		g.good += hi - lo - len(some)
 		return nil
-	case model.BlameOf(err) == model.BlameWay:
+	case calling.BlameOf(err) == model.BlameWay:
 		g.down = err
 	case ctx.Err() != nil:
 		g.down = fmt.Errorf("%w: %v", ctx.Err(), err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -227,7 +228,7 @@ func TestModelThatIsAwayIsAskedOnce(t *testing.T) {
 	away := fmt.Errorf("nobody there: %w", blamed{model.BlameWay})
 	var g Gather
 	m := &sick{broke: 1000, err: away}
-	if failed := m.run(t, &g, 200); len(failed) != 200 || g.Calls != 1 || model.BlameOf(g.Failed[199].Err) != model.BlameWay {
+	if failed := m.run(t, &g, 200); len(failed) != 200 || g.Calls != 1 || calling.BlameOf(g.Failed[199].Err) != model.BlameWay {
 		t.Errorf("%d rows failed by %d calls", len(failed), g.Calls)
 	}
 	m.broke = 0
@@ -250,7 +251,7 @@ func TestModelThatIsAwayIsAskedOnce(t *testing.T) {
 		}}
 		m.run(t, &g, 128)
 		for _, f := range g.Failed {
-			if f.Row != 20 && model.BlameOf(f.Err) != model.BlameWay {
+			if f.Row != 20 && calling.BlameOf(f.Err) != model.BlameWay {
 				t.Errorf("away from call %d on: row %d: %v", gone, f.Row, f.Err)
 			}
 		}
@@ -266,7 +267,7 @@ func TestDeadlineIsNoRowsFault(t *testing.T) {
 		t.Errorf("%v, %v by %d calls", err, g.Failed, g.Calls)
 	}
 	for _, f := range g.Failed {
-		if model.BlameOf(f.Err) != model.BlameWay || !errors.Is(f.Err, context.DeadlineExceeded) {
+		if calling.BlameOf(f.Err) != model.BlameWay || !errors.Is(f.Err, context.DeadlineExceeded) {
 			t.Errorf("row %d: %v", f.Row, f.Err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -111,7 +112,7 @@ func (s *Shared) Leave() {
 // ctx ends before its rows are called, they are not.
 func (s *Shared) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if s.texts > 0 {
-		return model.ErrTexts
+		return calling.ErrTexts
 	}
 	return s.Answer(ctx, rows, scores, nil)
 }
@@ -233,7 +234,7 @@ func (s *Shared) judge(now time.Time) (Reason, time.Time) {
 func (s *Shared) call(ctx context.Context, batch []*request) {
 	if r := batch[0]; len(batch) == 1 && r.rows.Len() <= s.policy.Size {
 		start := time.Now()
-		r.err = model.Ask(ctx, s.Model, r.rows, r.scores, r.texts)
+		r.err = calling.Ask(ctx, s.Model, r.rows, r.scores, r.texts)
 		s.called(batch, r.rows.Len(), time.Since(start), r.err == nil)
 		r.signal <- struct{}{}
 		return
@@ -275,7 +276,7 @@ func failedOf(all []Failed, lo, hi int) error {
 			continue
 		}
 		failed = append(failed, model.RowError{Row: f.Row - lo, Err: f.Err})
-		if model.BlameOf(f.Err) == model.BlameWay {
+		if calling.BlameOf(f.Err) == model.BlameWay {
 			away++
 		}
 	}

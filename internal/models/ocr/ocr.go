@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/models/onnx"
 	"github.com/afterbay/afterbay/model"
 )
@@ -168,7 +169,7 @@ func (m *Model) Check(_ []float64, columns [][]byte) error {
 }
 
 // Predict implements model.Model: what it would say is in Answer.
-func (m *Model) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (m *Model) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 // Answer writes the text of each image, its lines in reading order with line feeds
 // between; it is empty where there is none. An image whose content is damaged fails

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -227,7 +228,7 @@ func failAlone(t *testing.T, m *Model) {
 	if string(texts[0]) != "" || texts[0] == nil || string(texts[2]) != "one line in a strip that is wide and low" {
 		t.Errorf("%q", texts)
 	}
-	if err := m.Predict(t.Context(), rows, make([]float32, 4)); !errors.Is(err, model.ErrTexts) {
+	if err := m.Predict(t.Context(), rows, make([]float32, 4)); !errors.Is(err, calling.ErrTexts) {
 		t.Error(err)
 	}
 }

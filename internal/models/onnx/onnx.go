@@ -234,7 +234,8 @@ func (m *Model) predict(ctx context.Context, rows model.Rows, spans []span, scor
 	return nil
 }
 
-// CountTokens implements model.TokenCounter. A model without texts as tokens has none.
+// CountTokens returns how many tokens of a text the model sees, those that it adds included:
+// 0 for a model without texts as tokens. It may be called from several goroutines.
 func (m *Model) CountTokens(text []byte) (n int) {
 	for i := range m.plan.feeds {
 		if f := &m.plan.feeds[i]; f.Tokens != nil {

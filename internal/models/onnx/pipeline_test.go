@@ -13,9 +13,9 @@ import (
 	"github.com/afterbay/afterbay/internal/models/onnx"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // crashing is a model whose process crashes before each tenth call.
@@ -67,13 +67,13 @@ func TestFramesOfKeysAreHeardInAPipelineThroughCrashes(t *testing.T) {
 		Code: lang.Code{Models: map[string]model.Model{"voice": broken}},
 	}
 	log := memory.New(memory.Options{})
-	var answer streamtest.Answer
+	var answer answers.Answer
 	for _, part := range [][]stream.Record{events[:50], events[50:]} {
 		runner, err := builtin.New(pipeline, running.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer, err = streamtest.RunAll(t.Context(), log, runner, part); err != nil {
+		if answer, err = answers.RunAll(t.Context(), log, runner, part); err != nil {
 			t.Fatal(err)
 		}
 	}

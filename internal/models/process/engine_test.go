@@ -14,9 +14,9 @@ import (
 	"github.com/afterbay/afterbay/internal/models/process"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // killer kills a worker before each call.
@@ -82,7 +82,7 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 			Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: fmt.Appendf(nil, `{"k":"ann","a":%g}`, a),
 		})
 	}
-	answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+	answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/models/oip"
 	"github.com/afterbay/afterbay/model"
 )
@@ -265,7 +266,7 @@ func (m *Model) Check(values []float64, bytes [][]byte) error { return m.layout.
 // answer, which nobody gets.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if m.info.Texts() > 0 {
-		return model.ErrTexts
+		return calling.ErrTexts
 	}
 	return m.Answer(ctx, rows, scores, nil)
 }

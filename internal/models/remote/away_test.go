@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
 )
@@ -49,7 +50,7 @@ func TestModelIsOpenedWhileItsServerIsAway(t *testing.T) {
 		for ; errors.Is(err, model.ErrAway) && time.Now().Before(deadline); _, err = predict(wrong, 1, 2) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if wantFault(t, err, Denied, "another model", `"c"`); model.BlameOf(err) != model.BlameWay {
+		if wantFault(t, err, Denied, "another model", `"c"`); calling.BlameOf(err) != model.BlameWay {
 			t.Errorf("%s: %v blames the rows", name, err)
 		}
 	}

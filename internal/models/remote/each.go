@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -90,7 +91,7 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 			continue
 		}
 		failed = append(failed, model.RowError{Row: i, Err: err})
-		if blame := model.BlameOf(err); blame == model.BlameWay || blame == model.BlameSource {
+		if blame := calling.BlameOf(err); blame == model.BlameWay || blame == model.BlameSource {
 			unanswered++
 		}
 	}
@@ -99,7 +100,7 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 		return nil
 	case unanswered == n:
 		for _, f := range failed {
-			if model.BlameOf(f.Err) == model.BlameWay {
+			if calling.BlameOf(f.Err) == model.BlameWay {
 				return f.Err
 			}
 		}
@@ -117,5 +118,5 @@ func (u untried) Error() string { return u.cause.Error() }
 // Unwrap returns why.
 func (u untried) Unwrap() error { return u.cause }
 
-// Blame implements what model.BlameOf asks.
+// Blame implements what calling.BlameOf asks.
 func (untried) Blame() model.Blame { return model.BlameSource }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/test/memnet"
 	"github.com/afterbay/afterbay/model"
 )
@@ -63,7 +64,7 @@ func predictRows(t *testing.T, m *Model, n int) (faults, untried int) {
 		t.Fatal(err)
 	}
 	for _, f := range failed {
-		if model.BlameOf(f.Err) == model.BlameSource {
+		if calling.BlameOf(f.Err) == model.BlameSource {
 			untried++
 		} else {
 			faults++

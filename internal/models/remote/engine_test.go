@@ -12,9 +12,9 @@ import (
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // TestFaultOfAServerIsOneDeadLetterEach asks faulty servers for the scores of
@@ -95,7 +95,7 @@ func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 		value := fmt.Appendf(nil, `{"k":"ann","a":%d,"b":1}`, i)
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: value})
 	}
-	answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+	answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // inlinePipeline has a model that it describes itself.
@@ -47,7 +47,7 @@ func TestModelsAreAskedWhereThePipelineSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(`{"k":"ann","a":1,"b":2}`)}}
-			answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+			answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := []stream.Record{{Partition: stream.Partition{Topic: "in"}, Key: []byte("ann"), Value: []byte(`{"k":"ann","a":1,"b":2}`)}}
-	answer, err := streamtest.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
+	answer, err := answers.RunAll(t.Context(), memory.New(memory.Options{}), runner, events)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -312,7 +313,7 @@ func (m *Model) Check(values []float64, bytes [][]byte) error { return m.server.
 // or wraps an *Error.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if m.info.Texts() > 0 {
-		return &Error{Fault: Refused, Err: model.ErrTexts}
+		return &Error{Fault: Refused, Err: calling.ErrTexts}
 	}
 	return m.Answer(ctx, rows, scores, nil)
 }

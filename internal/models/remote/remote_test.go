@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
 )
@@ -328,7 +329,7 @@ func TestServerThatComesBackIsAskedAgain(t *testing.T) {
 		end()
 		_, err := predict(m, 1, 2)
 		wantFault(t, err, Unreachable)
-		if name != "grpc" && !model.Outage(err) {
+		if name != "grpc" && !calling.Outage(err) {
 			t.Errorf("%s: %v is no outage", name, err)
 		}
 		startFakeAt(t, host)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -367,7 +368,7 @@ func TestServerThatIsAwayIsNotAskedForEachRow(t *testing.T) {
 	m := loadFrom(t, Options{URL: url, API: HTTP, Inputs: twoNumbers, Outputs: []model.Output{{Name: "sum", Size: 1}}, Calls: 2})
 	_, err := scoresOf(m, model.Rows{Width: 2, Values: make([]float64, 200)})
 	wantFault(t, err, Unreachable, "loading")
-	if model.BlameOf(err) != model.BlameWay || errors.As(err, new(model.RowErrors)) || calls.Load() > 4 {
+	if calling.BlameOf(err) != model.BlameWay || errors.As(err, new(model.RowErrors)) || calls.Load() > 4 {
 		t.Errorf("%v by %d calls", err, calls.Load())
 	}
 }
@@ -531,7 +532,7 @@ func TestFaultsSayWhatTheyAreAbout(t *testing.T) {
 	for f := Late; f <= Denied; f++ {
 		err := fmt.Errorf("x: %w", fault(f, "y"))
 		want := map[Fault]model.Blame{Late: model.BlameWay, Unreachable: model.BlameWay, Denied: model.BlameWay, Failed: model.BlameModel, Malformed: model.BlameModel, Refused: model.BlameRows, Unfit: model.BlameAnswer}[f]
-		if got := model.BlameOf(err); got != want {
+		if got := calling.BlameOf(err); got != want {
 			t.Errorf("%v: blame %v, not %v", f, got, want)
 		}
 	}

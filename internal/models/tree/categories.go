@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/internal/models/category"
 )
 
 // setWords is what a set takes in flat.sets: its length and its bits, of which
@@ -113,7 +113,7 @@ func (d *decoder) categoryLabels() error {
 			if !valid {
 				return within(fmt.Sprintf("[%d].offsets", i), d.fault("not the places of texts"))
 			}
-			if err := model.CheckCategories(labels); err != nil {
+			if err := category.Check(labels); err != nil {
 				return within(fmt.Sprintf("[%d]", i), d.fault("%v", err))
 			}
 			d.labels = append(d.labels, labels)

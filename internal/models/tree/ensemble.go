@@ -3,8 +3,6 @@ package tree
 import (
 	"fmt"
 	"math"
-
-	"github.com/afterbay/afterbay/model"
 )
 
 // Limits of what is loaded. Nothing else is allocated on a file's word alone,
@@ -13,9 +11,9 @@ import (
 // splits, and beside them ten times its size, or a hundred times where its
 // leaves are vectors.
 const (
-	fileMax       = model.FileBytesMax // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
-	treesMax      = 1 << 17            // bounds what trees cost beside their nodes
-	nodesMax      = 1 << 16            // of one tree: a flat node addresses its children in 16 bits
+	fileMax       = 1 << 30 // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
+	treesMax      = 1 << 17 // bounds what trees cost beside their nodes
+	nodesMax      = 1 << 16 // of one tree: a flat node addresses its children in 16 bits
 	inputsMax     = 1<<15 - 1
 	outputsMax    = 1 << 12
 	categoriesMax = 1 << 24 // from there on XGBoost takes a category for none

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -281,7 +282,7 @@ func TestNumbersOfAPandasFrameAreItsCategories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes := model.NewCodes(m.Info().Inputs[0].Categories)
+	codes := category.NewCodes(m.Info().Inputs[0].Categories)
 	g := readWide(t, "testdata/lightgbm-numbers.frame.gz")
 	for i := range g.rows.Len() {
 		value := &g.rows.Values[i*g.rows.Width]

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/internal/models/category"
 )
 
 // lightgbm is what the text file of a LightGBM model says: lines of a key, '='
@@ -220,7 +220,7 @@ func (m *lightgbm) categoryLabels() error {
 	m.labels = make([][]string, m.inputs)
 	for i, list := range lists {
 		m.labels[categorical[i]] = labelsOfJSON(list)
-		if err := model.CheckCategories(m.labels[categorical[i]]); err != nil {
+		if err := category.Check(m.labels[categorical[i]]); err != nil {
 			return m.fault("pandas_categorical", "%v", err)
 		}
 	}
@@ -240,7 +240,7 @@ func labelsOfJSON(list []json.RawMessage) []string {
 
 // countFromZero reports whether each code means the same as the number it is.
 func countFromZero(labels []string) bool {
-	codes := model.NewCodes(labels)
+	codes := category.NewCodes(labels)
 	for i := range labels {
 		if code, err := codes.Number(float64(i)); err != nil || code != float64(i) {
 			return false

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/models/onnx"
 	"github.com/afterbay/afterbay/internal/models/onnx/worker"
 	"github.com/afterbay/afterbay/model"
@@ -191,7 +192,7 @@ func TestSpeechIsHeardAsByPython(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := m.Predict(ended, rows, scores); err == nil || errors.Is(err, model.ErrTexts) {
+	if err := m.Predict(ended, rows, scores); err == nil || errors.Is(err, calling.ErrTexts) {
 		t.Errorf("%v", err)
 	}
 }

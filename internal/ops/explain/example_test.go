@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 func Example() {
@@ -42,7 +42,7 @@ func Example() {
 			Key: []byte("c1"), Value: fmt.Appendf(nil, `{"card":"c1","amount":%d}`, amount),
 		})
 	}
-	if _, err := streamtest.RunAll(ctx, log, runner, events); err != nil {
+	if _, err := answers.RunAll(ctx, log, runner, events); err != nil {
 		panic(err)
 	}
 

@@ -13,8 +13,8 @@ import (
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // TestReplayKeepsTheStateThatThePipelineLetsGoOf has more keys than the
@@ -47,7 +47,7 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 		}
 		return runner
 	}
-	if _, err := streamtest.RunAll(t.Context(), log, newRunner(0), events); err != nil {
+	if _, err := answers.RunAll(t.Context(), log, newRunner(0), events); err != nil {
 		t.Fatal(err)
 	}
 	d := &admin.Local{Log: log}

@@ -45,7 +45,7 @@ func (r *Registry) Load(ctx context.Context, path string) (model.Model, *config.
 
 // loadBy loads a model, that of a manifest by a function.
 func (r *Registry) loadBy(ctx context.Context, path string, open func(context.Context, *model.Manifest) (model.Model, models.Report, error)) (model.Model, *config.Manifest, models.Report, error) {
-	if !model.IsManifest(path) {
+	if !lang.NamesManifest(path) {
 		m, err := models.File(path)
 		var graph *models.GraphError
 		if errors.As(err, &graph) {
@@ -119,7 +119,7 @@ func (r *Registry) Sweep(ctx context.Context, path, file string, duration time.D
 // widest loads a model, one of ONNX as it computes any number of rows in a call:
 // unless that changes their scores by too much.
 func (r *Registry) widest(ctx context.Context, path string) (model.Model, *config.Manifest, error) {
-	if model.IsManifest(path) {
+	if lang.NamesManifest(path) {
 		if wide, err := config.LoadManifest(path, r.Kinds); err == nil && wide.Kind == "onnx" {
 			wide.Batch.Size = cmp.Or(wide.Limits.Rows, sweepRows)
 			if m, _, err := r.verified(ctx, &wide.Manifest); err == nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 const file = `
@@ -215,7 +215,7 @@ func appendEvents(t *testing.T, log stream.Log, from, to int) {
 
 func check(t *testing.T, log stream.Log, runner *pipeline.Runner) {
 	t.Helper()
-	answer, err := streamtest.RunAll(t.Context(), log, runner, nil)
+	answer, err := answers.RunAll(t.Context(), log, runner, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

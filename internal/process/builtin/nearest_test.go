@@ -13,12 +13,13 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 const ragFile = `
@@ -81,7 +82,7 @@ func (scribe) Info() model.Info {
 
 func (scribe) Check([]float64, [][]byte) error { return nil }
 
-func (scribe) Predict(context.Context, model.Rows, []float32) error { return model.ErrTexts }
+func (scribe) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
 
 func (scribe) Answer(_ context.Context, rows model.Rows, _ []float32, texts [][]byte) error {
 	for i, text := range rows.Bytes {
@@ -225,7 +226,7 @@ func ask(t *testing.T, log stream.Log, from, to int) {
 
 func checkNear(t *testing.T, log stream.Log, runner *pipeline.Runner, name string) {
 	t.Helper()
-	answer, err := streamtest.RunAll(t.Context(), log, runner, nil)
+	answer, err := answers.RunAll(t.Context(), log, runner, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -99,7 +100,7 @@ func (c *Calling) Judge(call control.Call, answered int, failures []Failure) con
 		if f.Outlier == nil {
 			f.Outlier = new(control.Outlier)
 		}
-		switch model.BlameOf(f.Err) {
+		switch calling.BlameOf(f.Err) {
 		case model.BlameSource:
 			rows--
 		case model.BlameRows, model.BlameAnswer:
@@ -119,11 +120,11 @@ func (c *Calling) Judge(call control.Call, answered int, failures []Failure) con
 		if works(f.Err) {
 			continue
 		}
-		if model.Outage(f.Err) {
+		if calling.Outage(f.Err) {
 			outcome = max(outcome, control.Faulted)
 			continue
 		}
-		attempts, says := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, model.Busy(f.Err), f.Ready)
+		attempts, says := f.Outlier.Compare(c.Endpoint, call, rows == 1 || answered > 0, calling.Busy(f.Err), f.Ready)
 		f.Attempts, outcome = attempts, max(outcome, says)
 	}
 	if answered > 0 && outcome != control.Overloaded {
@@ -142,7 +143,7 @@ func (c *Calling) Confirm(ctx context.Context, call control.Call, o control.Outl
 	if c.Ready == nil {
 		return true
 	}
-	if err == nil || works(err) || model.Outage(err) || !o.Unconfirmed(c.Endpoint, call) {
+	if err == nil || works(err) || calling.Outage(err) || !o.Unconfirmed(c.Endpoint, call) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -152,7 +153,7 @@ func (c *Calling) Confirm(ctx context.Context, call control.Call, o control.Outl
 
 // works reports whether an error says that the model itself works.
 func works(err error) bool {
-	switch model.BlameOf(err) {
+	switch calling.BlameOf(err) {
 	case model.BlameRows, model.BlameAnswer, model.BlameSource:
 		return true
 	}
@@ -162,13 +163,13 @@ func works(err error) bool {
 // Exhausted reports whether an event that has used so many attempts is given up: what
 // a model refuses it refuses again.
 func (c *Calling) Exhausted(err error, attempts int) bool {
-	return model.Refused(err) || c.Backoff.Exhausted(attempts)
+	return calling.Refused(err) || c.Backoff.Exhausted(attempts)
 }
 
 // Delay returns how long an event waits after an attempt that failed, as the backoff
 // says and as long as the model asks for.
 func (c *Calling) Delay(id string, attempt int, err error) time.Duration {
-	return max(c.Backoff.Delay(id, attempt), model.RetryAfter(err))
+	return max(c.Backoff.Delay(id, attempt), calling.RetryAfter(err))
 }
 
 // Place asks for a call in the place of events, and waits its turn where there is no

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -48,7 +49,7 @@ func TestRefusedInputsAreNamedByWhatTheyAreGiven(t *testing.T) {
 		"amount": `input "amount": it is missing`,
 		"other":  `input "other": it is missing`,
 	} {
-		s := &Score{Batch: Batch{Model: choosy{refused}}, Inputs: numbers, Codes: make([]*model.Codes, len(numbers)), Texts: texts}
+		s := &Score{Batch: Batch{Model: choosy{refused}}, Inputs: numbers, Codes: make([]*category.Codes, len(numbers)), Texts: texts}
 		e := Event{Row: row}
 		rows := model.Rows{Width: 5, BytesWidth: 1}
 		if err := s.Append(&rows, &e); err == nil || err.Error() != want {
@@ -66,7 +67,7 @@ func TestRowsAreAppendedWithoutMemoryOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Score{Batch: Batch{Model: choosy{}}, Inputs: []value.Slot{slot}, Codes: make([]*model.Codes, 1)}
+	s := &Score{Batch: Batch{Model: choosy{}}, Inputs: []value.Slot{slot}, Codes: make([]*category.Codes, 1)}
 	row := &schema.NewRows(1)[0]
 	row.SetNumber(slot, 3)
 	e := Event{Row: row}

@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/udf"
 )
@@ -20,11 +21,11 @@ import (
 type Score struct {
 	Batch
 	When     *expression.Program
-	Inputs   []value.Slot   // the numbers of a row, in the model's order
-	Codes    []*model.Codes // of Inputs that are categories; nil where none is
-	Texts    []value.Slot   // the texts and bytes of a row, in the model's order
-	Compute  []Assign       // those of Texts that are expressions
-	State    *Call          // keeps the model's state, like a function's; nil if the model has no state
+	Inputs   []value.Slot      // the numbers of a row, in the model's order
+	Codes    []*category.Codes // of Inputs that are categories; nil where none is
+	Texts    []value.Slot      // the texts and bytes of a row, in the model's order
+	Compute  []Assign          // those of Texts that are expressions
+	State    *Call             // keeps the model's state, like a function's; nil if the model has no state
 	Outputs  []value.Slot
 	Fallback []*expression.Program // by output; nil where there is none
 
@@ -194,7 +195,7 @@ func (s *Score) appendNumbers(rows *model.Rows, row *value.Row) error {
 }
 
 // categoryCode returns the code of a bool or number.
-func categoryCode(codes *model.Codes, row *value.Row, slot value.Slot) (float64, error) {
+func categoryCode(codes *category.Codes, row *value.Row, slot value.Slot) (float64, error) {
 	switch slot.Type.Kind {
 	case value.Bool:
 		return codes.Bool(row.Bool(slot))

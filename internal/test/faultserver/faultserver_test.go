@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/model"
@@ -274,7 +275,7 @@ func transcribe(t *testing.T, url string, sound []byte) string {
 	}
 	defer m.Close()
 	texts := make([][]byte, 1)
-	if err := model.Ask(model.WithCall(t.Context(), model.Call{}), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{sound}}, nil, texts); err != nil {
+	if err := calling.Ask(model.WithCall(t.Context(), model.Call{}), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{sound}}, nil, texts); err != nil {
 		t.Fatal(err)
 	}
 	return string(texts[0])

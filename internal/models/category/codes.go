@@ -1,4 +1,5 @@
-package model
+// Package category turns the values of categorical inputs of models into the numbers that models take.
+package category
 
 import (
 	"encoding/json"
@@ -35,9 +36,9 @@ func NewCodes(categories []string) *Codes {
 	return c
 }
 
-// CheckCategories returns an error if two categories are the same text or the same
+// Check returns an error if two categories are the same text or the same
 // number: an event could not name one of them.
-func CheckCategories(categories []string) error {
+func Check(categories []string) error {
 	texts, numbers := make(map[string]bool, len(categories)), map[float64]string{}
 	for _, name := range categories {
 		if texts[name] {
