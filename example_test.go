@@ -2,6 +2,7 @@ package afterbay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,4 +52,22 @@ func Example() {
 	// {"card":"4711","spend_sum_1h":40,"action":"allow"} <nil>
 	// {"card":"4711","spend_sum_1h":110,"action":"review"} <nil>
 	// <nil>
+}
+
+// All that is wrong with a file, each with its place and what to do next.
+func ExampleErrors() {
+	_, err := afterbay.Parse("velocity.yaml", []byte(`pipeline: velocity
+input: {topic: payments, kye: card}
+steps: []
+`), afterbay.Code{})
+	var all afterbay.Errors
+	if !errors.As(err, &all) {
+		panic(err)
+	}
+	for _, one := range all {
+		var e *afterbay.Error = &one
+		fmt.Printf("%s:%d:%d %s\n", e.File, e.Line, e.Column, e.Error())
+	}
+	// Output:
+	//
 }

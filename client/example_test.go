@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/afterbay/afterbay/client"
@@ -55,4 +57,22 @@ func Example() {
 	// sent <nil>
 	// ok of e1: {"score":0.9}
 	// <nil>
+}
+
+// A client comes again by itself until an error is final.
+func ExampleDial() {
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer refuses.Close()
+	_, err := client.Dial(context.Background(), refuses.URL, client.Options{Token: "old"})
+	var status *client.StatusError
+	var ended *client.CloseError
+	switch {
+	case errors.As(err, &status) && status.Status == http.StatusUnauthorized:
+		fmt.Println("get another token")
+	case errors.As(err, &ended):
+		fmt.Println("the gateway ended the client:", ended.Reason)
+	case errors.Is(err, client.ErrClosed):
+		fmt.Println("this program closed the client")
+	}
+	// Output: get another token
 }

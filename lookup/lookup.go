@@ -3,7 +3,6 @@ package lookup
 
 import (
 	"context"
-	"errors"
 
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -44,16 +43,6 @@ func (e *Error) Blame() model.Blame {
 	return model.BlameWay
 }
 
-// Refused reports whether an error is about the keys: others may fare better.
-func Refused(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Refused
-}
-
 // Mistake is an error of a Config or a Source that names the field which is wrong. Findings show it
 // with file, line and column.
 type Mistake = stream.Mistake
-
-// CheckKey is the key of a test call to a source without a known key. It is also an
-// int.
-const CheckKey = "0"

@@ -203,7 +203,7 @@ func (info Info) Names() []string {
 type Model interface {
 	// Predict writes the scores of row i to scores[i*n:], where n is
 	// Info().Scores(). It fails as a whole, unless its error is RowErrors; whether
-	// another one is about the rows, BlameOf says. ctx's deadline is what is left
+	// another one is about the rows, Blame says. ctx's deadline is what is left
 	// of the batch's latency budget.
 	Predict(ctx context.Context, rows Rows, scores []float32) error
 

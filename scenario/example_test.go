@@ -40,3 +40,10 @@ event 11:00:00 {"page": "home"}
 	// - counts {"page": "home", "seen_count_1h": 2}
 	// + counts {"page":"home","seen_count_1h":1}
 }
+
+// A file that all ways agree on has no failures.
+func ExampleRun() {
+	failures, err := scenario.Run(context.Background(), "crash-after.txt", scenario.Options{})
+	fmt.Println(failures, err)
+	// Output: [] <nil>
+}

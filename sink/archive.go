@@ -63,15 +63,6 @@ type Bounds struct {
 	Wait  time.Duration // since its first record came to the process that has the partition, 1 s to 24 h; 0 is 5 m
 }
 
-// Defaults of Bounds, and of the Options of an archive.
-const (
-	DefaultRows               = 100_000
-	DefaultBytes              = 128 << 20
-	DefaultWait               = 5 * time.Minute
-	DefaultArchiveTimeout     = 2 * time.Minute
-	DefaultArchiveConcurrency = 4
-)
-
 const (
 	objectRowsMax  = 10_000_000
 	objectBytesMax = 1 << 30
@@ -95,5 +86,5 @@ func (b Bounds) Validate() error {
 
 // WithDefaults returns the bounds with defaults for those that are 0.
 func (b Bounds) WithDefaults() Bounds {
-	return Bounds{cmp.Or(b.Rows, DefaultRows), cmp.Or(b.Bytes, DefaultBytes), cmp.Or(b.Wait, DefaultWait)}
+	return Bounds{cmp.Or(b.Rows, 100_000), cmp.Or(b.Bytes, 128<<20), cmp.Or(b.Wait, 5*time.Minute)}
 }

@@ -91,7 +91,7 @@ type Topic struct {
 	Pipeline    string // that writes the topic, and has the sink
 	Sink        string // the name of the sink
 	Group       string // the consumer group of the sink, by which it may keep positions of its own
-	Concurrency int    // as the file says; 0 if it does not
+	Concurrency int    // calls at once, as the file says; 0 if it does not
 
 	// Columns are the members of the JSON objects that emit steps write to the topic, in
 	// their order. It is nil if no emit step writes it.

@@ -40,6 +40,3 @@ func (e *Later) Error() string { return e.Err.Error() }
 
 // Unwrap returns what the service said.
 func (e *Later) Unwrap() error { return e.Err }
-
-// DefaultConcurrency is how many calls a sink makes at once.
-const DefaultConcurrency = 16

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"time"
 )
 
@@ -290,15 +289,6 @@ type Pace struct {
 	Events      int           // most of a step
 	Bytes       int           // of outputs and changes: a step that has more is committed
 	RecordBytes int           // most that key, value and headers of a record take together
-}
-
-// PaceOf returns the pace of a session, and 2 ms, 8,192 events and 1 MiB, which
-// fit in the largest frame of any log, where it says none.
-func PaceOf(s Session) Pace {
-	if p, ok := s.(Pacer); ok {
-		return p.Pace()
-	}
-	return Pace{Interval: 2 * time.Millisecond, Events: 8192, Bytes: 1 << 20, RecordBytes: math.MaxInt}
 }
 
 // Pending is a commit whose outcome is known later.

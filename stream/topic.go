@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
-const (
-	// TopicNameBytesMax is the length of the longest name of a topic, as in Kafka.
-	TopicNameBytesMax = 249
+// PartitionsMax is the most partitions of a topic.
+const PartitionsMax = 1 << 16
 
-	// PartitionsMax is the most partitions of a topic.
-	PartitionsMax = 1 << 16
-)
+const topicNameBytesMax = 249 // as in Kafka
 
 var (
 	// ErrTopicInvalid says that a topic cannot have such a name or so many
@@ -53,25 +49,6 @@ type Sizer interface {
 	StatePartitions(ctx context.Context, group, topic string) (int32, error)
 }
 
-// StatePartitions asks a Sizer. Another log only knows whether the group ever committed;
-// then it returns beside, the number of partitions of a topic that is made with the state.
-func StatePartitions(ctx context.Context, log Log, group, topic string, beside int32) (int32, error) {
-	if s, ok := log.(Sizer); ok {
-		if n, err := s.StatePartitions(ctx, group, topic); !errors.Is(err, errors.ErrUnsupported) {
-			return n, err
-		}
-	}
-	inspector, ok := log.(Inspector)
-	if !ok || beside == 0 {
-		return 0, nil
-	}
-	groups, err := inspector.Groups(ctx)
-	if err != nil || !slices.Contains(groups, group) {
-		return 0, err
-	}
-	return beside, nil
-}
-
 // CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow
 // Kafka's rule: 1 to 249 letters, digits, dots, underscores and hyphens of ASCII,
 // but not "." or "..". So a name is also a file name, and safe to print.
@@ -80,8 +57,8 @@ func CheckTopic(t Topic) error {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 	})
 	switch {
-	case t.Name == "" || len(t.Name) > TopicNameBytesMax:
-		return fmt.Errorf("%w: its name has %d bytes: use 1 to %d", ErrTopicInvalid, len(t.Name), TopicNameBytesMax)
+	case t.Name == "" || len(t.Name) > topicNameBytesMax:
+		return fmt.Errorf("%w: its name has %d bytes: use 1 to %d", ErrTopicInvalid, len(t.Name), topicNameBytesMax)
 	case bad >= 0 || t.Name == "." || t.Name == "..":
 		return fmt.Errorf("%w: name %q: use letters, digits, dots, underscores and hyphens, but not . or .. alone", ErrTopicInvalid, t.Name)
 	case t.Partitions < 1 || t.Partitions > PartitionsMax:

@@ -14,9 +14,9 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/scenario"
 	"github.com/afterbay/afterbay/stream"
-	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // TestPostedClicksBecomeVisits posts clicks, reads the visit that has ended from the stream,
@@ -85,10 +85,10 @@ func TestVisitsAreTheSameUnderFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	newLog := func() stream.Log { return memory.New(memory.Options{RebalanceTimeout: time.Second}) }
-	newRunner := func() (streamtest.Runner, error) {
+	newRunner := func() (answers.Runner, error) {
 		p := file.Pipelines[0]
 		p.Code = code
 		return builtin.New(p, running.Options{Sessions: 2})
 	}
-	streamtest.SameAnswer(t, newLog, newRunner, clicks, 10)
+	answers.SameAnswer(t, newLog, newRunner, clicks, 10)
 }

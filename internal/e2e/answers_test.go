@@ -197,7 +197,7 @@ func (m *talker) Answer(ctx context.Context, rows model.Rows, _ []float32, texts
 			return blamed(model.BlameWay)
 		}
 		word := fmt.Sprintf("%s%d ", text, i)
-		model.PartsOf(ctx)(0, word)
+		model.CallOf(ctx).Part(0, word)
 		texts[0] = append(texts[0], word...)
 	}
 	if text == "never" {

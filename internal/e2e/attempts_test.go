@@ -43,7 +43,7 @@ func (m *patient) Answer(ctx context.Context, rows model.Rows, _ []float32, text
 		}
 		time.Sleep(20 * time.Millisecond)
 		word := fmt.Sprintf("%s%d ", rows.Bytes[0], i)
-		if say := model.PartsOf(ctx); say != nil {
+		if say := model.CallOf(ctx).Part; say != nil {
 			say(0, word)
 		}
 		texts[0] = append(texts[0], word...)

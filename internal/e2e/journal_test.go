@@ -39,7 +39,7 @@ func (s *told) Info() model.Info {
 
 func (s *told) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	s.mu.Lock()
-	if call, once := model.CallOf(ctx); once {
+	if call := model.CallOf(ctx); call.Once {
 		s.events = append(s.events, call.Event)
 	}
 	s.sizes = append(s.sizes, rows.Len())

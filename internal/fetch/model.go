@@ -225,7 +225,7 @@ func (c Contents) fill(ctx context.Context, bytes, urls [][]byte) error {
 func (c *Column) bytes(ctx context.Context, of Content, urls []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	return c.From.content(ctx, of, urlsOf(urls, c.From.list), model.IsOffLoop(ctx), c.From.places)
+	return c.From.content(ctx, of, urlsOf(urls, c.From.list), model.CallOf(ctx).OffLoop, c.From.places)
 }
 
 // answerSome asks the model for the rows that did not fail.

@@ -98,11 +98,11 @@ func TestModelsAreGivenContent(t *testing.T) {
 	if got := ask(t.Context()); !strings.Contains(got, ": place") || !strings.Contains(got, "read ") {
 		t.Error(got)
 	}
-	if got, want := ask(model.OffLoop(t.Context())), `[0 1 0 4] ["read a of 0" "read b of 0c of 0" "" "read d of 0"] 2: row, at once`; got != want {
+	if got, want := ask(model.WithCall(t.Context(), model.Call{OffLoop: true})), `[0 1 0 4] ["read a of 0" "read b of 0c of 0" "" "read d of 0"] 2: row, at once`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	version.Store(1)
-	if got := ask(model.OffLoop(t.Context())); !strings.Contains(got, ": row, at once") {
+	if got := ask(model.WithCall(t.Context(), model.Call{OffLoop: true})); !strings.Contains(got, ": row, at once") {
 		t.Error(got)
 	}
 	if s := f.Stats(); s.Again == 0 || s.Changed == 0 || s.Unfetched != 1 || s.Evicted == 0 || s.Kept > 20 {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -63,12 +64,16 @@ func (s Stats) Plus(o Stats) Stats {
 	return Stats{s.Keys + o.Keys, s.Kept + o.Kept, s.Calls + o.Calls, s.Bytes + o.Bytes}
 }
 
+// CheckKey is the key of a test call to a source without a known key. It is also an
+// int.
+const CheckKey = "0"
+
 // New returns a finder. It panics where the options are invalid.
 func New(source lookup.Source, o Options) *Finder {
 	if err := o.Validate(); err != nil {
 		panic(fmt.Sprintf("lookup.New: %v", err))
 	}
-	if single, ok := source.(interface{ Single() bool }); ok && single.Single() {
+	if single, ok := source.(lookup.Single); ok && single.Single() {
 		o.Size = 1
 	}
 	if o.Size == 0 {
@@ -163,7 +168,7 @@ func (f *Finder) Find(ctx context.Context, keys []string) ([]Found, error) {
 func (f *Finder) ask(ctx context.Context, keys []string, note func(i int, found Found)) error {
 	rows, err := f.call(ctx, keys)
 	switch {
-	case err != nil && !lookup.Refused(err):
+	case err != nil && !calling.Refused(err):
 		return err
 	case err != nil && len(keys) > 1:
 		half := len(keys) / 2

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -31,7 +32,7 @@ func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int
 	for _, t := range topics {
 		existing[t.Name] = t.Partitions
 	}
-	began, err := stream.StatePartitions(ctx, log, r.Plan.Name, r.Plan.Topic, existing[r.Plan.DeadTopic])
+	began, err := optional.StatePartitions(ctx, log, r.Plan.Name, r.Plan.Topic, existing[r.Plan.DeadTopic])
 	if err != nil {
 		return nil, fmt.Errorf("partitions of the state of pipeline %q: %w", r.Plan.Name, err)
 	}

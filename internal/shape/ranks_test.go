@@ -10,14 +10,14 @@ var ranks = []struct {
 	{1, []string{
 		"lookup", "internal/naming", "internal/lab/plot", "internal/sys", "internal/control", "internal/event/value", "internal/event/header",
 		"internal/state/statekey", "internal/state/packed", "internal/task/clock", "internal/task/timer", "internal/http/server", "internal/http/reload",
-		"internal/log/balance", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
+		"internal/log/balance", "internal/log/optional", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
 	}},
 	{2, []string{
 		"internal/feature", "internal/models/onnx/internal", "internal/event/decode", "internal/event/expression", "stream/streamtest", "internal/observe", "internal/models/oip",
 		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
 	}},
 	{3, []string{
-		"udf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
+		"udf", "internal/test/answers", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
 		"internal/models/text/wordpiece", "internal/observe/otlp", "internal/gateway/contract",
 		"internal/models/onnx/worker", "internal/spec",
 	}},

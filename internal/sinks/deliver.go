@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	contract "github.com/afterbay/afterbay/sink"
@@ -54,13 +55,17 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultTimeout = 3 * time.Second
-	DefaultWindow  = 24 * time.Hour
-	DefaultMax     = 1_000_000
+	DefaultTimeout     = 3 * time.Second
+	DefaultConcurrency = 16 // calls at once
+	DefaultWindow      = 24 * time.Hour
+	DefaultMax         = 1_000_000
 
 	DefaultWriteTimeout = 30 * time.Second // of a Writer
 	DefaultBatch        = 2_000
 	DefaultBatchBytes   = 8 << 20
+
+	archiveTimeout     = 2 * time.Minute
+	archiveConcurrency = 4
 )
 
 const (
@@ -114,7 +119,7 @@ func (o Options) withDefaults() Options {
 	o.Name = cmp.Or(o.Name, o.Group)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Batch, o.BatchBytes = cmp.Or(o.Batch, DefaultBatch), cmp.Or(o.BatchBytes, DefaultBatchBytes)
-	o.Concurrency = cmp.Or(o.Concurrency, contract.DefaultConcurrency)
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -153,8 +158,8 @@ func New(log stream.Log, sink contract.Service, options Options, metrics *Metric
 	case sink.Many != nil:
 		options.Timeout = cmp.Or(options.Timeout, DefaultWriteTimeout)
 	case sink.Whole != nil:
-		options.Timeout = cmp.Or(options.Timeout, contract.DefaultArchiveTimeout)
-		options.Concurrency = cmp.Or(options.Concurrency, contract.DefaultArchiveConcurrency)
+		options.Timeout = cmp.Or(options.Timeout, archiveTimeout)
+		options.Concurrency = cmp.Or(options.Concurrency, archiveConcurrency)
 		options.Objects = options.Objects.WithDefaults()
 	}
 	options = options.withDefaults()
@@ -229,7 +234,7 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 	if partitions == 0 {
 		return fmt.Errorf("topic %q: %w", d.options.Topic, stream.ErrUnknownTopic)
 	}
-	began, err := stream.StatePartitions(ctx, d.log, d.options.Group, d.options.Topic, existing[DeadTopic(d.options.Group)])
+	began, err := optional.StatePartitions(ctx, d.log, d.options.Group, d.options.Topic, existing[DeadTopic(d.options.Group)])
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -96,7 +97,7 @@ type note func(now time.Time, took time.Duration, err error) (control.Outcome, e
 
 func newMember[P part](ctx context.Context, d *Deliverer, s stream.Session, from reading, how way[P], most int) *member[P] {
 	m := &member[P]{
-		Deliverer: d, session: s, pace: stream.PaceOf(s), from: from, way: how, most: most,
+		Deliverer: d, session: s, pace: optional.Pace(s), from: from, way: how, most: most,
 		timer: time.AfterFunc(time.Hour, s.Wake), answers: make(chan answer, from.concurrency),
 	}
 	m.timer.Stop()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -41,7 +42,7 @@ type committer struct {
 
 func newCommitter(plan *Plan, shared *shared, options Options, s stream.Session, metrics *observe.Session) *committer {
 	tx := &committer{plan: plan, shared: shared, options: options, session: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
-	pace := stream.PaceOf(s)
+	pace := optional.Pace(s)
 	tx.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-output.RecordRoom)
 	form := plan.form(tx.options.OutputMaxBytes)
 	tx.building, tx.inFlight = &transaction{Writer: output.NewWriter(form), number: 1}, &transaction{Writer: output.NewWriter(form)}

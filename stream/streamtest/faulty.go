@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -390,7 +391,7 @@ func (s *faultySession) deliver() {
 }
 
 // Pace implements stream.Pacer.
-func (s *faultySession) Pace() stream.Pace { return stream.PaceOf(s.inner) }
+func (s *faultySession) Pace() stream.Pace { return optional.Pace(s.inner) }
 
 // Pause implements stream.Session.
 func (s *faultySession) Pause(partitions ...stream.Partition) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -83,7 +84,7 @@ func (s *Sequencer) session(ctx context.Context, group string, topics []string, 
 	}
 	timer := time.AfterFunc(time.Hour, session.Wake)
 	defer timer.Stop()
-	l := loop{session: session, handler: h, timer: timer, pace: stream.PaceOf(session), fault: func(stage string) {
+	l := loop{session: session, handler: h, timer: timer, pace: optional.Pace(session), fault: func(stage string) {
 		s.options.Fault(strings.TrimPrefix(group, s.options.Name+".") + "-" + stage)
 	}}
 	for err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -52,7 +53,7 @@ func (s *Sequencer) Grown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	began, err := stream.StatePartitions(ctx, s.log, Group(s.options.Name), Inbox(s.options.Name), 0)
+	began, err := optional.StatePartitions(ctx, s.log, Group(s.options.Name), Inbox(s.options.Name), 0)
 	if err != nil || began != s.options.Partitions {
 		return err // a number that the options do not have is a mistake in them
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/afterbay/afterbay/internal/lookups"
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -15,14 +17,14 @@ import (
 func (s *Source) Check(ctx context.Context) error {
 	keys := []string{}
 	if s.Single() {
-		keys = append(keys, lookup.CheckKey)
+		keys = append(keys, lookups.CheckKey)
 	}
 	_, err := s.Rows(ctx, keys)
 	var status *statusError
 	var of *lookup.Error
 	m := &lookup.Mistake{Field: "url", Err: fmt.Errorf("ask for rows by HTTP: %w", err)}
 	switch answered := errors.As(err, &status); {
-	case err == nil, answered && lookup.Refused(err):
+	case err == nil, answered && calling.Refused(err):
 		return nil
 	case answered:
 		m.Hint = s.hint(status.status)

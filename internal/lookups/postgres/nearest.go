@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -122,7 +123,7 @@ func (s *Nearest) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 	rows, err := s.find(ctx, *query, keys)
 	if err != nil {
 		s.query.Store(nil) // it may be that the table changed
-		if !lookup.Refused(err) {
+		if !calling.Refused(err) {
 			return nil, err
 		}
 		if _, wrong := s.prepare(ctx); wrong != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/sys/postgres"
 	"github.com/afterbay/afterbay/lookup"
 )
@@ -87,7 +88,7 @@ func (s *Source) Rows(ctx context.Context, keys []string) ([][]byte, error) {
 // raises, or breaks the server, may be. All else is the server's, or the query's
 // whatever the keys.
 func explain(err error) error {
-	if lookup.Refused(err) {
+	if calling.Refused(err) {
 		return err
 	}
 	e := &lookup.Error{Err: fmt.Errorf("ask PostgreSQL: %w", postgres.Explain(err))}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/lookup"
 )
 
@@ -16,7 +17,7 @@ const sampled = 1000 // keys that are looked through for one of the prefix
 // Check asks whether the server answers and lets keys of the prefix be read, and
 // whether one that it finds, if any, is a row.
 func (s *Source) Check(ctx context.Context) error {
-	_, err := s.Rows(ctx, []string{lookup.CheckKey})
+	_, err := s.Rows(ctx, []string{lookups.CheckKey})
 	var said *rueidis.RedisError
 	if errors.As(err, &said) {
 		return &lookup.Mistake{Field: "url", Err: err, Hint: accessHint(said.Error(), s.prefix)}

@@ -131,7 +131,7 @@ func (s *chat) rowsMax() int { return 1 }
 func (s *chat) ask(ctx context.Context, rows model.Rows, into model.Answer) error {
 	values, bytes := rows.Row(0)
 	var part func(string)
-	if parts := model.PartsOf(ctx); parts != nil && s.format == nil {
+	if parts := model.CallOf(ctx).Part; parts != nil && s.format == nil {
 		part = func(text string) { parts(0, text) }
 	}
 	answer, err := s.complete(ctx, values, bytes, part)

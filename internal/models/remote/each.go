@@ -55,7 +55,7 @@ func (s *streak) note(row int, err error) *Error {
 // if a call cannot reach it, if as many consecutive calls are late as run at a time, or if
 // faultsMax consecutive calls fail.
 func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) model.Answer) error {
-	n, part := rows.Len(), model.PartsOf(ctx)
+	n, call := rows.Len(), model.CallOf(ctx)
 	errs := make([]error, n)
 	var next atomic.Int64
 	workers := min(n, m.options.Calls)
@@ -69,11 +69,13 @@ func (m *Model) each(ctx context.Context, rows model.Rows, of func(lo, hi int) m
 					errs[i] = untried{gone}
 					continue
 				}
-				calling := ctx
-				if part != nil {
-					calling = model.WithParts(ctx, func(_ int, text string) { part(i, text) })
+				one := ctx
+				if part := call.Part; part != nil {
+					of := call
+					of.Part = func(_ int, text string) { part(i, text) }
+					one = model.WithCall(ctx, of)
 				}
-				errs[i] = m.call(calling, rows.Slice(i, i+1), of(i, i+1))
+				errs[i] = m.call(one, rows.Slice(i, i+1), of(i, i+1))
 				if gone := calls.note(i, errs[i]); gone != nil {
 					away.Store(gone)
 				}

@@ -62,7 +62,7 @@ func ExampleModel_Answer() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	ctx := model.WithParts(context.Background(), func(_ int, part string) { fmt.Printf("%q ", part) })
+	ctx := model.WithCall(context.Background(), model.Call{Part: func(_ int, part string) { fmt.Printf("%q ", part) }})
 	words := make([][]byte, 1)
 	if err := m.Answer(ctx, model.Rows{BytesWidth: 1, Bytes: [][]byte{[]byte("Where is my train?")}}, nil, words); err != nil {
 		log.Fatal(err)

@@ -30,7 +30,7 @@ func name(request *http.Request, asks []byte) {
 // same place about the same event, also of another process. Once says that
 // nobody but the caller may repeat it.
 func idempotencyKey(ctx context.Context, to string, body []byte) (key string, once bool) {
-	call, once := model.CallOf(ctx)
+	call := model.CallOf(ctx)
 	h := sha256.New()
 	var length [binary.MaxVarintLen64]byte
 	for _, field := range [...]string{to, call.Event} {
@@ -38,5 +38,5 @@ func idempotencyKey(ctx context.Context, to string, body []byte) (key string, on
 		h.Write([]byte(field))
 	}
 	h.Write(body)
-	return hex.EncodeToString(h.Sum(nil)[:16]), once
+	return hex.EncodeToString(h.Sum(nil)[:16]), call.Once
 }

@@ -64,7 +64,9 @@ func predictOne(ctx context.Context, m *Model, value float64) error {
 
 func TestCallHasTheSameNameWheneverItIsMade(t *testing.T) {
 	n, m := startNamed(t, false)
-	about := func(event string) context.Context { return model.WithCall(t.Context(), model.Call{Event: event}) }
+	about := func(event string) context.Context {
+		return model.WithCall(t.Context(), model.Call{Event: event, Once: true})
+	}
 	for _, c := range []struct {
 		ctx   context.Context
 		value float64
@@ -94,7 +96,7 @@ func TestCallOfSomebodyWhoRepeatsIsMadeOnce(t *testing.T) {
 	}
 	n.take()
 	var failure *Error
-	if err := predictOne(model.WithCall(t.Context(), model.Call{}), m, 1); !errors.As(err, &failure) || failure.Fault != Unreachable {
+	if err := predictOne(model.WithCall(t.Context(), model.Call{Once: true}), m, 1); !errors.As(err, &failure) || failure.Fault != Unreachable {
 		t.Errorf("%v", err)
 	}
 	if names := n.take(); len(names) != 1 {

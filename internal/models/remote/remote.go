@@ -319,7 +319,7 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 }
 
 // Answer implements model.Answerer, as Predict does model.Model. A chat model whose
-// only output is a text streams it to model.PartsOf(ctx).
+// only output is a text streams it to model.CallOf(ctx).Part.
 func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, texts [][]byte) error {
 	n, width, words := rows.Len(), m.info.Scores(), m.info.Texts()
 	if err := m.server.fits(rows); err != nil {
@@ -365,7 +365,11 @@ func (m *Model) Answer(ctx context.Context, rows model.Rows, scores []float32, t
 // call asks about rows once, when it is its turn. The error is ctx's, where it was
 // cancelled, or wraps an *Error.
 func (m *Model) call(ctx context.Context, rows model.Rows, into model.Answer) error {
-	calling, cancel := context.WithTimeout(ctx, model.TimeoutOf(ctx, m.options.Timeout))
+	timeout := m.options.Timeout
+	if each := model.CallOf(ctx).Timeout; each > 0 {
+		timeout = min(timeout, each)
+	}
+	calling, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := m.turn(calling)
 	if err == nil {
@@ -403,7 +407,9 @@ func (m *Model) leave(ctx context.Context) {
 	}
 }
 
-func (m *Model) unbounded(ctx context.Context) bool { return m.callsMax == 0 && model.IsOffLoop(ctx) }
+func (m *Model) unbounded(ctx context.Context) bool {
+	return m.callsMax == 0 && model.CallOf(ctx).OffLoop
+}
 
 // explain makes Late of whatever happened to a call whose time is over.
 func (m *Model) explain(ctx context.Context, err error) error {

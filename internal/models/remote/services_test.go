@@ -222,7 +222,7 @@ func TestAnswersAreStreamed(t *testing.T) {
 	ask := func() (string, error) {
 		parts = nil
 		texts := make([][]byte, 1)
-		ctx := model.WithParts(t.Context(), func(row int, part string) { parts = append(parts, fmt.Sprint(row, part)) })
+		ctx := model.WithCall(t.Context(), model.Call{Part: func(row int, part string) { parts = append(parts, fmt.Sprint(row, part)) }})
 		err := m.Answer(ctx, rows, nil, texts)
 		return string(texts[0]), err
 	}

@@ -101,7 +101,7 @@ func New(o Options) (*Sink, error) {
 		o.Method = http.MethodPost
 	}
 	if o.Connections == 0 {
-		o.Connections = sink.DefaultConcurrency
+		o.Connections = 16
 	}
 	headers := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"afterbay"}}
 	for name, values := range o.Headers {

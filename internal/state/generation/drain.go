@@ -3,6 +3,7 @@ package generation
 import (
 	"context"
 
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -25,7 +26,7 @@ func (l draining) Join(ctx context.Context, group string, topics ...string) (str
 type drained struct{ stream.Session }
 
 // Pace implements stream.Pacer.
-func (s *drained) Pace() stream.Pace { return stream.PaceOf(s.Session) }
+func (s *drained) Pace() stream.Pace { return optional.Pace(s.Session) }
 
 // Poll implements stream.Session.
 func (s *drained) Poll(ctx context.Context, limit int) (stream.Batch, error) {

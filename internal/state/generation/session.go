@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
@@ -64,7 +65,7 @@ const commitEvery = 50 * time.Millisecond
 
 // Pace implements stream.Pacer.
 func (s *session) Pace() stream.Pace {
-	pace := stream.PaceOf(s.Session)
+	pace := optional.Pace(s.Session)
 	if s.of.alone {
 		pace.Interval = max(pace.Interval, commitEvery)
 	}

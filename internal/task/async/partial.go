@@ -23,7 +23,8 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 	}
 	part, last := Part{Task: c.tasks[0]}, d.clock.Now()
 	var said strings.Builder
-	return model.WithParts(ctx, func(_ int, text string) {
+	call := model.CallOf(ctx)
+	call.Part = func(_ int, text string) {
 		said.WriteString(text)
 		now := d.clock.Now()
 		if now.Sub(last) < c.how.Partial.Every {
@@ -34,7 +35,8 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 		d.parts[c] = part
 		d.mu.Unlock()
 		d.wake()
-	})
+	}
+	return model.WithCall(ctx, call)
 }
 
 // Parts returns what is said so far of events that are queued here and called for.

@@ -51,11 +51,12 @@ const (
 // nobody else repeats it. The id is of the event that it is for, where each has an
 // answer of its own.
 func (c *Calling) Context(ctx context.Context, id string) (context.Context, context.CancelFunc) {
-	ctx = model.OffLoop(ctx)
+	call := model.CallOf(ctx)
+	call.OffLoop = true
 	if c.Journal != JournalNone {
-		ctx = model.WithCall(ctx, model.Call{Event: id})
+		call.Event, call.Once = id, true
 	}
-	return context.WithTimeout(ctx, c.Timeout)
+	return context.WithTimeout(model.WithCall(ctx, call), c.Timeout)
 }
 
 // InPlace returns the context of a call of so many rows in the place of events. If each
@@ -64,7 +65,9 @@ func (c *Calling) Context(ctx context.Context, id string) (context.Context, cont
 func (c *Calling) InPlace(ctx context.Context, info model.Info, rows int) (context.Context, context.CancelFunc) {
 	timeout := c.Timeout
 	if info.RowsMax == 1 {
-		ctx, timeout = model.WithTimeout(ctx, timeout), timeout*time.Duration(max(rows, 1))
+		call := model.CallOf(ctx)
+		call.Timeout = timeout
+		ctx, timeout = model.WithCall(ctx, call), timeout*time.Duration(max(rows, 1))
 	}
 	return context.WithTimeout(ctx, timeout)
 }

@@ -56,7 +56,7 @@ func predict(m *remote.Model, numbers ...float64) ([]float32, error) {
 		rows.Append([]float64{a, 0.5}, nil)
 	}
 	scores := make([]float32, len(numbers))
-	return scores, m.Predict(model.WithCall(context.Background(), model.Call{}), rows, scores)
+	return scores, m.Predict(model.WithCall(context.Background(), model.Call{Once: true}), rows, scores)
 }
 
 func counts(t *testing.T, server *faultserver.Process) faultserver.Counts {
@@ -275,7 +275,7 @@ func transcribe(t *testing.T, url string, sound []byte) string {
 	}
 	defer m.Close()
 	texts := make([][]byte, 1)
-	if err := calling.Ask(model.WithCall(t.Context(), model.Call{}), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{sound}}, nil, texts); err != nil {
+	if err := calling.Ask(model.WithCall(t.Context(), model.Call{Once: true}), m, model.Rows{BytesWidth: 1, Bytes: [][]byte{sound}}, nil, texts); err != nil {
 		t.Fatal(err)
 	}
 	return string(texts[0])

@@ -1,4 +1,5 @@
-package streamtest
+// Package answers runs pipelines over events, with faults and without, and compares what they wrote.
+package answers
 
 import (
 	"cmp"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // Runner is a pipeline that is ready to run: those of internal/pipeline are.
@@ -172,7 +174,7 @@ func SameAnswer(t *testing.T, newLog func() stream.Log, newRunner func() (Runner
 			faulty := log
 			if run > 0 {
 				inspector, _ := log.(stream.Inspector)
-				faulty = inspected{NewFaulty(log, FaultyOptions{Seed: run}), inspector}
+				faulty = inspected{streamtest.NewFaulty(log, streamtest.FaultyOptions{Seed: run}), inspector}
 			}
 			r, err := newRunner()
 			if err != nil {
