@@ -3,6 +3,9 @@ package afterbay_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,5 +81,27 @@ func TestAnEngineWorksThroughAnotherThatHoldsTheDirectory(t *testing.T) {
 	stop()
 	if err := errors.Join(other.Close(), <-ended, engine.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLoadReportsTheErrorsOfAllFiles sees file and line of each.
+func TestLoadReportsTheErrorsOfAllFiles(t *testing.T) {
+	var paths []string
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte("pipeline: a\nsteps: 7\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	_, err := afterbay.Load(afterbay.Code{}, paths...)
+	var all afterbay.Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("%v is a %T", err, err)
+	}
+	for _, path := range paths {
+		if !slices.ContainsFunc(all, func(e *afterbay.Error) bool { return e.File == path && e.Line == 2 }) {
+			t.Errorf("no error of line 2 of %s in %v", path, all)
+		}
 	}
 }

@@ -64,10 +64,13 @@ steps: []
 	if !errors.As(err, &all) {
 		panic(err)
 	}
+	show := func(e *afterbay.Error) {
+		fmt.Printf("%s:%d:%d %s: %s: %s\n", e.File, e.Line, e.Column, e.Field, e.Message, e.Hint)
+	}
 	for _, one := range all {
-		var e *afterbay.Error = &one
-		fmt.Printf("%s:%d:%d %s\n", e.File, e.Line, e.Column, e.Error())
+		show(one)
 	}
 	// Output:
-	//
+	// velocity.yaml:2:26 input.kye: unknown word "kye": did you mean "key"?
+	// velocity.yaml:3:8 steps: is empty: write `[...]`, or one `- ...` a line
 }

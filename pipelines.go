@@ -19,8 +19,8 @@ type Code = lang.Code
 // Errors are all that is wrong with files. Each Error has file, line, column and field, and
 // mostly a hint: what to do next.
 type (
-	Error  = spec.Problem
-	Errors = spec.Problems
+	Error  = spec.Error
+	Errors = spec.Errors
 )
 
 // Pipelines are what pipeline files say, which has the right shape: Check and Engine.Run

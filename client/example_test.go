@@ -63,7 +63,7 @@ func Example() {
 func ExampleDial() {
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer refuses.Close()
-	_, err := client.Dial(context.Background(), refuses.URL, client.Options{Token: "old"})
+	_, err := client.Dial(context.Background(), refuses.URL, client.Options{Token: func(context.Context) (string, error) { return "old", nil }})
 	var status *client.StatusError
 	var ended *client.CloseError
 	switch {

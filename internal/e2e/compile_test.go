@@ -86,7 +86,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 			_, err := builtin.New(p, running.Options{})
 			var errs spec.Problems
 			if !errors.As(err, &errs) {
-				t.Fatalf("got %v, want afterbay.Errors", err)
+				t.Fatalf("got %v, want spec.Problems", err)
 			}
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)

@@ -30,7 +30,7 @@ func TestPublicDeclarationsNameNoTypeOfInternal(t *testing.T) {
 }
 
 // aliases are the types of internal/ for which package client and the root have a name.
-var aliases = []string{"wire.Submission", "wire.ResultFrame", "lang.Code", "spec.Problem", "spec.Problems", "observe.Span", "admin.Status", "explain.Report"}
+var aliases = []string{"wire.Submission", "wire.ResultFrame", "lang.Code", "spec.Error", "spec.Errors", "observe.Span", "admin.Status", "explain.Report"}
 
 // inspectExported finds types of internal/ in the exported declarations of a file that are wanted.
 func inspectExported(t *testing.T, name string, wanted func(name string) bool) {

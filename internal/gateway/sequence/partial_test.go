@@ -34,7 +34,7 @@ func (speaker) Predict(context.Context, models.Rows, []float32) error { return c
 func (speaker) Answer(ctx context.Context, rows models.Rows, _ []float32, texts [][]byte) error {
 	for _, letter := range rows.Bytes[0] {
 		time.Sleep(time.Millisecond)
-		models.PartsOf(ctx)(0, string(letter))
+		models.CallOf(ctx).Part(0, string(letter))
 		texts[0] = append(texts[0], letter)
 	}
 	return ctx.Err()
