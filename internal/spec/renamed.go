@@ -26,6 +26,7 @@ var Renamed = []Renaming{
 	{"gateway", "heartbeat", "every", "interval"},
 	{"gateway", "pipeline", "unanswered", "unreplied"},
 	{"", "engine", "groups", "group_protocol"},
+	{"", "engine", "group_protocol: server", "group_protocol: consumer"},
 	{"", "engine", "replication", "replication_factor"},
 }
 
@@ -42,10 +43,23 @@ func (r *Reader) renamed(offset int, path, value string) bool {
 	}
 	now := NewWord(r.Source.kind, mapping, word)
 	if now != "" {
-		r.Fail(offset, path, "`"+word+"` is now `"+now+"`", "docs/upgrading.md lists all renames")
+		r.Fail(offset, path, "`"+word+"` is now `"+now+"`", seeRenames)
 	}
 	return now != ""
 }
+
+// RenamedProblem returns the problem of an old word of a mapping of any file, or of
+// `word: value`, nil if it was not renamed. Its path is the word.
+func RenamedProblem(mapping, old string) *Problem {
+	now := NewWord("", mapping, old)
+	if now == "" {
+		return nil
+	}
+	word, _, _ := strings.Cut(old, ":")
+	return &Problem{Path: word, Message: "`" + old + "` is now `" + now + "`", Hint: seeRenames}
+}
+
+const seeRenames = "docs/upgrading.md lists all renames"
 
 // NewWord returns what to write instead of an old word of a mapping, "" if it was not
 // renamed. file is the kind of the file.

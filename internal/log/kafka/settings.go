@@ -115,8 +115,8 @@ func ParseSettings(text string) (e Settings, found spec.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		set, ok := urlSettings[name]
 		switch values := settings[name]; {
-		case !ok && spec.NewWord("", "engine", name) != "":
-			found = append(found, &spec.Problem{Path: name, Message: "it is now " + spec.NewWord("", "engine", name), Hint: "docs/upgrading.md lists all renames"})
+		case renamed(name, values[0]) != nil:
+			found = append(found, renamed(name, values[0]))
 		case !ok:
 			found = append(found, &spec.Problem{Path: name, Message: "unknown setting", Hint: "there are " + strings.Join(slices.Sorted(maps.Keys(urlSettings)), ", ")})
 		case len(values) > 1 || !set(&e, values[0]):
@@ -125,6 +125,12 @@ func ParseSettings(text string) (e Settings, found spec.Problems) {
 	}
 	e.SASL = strings.ToLower(e.SASL)
 	return e, found
+}
+
+// renamed returns the problem of a setting that has another name now, or whose value
+// has, nil if it is none.
+func renamed(name, value string) *spec.Problem {
+	return cmp.Or(spec.RenamedProblem("engine", name), spec.RenamedProblem("engine", name+": "+value))
 }
 
 // settingsCheck finds what is wrong with settings.
@@ -172,6 +178,13 @@ func (c *settingsCheck) address() {
 		c.fail("url", "a URL is no place for a user and a password", "use the settings sasl and user, and "+EnvPassword+" or the setting password_file")
 	case strings.Contains(hosts, "?"):
 		c.fail("url", "settings behind the URL", "write each as a word below `engine`, beside `url`")
+		_, query, _ := strings.Cut(hosts, "?")
+		settings, _ := url.ParseQuery(query)
+		for _, name := range slices.Sorted(maps.Keys(settings)) {
+			if old := renamed(name, settings[name][0]); old != nil {
+				c.fail("url", old.Message, old.Hint)
+			}
+		}
 	case strings.TrimSuffix(hosts, "/") == "" || strings.Contains(strings.TrimSuffix(hosts, "/"), "/"):
 		c.fail("url", "brokers are named as HOST:PORT,HOST:PORT and nothing else", "write kafka://HOST:PORT, with settings apart from it")
 	default:
