@@ -60,6 +60,44 @@ func TestPublicDeclarationsAreFewAndUsed(t *testing.T) {
 	}
 }
 
+// TestProgramsUseAllOfTheRoot sees that each function and method of the root is in an example, a command or the module of
+// testdata/toy, as deadcode from their mains would tell.
+func TestProgramsUseAllOfTheRoot(t *testing.T) {
+	used := map[string]bool{}
+	for _, pattern := range []string{"examples/*/*.go", "internal/e2e/testdata/toy/*.go", "cmd/*/*.go"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(paths), err)
+		}
+		for _, name := range paths {
+			file := parsed(t, name)
+			if !slices.ContainsFunc(file.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == strconv.Quote(module) }) {
+				continue
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					used[s.Sel.Name] = true
+				}
+				return true
+			})
+		}
+	}
+	paths, err := filepath.Glob(filepath.Join(root, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range paths {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, d := range parsed(t, name).Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Name.IsExported() && !used[d.Name.Name] {
+				t.Errorf("%s: no program uses %s", name, d.Name.Name)
+			}
+		}
+	}
+}
+
 // exportedAPI is by folder and name.
 type exportedAPI map[string]map[string]*exported
 
@@ -152,7 +190,7 @@ func usersOfAPI(t *testing.T) (users []userOfAPI) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && (strings.HasPrefix(d.Name(), ".") && name != root || d.Name() == "node_modules") {
-			return cmpErr(err)
+			return leftOut(err)
 		}
 		relative, _ := filepath.Rel(root, name)
 		relative = filepath.ToSlash(relative)
@@ -169,8 +207,8 @@ func usersOfAPI(t *testing.T) (users []userOfAPI) {
 	return users
 }
 
-// cmpErr returns an error of a walk, or that a folder is left out.
-func cmpErr(err error) error {
+// leftOut returns an error of a walk, or else leaves a folder out.
+func leftOut(err error) error {
 	if err != nil {
 		return err
 	}
