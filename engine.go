@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 
+	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/explain"
@@ -80,6 +82,9 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	if o.Parallelism < 0 || o.StateBytes < 0 {
 		return nil, errors.New("open: Parallelism and StateBytes are 0 or more")
 	}
+	if host, _, err := net.SplitHostPort(o.Listen); err == nil && !access.Loopback(host) && o.TokenFile == "" {
+		return nil, fmt.Errorf("open: Listen %q can be reached from other machines, and any client could read and write without a token: set TokenFile, or listen on 127.0.0.1", o.Listen)
+	}
 	kinds, err := builtin.KindsWith(o.Code)
 	if err != nil {
 		return nil, err
@@ -95,6 +100,7 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	at.Program = true
 	e := &Engine{options: o, begun: make(chan struct{}), ended: make(chan struct{})}
 	of, err := e.processOptions(data)
 	if err != nil {

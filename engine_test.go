@@ -31,7 +31,7 @@ func TestAnEngineWorksThroughAnotherThatHoldsTheDirectory(t *testing.T) {
 	if err := engine.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := afterbay.Open(ctx, dir, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := afterbay.Open(ctx, dir, afterbay.Options{}); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "call Open with another directory") || strings.Contains(err.Error(), "--") {
 		t.Errorf("a second engine: %v", err)
 	}
 	other, err := afterbay.Open(ctx, dir, afterbay.Options{Attach: true})
@@ -103,5 +103,12 @@ func TestLoadReportsTheErrorsOfAllFiles(t *testing.T) {
 		if !slices.ContainsFunc(all, func(e *afterbay.Error) bool { return e.File == path && e.Line == 2 }) {
 			t.Errorf("no error of line 2 of %s in %v", path, all)
 		}
+	}
+}
+
+// TestAServerForOtherMachinesNeedsTokens sees an error that names no flag.
+func TestAServerForOtherMachinesNeedsTokens(t *testing.T) {
+	if _, err := afterbay.Open(t.Context(), "memory:", afterbay.Options{Listen: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "set TokenFile") {
+		t.Errorf("a server without tokens: %v", err)
 	}
 }

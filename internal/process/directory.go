@@ -29,7 +29,7 @@ const (
 func OpenDirectory(dir string, logger *slog.Logger) (*embedded.Log, error) {
 	log, err := embedded.Open(dir, embedded.Options{Logger: logger})
 	if err != nil {
-		return nil, directoryError(err, dir)
+		return nil, flags.directoryError(err, dir)
 	}
 	return log, nil
 }
@@ -75,39 +75,70 @@ func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, c
 	}
 }
 
+// hints say what to do about a data directory.
+type hints struct {
+	locked, foreign, damaged, other string
+	own                             string // if another process has the folder of a shared log
+	owner                           string // with the name of the user whose directory it is, and that name for a shell
+}
+
+// A person who types commands names a directory by a flag, and a Go program by a call.
+var (
+	flags = hints{
+		locked:  "end that process, or choose another directory with --data",
+		foreign: "name an empty or a new folder with --data, or a data directory",
+		damaged: "or restore the directory from a copy, or start with another one by --data",
+		other:   "choose another directory with --data",
+		own:     "end that process, or give this one a folder of its own with --data",
+		owner:   "the directory belongs to the user %s, who alone may read it: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url",
+	}
+	calls = hints{
+		locked:  "end that process, call Open with another directory, or set Options.Attach to work through that process",
+		foreign: "call Open with an empty or a new folder, or a data directory",
+		damaged: "or restore the directory from a copy, or call Open with another one",
+		other:   "call Open with another directory",
+		own:     "end that process, or set Options.Data to another folder",
+		owner:   "the directory belongs to the user %s, who alone may read it: run the program as that user (sudo -u %s ...)",
+	}
+)
+
 // directoryError gives an error of a data directory its reason and what to do.
-func directoryError(err error, dir string) error {
+func (h *hints) directoryError(err error, dir string) error {
 	var damage *embedded.DamageError
 	switch {
 	case errors.Is(err, embedded.ErrLocked):
-		return failure.Locked(fmt.Errorf("%w: end that process, or choose another directory with --data", err))
+		return failure.Locked(fmt.Errorf("%w: %s", err, h.locked))
 	case errors.Is(err, embedded.ErrForeign):
-		return failure.Usage("%w: name an empty or a new folder with --data, or a data directory", err)
+		return failure.Usage("%w: %s", err, h.foreign)
 	case errors.As(err, &damage):
-		return failure.Directory(fmt.Errorf("%w; or restore the directory from a copy, or start with another one by --data", err))
+		return failure.Directory(fmt.Errorf("%w; %s", err, h.damaged))
 	}
-	return failure.Directory(fmt.Errorf("%w: %s", err, DirectoryHint(err, dir)))
+	return failure.Directory(fmt.Errorf("%w: %s", err, h.directory(err, dir)))
 }
 
-// DirectoryHint says what to do about a data directory that cannot be opened.
-func DirectoryHint(err error, dir string) string {
-	const other = ", or choose another directory with --data"
+// DirectoryHint says what to do about a data directory that cannot be opened, to a person
+// who types commands.
+func DirectoryHint(err error, dir string) string { return flags.directory(err, dir) }
+
+// directory says what to do about a data directory that cannot be opened.
+func (h *hints) directory(err error, dir string) string {
+	other := ", or " + h.other
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "free disk space" + other
 	case errors.Is(err, syscall.EROFS):
 		return "the file system is mounted read-only: mount it for writing" + other
 	case errors.Is(err, fs.ErrPermission):
-		return permissionHint(dir) + other
+		return h.permission(dir) + other
 	case errors.Is(err, embedded.ErrIrregular), errors.Is(err, syscall.ENOTDIR):
 		return "see what is at that path" + other
 	}
 	return "see what afterbay doctor " + ShellWord(dir) + " says" + other
 }
 
-// permissionHint says what to do if this user may not use a data directory. Only its
-// owner may.
-func permissionHint(dir string) string {
+// permission says what to do if this user may not use a data directory. Only its owner
+// may.
+func (h *hints) permission(dir string) string {
 	about, err := os.Stat(dir)
 	if err != nil {
 		return "give this user the right to read and write the directory"
@@ -120,7 +151,7 @@ func permissionHint(dir string) string {
 	if u, err := user.LookupId(fmt.Sprint(owner.Uid)); err == nil {
 		name = u.Username
 	}
-	return fmt.Sprintf("the directory belongs to the user %s, who alone may read it: run the command as that user (sudo -u %s afterbay ...), or ask its process with --url", name, ShellWord(name))
+	return fmt.Sprintf(h.owner, name, ShellWord(name))
 }
 
 // unwritable reports whether a directory can be read at most.

@@ -28,6 +28,15 @@ type Engine struct {
 	by    string                   // the flag or call that names it, if no file does
 	Place func(found error) error  // says where in the file that names it; nil where a flag does
 	Env   func(name string) string // the environment
+
+	Program bool // a Go program opens it: hints name calls in place of flags
+}
+
+func (e *Engine) hints() *hints {
+	if e.Program {
+		return &calls
+	}
+	return &flags
 }
 
 // shared reports whether several processes may open it at a time.
@@ -130,9 +139,9 @@ func (e *Engine) Open(ctx context.Context, logger *slog.Logger, p stream.Process
 	case found != nil:
 		return nil, e.Wrong(found)
 	case e.Kind == embedded.Kind.Name:
-		return nil, directoryError(err, p.Dir)
+		return nil, e.hints().directoryError(err, p.Dir)
 	case errors.Is(err, kafka.ErrLocked):
-		return nil, failure.Locked(fmt.Errorf("%w: end that process, or give this one a folder of its own with --data", err))
+		return nil, failure.Locked(fmt.Errorf("%w: %s", err, e.hints().own))
 	case ctx.Err() != nil:
 		return nil, err
 	}
