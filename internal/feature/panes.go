@@ -62,7 +62,8 @@ func (p *place) forget(words []int64) {
 // age returns how many panes a pane is behind the newest one.
 func age(newest, first int64) int64 { return (newest - first) & paneMask }
 
-// addPane folds a value into the pane of time t of a window.
+// addPane folds a value into the pane of time t of a window. It leaves out a value whose
+// pane is older than the window, which ends with the newest pane.
 func (s *Set) addPane(c *Cell, f *feature, w *window, t, value int64) {
 	e, newest := extent(c.words[w.at]), c.words[w.at+2]
 	i := w.index(t, newest)

@@ -2,6 +2,9 @@
 // windows of event time, over the newest values, and the time since the newest
 // event. It is pure: no clock and no I/O; what it keeps of a key, a Cell, is a
 // function of the key's events in their order, and so are the bytes stored.
+//
+// Set.Add puts an event into a feature, and Set.Read reads the feature. A window keeps
+// every entry (exact), or sums of entries (panes).
 package feature
 
 import (

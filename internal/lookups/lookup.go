@@ -1,6 +1,6 @@
-// Package lookup finds the rows of keys outside of the log: many keys a call, in
+// Package lookups finds the rows of keys outside of the log: many keys a call, in
 // time, and those found a moment ago without a call. What it finds depends on the
-// world at the call, so who decides by it records what was found.
+// world at the call, so the caller records what was found before a result depends on it.
 package lookups
 
 import (

@@ -1,5 +1,5 @@
-// Package bench says where a model should run, in the process of its pipeline
-// or behind an endpoint, by the time that events spend in each phase.
+// Package bench measures pipelines. By the time that events spend in each phase it says
+// where a model should run: in the process of its pipeline, or behind an endpoint.
 package bench
 
 import (

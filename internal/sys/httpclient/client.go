@@ -1,4 +1,4 @@
-// Package client is what callers of a service over HTTP have in common.
+// Package httpclient is what callers of a service over HTTP have in common.
 package httpclient
 
 import (

@@ -1,4 +1,3 @@
-// Package keyed keeps what is used often in memory of a bounded size.
 package keyed
 
 // Member is what a Circle knows of a value. It is embedded in it.
@@ -17,8 +16,9 @@ type Value interface {
 // Place returns m.
 func (m *Member) Place() *Member { return m }
 
-// Circle is values in a circle that a hand goes round, passing over what was
-// used since it last came by. The zero value is empty.
+// Circle keeps what is used often in memory of a bounded size. It is values in a circle
+// that a hand goes round, passing over what was used since it last came by. The zero value
+// is empty.
 type Circle[V Value] struct {
 	list  []V
 	hand  int

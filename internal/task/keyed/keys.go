@@ -1,5 +1,6 @@
 // Package keyed holds what a pipeline keeps of the keys of a partition: decoded
-// in memory, ahead of the committed state, of which it is a cache.
+// in memory, ahead of the committed state, of which it is a cache. Memory is the
+// cache. Circle bounds it, and Terms says when a key expires.
 package keyed
 
 import (

@@ -1,7 +1,3 @@
-// Package keyed says what a key loses that has no more events: its windows
-// when the watermark has passed its newest event by the longest of them, and
-// everything after a longer time. Nothing is stored for that: the newest event
-// time, which is there anyway, decides.
 package keyed
 
 import (
@@ -20,7 +16,10 @@ const (
 	All
 )
 
-// Terms are how long keys may be silent, and what is kept of them.
+// Terms are how long keys may be silent, and what is kept of them. A key without events
+// loses its windows when the watermark has passed its newest event by the longest window,
+// and everything after Keep. Nothing is stored for that: the newest event time of the key
+// decides.
 type Terms struct {
 	Sets      [2]*feature.Set // nil where there is none
 	Retention time.Duration   // silence after which a key's windows end
