@@ -12,7 +12,7 @@ import (
 // embedded log among them.
 func Metrics() []metric.Info {
 	return metric.Infos(pipelineTable, classTable, modelBatchTable, phaseTable, caseTable, generationTable,
-		budgetTable, budgetMissedTable, caseBudgetTable, scoredTable, journalTable, endpointTable, lagTable, lagAboveTable, backlogTable,
+		budgetTable, budgetMissedTable, caseBudgetTable, passTable, scoredTable, journalTable, endpointTable, lagTable, lagAboveTable, backlogTable,
 		sinkTable, lookupTable, groupTable, groupEndTable, fetchTable, restoreTable, standbyTable, logTable,
 		gatewayTable, gatewayCloseTable, hubTable, tenantTable, gatewayEndedTable, sequenceTable, sequenceEndTable, limitTable,
 		tokenTable, tokenRefusedTable)

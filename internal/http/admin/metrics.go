@@ -25,6 +25,7 @@ func (s *Server) metrics() http.Handler {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newPipelineCollector(s.options.Runners),
+		newPassCollector(s.options.Runners),
 		newScoredCollector(s.options.Runners),
 		newJournalCollector(s),
 		newEndpointCollector(s.options.Runners),
