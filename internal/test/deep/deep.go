@@ -3,9 +3,11 @@
 package deep
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math"
 	"reflect"
+	"slices"
 )
 
 var seed = maphash.MakeSeed()
@@ -122,15 +124,27 @@ func (s *summer) items(v reflect.Value) uint64 {
 	return mix(list...)
 }
 
-// entries sums a map, whatever the order of its keys. What is met first in a value of it
-// counts anew in each value.
-func (s *summer) entries(v reflect.Value) (sum uint64) {
-	for entries := v.MapRange(); entries.Next(); {
-		inner := &summer{seen: map[visit]uint64{}, whole: s.whole}
-		for at, met := range s.seen {
-			inner.seen[at] = met
-		}
-		sum += mix(inner.sum(entries.Key()), inner.sum(entries.Value()))
+// entries sums a map in an order of its own: that of the sums of its keys. Keys that are
+// pointers count by their address.
+func (s *summer) entries(v reflect.Value) uint64 {
+	type entry struct {
+		key   uint64
+		value reflect.Value
 	}
-	return mix(sum, uint64(v.Len()))
+	var all []entry
+	for entries := v.MapRange(); entries.Next(); {
+		key := entries.Key()
+		if key.Kind() == reflect.Pointer {
+			all = append(all, entry{uint64(key.Pointer()), entries.Value()})
+		} else {
+			alone := &summer{seen: map[visit]uint64{}, whole: s.whole}
+			all = append(all, entry{alone.sum(key), entries.Value()})
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	list := []uint64{uint64(len(all))}
+	for _, e := range all {
+		list = append(list, e.key, s.sum(e.value))
+	}
+	return mix(list...)
 }
