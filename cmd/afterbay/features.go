@@ -1,8 +1,8 @@
 package main
 
 import (
+	"github.com/afterbay/afterbay/internal/check/dryrun"
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/ops/dryrun"
 )
 
 type featuresCommand struct {

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/afterbay/afterbay/internal/check/lint"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/ops/lint"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 

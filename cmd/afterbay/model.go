@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/check/registry"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/models"
 	python "github.com/afterbay/afterbay/internal/models/process"
-	"github.com/afterbay/afterbay/internal/ops/registry"
 	"github.com/afterbay/afterbay/model"
 )
 

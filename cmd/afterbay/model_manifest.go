@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/check/registry"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/ops/registry"
 )
 
 type modelVerifyCommand struct {

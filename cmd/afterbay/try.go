@@ -1,6 +1,6 @@
 package main
 
-import "github.com/afterbay/afterbay/internal/ops/dryrun"
+import "github.com/afterbay/afterbay/internal/check/dryrun"
 
 type tryCommand struct {
 	File   string `arg:"" help:"Pipeline file."`
