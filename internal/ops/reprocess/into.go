@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -47,7 +46,10 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 	if !said {
 		kind, name = "", word
 	}
-	sink := slices.ContainsFunc(r.runner.Sinks, func(s compile.Sunk) bool { return s.Name == name })
+	sink := false
+	for i := range r.runner.Sinks {
+		sink = sink || r.runner.Sinks[i].Name == name
+	}
 	topic := slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name }) && !r.owns(name)
 	switch {
 	case said && kind != "sink" && kind != "topic":
