@@ -47,17 +47,17 @@ func deleteOffsets(server, group, topic string) string {
 
 // positionOf returns what a changelog says that was committed, -1 where it is
 // empty. It reads from the end: each step writes the position last.
-func (l *Log) positionOf(ctx context.Context, changelog stream.Partition) (int64, error) {
-	first, end, err := l.extent(ctx, changelog)
+func (r *reads) positionOf(ctx context.Context, changelog stream.Partition) (int64, error) {
+	first, end, err := r.extent(ctx, changelog)
 	if err != nil {
 		return 0, err
 	}
 	for back := int64(8); ; back *= 8 {
 		start := max(first, end-back)
-		r := newReplay(func([]byte, []byte) {})
-		_, err := l.readTo(ctx, changelog, start, r.record)
-		if err != nil || r.position >= 0 || start == first {
-			return r.position, err
+		copied := newReplay(func([]byte, []byte) {})
+		_, err := r.readTo(ctx, changelog, start, copied.record)
+		if err != nil || copied.position >= 0 || start == first {
+			return copied.position, err
 		}
 	}
 }

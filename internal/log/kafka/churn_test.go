@@ -179,7 +179,7 @@ func (c *churn) story(l *Log, p stream.Partition, of func(key string) bool) stri
 		return err.Error()
 	}
 	defer client.Close()
-	end, err := l.listOffset(c.Context(), changelog, latest)
+	end, err := l.reads.listOffset(c.Context(), changelog, latest)
 	fmt.Fprintf(&b, "\nthe changelog up to %d (%v):", end, err)
 	ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 	defer cancel()

@@ -72,7 +72,7 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	o := &l.opts
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
-		kgo.Dialer(l.dialer()),
+		kgo.Dialer(l.opts.dialer()),
 		kgo.ClientID(o.ClientID),
 		kgo.MaxVersions(versions()),
 		kgo.SoftwareNameAndVersion("afterbay", "1"),
@@ -106,13 +106,13 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialer returns what makes connections.
-func (l *Log) dialer() dialer {
-	if l.opts.dial != nil {
-		return l.opts.dial
+func (o *Options) dialer() dialer {
+	if o.dial != nil {
+		return o.dial
 	}
 	plain := &net.Dialer{Timeout: dialTimeout}
-	if l.opts.TLS != nil {
-		return (&tls.Dialer{NetDialer: plain, Config: l.opts.TLS.Clone()}).DialContext
+	if o.TLS != nil {
+		return (&tls.Dialer{NetDialer: plain, Config: o.TLS.Clone()}).DialContext
 	}
 	return plain.DialContext
 }

@@ -48,7 +48,7 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 		s.Wake()
 		return pending
 	}
-	s.coming, s.flying = s.flying, s.coming
+	s.coming, s.inFlight = s.inFlight, s.coming
 	go func() {
 		defer s.work.Done()
 		err := s.transact(s.ctx, &step)
@@ -122,7 +122,7 @@ func (s *session) decided(err error) {
 // error of any record aborts it. What fails is not tried again: the session
 // ends, and whoever joins next finds out what was committed.
 func (s *session) transact(ctx context.Context, step *stream.Step) error {
-	e := s.flying
+	e := s.inFlight
 	apart, within := step.Outputs[:e.taken], step.Outputs[e.taken:]
 	places, err := s.log.place(ctx, within)
 	if err = cmp.Or(e.err, err); err == nil {

@@ -344,7 +344,7 @@ func TestLocalStateOlderThanTombstonesIsRebuilt(t *testing.T) {
 			for remembered := true; remembered; {
 				write() // a segment that is written to is not compacted, nor one twice for nothing
 				remembered = false
-				if _, err := l.readTo(t.Context(), changelogOf("g", in), 0, func(r *kgo.Record) error {
+				if _, err := l.reads.readTo(t.Context(), changelogOf("g", in), 0, func(r *kgo.Record) error {
 					remembered = remembered || string(r.Key) == "vdeleted"
 					return nil
 				}); err != nil {

@@ -25,7 +25,7 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 		err = fmt.Errorf("%w: names that begin with __, and those of changelogs, are the log's own", stream.ErrTopicInvalid)
 	}
 	if err == nil {
-		err = l.restoreTopic(ctx, t)
+		err = (topicEditor{l}).restore(ctx, t)
 	}
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
@@ -46,29 +46,32 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 	return l.keys.set(ctx, t.Name, t.Key)
 }
 
-// restoreTopic makes a topic that was deleted visible again. It does nothing with
+// topicEditor makes topics again that were deleted, grows and deletes them.
+type topicEditor struct{ log *Log }
+
+// restore makes a topic that was deleted visible again. It does nothing with
 // others.
-func (l *Log) restoreTopic(ctx context.Context, t stream.Topic) error {
-	if err := l.keys.renew(ctx); err != nil || !l.keys.deleted(t.Name) {
+func (e topicEditor) restore(ctx context.Context, t stream.Topic) error {
+	if err := e.log.keys.renew(ctx); err != nil || !e.log.keys.deleted(t.Name) {
 		return err
 	}
-	l.keys.gone.Store(t.Name, false) // else it could not be looked at
-	err := l.growTopic(ctx, t)
+	e.log.keys.gone.Store(t.Name, false) // else it could not be looked at
+	err := e.grow(ctx, t)
 	if err == nil {
-		err = l.keys.mark(ctx, t.Name, false)
+		err = e.log.keys.mark(ctx, t.Name, false)
 	}
 	if err != nil {
-		l.keys.gone.Store(t.Name, true)
-		l.topics.forget(t.Name)
+		e.log.keys.gone.Store(t.Name, true)
+		e.log.topics.forget(t.Name)
 	}
 	return err
 }
 
-// growTopic gives a topic that was deleted as many partitions as t has. It deletes no
+// grow gives a topic that was deleted as many partitions as t has. It deletes no
 // records: those of before are gone, and other processes may have created the topic
 // again at the same time and appended to it.
-func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
-	info, err := l.topics.refresh(ctx, t.Name)
+func (e topicEditor) grow(ctx context.Context, t stream.Topic) error {
+	info, err := e.log.topics.refresh(ctx, t.Name)
 	switch had := len(info.leaders); {
 	case errors.Is(err, stream.ErrUnknownTopic):
 		return nil // another tool deleted it
@@ -81,9 +84,9 @@ func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
 		topic := kmsg.NewCreatePartitionsRequestTopic()
 		topic.Topic, topic.Count = t.Name, t.Partitions
 		req.Topics = append(req.Topics, topic)
-		resp, err := req.RequestWith(ctx, l.client)
+		resp, err := req.RequestWith(ctx, e.log.client)
 		if err != nil {
-			return l.failure(ctx, err)
+			return e.log.failure(ctx, err)
 		}
 		// The partitions are invalid if another process has added them by then.
 		if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil && !errors.Is(err, kerr.InvalidPartitions) {
@@ -91,17 +94,17 @@ func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
 		}
 	}
 	for tries := 1; ; tries++ { // the brokers hear of it one by one
-		info, err := l.topics.refresh(ctx, t.Name)
+		info, err := e.log.topics.refresh(ctx, t.Name)
 		if err == nil && len(info.leaders) >= int(t.Partitions) && !slices.Contains(info.leaders, -1) {
-			if err := l.relearn(ctx, l.client, info); err != nil {
+			if err := e.relearn(ctx, e.log.client, info); err != nil {
 				return err
 			}
-			return l.producers.relearn(ctx, info)
+			return e.log.producers.relearn(ctx, info)
 		}
 		if err != nil && !errors.Is(err, stream.ErrUnknownTopic) {
 			return err
 		}
-		if err := l.wait(ctx, backOff(tries)); err != nil {
+		if err := e.log.wait(ctx, backOff(tries)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +113,7 @@ func (l *Log) growTopic(ctx context.Context, t stream.Topic) error {
 // relearn waits until a client that wrote to a topic knows all of its partitions. To
 // purge the topic from the client would begin its sequence numbers anew, and the
 // broker would take the next records for repeated ones.
-func (l *Log) relearn(ctx context.Context, client *kgo.Client, info topicInfo) error {
+func (e topicEditor) relearn(ctx context.Context, client *kgo.Client, info topicInfo) error {
 	for tries := 1; ; tries++ {
 		wrote, _, _ := client.PartitionLeader(info.name, 0)
 		last, _, _ := client.PartitionLeader(info.name, int32(len(info.leaders)-1))
@@ -118,7 +121,7 @@ func (l *Log) relearn(ctx context.Context, client *kgo.Client, info topicInfo) e
 			return nil
 		}
 		client.ForceMetadataRefresh()
-		if err := l.wait(ctx, backOff(tries)); err != nil {
+		if err := e.log.wait(ctx, backOff(tries)); err != nil {
 			return err
 		}
 	}
@@ -136,7 +139,7 @@ func (ps *producers) relearn(ctx context.Context, info topicInfo) error {
 		if client == nil {
 			continue
 		}
-		if err := ps.log.relearn(ctx, client, info); err != nil {
+		if err := (topicEditor{ps.log}).relearn(ctx, client, info); err != nil {
 			return err
 		}
 	}
@@ -153,69 +156,69 @@ func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if err := l.deleteTopic(ctx, name); err != nil {
+	if err := (topicEditor{l}).remove(ctx, name); err != nil {
 		return fmt.Errorf("delete topic %q: %w", name, err)
 	}
 	return nil
 }
 
-func (l *Log) deleteTopic(ctx context.Context, name string) error {
+func (e topicEditor) remove(ctx context.Context, name string) error {
 	if internal(name) {
 		return stream.ErrUnknownTopic
 	}
-	if _, err := l.keys.read(ctx); err != nil {
+	if _, err := e.log.keys.read(ctx); err != nil {
 		return err
 	}
-	info, err := l.topics.refresh(ctx, name)
+	info, err := e.log.topics.refresh(ctx, name)
 	if errors.Is(err, stream.ErrUnknownTopic) { // a deletion may have ended before it forgot the key
-		if err := l.keys.forget(ctx, []string{name}); err != nil {
+		if err := e.log.keys.forget(ctx, []string{name}); err != nil {
 			return err
 		}
 	}
 	if err == nil {
-		err = l.unread(ctx, name)
+		err = e.unread(ctx, name)
 	}
 	if err == nil {
-		err = l.hide(ctx, info)
+		err = e.hide(ctx, info)
 	}
 	if err != nil {
 		return err
 	}
-	l.endTails(name)
-	return l.keys.forget(ctx, []string{name})
+	e.endTails(name)
+	return e.log.keys.forget(ctx, []string{name})
 }
 
 // hide deletes the records of a topic, then marks it as deleted. It removes a topic
 // that never had records. If it fails, the topic is still listed.
-func (l *Log) hide(ctx context.Context, info topicInfo) error {
+func (e topicEditor) hide(ctx context.Context, info topicInfo) error {
 	empty := true
 	for i := range info.leaders {
-		end, err := l.listOffset(ctx, stream.Partition{Topic: info.name, Index: int32(i)}, latest)
+		end, err := e.log.reads.listOffset(ctx, stream.Partition{Topic: info.name, Index: int32(i)}, latest)
 		if err != nil {
 			return err
 		}
 		empty = empty && end == 0
 	}
 	if empty {
-		defer l.topics.forget(info.name)
-		return l.removeTopics(ctx, info.name)
+		defer e.log.topics.forget(info.name)
+		return e.removeTopics(ctx, info.name)
 	}
-	if err := l.deleteRecords(ctx, info); err != nil {
+	if err := e.deleteRecords(ctx, info); err != nil {
 		return err
 	}
-	return l.keys.mark(ctx, info.name, true)
+	return e.log.keys.mark(ctx, info.name, true)
 }
 
 // unread returns ErrTopicInUse where a group that has members reads a topic: there
 // is a changelog of each such group.
-func (l *Log) unread(ctx context.Context, name string) error {
-	infos, err := l.topics.ask(ctx)
+func (e topicEditor) unread(ctx context.Context, name string) error {
+	infos, err := e.log.topics.ask(ctx)
 	if err != nil {
 		return err
 	}
-	for _, shard := range l.client.RequestSharded(ctx, kmsg.NewPtrListGroupsRequest()) {
+	for _, shard := range e.log.client.RequestSharded(ctx, kmsg.NewPtrListGroupsRequest()) {
 		if shard.Err != nil {
-			return l.failure(ctx, fmt.Errorf("list groups: %w", shard.Err))
+			return e.log.failure(ctx, fmt.Errorf("list groups: %w", shard.Err))
 		}
 		for _, g := range shard.Resp.(*kmsg.ListGroupsResponse).Groups {
 			changelog := changelogOf(g.Group, stream.Partition{Topic: name}).Topic
@@ -231,7 +234,7 @@ func (l *Log) unread(ctx context.Context, name string) error {
 }
 
 // deleteRecords deletes all records of a topic.
-func (l *Log) deleteRecords(ctx context.Context, info topicInfo) error {
+func (e topicEditor) deleteRecords(ctx context.Context, info topicInfo) error {
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = 30_000
 	topic := kmsg.NewDeleteRecordsRequestTopic()
@@ -242,9 +245,9 @@ func (l *Log) deleteRecords(ctx context.Context, info topicInfo) error {
 		topic.Partitions = append(topic.Partitions, p)
 	}
 	req.Topics = append(req.Topics, topic)
-	for _, shard := range l.client.RequestSharded(ctx, req) {
+	for _, shard := range e.log.client.RequestSharded(ctx, req) {
 		if shard.Err != nil {
-			return l.failure(ctx, fmt.Errorf("delete records: %w", shard.Err))
+			return e.log.failure(ctx, fmt.Errorf("delete records: %w", shard.Err))
 		}
 		for _, t := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
 			for _, p := range t.Partitions {
@@ -268,10 +271,10 @@ type tailing struct {
 }
 
 // endTails ends those of a topic that was deleted.
-func (l *Log) endTails(topic string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for t := range l.tailings {
+func (e topicEditor) endTails(topic string) {
+	e.log.mu.Lock()
+	defer e.log.mu.Unlock()
+	for t := range e.log.tailings {
 		if t.topic == topic {
 			t.end(stream.ErrUnknownTopic)
 		}

@@ -70,7 +70,7 @@ func TestTopicThatTwoProcessesCreateAgainKeepsItsRecords(t *testing.T) {
 	must(t, err)
 	must(t, first.CreateTopic(t.Context(), shared))
 	must(t, first.Append(t.Context(), stream.Record{Partition: stream.Partition{Topic: shared.Name}, Value: []byte("acknowledged")}))
-	end, err := second.listOffset(t.Context(), stream.Partition{Topic: keysTopic}, latest)
+	end, err := second.reads.listOffset(t.Context(), stream.Partition{Topic: keysTopic}, latest)
 	must(t, err)
 	second.keys.next.Store(end) // it does not read what the first did
 	must(t, second.CreateTopic(t.Context(), shared))

@@ -155,7 +155,7 @@ func TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep(t *testing.T) {
 // that it read ahead is of a partition that goes to another member.
 func TestReaderGoesOnWhenAPartitionIsGivenUp(t *testing.T) {
 	sh := &share{partition: in, queue: make([]stream.Record, 2), cancel: func() {}, released: make(chan struct{})}
-	s := &session{log: &Log{opts: Options{BufferRecords: 1}}, room: make(chan struct{}, 1), shares: []*share{sh}}
+	s := &session{log: &Log{opts: Options{BufferRecords: 1}}, signals: signals{room: make(chan struct{}, 1)}, shares: []*share{sh}}
 	if !s.full() {
 		t.Fatal("there is room")
 	}

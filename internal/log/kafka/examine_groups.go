@@ -38,13 +38,13 @@ func (e *examination) compare(ctx context.Context, r Reading, partitions int) {
 	for i := range partitions {
 		p := stream.Partition{Topic: r.Topic, Index: int32(i)}
 		changelog := changelogOf(r.Group, p)
-		before, err := l.positionOf(ctx, changelog)
+		before, err := l.reads.positionOf(ctx, changelog)
 		var committed, after int64
 		if err == nil {
-			committed, err = l.committed(ctx, r.Group, p)
+			committed, err = l.offsets.committed(ctx, r.Group, p)
 		}
 		if err == nil {
-			after, err = l.positionOf(ctx, changelog)
+			after, err = l.reads.positionOf(ctx, changelog)
 		}
 		switch {
 		case err != nil && lasting(err):

@@ -20,20 +20,23 @@ import (
 // there may be nothing but markers or what compaction left, these read by
 // requests of their own.
 
+// reads are requests of a log that read a partition.
+type reads struct{ log *Log }
+
 // fetchWait is how long a broker holds a fetch of what is not decided yet.
 const fetchWait = 10 * time.Millisecond
 
 // readTo visits what p holds from offset from on to its end at the call,
 // markers included: all that was written before, once the transactions under way
 // are decided. It returns the next offset.
-func (l *Log) readTo(ctx context.Context, p stream.Partition, from int64, visit func(*kgo.Record) error) (next int64, err error) {
-	end, err := l.listOffset(ctx, p, latest)
+func (r *reads) readTo(ctx context.Context, p stream.Partition, from int64, visit func(*kgo.Record) error) (next int64, err error) {
+	end, err := r.listOffset(ctx, p, latest)
 	if err != nil {
 		return from, err
 	}
 	var waiting stall
 	for next = from; next < end; {
-		records, after, err := waiting.fetch(ctx, l, p, next)
+		records, after, err := waiting.fetch(ctx, r.log, p, next)
 		if err != nil {
 			return next, fmt.Errorf("read %v at %d: %w", p, next, err)
 		}
@@ -49,31 +52,31 @@ func (l *Log) readTo(ctx context.Context, p stream.Partition, from int64, visit 
 
 // fetch returns committed records and markers from an offset on, and the offset
 // after what it saw; none where nothing more is decided.
-func (l *Log) fetch(ctx context.Context, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
+func (r *reads) fetch(ctx context.Context, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
 	for tries := 1; ; tries++ {
-		part, err := l.fetchOnce(ctx, p, from, fetchWait)
+		part, err := r.fetchOnce(ctx, p, from, fetchWait)
 		if err == nil {
 			part.FetchPartition.Err = nil
 			return part.Records, part.next, nil
 		}
-		if err = l.retry(ctx, p, tries, err); err != nil {
+		if err = r.retry(ctx, p, tries, err); err != nil {
 			return nil, from, err
 		}
 	}
 }
 
 // retry waits, and returns err where trying again is of no use.
-func (l *Log) retry(ctx context.Context, p stream.Partition, tries int, err error) error {
+func (r *reads) retry(ctx context.Context, p stream.Partition, tries int, err error) error {
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return fmt.Errorf("%w: %w", stream.ErrTrimmed, err)
-	case ctx.Err() != nil || l.ctx.Err() != nil || !kerr.IsRetriable(err) && !isNetwork(err):
-		return l.failure(ctx, err)
+	case ctx.Err() != nil || r.log.ctx.Err() != nil || !kerr.IsRetriable(err) && !isNetwork(err):
+		return r.log.failure(ctx, err)
 	}
-	if err := l.wait(ctx, backOff(tries)); err != nil {
+	if err := r.log.wait(ctx, backOff(tries)); err != nil {
 		return err
 	}
-	if _, err := l.topics.refresh(ctx, p.Topic); err != nil && errors.Is(err, stream.ErrUnknownTopic) {
+	if _, err := r.log.topics.refresh(ctx, p.Topic); err != nil && errors.Is(err, stream.ErrUnknownTopic) {
 		return err
 	}
 	return nil
@@ -90,8 +93,8 @@ type fetched struct {
 	next int64
 }
 
-func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64, wait time.Duration) (fetched, error) {
-	t, err := l.topics.partition(ctx, p)
+func (r *reads) fetchOnce(ctx context.Context, p stream.Partition, from int64, wait time.Duration) (fetched, error) {
+	t, err := r.log.topics.partition(ctx, p)
 	if err != nil {
 		return fetched{}, err
 	}
@@ -102,10 +105,10 @@ func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64, wai
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = t.name, t.id
 	part := kmsg.NewFetchRequestTopicPartition()
-	part.Partition, part.FetchOffset, part.PartitionMaxBytes = p.Index, from, int32(l.opts.BufferBytes)
+	part.Partition, part.FetchOffset, part.PartitionMaxBytes = p.Index, from, int32(r.log.opts.BufferBytes)
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
-	answer, err := l.client.Broker(int(t.leaders[p.Index])).RetriableRequest(ctx, req)
+	answer, err := r.log.client.Broker(int(t.leaders[p.Index])).RetriableRequest(ctx, req)
 	if err != nil {
 		return fetched{}, err
 	}
@@ -117,7 +120,7 @@ func (l *Log) fetchOnce(ctx context.Context, p stream.Partition, from int64, wai
 		return fetched{}, kerr.UnknownTopicOrPartition
 	}
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.Index, Pools: []kgo.Pool{l.records},
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: p.Topic, Partition: p.Index, Pools: []kgo.Pool{r.log.records},
 	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
 	return fetched{got, next}, got.Err
 }
@@ -129,13 +132,13 @@ const (
 )
 
 // listOffset returns an offset of p.
-func (l *Log) listOffset(ctx context.Context, p stream.Partition, which int64) (int64, error) {
+func (r *reads) listOffset(ctx context.Context, p stream.Partition, which int64) (int64, error) {
 	for tries := 1; ; tries++ {
-		offset, err := l.listOffsetOnce(ctx, p, which)
+		offset, err := r.listOffsetOnce(ctx, p, which)
 		if err == nil {
 			return offset, nil
 		}
-		if err = l.retry(ctx, p, tries, err); err != nil {
+		if err = r.retry(ctx, p, tries, err); err != nil {
 			return 0, fmt.Errorf("list offsets of %v: %w", p, err)
 		}
 	}
@@ -143,17 +146,17 @@ func (l *Log) listOffset(ctx context.Context, p stream.Partition, which int64) (
 
 // extent returns the first retained offset of p and its end, with what is not
 // committed, asking for both at once.
-func (l *Log) extent(ctx context.Context, p stream.Partition) (first, end int64, err error) {
+func (r *reads) extent(ctx context.Context, p stream.Partition) (first, end int64, err error) {
 	var firstErr, endErr error
 	var asking sync.WaitGroup
-	asking.Go(func() { first, firstErr = l.listOffset(ctx, p, earliest) })
-	end, endErr = l.listOffset(ctx, p, latest)
+	asking.Go(func() { first, firstErr = r.listOffset(ctx, p, earliest) })
+	end, endErr = r.listOffset(ctx, p, latest)
 	asking.Wait()
 	return first, end, cmp.Or(firstErr, endErr)
 }
 
-func (l *Log) listOffsetOnce(ctx context.Context, p stream.Partition, which int64) (int64, error) {
-	t, err := l.topics.partition(ctx, p)
+func (r *reads) listOffsetOnce(ctx context.Context, p stream.Partition, which int64) (int64, error) {
+	t, err := r.log.topics.partition(ctx, p)
 	if err != nil {
 		return 0, err
 	}
@@ -164,7 +167,7 @@ func (l *Log) listOffsetOnce(ctx context.Context, p stream.Partition, which int6
 	part.Partition, part.Timestamp = p.Index, which
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
-	answer, err := l.client.Broker(int(t.leaders[p.Index])).RetriableRequest(ctx, req)
+	answer, err := r.log.client.Broker(int(t.leaders[p.Index])).RetriableRequest(ctx, req)
 	if err != nil {
 		return 0, err
 	}

@@ -16,7 +16,7 @@ func (s *session) catchUp(ctx context.Context, p *progress, copied *local, chang
 	f := newFollower(s, copied, changelog, next)
 	var waiting stall
 	for f.next < end {
-		if err := s.log.progressed(ctx, p, f.next, end); err != nil {
+		if err := s.log.restores.progressed(ctx, p, f.next, end); err != nil {
 			return 0, err
 		}
 		records, after, err := waiting.fetch(ctx, s.log, changelog, f.next)

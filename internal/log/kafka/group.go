@@ -73,13 +73,13 @@ func (s *session) onOffsets(ctx context.Context, offsets map[string]map[int32]kg
 			never := next < 0
 			if never {
 				var err error
-				if next, err = s.log.listOffset(ctx, p, earliest); err != nil {
+				if next, err = s.log.reads.listOffset(ctx, p, earliest); err != nil {
 					return nil, err
 				}
 			}
 			from := next
 			if s.log.keys.deletedOnce(topic) { // the records before its first are gone on purpose
-				first, err := s.log.listOffset(ctx, p, earliest)
+				first, err := s.log.reads.listOffset(ctx, p, earliest)
 				if err != nil {
 					return nil, err
 				}
@@ -125,7 +125,7 @@ func (s *session) receive(p stream.Partition, next int64, never bool) {
 // one), and so must be the position in the changelog.
 func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	l := s.log
-	p, done, err := l.restoring(ctx, s.group, sh.partition)
+	p, done, err := l.restores.begin(ctx, s.group, sh.partition)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 	sh.local = copied
 	s.mu.Unlock()
 	changelog := changelogOf(s.group, sh.partition)
-	t, first, end, err := l.bounds(ctx, sh.partition, changelog)
+	t, first, end, err := l.reads.bounds(ctx, sh.partition, changelog)
 	if err != nil {
 		return err
 	}
@@ -165,14 +165,14 @@ func (s *session) restore(ctx context.Context, sh *share, never bool) error {
 
 // bounds returns the topic of the changelog of p, its first offset and its end,
 // asking for all of them at once.
-func (l *Log) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
+func (r *reads) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
 	var extentErr error
 	var asking sync.WaitGroup
-	asking.Go(func() { first, end, extentErr = l.extent(ctx, changelog) })
-	t, err = l.topics.refresh(ctx, changelog.Topic)
+	asking.Go(func() { first, end, extentErr = r.extent(ctx, changelog) })
+	t, err = r.log.topics.refresh(ctx, changelog.Topic)
 	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
-		if err = l.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
-			t, err = l.topics.refresh(ctx, changelog.Topic)
+		if err = r.log.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
+			t, err = r.log.topics.refresh(ctx, changelog.Topic)
 		}
 	}
 	asking.Wait()

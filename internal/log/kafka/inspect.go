@@ -23,14 +23,14 @@ func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stre
 	if err := l.usable(); err != nil {
 		return 0, 0, err
 	}
-	from, end, err := l.extent(ctx, p)
+	from, end, err := l.reads.extent(ctx, p)
 	if err != nil {
 		return 0, 0, err
 	}
 	for back := int64(2); ; back *= 4 {
 		start := max(from, end-back)
 		last := int64(-1)
-		if _, err := l.readTo(ctx, p, start, func(r *kgo.Record) error {
+		if _, err := l.reads.readTo(ctx, p, start, func(r *kgo.Record) error {
 			if !r.Attrs.IsControl() {
 				last = r.Offset
 			}
@@ -56,9 +56,9 @@ func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 	}
 	end := int64(-1)
 	for next := int64(max(from, 0)); ; {
-		records, after, err := l.fetch(ctx, p, next)
+		records, after, err := l.reads.fetch(ctx, p, next)
 		if errors.Is(err, stream.ErrTrimmed) { // or behind the end
-			first, listErr := l.listOffset(ctx, p, earliest)
+			first, listErr := l.reads.listOffset(ctx, p, earliest)
 			if listErr == nil && next < first {
 				next = first
 				continue
@@ -76,7 +76,7 @@ func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 			}
 		}
 		if after <= next && end < 0 { // of the call: what is written later may never end
-			if end, err = l.listOffset(ctx, p, latest); err != nil {
+			if end, err = l.reads.listOffset(ctx, p, latest); err != nil {
 				return stream.Record{}, false, err
 			}
 		}
@@ -94,46 +94,49 @@ func (l *Log) Committed(ctx context.Context, group string, p stream.Partition) (
 	if _, err := l.topics.partition(ctx, p); err != nil {
 		return 0, err
 	}
-	offset, err := l.committed(ctx, group, p)
+	offset, err := l.offsets.committed(ctx, group, p)
 	return stream.Offset(max(offset, 0)), err
 }
 
+// groupOffsets are the offsets that groups committed.
+type groupOffsets struct{ log *Log }
+
 // committed returns the offset of p that group committed, -1 where it did not,
 // when no transaction is under way that may move it.
-func (l *Log) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
-	req, err := l.stableOffsets(ctx, group, map[string][]int32{p.Topic: {p.Index}})
+func (o *groupOffsets) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
+	req, err := o.stable(ctx, group, map[string][]int32{p.Topic: {p.Index}})
 	if err != nil {
 		return 0, err
 	}
 	var waiting stall
 	for tries := 1; ; tries++ {
-		offset, err := l.offsetFetch(ctx, req)
+		offset, err := o.fetch(ctx, req)
 		if err == nil {
 			return offset, nil
 		}
 		if errors.Is(err, kerr.UnstableOffsetCommit) {
-			if err := l.stalled(ctx, &waiting, group); err != nil {
+			if err := waiting.group(ctx, o.log, group); err != nil {
 				return 0, err
 			}
 		}
 		if !errors.Is(err, kerr.UnstableOffsetCommit) && !passing(err) {
-			return 0, l.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))
+			return 0, o.log.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))
 		}
-		if err := l.wait(ctx, min(backOff(tries), 5*fetchWait)); err != nil {
+		if err := o.log.wait(ctx, min(backOff(tries), 5*fetchWait)); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// stableOffsets asks for what group committed of partitions, which is refused
+// stable asks for what group committed of partitions, which is refused
 // while a transaction may move it.
-func (l *Log) stableOffsets(ctx context.Context, group string, partitions map[string][]int32) (*kmsg.OffsetFetchRequest, error) {
+func (o *groupOffsets) stable(ctx context.Context, group string, partitions map[string][]int32) (*kmsg.OffsetFetchRequest, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.RequireStable = true
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
 	for name, indexes := range partitions {
-		t, err := l.topics.get(ctx, name)
+		t, err := o.log.topics.get(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -145,9 +148,9 @@ func (l *Log) stableOffsets(ctx context.Context, group string, partitions map[st
 	return req, nil
 }
 
-// offsetFetch returns the one offset that req asks for.
-func (l *Log) offsetFetch(ctx context.Context, req *kmsg.OffsetFetchRequest) (int64, error) {
-	resp, err := req.RequestWith(ctx, l.client)
+// fetch returns the one offset that req asks for.
+func (o *groupOffsets) fetch(ctx context.Context, req *kmsg.OffsetFetchRequest) (int64, error) {
+	resp, err := req.RequestWith(ctx, o.log.client)
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +187,7 @@ func (l *Log) Groups(ctx context.Context) ([]string, error) {
 			if strings.HasPrefix(g.Group, producerPrefix) {
 				continue
 			}
-			committed, err := l.everCommitted(ctx, g.Group)
+			committed, err := l.offsets.ever(ctx, g.Group)
 			if err != nil {
 				return nil, err
 			}
@@ -197,17 +200,17 @@ func (l *Log) Groups(ctx context.Context) ([]string, error) {
 	return slices.Compact(groups), nil
 }
 
-func (l *Log) everCommitted(ctx context.Context, group string) (bool, error) {
+func (o *groupOffsets) ever(ctx context.Context, group string) (bool, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
 	req.Groups = append(req.Groups, g)
-	resp, err := req.RequestWith(ctx, l.client)
+	resp, err := req.RequestWith(ctx, o.log.client)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return false, l.failure(ctx, fmt.Errorf("read what group %q committed: %w", group, err))
+		return false, o.log.failure(ctx, fmt.Errorf("read what group %q committed: %w", group, err))
 	}
 	for _, g := range resp.Groups {
 		if len(g.Topics) > 0 {
@@ -246,7 +249,7 @@ func (l *Log) State(ctx context.Context, group string, p stream.Partition) (stre
 	if _, err := l.topics.refresh(ctx, changelog.Topic); errors.Is(err, stream.ErrUnknownTopic) {
 		return entries, nil
 	}
-	from, err := l.listOffset(ctx, changelog, earliest)
+	from, err := l.reads.listOffset(ctx, changelog, earliest)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +260,7 @@ func (l *Log) State(ctx context.Context, group string, p stream.Partition) (stre
 			entries[string(key)] = value
 		}
 	})
-	_, err = l.readTo(ctx, changelog, from, r.record)
+	_, err = l.reads.readTo(ctx, changelog, from, r.record)
 	if err == nil {
 		err = r.end()
 	}

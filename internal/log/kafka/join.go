@@ -57,9 +57,9 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		counts[topic] = int32(len(t.leaders))
 	}
 	s := &session{
-		log: l, group: group, topics: topics, counts: counts, seen: time.Now(), alone: make(chan struct{}), ended: make(chan struct{}),
-		wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1),
-		flying: &delivered{}, coming: &delivered{}, proven: proven{},
+		log: l, group: group, topics: topics, counts: counts, polls: polls{seen: time.Now()}, lifetime: lifetime{alone: make(chan struct{}), ended: make(chan struct{})},
+		signals: signals{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1)},
+		commits: commits{inFlight: &delivered{}, coming: &delivered{}, proven: proven{}},
 	}
 	if err := l.register(s); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	case AtMostOnce:
 		// What a session has not written when it ends is given up: later it would
 		// come behind what the next owner of the partition wrote.
-		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(s.lease.guard(l.dialer())))
+		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(s.lease.guard(l.opts.dialer())))
 	}
 	if err == nil {
 		s.mu.Lock() // callbacks come before the client is known

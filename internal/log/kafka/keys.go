@@ -48,7 +48,7 @@ func (k *keyStore) deletedOnce(topic string) bool {
 
 // renew reads the deleted topics, unless nothing was written since it read them.
 func (k *keyStore) renew(ctx context.Context) error {
-	end, err := k.log.listOffset(ctx, stream.Partition{Topic: keysTopic}, latest)
+	end, err := k.log.reads.listOffset(ctx, stream.Partition{Topic: keysTopic}, latest)
 	switch {
 	case errors.Is(err, stream.ErrUnknownTopic): // no topic was deleted yet
 		return nil
@@ -81,7 +81,7 @@ func (k *keyStore) read(ctx context.Context) (map[string]string, error) {
 	p := stream.Partition{Topic: keysTopic}
 	_, err := k.log.topics.get(ctx, keysTopic)
 	if err == nil {
-		next, err = k.log.readTo(ctx, p, 0, func(r *kgo.Record) error {
+		next, err = k.log.reads.readTo(ctx, p, 0, func(r *kgo.Record) error {
 			if topic, ok := strings.CutPrefix(string(r.Key), deletedPrefix); ok {
 				gone[topic] = string(r.Value) == deletedStill
 			} else if !r.Attrs.IsControl() {

@@ -57,20 +57,21 @@ type Log struct {
 	producers producers
 	tails     sync.WaitGroup
 	tailings  map[*tailing]bool
-	restores  map[*progress]bool
 
-	restoreRoom chan struct{} // one token for each restore that reads
-	records     *recordPool   // of fetches; who does not recycle them leaves them to the collector
+	restores restorer
+	reads    reads
+	offsets  groupOffsets
+	records  *recordPool // of fetches; who does not recycle them leaves them to the collector
 }
 
 // newLog returns a log without a client and a store.
 func newLog(o Options) *Log {
 	l := &Log{
 		opts: o.withDefaults(), sessions: map[*session]bool{}, tailings: map[*tailing]bool{}, slots: map[string]map[int]bool{},
-		restoreRoom: make(chan struct{}, restoresMost), records: newRecordPool(1 << 14),
+		restores: restorer{all: map[*progress]bool{}, room: make(chan struct{}, restoresMost)}, records: newRecordPool(1 << 14),
 	}
 	l.told = newLogger(l.opts.Logger)
-	l.topics.log, l.keys.log, l.producers.log = l, l, l
+	l.topics.log, l.keys.log, l.producers.log, l.restores.log, l.reads.log, l.offsets.log = l, l, l, l, l, l
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }

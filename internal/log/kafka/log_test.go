@@ -118,7 +118,7 @@ func TestLargeValuesAreKeptInParts(t *testing.T) {
 	}
 	l := open(t, o)
 	live := map[string]bool{} // what compaction would keep
-	if _, err := l.readTo(t.Context(), changelogOf("g", in), 0, func(r *kgo.Record) error {
+	if _, err := l.reads.readTo(t.Context(), changelogOf("g", in), 0, func(r *kgo.Record) error {
 		if len(r.Key) > 0 && r.Key[0] == kindPart && !r.Attrs.IsControl() {
 			live[string(r.Key)] = r.Value != nil
 		}
@@ -441,7 +441,7 @@ func TestFetchPassesOverWhatWasAborted(t *testing.T) {
 			}
 		}
 		for from := int64(0); from < 60; from += 7 {
-			_, err := l.readTo(t.Context(), in, from, func(r *kgo.Record) error {
+			_, err := l.reads.readTo(t.Context(), in, from, func(r *kgo.Record) error {
 				if !r.Attrs.IsControl() && string(r.Key) != "true" {
 					return errors.New("it was aborted")
 				}

@@ -46,7 +46,7 @@ func (s *stall) over(ctx context.Context, l *Log, p stream.Partition) error {
 		return nil
 	}
 	s.since = now
-	err := l.mend(ctx, p)
+	err := (repairer{l}).repair(ctx, p)
 	if lasting(err) {
 		return err
 	}
@@ -56,9 +56,9 @@ func (s *stall) over(ctx context.Context, l *Log, p stream.Partition) error {
 	return nil
 }
 
-// fetch is Log.fetch in a loop, which notices where that brings nothing more.
+// fetch is reads.fetch in a loop, which notices where that brings nothing more.
 func (s *stall) fetch(ctx context.Context, l *Log, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
-	records, after, err := l.fetch(ctx, p, from)
+	records, after, err := l.reads.fetch(ctx, p, from)
 	switch {
 	case err != nil:
 	case after > from:
@@ -69,13 +69,13 @@ func (s *stall) fetch(ctx context.Context, l *Log, p stream.Partition, from int6
 	return records, after, err
 }
 
-// stalled is called where what a group committed is undecided.
-func (l *Log) stalled(ctx context.Context, waiting *stall, group string) error {
+// group is over if what a group committed is undecided.
+func (s *stall) group(ctx context.Context, l *Log, group string) error {
 	t, err := l.topics.get(ctx, offsetsTopic)
 	if err != nil {
 		return nil // who may not see it waits
 	}
-	return waiting.over(ctx, l, stream.Partition{Topic: offsetsTopic, Index: partitionOfID(group, len(t.leaders))})
+	return s.over(ctx, l, stream.Partition{Topic: offsetsTopic, Index: partitionOfID(group, len(t.leaders))})
 }
 
 // proven are topics in which nothing is left of transactions before, of a
@@ -94,7 +94,7 @@ func (l *Log) prove(ctx context.Context, client *kgo.Client, topics proven, reco
 		if last = topic; topics[topic] {
 			continue
 		}
-		if err := l.proveTopic(ctx, client, topic); err != nil {
+		if err := (repairer{l}).proveTopic(ctx, client, topic); err != nil {
 			return err
 		}
 		topics[topic] = true
@@ -102,12 +102,12 @@ func (l *Log) prove(ctx context.Context, client *kgo.Client, topics proven, reco
 	return nil
 }
 
-func (l *Log) proveTopic(ctx context.Context, client *kgo.Client, topic string) error {
+func (r repairer) proveTopic(ctx context.Context, client *kgo.Client, topic string) error {
 	producer, epoch, err := client.ProducerID(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := l.topics.get(ctx, topic)
+	t, err := r.log.topics.get(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -115,19 +115,22 @@ func (l *Log) proveTopic(ctx context.Context, client *kgo.Client, topic string) 
 	for index := range t.leaders {
 		all = append(all, int32(index))
 	}
-	transactions, err := l.opens(ctx, topic, all...)
+	transactions, err := r.opens(ctx, topic, all...)
 	if err != nil {
 		return nil // who may not ask, or whose brokers do not answer that, is no worse off
 	}
 	for _, o := range transactions {
 		if o.producer == producer && o.epoch < epoch {
-			if err := l.mend(ctx, o.partition); err != nil {
+			if err := r.repair(ctx, o.partition); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// repairer decides transactions that the brokers left undecided.
+type repairer struct{ log *Log }
 
 // undecided is a transaction that is open in a partition.
 type undecided struct {
@@ -138,12 +141,12 @@ type undecided struct {
 	coordinator int32 // the epoch of the last coordinator that wrote a marker there
 }
 
-// mend writes the markers of transactions that were decided and are undecided in
+// repair writes the markers of transactions that were decided and are undecided in
 // p.
-func (l *Log) mend(ctx context.Context, p stream.Partition) error {
-	transactions, err := l.opens(ctx, p.Topic, p.Index)
+func (r repairer) repair(ctx context.Context, p stream.Partition) error {
+	transactions, err := r.opens(ctx, p.Topic, p.Index)
 	for _, o := range transactions {
-		id, err := l.decidedID(ctx, o)
+		id, err := r.decidedID(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -151,12 +154,12 @@ func (l *Log) mend(ctx context.Context, p stream.Partition) error {
 			continue
 		}
 		// What was under way before may be decided by now.
-		again, err := l.opens(ctx, p.Topic, p.Index)
+		again, err := r.opens(ctx, p.Topic, p.Index)
 		if err != nil {
 			return err
 		}
 		if slices.Contains(again, o) {
-			if err := l.conclude(ctx, id, o); err != nil {
+			if err := r.conclude(ctx, id, o); err != nil {
 				return fmt.Errorf("%v is undecided from offset %d on, by transactional id %q, whose markers brokers lost (KAFKA-20734): %w", p, o.first, id, advise(err))
 			}
 		}
@@ -165,12 +168,12 @@ func (l *Log) mend(ctx context.Context, p stream.Partition) error {
 }
 
 // opens returns the transactions that are undecided in partitions of a topic.
-func (l *Log) opens(ctx context.Context, topic string, partitions ...int32) ([]undecided, error) {
+func (r repairer) opens(ctx context.Context, topic string, partitions ...int32) ([]undecided, error) {
 	req := kmsg.NewPtrDescribeProducersRequest()
 	asked := kmsg.NewDescribeProducersRequestTopic()
 	asked.Topic, asked.Partitions = topic, partitions
 	req.Topics = append(req.Topics, asked)
-	resp, err := req.RequestWith(ctx, l.client)
+	resp, err := req.RequestWith(ctx, r.log.client)
 	if err != nil {
 		return nil, fmt.Errorf("describe the producers of %q: %w", topic, err)
 	}
@@ -193,17 +196,17 @@ func (l *Log) opens(ctx context.Context, topic string, partitions ...int32) ([]u
 
 // decidedID returns the transactional id of a transaction that its coordinator
 // decided, and "" for one that is under way.
-func (l *Log) decidedID(ctx context.Context, o undecided) (string, error) {
+func (r repairer) decidedID(ctx context.Context, o undecided) (string, error) {
 	req := kmsg.NewPtrListTransactionsRequest()
 	req.ProducerIDFilters = []int64{o.producer}
-	listed, err := req.RequestWith(ctx, l.client)
+	listed, err := req.RequestWith(ctx, r.log.client)
 	if err != nil {
 		return "", fmt.Errorf("list transactions: %w", err)
 	}
 	for _, state := range listed.TransactionStates {
 		req := kmsg.NewPtrDescribeTransactionsRequest()
 		req.TransactionalIDs = []string{state.TransactionalID}
-		described, err := req.RequestWith(ctx, l.client)
+		described, err := req.RequestWith(ctx, r.log.client)
 		if err != nil {
 			return "", fmt.Errorf("describe transaction %q: %w", state.TransactionalID, err)
 		}
@@ -224,8 +227,8 @@ func (l *Log) decidedID(ctx context.Context, o undecided) (string, error) {
 
 // conclude writes what the coordinator of id decided of a transaction wherever
 // it is still undecided.
-func (l *Log) conclude(ctx context.Context, id string, o undecided) error {
-	decision, err := l.decision(ctx, id, o)
+func (r repairer) conclude(ctx context.Context, id string, o undecided) error {
+	decision, err := r.decision(ctx, id, o)
 	if err != nil {
 		return err
 	}
@@ -233,7 +236,7 @@ func (l *Log) conclude(ctx context.Context, id string, o undecided) error {
 		return refuse("see what wrote there, and end it by kafka-transactions.sh abort, of Kafka's own tools", "its coordinator does not remember how it was decided")
 	}
 	for _, topic := range decision.Topics {
-		left, err := l.opens(ctx, topic.Topic, topic.Partitions...)
+		left, err := r.opens(ctx, topic.Topic, topic.Partitions...)
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
 			continue // it was deleted
 		}
@@ -242,7 +245,7 @@ func (l *Log) conclude(ctx context.Context, id string, o undecided) error {
 		}
 		for _, other := range left {
 			if other.producer == o.producer && other.epoch == o.epoch {
-				if err := l.mark(ctx, other, decision); err != nil {
+				if err := r.mark(ctx, other, decision); err != nil {
 					return err
 				}
 			}
@@ -253,19 +256,19 @@ func (l *Log) conclude(ctx context.Context, id string, o undecided) error {
 
 // decision reads from the coordinator's log how a transaction was decided; nil
 // where it is not known.
-func (l *Log) decision(ctx context.Context, id string, o undecided) (*kmsg.TxnMetadataValue, error) {
-	t, err := l.topics.get(ctx, transactionsTopic)
+func (r repairer) decision(ctx context.Context, id string, o undecided) (*kmsg.TxnMetadataValue, error) {
+	t, err := r.log.topics.get(ctx, transactionsTopic)
 	if err != nil {
 		return nil, err
 	}
 	log := stream.Partition{Topic: transactionsTopic, Index: partitionOfID(id, len(t.leaders))}
-	first, end, err := l.extent(ctx, log)
+	first, end, err := r.log.reads.extent(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	var decided *kmsg.TxnMetadataValue
 	under := false
-	_, err = l.readTo(ctx, log, max(first, end-decisionsMost), func(r *kgo.Record) error {
+	_, err = r.log.reads.readTo(ctx, log, max(first, end-decisionsMost), func(r *kgo.Record) error {
 		var key kmsg.TxnMetadataKey
 		value := new(kmsg.TxnMetadataValue)
 		if r.Attrs.IsControl() || key.ReadFrom(r.Key) != nil || key.TransactionalID != id || len(r.Value) == 0 || value.ReadFrom(r.Value) != nil {
@@ -294,7 +297,7 @@ func touches(v *kmsg.TxnMetadataValue, p stream.Partition) bool {
 }
 
 // mark writes the marker of a transaction into its partition.
-func (l *Log) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetadataValue) error {
+func (r repairer) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetadataValue) error {
 	commit := decision.State == kmsg.TransactionStatePrepareCommit
 	req := kmsg.NewPtrWriteTxnMarkersRequest()
 	marker := kmsg.NewWriteTxnMarkersRequestMarker()
@@ -303,7 +306,7 @@ func (l *Log) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetadataV
 	topic.Topic, topic.Partitions = o.partition.Topic, []int32{o.partition.Index}
 	marker.Topics = append(marker.Topics, topic)
 	req.Markers = append(req.Markers, marker)
-	resp, err := req.RequestWith(ctx, l.client)
+	resp, err := req.RequestWith(ctx, r.log.client)
 	if err != nil {
 		return fmt.Errorf("write a marker: %w", err)
 	}
@@ -320,7 +323,7 @@ func (l *Log) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetadataV
 			}
 		}
 	}
-	l.opts.Logger.Warn("kafka: brokers lost the marker of a transaction (KAFKA-20734): it is written", "partition", o.partition, "offset", o.first, "committed", commit)
+	r.log.opts.Logger.Warn("kafka: brokers lost the marker of a transaction (KAFKA-20734): it is written", "partition", o.partition, "offset", o.first, "committed", commit)
 	return nil
 }
 

@@ -273,7 +273,7 @@ func TestDecisionsAreReadWhereCoordinatorsWriteThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := l.decision(t.Context(), id, undecided{partition: in, producer: pid, epoch: epoch})
+		got, err := (repairer{l}).decision(t.Context(), id, undecided{partition: in, producer: pid, epoch: epoch})
 		if err != nil || got == nil || got.State != kmsg.TransactionStatePrepareCommit {
 			t.Errorf("%s was decided as %+v, %v", id, got, err)
 		}

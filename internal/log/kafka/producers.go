@@ -113,7 +113,7 @@ func (p *producer) open(ctx context.Context, l *Log) error {
 		return err
 	}
 	if _, _, err = client.ProducerID(ctx); err == nil {
-		p.highest, err = l.committed(ctx, p.id, stream.Partition{Topic: producersTopic})
+		p.highest, err = l.offsets.committed(ctx, p.id, stream.Partition{Topic: producersTopic})
 	}
 	if err != nil {
 		client.Close()

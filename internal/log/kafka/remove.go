@@ -23,7 +23,7 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 	for _, name := range topics {
 		names = append(names, name, changelogOf(group, stream.Partition{Topic: name}).Topic)
 	}
-	removed := l.removeTopics(ctx, names...)
+	removed := (topicEditor{l}).removeTopics(ctx, names...)
 	if removed == nil {
 		removed = l.keys.forget(ctx, topics)
 	}
@@ -40,16 +40,16 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 }
 
 // removeTopics deletes topics from the brokers. One that is not there is no error.
-func (l *Log) removeTopics(ctx context.Context, names ...string) error {
+func (e topicEditor) removeTopics(ctx context.Context, names ...string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	for _, name := range names {
 		topic := kmsg.NewDeleteTopicsRequestTopic()
 		topic.Topic = &name
 		req.Topics, req.TopicNames = append(req.Topics, topic), append(req.TopicNames, name)
 	}
-	resp, err := req.RequestWith(ctx, l.client)
+	resp, err := req.RequestWith(ctx, e.log.client)
 	if err != nil {
-		return fmt.Errorf("delete topics: %w", l.failure(ctx, err))
+		return fmt.Errorf("delete topics: %w", e.log.failure(ctx, err))
 	}
 	var errs []error
 	for _, t := range resp.Topics {

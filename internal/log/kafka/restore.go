@@ -32,12 +32,19 @@ const (
 	progressEvery = 5 * time.Second
 )
 
+// restorer is the restores of a log that are under way.
+type restorer struct {
+	log  *Log
+	all  map[*progress]bool // guarded by the log's mutex
+	room chan struct{}      // one token for each restore that reads
+}
+
 // Restores implements stream.Restorer.
 func (l *Log) Restores() []stream.Restoring {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := make([]stream.Restoring, 0, len(l.restores))
-	for p := range l.restores {
+	list := make([]stream.Restoring, 0, len(l.restores.all))
+	for p := range l.restores.all {
 		list = append(list, p.describe())
 	}
 	slices.SortFunc(list, func(a, b stream.Restoring) int {
@@ -54,24 +61,21 @@ func (p *progress) describe() stream.Restoring {
 	return r
 }
 
-// restoring notes that a restore begins, and waits until there is room for it.
+// begin notes that a restore begins, and waits until there is room for it.
 // The function returned ends it.
-func (l *Log) restoring(ctx context.Context, group string, partition stream.Partition) (*progress, func(), error) {
+func (r *restorer) begin(ctx context.Context, group string, partition stream.Partition) (*progress, func(), error) {
 	p := &progress{group: group, partition: partition, began: time.Now(), said: time.Now()}
-	l.mu.Lock()
-	if l.restores == nil {
-		l.restores = map[*progress]bool{}
-	}
-	l.restores[p] = true
-	l.mu.Unlock()
+	r.log.mu.Lock()
+	r.all[p] = true
+	r.log.mu.Unlock()
 	done := func() {
-		l.mu.Lock()
-		delete(l.restores, p)
-		l.mu.Unlock()
+		r.log.mu.Lock()
+		delete(r.all, p)
+		r.log.mu.Unlock()
 	}
 	select {
-	case l.restoreRoom <- struct{}{}:
-		return p, func() { <-l.restoreRoom; done() }, nil
+	case r.room <- struct{}{}:
+		return p, func() { <-r.room; done() }, nil
 	case <-ctx.Done():
 		done()
 		return nil, nil, ctx.Err()
@@ -80,22 +84,22 @@ func (l *Log) restoring(ctx context.Context, group string, partition stream.Part
 
 // progressed notes how far a restore is, and waits while what it brought fills the
 // memory faster than checkpoints empty it.
-func (l *Log) progressed(ctx context.Context, p *progress, next, end int64) error {
-	l.mu.Lock()
+func (r *restorer) progressed(ctx context.Context, p *progress, next, end int64) error {
+	r.log.mu.Lock()
 	if p.next == 0 {
 		p.first = next
 	}
 	p.next, p.end = next, end
-	r := p.describe()
+	now := p.describe()
 	say := time.Since(p.said) >= progressEvery
 	if say {
 		p.said = time.Now()
 	}
-	l.mu.Unlock()
+	r.log.mu.Unlock()
 	if say {
-		l.opts.Logger.Info("kafka: restoring state", "group", r.Group, "partition", r.Partition, "records_left", r.Left, "seconds_left", r.Rest.Round(time.Second).Seconds())
+		r.log.opts.Logger.Info("kafka: restoring state", "group", now.Group, "partition", now.Partition, "records_left", now.Left, "seconds_left", now.Rest.Round(time.Second).Seconds())
 	}
-	return l.store.makeRoom(ctx)
+	return r.log.store.makeRoom(ctx)
 }
 
 // stableMost is how long a new assignment waits for transactions that are just
@@ -108,7 +112,7 @@ const stableMost = 500 * time.Millisecond
 func (s *session) awaitStable(added map[string][]int32) {
 	ctx, cancel := context.WithTimeout(s.ctx, stableMost)
 	defer cancel()
-	req, err := s.log.stableOffsets(ctx, s.group, added)
+	req, err := s.log.offsets.stable(ctx, s.group, added)
 	if err != nil {
 		return
 	}
@@ -138,7 +142,7 @@ func (s *session) watchOffsets(req *kmsg.OffsetFetchRequest) {
 			return
 		}
 		if unstable {
-			if err := s.log.stalled(s.ctx, &waiting, s.group); err != nil {
+			if err := waiting.group(s.ctx, s.log, s.group); err != nil {
 				s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
 				return
 			}

@@ -37,36 +37,55 @@ type session struct {
 	id     string // of its transactions
 	member string // its static name; "" is none
 	client *kgo.Client
-	beside *kgo.Client   // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
-	lease  lease         // of beside under AtMostOnce
-	wake   chan struct{} // holds one token: Poll returns early
-	ready  chan struct{} // holds one token: there may be something for Poll
-	room   chan struct{} // holds one token: there may be room for more records
-	duties chan struct{} // holds one token: standbys may have changed
+	signals
+	lifetime
 
+	mu       sync.Mutex // guards the rest, and the fields of shares
+	shares   []*share
+	standbys map[stream.Partition]*standby // that it is to be
+	held     bool                          // the brokers keep its static name for one that was killed
+	err      error                         // why it is dead
+	looking  bool                          // for a topic that may be gone
+	polls
+	commits
+}
+
+// signals hold one token each.
+type signals struct {
+	wake   chan struct{} // Poll returns early
+	ready  chan struct{} // there may be something for Poll
+	room   chan struct{} // there may be room for more records
+	duties chan struct{} // standbys may have changed
+}
+
+// lifetime is how a session ends.
+type lifetime struct {
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines
 	alone  chan struct{}  // closed when no transaction is left of who had its id before
 	ended  chan struct{}  // closed when nothing of the session is left
+}
 
-	mu       sync.Mutex // guards the rest, and the fields of shares
-	shares   []*share
-	polling  bool                          // in Poll
-	seen     time.Time                     // when it last was in Poll
-	standbys map[stream.Partition]*standby // that it is to be
-	pending  bool                          // a commit is outstanding
-	held     bool                          // the brokers keep its static name for one that was killed
-	err      error                         // why it is dead
-	looking  bool                          // for a topic that may be gone
-	turn     int                           // which of shares the next Poll begins with
-	taken    []stream.Record               // what the last Poll returned; the slice is used again
-	begun    time.Time                     // when the newest commit began
-	every    time.Duration                 // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
+// polls are the calls of Poll.
+type polls struct {
+	polling bool            // in Poll
+	seen    time.Time       // when it last was in Poll
+	turn    int             // which of shares the next Poll begins with
+	taken   []stream.Record // what the last Poll returned; the slice is used again
+}
 
-	step           stepRecords // of the commit under way
-	proven         proven
-	flying, coming *delivered // outputs written beside that, and beside the next
+// commits are the commits of a session, one at a time.
+type commits struct {
+	beside  *kgo.Client   // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
+	lease   lease         // of beside under AtMostOnce
+	pending bool          // a commit is outstanding
+	begun   time.Time     // when the newest commit began
+	every   time.Duration // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
+
+	step             stepRecords // of the commit under way
+	proven           proven
+	inFlight, coming *delivered // outputs written beside that, and beside the next
 }
 
 // share is a partition of a session.

@@ -152,7 +152,7 @@ func (s *session) keepWarm(sb *standby) (more bool, err error) {
 		return false, err
 	}
 	moment := time.Now()
-	part, err := l.fetchOnce(s.ctx, sb.changelog, sb.follower.next, 0)
+	part, err := l.reads.fetchOnce(s.ctx, sb.changelog, sb.follower.next, 0)
 	if t, known := l.topics.partition(s.ctx, sb.changelog); err == nil && (known != nil || t.id != sb.topic) {
 		err = kerr.UnknownTopicID
 	}
@@ -190,11 +190,11 @@ func (s *session) beginStandby(sb *standby) error {
 	if err != nil {
 		return err
 	}
-	first, err := l.listOffsetOnce(s.ctx, sb.changelog, earliest)
+	first, err := l.reads.listOffsetOnce(s.ctx, sb.changelog, earliest)
 	if err != nil {
 		return err
 	}
-	end, err := l.listOffsetOnce(s.ctx, sb.changelog, latest)
+	end, err := l.reads.listOffsetOnce(s.ctx, sb.changelog, latest)
 	if err != nil {
 		return err
 	}

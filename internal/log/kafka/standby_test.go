@@ -346,7 +346,7 @@ func TestStandbyOfAnotherChangelogBeginsAnew(t *testing.T) {
 					for range 5 {
 						commit(t, s, 0, "more", []byte("1"))
 					}
-					end, err := l.listOffset(t.Context(), changelog, latest)
+					end, err := l.reads.listOffset(t.Context(), changelog, latest)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -50,7 +50,7 @@ func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield fu
 	if _, err := l.topics.partition(ctx, p); err != nil {
 		return err
 	}
-	first, err := l.listOffset(ctx, p, earliest)
+	first, err := l.reads.listOffset(ctx, p, earliest)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield fu
 // the end.
 func (l *Log) reached(ctx context.Context, p stream.Partition, offset int64) error {
 	for tries := 1; ; tries++ {
-		end, err := l.listOffset(ctx, p, latest)
+		end, err := l.reads.listOffset(ctx, p, latest)
 		if err != nil || end >= offset {
 			return err
 		}
