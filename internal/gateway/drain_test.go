@@ -37,7 +37,7 @@ func TestDrainKeepsItsWindow(t *testing.T) {
 	const clients, window = 100, time.Second
 	for _, stop := range []time.Duration{0, window / 2} {
 		synctest.Test(t, func(t *testing.T) {
-			g := &Gateway{options: Options{DrainWindow: window}, drained: make(chan struct{}), open: map[member]struct{}{}}
+			g := &Gateway{options: Options{DrainWindow: window}, connections: connections{drained: make(chan struct{}), open: map[member]struct{}{}}}
 			began, left, once := time.Now(), make(chan departure, clients), make(chan struct{}, 1)
 			once <- struct{}{}
 			for range clients {

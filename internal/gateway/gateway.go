@@ -58,15 +58,9 @@ type Gateway struct {
 
 	ctx  context.Context // of all that clients ask for: done when the last has gone
 	stop context.CancelFunc
-	work sync.WaitGroup // connections, requests and their goroutines
-	crew *crew          // of sessions
+	crew *crew // of sessions
 
-	mu       sync.Mutex // guards what follows
-	draining bool
-	drained  chan struct{}       // closed when draining begins
-	open     map[member]struct{} // connections of every kind
-	named    map[string]*session // by client and session id
-	strange  int                 // connections of open that have not said who they are
+	connections
 }
 
 // New returns a gateway on log, whose topics exist.
@@ -85,11 +79,11 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	}
 	g := &Gateway{
 		options: o, log: log, auth: auth, hub: h, tenants: tenants, cursors: wire.NewCursorKey(o.CursorKey),
-		drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{},
-		readers: newShares(readersMost), appends: semaphore.NewWeighted(o.AppendingBytes),
+		connections: connections{most: o.Connections, drained: make(chan struct{}), open: map[member]struct{}{}, named: map[string]*session{}},
+		readers:     newShares(readersMost), appends: semaphore.NewWeighted(o.AppendingBytes),
 	}
 	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
-	g.crew = newCrew(&g.work)
+	g.count, g.crew = &g.metrics, newCrew(&g.work)
 	g.sockets = newSockets(g)
 	return g, nil
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,25 +15,39 @@ type member interface {
 	state() Client
 }
 
+// connections are those of a gateway, of every kind.
+type connections struct {
+	most  int // how many may be open
+	count *Metrics
+	work  sync.WaitGroup // connections, requests and their goroutines
+
+	mu       sync.Mutex // guards what follows
+	draining bool
+	drained  chan struct{}       // closed when draining begins
+	open     map[member]struct{} // connections of every kind
+	named    map[string]*session // by client and session id
+	strange  int                 // connections of open that have not said who they are
+}
+
 // enter takes a connection in, where there is room for it. Run waits for its exit.
 // Strangers have little room: who only knocks keeps no client out that shows its
 // token with its request.
-func (g *Gateway) enter(m member) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (c *connections) enter(m member) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case g.draining:
+	case c.draining:
 		return errDraining
-	case len(g.open) >= g.options.Connections, stranger(m) && g.strange >= max(1, g.options.Connections/8):
-		g.metrics.Full.Add(1)
+	case len(c.open) >= c.most, stranger(m) && c.strange >= max(1, c.most/8):
+		c.count.Full.Add(1)
 		return errFull
 	}
 	if stranger(m) {
-		g.strange++
+		c.strange++
 	}
-	g.open[m] = struct{}{}
-	g.metrics.Connections.Add(1)
-	g.work.Add(1)
+	c.open[m] = struct{}{}
+	c.count.Connections.Add(1)
+	c.work.Add(1)
 	return nil
 }
 
@@ -44,70 +59,70 @@ func stranger(m member) bool {
 }
 
 // know says that it is known who a connection is of.
-func (g *Gateway) know(s *session) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (c *connections) know(s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.strange {
 		s.strange = false
-		g.strange--
+		c.strange--
 	}
 }
 
-func (g *Gateway) exit(m member) {
-	defer g.work.Done()
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (c *connections) exit(m member) {
+	defer c.work.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if stranger(m) {
-		g.strange--
+		c.strange--
 	}
-	delete(g.open, m)
-	g.metrics.Connections.Add(-1)
+	delete(c.open, m)
+	c.count.Connections.Add(-1)
 }
 
-// hold keeps Run from returning until g.work is done with what a request asks.
-func (g *Gateway) hold() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.draining {
+// hold keeps Run from returning until c.work is done with what a request asks.
+func (c *connections) hold() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining {
 		return errDraining
 	}
-	g.work.Add(1)
+	c.work.Add(1)
 	return nil
 }
 
-func (g *Gateway) leaving() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.draining
+func (c *connections) leaving() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
 }
 
 // name makes s the connection of a client's session, and returns the older one, if
 // there are two: that is s where its client gave it up, and was served faster by the
 // next one.
-func (g *Gateway) name(key string, s *session) (older *session) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	before := g.named[key]
+func (c *connections) name(key string, s *session) (older *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.named[key]
 	if before != nil && before.opened.After(s.opened) {
 		return s
 	}
-	g.named[key] = s
+	c.named[key] = s
 	return before
 }
 
-func (g *Gateway) unname(key string, s *session) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.named[key] == s {
-		delete(g.named, key)
+func (c *connections) unname(key string, s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.named[key] == s {
+		delete(c.named, key)
 	}
 }
 
-func (g *Gateway) members() []member {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	members := make([]member, 0, len(g.open))
-	for m := range g.open {
+func (c *connections) members() []member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	members := make([]member, 0, len(c.open))
+	for m := range c.open {
 		members = append(members, m)
 	}
 	return members

@@ -53,38 +53,63 @@ type session struct {
 	tenant      string // whose connections it is one of; it and useless are of the goroutine that reads
 	useless     int    // frames of a stranger
 
-	mu           sync.Mutex // guards what follows
-	room         sync.Cond  // answers has room again
-	known        bool       // identity is from the request: connect needs no token
-	identity     Identity   // as it is while connected
-	expires      time.Time
-	connected    bool
-	name         string // in gateway.named
+	mu   sync.Mutex // guards what follows
+	room sync.Cond  // answers has room again
+	admission
 	subscription *hub.Subscription
-	answers      []wire.Frame         // to be written before more results
-	events       []stream.Record      // to be appended,
-	ids          []string             // and their ids
-	appending    int                  // events on their way into the log
-	pending      map[string]time.Time // ids of events that have no result yet, and when they came
-	limit        int                  // of pending
-	ackEvery     int                  // results between acks, which the client promised; 0 is none
-	unacked      int                  // results sent since the last ack that went on
-	sent, acked  stream.Offset        // of the newest result, and of the newest that the client has
-	leaving      *wire.Disconnect     // to be sent when all events are appended
-	back         time.Time            // when the client may come again then
-	reading      bool                 // the connection is open, and its reader there
-	broken       bool                 // nothing more is written
-	ended        bool
+	answers      []wire.Frame // to be written before more results
+	inbound
+	acks
+	ending
+	liveness
+}
 
+// admission says whose a session is.
+type admission struct {
+	known     bool     // identity is from the request: connect needs no token
+	identity  Identity // as it is while connected
+	expires   time.Time
+	connected bool
+	name      string // in gateway.named
+}
+
+// inbound is the events of a session.
+type inbound struct {
+	events    []stream.Record      // to be appended,
+	ids       []string             // and their ids
+	appending int                  // events on their way into the log
+	pending   map[string]time.Time // ids of events that have no result yet, and when they came
+	limit     int                  // of pending
+}
+
+// acks are the results that a client was sent, and acknowledged.
+type acks struct {
+	ackEvery    int           // results between acks, which the client promised; 0 is none
+	unacked     int           // results sent since the last ack that went on
+	sent, acked stream.Offset // of the newest result, and of the newest that the client has
+	owed        time.Time     // since when the client owes an ack
+}
+
+// ending is how a session ends.
+type ending struct {
+	leaving *wire.Disconnect // to be sent when all events are appended
+	back    time.Time        // when the client may come again then
+	reading bool             // the connection is open, and its reader there
+	broken  bool             // nothing more is written
+	ended   bool
+}
+
+// liveness is when a client was heard of.
+type liveness struct {
 	opened, heard, pinged time.Time
-	owed                  time.Time // since when the client owes an ack
-	waits                 bool      // for a pong
+	waits                 bool // for a pong
 }
 
 func newSession(g *Gateway, socket socket, who *Identity, correlation string) *session {
 	now := time.Now()
 	// Pings of those that came at once do not go out at once.
-	s := &session{gateway: g, socket: socket, correlation: correlation, strange: who == nil, opened: now, pinged: now.Add(-rand.N(g.options.Ping / 2))}
+	s := &session{gateway: g, socket: socket, correlation: correlation, strange: who == nil}
+	s.opened, s.pinged = now, now.Add(-rand.N(g.options.Ping/2))
 	s.room.L = &s.mu
 	s.writer.do, s.writer.crew = s.write, g.crew
 	s.appends.do, s.appends.crew = s.append, g.crew

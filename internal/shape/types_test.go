@@ -90,8 +90,6 @@ var large = map[string]int{
 	"internal/feature.Set methods":          45,
 	"internal/feature.feature fields":       24,
 	"internal/feature.feature methods":      48,
-	"internal/gateway.Gateway methods":      45,
-	"internal/gateway.session fields":       38,
 	"internal/http/serving.Handler methods": 41,
 	"internal/lab/bench.Options fields":     21,
 	"internal/log/kafka.Options fields":     26,
