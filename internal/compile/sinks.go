@@ -2,11 +2,9 @@ package compile
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -139,30 +137,4 @@ func OptionsOf(s *lang.Sink, pipeline string) sinks.Options {
 		Group:   GroupOf(s, pipeline), Topic: s.From, Name: s.Name, Timeout: s.Timeout, Concurrency: s.Concurrency,
 		Window: s.Window, Max: s.Max, Expire: s.Expire,
 	}
-}
-
-// Ask asks the service of the sink what it is not that the sink needs, and changes nothing
-// there. within bounds the time that it takes.
-func (s *Sunk) Ask(ctx context.Context, within time.Duration) []error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	service, err := s.Open(ctx)
-	if err != nil {
-		return []error{err}
-	}
-	defer service.Close()
-	return service.Check(ctx)
-}
-
-// Open opens what takes the records.
-func (s *Sunk) Open(ctx context.Context) (sink.Service, error) {
-	service, err := s.Config.Open(ctx, s.Topic)
-	if err != nil {
-		return sink.Service{}, err
-	}
-	if takes := TakenBy(s.Config); service.Kinds() != 1 || (service.Each != nil) != (takes == sink.Each) || (service.Many != nil) != (takes == sink.Many) {
-		service.Close()
-		return sink.Service{}, fmt.Errorf("a sink of kind %q opened another service than it takes records by", s.Kind)
-	}
-	return service, nil
 }
