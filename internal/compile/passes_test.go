@@ -1,7 +1,13 @@
 package compile_test
 
 import (
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/compile"
@@ -47,6 +53,30 @@ func TestNoPassChangesWhatItReads(t *testing.T) {
 	for pass := compile.PassBind; pass <= compile.PassFingerprints; pass++ {
 		if ran[pass] < 100 {
 			t.Errorf("%v ran for %d pipelines, of more than 100", pass, ran[pass])
+		}
+	}
+}
+
+// TestOnlyOpenReachesOutside sees that no other pass imports what reads, calls or waits.
+// sunk.go is for pipelines that run.
+func TestOnlyOpenReachesOutside(t *testing.T) {
+	outside := []string{"context", "io", "io/fs", "net", "net/http", "os", "os/exec", "github.com/afterbay/afterbay/internal/models"}
+	files, err := filepath.Glob("internal/compile/*.go")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		if name := filepath.Base(path); strings.HasSuffix(name, "_test.go") || slices.Contains([]string{"open.go", "inline.go", "sunk.go"}, name) {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range file.Imports {
+			if of, err := strconv.Unquote(i.Path.Value); err != nil || slices.Contains(outside, of) {
+				t.Errorf("%s imports %s: only the pass open reaches outside", path, of)
+			}
 		}
 	}
 }
