@@ -70,7 +70,8 @@ func TestVisitsEndAfterSilence(t *testing.T) {
 }
 
 // TestVisitsAreTheSameUnderFaults sees a step that reads a clock, randomness or
-// a variable: its outputs differ when commits are lost and members change.
+// a variable: its outputs differ when commits are lost and members change. It uses internal
+// packages, which a module of yours cannot import: there a scenario, as above, sees the same.
 func TestVisitsAreTheSameUnderFaults(t *testing.T) {
 	var clicks []stream.Record
 	for i := range 500 {
