@@ -32,7 +32,8 @@ type document struct {
 	compiled map[string]*jsonschema.Schema
 }
 
-const file = "gateway-openapi.json"
+// file has a scheme: a name alone would be one of the working directory, which tests change.
+const file = "test:///gateway-openapi.json"
 
 var parsed = sync.OnceValue(func() *document {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(contract.OpenAPI()))

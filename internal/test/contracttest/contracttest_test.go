@@ -31,6 +31,21 @@ var frames = []wire.Frame{
 	&wire.Disconnect{Code: 4501, Reason: "drain", Reconnect: true, RetryAfterMs: 1},
 }
 
+// TestFramesAreCheckedInAnyFolder stands first: schemas are compiled once, when a frame
+// of theirs comes, and tests change their working directory meanwhile.
+func TestFramesAreCheckedInAnyFolder(t *testing.T) {
+	for _, frame := range frames {
+		t.Chdir(t.TempDir())
+		message, err := wire.Encode(frame)
+		if err == nil {
+			err = check(message)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // check takes the frame of either side.
 func check(data []byte) error {
 	if err := contracttest.Server(data); err != nil {
