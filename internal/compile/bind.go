@@ -57,24 +57,9 @@ func bindHeader(p *lang.Pipeline, c *lang.Findings) {
 	if p.Commit.Size < 0 || p.Commit.Size > 1<<20 {
 		c.Fail("commit.size", "%d is out of range: use 1 to 1048576 events", p.Commit.Size)
 	}
-	bindLag(p.Lag, c)
+	p.Lag.Check(c)
 	if s := p.DeadLetters.StopAbove; s != (spec.Share{}) && !(s.Of > 0 && s.Of < 1 && s.Per >= time.Second && s.Per <= time.Hour) {
 		c.Fail("dlq.stop_above", "%v%%/%v is out of range: use a share above 0%% and below 100%% and a time from 1s to 1h", s.Of*100, s.Per)
-	}
-}
-
-func bindLag(l lang.Lag, c *lang.Findings) {
-	for _, at := range []struct {
-		path string
-		time.Duration
-	}{{"lag.warn", l.Warn}, {"lag.critical", l.Critical}} {
-		if at.Duration != 0 && (at.Duration < time.Second || at.Duration > 30*24*time.Hour) {
-			c.Fail(at.path, "%v is out of range: use 1s to 720h", at.Duration)
-		}
-	}
-	if l.Critical != 0 && l.Critical < l.Warn {
-		c.Fail("lag.critical", "%v is below warn, %v", l.Critical, l.Warn)
-		c.Hint("a pipeline is late before it is too late: make warn the shorter one")
 	}
 }
 

@@ -159,11 +159,6 @@ var commitFields = []spec.Field[Commit]{
 	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(c *Commit) *int { return &c.Size }, spec.Whole[int](1, 1<<20)), Example: "1000"},
 }
 
-var lagFields = []spec.Field[Lag]{
-	{Name: "warn", Affects: spec.Nothing, Form: spec.Into(func(l *Lag) *time.Duration { return &l.Warn }, spec.Span(time.Second, 30*spec.Day)), Example: "10s"},
-	{Name: "critical", Affects: spec.Nothing, Form: spec.Into(func(l *Lag) *time.Duration { return &l.Critical }, spec.Span(time.Second, 30*spec.Day)), Example: "60s"},
-}
-
 var deadLettersFields = []spec.Field[DeadLetters]{
 	{Name: "stop_above", Affects: spec.Nothing, Required: true, Form: spec.Into(func(d *DeadLetters) *spec.Share { return &d.StopAbove }, spec.ShareForm()), Example: "5%/1m"},
 }

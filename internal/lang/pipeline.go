@@ -130,13 +130,6 @@ type Budget struct {
 	Commit  time.Duration // of the time until the outputs are durable; 0 is an equal part of what the other shares leave
 }
 
-// Lag says how far the pipeline may fall behind: how long ago the oldest event
-// that it has not committed may have come in.
-type Lag struct {
-	Warn     time.Duration // beyond it a metric turns 1 and a line is logged; 0 is never
-	Critical time.Duration // beyond it the process is also not ready; 0 is never
-}
-
 // Queue bounds the events of a process that wait off the loop: for a model that
 // is slow or down, or behind an event of their key that does. Reading makes High
 // of them at most, and then nothing is read until they are down at Low: see
