@@ -34,16 +34,12 @@ const (
 	keysStructs     = "../gateway/auth/keys.go"
 )
 
-// pipelineStructs, manifestStructs and gatewayStructs are the files that have the structs
+// pipelineStructs, manifestStructs and gatewayStructs match the files that have the structs
 // of pipelines, of manifests and of gateways.
 var (
-	pipelineStructs = []string{"../lang/pipeline.go", "../lang/features.go", "../lang/lookup.go", "../lang/fetch.go", "../lang/score.go", "../lang/call.go", "../lang/route.go", "../lang/group.go", "../lang/emit.go", "../lang/let.go",
-		"../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go",
-		"../sinks/files/kind.go", "../sinks/http/kind.go", "../sinks/kafka/kind.go", "../sinks/postgres/kind.go", "../sinks/redis/kind.go",
-		"../lookups/http/kind.go", "../lookups/postgres/kind.go", "../lookups/redis/kind.go"}
-	manifestStructs = []string{"../../model/manifest.go", "../models/ocr/kind.go", "../models/onnx/kind.go", "../models/process/kind.go",
-		"../models/remote/kind.go", "../models/voice/kind.go"}
-	gatewayStructs = []string{"gateway.go", "../log/kafka/settings.go"}
+	pipelineStructs = []string{"../lang/*.go", "../lang/*/*.go", "../log/kafka/settings.go", "../spec/values.go", "../sinks/row/mapping.go", "../sinks/*/kind.go", "../lookups/*/kind.go"}
+	manifestStructs = []string{"../../model/manifest.go", "../models/*/kind.go"}
+	gatewayStructs  = []string{"gateway.go", "../log/kafka/settings.go"}
 )
 
 func TestReferenceIsFresh(t *testing.T) {
@@ -174,11 +170,17 @@ func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
 // comments are those of structs, by FOLDER.Type and FOLDER.Type.Field.
 type comments map[string]string
 
-func readComments(t *testing.T, paths ...string) comments {
+func readComments(t *testing.T, patterns ...string) comments {
 	t.Helper()
 	all := comments{}
-	for _, path := range paths {
-		all.read(t, path)
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			all.read(t, path)
+		}
 	}
 	return all
 }
