@@ -139,9 +139,7 @@ func (s *Scope) unknown(path, name string) {
 		return
 	}
 	s.Fail(path, "unknown name %q", name)
-	if near := expression.Nearest(name, s.Names.Known()); near != "" {
-		s.Hint("did you mean " + near + "?")
-	}
+	s.Hint(expression.Suggest(name, s.Names.Known()))
 }
 
 // Expr compiles source, whose type must be one of want if any is given.

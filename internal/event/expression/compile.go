@@ -163,8 +163,8 @@ func (c *compiler) unknown(node ast.Node, name string) *Error {
 	field, ofEvent := strings.CutPrefix(name, "event.")
 	if _, there := c.names.Slot(field); ofEvent && there {
 		e.Hint = "fields of the event are named alone: " + field
-	} else if near := Nearest(name, c.names.Known()); near != "" {
-		e.Hint = "did you mean " + near + "?"
+	} else {
+		e.Hint = Suggest(name, c.names.Known())
 	}
 	return e
 }

@@ -185,7 +185,7 @@ var badExpressions = []struct{ source, want string }{
 	{`amuont > 1`, `column 1: unknown name amuont (did you mean amount?)`},
 	{`1 + fraud.scor`, `column 5: unknown name fraud.scor (did you mean fraud.score?)`},
 	{`ok ? zzz.q.r : n`, `column 6: unknown name zzz.q.r`},
-	{`fraud`, `column 1: unknown name fraud`},
+	{`fraud`, `column 1: unknown name fraud (there is fraud.score)`},
 	{`event.amount > 1`, `column 1: unknown name event.amount (fields of the event are named alone: amount)`},
 	{`n > "5"`, `column 3: > compares values of one type, not int and string (write the number without quotes: 5)`},
 	{`n == tx`, `column 3: == compares values of one type, not int and string (use string(n))`},
@@ -540,4 +540,25 @@ func Example() {
 	// block <nil>
 	// -1 <nil>
 	// column 1: unknown name fraud.scor (did you mean fraud.score?)
+}
+
+// TestSuggestListsFewNames sees a near name, those of the same part, and all if they are few.
+func TestSuggestListsFewNames(t *testing.T) {
+	few := []string{"card", "amount", "risk.score", "risk.level", "meta.topic"}
+	for _, c := range []struct {
+		name  string
+		known []string
+		want  string
+	}{
+		{"amuont", few, "did you mean amount?"},
+		{"risk.probability", few, "there are risk.level and risk.score"},
+		{"customer", few, "there are amount, card, risk.level and risk.score"},
+		{"customer", append([]string{"a1", "b2", "c3", "d4", "e5"}, few...), ""},
+		{"customer", []string{"meta.topic"}, ""},
+		{"meta.place", []string{"meta.topic"}, "there is meta.topic"},
+	} {
+		if got := expression.Suggest(c.name, c.known); got != c.want {
+			t.Errorf("%s of %q: %q, want %q", c.name, c.known, got, c.want)
+		}
+	}
 }

@@ -178,6 +178,40 @@ func column(node ast.Node) int {
 	return start + 1
 }
 
+// listedMax is how many known names Suggest lists.
+const listedMax = 8
+
+// Suggest returns what to write for an unknown name: the known name that is near. Without
+// one it lists those that begin with the same part, or else all, if they are few; "" if they
+// are many.
+func Suggest(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	part, _, _ := strings.Cut(name, ".")
+	var same, all []string
+	for _, k := range known {
+		switch first, _, dotted := strings.Cut(k, "."); {
+		case first == part && dotted:
+			same = append(same, k)
+		case first != "meta" || !dotted: // where a record is, which every pipeline has
+			all = append(all, k)
+		}
+	}
+	if same == nil {
+		same = all
+	}
+	slices.Sort(same)
+	switch n := len(same); {
+	case n == 0 || n > listedMax:
+		return ""
+	case n == 1:
+		return "there is " + same[0]
+	default:
+		return "there are " + strings.Join(same[:n-1], ", ") + " and " + same[n-1]
+	}
+}
+
 // Nearest returns the known name closest to name in edits, for a did-you-mean, or "" where none is
 // close: a third of its length, at least one, and not all of a known name.
 func Nearest(name string, known []string) string {
