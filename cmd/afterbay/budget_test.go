@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 // TestBudgetsOfCasesAreJudgedByThemselves has slow calls that keep the budget of
@@ -12,7 +13,7 @@ import (
 func TestBudgetsOfCasesAreJudgedByThemselves(t *testing.T) {
 	b := admin.Budget{
 		Events: 300, Own: 200, Missed: 1, Limit: 0.1, P50: 0.05, P99: 20, Phases: []admin.BudgetPhase{{Phase: "model", P99: 20, Share: 0.1, Missed: 1}},
-		Cases: []admin.CaseStatus{{Case: "call", Times: admin.Times{Events: 100}, Limit: 30, Missed: 1}, {Case: "image", Times: admin.Times{Events: 100}, Limit: 1, Missed: 2}},
+		Cases: []pipeline.Case{{Case: "call", Times: pipeline.Times{Events: 100}, Limit: 30, Missed: 1}, {Case: "image", Times: pipeline.Times{Events: 100}, Limit: 1, Missed: 2}},
 	}
 	var out strings.Builder
 	if err := printBudget(&out, b); err != nil {

@@ -112,10 +112,11 @@ func (c *runCommand) announce(a *app, e *process.Engine, running process.Running
 
 // sumUp prints what a pipeline and its sinks did.
 func sumUp(a *app, runner *pipeline.Runner) {
-	c := runner.Counts()
+	s := runner.Snapshot()
+	c := &s.Counts
 	fmt.Fprintf(a.stdout, "pipeline %s: %d events, %d outputs, %d dead letters, %d late\n", runner.Name(), c.Events, c.Outputs, c.DeadLetters, c.Late)
-	for i, m := range runner.SinkMetrics() {
+	for _, m := range s.Sinks {
 		fmt.Fprintf(a.stdout, "sink %s.%s: %d delivered, %d repeated, %d dead letters, %d failed calls\n",
-			runner.Name(), runner.Sinks[i].Name, m.Delivered.Load(), m.Repeated.Load(), m.Refused.Load(), m.Failures.Load())
+			s.Name, m.Sink, m.Delivered, m.Repeated, m.Dead, m.Failures)
 	}
 }

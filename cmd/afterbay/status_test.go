@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/journal"
 )
 
@@ -17,16 +18,18 @@ func TestStatusIsATableOfWhatThereIs(t *testing.T) {
 	started := time.Unix(1000, 0)
 	status := admin.Status{
 		Version: "1.2", PID: 7, Started: started, Checkpoint: &admin.Checkpoint{Number: 3, Took: 0.0123456, Bytes: 5 << 20, Behind: 9},
-		Pipelines: []admin.PipelineStatus{
+		Pipelines: []pipeline.Snapshot{
 			{Name: "plain", Counts: observe.Counts{Events: 5, Outputs: 4, DeadLetters: 1}, Stopped: &control.Stop{}},
 			{
-				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Queued: 8, Times: admin.Times{Events: 92, P50: 0.02, P99: 1.5},
-				Cases:     []admin.CaseStatus{{Case: "chat", Times: admin.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: admin.Times{Events: 12, P50: 1, P99: 2}, Limit: 1.5, Missed: 4}},
-				Scored:    []admin.ScoredStatus{{Model: "asr@1", Rows: 42, Faults: 3}, {Model: "ocr@1", Rows: 50, Refused: 2}},
-				Endpoints: []admin.EndpointStatus{{Model: "asr@1", State: "open", Calls: 40, Faults: 3, Running: 1, Limit: 2}},
-				Sinks:     []admin.SinkStatus{{Sink: "artifacts", Delivered: 90, Older: 2, Repeated: 1, Calls: 12, Failures: 3, Dead: 1, Waiting: 4, Resting: true, Fresh: admin.Times{P50: 0.5, P99: 3}}},
-				Groups:    []admin.GroupStatus{{Group: "parts", Open: 3, Bytes: 1 << 21, Duplicates: 5, Late: 1}},
-				Journal:   []journal.Count{{Model: "asr@1", Calls: 37, Hits: 4, Again: 1, Paid: 37, Saved: 4}},
+				Name: "support", Counts: observe.Counts{Events: 100, Outputs: 90}, Lag: 2, Queued: 8, Times: pipeline.Times{Events: 92, P50: 0.02, P99: 1.5},
+				Cases: []pipeline.Case{{Case: "chat", Times: pipeline.Times{Events: 80, P50: 0.01, P99: 0.03}}, {Case: "call", Times: pipeline.Times{Events: 12, P50: 1, P99: 2}, Limit: 1.5, Missed: 4}},
+				Parts: pipeline.Parts{
+					Scored:    []pipeline.Scored{{Model: "asr@1", Rows: 42, Faults: 3}, {Model: "ocr@1", Rows: 50, Refused: 2}},
+					Endpoints: []pipeline.Endpoint{{Model: "asr@1", State: "open", Calls: 40, Faults: 3, Running: 1, Limit: 2}},
+					Sinks:     []pipeline.Sink{{Sink: "artifacts", Delivered: 90, Older: 2, Repeated: 1, Calls: 12, Failures: 3, Dead: 1, Waiting: 4, Resting: true, Fresh: pipeline.Times{P50: 0.5, P99: 3}}},
+					Groups:    []pipeline.Group{{Group: "parts", Open: 3, Bytes: 1 << 21, Duplicates: 5, Late: 1}},
+					Journal:   []journal.Count{{Model: "asr@1", Calls: 37, Hits: 4, Again: 1, Paid: 37, Saved: 4}},
+				},
 			},
 		},
 	}

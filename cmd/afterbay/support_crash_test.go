@@ -27,6 +27,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/demo/support"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/test/faultserver"
 	"github.com/afterbay/afterbay/internal/test/servertest"
 )
@@ -351,7 +352,7 @@ func (s *supportRun) until(e *supportEngine, is func() bool) {
 }
 
 // status returns what an engine says, nil where it does not listen.
-func (s *supportRun) status(e *supportEngine) *admin.PipelineStatus {
+func (s *supportRun) status(e *supportEngine) *pipeline.Snapshot {
 	_, address, _ := strings.Cut(e.out.String(), "listening on ")
 	address, _, ok := strings.Cut(address, ": POST")
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
 var supportChats = flag.Int("support.chats", pacedChats, "chats of the busy stream of TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches; with more of them it compares times, too, on a machine that does nothing else")
@@ -57,7 +57,7 @@ func TestQuietChatIsSearchableInItsTimeAndBusyOnesFillBatches(t *testing.T) {
 	e = s.start() // which finds all of them
 	s.searchable(e, *supportChats, "busy")
 	whole := time.Since(sent).Round(time.Millisecond)
-	var after *admin.PipelineStatus
+	var after *pipeline.Snapshot
 	s.until(e, func() bool { after = s.status(e); return after != nil })
 	if after == nil {
 		t.Fatalf("the engine ended: %s", e.out)

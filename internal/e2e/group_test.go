@@ -219,7 +219,7 @@ func TestGroupsHaveTheSameAnswerOnEveryEngine(t *testing.T) {
 			got := readAnswer(t, runner, log)
 			if first == nil {
 				first = got
-				if g := runner.Groups()[0]; g.Open != 0 || g.Bytes != 0 || g.Ended[0] < 50 || g.Ended[1] < 10 || g.Ended[3] < 10 || g.Duplicates < 10 || g.Late < 10 {
+				if g := runner.Snapshot().Groups[0]; g.Open != 0 || g.Bytes != 0 || g.Ended["complete"] < 50 || g.Ended["idle"] < 10 || g.Ended["full"] < 10 || g.Duplicates < 10 || g.Late < 10 {
 					t.Errorf("counts %+v", g)
 				}
 				checkEndings(t, log)

@@ -154,7 +154,7 @@ func TestRowsOutsideAreFoundInFewCalls(t *testing.T) {
 				t.Errorf("dead letter of stage %q: %q", stage, reason)
 			}
 		}
-		if l := runner.Lookups(); len(l) != 1 || l[0].Name != "row" || l[0].Keys < 500 || l[0].Kept == 0 || l[0].Calls != uint64(len(s.calls)) || runner.Counts().ModelCalls+runner.Counts().ModelFull+runner.Counts().ModelIdle > 0 {
+		if l := runner.Snapshot().Lookups; len(l) != 1 || l[0].Lookup != "row" || l[0].Keys < 500 || l[0].Kept == 0 || l[0].Calls != uint64(len(s.calls)) || runner.Counts().ModelCalls+runner.Counts().ModelFull+runner.Counts().ModelIdle > 0 {
 			t.Errorf("%+v, and %d calls", l, len(s.calls))
 		}
 		runner.Close()

@@ -187,7 +187,7 @@ func (r *overloaded) run(ctx context.Context) (share float64, err error) {
 				return 0, err
 			}
 		}
-		r.most = max(r.most, r.runner.Metrics().Memory().Parked)
+		r.most = max(r.most, r.runner.Snapshot().Queued)
 		time.Sleep(10 * time.Millisecond)
 	}
 	share = r.runner.Counts().ThrottledSeconds / time.Since(begin).Seconds()
@@ -338,7 +338,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 			}
 			log := openLog(t, "memory", "")
 			var down atomic.Int64
-			time.AfterFunc(45*time.Second, func() { down.Store(runner.Metrics().Memory().Down) })
+			time.AfterFunc(45*time.Second, func() { down.Store(runner.Snapshot().Memory.Down) })
 			if _, err := answers.RunAll(t.Context(), log, runner, parkEvents(100, 10)); err != nil {
 				t.Fatal(err)
 			}
@@ -346,10 +346,10 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 			if open == "pause" {
 				want = 1
 			}
-			if last := runner.Metrics().Memory().Down; down.Load() != want || last != 0 {
+			if last := runner.Snapshot().Memory.Down; down.Load() != want || last != 0 {
 				t.Errorf("open: %s: %d sessions did not read for a model that was down, want %d; at last %d", open, down.Load(), want, last)
 			}
-			if _, _, ok := runner.Reading(); !ok {
+			if s := runner.Snapshot(); len(s.Sources) != 1 {
 				t.Error("how reading stands is not known")
 			}
 		})

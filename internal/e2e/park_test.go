@@ -242,15 +242,15 @@ func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 		}}))
 		p.Budget = lang.Budget{P99: 500 * time.Millisecond}
 		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(50, 10))
-		m := runner.Metrics()
+		m := runner.Snapshot()
 		for _, phase := range observe.Phases {
-			if h := m.Phase(phase); h.Count != 50 {
+			if h := m.Phases[phase.String()].Histogram; h.Count != 50 {
 				t.Errorf("%d events in phase %v", h.Count, phase)
 			}
 		}
-		models, spent := m.Phase(observe.Model), m.Spent()
-		if models.Quantile(0.15) > 10*time.Millisecond || models.Quantile(0.25) < time.Second || m.Whole().Count != 50 || m.Whole().Quantile(0.25) < time.Second {
-			t.Errorf("models took %v to %v of %d events, all %v", models.Quantile(0.15), models.Quantile(0.25), m.Whole().Count, spent.Whole)
+		models, spent := m.Phases[observe.Model.String()].Histogram, m.Spent
+		if models.Quantile(0.15) > 10*time.Millisecond || models.Quantile(0.25) < time.Second || m.Times.Histogram.Count != 50 || m.Times.Histogram.Quantile(0.25) < time.Second {
+			t.Errorf("models took %v to %v of %d events, all %v", models.Quantile(0.15), models.Quantile(0.25), m.Times.Histogram.Count, spent.Whole)
 		}
 		if worst, _ := spent.Worst(); worst.Phase != observe.Model || worst.Missed != 40 {
 			t.Errorf("%d events were late by fault of %v", worst.Missed, worst.Phase)
@@ -475,7 +475,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 				case <-done:
 					return
 				case <-time.After(10 * time.Millisecond):
-					most = max(most, runner.Metrics().Memory().Parked)
+					most = max(most, runner.Snapshot().Queued)
 				}
 			}
 		}()

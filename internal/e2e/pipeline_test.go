@@ -384,7 +384,7 @@ func TestCancelledRunCommitsWhatItBegan(t *testing.T) {
 		}
 		committed += next
 	}
-	if counts := runner.Metrics().Counts(); committed == 0 || uint64(committed) != counts.Events || committed == 20_000 {
+	if counts := runner.Counts(); committed == 0 || uint64(committed) != counts.Events || committed == 20_000 {
 		t.Errorf("committed %d, counted %d", committed, counts.Events)
 	}
 }

@@ -456,11 +456,11 @@ func TestPipelineThatDeadLettersEverythingStandsStillUntilToldToGoOn(t *testing.
 			done := make(chan error, 1)
 			go func() { done <- runner.Run(ctx, log) }()
 			send(9, `"x"`)
-			if err := runner.WaitIdle(ctx, log); err != nil || runner.Stopped() != nil {
-				t.Fatalf("after 9 dead letters: %v, %+v", err, runner.Stopped())
+			if err := runner.WaitIdle(ctx, log); err != nil || runner.Snapshot().Stopped != nil {
+				t.Fatalf("after 9 dead letters: %v, %+v", err, runner.Snapshot().Stopped)
 			}
 			send(20, `"x"`)
-			if err := runner.WaitIdle(ctx, log); err != nil && !errors.Is(err, running.ErrStopped) || runner.Stopped() == nil {
+			if err := runner.WaitIdle(ctx, log); err != nil && !errors.Is(err, running.ErrStopped) || runner.Snapshot().Stopped == nil {
 				t.Fatalf("after 29 dead letters: %v", err)
 			}
 			send(5, "1")

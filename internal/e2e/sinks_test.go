@@ -142,7 +142,7 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 	if diff := cmp.Diff(want, sink.told); diff != "" {
 		t.Errorf("the sink was told (-want +got):\n%s", diff)
 	}
-	if n := runner.SinkMetrics()[0].Delivered.Load(); n != 1 {
+	if n := runner.Snapshot().Sinks[0].Delivered; n != 1 {
 		t.Errorf("%d delivered", n)
 	}
 }

@@ -35,15 +35,14 @@ func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
 		Code: lang.Code{Models: map[string]model.Model{"writer": writer{}}},
 	}
 	_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(60, 20))
-	m, got, missed := runner.Metrics(), map[string]uint64{}, map[string]uint64{}
-	for i, name := range m.Cases() {
-		got[name] = m.Case(i).Count
-		_, missed[name] = m.CaseMissed(i)
+	m, got, missed := runner.Snapshot(), map[string]uint64{}, map[string]uint64{}
+	for _, c := range m.Cases {
+		got[c.Case], missed[c.Case] = c.Events, c.Missed
 	}
 	if missed["slow"] != 30 || missed["fast"] != 0 {
 		t.Errorf("over their budgets are %v", missed)
 	}
-	if whole := m.Whole().Count; len(got) != 4 || got["slow"] != 30 || got["fast"] != 20 || got["bad"]+got["default"] != 0 || whole != 60 {
+	if whole := m.Times.Events; len(got) != 4 || got["slow"] != 30 || got["fast"] != 20 || got["bad"]+got["default"] != 0 || whole != 60 {
 		t.Errorf("%v of %d events", got, whole)
 	}
 }

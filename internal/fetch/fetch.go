@@ -79,17 +79,17 @@ type Content struct {
 
 // Stats counts what a Fetcher did.
 type Stats struct {
-	Objects   uint64 // fetched whole
-	Bytes     uint64 // of them
-	Faults    uint64 // by places that did not answer as they should
-	Unfetched uint64 // missing, refused or too large
-	Again     uint64 // Objects whose content was fetched again, since it was not kept
-	Changed   uint64 // content that was another when it was fetched again
-	Forgotten uint64 // hosts and buckets whose faults are not known any more, since there are so many others
-	Hits      uint64 // of content that was asked for
-	Misses    uint64 // likewise, not kept
-	Kept      int64  // bytes
-	Evicted   uint64 // bytes that made room for others
+	Objects   uint64 `json:"contents"`            // fetched whole
+	Bytes     uint64 `json:"content_bytes"`       // of them
+	Faults    uint64 `json:"faults"`              // by places that did not answer as they should
+	Unfetched uint64 `json:"unfetched"`           // missing, refused or too large
+	Again     uint64 `json:"repeated"`            // Objects whose content was fetched again, since it was not kept
+	Changed   uint64 `json:"changed"`             // content that was another when it was fetched again
+	Forgotten uint64 `json:"places_evicted"`      // hosts and buckets whose faults are not known any more, since there are so many others
+	Hits      uint64 `json:"cache_hits"`          // of content that was asked for
+	Misses    uint64 `json:"cache_misses"`        // likewise, not kept
+	Kept      int64  `json:"cache_bytes"`         // bytes
+	Evicted   uint64 `json:"cache_evicted_bytes"` // bytes that made room for others
 }
 
 // Fetcher brings content. It is safe for concurrent use.

@@ -241,8 +241,8 @@ func (w *world) run(t *testing.T, log stream.Log, number int) {
 	if dead != number-len(want) {
 		t.Errorf("%d dead letters, want %d", dead, number-len(want))
 	}
-	s, ok := runner.Fetched()
-	if !ok || s.Objects < uint64(len(want)) || s.Faults == 0 || s.Unfetched < uint64(dead) || s.Changed > 0 {
+	s := runner.Snapshot().Fetched
+	if s == nil || s.Objects < uint64(len(want)) || s.Faults == 0 || s.Unfetched < uint64(dead) || s.Changed > 0 {
 		t.Errorf("%+v", s)
 	}
 	for path, n := range w.store.asked { // one try for what is too large, four for what is missing
@@ -299,7 +299,7 @@ func TestContentIsTheSameAfterARestart(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx, log) }()
 	for tick := time.Tick(10 * time.Millisecond); ; <-tick {
-		if s, _ := runner.Fetched(); s.Objects == 20 && w.ocr.calls.Load() > 0 && runner.Counts().Parkings >= 40 {
+		if s := runner.Snapshot().Fetched; s.Objects == 20 && w.ocr.calls.Load() > 0 && runner.Counts().Parkings >= 40 {
 			break
 		} else if ctx.Err() != nil {
 			t.Fatalf("%+v %+v", s, runner.Counts())
@@ -336,7 +336,7 @@ func TestContentIsTheSameAfterARestart(t *testing.T) {
 			}
 		}
 	}
-	if s, _ := again.Fetched(); dead != 10 || s.Changed != 10 || s.Objects != 0 {
+	if s := again.Snapshot().Fetched; dead != 10 || s.Changed != 10 || s.Objects != 0 {
 		t.Errorf("%d dead letters, %+v", dead, s)
 	}
 }

@@ -53,10 +53,10 @@ type Finder struct {
 
 // Stats counts what a Finder did.
 type Stats struct {
-	Keys  uint64 // asked for
-	Kept  uint64 // of them, answered without a call
-	Calls uint64
-	Bytes int // kept
+	Keys  uint64 `json:"keys"`       // asked for
+	Kept  uint64 `json:"cache_hits"` // of them, answered without a call
+	Calls uint64 `json:"calls"`
+	Bytes int    `json:"cache_bytes"` // kept
 }
 
 // Plus adds up what two finders did.

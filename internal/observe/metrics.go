@@ -42,7 +42,7 @@ type Counts struct {
 
 // ByPriority are numbers of the priorities of events, high first. In JSON they have the
 // names of the priorities.
-type ByPriority[T uint64 | float64] [3]T
+type ByPriority[T uint64 | int64 | float64] [3]T
 
 type named[T any] struct {
 	High   T `json:"high"`
@@ -151,15 +151,16 @@ func (m *Metrics) Counts() Counts {
 }
 
 // Memory is what a task keeps in memory of keys, beside what the log does, as
-// of its newest commit.
+// of its newest commit. Names in JSON are those of metrics without "afterbay_".
 type Memory struct {
-	Keys, KeyBytes int64    // decoded keys
-	DueBytes       int64    // when keys fall silent and timers are due
-	Parked         int64    // events
-	Throttled      int64    // sessions that do not read for it
-	Due            [3]int64 // parked events that wait for their turns, by class, high first
-	Down           int64    // sessions that do not read for an endpoint that is down
-	ThrottledMost  int64    // microseconds that the session did not read that waited the longest
+	Keys          int64             `json:"keys"`      // decoded
+	KeyBytes      int64             `json:"key_bytes"` // of them
+	DueBytes      int64             `json:"expiry_bytes"`
+	Queued        int64             `json:"async_queue_events"`
+	Waiting       ByPriority[int64] `json:"async_queue_waiting_events"` // of these, those that no call has started for
+	Throttled     int64             `json:"throttled_members"`          // that do not read for the length of the queue
+	Down          int64             `json:"paused_members"`             // that do not read for an endpoint that is down
+	ThrottledMost int64             `json:"-"`                          // microseconds that the session did not read that waited the longest
 }
 
 // Memory adds up the sessions.
@@ -169,10 +170,10 @@ func (m *Metrics) Memory() Memory {
 		sum.Keys += s.Keys.Load()
 		sum.KeyBytes += s.KeyBytes.Load()
 		sum.DueBytes += s.DueBytes.Load()
-		sum.Parked += s.Parked.Load()
+		sum.Queued += s.Parked.Load()
 		sum.Throttled += s.Throttled.Load()
 		for class := range s.Due {
-			sum.Due[class] += s.Due[class].Load()
+			sum.Waiting[class] += s.Due[class].Load()
 		}
 		sum.Down += s.Down.Load()
 		sum.ThrottledMost = max(sum.ThrottledMost, int64(s.ThrottledMicros.Load()))
@@ -235,17 +236,6 @@ func (m *Metrics) Generations() map[int32]uint64 {
 		})
 	}
 	return all
-}
-
-// Find returns the times of an event, where it is among the newest that a
-// session still has.
-func (m *Metrics) Find(topic string, partition int32, offset int64) (Passage, bool) {
-	for _, s := range m.sessions {
-		if p, ok := s.Trace.find(topic, partition, offset); ok {
-			return p, true
-		}
-	}
-	return Passage{}, false
 }
 
 // Passages returns the newest passages of all sessions, by their commit.

@@ -38,6 +38,11 @@ func Pass(list []Passage, from int, p Passage) []Passage {
 	return append(list, p)
 }
 
+// Has reports whether an event is one of the passage.
+func (p *Passage) Has(topic string, partition int32, offset int64) bool {
+	return p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next
+}
+
 // Trace keeps the newest passages of a session: what they cost is per chunk, not
 // per event. The zero value is empty.
 type Trace struct {
@@ -58,18 +63,6 @@ func (t *Trace) Add(passages ...Passage) {
 		t.ring[t.next] = p
 		t.next = (t.next + 1) % traceMax
 	}
-}
-
-// find returns the newest passage that an event was in.
-func (t *Trace) find(topic string, partition int32, offset int64) (found Passage, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, p := range t.ring {
-		if p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next && (!ok || p.Committed.After(found.Committed)) {
-			found, ok = p, true
-		}
-	}
-	return found, ok
 }
 
 // all returns what the trace has, in no order.

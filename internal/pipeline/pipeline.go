@@ -136,7 +136,7 @@ func (o *Options) compiling() compile.Options {
 }
 
 // addTask adds the task of a plan, with what it counts. If the caller observes the events, it
-// gets findings about their times from Runner.OddTimes, not from the log.
+// gets findings about their times from Snapshot.OddTimes, not from the log.
 func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Sessions, 1))
 	how := task.Options{
@@ -157,17 +157,6 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read
 
-// Passage returns the times of an event that a group of the pipeline computed,
-// where it is among the newest.
-func (r *Runner) Passage(topic string, partition int32, offset int64) (observe.Passage, bool) {
-	for _, m := range r.metrics {
-		if p, ok := m.Find(topic, partition, offset); ok {
-			return p, true
-		}
-	}
-	return observe.Passage{}, false
-}
-
 // Passages returns the times of the newest events of all groups of the pipeline.
 func (r *Runner) Passages() []observe.Passage {
 	var list []observe.Passage
@@ -175,18 +164,6 @@ func (r *Runner) Passages() []observe.Passage {
 		list = append(list, m.Passages()...)
 	}
 	return list
-}
-
-// Stopped returns why the pipeline stands still, where too much of what it takes
-// became dead letters; nil where it does not. With several inputs the copying of
-// one may stand still alone.
-func (r *Runner) Stopped() *control.Stop {
-	for _, abort := range r.aborts {
-		if stop := abort.Stopped(); stop != nil {
-			return stop
-		}
-	}
-	return nil
 }
 
 // Resume lets the pipeline go on within a second where it stands still, and
@@ -213,42 +190,7 @@ func (r *Runner) Command(ctx context.Context, command async.Command) (events int
 	return r.tasks[0].Command(ctx, command)
 }
 
-// Endpoints returns the services that models are called at through a breaker, by
-// name@version of the model. Pipelines may share them.
-func (r *Runner) Endpoints() map[string]*control.Endpoint {
-	found := map[string]*control.Endpoint{}
-	for i := range r.Plan.Stages {
-		if how := r.Plan.Stages[i].How(); how != nil && how.Calling != nil {
-			found[how.Name] = how.Calling.Endpoint
-		}
-	}
-	return found
-}
-
-// Scored is what came of the rows that each model, by name@version, was asked for,
-// wherever it is computed. It may be read at any time.
-func (r *Runner) Scored() map[string]batch.Outcomes {
-	all := map[string]batch.Outcomes{}
-	for i := range r.Plan.Stages {
-		how := r.Plan.Stages[i].How()
-		if how == nil {
-			continue
-		}
-		if counted, ok := how.Model.(*batch.Counted); ok { // not a lookup, nor a fetch
-			all[how.Name] = all[how.Name].Plus(counted.Outcomes())
-		}
-	}
-	return all
-}
-
-// Metrics counts what Run does. It may be read at any time.
-func (r *Runner) Metrics() *observe.Metrics { return r.metrics[0] }
-
-// Spent is what the events took of the pipeline's budget. It may be read at any
-// time.
-func (r *Runner) Spent() observe.Spent { return r.metrics[0].Spent() }
-
-// Counts is what the pipeline has done, with what the copying of its inputs
+// Counts is what the pipeline has done: Snapshot has it too. It has what the copying of its inputs
 // made dead letters or left out.
 func (r *Runner) Counts() observe.Counts {
 	all := r.metrics[0].Counts()
@@ -268,21 +210,14 @@ func (r *Runner) Counts() observe.Counts {
 	return all
 }
 
-// OddTimes returns a finding for each input if most of its first event times are before
-// 2000 or after 2100: the unit may be wrong. Run logs the findings as warnings.
-func (r *Runner) OddTimes() (findings []string) {
-	for _, t := range r.tasks {
-		if text := t.OddTimes(); text != "" {
-			findings = append(findings, text)
-		}
-	}
-	return findings
-}
-
 // Run processes the input of log until ctx is done; then it commits what was
 // computed and returns nil. The sinks are Deliver's.
 func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
-	defer r.ended.note(&err, r.groups()...)()
+	var reading []string
+	for _, read := range r.Reads() {
+		reading = append(reading, read.Group)
+	}
+	defer r.ended.note(&err, reading...)()
 	sources, err := r.createTopics(ctx, log)
 	if ctx.Err() != nil {
 		return nil
@@ -373,8 +308,10 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 		if err := r.ended.of(group); err != nil {
 			return err
 		}
-		if stop := r.Stopped(); stop != nil {
-			return fmt.Errorf("%w: %d of %d events within %v", ErrStopped, stop.Dead, stop.Events, stop.Per)
+		for _, abort := range r.aborts {
+			if stop := abort.Stopped(); stop != nil {
+				return fmt.Errorf("%w: %d of %d events within %v", ErrStopped, stop.Dead, stop.Events, stop.Per)
+			}
 		}
 		select {
 		case <-time.After(pause):

@@ -17,11 +17,10 @@ type Asked struct {
 	Price float64 `json:"price,omitempty"` // of one; 0 is unknown
 }
 
-// Asked returns what would have been asked, of a Runner with Options.Rehearse. Rows
-// whose answer was in the journal are not among it.
-func (r *Runner) Asked() []Asked {
-	var list []Asked
-	for _, m := range r.muted {
+// asked returns what would have been asked. Rows whose answer was in the journal are not
+// among it.
+func asked(muted []*muted) (list []Asked) {
+	for _, m := range muted {
 		i := slices.IndexFunc(list, func(a Asked) bool { return a.Name == m.name })
 		if i < 0 {
 			list, i = append(list, Asked{Name: m.name, Price: m.price}), len(list)

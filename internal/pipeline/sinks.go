@@ -2,38 +2,16 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/sinks"
-	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
-
-// CheckSinks asks the service of each sink what it is not that the sink needs, and changes
-// nothing there. within bounds the time that one sink takes.
-func (r *Runner) CheckSinks(ctx context.Context, within time.Duration) (found spec.Problems) {
-	for i := range r.Sinks {
-		for _, err := range r.Sinks[i].Ask(ctx, within) {
-			e := &spec.Problem{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
-			if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
-				e.Hint = mistake.Hint
-			}
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
-// SinkMetrics counts what Deliver does, by sink. They may be read at any time.
-func (r *Runner) SinkMetrics() []*sinks.Metrics { return r.sunk }
 
 // Deliver opens the sinks of the pipeline and hands what it wrote to them, until ctx
 // is done; then it waits for the calls under way and returns nil. It runs beside

@@ -36,7 +36,7 @@ func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error 
 //
 // If its input or topic gets more partitions, a pipeline or sink ends alone: RunChain
 // logs that, and the others go on. RunChain returns the error when the last pipeline has
-// ended. Runner.Ended and Runner.SinksEnded return it before.
+// ended. Runner.Ended and Snapshot.Ended say it before.
 func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // guards left and ended
@@ -77,22 +77,6 @@ func Outgrown(err error) bool {
 // Ended returns why Run ended while RunChain goes on: a stream.PartitionsError. It is nil
 // while the pipeline runs.
 func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
-
-// SinksEnded is Ended for the delivering of the sinks.
-func (r *Runner) SinksEnded() (err error) {
-	for i := range r.Sinks {
-		err = errors.Join(err, r.ended.of(compile.GroupOf(&r.Sinks[i].Sink, r.Name())))
-	}
-	return err
-}
-
-// groups returns the consumer groups of Run.
-func (r *Runner) groups() (names []string) {
-	for _, read := range r.Reads() {
-		names = append(names, read.Group)
-	}
-	return names
-}
 
 // ended is why groups of a Runner ended alone.
 type ended struct {

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/failure"
@@ -95,7 +94,7 @@ func Open(ctx context.Context, e *Engine, o Options) (*Process, error) {
 		return nil, err
 	}
 	if counted, ok := p.log.(interface{ Stats() embedded.Stats }); ok {
-		p.HTTP.Collectors, p.HTTP.Stats = []prometheus.Collector{admin.LogCollector(counted.Stats)}, counted.Stats
+		p.HTTP.Stats = counted.Stats
 	}
 	if p.names, err = generation.Open(ctx, p.log); err != nil {
 		return nil, errors.Join(err, p.log.Close())

@@ -17,7 +17,7 @@ var wide = map[string]struct {
 	imports int
 	ends    string
 }{
-	"http": {15, "admin has figures of pipelines, sinks, lookups and fetches from one snapshot"},
+	"http": {14, "admin has figures of pipelines, sinks, lookups and fetches from one snapshot"},
 }
 
 // wingOf returns the wing of a folder: that below internal/, or cmd; "" is a public package.

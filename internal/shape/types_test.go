@@ -96,7 +96,6 @@ var large = map[string]int{
 	"internal/log/kafka.session methods":    65,
 	"internal/observe.Counts fields":        25,
 	"internal/observe.Session fields":       37,
-	"internal/pipeline.Runner methods":      37,
 }
 
 // receiver returns the name of the type of a method.

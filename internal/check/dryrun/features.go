@@ -281,7 +281,7 @@ func (e *export) report() {
 	for _, w := range pipeline.Arrivals(runners)[slices.Index(e.parts, e.part)] {
 		fmt.Fprintf(out, "warning: %s\n", w)
 	}
-	for _, odd := range e.part.runner.OddTimes() {
+	for _, odd := range e.part.runner.Snapshot().OddTimes {
 		fmt.Fprintf(out, "event times look wrong: %s\n", odd)
 	}
 	if len(e.missing) > 0 {

@@ -323,7 +323,7 @@ func (p *printer) summary(r *rehearsal) error {
 		for _, stage := range slices.Sorted(maps.Keys(t.examples)) {
 			fmt.Fprintf(&text, "    %-11s %s\n", stage, t.examples[stage])
 		}
-		for _, odd := range t.runner.OddTimes() {
+		for _, odd := range t.runner.Snapshot().OddTimes {
 			fmt.Fprintf(&text, "  event times look wrong: %s\n", odd)
 		}
 		if t.pipeline.Input.Topic != "" && t.pipeline.Input.Time.Field == "" {

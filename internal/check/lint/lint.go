@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -232,17 +231,14 @@ func (l *linter) chain() {
 	}
 }
 
-const connectMax = 30 * time.Second // of one sink
-
 // connect finds what is not as the pipelines need it where their sinks write, and
 // where they look up rows and documents.
 func (l *linter) connect() {
 	for _, p := range l.right {
-		if err := p.Runner.CheckLookups(l.ctx); err != nil {
-			p.in.add(p.in.file.Explain(p.index, err))
-		}
-		if found := p.Runner.CheckSinks(l.ctx, connectMax); len(found) > 0 {
-			p.in.add(p.in.file.Explain(p.index, found))
+		for _, found := range []spec.Problems{askLookups(l.ctx, p.Runner.Finds), askSinks(l.ctx, p.Runner)} {
+			if len(found) > 0 {
+				p.in.add(p.in.file.Explain(p.index, found))
+			}
 		}
 	}
 }

@@ -8,12 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/observe/metric"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -24,6 +21,7 @@ import (
 // that a source that is fast finds the bound between two measurements, too.
 type backlogs struct {
 	logger *slog.Logger
+	queued func(*pipeline.Runner) int64 // events in the async queue of a pipeline
 
 	mu       sync.Mutex // guards what follows
 	list     []*backlog
@@ -49,7 +47,7 @@ type admitted struct {
 }
 
 func newBacklogs(runners []*pipeline.Runner, logger *slog.Logger) *backlogs {
-	b := &backlogs{logger: logger, admitted: map[string]*admitted{}}
+	b := &backlogs{logger: logger, queued: func(r *pipeline.Runner) int64 { return r.Snapshot().Queued }, admitted: map[string]*admitted{}}
 	for _, r := range runners {
 		bounds := r.Backlogs
 		for _, topic := range slices.Sorted(maps.Keys(bounds)) {
@@ -101,7 +99,7 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 		}
 		for _, r := range l.behind { // what the pipeline itself has queued is bounded by its queue
 			if r.Ended() == nil {
-				l.found += int(r.Metrics().Memory().Parked)
+				l.found += int(b.queued(r))
 			}
 		}
 		b.observe(now, l)
@@ -172,63 +170,16 @@ func (b *backlogs) admit(topic string, records int) (done func(), err error) {
 	}, nil
 }
 
-// Source says how a source stands at a bounded queue of a pipeline.
-type Source struct {
-	Pipeline         string  `json:"pipeline"`
-	Topic            string  `json:"topic"`
-	Queue            string  `json:"queue"` // async, for which the topic is not read, or backlog, for which records of it are refused
-	State            string  `json:"state"` // full-rate, throttled, or model-down: nothing is read until it works again
-	Waiting          int     `json:"waiting"`
-	Max              int     `json:"max"`
-	High             int     `json:"high"`
-	Low              int     `json:"low"`
-	Switches         int     `json:"switches"`          // between the states, from the start on
-	ThrottledSeconds float64 `json:"throttled_seconds"` // from the start on
-	Refused          uint64  `json:"refused,omitempty"` // requests
-}
-
-func newSource(pipeline, topic, queue string, marks control.GateOptions, is control.GateState) Source {
-	return Source{
-		Pipeline: pipeline, Topic: topic, Queue: queue, State: is.String(), Waiting: is.Depth, Max: marks.Max, High: marks.High, Low: marks.Low,
-		Switches: is.Switches, ThrottledSeconds: is.Paused.Seconds(),
-	}
-}
-
 // sources says how those of a pipeline stand.
-func (b *backlogs) sources(now time.Time, r *pipeline.Runner) []Source {
-	list := []Source{}
-	if marks, is, ok := r.Reading(); ok {
-		reads := r.Reads()
-		s := newSource(r.Name(), reads[len(reads)-1].Topic, "async", marks, is)
-		if r.Metrics().Memory().Down > 0 {
-			s.State = "model-down"
-		}
-		list = append(list, s)
-	}
+func (b *backlogs) sources(now time.Time, r *pipeline.Runner) (list []pipeline.Source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.list {
 		if l.runner == r {
-			s := newSource(r.Name(), l.topic, "backlog", l.gate.Marks(), l.gate.State(now))
+			s := pipeline.NewSource(r.Name(), l.topic, backlogQueue, l.gate.Marks(), l.gate.State(now))
 			s.Waiting, s.Refused = b.waiting(l), l.refused
 			list = append(list, s)
 		}
 	}
 	return list
-}
-
-var backlogTable = metric.NewTable("backlog_", []string{"pipeline", "topic"},
-	metric.Counter("requests_refused", metric.None, "Requests that got status 429 because as many records of the topic wait as may.", func(l *backlog) uint64 { return l.refused }),
-	metric.Flag("throttled", "1 while requests are refused until fewer records of the topic wait.", func(l *backlog) bool { return l.gate.Throttled() }),
-)
-
-// newBacklogCollector shows the bounded queues of records that wait for pipelines.
-func newBacklogCollector(b *backlogs) prometheus.Collector {
-	return metric.NewCollector(func(out chan<- prometheus.Metric) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, l := range b.list {
-			backlogTable.Show(out, l, l.runner.Name(), l.topic)
-		}
-	}, backlogTable)
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -84,7 +85,7 @@ func TestSourceIsTurnedAwayUntilTheBacklogIsLow(t *testing.T) {
 		if err := json.Unmarshal(reply.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
-		want := []Source{{Pipeline: "copy", Topic: "in", Queue: "backlog", State: "throttled", Waiting: 60, Max: 100, High: 75, Low: 25, Switches: 1, ThrottledSeconds: 10, Refused: 3}}
+		want := []running.Source{{Pipeline: "copy", Topic: "in", Queue: "backlog", State: "throttled", Waiting: 60, Max: 100, High: 75, Low: 25, Switches: 1, ThrottledSeconds: 10, Refused: 3}}
 		if diff := cmp.Diff(want, got.Pipelines[0].Sources); diff != "" {
 			t.Error(diff)
 		}
@@ -243,9 +244,7 @@ func TestRecordsThatWaitFurtherDownTheChainCount(t *testing.T) {
 		runners = append(runners, runner)
 	}
 	b := newBacklogs(runners, slog.New(slog.DiscardHandler))
-	for i, r := range runners {
-		r.Metrics().Session(0).Parked.Store(int64(1000 * (i + 1)))
-	}
+	b.queued = func(r *running.Runner) int64 { return int64(1000 * (slices.Index(runners, r) + 1)) }
 	b.begin()
 	b.measured(time.Now(), []observe.Lag{
 		{Group: "of-in", Topic: "in", Records: 1}, {Group: "of-a", Topic: "a", Records: 2}, {Group: "of-a", Topic: "a", Partition: 1, Records: 4},

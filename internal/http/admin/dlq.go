@@ -193,7 +193,7 @@ func standing(runners []*pipeline.Runner) string {
 			}
 			continue
 		}
-		if stop := r.Stopped(); stop != nil {
+		if stop := r.Snapshot().Stopped; stop != nil {
 			return fmt.Sprintf("pipeline %s is stopped since %s: %d of %d events within %v became dead letters: see afterbay dlq stats %s, and resume it by afterbay dlq resume %s",
 				r.Name(), stop.Since.UTC().Format(time.RFC3339), stop.Dead, stop.Events, stop.Per, r.Name(), r.Name())
 		}

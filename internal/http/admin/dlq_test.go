@@ -41,7 +41,7 @@ func TestAPipelineThatStandsStillIsSeenAndGoesOnWhenTold(t *testing.T) {
 	if err := runner.WaitIdle(t.Context(), log); err != nil && !errors.Is(err, running.ErrStopped) {
 		t.Fatal(err)
 	}
-	for runner.Stopped() == nil {
+	for runner.Snapshot().Stopped == nil {
 		time.Sleep(time.Millisecond)
 	}
 	seesAndResumes(t, runner, log, url)
@@ -66,7 +66,7 @@ func seesAndResumes(t *testing.T, runner *running.Runner, log stream.Log, url st
 		sees("/readyz", "afterbay dlq resume copy", stopped)
 		sees("/v1/status", `"stopped":{"since":`, stopped)
 		sees("/metrics", `afterbay_pipeline_stopped{pipeline="copy"} 1`, stopped)
-		for stopped && runner.Stopped() != nil { // the rest is read after the first time
+		for stopped && runner.Snapshot().Stopped != nil { // the rest is read after the first time
 			if err := client.Resume(t.Context(), "copy"); err != nil {
 				t.Error(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -43,20 +45,23 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newEndpointCollector([]*running.Runner{runner}))
+	registry.MustRegister(collector(func() *Snapshot { return &Snapshot{Status: Status{Pipelines: []running.Snapshot{runner.Snapshot()}}} }))
 	values := func() (list []string) {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range families {
+			if !strings.HasPrefix(f.GetName(), "afterbay_endpoint_") {
+				continue
+			}
 			for _, m := range f.Metric {
 				list = append(list, fmt.Sprint(f.GetName(), m.Label[0].GetValue(), m.GetGauge().GetValue()+m.GetCounter().GetValue()))
 			}
 		}
 		return list
 	}
-	endpoint := runner.Endpoints()["half@3"]
+	endpoint := runner.Plan.Stages[slices.IndexFunc(runner.Plan.Stages, func(s operator.Placed) bool { return s.How() != nil })].How().Calling.Endpoint
 	if endpoint.Readiness.Since(t.Context(), time.Now().Add(-time.Second), func(context.Context) error { return model.ErrAway }) {
 		t.Error("ready")
 	}
@@ -78,6 +83,9 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 		t.Errorf("a refusal by load lowers the limit: %v", lower)
 	}
 }
+
+// collector collects the metrics of snapshots.
+func collector(snapshot func() *Snapshot) prometheus.Collector { return figures.Collector(snapshot) }
 
 func equalSets(a, b []string) bool {
 	slices.Sort(a)

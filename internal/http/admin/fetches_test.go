@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay/internal/lang"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -18,18 +21,19 @@ func TestFetchesAreCountedForPipelinesThatFetch(t *testing.T) {
 	}
 	plain := p
 	plain.Name, plain.Steps = "plain", []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}}
-	var runners []*running.Runner
+	var all Snapshot
 	for _, p := range []lang.Pipeline{p, plain} {
 		runner, err := builtin.New(p, running.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer runner.Close()
-		runners = append(runners, runner)
+		all.Pipelines = append(all.Pipelines, runner.Snapshot())
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newFetchCollector(runners))
+	registry.MustRegister(collector(func() *Snapshot { return &all }))
 	families, err := registry.Gather()
+	families = slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "afterbay_fetch_") })
 	if err != nil || len(families) != 11 {
 		t.Fatalf("%d families: %v", len(families), err)
 	}

@@ -2,42 +2,220 @@ package admin
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/fetch"
+	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/stream"
 )
 
-// Metrics describes the metrics of servers of pipelines and of gateways, those of an
-// embedded log among them.
-func Metrics() []metric.Info {
-	return metric.Infos(pipelineTable, classTable, modelBatchTable, phaseTable, caseTable, generationTable,
-		budgetTable, budgetMissedTable, caseBudgetTable, passTable, scoredTable, journalTable, endpointTable, lagTable, lagAboveTable, backlogTable,
-		sinkTable, lookupTable, groupTable, groupEndTable, fetchTable, restoreTable, standbyTable, logTable,
-		gatewayTable, gatewayCloseTable, hubTable, tenantTable, gatewayEndedTable, sequenceTable, sequenceEndTable, limitTable,
-		tokenTable, tokenRefusedTable)
-}
+// Labels of several families.
+var (
+	ofPipeline  = []string{"pipeline"}
+	ofCase      = []string{"pipeline", "case"}
+	ofModel     = []string{"pipeline", "model"}
+	ofPartition = []string{"group", "topic", "partition"}
+)
 
-// buckets shows a snapshot of a histogram.
-func buckets(s *observe.Snapshot) metric.Times {
-	return metric.Times{Count: s.Count, Sum: s.Sum, Each: s.Each}
-}
+const shared = " Pipelines that share the endpoint all show the same value."
 
-// bucketsOf shows a histogram.
-func bucketsOf(h *observe.Histogram) metric.Times {
-	s := &observe.Snapshot{}
-	s.Add(h)
-	return buckets(s)
-}
+// figures is the one table of what a process shows: a row is a metric of /metrics and of the
+// reference page, a column that Print prints, or both. Rows read a Snapshot.
+var figures = append(metric.List[*Snapshot]{
+	// Pipelines
+	metric.Each("", ofPipeline, eachPipeline,
+		metric.Counter("events", metric.None, "Events that were processed and are durable.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Events }).In("EVENTS"),
+		metric.Counter("outputs", metric.None, "Outputs that were written, without dead letters.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Outputs }).In("OUTPUTS"),
+		metric.Counter("dead_letters", metric.None, "Events that became dead letters.", func(p *pipeline.Snapshot) uint64 { return p.Counts.DeadLetters }).In("DEAD LETTERS"),
+		metric.Column("LAG", func(p *pipeline.Snapshot) string { return fmt.Sprint(p.Lag) }),
+		metric.Gauge("async_queue_events", metric.None, "Events in the async queue.", func(p *pipeline.Snapshot) int64 { return p.Queued }).In("QUEUED"),
+		metric.Column("P50", func(p *pipeline.Snapshot) string { return digits(p.Times.P50) }),
+		metric.Column("P99", func(p *pipeline.Snapshot) string { return digits(p.Times.P99) }),
+		metric.Column("", note),
+		metric.Histogram("event", "Time of events from their append until their outputs were durable.", func(p *pipeline.Snapshot) metric.Times { return buckets(p.Times) }),
+		metric.Counter("late_events", metric.None, "Events with a time before the watermark.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Late }),
+		metric.Counter("dropped_events", metric.None, "Events that a drop policy left out.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Dropped }),
+		metric.Counter("duplicate_events", metric.None, "Events that were left out because the pipeline had processed their id before.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Duplicates }),
+		metric.Counter("approximate_outputs", metric.None, "Outputs that read a window with more events than its max.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Approximate }),
+		metric.Counter("timers_fired", metric.None, "Timers of functions that fired.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Timers }),
+		metric.Counter("commits", metric.None, "Transactions that were committed.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Steps }),
+		metric.Counter("partitions_assigned", metric.None, "Partitions that were assigned to members.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Assigned }),
+		metric.Counter("members_rejoined", metric.None, "Members that were fenced and joined their group again.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Rejoined }),
+		metric.Counter("model_calls", metric.None, "Calls of models.", func(p *pipeline.Snapshot) uint64 { return p.Counts.ModelCalls }),
+		metric.Counter("model_rows", metric.None, "Rows that models scored.", func(p *pipeline.Snapshot) uint64 { return p.Counts.ModelRows }),
+		metric.Counter("key_loads", metric.None, "Keys that were decoded from the committed state.", func(p *pipeline.Snapshot) uint64 { return p.Counts.KeyLoads }),
+		metric.Counter("key_evictions", metric.None, "Decoded keys that were removed from memory because it was full.", func(p *pipeline.Snapshot) uint64 { return p.Counts.KeyEvictions }),
+		metric.Counter("async_queue_enqueued", metric.None, "Events that entered the async queue.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Parkings }),
+		metric.Counter("async_queue_retries", metric.None, "Calls that were repeated for events of the async queue.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Retries }),
+		metric.Counter("throttle_switches", metric.None, "Times that a member stopped or resumed reading because of the length of the async queue.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Switches }),
+		metric.Counter("throttled", metric.Seconds, "Time that members did not read because the async queue was full, summed over members.", func(p *pipeline.Snapshot) float64 { return p.Counts.ThrottledSeconds }),
+		metric.Gauge("throttled_members", metric.None, "Members that do not read because the async queue is as long as its high mark.", func(p *pipeline.Snapshot) int64 { return p.Memory.Throttled }),
+		metric.Gauge("paused_members", metric.None, "Members that do not read because a model with open: pause is down.", func(p *pipeline.Snapshot) int64 { return p.Memory.Down }),
+		metric.Gauge("keys", metric.None, "Decoded keys in memory.", func(p *pipeline.Snapshot) int64 { return p.Memory.Keys }),
+		metric.Gauge("key", metric.Bytes, "Memory of decoded keys.", func(p *pipeline.Snapshot) int64 { return p.Memory.KeyBytes }),
+		metric.Gauge("expiry", metric.Bytes, "Memory of the times at which keys expire and timers fire.", func(p *pipeline.Snapshot) int64 { return p.Memory.DueBytes }),
+		metric.Flag("pipeline_stopped", "1 while the pipeline is stopped because too many of its events become dead letters.", func(p *pipeline.Snapshot) bool { return p.Stopped != nil }),
+		metric.Flag("pipeline_ended", "1 after the pipeline or one of its sinks ended because its topic got more partitions.", func(p *pipeline.Snapshot) bool { return p.Ended != "" }),
+	),
+	metric.Each("async_queue_", []string{"pipeline", "priority"}, eachClass,
+		metric.Gauge("waiting_events", metric.None, "Events of the async queue that wait until a call may start for them.", func(c class) int64 { return c.waiting }),
+		metric.Counter("dispatched", metric.None, "Events of the async queue for which a call started.", func(c class) uint64 { return c.dispatched }),
+		metric.Counter("wait", metric.Seconds, "Time that events of the async queue waited until a call started for them, summed over events.", func(c class) float64 { return c.waited }),
+	),
+	metric.Each("model_", []string{"pipeline", "reason"}, eachReason,
+		metric.Counter("batches", metric.None, "Batches of rows that were scored, by the reason for scoring them at that moment: full, idle (no more rows were waiting), waited (the first row had waited long enough), due (a deadline was near).", func(n uint64) uint64 { return n }),
+	),
+	metric.Each("", []string{"pipeline", "phase"}, eachPhase,
+		metric.Histogram("phase", "Time of events in each phase: queue, feature, model, emit, commit.", buckets),
+	),
+	metric.Each("", ofCase, eachCase,
+		metric.Column("EVENTS", func(c *pipeline.Case) string { return fmt.Sprint(c.Events) }),
+		metric.Column("P50", func(c *pipeline.Case) string { return digits(c.P50) }),
+		metric.Column("P99", func(c *pipeline.Case) string { return digits(c.P99) }),
+		metric.Column("BUDGET", caseLimit),
+		metric.Column("MISSED", func(c *pipeline.Case) string { return fmt.Sprint(c.Missed) }),
+		metric.Histogram("case", "Time of events from their append until their outputs were durable, by the case of the first route of the pipeline that they took.", func(c *pipeline.Case) metric.Times { return buckets(c.Times) }),
+	),
+	metric.Each("", []string{"pipeline", "partition"}, eachGeneration,
+		metric.Gauge("pipeline_generation", metric.None, "Generation of the pipeline that processes a partition in this process. Partitions differ while the pipeline moves to another generation.", func(n uint64) uint64 { return n }),
+	),
+	metric.Each("", []string{"pipeline", "phase"}, eachShare,
+		metric.Gauge("budget", metric.Seconds, "Time that the pipeline's budget allows each phase. The phase all is the whole budget.", func(share time.Duration) time.Duration { return share }),
+	),
+	metric.Each("", []string{"pipeline", "phase"}, eachCulprit,
+		metric.Counter("budget_missed", metric.None, "Events over the budget, by the phase that exceeded its share the most.", func(h observe.PhaseSpent) uint64 { return h.Missed }),
+	),
+	metric.Each("", ofCase, eachLimitedCase,
+		metric.Gauge("case_budget", metric.Seconds, "Time that the budget of a case of a route allows its events, in place of the pipeline's budget.", func(c *pipeline.Case) float64 { return c.Limit }),
+		metric.Counter("case_budget_missed", metric.None, "Events over the budget of the case that they took.", func(c *pipeline.Case) uint64 { return c.Missed }),
+	),
+	metric.Each("", []string{"pipeline", "pass"}, eachPass,
+		metric.Gauge("compile", metric.Seconds, "Time that each pass of the compiler took for the pipeline: bind, open, check, schedule, lower, fingerprints. Models and lookups are opened in the pass open.", time.Duration.Seconds),
+	),
+	metric.Each("scored_", ofModel, parts(func(p *pipeline.Snapshot) []pipeline.Scored { return p.Scored }, func(s *pipeline.Scored) string { return s.Model }),
+		metric.Counter("rows", metric.None, "Rows that the model was called with. A row that is sent again counts again.", func(o *pipeline.Scored) uint64 { return o.Rows }).In("ROWS"),
+		metric.Counter("rows_refused", metric.None, "Rows that the model refused while it scored others.", func(o *pipeline.Scored) uint64 { return o.Refused }).In("REFUSED"),
+		metric.Counter("rows_faulted", metric.None, "Rows without a score because the model's server failed for all rows or did not reply.", func(o *pipeline.Scored) uint64 { return o.Faults }).In("FAULTS"),
+		metric.Column("RATE", func(s *pipeline.Scored) string { return rate(s.Refused+s.Faults, s.Rows) }),
+	),
+	metric.Titled("endpoint_", ofModel, []string{"pipeline", "endpoint of"}, parts(func(p *pipeline.Snapshot) []pipeline.Endpoint { return p.Endpoints }, func(e *pipeline.Endpoint) string { return e.Model }),
+		metric.Column("STATE", func(e *pipeline.Endpoint) string { return e.State }),
+		metric.Counter("calls", metric.None, "Calls of the endpoint that ended with a reply or a fault."+shared, func(e *pipeline.Endpoint) uint64 { return e.Calls }).In("CALLS"),
+		metric.Counter("faults", metric.None, "Calls that failed because of the model's server or the network, not because of the event."+shared, func(e *pipeline.Endpoint) uint64 { return e.Faults }).In("FAULTS"),
+		metric.Column("RATE", func(e *pipeline.Endpoint) string { return rate(e.Faults, e.Calls) }),
+		metric.Gauge("calls_in_flight", metric.None, "Calls of the model's endpoint in flight."+shared, func(e *pipeline.Endpoint) int { return e.Running }).In("RUNNING"),
+		metric.Gauge("call_limit", metric.None, "Calls that may be in flight: the adaptive limit of concurrency."+shared, func(e *pipeline.Endpoint) int { return e.Limit }).In("LIMIT"),
+		metric.Counter("call_limit_decreases", metric.None, "Times that the limit of concurrency decreased."+shared, func(e *pipeline.Endpoint) uint64 { return e.LimitDecreases }),
+		metric.Flag("down", "1 while the breaker of the endpoint is not closed, so that only probes call it."+shared, func(e *pipeline.Endpoint) bool { return e.State != control.Closed.String() }),
+		metric.Counter("breaker_opened", metric.None, "Times that the breaker opened, failed probes included."+shared, func(e *pipeline.Endpoint) uint64 { return e.BreakerOpened }),
+		metric.Counter("ready_checks", metric.None, "Requests that asked the endpoint if it is ready, because a call failed and no later call has succeeded."+shared, func(e *pipeline.Endpoint) uint64 { return e.ReadyChecks }),
+		metric.Counter("ready_checks_failed", metric.None, "Ready checks without the reply that the endpoint is ready."+shared, func(e *pipeline.Endpoint) uint64 { return e.ReadyChecksFailed }),
+	),
+	metric.Titled("journal_", ofModel, []string{"pipeline", "journal of"}, parts(func(p *pipeline.Snapshot) []journal.Count { return p.Journal }, func(m *journal.Count) string { return m.Model }),
+		metric.Counter("calls", metric.None, "Calls that returned an answer, since the pipeline began.", func(m *journal.Count) uint64 { return m.Calls }).In("CALLS"),
+		metric.Counter("hits", metric.None, "Requests that took the answer of an earlier call.", func(m *journal.Count) uint64 { return m.Hits }).In("HITS"),
+		metric.Counter("repeated_calls", metric.None, "Calls for a request that already had an answer: paid twice.", func(m *journal.Count) uint64 { return m.Again }).In("AGAIN"),
+		metric.Counter("units_paid", metric.None, "Calls or tokens that were paid for, by the model's unit.", func(m *journal.Count) uint64 { return m.Paid }).In("UNITS PAID"),
+		metric.Counter("units_saved", metric.None, "Calls or tokens that the hits would have cost.", func(m *journal.Count) uint64 { return m.Saved }).In("UNITS SAVED"),
+	),
+	metric.Each("lookup_", []string{"pipeline", "lookup"}, parts(func(p *pipeline.Snapshot) []pipeline.Lookup { return p.Lookups }, func(l *pipeline.Lookup) string { return l.Lookup }),
+		metric.Counter("keys", metric.None, "Keys that were looked up in the service.", func(s *pipeline.Lookup) uint64 { return s.Keys }),
+		metric.Counter("cache_hits", metric.None, "Keys whose row was in the cache, so that no call was needed.", func(s *pipeline.Lookup) uint64 { return s.Kept }),
+		metric.Counter("calls", metric.None, "Calls of the service.", func(s *pipeline.Lookup) uint64 { return s.Calls }),
+		metric.Gauge("cache", metric.Bytes, "Memory of the rows in the cache.", func(s *pipeline.Lookup) int { return s.Bytes }),
+	),
+	metric.Each("fetch_", ofPipeline, eachFetcher,
+		metric.Counter("contents", metric.None, "Contents that were fetched.", func(s *fetch.Stats) uint64 { return s.Objects }),
+		metric.Counter("content", metric.Bytes, "Bytes of contents that were fetched.", func(s *fetch.Stats) uint64 { return s.Bytes }),
+		metric.Counter("faults", metric.None, "Fetches that failed because of the host, bucket or disk. Their events wait.", func(s *fetch.Stats) uint64 { return s.Faults }),
+		metric.Counter("unfetched", metric.None, "Fetches of content that is missing, refused or too large.", func(s *fetch.Stats) uint64 { return s.Unfetched }),
+		metric.Counter("repeated", metric.None, "Contents that were fetched again because they left the cache before a model read them.", func(s *fetch.Stats) uint64 { return s.Again }),
+		metric.Counter("changed", metric.None, "Contents that differed when they were fetched again. Their events are dead letters.", func(s *fetch.Stats) uint64 { return s.Changed }),
+		metric.Counter("places_evicted", metric.None, "Hosts and buckets whose faults were forgotten because there are more than 1,024 of them.", func(s *fetch.Stats) uint64 { return s.Forgotten }),
+		metric.Counter("cache_hits", metric.None, "Contents for models that were in the cache.", func(s *fetch.Stats) uint64 { return s.Hits }),
+		metric.Counter("cache_misses", metric.None, "Contents for models that were not in the cache.", func(s *fetch.Stats) uint64 { return s.Misses }),
+		metric.Counter("cache_evicted", metric.Bytes, "Bytes of contents that left the cache because it was full.", func(s *fetch.Stats) uint64 { return s.Evicted }),
+		metric.Gauge("cache", metric.Bytes, "Bytes of contents in the cache.", func(s *fetch.Stats) int64 { return s.Kept }),
+	),
+	metric.Each("", []string{"pipeline", "group"}, parts(func(p *pipeline.Snapshot) []pipeline.Group { return p.Groups }, func(g *pipeline.Group) string { return g.Group }),
+		metric.Gauge("group_open", metric.None, "Groups that have not ended.", func(g *pipeline.Group) int64 { return g.Open }).In("OPEN"),
+		metric.Gauge("group", metric.Bytes, "Stored bytes of the events of groups that have not ended.", func(g *pipeline.Group) int64 { return g.Bytes }).As("STATE", func(g *pipeline.Group) string { return fmt.Sprintf("%.1f MiB", float64(g.Bytes)/(1<<20)) }),
+		metric.Counter("group_duplicate_events", metric.None, "Events that were left out because their group had an event of the same id.", func(g *pipeline.Group) uint64 { return g.Duplicates }).In("DUPLICATES"),
+		metric.Counter("group_late_events", metric.None, "Events whose group had ended.", func(g *pipeline.Group) uint64 { return g.Late }).In("LATE"),
+	),
+	metric.Each("", []string{"pipeline", "group", "reason"}, eachGroupEnd,
+		metric.Counter("group_ended", metric.None, "Groups that ended, by the reason.", func(n uint64) uint64 { return n }),
+	),
+	metric.Each("sink_", []string{"pipeline", "sink"}, parts(func(p *pipeline.Snapshot) []pipeline.Sink { return p.Sinks }, func(s *pipeline.Sink) string { return s.Sink }),
+		metric.Counter("delivered", metric.None, "Records that the service accepted.", func(s *pipeline.Sink) uint64 { return s.Delivered }).In("DELIVERED"),
+		metric.Counter("older", metric.None, "Records that changed nothing because the service had a newer one of their key.", func(s *pipeline.Sink) uint64 { return s.Older }).In("OLDER"),
+		metric.Counter("duplicates", metric.None, "Records that were left out because the service had accepted their id before.", func(s *pipeline.Sink) uint64 { return s.Repeated }).In("REPEATED"),
+		metric.Column("CALLS", func(s *pipeline.Sink) string { return fmt.Sprint(s.Calls) }),
+		metric.Counter("call_failures", metric.None, "Calls that failed. The sink retries them.", func(s *pipeline.Sink) uint64 { return s.Failures }).In("FAILED"),
+		metric.Counter("dead_letters", metric.None, "Records that became dead letters.", func(s *pipeline.Sink) uint64 { return s.Dead }).In("DEAD LETTERS"),
+		metric.Gauge("waiting_records", metric.None, "Records that wait for the service, those of calls in flight included.", func(s *pipeline.Sink) int64 { return s.Waiting }).In("WAITING"),
+		metric.Column("FRESH P50", func(s *pipeline.Sink) string { return digits(s.Fresh.P50) }),
+		metric.Column("FRESH P99", func(s *pipeline.Sink) string { return digits(s.Fresh.P99) }),
+		metric.Flag("down", "1 while the service fails and the sink only probes it.", func(s *pipeline.Sink) bool { return s.Resting }).As("", resting),
+		metric.Counter("foreign", metric.None, "Dead letters of records whose key the service had from another partition.", func(s *pipeline.Sink) uint64 { return s.Foreign }),
+		metric.Counter("members_rejoined", metric.None, "Members that were fenced and joined their group again.", func(s *pipeline.Sink) uint64 { return s.Rejoined }),
+		metric.Counter("pauses", metric.None, "Times that a partition was not read because the sink held as many of its records as it may, or wrote a file of them.", func(s *pipeline.Sink) uint64 { return s.Pauses }),
+		metric.Gauge("calls_in_flight", metric.None, "Calls of the service in flight.", func(s *pipeline.Sink) int64 { return s.Running }),
+		metric.Histogram("call", "Time of the calls of the service.", func(s *pipeline.Sink) metric.Times { return buckets(s.Call) }),
+		metric.Histogram("freshness", "Time from the event time of records until the service accepted them.", func(s *pipeline.Sink) metric.Times { return buckets(s.Fresh) }),
+	),
+	metric.Each("backlog_", []string{"pipeline", "topic"}, eachBacklog,
+		metric.Counter("requests_refused", metric.None, "Requests that got status 429 because as many records of the topic wait as may.", func(s *pipeline.Source) uint64 { return s.Refused }),
+		metric.Flag("throttled", "1 while requests are refused until fewer records of the topic wait.", func(s *pipeline.Source) bool { return s.State == control.GateState{Throttled: true}.String() }),
+	),
 
-// find returns what runs a pipeline of this process.
-func find(runners []*pipeline.Runner, pipeline string) (*pipeline.Runner, error) {
-	var names []string
-	for _, r := range runners {
-		if r.Name() == pipeline {
-			return r, nil
-		}
-		names = append(names, r.Name())
-	}
-	return nil, fmt.Errorf("%w %q: this process runs %v", ErrUnknownPipeline, pipeline, names)
-}
+	// The log
+	metric.Each("", ofPartition, eachLag,
+		metric.Gauge("lag_records", metric.None, "Records that are not yet committed.", func(l observe.Lag) int64 { return l.Records }),
+		metric.Gauge("lag", metric.Seconds, "Time since the append of the oldest record that is not yet committed.", func(l observe.Lag) float64 { return l.Seconds }),
+	),
+	metric.Each("", []string{"pipeline", "bound"}, eachBound,
+		metric.Flag("lag_above", "1 while the lag of the pipeline is above a bound of its file: warn, critical.", func(is bool) bool { return is }),
+	),
+	metric.Each("", ofPartition, eachRestore,
+		metric.Gauge("restore_remaining_records", metric.None, "Records of the changelog to read before the partition is processed. Absent if its state is restored.", func(r stream.Restoring) int64 { return r.Left }),
+		metric.Gauge("restore", metric.Seconds, "Time since the partition was assigned and the restore of its state began.", func(r stream.Restoring) time.Duration { return r.Took }),
+	),
+	metric.Each("standby_", ofPartition, eachStandby,
+		metric.Gauge("lag_records", metric.None, "Records of the changelog that the standby copy of another process's state lacks. Absent if this process has no copy.", func(s stream.Standby) int64 { return s.Behind }),
+	),
+	metric.Each("log_", nil, eachLog,
+		metric.Counter("frames", metric.None, "Frames that were written and synced.", func(s *embedded.Stats) uint64 { return s.Frames }),
+		metric.Counter("requests", metric.None, "Appends and transactions that were written.", func(s *embedded.Stats) uint64 { return s.Requests }),
+		metric.Counter("fused_transactions", metric.None, "Transactions that were written by the same sync as their inputs.", func(s *embedded.Stats) uint64 { return s.FusedSteps }),
+		metric.Counter("written", metric.Bytes, "Bytes that were written and synced.", func(s *embedded.Stats) uint64 { return s.Bytes }),
+		metric.Counter("sync", metric.Seconds, "Time of all writes and syncs.", func(s *embedded.Stats) time.Duration { return s.SyncTotal }),
+		metric.Gauge("sync_max", metric.Seconds, "Time of the longest write and sync.", func(s *embedded.Stats) time.Duration { return s.SyncMax }),
+		metric.Gauge("queued_requests", metric.None, "Appends and transactions that wait to be written.", func(s *embedded.Stats) int { return s.Queued }),
+		metric.Gauge("queued", metric.Bytes, "Bytes that wait to be written.", func(s *embedded.Stats) int { return s.QueuedBytes }),
+		metric.Gauge("queue_limit", metric.Bytes, "Limit of the bytes that wait to be written.", func(s *embedded.Stats) int { return s.Limits.QueueBytes }),
+		metric.Gauge("disk", metric.Bytes, "Size of the log's files.", func(s *embedded.Stats) int64 { return s.LogBytes }),
+		metric.Gauge("segments", metric.None, "Files of the log.", func(s *embedded.Stats) int { return s.Segments }),
+		metric.Gauge("spare_segments", metric.None, "Empty files that are ready to be written.", func(s *embedded.Stats) int { return s.Spares }),
+		metric.Counter("retired_segments", metric.None, "Files that were removed by retention.", func(s *embedded.Stats) uint64 { return s.RetiredSegments }),
+		metric.Gauge("ring", metric.Bytes, "Size of the newest records, which stay in memory.", func(s *embedded.Stats) int64 { return s.RingBytes }),
+		metric.Counter("cold_reads", metric.None, "Reads of records that were not in memory.", func(s *embedded.Stats) uint64 { return s.ColdReads }),
+		metric.Counter("refused_appends", metric.None, "Appends that were refused because the disk is full.", func(s *embedded.Stats) uint64 { return s.RefusedAppends }),
+		metric.Gauge("checkpoint_lag_frames", metric.None, "Frames after the newest checkpoint, which a restart reads again.", func(s *embedded.Stats) uint64 { return s.Applied - min(s.Applied, s.Checkpointed) }),
+		metric.Counter("checkpoints", metric.None, "Checkpoints of the state.", func(s *embedded.Stats) uint64 { return s.State.Checkpoints }),
+		metric.Gauge("checkpoint", metric.Seconds, "Time that the newest checkpoint took.", func(s *embedded.Stats) time.Duration { return s.State.CheckpointTime }),
+		metric.Gauge("checkpoint_disk", metric.Bytes, "Size of the checkpoint.", func(s *embedded.Stats) uint64 { return s.State.DiskBytes }),
+		metric.Gauge("state_entries", metric.None, "Entries of the state in memory.", func(s *embedded.Stats) int64 { return s.State.Cells }),
+		metric.Gauge("state_dirty_entries", metric.None, "Entries of the state that are not yet in the checkpoint.", func(s *embedded.Stats) int64 { return s.State.DirtyCells }),
+		metric.Gauge("state", metric.Bytes, "Size of the state in memory.", func(s *embedded.Stats) int64 { return s.State.Bytes }),
+		metric.Gauge("state_limit", metric.Bytes, "Limit of the state in memory.", func(s *embedded.Stats) int64 { return s.Limits.StateMemoryBytes }),
+		metric.Counter("state_hits", metric.None, "Reads of the state that memory answered.", func(s *embedded.Stats) uint64 { return s.State.Hits }),
+		metric.Counter("state_misses", metric.None, "Reads of the state that read the checkpoint.", func(s *embedded.Stats) uint64 { return s.State.Misses }),
+		metric.Counter("state_evictions", metric.None, "Entries of the state that were removed from memory because it was full.", func(s *embedded.Stats) uint64 { return s.State.Evictions }),
+	),
+}, gatewayFigures...)

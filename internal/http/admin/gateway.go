@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/afterbay/afterbay/internal/gateway"
+	"github.com/afterbay/afterbay/internal/gateway/auth"
 	"github.com/afterbay/afterbay/internal/gateway/hub"
-	"github.com/afterbay/afterbay/internal/observe/metric"
+	"github.com/afterbay/afterbay/internal/gateway/limit"
+	"github.com/afterbay/afterbay/internal/gateway/sequence"
 )
 
 // Values of the label tenant that are no tenants: their names have no brackets.
@@ -23,60 +23,78 @@ const (
 // the greatest number.
 const tenantsShown = 50
 
-var gatewayTable = metric.NewTable("gateway_", nil,
-	metric.Gauge("connections", metric.None, "Open connections.", func(m *gateway.Metrics) int64 { return m.Connections.Load() }),
-	metric.Gauge("events_in_flight", metric.None, "Events of connections that wait for their result.", func(m *gateway.Metrics) int64 { return m.Pending.Load() }),
-	metric.Counter("connections_opened", metric.None, "Connections that were accepted.", func(m *gateway.Metrics) uint64 { return m.Opened.Load() }),
-	metric.Counter("connections_refused", metric.None, "Connections that were refused because the gateway had as many as it may.", func(m *gateway.Metrics) uint64 { return m.Full.Load() }),
-	metric.Counter("requests_forbidden", metric.None, "Requests that were refused for their token or origin.", func(m *gateway.Metrics) uint64 { return m.Forbidden.Load() }),
-	metric.Counter("events_accepted", metric.None, "Events that are durable.", func(m *gateway.Metrics) uint64 { return m.Accepted.Load() }),
-	metric.Counter("events_refused", metric.None, "Events that were refused and that the client may send later.", func(m *gateway.Metrics) uint64 { return m.Refused.Load() }),
-	metric.Counter("events_overloaded", metric.None, "Events that were refused because too many were being appended. They count as refused too.", func(m *gateway.Metrics) uint64 { return m.Overloaded.Load() }),
-	metric.Counter("errors", metric.None, "Messages and events that were answered with an error.", func(m *gateway.Metrics) uint64 { return m.Bad.Load() }),
-	metric.Counter("append_failures", metric.None, "Appends that failed.", func(m *gateway.Metrics) uint64 { return m.Failures.Load() }),
-	metric.Counter("results", metric.None, "Results that were sent.", func(m *gateway.Metrics) uint64 { return m.Results.Load() }),
-	metric.Counter("resumes", metric.None, "Connections that resumed after a cursor.", func(m *gateway.Metrics) uint64 { return m.Resumes.Load() }),
-	metric.Counter("gaps", metric.None, "Gaps in the results that clients were notified of.", func(m *gateway.Metrics) uint64 { return m.Gaps.Load() }),
-	metric.Counter("unreadable_results", metric.None, "Records of the topic of results that are not results.", func(m *gateway.Metrics) uint64 { return m.Unreadable.Load() }),
-	metric.Histogram("append", "Time of appends, counted once for each of their events.", func(m *gateway.Metrics) metric.Times { return bucketsOf(&m.Append) }),
-)
+// gatewayOf yields the gateway of a process, with what it serves clients by.
+func gatewayOf(s *Snapshot, show func(*gateway.Gateway)) {
+	if s.gateway != nil && s.gateway.Server != nil {
+		show(s.gateway.Server)
+	}
+}
 
-var gatewayCloseTable = metric.NewTable("gateway_", []string{"code"},
-	metric.Counter("connections_closed", metric.None, "Connections that the gateway closed, by close code.", func(n uint64) uint64 { return n }),
-)
+func eachGateway(s *Snapshot, show func(m *gateway.Metrics, labels ...string)) {
+	gatewayOf(s, func(g *gateway.Gateway) { show(g.Metrics()) })
+}
 
-var hubTable = metric.NewTable("gateway_hub_", nil,
-	metric.Gauge("subscribers", metric.None, "Connections that receive results.", func(m *hub.Metrics) int64 { return m.Subscribers.Load() }),
-	metric.Gauge("replaying_subscribers", metric.None, "Subscribers that read the log, or wait to read it, because they are behind.", func(m *hub.Metrics) int64 { return m.Replaying.Load() }),
-	metric.Counter("records_read", metric.None, "New records of results that were read for all subscribers together.", func(m *hub.Metrics) uint64 { return m.Passed.Load() }),
-	metric.Counter("records_queued", metric.None, "Records that were put into the queues of subscribers.", func(m *hub.Metrics) uint64 { return m.Queued.Load() }),
-	metric.Counter("queue_overflows", metric.None, "Queues that were full, so that their subscriber began to read the log.", func(m *hub.Metrics) uint64 { return m.Slow.Load() }),
-	metric.Counter("replay_pages", metric.None, "Pages of the log that were read for subscribers that were behind.", func(m *hub.Metrics) uint64 { return m.Pages.Load() }),
-	metric.Counter("replay_records", metric.None, "Records of the log that were read for subscribers that were behind, those of other keys included.", func(m *hub.Metrics) uint64 { return m.Scanned.Load() }),
-	metric.Counter("read_failures", metric.None, "Reads that failed or took too long. The gateway retries them.", func(m *hub.Metrics) uint64 { return m.Failures.Load() }),
-)
+func eachClose(s *Snapshot, show func(closed uint64, labels ...string)) {
+	gatewayOf(s, func(g *gateway.Gateway) {
+		for code, n := range g.Metrics().Closed.All() {
+			show(n, strconv.Itoa(code))
+		}
+	})
+}
 
-var tenantTable = metric.NewTable("gateway_tenant_", []string{"tenant"},
-	metric.Gauge("connections", metric.None, "Open connections of the tenant.", func(t *tenant) int { return t.connections }),
-	metric.Gauge("events_in_flight", metric.None, "Events of the tenant's connections that wait for their result.", func(t *tenant) int { return t.pending }),
-	metric.Gauge("client_events_in_flight_max", metric.None, "Events in flight of the connection that has the most.", func(t *tenant) int { return t.pendingMax }),
-	metric.Gauge("queue_age", metric.Seconds, "Age of the oldest event in flight.", func(t *tenant) time.Duration { return t.age }),
-	metric.Gauge("lag_records", metric.None, "Records of results, of any client, that the connection furthest behind has yet to pass.", func(t *tenant) int64 { return t.behind }),
-)
+func eachHub(s *Snapshot, show func(m *hub.Metrics, labels ...string)) {
+	gatewayOf(s, func(g *gateway.Gateway) { show(g.Hub()) })
+}
 
-// GatewayCollector shows what a gateway and its reader of results count.
-func GatewayCollector(g *gateway.Gateway) prometheus.Collector {
-	return metric.NewCollector(func(out chan<- prometheus.Metric) {
-		m := g.Metrics()
-		gatewayTable.Show(out, m)
-		hubTable.Show(out, g.Hub())
+func eachTenant(s *Snapshot, show func(t *tenant, labels ...string)) {
+	gatewayOf(s, func(g *gateway.Gateway) {
 		for _, t := range tenantsOf(g.Clients(), time.Now()) {
-			tenantTable.Show(out, t, t.name)
+			show(t, t.name)
 		}
-		for code, n := range m.Closed.All() {
-			gatewayCloseTable.Show(out, n, strconv.Itoa(code))
+	})
+}
+
+func eachEnded(s *Snapshot, show func(g *Gateway, labels ...string)) {
+	if s.gateway != nil {
+		show(s.gateway)
+	}
+}
+
+func eachSequence(s *Snapshot, show func(m *sequence.Metrics, labels ...string)) {
+	if s.gateway != nil {
+		show(s.gateway.Sequence)
+	}
+}
+
+func eachSequenceEnd(s *Snapshot, show func(ended uint64, labels ...string)) {
+	if s.gateway == nil {
+		return
+	}
+	for status, n := range s.gateway.Sequence.Ends.All() {
+		show(n, string(status))
+	}
+}
+
+func eachScope(s *Snapshot, show func(l limit.Stats, labels ...string)) {
+	if s.gateway == nil {
+		return
+	}
+	show(s.gateway.Addresses(), "address")
+	gatewayOf(s, func(g *gateway.Gateway) { show(g.Tenants(), "tenant") })
+}
+
+func eachToken(s *Snapshot, show func(t auth.Stats, labels ...string)) {
+	if s.gateway != nil {
+		show(s.gateway.Tokens())
+	}
+}
+
+func eachRefusal(s *Snapshot, show func(refused int64, labels ...string)) {
+	eachToken(s, func(t auth.Stats, _ ...string) {
+		for reason, n := range t.Refused {
+			show(n, string(reason))
 		}
-	}, gatewayTable, gatewayCloseTable, hubTable, tenantTable)
+	})
 }
 
 // tenant is what connections of one have together.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/afterbay/afterbay/internal/gateway"
 	"github.com/afterbay/afterbay/internal/gateway/auth"
+	"github.com/afterbay/afterbay/internal/gateway/limit"
+	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -92,8 +94,8 @@ func TestFiguresOfAGateway(t *testing.T) {
 	ask(http.MethodGet, "/v1/results", "nobody", "")
 
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(GatewayCollector(g))
-	shown := gather(t, registry)
+	registry.MustRegister(collector(func() *Snapshot { return &Snapshot{gateway: shown(g, nil)} }))
+	open := gather(t, registry)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -104,13 +106,21 @@ func TestFiguresOfAGateway(t *testing.T) {
 		"afterbay_gateway_requests_forbidden_total": 1, "afterbay_gateway_hub_subscribers": 1, "afterbay_gateway_tenant_connections acme": 1,
 		"afterbay_gateway_tenant_events_in_flight acme": 0, "afterbay_gateway_connections_closed_total 4501": 0, "afterbay_gateway_append_seconds": 1,
 	} {
-		if got, ok := shown[name]; !ok || got != want {
+		if got, ok := open[name]; !ok || got != want {
 			t.Errorf("%s is %v, %v; want %v", name, got, ok, want)
 		}
 	}
 	if drained["afterbay_gateway_connections_closed_total 4501"] != 1 || drained["afterbay_gateway_connections"] != 0 {
 		t.Errorf("after the drain: %v", drained)
 	}
+}
+
+// shown is a gateway of a process.
+func shown(g *gateway.Gateway, tokens func() auth.Stats) *Gateway {
+	if tokens == nil {
+		tokens = func() auth.Stats { return auth.Stats{} }
+	}
+	return &Gateway{Name: "g", Server: g, Sequence: &sequence.Metrics{}, Addresses: func() limit.Stats { return limit.Stats{} }, Tokens: tokens}
 }
 
 // gather returns figures by name and value of their only label; of a histogram the
@@ -150,17 +160,17 @@ func TestFiguresOfTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, shown := range []string{text, text + "A", "hello", ""} {
-		_, _ = keys.Verify(t.Context(), shown)
+	for _, token := range []string{text, text + "A", "hello", ""} {
+		_, _ = keys.Verify(t.Context(), token)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newTokensCollector(keys.Stats))
-	shown := gather(t, registry)
+	registry.MustRegister(collector(func() *Snapshot { return &Snapshot{gateway: shown(nil, keys.Stats)} }))
+	values := gather(t, registry)
 	for name, want := range map[string]float64{
 		"afterbay_gateway_tokens_accepted_total": 1, "afterbay_gateway_tokens_refused_total bad signature": 1,
 		"afterbay_gateway_tokens_refused_total malformed": 2, "afterbay_gateway_tokens_refused_total expired": 0, "afterbay_gateway_jwks_read_failures_total": 0,
 	} {
-		if got, ok := shown[name]; !ok || got != want {
+		if got, ok := values[name]; !ok || got != want {
 			t.Errorf("%s is %v, %v; want %v", name, got, ok, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -151,4 +153,16 @@ func AppendEntry(dst []byte, e Entry) []byte {
 		panic("serve: an entry cannot be encoded: " + err.Error()) // plain data always can
 	}
 	return append(dst, text...)
+}
+
+// find returns what runs a pipeline of this process.
+func find(runners []*pipeline.Runner, pipeline string) (*pipeline.Runner, error) {
+	var names []string
+	for _, r := range runners {
+		if r.Name() == pipeline {
+			return r, nil
+		}
+		names = append(names, r.Name())
+	}
+	return nil, fmt.Errorf("%w %q: this process runs %v", ErrUnknownPipeline, pipeline, names)
 }

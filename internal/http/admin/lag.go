@@ -10,11 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/observe/metric"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
@@ -76,8 +73,8 @@ func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, erro
 
 // Lags says in JSON how far pipelines are behind, the worst first.
 type Lags struct {
-	Lag     []observe.Lag `json:"lag"`
-	Sources []Source      `json:"sources,omitempty"` // of the pipelines that the process runs
+	Lag     []observe.Lag     `json:"lag"`
+	Sources []pipeline.Source `json:"sources,omitempty"` // of the pipelines that the process runs
 }
 
 func (s *Server) showLag(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +86,7 @@ func (s *Server) showLag(w http.ResponseWriter, r *http.Request) {
 	all := Lags{Lag: list}
 	for _, runner := range s.options.Runners {
 		if name := r.PathValue("pipeline"); name == "" || name == runner.Name() {
-			all.Sources = append(all.Sources, s.backlogs.sources(time.Now(), runner)...)
+			all.Sources = append(all.Sources, s.pipeline(runner).Sources...)
 		}
 	}
 	ingest.WriteJSON(w, http.StatusOK, all)
@@ -203,34 +200,27 @@ func (w *lagWatch) late() string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-var lagTable = metric.NewTable("", partitionLabels,
-	metric.Gauge("lag_records", metric.None, "Records that are not yet committed.", func(l observe.Lag) int64 { return l.Records }),
-	metric.Gauge("lag", metric.Seconds, "Time since the append of the oldest record that is not yet committed.", func(l observe.Lag) float64 { return l.Seconds }),
-)
+// bound is whether the lag of a pipeline is above a bound of its file.
+type bound struct {
+	pipeline, name string
+	above          bool
+}
 
-var lagAboveTable = metric.NewTable("", []string{"pipeline", "bound"},
-	metric.Flag("lag_above", "1 while the lag of the pipeline is above a bound of its file: warn, critical.", func(is bool) bool { return is }),
-)
-
-// newLagCollector shows the latest measurement, or none if it is stale.
-func newLagCollector(w *lagWatch) prometheus.Collector {
-	return metric.NewCollector(func(out chan<- prometheus.Metric) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.at.IsZero() || time.Since(w.at) > lagStale {
-			return
+// latestLag returns the latest measurement, and none if it is stale.
+func (w *lagWatch) latestLag() (lags []observe.Lag, bounds []bound) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at.IsZero() || time.Since(w.at) > lagStale {
+		return nil, nil
+	}
+	for _, r := range w.runners {
+		worst, lag := w.worst(r), r.Pipeline.Lag
+		if lag.Warn != 0 {
+			bounds = append(bounds, bound{r.Name(), "warn", exceeds(worst, lag.Warn)})
 		}
-		for _, l := range w.latest {
-			lagTable.Show(out, l, l.Group, l.Topic, fmt.Sprint(l.Partition))
+		if lag.Critical != 0 {
+			bounds = append(bounds, bound{r.Name(), "critical", exceeds(worst, lag.Critical)})
 		}
-		for _, r := range w.runners {
-			worst, lag := w.worst(r), r.Pipeline.Lag
-			if lag.Warn != 0 {
-				lagAboveTable.Show(out, exceeds(worst, lag.Warn), r.Name(), "warn")
-			}
-			if lag.Critical != 0 {
-				lagAboveTable.Show(out, exceeds(worst, lag.Critical), r.Name(), "critical")
-			}
-		}
-	}, lagTable, lagAboveTable)
+	}
+	return w.latest, bounds
 }

@@ -131,7 +131,10 @@ func (l *lagging) wantReady(want string) {
 func (l *lagging) gauges() map[string]float64 {
 	l.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newLagCollector(l.lag))
+	registry.MustRegister(collector(func() *Snapshot {
+		lags, bounds := l.lag.latestLag()
+		return &Snapshot{lags: lags, bounds: bounds}
+	}))
 	families, err := registry.Gather()
 	if err != nil {
 		l.Fatal(err)

@@ -4,9 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -139,19 +139,13 @@ func TestMetricsPassPromlint(t *testing.T) {
 	}
 }
 
-// TestEveryCollectorIsInTheReference compares what the collectors describe with Metrics.
+// TestEveryCollectorIsInTheReference compares what the collectors describe with the page.
 func TestEveryCollectorIsInTheReference(t *testing.T) {
 	known := map[string]bool{}
 	for _, i := range allMetrics() {
 		known[prometheus.NewDesc(i.Name, i.Help, i.Labels, nil).String()] = true
 	}
-	logger := slog.New(slog.DiscardHandler)
-	for _, c := range []prometheus.Collector{
-		newPipelineCollector(nil), newScoredCollector(nil), newJournalCollector(&Server{}), newEndpointCollector(nil), newLagCollector(nil),
-		newBacklogCollector(newBacklogs(nil, logger)), newSinkCollector(nil), newLookupCollector(nil), newGroupCollector(nil), newFetchCollector(nil), newBudgetCollector(nil),
-		newRestoreCollector(nil), newStandbyCollector(nil), GatewayCollector(nil), newBoundsCollector(&Gateway{}), newTokensCollector(nil), LogCollector(nil),
-		server.NewCollector(), access.NewTokensCollector(nil),
-	} {
+	for _, c := range []prometheus.Collector{collector(nil), server.NewCollector(), access.NewTokensCollector(nil)} {
 		descs := make(chan *prometheus.Desc)
 		go func() {
 			c.Describe(descs)
@@ -159,9 +153,40 @@ func TestEveryCollectorIsInTheReference(t *testing.T) {
 		}()
 		for d := range descs {
 			if !known[d.String()] {
-				t.Errorf("%s is not in Metrics", d)
+				t.Errorf("%s is not in the reference", d)
 			}
 		}
+	}
+}
+
+// TestNoMetricIsOutsideOfTheTables reads the sources of the module: metrics are made in
+// tables that the reference lists, and nowhere else.
+func TestNoMetricIsOutsideOfTheTables(t *testing.T) {
+	tables := map[string]string{ // what may make metrics, and the folders where
+		"metric.Each": "internal/http/admin", "metric.Titled": "internal/http/admin",
+		"metric.NewTable": "internal/http/server internal/http/access internal/http/serving", "metric.NewInfo": "internal/http/serving",
+		"prometheus.NewDesc": "internal/observe/metric", "prometheus.MustNewConstMetric": "internal/observe/metric",
+		"prometheus.NewCounterVec": "internal/http/serving", "prometheus.NewHistogramVec": "internal/http/serving",
+	}
+	makes := regexp.MustCompile(`\b(?:metric\.(?:Each|Titled|NewTable|NewInfo)|(?:prometheus|promauto)\.(?:MustNew|New)(?:Const|Counter|Gauge|Histogram|Summary|Untyped|Desc)\w*)\b`)
+	root := os.DirFS("../../..")
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"bench", "examples", "docs"}, path)) {
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(root, path)
+		for _, made := range makes.FindAllString(string(text), -1) {
+			if !slices.Contains(strings.Fields(tables[made]), filepath.ToSlash(filepath.Dir(path))) {
+				t.Errorf("%s: %s: a metric has a row in the figures of internal/http/admin", path, made)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,22 +7,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/stream"
 )
 
-type restoring []stream.Restoring
+// copied is a log with states that are restored, and copies of others.
+type copied struct{ *memory.Log }
 
-func (r restoring) Restores() []stream.Restoring { return r }
+func (copied) Restores() []stream.Restoring {
+	return []stream.Restoring{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 3}, Left: 70, Took: 1500 * time.Millisecond}}
+}
 
-type following []stream.Standby
-
-func (f following) Standbys() []stream.Standby { return f }
+func (copied) Standbys() []stream.Standby {
+	return []stream.Standby{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 4}, Behind: 12}}
+}
 
 func TestRestoresAndStandbysAreMetrics(t *testing.T) {
-	log := restoring{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 3}, Left: 70, Took: 1500 * time.Millisecond}}
+	log := memory.New(memory.Options{})
+	defer log.Close()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newRestoreCollector(log))
-	registry.MustRegister(newStandbyCollector(following{{Group: "g", Partition: stream.Partition{Topic: "in", Index: 4}, Behind: 12}}))
+	registry.MustRegister(collector(Unheard(copied{log}, Options{}).snapshot))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

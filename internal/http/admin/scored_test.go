@@ -80,7 +80,7 @@ func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]admin.ScoredStatus{{Model: "picky@3", Rows: 95, Refused: 9, Faults: 5}}, status.Pipelines[0].Scored); diff != "" {
+	if diff := cmp.Diff([]running.Scored{{Model: "picky@3", Rows: 95, Refused: 9, Faults: 5}}, status.Pipelines[0].Scored); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -364,7 +363,7 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 	}
 	store := embedded.Stats{Frames: 42}
 	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}, Version: "test",
-		Collectors: []prometheus.Collector{admin.LogCollector(func() embedded.Stats { return store })}})
+		Stats: func() embedded.Stats { return store }})
 
 	local, client := &admin.Local{Log: log}, &admin.Client{URL: url}
 	dump := entries(t, local, nil)

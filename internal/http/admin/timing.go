@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,9 +51,11 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 		if name := values.Get("pipeline"); name != "" && name != runner.Name() {
 			continue
 		}
-		if p, ok := runner.Passage(values.Get("topic"), int32(partition), offset); ok {
-			ingest.WriteJSON(w, http.StatusOK, NewTiming(runner.Name(), p))
-			return
+		for _, p := range slices.Backward(runner.Passages()) { // the newest first
+			if p.Has(values.Get("topic"), int32(partition), offset) {
+				ingest.WriteJSON(w, http.StatusOK, NewTiming(runner.Name(), p))
+				return
+			}
 		}
 	}
 	problem(w, http.StatusNotFound, "a process keeps the times of its newest events", "no times of %s/%d@%d are kept", values.Get("topic"), partition, offset)

@@ -187,7 +187,7 @@ func (m *measurement) throughput() error {
 	return m.digests(read)
 }
 
-func (m *measurement) decided() int { return int(m.runner.Metrics().Counts().Events) }
+func (m *measurement) decided() int { return int(m.runner.Counts().Events) }
 
 // waitDecided returns when so many events were computed.
 func (m *measurement) waitDecided(ctx context.Context, events int) error {
@@ -240,7 +240,7 @@ var quantiles = []quantile{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}}
 // phases prints quantiles of the time that events spent in phases.
 func (m *measurement) phases(phases []observe.Phase, of []quantile) {
 	for _, phase := range phases {
-		s := m.runner.Metrics().Phase(phase)
+		s := m.runner.Snapshot().Phases[phase.String()].Histogram
 		for _, q := range of {
 			m.print(phase.String()+"_"+q.name, milliseconds(s.Quantile(q.share)), "ms")
 		}

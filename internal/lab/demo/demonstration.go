@@ -116,7 +116,7 @@ func (d *Demonstration) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c := d.runner.Metrics().Counts()
+			c := d.runner.Counts()
 			d.meter.Show("%d of %d payments decided, %d dead letters, %s", c.Events, d.Events, c.DeadLetters, d.meter.Rate(int64(c.Events)))
 		}
 	}
@@ -171,8 +171,8 @@ func total(counts map[string]int) (sum int) {
 // summary prints what happened, and checks that each payment left exactly one
 // decision or dead letter.
 func (d *Demonstration) summary(found *outputs) error {
-	m := d.runner.Metrics()
-	c := m.Counts()
+	m := d.runner.Snapshot()
+	c := &m.Counts
 	decisions, dead := total(found.decisions), total(found.dead)
 	out := d.Out
 	fmt.Fprintf(out, "%d card payments became %d decisions and %d dead letters in %s: %.0f events/s, generated and appended beside it\n\n",
@@ -180,7 +180,7 @@ func (d *Demonstration) summary(found *outputs) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "phase\tp50\tp99\t")
 	for _, phase := range observe.Phases {
-		s := m.Phase(phase)
+		s := m.Phases[phase.String()].Histogram
 		fmt.Fprintf(table, "%s\t%s\t%s\t\n", phase, short(s.Quantile(0.5)), short(s.Quantile(0.99)))
 	}
 	if err := table.Flush(); err != nil {

@@ -50,14 +50,19 @@ func NewInfo(kind Type, name string, unit Unit, help string, labels ...string) I
 	return Info{Name: strings.Join(parts, "_"), Type: kind, Unit: unit, Labels: labels, Help: help}
 }
 
-// Row is one metric of a T. Its name has neither prefix nor unit nor "_total".
+// Row is one metric of a T, or a column of a table about Ts, or both. Its name has neither
+// prefix nor unit nor "_total".
 type Row[T any] struct {
-	kind  Type
+	kind  Type // "" is no metric
 	name  string
 	unit  Unit
 	help  string
 	value func(T) float64
 	times func(T) Times // of a histogram
+
+	column bool
+	head   string // of the column
+	text   func(T) string
 }
 
 type number interface {
@@ -98,16 +103,24 @@ func float[V number](v V) float64 {
 
 // Table is metrics of a T that have the same labels. It is immutable.
 type Table[T any] struct {
-	rows  []Row[T]
-	infos []Info
-	descs []*prometheus.Desc
+	metrics []Row[T]
+	columns []Row[T]
+	infos   []Info
+	descs   []*prometheus.Desc
 }
 
 // NewTable returns a table. prefix is put before the name of each row: it ends with
 // "_" or is empty.
 func NewTable[T any](prefix string, labels []string, rows ...Row[T]) *Table[T] {
-	t := &Table[T]{rows: rows}
+	t := &Table[T]{}
 	for _, r := range rows {
+		if r.column {
+			t.columns = append(t.columns, r)
+		}
+		if r.kind == "" {
+			continue
+		}
+		t.metrics = append(t.metrics, r)
 		info := NewInfo(r.kind, prefix+r.name, r.unit, r.help, labels...)
 		t.infos = append(t.infos, info)
 		t.descs = append(t.descs, prometheus.NewDesc(info.Name, info.Help, labels, nil))
@@ -117,7 +130,7 @@ func NewTable[T any](prefix string, labels []string, rows ...Row[T]) *Table[T] {
 
 // Show sends the metrics of a T. The values of labels are in the order of NewTable.
 func (t *Table[T]) Show(out chan<- prometheus.Metric, of T, labels ...string) {
-	for i, r := range t.rows {
+	for i, r := range t.metrics {
 		switch r.kind {
 		case CounterType:
 			out <- prometheus.MustNewConstMetric(t.descs[i], prometheus.CounterValue, r.value(of), labels...)

@@ -279,10 +279,10 @@ func TestSwitchIsAtOneOffsetOfEachPartition(t *testing.T) {
 		stop = start(t, names, changed) // all is settled: records are read early where the log can
 		mustAppend(t, log, events(3000, 500))
 		idle(t, names, changed)
-		have, deadline := changed.Metrics().Generations(), time.Now().Add(patience)
+		have, deadline := changed.Snapshot().Generations, time.Now().Add(patience)
 		for len(have) < partitions && time.Now().Before(deadline) { // one is on its way from session to session
 			time.Sleep(time.Millisecond)
-			have = changed.Metrics().Generations()
+			have = changed.Snapshot().Generations
 		}
 		if d := cmp.Diff(map[int32]uint64{0: 2, 1: 2, 2: 2}, have); d != "" {
 			t.Errorf("the generations of partitions: %s", d)

@@ -143,7 +143,7 @@ func (l *rehearsal) sum(p Progress) Progress {
 		}
 	}
 	p.Models = nil
-	for _, a := range l.run.runner.Asked() {
+	for _, a := range l.run.runner.Snapshot().Asked {
 		c := journal.Count{Model: a.Name, Calls: uint64(a.Rows), Paid: uint64(a.Rows), Price: a.Price}
 		for _, count := range all.Models {
 			if count.Model == a.Name {

@@ -241,7 +241,7 @@ func checkNear(t *testing.T, log stream.Log, runner *pipeline.Runner, name strin
 			t.Fatalf("question %d: %q lacks %q", n, got[max(i, 0)], want)
 		}
 	}
-	if stats := runner.Lookups()[0]; name == "at once" && stats.Calls > 30 {
+	if stats := runner.Snapshot().Lookups[0]; name == "at once" && stats.Calls > 30 {
 		t.Errorf("%d calls for %d keys", stats.Calls, stats.Keys)
 	}
 }

@@ -1,0 +1,41 @@
+package lint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/sink"
+)
+
+const connectMax = 30 * time.Second // of one sink
+
+// askLookups asks where lookups outside of the log find rows and documents whether they
+// can be found as the lookups say. It changes nothing there.
+func askLookups(ctx context.Context, finders []lang.Finder) (found spec.Problems) {
+	for _, f := range finders {
+		if err := f.Check(ctx); err != nil {
+			found = append(found, err)
+		}
+	}
+	return found
+}
+
+// askSinks asks the service of each sink what it lacks that the sink needs. It changes
+// nothing there.
+func askSinks(ctx context.Context, r *pipeline.Runner) (found spec.Problems) {
+	for i := range r.Sinks {
+		for _, err := range r.Sinks[i].Ask(ctx, connectMax) {
+			e := &spec.Problem{Path: fmt.Sprintf("sinks[%d]", i), Message: err.Error(), Err: err}
+			if mistake, ok := errors.AsType[*sink.Mistake](err); ok {
+				e.Hint = mistake.Hint
+			}
+			found = append(found, e)
+		}
+	}
+	return found
+}
