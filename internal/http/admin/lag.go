@@ -114,6 +114,10 @@ type lagWatch struct {
 	warned map[string]bool // by pipeline, in the log
 }
 
+func newLagWatch(l *Local, runners []*pipeline.Runner, b *backlogs, logger *slog.Logger) *lagWatch {
+	return &lagWatch{local: l, runners: runners, backlogs: b, logger: logger, warned: map[string]bool{}}
+}
+
 // run measures until ctx is done.
 func (w *lagWatch) run(ctx context.Context) error {
 	for ctx.Err() == nil {

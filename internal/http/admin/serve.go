@@ -148,7 +148,7 @@ func newServer(log Log, o Options, secure *tls.Config) *Server {
 		s.local.reads = append(append(s.local.reads, r.Reads()...), r.SinkReads()...)
 	}
 	s.backlogs = newBacklogs(o.Runners, o.Logger)
-	s.lag = &lagWatch{local: s.local, runners: o.Runners, backlogs: s.backlogs, logger: o.Logger, warned: map[string]bool{}}
+	s.lag = newLagWatch(s.local, o.Runners, s.backlogs, o.Logger)
 	if o.Gateway != nil {
 		s.local.gateway, s.local.own = o.Gateway.Topics, []string{sequence.Inbox(o.Gateway.Name), sequence.Results(o.Gateway.Name)}
 	}
