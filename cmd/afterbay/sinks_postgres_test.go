@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/redis/rueidis"
-
 	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
@@ -36,11 +33,7 @@ func TestRowsOfAPipelineAreWrittenOnce(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&events, "{\"id\":\"a%d\",\"customer\":\"c%d\",\"body\":\"%d\",\"embed\":[%d,0,1],\"ts\":1,\"revision\":%d}\n", i%100, i%100%7, i, i, i/100)
 	}
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := server.Postgres(t)
 	for _, c := range [][2]string{ // there is no table yet
 		{"", "is valid"},
 		{"CREATE TABLE artifacts (id text PRIMARY KEY, customer text, body integer, embed text)", `sinks[0]: table artifacts, column body: is integer, and string is written to it, which needs text: ALTER TABLE "artifacts" ALTER COLUMN "body" TYPE text`},
@@ -64,16 +57,7 @@ func TestRowsOfAPipelineAreWrittenOnce(t *testing.T) {
 	if strings.Contains(out, "told") {
 		t.Error("a password is shown")
 	}
-	option, err := rueidis.ParseURL(cache.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	option.DisableCache = true
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := cache.Redis(t)
 	for i := range 100 {
 		text, err := client.Do(t.Context(), client.B().Get().Key(fmt.Sprint("artifact:a", i)).Build()).ToString()
 		if want := fmt.Sprintf(`{"id":"a%d","customer":"c%d","body":"%d","embed":[%[3]d,0,1],`, i, i%7, 200+i); err != nil || !strings.HasPrefix(text, want) {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/internal/models/calling"
@@ -22,16 +20,7 @@ import (
 // tell has a server do commands.
 func tell(t *testing.T, server *servertest.Server, commands ...string) {
 	t.Helper()
-	option, err := rueidis.ParseURL(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	option.DisableCache = true
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := server.Redis(t)
 	for _, command := range commands {
 		if err := client.Do(t.Context(), client.B().Arbitrary(strings.Split(command, " ")...).Build()).Error(); err != nil {
 			t.Fatalf("%s: %v", command, err)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
@@ -23,11 +21,7 @@ func BenchmarkLookups(b *testing.B) {
 	const number, people = 50_000, 10_000
 	redis, postgres := servertest.Redis(b), servertest.Postgres(b)
 	set(b, redis, people)
-	to, err := pgx.Connect(b.Context(), postgres.URL)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer to.Close(context.Background())
+	to := postgres.Postgres(b)
 	if _, err := to.Exec(b.Context(), `create table users as select 'u' || n id, true trusted from generate_series(0, 9999) n; alter table users add primary key (id)`); err != nil {
 		b.Fatal(err)
 	}

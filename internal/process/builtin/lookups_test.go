@@ -11,9 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/redis/rueidis"
-
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -66,16 +63,7 @@ const users, devices, events = 50, 30, 600
 // set gives so many users a row in Redis, of which odd ones are trusted.
 func set(t testing.TB, redis *servertest.Server, users int) {
 	t.Helper()
-	option, err := rueidis.ParseURL(redis.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	option.DisableCache = true
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := redis.Redis(t)
 	rows := client.B().Mset().KeyValue()
 	for i := range users {
 		rows = rows.KeyValue(fmt.Sprint("user:u", i), fmt.Sprintf(`{"trusted":%t}`, i%2 == 1))
@@ -89,11 +77,7 @@ func set(t testing.TB, redis *servertest.Server, users int) {
 func fill(t *testing.T, redis, postgres *servertest.Server) {
 	t.Helper()
 	set(t, redis, users)
-	to, err := pgx.Connect(t.Context(), postgres.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close(context.Background())
+	to := postgres.Postgres(t)
 	if _, err := to.Exec(t.Context(), `create table devices as select n id, 'kind ' || n % 3 kind from generate_series(0, 9) n`); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
@@ -136,11 +134,7 @@ func wantedNear(n int) string {
 // are of no chat.
 func fillDocuments(t *testing.T, postgres *servertest.Server) {
 	t.Helper()
-	to, err := pgx.Connect(t.Context(), postgres.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close(context.Background())
+	to := postgres.Postgres(t)
 	if _, err := to.Exec(t.Context(), `create extension vector; create table documents (id int, customer text, kind text, body text, embedding vector(26))`); err != nil {
 		t.Fatal(err)
 	}

@@ -65,14 +65,8 @@ type base struct {
 }
 
 func newBase(t *testing.T) *base {
-	b := &base{T: t, server: servertest.Redis(t)}
-	option, err := rueidis.ParseURL(b.server.URL)
-	b.ok(err)
-	option.DisableCache = true
-	b.client, err = rueidis.NewClient(option)
-	b.ok(err)
-	t.Cleanup(b.client.Close)
-	return b
+	server := servertest.Redis(t)
+	return &base{T: t, server: server, client: server.Redis(t)}
 }
 
 func (b *base) ok(err error) {
