@@ -81,26 +81,26 @@ func (p *Plan) Feature(spec feature.Spec, late bool) int {
 	return len(*set) - 1
 }
 
-// writes returns which of the tables, from 1, a topic that the pipeline writes has rows
+// Writes returns which of the tables, from 1, a topic that the pipeline writes has rows
 // of; 0 is none.
-func (p *Plan) writes(topic string) int {
+func (p *Plan) Writes(topic string) int {
 	return 1 + slices.IndexFunc(p.Tables, func(t table.Spec) bool { return t.Written && t.Topic == topic })
 }
 
-// call numbers a call.
-func (p *Plan) call(of operator.Call) *operator.Call {
+// Call numbers a call.
+func (p *Plan) Call(of operator.Call) *operator.Call {
 	of.Index, p.Calls = len(p.Calls), append(p.Calls, &of)
 	return &of
 }
 
-// state returns what keeps the state of a model of a name. Two cases of a route share one.
-func (p *Plan) state(name string) *operator.Call {
+// State returns what keeps the state of a model of a name. Two cases of a route share one.
+func (p *Plan) State(name string) *operator.Call {
 	for _, call := range p.Calls {
 		if call.Name == name {
 			return call
 		}
 	}
-	return p.call(*operator.NewState(0, name))
+	return p.Call(*operator.NewState(0, name))
 }
 
 // Node is a bound step where it stands.
@@ -173,7 +173,7 @@ func (s *Scope) Steps(path string, steps []Step) {
 
 func (s *Scope) step(path string, step Step) {
 	if empty, ok := step.(interface{ Empty() bool }); step == nil || ok && empty.Empty() {
-		s.Fail(path, "a step is exactly one of let, features, lookup, fetch, score, call, route, group, decide and emit")
+		s.Fail(path, "the step says nothing")
 		return
 	}
 	step.Bind(s, path+"."+step.StepKind().Name)
@@ -223,9 +223,9 @@ func (s *Scope) Inside(path string, bind func()) {
 	s.Names.Routes = s.Names.Routes[:len(s.Names.Routes)-1]
 }
 
-// onFailure binds what is done for an event that is given up. It comes before the names of
+// OnFailure binds what is done for an event that is given up. It comes before the names of
 // its step, which such an event has none of.
-func (s *Scope) onFailure(path string, steps []Step) []Node {
+func (s *Scope) OnFailure(path string, steps []Step) []Node {
 	for i := range steps {
 		if steps[i] != nil && !steps[i].Effect().InFailure {
 			s.Fail(fmt.Sprintf("%s[%d]", path, i), "only let, decide, call and emit can be done for an event that is given up")
@@ -242,8 +242,8 @@ func (s *Scope) onFailure(path string, steps []Step) []Node {
 	return nodes
 }
 
-// lowered returns what is done for an event that is given up.
-func lowered(p *Plan, nodes []Node) (list []operator.Placed) {
+// Lowered returns what is done for an event that is given up.
+func (p *Plan) Lowered(nodes []Node) (list []operator.Placed) {
 	for _, n := range nodes {
 		list = append(list, operator.Placed{Operator: n.Lower(p, At{Read: -1}), Guard: n.Guards.Innermost()})
 	}

@@ -24,17 +24,17 @@ type Call struct {
 // StepKind implements Step.
 func (*Call) StepKind() *StepKind { return &callKind }
 
-var callKind = stepKind("call", spec.State, readCall, "{go: language, inputs: [text], outputs: {lang: string}}", "calls a function in Go")
+var callKind = KindOf("call", spec.State, readCall, "{go: language, inputs: [text], outputs: {lang: string}}", "calls a function in Go")
 
 var readCall = spec.MappingOf(callFields)
 
 var callFields = []spec.Field[Call]{
 	{Name: "go", Affects: spec.State, Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, spec.ReadName), Example: "language"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.When }, readBool), Example: `lang == "en"`, Absent: "always"},
-	{Name: "inputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, readNames), Example: "[text, spend.*]", Absent: "none"},
-	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, readFields),
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.When }, ReadBool), Example: `lang == "en"`, Absent: "always"},
+	{Name: "inputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, ReadNames), Example: "[text, spend.*]", Absent: "none"},
+	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, ReadFields),
 		Example: "{lang: string, sure: optional number}", Help: "names that it introduces, and their types", Absent: "none"},
-	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, readNames), Example: "[alerts]", Absent: "none"},
+	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, ReadNames), Example: "[alerts]", Absent: "none"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.Name }, spec.ReadName), Example: "alert",
 		Help: "the end of the ids of its outputs, as `name` of `emit`", Absent: "the ids end with the topic"},
 }
@@ -54,7 +54,7 @@ func (c *Call) Effect() Effects {
 // FunctionPart returns what a keyed function keeps. A newer version of the function reads
 // what an older one wrote.
 func FunctionPart(name string) Part {
-	return Part{generation.KindFunction, name, text(callFields, &Call{Go: name}, spec.State)}
+	return Part{generation.KindFunction, name, Text(callFields, &Call{Go: name}, spec.State)}
 }
 
 // Bind implements Step.
@@ -120,7 +120,7 @@ type boundCall struct {
 func (b boundCall) Place() Place { return b.place }
 
 // Lower implements Bound.
-func (b boundCall) Lower(p *Plan, _ At) operator.Operator { return p.call(b.operator) }
+func (b boundCall) Lower(p *Plan, _ At) operator.Operator { return p.Call(b.operator) }
 
 // bindOutputs introduces what the function sets.
 func (c *Call) bindOutputs(s *Scope, path string, stage *operator.Call) {

@@ -17,9 +17,8 @@ import (
 
 // Defaults of calls.
 const (
-	defaultTimeout      = 3 * time.Second
-	defaultFetchTimeout = 30 * time.Second
-	impliedTimeout      = time.Hour // of models that nobody gave one
+	defaultTimeout = 3 * time.Second
+	ImpliedTimeout = time.Hour // of models that nobody gave one
 )
 
 var openWays = map[string]operator.Open{"": operator.OpenPause, "pause": operator.OpenPause, "queue": operator.OpenQueue, "fallback": operator.OpenFallback}
@@ -64,7 +63,7 @@ func (r *Resources) CallModel(path string, s *Calling, of string, timeout time.D
 // as it takes, and its processes are watched.
 func TimeoutOf(info model.Info) time.Duration {
 	if info.Timeout == 0 && !info.Remote {
-		return impliedTimeout
+		return ImpliedTimeout
 	}
 	return info.Timeout
 }

@@ -1,6 +1,9 @@
 package lang
 
-import "iter"
+import (
+	"iter"
+	"time"
+)
 
 // Declared collects the names that steps introduce which a feature above them may read,
 // as feedback.
@@ -57,6 +60,21 @@ type Effects struct {
 	OnFailure []Step // they are dead letters if it writes nothing
 	InFailure bool   // it may stand in an OnFailure
 	Cases     []Case // of which an event takes one
+}
+
+// Case is one way of a route: an event takes the first whose condition holds.
+type Case struct {
+	Name  string
+	When  string // expression of type bool; "" only of the last one, named default
+	Steps []Step
+	Then  string // instead of Steps: dlq (what happens without a default) or drop
+
+	Async bool // its scores are computed off the loop, as those of Score.Async
+
+	// Budget is how long 99 of 100 of its events may take, from their append until
+	// their outputs are durable; 0 is what the pipeline's budget says. Only cases of
+	// the first route have one.
+	Budget time.Duration
 }
 
 // Write is what a step writes to a topic.

@@ -25,7 +25,7 @@ type Emit struct {
 // StepKind implements Step.
 func (*Emit) StepKind() *StepKind { return &emitKind }
 
-var emitKind = stepKind("emit", spec.Outputs, readEmit, "{topic: decisions, value: [tx, fraud.score, action]}", "writes an output record")
+var emitKind = KindOf("emit", spec.Outputs, readEmit, "{topic: decisions, value: [tx, fraud.score, action]}", "writes an output record")
 
 var readEmit = spec.MappingOf(emitFields)
 
@@ -33,15 +33,15 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, spec.ReadName),
 		Example: "decisions", Help: "the topic that is written"},
 	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, spec.ReadName), Example: "customer", Help: "the output's key, of type string or int"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, readBool),
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, ReadBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
 	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, spec.ReadExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
 		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, spec.ReadName), Example: "refund",
 		Help: "the end of the output's id; of the steps that write a topic, one needs none", Absent: "the id ends with the topic"},
 	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
-		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, readNames),
-		spec.Mapping, spec.Into(func(e *Emit) *[]Binding { return &e.Value }, readBindings)),
+		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, ReadNames),
+		spec.Mapping, spec.Into(func(e *Emit) *[]Binding { return &e.Value }, ReadBindings)),
 		Example: "[tx, fraud.score, action]", Absent: "the names of `decide`"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
@@ -100,7 +100,7 @@ func (b boundEmit) Place() Place { return Place{Waves: b.waves, Adds: true} }
 
 // Lower implements Bound.
 func (b boundEmit) Lower(p *Plan, _ At) operator.Operator {
-	b.operator.Table = p.writes(b.operator.Topic)
+	b.operator.Table = p.Writes(b.operator.Topic)
 	return &b.operator
 }
 

@@ -33,7 +33,7 @@ type Feature struct {
 // StepKind implements Step.
 func (*Features) StepKind() *StepKind { return &featuresKind }
 
-var featuresKind = stepKind("features", spec.State, spec.Into(func(f *Features) *[]Feature { return &f.List }, readFeatures),
+var featuresKind = KindOf("features", spec.State, spec.Into(func(f *Features) *[]Feature { return &f.List }, readFeatures),
 	"{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", "names, each a feature of the event's key")
 
 var readFeatures = spec.Named(func(f *Feature) *string { return &f.Name }, spec.MappingOf(featureFields))
@@ -43,7 +43,7 @@ const oneShape = "one of `windows`, `last` and `elapsed` is required"
 var featureFields = []spec.Field[Feature]{
 	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, spec.ReadExpression),
 		Example: "amount", Help: "what is aggregated, of type number or int"},
-	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, readBool), Example: "amount > 0", Help: "which events count"},
+	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, ReadBool), Example: "amount > 0", Help: "which events count"},
 	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
 		Example: "[60s, 24h/1h]", Absent: oneShape},
 	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},

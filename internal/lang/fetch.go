@@ -2,6 +2,7 @@ package lang
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -32,7 +33,7 @@ type Fetch struct {
 // StepKind implements Step.
 func (*Fetch) StepKind() *StepKind { return &fetchKind }
 
-var fetchKind = stepKind("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
+var fetchKind = KindOf("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
 
 var readFetch = spec.MappingOf(fetchFields)
 
@@ -44,14 +45,14 @@ var fetchFields = []spec.Field[Fetch]{
 	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, spec.ReadName), Example: "parts.url", Absent: "required, or `url`",
 		Help: "instead of `url`: a name of type string[], whose content is that of each, one behind the other"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(DefaultFetchMax)), Example: "64MB"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, readBool), Example: `kind == "image"`,
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, ReadBool), Example: `kind == "image"`,
 		Absent: "always", Help: "for which events; the names are optional then"},
-	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Calling { return &f.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Calling { return &f.Call }, spec.MappingOf(CallingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
 		Help: "how it is called for: its breaker is one of each host and bucket, so that events wait, queued, for those that are down, and others do not", Absent: "as below, with a timeout of 30s"},
-	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, readJournal), Example: "{retention: 30d}", Absent: "they are",
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, ReadJournal), Example: "{retention: 30d}", Absent: "they are",
 		Help: "whether hash and size of what each event was given are kept beside the partition, so that it is given the same whenever it is computed again"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
-	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, readSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
+	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, ReadSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
@@ -63,8 +64,10 @@ func (f *Fetch) Declare(d *Declared) {
 // Effect implements Step.
 func (f *Fetch) Effect() Effects { return Effects{Fails: true, OnFailure: f.OnFailure} }
 
-// contentMax bounds what a fetch brings.
-const contentMax = 1 << 30
+const (
+	contentMax          = 1 << 30 // of what a fetch brings
+	defaultFetchTimeout = 30 * time.Second
+)
 
 // boundFetch fetches content: a score whose model fetches. It is always made off the loop,
 // since nobody knows how long it takes, and what it brought is recorded.
@@ -84,7 +87,7 @@ func (b *boundFetch) Place() Place {
 // Lower implements Bound.
 func (b *boundFetch) Lower(p *Plan, _ At) operator.Operator {
 	stage := b.score
-	stage.OnFailure = lowered(p, b.onFailure)
+	stage.OnFailure = p.Lowered(b.onFailure)
 	return &stage
 }
 
@@ -100,7 +103,7 @@ func (f *Fetch) Bind(s *Scope, path string) {
 	if f.When != "" {
 		b.score.When = s.Expr(path+".when", f.When, value.Bool)
 	}
-	b.onFailure = s.onFailure(path+".on_failure", f.OnFailure)
+	b.onFailure = s.OnFailure(path+".on_failure", f.OnFailure)
 	b.score.Row = decode.New(f.bindOutputs(s, path, &b.score))
 	if len(s.Errs) > before {
 		return
@@ -136,16 +139,16 @@ func (b *boundFetch) Open(r *Resources) Bound {
 		kept = &Journal{}
 	}
 	r.KeepAnswers(b.path+".journal", kept, operator.JournalByEvent, calling)
-	fetcher := r.fetcher()
+	fetcher := r.OpenFetcher()
 	if len(r.Errs) > before {
 		return nil
 	}
 	m := fetch.NewModel(fetcher, b.url.Type.Kind == value.Strings, int64(cmp.Or(b.Max, DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
 	opened.score.Model = m
-	if r.contents == nil {
-		r.contents = map[string]fetched{}
+	if r.Contents == nil {
+		r.Contents = map[string]Fetched{}
 	}
-	r.contents[b.Name+".bytes"] = fetched{b.url, fetch.Column{From: m, Timeout: calling.Timeout}}
+	r.Contents[b.Name+".bytes"] = Fetched{b.url, fetch.Column{From: m, Timeout: calling.Timeout}}
 	return &opened
 }
 

@@ -13,18 +13,18 @@ import (
 // comments of the fields that the words set.
 
 var (
-	readReference  = spec.Reads(rename, spec.ReadName) // the name of a field, a let or what a step introduces
-	readBool       = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
-	readNames      = spec.ListOf(spec.ReadName)
-	readBindings   = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
-	readBindingSet = spec.AnyOrder(bindingName, readBindings)
-	readFields     = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
-	readLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
+	ReadReference  = spec.Reads(rename, spec.ReadName) // the name of a field, a let or what a step introduces
+	ReadBool       = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
+	ReadNames      = spec.ListOf(spec.ReadName)
+	ReadBindings   = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
+	ReadBindingSet = spec.AnyOrder(bindingName, ReadBindings)
+	ReadFields     = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
+	ReadLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput      = spec.MappingOf(inputFields)
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
 	readCommand    = spec.Program(spec.ListOf(spec.TextOf("a text")))
-	readShare      = spec.Span(time.Microsecond, spec.Day)
-	readSteps      = spec.Form[[]Step]{
+	ReadShare      = spec.Span(time.Microsecond, spec.Day)
+	ReadSteps      = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
 		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
@@ -100,11 +100,11 @@ var inputFields = []spec.Field[Input]{
 		Example: "payments", Help: "the topic that is read"},
 	{Name: "partitions", Affects: spec.Nothing, Form: spec.Into(func(in *Input) *int32 { return &in.Partitions }, spec.Whole[int32](1, 1024)),
 		Example: "8", Help: "partitions of the topic, where it has to be created"},
-	{Name: "key", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, readReference), Example: "customer",
+	{Name: "key", Affects: spec.State, Required: true, Form: spec.Into(func(in *Input) *string { return &in.Key }, ReadReference), Example: "customer",
 		Help: "a field of type string or int: events of one key share state and order"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
 		Example: "{field: ts, unit: ms, lateness: 5s}", Absent: "the time of the append"},
-	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, readFields),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, ReadFields),
 		Example: "{customer: string, amount: number, country: optional string}"},
 	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
 	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
@@ -128,14 +128,14 @@ var backlogFields = []spec.Field[Backlog]{
 }
 
 var dedupeFields = []spec.Field[Dedupe]{
-	{Name: "id", Affects: spec.State, Required: true, Form: spec.Into(func(d *Dedupe) *string { return &d.ID }, readReference), Example: "tx", Help: "a field of type string or int"},
+	{Name: "id", Affects: spec.State, Required: true, Form: spec.Into(func(d *Dedupe) *string { return &d.ID }, ReadReference), Example: "tx", Help: "a field of type string or int"},
 	{Name: "window", Affects: spec.Outputs, Form: spec.Into(func(d *Dedupe) *time.Duration { return &d.Window }, spec.Span(time.Second, 366*spec.Day).Default(DefaultDedupeWindow)), Example: "1h",
 		Help: "how long an id is remembered, in event time"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(d *Dedupe) *int { return &d.Max }, spec.Whole[int](1, 40_000_000).Default(DefaultDedupeMax)), Example: "100000"},
 }
 
 var timeFields = []spec.Field[EventTime]{
-	{Name: "field", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Field }, readReference),
+	{Name: "field", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Field }, ReadReference),
 		Example: "ts", Help: "the field with the event's time"},
 	{Name: "unit", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Unit }, spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")),
 		Example: "ms", Absent: "needed with `field`, without `format`", Help: "how the time is written: s, ms, us or ns since 1970 in a field of type int or number, rfc3339 in one of type time"},
@@ -143,7 +143,7 @@ var timeFields = []spec.Field[EventTime]{
 		Help: "how the time is written in a field of type string: a layout, which is how 2 January 2006, 15:04:05 in the zone -0700 stands there. A time without a zone is UTC"},
 	{Name: "lateness", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Lateness }, spec.Span(0, 30*spec.Day)), Example: "5s"},
 	{Name: "late", Affects: spec.Outputs, Form: spec.OneOf("write dlq, drop, include or {topic: <name>}",
-		spec.Scalar, spec.Into(func(t *EventTime) *string { return &t.Late }, readLate), spec.Mapping, spec.MappingOf(lateFields)),
+		spec.Scalar, spec.Into(func(t *EventTime) *string { return &t.Late }, ReadLate), spec.Mapping, spec.MappingOf(lateFields)),
 		Example: "{topic: late-payments}", Help: "how to handle an event before the watermark: a dead letter, nothing, an event like others, or a record of another topic; of a topic that is read without `field`, `lateness` and `late` only what another pipeline wrote can be late, and nothing where it is copied by `repartition` or with other topics"},
 	{Name: "max_ahead", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day).Default(DefaultMaxAhead)), Example: "5m"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day)), Example: "30s", Absent: "time moves with the events alone",
@@ -164,12 +164,12 @@ var deadLettersFields = []spec.Field[DeadLetters]{
 }
 
 var budgetFields = []spec.Field[Budget]{
-	{Name: "p99", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, readShare), Example: "50ms", Help: "what 99 of 100 events keep"},
-	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Queue }, readShare), Example: "10ms"},
-	{Name: "feature", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Feature }, readShare), Example: "5ms"},
-	{Name: "model", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, readShare), Example: "25ms"},
-	{Name: "emit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, readShare), Example: "1ms"},
-	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Commit }, readShare), Example: "9ms"},
+	{Name: "p99", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, ReadShare), Example: "50ms", Help: "what 99 of 100 events keep"},
+	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Queue }, ReadShare), Example: "10ms"},
+	{Name: "feature", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Feature }, ReadShare), Example: "5ms"},
+	{Name: "model", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, ReadShare), Example: "25ms"},
+	{Name: "emit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, ReadShare), Example: "1ms"},
+	{Name: "commit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Commit }, ReadShare), Example: "9ms"},
 }
 
 const (
@@ -183,21 +183,21 @@ var modelFields = []spec.Field[Model]{
 	{Name: "go", Affects: spec.Outputs, Or: "url|process", Form: spec.Into(func(m *Model) *string { return &m.Go }, spec.ReadName), Example: "tone", Absent: "required, or `file`", Help: "instead of `file`: a model that the program which embeds the library gives"},
 	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *int { return &m.Version }, spec.Version()), Example: "3"},
 	{Name: "trees", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *string { return &m.Trees }, spec.Choice[string]("all", "best")), Example: "best", Absent: treesAbsent, Help: treesMeans},
-	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, readFields),
+	{Name: "outputs", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *Model) *[]Field { return &m.Outputs }, ReadFields),
 		Example: "{score: number}", Help: "the model's outputs, in its order, and their types: number, number[384] for so many, string or bytes"},
 	{Name: "url", Affects: spec.Outputs, Or: "process", Form: spec.Into(func(m *Model) *string { return &m.URL }, spec.PathOf(spec.ReadURL)), Example: "grpc://models:8001/bert", Absent: "required, or `file`",
 		Help: "instead of `file`: a model on a server of the Open Inference Protocol, of this `version` there; its inputs are what the first score that uses it gives. Tokens, other APIs and the like take a manifest"},
 	{Name: "process", Affects: spec.Outputs, Form: spec.Into(func(m *Model) *[]string { return &m.Process }, readCommand), Example: "[python3, worker.py, asr.py]", Absent: "required, or `file`",
 		Help: "instead of `file`: a program that is the model, as one of kind process, and its arguments, run in the folder of the pipeline file"},
-	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(callingFields)),
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Calling { return &m.Call }, spec.MappingOf(CallingFields)),
 		Example: "{timeout: 3s, attempts: 3, breaker: {failures: 5, probe: 30s, open: queue}}", Absent: "at once, and an error is a dead letter; `{}` for models of kinds remote and process"},
 	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(m *Model) **Journal { return &m.Journal },
-		readJournal),
+		ReadJournal),
 		Example: "{by: request, price: 0.002}", Absent: "for models of kinds remote and process, the answers for events that are queued",
 		Help: "keeps the answers of the model beside the partition, so that a crash or a retry asks again only for what was under way; its scores are `async` then"},
 }
 
-var callingFields = []spec.Field[Calling]{
+var CallingFields = []spec.Field[Calling]{
 	{Name: "timeout", Affects: spec.Nothing, Form: spec.OrWord("budget", func(c *Calling) *bool { return &c.Budget }, spec.Into(func(c *Calling) *time.Duration { return &c.Timeout }, spec.Span(time.Millisecond, time.Hour))),
 		Example: "10s"},
 	{Name: "attempts", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *int { return &c.Attempts }, spec.Whole[int](1, 1000)), Example: "5"},
@@ -208,7 +208,7 @@ var callingFields = []spec.Field[Calling]{
 	{Name: "breaker", Affects: spec.Nothing, Form: spec.Into(func(c *Calling) *Breaker { return &c.Breaker }, spec.MappingOf(breakerFields)), Example: "{failures: 5, probe: 30s, open: queue}", Absent: "as below"},
 }
 
-var readJournal = spec.OneOf("write true, false or {by: ...}", spec.Scalar, spec.Into(func(j *Journal) *bool { return &j.Off }, spec.Not()), spec.Mapping, spec.MappingOf(journalFields))
+var ReadJournal = spec.OneOf("write true, false or {by: ...}", spec.Scalar, spec.Into(func(j *Journal) *bool { return &j.Off }, spec.Not()), spec.Mapping, spec.MappingOf(journalFields))
 
 var journalFields = []spec.Field[Journal]{
 	{Name: "by", Affects: spec.Nothing, Form: spec.Into(func(j *Journal) *string { return &j.By }, spec.Choice[string]("request", "event")), Example: "event",
@@ -240,9 +240,9 @@ var queueFields = []spec.Field[Queue]{
 }
 
 var priorityFields = []spec.Field[Priority]{
-	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.High }, readBool), Example: "amount > 1000", Absent: "none",
+	{Name: "high", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.High }, ReadBool), Example: "amount > 1000", Absent: "none",
 		Help: "which events are: over what is read of events and constants"},
-	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.Low }, readBool), Example: "batch", Absent: "none"},
+	{Name: "low", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *string { return &p.Low }, ReadBool), Example: "batch", Absent: "none"},
 	{Name: "weights", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *[]int { return &p.Weights }, spec.ListOf(spec.Whole[int](1, 1000))), Example: "[16, 4, 1]", Absent: "[8, 4, 1]"},
 	{Name: "age", Affects: spec.Nothing, Form: spec.Into(func(p *Priority) *time.Duration { return &p.Age }, spec.Span(time.Millisecond, spec.Day)), Example: "1s"},
 }

@@ -39,7 +39,7 @@ func (p *Pipeline) Canonical() string {
 func (m *Model) Canonical() string {
 	of := *m
 	of.File = ""
-	all := text(modelFields, &of, spec.Outputs)
+	all := Text(modelFields, &of, spec.Outputs)
 	if m.Manifest != nil {
 		made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
 		printManifest(made, "", m.Manifest)
@@ -48,11 +48,8 @@ func (m *Model) Canonical() string {
 	return all
 }
 
-// Canonical returns the text of what a lookup asks for: a kept answer is one to the same
-// text.
-func (l *Lookup) Canonical() string { return text(l.fields(), l, spec.Outputs) }
-
-func text[T any](fields []spec.Field[T], v *T, least spec.Affects) string {
+// Text returns what fields of v say that affect at least so much.
+func Text[T any](fields []spec.Field[T], v *T, least spec.Affects) string {
 	made := &spec.Printer{Least: least, Again: PrintAgain}
 	spec.MappingOf(fields).Print(made, "", v)
 	return made.Text()

@@ -36,7 +36,7 @@ type GroupMax struct {
 // StepKind implements Step.
 func (*Group) StepKind() *StepKind { return &groupKind }
 
-var groupKind = stepKind("group", spec.State, readGroup,
+var groupKind = KindOf("group", spec.State, readGroup,
 	"{name: parts, by: call, order: part, end: last, idle: 60s}", "events that are collected until they are whole, and go on as one")
 
 var readGroup = spec.MappingOf(groupFields)
@@ -44,20 +44,20 @@ var readGroup = spec.MappingOf(groupFields)
 var groupFields = []spec.Field[Group]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, spec.ReadName), Example: "parts",
 		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined"},
-	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, readReference), Example: "call",
+	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, ReadReference), Example: "call",
 		Help: "a name of type string or int: events of one key that have it in common are a group"},
-	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, readReference), Example: "part", Absent: "they are ordered by event time",
+	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, ReadReference), Example: "part", Absent: "they are ordered by event time",
 		Help: "a name of type int, from 0 on: where the event stands in its group"},
-	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, readReference), Example: "last", Absent: "groups end by time",
+	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, ReadReference), Example: "last", Absent: "groups end by time",
 		Help: "a name of type bool: the event is the last in order. The group is whole when all before it are there"},
-	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, readReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
+	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, ReadReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
 		Help: "a name of type string or int: a second event of it is left out"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; `idle` or `timeout` is required",
 		Help: "the gap between event times that ends a group: an event at least so long after the one before begins another"},
 	{Name: "timeout", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Timeout }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "10m", Absent: "never",
 		Help: "how long a group may last: an event at least so long after its first begins another"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
-	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, readLate), Example: "drop", Absent: "dlq",
+	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, ReadLate), Example: "drop", Absent: "dlq",
 		Help: "how to handle an event within a group that ended; include begins another group with it"},
 	{Name: "incomplete", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass").Default("dlq")), Example: "pass", Absent: "dlq",
 		Help: "how to handle a group that ended without all of its events. A redriven dead letter goes on with the events that are there"},

@@ -16,6 +16,7 @@ import (
 // Kinds are the kinds that pipeline files may name. Package process has the list of those
 // that are built in.
 type Kinds struct {
+	Steps   []*StepKind // in the order of the reference page
 	Sinks   []sink.Kind
 	Lookups []lookup.Kind
 	Logs    []stream.Kind
@@ -26,6 +27,7 @@ type Kinds struct {
 // is wrong are errors.
 func (k Kinds) With(code Code) (Kinds, error) {
 	all := Kinds{
+		Steps:   k.Steps,
 		Sinks:   slices.Concat(k.Sinks, code.Sinks),
 		Lookups: slices.Concat(k.Lookups, code.Lookups),
 		Logs:    slices.Concat(k.Logs, code.Logs),
@@ -37,10 +39,15 @@ func (k Kinds) With(code Code) (Kinds, error) {
 // Check returns what is wrong with the kinds.
 func (k Kinds) Check() error {
 	_, ofSinks := k.sinkFields()
-	_, ofLookups := k.lookupFields()
 	_, ofLogs := k.logKinds()
 	_, ofModels := ModelKinds(k.Models)
-	return errors.Join(ofSinks, ofLookups, ofLogs, ofModels)
+	errs := []error{ofSinks}
+	for _, kind := range k.Steps {
+		if kind.Check != nil {
+			errs = append(errs, kind.Check(k))
+		}
+	}
+	return errors.Join(append(errs, ofLogs, ofModels)...)
 }
 
 // Fields returns the fields of a pipeline that may name the kinds, for which Check has to
@@ -74,19 +81,19 @@ func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
 	return slices.Concat(sinkFieldsAbove, chosen, sinkFieldsBelow), err
 }
 
-var sinkChoice = choice[Sink, sink.Config]{
-	of: "sink", others: slices.Concat(sinkFieldsAbove, sinkFieldsBelow), affects: spec.Nothing, absent: spec.Nothing,
-	more: "a sink changes nothing of the pipeline",
-	at:   func(s *Sink) (*string, *sink.Config) { return &s.Kind, &s.Config },
+var sinkChoice = Choice[Sink, sink.Config]{
+	Of: "sink", Others: slices.Concat(sinkFieldsAbove, sinkFieldsBelow), Affects: spec.Nothing, Absent: spec.Nothing,
+	More: "a sink changes nothing of the pipeline",
+	At:   func(s *Sink) (*string, *sink.Config) { return &s.Kind, &s.Config },
 }
 
 // SinkKinds returns the fields that choose kinds of sinks, and what is wrong with the kinds.
 func SinkKinds(kinds []sink.Kind) ([]spec.Field[Sink], error) {
-	of := make([]kind[sink.Config], len(kinds))
+	of := make([]KindIn[sink.Config], len(kinds))
 	for i := range kinds {
-		of[i] = kind[sink.Config](kinds[i])
+		of[i] = KindIn[sink.Config](kinds[i])
 	}
-	return sinkChoice.fields(of)
+	return sinkChoice.Fields(of)
 }
 
 func (k Kinds) sinkNames() []string {

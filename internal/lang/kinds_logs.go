@@ -165,7 +165,7 @@ func (k Kinds) logKinds() (all []logKind, err error) {
 }
 
 func newLogKind(k stream.Kind) (made logKind, err error) {
-	if err := (kind[stream.Config]{k.Name, k.Help, k.Example, k.New}).check(); err != nil {
+	if err := (KindIn[stream.Config]{k.Name, k.Help, k.Example, k.New}).check(); err != nil {
 		return made, err
 	}
 	if len(k.URLs) == 0 || slices.ContainsFunc(k.URLs, func(form string) bool { return scheme(form) == "" }) {

@@ -36,9 +36,9 @@ func (k Kinds) ManifestFields() []spec.Field[model.Manifest] {
 }
 
 // modelKinds are how a manifest has what only models of its kind need.
-var modelKinds = choice[model.Manifest, model.Config]{
-	of: "model", others: manifestFields, affects: spec.Outputs, more: "a model decides outputs, and keeps no state",
-	at: func(m *model.Manifest) (*string, *model.Config) {
+var modelKinds = Choice[model.Manifest, model.Config]{
+	Of: "model", Others: manifestFields, Affects: spec.Outputs, More: "a model decides outputs, and keeps no state",
+	At: func(m *model.Manifest) (*string, *model.Config) {
 		name := &m.Kind
 		if m.Kind != "" { // it was read: ownMapping compares it
 			name = new(m.Kind)
@@ -50,15 +50,15 @@ var modelKinds = choice[model.Manifest, model.Config]{
 // ModelKinds returns the fields of a manifest that belong to kinds, and what is wrong with
 // the kinds.
 func ModelKinds(kinds []model.Kind) ([]spec.Field[model.Manifest], error) {
-	var all []kind[model.Config]
+	var all []KindIn[model.Config]
 	var errs []error
 	for _, k := range kinds {
-		all = append(all, kind[model.Config]{k.Name, k.Help, k.Example, k.New})
+		all = append(all, KindIn[model.Config]{k.Name, k.Help, k.Example, k.New})
 		if slices.Contains(models.Told(), k.Name) {
 			errs = append(errs, fmt.Errorf("model kind %q: files are told to be of that kind", k.Name))
 		}
 	}
-	chosen, err := modelKinds.fields(all)
+	chosen, err := modelKinds.Fields(all)
 	for i := range chosen {
 		chosen[i].Absent = "as below"
 		if slices.ContainsFunc(chosen[i].Shape.Words(), func(w spec.About) bool { return w.Required }) {
@@ -76,7 +76,7 @@ func printManifest(p *spec.Printer, path string, m *model.Manifest) {
 		if err != nil {
 			panic(err) // Check found none
 		}
-		own := modelKinds.reads(kind[model.Config]{Name: m.Kind}, table)
+		own := modelKinds.Reads(KindIn[model.Config]{Name: m.Kind}, table)
 		own.Print = func(p *spec.Printer, path string, m *model.Manifest) { // a mapping of defaults says nothing
 			config := any(m.Config)
 			table.Print(p, path, &config)

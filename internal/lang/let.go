@@ -15,13 +15,13 @@ type Decide struct{ List []Binding }
 // StepKind implements Step.
 func (*Let) StepKind() *StepKind { return &letKind }
 
-var letKind = stepKind("let", spec.Outputs, spec.Into(func(l *Let) *[]Binding { return &l.List }, readBindings),
+var letKind = KindOf("let", spec.Outputs, spec.Into(func(l *Let) *[]Binding { return &l.List }, ReadBindings),
 	`{large: "amount > 100"}`, "names, each the value of an expression")
 
 // StepKind implements Step.
 func (*Decide) StepKind() *StepKind { return &decideKind }
 
-var decideKind = stepKind("decide", spec.Outputs, spec.Into(func(d *Decide) *[]Binding { return &d.List }, readBindings),
+var decideKind = KindOf("decide", spec.Outputs, spec.Into(func(d *Decide) *[]Binding { return &d.List }, ReadBindings),
 	`{action: 'fraud.score > 0.9 ? "block" : "allow"'}`, "like `let`; the names are what `emit` writes where it does not say what")
 
 // Declare implements Step.

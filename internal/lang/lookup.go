@@ -66,7 +66,12 @@ func (*Lookup) StepKind() *StepKind { return &lookupKind }
 
 var lookupKind = StepKind{
 	Name: "lookup", Affects: spec.State, Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}", Help: "finds the row of a key, a JSON object: in a table of the log, or outside of it",
-	New: func() Step { return new(Lookup) }, Table: func(k Kinds) spec.Table { return spec.TableBy(k.lookupForm()) },
+	New: func() Step { return new(Lookup) },
+	Check: func(k Kinds) error {
+		_, err := fieldsOf(k)
+		return err
+	},
+	Table: func(k Kinds) spec.Table { return spec.TableBy(formOf(k)) },
 	Print: func(s Step) spec.Table { return spec.Fields(s.(*Lookup).fields()) },
 }
 
@@ -83,22 +88,22 @@ var lookupFieldsBelow = []spec.Field[Lookup]{
 	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, spec.ReadName), Example: "embed.vector", Absent: "required, or `key`",
 		Help: "of type `number[n]`: instead of the row of a key, the documents of `postgres` that are nearest to it"},
 	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
-	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, readBindingSet),
+	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, ReadBindingSet),
 		Example: "{customer: customer, kind: '\"chat\"'}", Absent: "all documents", Help: "columns, each with an expression of type string or int that it equals"},
 	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "what is near: the less, the nearer"},
 	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, readBool), Example: `kind == "post"`,
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, ReadBool), Example: `kind == "post"`,
 		Absent: "always", Help: "for which events; others find no row"},
-	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]Field { return &l.Fields }, readFields),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]Field { return &l.Fields }, ReadFields),
 		Example: "{trusted: bool, level: optional int}", Help: "what is read of the row, and its types: names behind that of the lookup, as `profile.trusted`"},
-	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, readBindingSet),
+	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, ReadBindingSet),
 		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowCache { return &l.Cache }, spec.MappingOf(rowCacheFields)), Example: "{ttl: 1m, max: 256MiB}",
 		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "it is asked for each event"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowBatch { return &l.Batch }, spec.MappingOf(rowBatchFields)), Example: "{size: 500}", Help: ofOutside + ": which keys share a call", Absent: "as below"},
-	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, readJournal), Example: "true", Absent: "none are",
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, ReadJournal), Example: "true", Absent: "none are",
 		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is queued then"},
-	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(callingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(CallingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
 		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
@@ -114,26 +119,26 @@ var rowBatchFields = []spec.Field[RowBatch]{
 	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *RowBatch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "500"},
 }
 
-var lookupChoice = choice[Lookup, lookup.Config]{
-	of: "lookup", others: slices.Concat(lookupFieldsAbove, lookupFieldsBelow), affects: spec.Outputs,
-	more: "a lookup outside of the log keeps no state",
-	at:   func(l *Lookup) (*string, *lookup.Config) { return &l.Kind, &l.Config },
+var lookupChoice = Choice[Lookup, lookup.Config]{
+	Of: "lookup", Others: slices.Concat(lookupFieldsAbove, lookupFieldsBelow), Affects: spec.Outputs,
+	More: "a lookup outside of the log keeps no state",
+	At:   func(l *Lookup) (*string, *lookup.Config) { return &l.Kind, &l.Config },
 }
 
 // LookupKinds returns the fields that choose kinds of lookups, and what is wrong with the
 // kinds.
 func LookupKinds(kinds []lookup.Kind) ([]spec.Field[Lookup], error) {
-	of := make([]kind[lookup.Config], len(kinds))
+	of := make([]KindIn[lookup.Config], len(kinds))
 	for i := range kinds {
-		of[i] = kind[lookup.Config](kinds[i])
+		of[i] = KindIn[lookup.Config](kinds[i])
 	}
-	return lookupChoice.fields(of)
+	return lookupChoice.Fields(of)
 }
 
-// lookupFields returns the fields of a lookup: one for each kind between those of all.
-func (k Kinds) lookupFields() ([]spec.Field[Lookup], error) {
+// fieldsOf returns the fields of a lookup: one for each kind between those of all.
+func fieldsOf(k Kinds) ([]spec.Field[Lookup], error) {
 	chosen, err := LookupKinds(k.Lookups)
-	all, places := slices.Concat(lookupFieldsAbove, chosen, lookupFieldsBelow), k.lookupPlaces()
+	all, places := slices.Concat(lookupFieldsAbove, chosen, lookupFieldsBelow), placesOf(k)
 	for i := range all {
 		if !slices.Contains(places, all[i].Name) {
 			continue
@@ -151,8 +156,8 @@ func (k Kinds) lookupFields() ([]spec.Field[Lookup], error) {
 	return all, err
 }
 
-// lookupPlaces returns the fields of a lookup that say where rows are.
-func (k Kinds) lookupPlaces() []string {
+// placesOf returns the fields of a lookup that say where rows are.
+func placesOf(k Kinds) []string {
 	places := []string{"table"}
 	for _, kind := range k.Lookups {
 		places = append(places, kind.Name)
@@ -160,13 +165,13 @@ func (k Kinds) lookupPlaces() []string {
 	return places
 }
 
-// lookupForm reads a lookup, whose rows are in one place.
-func (k Kinds) lookupForm() spec.Form[Lookup] {
-	fields, err := k.lookupFields()
+// formOf reads a lookup, whose rows are in one place.
+func formOf(k Kinds) spec.Form[Lookup] {
+	fields, err := fieldsOf(k)
 	if err != nil {
 		panic(err) // Check says so
 	}
-	f, places := spec.MappingOf(fields), k.lookupPlaces()
+	f, places := spec.MappingOf(fields), placesOf(k)
 	return spec.Form[Lookup]{Read: func(r *spec.Reader, n *spec.Node, path string, into *Lookup) {
 		before := len(r.Errors)
 		f.Read(r, n, path, into)
@@ -191,11 +196,11 @@ func printLookup(p *spec.Printer, path string, l *Lookup) {
 func (l *Lookup) fields() []spec.Field[Lookup] {
 	var own []spec.Field[Lookup]
 	if l.Config != nil {
-		table, err := spec.TableOf(l.Config, lookupChoice.absent)
+		table, err := spec.TableOf(l.Config, lookupChoice.Absent)
 		if err != nil {
 			panic(err) // New says so
 		}
-		own = append(own, lookupChoice.reads(kind[lookup.Config]{Name: l.Kind}, table))
+		own = append(own, lookupChoice.Reads(KindIn[lookup.Config]{Name: l.Kind}, table))
 	}
 	return slices.Concat(lookupFieldsAbove, own, lookupFieldsBelow)
 }
@@ -211,7 +216,7 @@ func (l *Lookup) Keeps(*Meaning) []Part {
 	if l.Table == "" {
 		return nil
 	}
-	return []Part{{generation.KindTable, l.Table, text(l.fields(), l, spec.State)}}
+	return []Part{{generation.KindTable, l.Table, Text(l.fields(), l, spec.State)}}
 }
 
 // found is what a lookup introduces: where a row's fields go, and what they are
@@ -248,22 +253,13 @@ func (l *Lookup) Bind(s *Scope, path string) {
 		return
 	}
 	op := operator.NewLookup(operator.Lookup{
-		Table: s.table(spec), Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
+		Table: s.Table(spec), Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
 	})
 	place := Place{Waves: spec.Written || s.Fed(append(f.empty, f.when)...) || s.FedSlots(key)}
 	if spec.Written {
 		place.OwnTable = path + ".table"
 	}
 	s.Add(l, path, Ready(op, place))
-}
-
-// table returns the index of a table.
-func (s *Scope) table(spec table.Spec) int {
-	if i := slices.Index(s.Tables, spec); i >= 0 {
-		return i
-	}
-	s.Tables = append(s.Tables, spec)
-	return len(s.Tables) - 1
 }
 
 // bindTable returns the table that a lookup finds rows in.
@@ -292,7 +288,7 @@ func (l *Lookup) bindTable(s *Scope, path string) table.Spec {
 			s.Hint("remove it, or say in place of table where else rows are")
 		}
 	}
-	return table.Spec{Topic: l.Table, Own: s.inputKeyed(l.Key)}
+	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key)}
 }
 
 func (l *Lookup) bindKey(s *Scope, path string) value.Slot {
@@ -373,7 +369,7 @@ func (l *Lookup) writesRows(s *Scope, path string, own bool) bool {
 					refuse("by "+write.By, "%s", write.Instead)
 				default:
 					written = true
-					if write.Key != "" && !s.inputKeyed(write.Key) {
+					if write.Key != "" && !inputKeyed(s, write.Key) {
 						refuse("by key "+write.Key, "leave key out of the emit: its rows are then by the input's key")
 					}
 				}
@@ -393,7 +389,7 @@ func (l *Lookup) writesRows(s *Scope, path string, own bool) bool {
 }
 
 // inputKeyed reports whether a name is the key of all inputs.
-func (s *Scope) inputKeyed(name string) bool {
+func inputKeyed(s *Scope, name string) bool {
 	inputs := s.Pipeline.Inputs
 	if len(inputs) == 0 {
 		inputs = []Input{s.Pipeline.Input}
@@ -413,3 +409,7 @@ func (l *Lookup) rowsOnly(s *Scope, path string) {
 		}
 	}
 }
+
+// Canonical returns the text of what a lookup asks for: a kept answer is one to the same
+// text.
+func (l *Lookup) Canonical() string { return Text(l.fields(), l, spec.Outputs) }

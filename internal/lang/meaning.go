@@ -182,7 +182,7 @@ func (r *reading) print(p *spec.Printer, path string, this read) {
 		for c := l.at; !this.at.within(c); c = c.around {
 			p.Word = r.from(c.around)
 			for i := range c.cases[:c.index+1] {
-				readBool.Print(p, path+".when", &c.cases[i].When)
+				ReadBool.Print(p, path+".when", &c.cases[i].When)
 			}
 		}
 	}

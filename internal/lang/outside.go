@@ -128,20 +128,6 @@ func (l *Lookup) search(pipeline string) lookup.Search {
 	}
 }
 
-// checkMax is how long a server may take to say whether it has what a lookup needs.
-const checkMax = 10 * time.Second
-
-// Check asks whether rows can be found as the lookup says. It changes nothing.
-func (f Finder) Check(ctx context.Context) *spec.Problem {
-	ctx, cancel := context.WithTimeout(ctx, checkMax)
-	defer cancel()
-	err := f.Finder.Check(ctx)
-	if err == nil {
-		return nil
-	}
-	return ProblemOf(f.Path, f.Kind, err)
-}
-
 // finder opens where a lookup finds rows.
 func (b *boundOutside) finder(r *Resources, calling *operator.Calling) (m lookups.Model, ok bool) {
 	options := lookups.Options{Size: b.Batch.Size, Timeout: calling.Timeout, Keep: b.Cache.TTL, KeepBytes: b.Cache.Max}

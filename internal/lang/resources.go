@@ -1,8 +1,10 @@
 package lang
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -10,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/sys/s3"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -43,7 +46,7 @@ type Resources struct {
 	Journal *journal.Spec  // nil keeps no answers
 	Fetcher *fetch.Fetcher // nil without fetches
 
-	contents map[string]fetched // by name
+	Contents map[string]Fetched // by name
 }
 
 // Loaded is a model that is open, and whose answers are what the file says.
@@ -60,14 +63,14 @@ type Finder struct {
 	*lookups.Finder
 }
 
-// fetched is where content comes from.
-type fetched struct {
-	url  value.Slot
-	from fetch.Column // but for its place
+// Fetched is where content comes from.
+type Fetched struct {
+	URL  value.Slot
+	From fetch.Column // but for its place
 }
 
-// fetcher returns the pipeline's fetcher, which the first fetch opens; nil after a finding.
-func (r *Resources) fetcher() *fetch.Fetcher {
+// OpenFetcher returns the pipeline's fetcher, which the first fetch opens; nil after a finding.
+func (r *Resources) OpenFetcher() *fetch.Fetcher {
 	if r.Fetcher != nil {
 		return r.Fetcher
 	}
@@ -90,4 +93,18 @@ func (r *Resources) fetcher() *fetch.Fetcher {
 	}
 	r.Fetcher = f
 	return f
+}
+
+// checkMax is how long a server may take to say whether it has what a lookup needs.
+const checkMax = 10 * time.Second
+
+// Check asks whether rows can be found as the lookup says. It changes nothing.
+func (f Finder) Check(ctx context.Context) *spec.Problem {
+	ctx, cancel := context.WithTimeout(ctx, checkMax)
+	defer cancel()
+	err := f.Finder.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	return ProblemOf(f.Path, f.Kind, err)
 }

@@ -13,31 +13,16 @@ import (
 // Route leads an event into the first case whose condition holds.
 type Route struct{ Cases []Case }
 
-// Case is one way of a route: an event takes the first whose condition holds.
-type Case struct {
-	Name  string
-	When  string // expression of type bool; "" only of the last one, named default
-	Steps []Step
-	Then  string // instead of Steps: dlq (what happens without a default) or drop
-
-	Async bool // its scores are computed off the loop, as those of Score.Async
-
-	// Budget is how long 99 of 100 of its events may take, from their append until
-	// their outputs are durable; 0 is what the pipeline's budget says. Only cases of
-	// the first route have one.
-	Budget time.Duration
-}
-
 // StepKind implements Step.
 func (*Route) StepKind() *StepKind { return &routeKind }
 
-var routeKind = stepKind("route", spec.State, spec.Into(func(r *Route) *[]Case { return &r.Cases }, readCases),
+var routeKind = KindOf("route", spec.State, spec.Into(func(r *Route) *[]Case { return &r.Cases }, readCases),
 	"{small: {when: amount < 10, steps: drop}, default: dlq}",
 	"cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`")
 
 // caseFields are the words of a case with a condition.
 var caseFields = []spec.Field[Case]{
-	{Name: "when", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *Case) *string { return &c.When }, readBool), Example: "amount < 10", Help: "whether it takes the event"},
+	{Name: "when", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *Case) *string { return &c.When }, ReadBool), Example: "amount < 10", Help: "whether it takes the event"},
 	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: `[let: {body: 'text ?? ""'}]`, Help: caseStepsMean},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(c *Case) *bool { return &c.Async }, spec.OnlyTrue()), Example: "true", Absent: "its scores are computed in the place of the event",
 		Help: "all its scores are `async`"},
@@ -45,7 +30,7 @@ var caseFields = []spec.Field[Case]{
 }
 
 var caseBudget = spec.Field[Case]{
-	Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(c *Case) *time.Duration { return &c.Budget }, readShare), Example: "30s", Absent: "the pipeline's `budget`",
+	Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(c *Case) *time.Duration { return &c.Budget }, ReadShare), Example: "30s", Absent: "the pipeline's `budget`",
 	Help: "what 99 of 100 of its events keep, from their append until their outputs are durable; of the first route alone",
 }
 
@@ -61,7 +46,7 @@ const caseStepsMean = "what happens to the event; dlq makes it a dead letter, dr
 var (
 	caseEnd   = spec.Into(func(c *Case) *string { return &c.Then }, spec.Choice[string]("dlq", "drop"))
 	caseSteps = spec.OneOf("write a list of steps, dlq or drop", spec.Scalar, caseEnd, spec.List,
-		spec.Into(func(c *Case) *[]Step { return &c.Steps }, readSteps))
+		spec.Into(func(c *Case) *[]Step { return &c.Steps }, ReadSteps))
 )
 
 var readCases = route()

@@ -247,13 +247,22 @@ func (s *Scope) BelowGroup() bool {
 func (s *Scope) AboveGroup(path string) bool {
 	below := s.BelowGroup()
 	if below {
-		s.belowGroup(path)
+		s.RefuseBelowGroup(path)
 	}
 	return !below
 }
 
-// belowGroup refuses what is kept by key below a group.
-func (f *Findings) belowGroup(path string) {
+// RefuseBelowGroup refuses what is kept by key below a group.
+func (f *Findings) RefuseBelowGroup(path string) {
 	f.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
 	f.Hint("write it above the group, or in a pipeline that reads what this one emits")
+}
+
+// Table returns the index of a table.
+func (s *Scope) Table(spec table.Spec) int {
+	if i := slices.Index(s.Tables, spec); i >= 0 {
+		return i
+	}
+	s.Tables = append(s.Tables, spec)
+	return len(s.Tables) - 1
 }

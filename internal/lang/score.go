@@ -59,7 +59,7 @@ type Batch struct {
 // StepKind implements Step.
 func (*Score) StepKind() *StepKind { return &scoreKind }
 
-var scoreKind = stepKind("score", spec.State, readScore, "{model: fraud, inputs: [spend.*, amount]}", "calls a model")
+var scoreKind = KindOf("score", spec.State, readScore, "{model: fraud, inputs: [spend.*, amount]}", "calls a model")
 
 var readScore = spec.MappingOf(scoreFields)
 
@@ -67,12 +67,12 @@ var scoreFields = []spec.Field[Score]{
 	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, spec.ReadName),
 		Example: "fraud", Help: "one of `models`"},
 	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, spec.ReadName).Unless(func(s *Score) bool { return s.As == s.Model }), Example: "second"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, readBool), Example: "amount > 100", Absent: "always"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, ReadBool), Example: "amount > 100", Absent: "always"},
 	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write `[name, expression]` or `{name: expression}`",
 		spec.List, spec.Into(func(s *Score) *[]string { return &s.Inputs }, spec.ListOf(spec.ReadExpression)),
-		spec.Mapping, spec.Into(func(s *Score) *[]Binding { return &s.ByName }, readBindingSet)),
+		spec.Mapping, spec.Into(func(s *Score) *[]Binding { return &s.ByName }, ReadBindingSet)),
 		Example: "[spend.*, amount / 100]"},
-	{Name: "fallback", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *[]Binding { return &s.Fallback }, readBindingSet),
+	{Name: "fallback", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *[]Binding { return &s.Fallback }, ReadBindingSet),
 		Example: "{score: 0.5}", Help: "outputs of a score that is skipped: names to expressions", Absent: "they are optional"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(s *Score) *Batch { return &s.Batch }, spec.MappingOf(batchFields)),
 		Example: "{size: 256, wait: 2ms}", Absent: "as below"},
@@ -82,7 +82,7 @@ var scoreFields = []spec.Field[Score]{
 		Help: "the events of a key are queued behind one of it that is, and are done with in their order"},
 	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no records of them",
 		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
-	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, readSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
+	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, ReadSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
 		Help: "steps for an event that is given up: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
@@ -149,9 +149,9 @@ func (b *boundScore) Place() Place {
 // Lower implements Bound.
 func (b *boundScore) Lower(p *Plan, _ At) operator.Operator {
 	stage := b.score
-	stage.OnFailure = lowered(p, b.onFailure)
+	stage.OnFailure = p.Lowered(b.onFailure)
 	if b.keeps() {
-		stage.State = p.state(b.state())
+		stage.State = p.State(b.state())
 	}
 	return &stage
 }
@@ -199,7 +199,7 @@ func (x *Score) Bind(s *Scope, path string) {
 		b.score.When = s.Expr(path+".when", x.When, value.Bool)
 	}
 	b.bindInputs(s)
-	b.onFailure = s.onFailure(path+".on_failure", x.OnFailure)
+	b.onFailure = s.OnFailure(path+".on_failure", x.OnFailure)
 	b.bindOutputs(s)
 	if x.Partial != nil {
 		s.Writable(path+".partial.topic", x.Partial.Topic)
@@ -399,7 +399,7 @@ func (b *boundScore) checkState(r *Resources, m Loaded) {
 		return
 	}
 	if b.belowGroup {
-		r.belowGroup(b.path + ".model")
+		r.RefuseBelowGroup(b.path + ".model")
 	}
 	if most := udf.StateMaxBytes/4 - 32; size > most {
 		r.Fail(b.path+".model", "model %s keeps %d numbers of a key; at most %d", m.Name, size, most)
@@ -415,7 +415,7 @@ func (b *boundScore) openCalling(r *Resources, m Loaded, stage *operator.Score) 
 		stage.Calling = r.CallModel(b.path, &Calling{}, b.Model, TimeoutOf(m.Info()))
 		stage.Calling.Ready = ReadyOf(m.Model)
 	case stage.Contents: // that may have to be fetched again
-		stage.Calling = r.CallModel(b.path, &Calling{Timeout: impliedTimeout}, b.Model, 0)
+		stage.Calling = r.CallModel(b.path, &Calling{Timeout: ImpliedTimeout}, b.Model, 0)
 		stage.Calling.Implied, stage.Calling.Ready = true, ReadyOf(m.Model)
 	}
 	switch {
@@ -469,10 +469,10 @@ func (b *boundScore) openContents(r *Resources, info model.Info, stage *operator
 		if slot.Type.Kind != value.Content {
 			continue
 		}
-		content := r.contents[slot.Name]
-		column := content.from
+		content := r.Contents[slot.Name]
+		column := content.From
 		column.At, column.Text = i, types[i] == model.String
-		columns, urls = append(columns, column), append(urls, content.url)
+		columns, urls = append(columns, column), append(urls, content.URL)
 	}
 	switch {
 	case columns == nil:

@@ -20,13 +20,16 @@ type StepKind struct {
 	// Table reads what stands behind the word into what New returns, and prints a step.
 	Table func(Kinds) spec.Table
 
+	// Check returns what is wrong with kinds that steps of this one name; nil needs none.
+	Check func(Kinds) error
+
 	// Print is Table for a step that is there, so that no list of kinds is needed; nil is
 	// Table.
 	Print func(Step) spec.Table
 }
 
-// stepKind returns a kind whose steps are read by a form.
-func stepKind[T any, P interface {
+// KindOf returns a kind whose steps are read by a form.
+func KindOf[T any, P interface {
 	*T
 	Step
 }](name string, affects spec.Affects, form spec.Form[T], example, help string) StepKind {
@@ -34,11 +37,6 @@ func stepKind[T any, P interface {
 		Name: name, Affects: affects, Example: example, Help: help,
 		New: func() Step { return P(new(T)) }, Table: func(Kinds) spec.Table { return spec.TableBy(form) },
 	}
-}
-
-// Steps are the kinds of steps, in the order of the reference page.
-var Steps = []*StepKind{
-	&letKind, &featuresKind, &lookupKind, &scoreKind, &callKind, &routeKind, &groupKind, &decideKind, &emitKind, &fetchKind,
 }
 
 // field returns the field of a step that chooses the kind.
@@ -69,7 +67,7 @@ var printedStep = spec.Form[Step]{Print: func(p *spec.Printer, path string, s *S
 // StepForm reads one step: a mapping of one word. It prints a step of any kinds.
 func (k Kinds) StepForm() spec.Form[Step] {
 	var fields []spec.Field[Step]
-	for _, kind := range Steps {
+	for _, kind := range k.Steps {
 		fields = append(fields, kind.field(k))
 	}
 	f := spec.MappingOf(fields)

@@ -28,6 +28,7 @@ import (
 // Kinds returns the kinds that are built in. Their order is that of the reference page.
 func Kinds() lang.Kinds {
 	return lang.Kinds{
+		Steps:   lang.AllSteps(),
 		Sinks:   []sink.Kind{http.Kind, postgres.Kind, redis.Kind, files.Kind, kafka.Kind},
 		Lookups: []lookup.Kind{lookupredis.Kind, lookuppostgres.Kind, lookuphttp.Kind},
 		Logs:    []stream.Kind{kafkalog.Kind, embedded.Kind},
