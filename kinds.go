@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
@@ -89,7 +90,7 @@ func broughtBy(code Code) (brought []kindFields, err error) {
 	} else if len(sinks) > 0 {
 		brought = append(brought, kindFields{"sinks[]", spec.MappingOf(sinks).Shape})
 	}
-	if lookups, err := lang.LookupKinds(code.Lookups); err != nil {
+	if lookups, err := steps.LookupKinds(code.Lookups); err != nil {
 		return nil, err
 	} else if len(lookups) > 0 {
 		brought = append(brought, kindFields{"steps[].lookup", spec.MappingOf(lookups).Shape})

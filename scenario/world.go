@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/sink"
@@ -163,25 +164,25 @@ func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 }
 
 // withBatch returns the steps with another size of a model's calls.
-func withBatch(steps []lang.Step, size int) []lang.Step {
+func withBatch(list []lang.Step, size int) []lang.Step {
 	if size == 0 {
-		return steps
+		return list
 	}
-	steps = slices.Clone(steps)
-	for i := range steps {
-		switch s := steps[i].(type) {
-		case *lang.Score:
+	list = slices.Clone(list)
+	for i := range list {
+		switch s := list[i].(type) {
+		case *steps.Score:
 			score := *s
-			score.Batch.Size, steps[i] = size, &score
-		case *lang.Route:
-			route := &lang.Route{Cases: slices.Clone(s.Cases)}
+			score.Batch.Size, list[i] = size, &score
+		case *steps.Route:
+			route := &steps.Route{Cases: slices.Clone(s.Cases)}
 			for j := range route.Cases {
 				route.Cases[j].Steps = withBatch(route.Cases[j].Steps, size)
 			}
-			steps[i] = route
+			list[i] = route
 		}
 	}
-	return steps
+	return list
 }
 
 // check compares a command with the pipelines, and makes an event's records.
@@ -207,12 +208,12 @@ func (w *world) check(i int, c *command) error {
 }
 
 // looksUp reports whether steps look up a table.
-func looksUp(steps []lang.Step, table string) bool {
-	return slices.ContainsFunc(steps, func(s lang.Step) bool {
+func looksUp(list []lang.Step, table string) bool {
+	return slices.ContainsFunc(list, func(s lang.Step) bool {
 		switch s := s.(type) {
-		case *lang.Lookup:
+		case *steps.Lookup:
 			return s.Table == table
-		case *lang.Route:
+		case *steps.Route:
 			return slices.ContainsFunc(s.Cases, func(way lang.Case) bool { return looksUp(way.Steps, table) })
 		}
 		return false

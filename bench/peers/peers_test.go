@@ -14,7 +14,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lab/demo/baseline"
-	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
@@ -155,7 +155,7 @@ func TestPipelineOfARunIsTheExamplesUnderOtherNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := loaded.Pipelines[0]
-			if p.Name != r.id || p.Input.Topic != r.in || p.Steps[len(p.Steps)-1].(*lang.Emit).Topic != r.out {
+			if p.Name != r.id || p.Input.Topic != r.in || p.Steps[len(p.Steps)-1].(*steps.Emit).Topic != r.out {
 				t.Errorf("%s: pipeline %s from %s", s.name, p.Name, p.Input.Topic)
 			}
 			if strings.Contains(lines, "10ms") != (p.Commit.Interval == 10*time.Millisecond) {

@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
@@ -81,7 +82,7 @@ func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []gen
 	}
 	for _, call := range calls {
 		if call.Function.Keyed {
-			part := lang.FunctionPart(call.Name)
+			part := steps.FunctionPart(call.Name)
 			rest = append(rest, generation.KeptOf(part.Kind, part.Name, part.Text))
 		}
 	}

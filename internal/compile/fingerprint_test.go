@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/udf"
 )
@@ -18,9 +19,9 @@ func printedPipeline() lang.Pipeline {
 		Name:   "p",
 		Inputs: []lang.Input{{Topic: "a", Key: "k", Fields: fields}, {Topic: "b", Key: "k", Fields: fields}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "past", Value: "n * 2.0", Windows: []string{"60s"}, Aggregates: []string{"sum"}}, {Name: "seen", Last: 3, Aggregates: []string{"count"}}}},
-			&lang.Call{Go: "visits"},
-			&lang.Emit{Topic: "out", Names: []string{"n", "past.sum_60s"}},
+			&steps.Features{List: []steps.Feature{{Name: "past", Value: "n * 2.0", Windows: []string{"60s"}, Aggregates: []string{"sum"}}, {Name: "seen", Last: 3, Aggregates: []string{"count"}}}},
+			&steps.Call{Go: "visits"},
+			&steps.Emit{Topic: "out", Names: []string{"n", "past.sum_60s"}},
 		},
 		Code: lang.Code{Functions: map[string]udf.Function{"visits": {Version: 1, Keyed: true, Event: func(*udf.Context) error { return nil }}}},
 	}
@@ -40,7 +41,7 @@ func TestFingerprintsChangeWithWhatChanges(t *testing.T) {
 		return plan
 	}
 	same := of(func(*lang.Pipeline) {})
-	feature := func(p *lang.Pipeline) *lang.Feature { return &p.Steps[0].(*lang.Features).List[0] }
+	feature := func(p *lang.Pipeline) *steps.Feature { return &p.Steps[0].(*steps.Features).List[0] }
 	const state, outputs, nothing = "state", "outputs", "nothing"
 	for name, c := range map[string]struct {
 		affects string
@@ -60,13 +61,13 @@ func TestFingerprintsChangeWithWhatChanges(t *testing.T) {
 			f.Version = 2
 			p.Code.Functions["visits"] = f
 		}},
-		"another emit":              {outputs, func(p *lang.Pipeline) { p.Steps[2].(*lang.Emit).Names = []string{"n"} }},
+		"another emit":              {outputs, func(p *lang.Pipeline) { p.Steps[2].(*steps.Emit).Names = []string{"n"} }},
 		"the sum of nothing":        {outputs, func(p *lang.Pipeline) { one := 1.0; feature(p).Empty = &one }},
 		"lateness":                  {outputs, func(p *lang.Pipeline) { p.Inputs[0].Time.Lateness = time.Second }},
 		"another repartitioning":    {outputs, func(p *lang.Pipeline) { p.Inputs[0].Repartition = 8 }},
 		"another value":             {state, func(p *lang.Pipeline) { feature(p).Value = "n * 3.0" }},
-		"another window":            {state, func(p *lang.Pipeline) { feature(p).Windows[0] = "61s"; p.Steps[2].(*lang.Emit).Names = []string{"n"} }},
-		"features in another order": {state, func(p *lang.Pipeline) { slices.Reverse(p.Steps[0].(*lang.Features).List) }},
+		"another window":            {state, func(p *lang.Pipeline) { feature(p).Windows[0] = "61s"; p.Steps[2].(*steps.Emit).Names = []string{"n"} }},
+		"features in another order": {state, func(p *lang.Pipeline) { slices.Reverse(p.Steps[0].(*steps.Features).List) }},
 		"another key":               {state, func(p *lang.Pipeline) { p.Inputs[0].Key, p.Inputs[1].Key = "call", "call" }},
 	} {
 		got := of(c.change)

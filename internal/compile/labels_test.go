@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -15,18 +16,18 @@ import (
 func TestAStepThatIsAddedChangesNoLabel(t *testing.T) {
 	out := func(id string) []lang.Step {
 		return []lang.Step{
-			&lang.Let{List: []lang.Binding{{Name: "size", Expr: `"s"`}}},
-			&lang.Emit{Topic: "out", ID: id, Names: []string{"card"}},
+			&steps.Let{List: []lang.Binding{{Name: "size", Expr: `"s"`}}},
+			&steps.Emit{Topic: "out", ID: id, Names: []string{"card"}},
 		}
 	}
 	call := func(output string) lang.Step {
-		return &lang.Call{Go: "one", Outputs: []lang.Field{{Name: output, Type: "int"}}}
+		return &steps.Call{Go: "one", Outputs: []lang.Field{{Name: output, Type: "int"}}}
 	}
-	inner := &lang.Route{Cases: []lang.Case{{Name: "big", When: "amount > 9.0", Steps: []lang.Step{&lang.Emit{Topic: "nested", Names: []string{"card"}}}}, {Name: "default", Then: "drop"}}}
+	inner := &steps.Route{Cases: []lang.Case{{Name: "big", When: "amount > 9.0", Steps: []lang.Step{&steps.Emit{Topic: "nested", Names: []string{"card"}}}}, {Name: "default", Then: "drop"}}}
 	cases := []lang.Case{{Name: "big", When: "amount > 9.0", Steps: out("")}, {Name: "default", Steps: append(out("card"), inner)}}
-	made := func(steps []lang.Step, cases ...lang.Case) lang.Pipeline {
+	made := func(list []lang.Step, cases ...lang.Case) lang.Pipeline {
 		p := lang.Pipeline{Name: "payments", Input: lang.Input{Topic: "in", Key: "card", Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}}}
-		p.Steps = append(steps, call("one"), &lang.Emit{Topic: "all", Names: []string{"card"}}, &lang.Route{Cases: cases})
+		p.Steps = append(list, call("one"), &steps.Emit{Topic: "all", Names: []string{"card"}}, &steps.Route{Cases: cases})
 		p.Code.Functions = map[string]udf.Function{"one": {Version: 1, Event: func(*udf.Context) error { return nil }}}
 		return p
 	}
@@ -41,7 +42,7 @@ func TestAStepThatIsAddedChangesNoLabel(t *testing.T) {
 	if n := len(before); len(slices.Compact(slices.Sorted(slices.Values(before)))) != n {
 		t.Errorf("labels %q", before)
 	}
-	added := made([]lang.Step{call("above"), &lang.Emit{Topic: "all", Name: "above", ID: "card", Names: []string{"card"}}},
+	added := made([]lang.Step{call("above"), &steps.Emit{Topic: "all", Name: "above", ID: "card", Names: []string{"card"}}},
 		slices.Concat(cases[:1], []lang.Case{{Name: "above", When: "amount > 5.0", Steps: out("")}}, cases[1:])...)
 	after := labels(added)
 	for _, label := range before {

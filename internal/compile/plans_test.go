@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/golden"
 	"github.com/afterbay/afterbay/udf"
@@ -99,12 +100,12 @@ func planText(plan compile.Planned) string {
 	return b.String()
 }
 
-func functionNames(steps []lang.Step) (names []string) {
-	for _, s := range steps {
+func functionNames(list []lang.Step) (names []string) {
+	for _, s := range list {
 		switch s := s.(type) {
-		case *lang.Call:
+		case *steps.Call:
 			names = append(names, s.Go)
-		case *lang.Route:
+		case *steps.Route:
 			for _, c := range s.Cases {
 				names = append(names, functionNames(c.Steps)...)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -125,19 +126,19 @@ func TestGroupBelowARouteThatIsFedBackIsRefused(t *testing.T) {
 		Name:  "p",
 		Input: lang.Input{Topic: "in", Key: "user", Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "n", Type: "number"}}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "past", Value: "twice", Last: 3, Aggregates: []string{"mean"}}}},
-			&lang.Route{Cases: []lang.Case{
-				{Name: "high", When: "past.mean > 1.0", Steps: []lang.Step{&lang.Group{Name: "all", By: "user", Idle: time.Second}, &lang.Emit{Topic: "out", Names: []string{"all.count"}}}},
+			&steps.Features{List: []steps.Feature{{Name: "past", Value: "twice", Last: 3, Aggregates: []string{"mean"}}}},
+			&steps.Route{Cases: []lang.Case{
+				{Name: "high", When: "past.mean > 1.0", Steps: []lang.Step{&steps.Group{Name: "all", By: "user", Idle: time.Second}, &steps.Emit{Topic: "out", Names: []string{"all.count"}}}},
 				{Name: "default", Then: "drop"},
 			}},
-			&lang.Let{List: []lang.Binding{{Name: "twice", Expr: "n * 2.0"}}},
+			&steps.Let{List: []lang.Binding{{Name: "twice", Expr: "n * 2.0"}}},
 		},
 	}
 	_, err := Compile(p, Options{})
 	if want := "steps[1].route.high.steps[0].group: below route: a group is made of events in log order"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Fatalf("%v, want %s", err, want)
 	}
-	p.Steps[1].(*lang.Route).Cases[0].When = "n > 1.0"
+	p.Steps[1].(*steps.Route).Cases[0].When = "n > 1.0"
 	if _, err := Compile(p, Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -32,13 +33,13 @@ var goodFiles = map[string][]lang.Pipeline{
 		Commit:   lang.Commit{Interval: 100 * time.Millisecond},
 		Models:   []lang.Model{{Name: "fraud", File: "models/fraud.json", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{
+			&steps.Features{List: []steps.Feature{{
 				Name: "spend", Value: "amount", When: `amount > 0 && card != ""`,
 				Windows: []string{"60s", "300s"}, Aggregates: []string{"count", "sum"},
 			}}},
-			&lang.Score{Model: "fraud", Inputs: []string{"amount", "spend.*"}},
-			&lang.Decide{List: []lang.Binding{{Name: "block", Expr: "fraud.score >= 0.5"}}},
-			&lang.Emit{Topic: "scores", Names: []string{"card", "fraud.score", "block"}},
+			&steps.Score{Model: "fraud", Inputs: []string{"amount", "spend.*"}},
+			&steps.Decide{List: []lang.Binding{{Name: "block", Expr: "fraud.score >= 0.5"}}},
+			&steps.Emit{Topic: "scores", Names: []string{"card", "fraud.score", "block"}},
 		},
 	}},
 	"fraud.yaml": {
@@ -53,11 +54,11 @@ var goodFiles = map[string][]lang.Pipeline{
 				},
 			},
 			Steps: []lang.Step{
-				&lang.Features{List: []lang.Feature{{
+				&steps.Features{List: []steps.Feature{{
 					Name: "shop", Value: "amount", Decimals: pointer(2),
 					Windows: []string{"1h", "24h"}, Aggregates: []string{"count", "mean"},
 				}}},
-				&lang.Emit{Topic: "by-customer", Key: "customer", Names: []string{"event.*", "shop.count_1h", "shop.mean_24h"}},
+				&steps.Emit{Topic: "by-customer", Key: "customer", Names: []string{"event.*", "shop.count_1h", "shop.mean_24h"}},
 			},
 		},
 		{
@@ -75,8 +76,8 @@ var goodFiles = map[string][]lang.Pipeline{
 			Models:    []lang.Model{{Name: "fraud", File: "fraud.ubj", Version: 3, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
 			Constants: []spec.Constant{{Name: "region", Table: map[string]any{"US": int64(0), "GB": int64(1), "DE": int64(2)}}},
 			Steps: []lang.Step{
-				&lang.Let{List: []lang.Binding{{Name: "where", Expr: "region[country] ?? -1"}}},
-				&lang.Features{List: []lang.Feature{
+				&steps.Let{List: []lang.Binding{{Name: "where", Expr: "region[country] ?? -1"}}},
+				&steps.Features{List: []steps.Feature{
 					{
 						Name: "spend", Value: "amount", Decimals: pointer(2),
 						Windows: []string{"60s/5s", "300s/30s", "3600s/60s"}, Aggregates: []string{"count", "sum", "mean", "max"},
@@ -84,13 +85,13 @@ var goodFiles = map[string][]lang.Pipeline{
 					{Name: "gap", Elapsed: true, Empty: pointer(-1.0)},
 					{Name: "past", Value: "fraud.score", Last: 10, Aggregates: []string{"mean"}},
 				}},
-				&lang.Score{
+				&steps.Score{
 					Model: "fraud", Inputs: []string{"spend.*", "amount", "gap", "past.mean", "where", "shop_count_1h", "shop_mean_24h"},
-					Batch: lang.Batch{Size: 64, Wait: 5 * time.Millisecond},
+					Batch: steps.Batch{Size: 64, Wait: 5 * time.Millisecond},
 				},
-				&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `fraud.score >= 0.9 ? "block" : fraud.score >= 0.5 ? "review" : "allow"`}}},
-				&lang.Emit{Topic: "decisions", Names: []string{"tx", "fraud.score", "action"}},
-				&lang.Emit{Topic: "freezes", When: `action == "block"`, ID: `"freeze:" + tx`, Names: []string{"tx", "customer"}},
+				&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `fraud.score >= 0.9 ? "block" : fraud.score >= 0.5 ? "review" : "allow"`}}},
+				&steps.Emit{Topic: "decisions", Names: []string{"tx", "fraud.score", "action"}},
+				&steps.Emit{Topic: "freezes", When: `action == "block"`, ID: `"freeze:" + tx`, Names: []string{"tx", "customer"}},
 			},
 		},
 	},
@@ -123,26 +124,26 @@ var goodFiles = map[string][]lang.Pipeline{
 			{Name: "weight", Table: map[string]any{"b": 1.5, "a": -2e3}},
 		},
 		Steps: []lang.Step{
-			&lang.Let{List: []lang.Binding{
+			&steps.Let{List: []lang.Binding{
 				{Name: "half", Expr: "0.5"}, {Name: "yes_", Expr: "true"},
 				{Name: "tested", Expr: "limit > 0.2 && open"}, {Name: "long", Expr: "deep.harmful > 0.5 && open"},
 			}},
-			&lang.Features{List: []lang.Feature{{
+			&steps.Features{List: []steps.Feature{{
 				Name: "harm", Value: "risk", When: "risk > 0.5", Windows: []string{"60s", "1d/1h"},
 				Aggregates: []string{"count", "sum", "mean", "max", "min"}, Decimals: pointer(0), Empty: pointer(0.25),
 			}}},
-			&lang.Score{
+			&steps.Score{
 				Model: "deep", As: "second", When: "half > 0.2",
 				ByName:   []lang.Binding{{Name: "beta", Expr: "half"}, {Name: "alpha", Expr: "harm.count_60s"}},
 				Fallback: []lang.Binding{{Name: "harmful", Expr: "0.5"}, {Name: "spam", Expr: "half"}},
-				Batch:    lang.Batch{Size: 256},
+				Batch:    steps.Batch{Size: 256},
 			},
-			&lang.Decide{List: []lang.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
-			&lang.Emit{
+			&steps.Decide{List: []lang.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
+			&steps.Emit{
 				Topic: "decisions", Key: "post", When: "open", ID: `"p:" + post`,
 				Value: []lang.Binding{{Name: "id", Expr: "post"}, {Name: "risk", Expr: "risk * 100"}},
 			},
-			&lang.Emit{Topic: "audit"},
+			&steps.Emit{Topic: "audit"},
 		},
 	}},
 	"routes.yaml": {{
@@ -166,31 +167,31 @@ var goodFiles = map[string][]lang.Pipeline{
 		},
 		Models: []lang.Model{{Name: "tone", Go: "tone", Version: 2, Outputs: []lang.Field{{Name: "angry", Type: "number"}}}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{
+			&steps.Features{List: []steps.Feature{
 				{Name: "recent", Windows: []string{"60s"}, Aggregates: []string{"count"}, Max: 64, Overflow: "dlq"},
 				{Name: "older", Windows: []string{"24h"}, Aggregates: []string{"count"}, Max: 1 << 20, Overflow: "pane"},
 			}},
-			&lang.Call{
+			&steps.Call{
 				Go: "language", When: `text != ""`, Inputs: []string{"text", "recent.*"},
 				Outputs: []lang.Field{{Name: "lang", Type: "string"}, {Name: "sure", Type: "optional number"}},
 				Topics:  []string{"alerts"},
 			},
-			&lang.Route{Cases: []lang.Case{
+			&steps.Route{Cases: []lang.Case{
 				{Name: "chat", When: `kind == "chat"`, Budget: 250 * time.Millisecond, Steps: []lang.Step{
-					&lang.Let{List: []lang.Binding{{Name: "body", Expr: `text ?? ""`}}},
-					&lang.Score{Model: "tone", Inputs: []string{"recent.count_60s"}},
-					&lang.Route{Cases: []lang.Case{
-						{Name: "english", When: `lang ?? "" == "en"`, Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "answer", Expr: `"yes"`}}}}},
-						{Name: "default", Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "answer", Expr: `"oui"`}}}}},
+					&steps.Let{List: []lang.Binding{{Name: "body", Expr: `text ?? ""`}}},
+					&steps.Score{Model: "tone", Inputs: []string{"recent.count_60s"}},
+					&steps.Route{Cases: []lang.Case{
+						{Name: "english", When: `lang ?? "" == "en"`, Steps: []lang.Step{&steps.Let{List: []lang.Binding{{Name: "answer", Expr: `"yes"`}}}}},
+						{Name: "default", Steps: []lang.Step{&steps.Let{List: []lang.Binding{{Name: "answer", Expr: `"oui"`}}}}},
 					}},
 				}},
 				{Name: "junk", When: `kind == "junk"`, Then: "drop"},
 				{Name: "odd", When: `customer == ""`, Then: "dlq"},
 				{Name: "default", Then: "drop"},
 			}},
-			&lang.Call{Go: "count"},
-			&lang.Route{Cases: []lang.Case{
-				{Name: "all", When: "true", Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"customer"}}}},
+			&steps.Call{Go: "count"},
+			&steps.Route{Cases: []lang.Case{
+				{Name: "all", When: "true", Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"customer"}}}},
 				{Name: "default", Then: "dlq"},
 			}},
 		},

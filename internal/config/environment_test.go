@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
@@ -127,9 +128,9 @@ steps:
 	if file.Pipelines[0].Name != "p" || in.Topic != "payments" || in.Partitions != 3 || in.MaxBytes != 1024 || in.Time.Lateness != 5e9 || in.Time.Late != "drop" {
 		t.Errorf("read as %+v", file.Pipelines[0])
 	}
-	steps := file.Pipelines[0].Steps
-	if f, cases := steps[0].(*lang.Features).List[0], steps[1].(*lang.Route).Cases; f.Windows[0] != "60s/5s" || f.Aggregates[0] != "count" || cases[0].When != `k == "me"` || cases[0].Then != "drop" || cases[1].Then != "drop" {
-		t.Errorf("steps are read as %+v", steps)
+	list := file.Pipelines[0].Steps
+	if f, cases := list[0].(*steps.Features).List[0], list[1].(*steps.Route).Cases; f.Windows[0] != "60s/5s" || f.Aggregates[0] != "count" || cases[0].When != `k == "me"` || cases[0].Then != "drop" || cases[1].Then != "drop" {
+		t.Errorf("steps are read as %+v", list)
 	}
 }
 
@@ -147,7 +148,7 @@ func TestFindingsInVariablesArePlacedAtTheirName(t *testing.T) {
 		{"b", "ÿ", "${B:-ÿÿ}"}, {"b", "bad", "bad"},
 		{"c", "é", `\u00e9`}, {"c", "longer", "${A}"}, {"c", `"`, `\"bad`}, {"c", "bad", `bad"`},
 	} {
-		let := file.Pipelines[0].Steps[0].(*lang.Let).List
+		let := file.Pipelines[0].Steps[0].(*steps.Let).List
 		for _, b := range let {
 			if b.Name != c.name {
 				continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
@@ -68,14 +69,14 @@ func TestFindingsArePlacedUnderTheirCharacter(t *testing.T) {
 	}
 	second := file.Pipelines[1]
 	texts := map[string]string{
-		"steps[1].features.spend.value": second.Steps[1].(*lang.Features).List[0].Value,
-		"steps[2].score.inputs[2]":      second.Steps[2].(*lang.Score).Inputs[2],
-		"steps[3].score.inputs.amount":  second.Steps[3].(*lang.Score).ByName[0].Expr,
-		"steps[4].emit.value[1]":        second.Steps[4].(*lang.Emit).Names[1],
-		"steps[5].emit.when":            second.Steps[5].(*lang.Emit).When,
-		"steps[5].emit.value.a key":     second.Steps[5].(*lang.Emit).Value[0].Expr,
+		"steps[1].features.spend.value": second.Steps[1].(*steps.Features).List[0].Value,
+		"steps[2].score.inputs[2]":      second.Steps[2].(*steps.Score).Inputs[2],
+		"steps[3].score.inputs.amount":  second.Steps[3].(*steps.Score).ByName[0].Expr,
+		"steps[4].emit.value[1]":        second.Steps[4].(*steps.Emit).Names[1],
+		"steps[5].emit.when":            second.Steps[5].(*steps.Emit).When,
+		"steps[5].emit.value.a key":     second.Steps[5].(*steps.Emit).Value[0].Expr,
 	}
-	for _, b := range second.Steps[0].(*lang.Let).List {
+	for _, b := range second.Steps[0].(*steps.Let).List {
 		texts["steps[0].let."+b.Name] = b.Expr
 	}
 	lines := strings.Split(explained, "\n")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/sinks/http"
@@ -80,7 +81,7 @@ sinks:
 		p := file.Pipelines[0]
 		cluster := p.Sinks[1].Config.(*kafka.Config).Cluster
 		for want, got := range map[string]string{
-			filepath.Join(folder, "secrets/users"): p.Steps[0].(*lang.Lookup).Config.(*lookuphttp.Config).TokenFile, filepath.Join(folder, "secrets/cards"): p.Sinks[0].Config.(*http.Config).TokenFile,
+			filepath.Join(folder, "secrets/users"): p.Steps[0].(*steps.Lookup).Config.(*lookuphttp.Config).TokenFile, filepath.Join(folder, "secrets/cards"): p.Sinks[0].Config.(*http.Config).TokenFile,
 			filepath.Join(folder, "tls/ca.pem"): cluster.CA, "/tls/cert.pem": cluster.Cert, filepath.Join(folder, "tls/key.pem"): cluster.Key,
 		} {
 			if got != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 )
@@ -117,16 +118,16 @@ func stateOf(p *lang.Pipeline) string {
 	}
 	meaning := p.Meaning(func(name string) string { return types[name] })
 	var each func([]lang.Step)
-	each = func(steps []lang.Step) {
-		for i := range steps {
-			s := steps[i]
+	each = func(list []lang.Step) {
+		for i := range list {
+			s := list[i]
 			if keeper, ok := s.(lang.Keeper); ok {
 				for _, part := range keeper.Keeps(meaning) {
 					all.WriteString(part.Name + "\n" + part.Text)
 				}
 			}
-			if call, ok := s.(*lang.Call); ok {
-				all.WriteString(lang.FunctionPart(call.Go).Text)
+			if call, ok := s.(*steps.Call); ok {
+				all.WriteString(steps.FunctionPart(call.Go).Text)
 			}
 			for _, c := range s.Effect().Cases {
 				each(c.Steps)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -72,7 +73,7 @@ func (summed) Predict(_ context.Context, rows model.Rows, scores []float32) erro
 
 var writerOutputs = []lang.Field{{Name: "words", Type: "string"}, {Name: "vector", Type: "number[3]"}, {Name: "more", Type: "optional bytes"}, {Name: "length", Type: "number"}}
 
-func writerPipeline(score lang.Score, call *lang.Calling, outputs []lang.Field) lang.Pipeline {
+func writerPipeline(score steps.Score, call *lang.Calling, outputs []lang.Field) lang.Pipeline {
 	score.Model, score.Inputs = "writer", []string{"text"}
 	return lang.Pipeline{
 		Name:  "writing",
@@ -83,9 +84,9 @@ func writerPipeline(score lang.Score, call *lang.Calling, outputs []lang.Field) 
 		},
 		Steps: []lang.Step{
 			&score,
-			&lang.Score{Model: "summed", Inputs: []string{"writer.vector"}},
-			&lang.Let{List: []lang.Binding{{Name: "loud", Expr: `writer.words + "!"`}}},
-			&lang.Emit{Topic: "out", Names: []string{"loud", "writer.*", "summed.sum"}},
+			&steps.Score{Model: "summed", Inputs: []string{"writer.vector"}},
+			&steps.Let{List: []lang.Binding{{Name: "loud", Expr: `writer.words + "!"`}}},
+			&steps.Emit{Topic: "out", Names: []string{"loud", "writer.*", "summed.sum"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"writer": writer{}, "summed": summed{}}},
 	}
@@ -103,16 +104,16 @@ func TestModelAnswersWithTextsAndVectors(t *testing.T) {
 	hello := `{"loud":"HELLO!","writer_words":"HELLO","writer_vector":[0.1,-2.5,1e-7],"writer_more":"AAEC","writer_length":5,"summed_sum":-2.4000000953674316}`
 	want := []string{hello, hello, `{"loud":"HO!","writer_words":"HO","writer_vector":[0.1,-2.5,1e-7],"writer_more":null,"writer_length":2,"summed_sum":-2.4000000953674316}`}
 	for name, c := range map[string]struct {
-		score   lang.Score
+		score   steps.Score
 		call    *lang.Calling
 		journal *lang.Journal
 	}{
 		"at once":         {},
-		"in shared calls": {score: lang.Score{Batch: lang.Batch{Size: 2, Wait: time.Millisecond}}},
+		"in shared calls": {score: steps.Score{Batch: steps.Batch{Size: 2, Wait: time.Millisecond}}},
 		"by calls":        {call: &lang.Calling{}},
-		"off the loop":    {score: lang.Score{Async: true}},
+		"off the loop":    {score: steps.Score{Async: true}},
 		"journalled":      {journal: &lang.Journal{}},
-		"in order":        {score: lang.Score{Ordered: true}, journal: &lang.Journal{By: "event"}},
+		"in order":        {score: steps.Score{Ordered: true}, journal: &lang.Journal{By: "event"}},
 	} {
 		p := writerPipeline(c.score, c.call, writerOutputs)
 		for i := range p.Models {
@@ -141,7 +142,7 @@ func TestOutputsThatTheModelHasNotAreRefused(t *testing.T) {
 		{[]lang.Field{{Name: "a", Type: "number[03]"}}, `models.writer.outputs.a: type "number[03]": write number[384] for that many numbers`},
 		{[]lang.Field{{Name: "a", Type: "optional number"}}, `models.writer.outputs.a: type "optional number": scores are there`},
 	} {
-		_, err := builtin.New(writerPipeline(lang.Score{}, nil, c.outputs), pipeline.Options{})
+		_, err := builtin.New(writerPipeline(steps.Score{}, nil, c.outputs), pipeline.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -156,9 +157,9 @@ func TestVectorsOfOtherLengthsDoNotMix(t *testing.T) {
 		`string(writer.vector)`:               "",
 		`len(writer.vector)`:                  "len takes a string, bytes or a list of strings, not numbers",
 	} {
-		p := writerPipeline(lang.Score{}, nil, writerOutputs)
+		p := writerPipeline(steps.Score{}, nil, writerOutputs)
 		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "number[2]"})
-		p.Steps[2].(*lang.Let).List[0].Expr = source
+		p.Steps[2].(*steps.Let).List[0].Expr = source
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
@@ -211,8 +212,8 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 	for _, kept := range []*lang.Journal{nil, {By: "event"}} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
-			p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
-			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
+			p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
+			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("a", "again"))
 			out := answer.Values("out")
 			slices.Sort(out)
@@ -242,8 +243,8 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 // event that has no answer.
 func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
-		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
+		p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
+		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("deaf", "never"))
 		var drafts []string
 		for _, d := range draftsOf(answer)["k0"] {
@@ -263,18 +264,18 @@ func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 }
 
 func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
-	partial := &lang.Partial{Topic: "drafts"}
+	partial := &steps.Partial{Topic: "drafts"}
 	for _, c := range []struct {
-		score   lang.Score
+		score   steps.Score
 		outputs []lang.Field
 		want    string
 	}{
-		{lang.Score{Partial: partial}, []lang.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is queued (write async: true in the score)"},
-		{lang.Score{Async: true, Partial: &lang.Partial{Topic: "in"}}, []lang.Field{{Name: "words", Type: "string"}}, `steps[0].score.partial.topic: the pipeline reads "in"`},
-		{lang.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
+		{steps.Score{Partial: partial}, []lang.Field{{Name: "words", Type: "string"}}, "steps[0].score.partial: words come while an event is queued (write async: true in the score)"},
+		{steps.Score{Async: true, Partial: &steps.Partial{Topic: "in"}}, []lang.Field{{Name: "words", Type: "string"}}, `steps[0].score.partial.topic: the pipeline reads "in"`},
+		{steps.Score{Async: true, Partial: partial}, writerOutputs, "steps[0].score.partial: model writer@1 has other outputs than one string"},
 	} {
 		p := writerPipeline(c.score, nil, c.outputs)
-		if p.Steps = []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {
+		if p.Steps = []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}; len(c.outputs) == 1 {
 			p.Code.Models["writer"] = &talker{}
 		}
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -285,8 +286,8 @@ func TestWordsAreShownOfOneTextOffTheLoopAlone(t *testing.T) {
 
 func TestWordsAreDurableWhileTheRestIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts"}}, nil, []lang.Field{{Name: "words", Type: "string"}})
-		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
+		p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts"}}, nil, []lang.Field{{Name: "words", Type: "string"}})
+		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
 		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/model"
@@ -60,18 +61,18 @@ type draft struct {
 // twoWriters is a pipeline of which two scores are shown while they come, each word
 // of them, with a stage between them that parks too.
 func twoWriters(m *patient, journal *lang.Journal) lang.Pipeline {
-	partial := &lang.Partial{Topic: "drafts", Interval: time.Millisecond}
-	p := writerPipeline(lang.Score{As: "first", Async: true, Partial: partial}, &lang.Calling{
+	partial := &steps.Partial{Topic: "drafts", Interval: time.Millisecond}
+	p := writerPipeline(steps.Score{As: "first", Async: true, Partial: partial}, &lang.Calling{
 		Attempts: 1000, // of nine failures of ten that are chance, so that no event is given up
 		Backoff:  lang.Backoff{Base: 5 * time.Millisecond, Max: 5 * time.Millisecond}, Breaker: lang.Breaker{Failures: 1000, Rate: 1},
 	}, []lang.Field{{Name: "words", Type: "string"}})
 	p.Models[0].Journal, p.Code.Models["writer"] = journal, m
-	silent := lang.Score{Model: "writer", As: "silent", Inputs: []string{"text"}, Async: true, Batch: lang.Batch{Size: 1}}
-	second := lang.Score{Model: "writer", As: "second", Inputs: []string{"more"}, Async: true, Partial: partial}
+	silent := steps.Score{Model: "writer", As: "silent", Inputs: []string{"text"}, Async: true, Batch: steps.Batch{Size: 1}}
+	second := steps.Score{Model: "writer", As: "second", Inputs: []string{"more"}, Async: true, Partial: partial}
 	p.Input.Partitions = 2
 	p.Steps = []lang.Step{
-		&lang.Let{List: []lang.Binding{{Name: "more", Expr: `text + "+"`}}}, p.Steps[0], &silent, &second,
-		&lang.Emit{Topic: "out", Names: []string{"first.words", "second.words"}},
+		&steps.Let{List: []lang.Binding{{Name: "more", Expr: `text + "+"`}}}, p.Steps[0], &silent, &second,
+		&steps.Emit{Topic: "out", Names: []string{"first.words", "second.words"}},
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/task/async"
@@ -41,11 +42,11 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &endless{}
-				p := parkPipeline(&e.service, lang.Score{Async: true, Ordered: true, Batch: lang.Batch{Size: 1}}, lang.Calling{Timeout: time.Hour})
+				p := parkPipeline(&e.service, steps.Score{Async: true, Ordered: true, Batch: steps.Batch{Size: 1}}, lang.Calling{Timeout: time.Hour})
 				p.Code.Models["far"] = e
 				parks := how != "client, parks nothing"
 				if !parks {
-					p.Models, p.Steps = nil, []lang.Step{&lang.Emit{Topic: "out", Names: []string{"n"}}}
+					p.Models, p.Steps = nil, []lang.Step{&steps.Emit{Topic: "out", Names: []string{"n"}}}
 				}
 				if how == "client, copied" {
 					p.Input.Repartition = 2

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -50,7 +51,7 @@ func (mixed) Predict(_ context.Context, rows model.Rows, scores []float32) error
 	return nil
 }
 
-func mixedPipeline(score lang.Score) lang.Pipeline {
+func mixedPipeline(score steps.Score) lang.Pipeline {
 	score.Model = "mixed"
 	return lang.Pipeline{
 		Name: "mixed",
@@ -59,15 +60,15 @@ func mixedPipeline(score lang.Score) lang.Pipeline {
 			{Name: "at", Type: "time"}, {Name: "picture", Type: "optional bytes"},
 		}},
 		Models: []lang.Model{{Name: "mixed", Go: "mixed", Version: 1, Outputs: []lang.Field{{Name: "sum", Type: "number"}, {Name: "length", Type: "number"}}}},
-		Steps:  []lang.Step{&score, &lang.Emit{Topic: "out", Names: []string{"mixed.*"}}},
+		Steps:  []lang.Step{&score, &steps.Emit{Topic: "out", Names: []string{"mixed.*"}}},
 		Code:   lang.Code{Models: map[string]model.Model{"mixed": mixed{}}},
 	}
 }
 
 func TestModelGetsNumbersTextsAndCategoriesInItsOrder(t *testing.T) {
-	for _, score := range []lang.Score{
+	for _, score := range []steps.Score{
 		{Inputs: []string{"k", "land", "a", "b", "picture"}},
-		{Inputs: []string{"k", "land", "a", "b", "picture"}, Batch: lang.Batch{Size: 1}},
+		{Inputs: []string{"k", "land", "a", "b", "picture"}, Batch: steps.Batch{Size: 1}},
 	} {
 		runner, err := builtin.New(mixedPipeline(score), running.Options{})
 		if err != nil {
@@ -104,9 +105,9 @@ func TestNumbersOfCategoriesAreCategories(t *testing.T) {
 		{"blue red", "int", "1 2", "1", "k: 2 is no code of a category"},
 		{"true false", "bool", "true false", "0 1", ""},
 	} {
-		pipeline := mixedPipeline(lang.Score{Inputs: []string{"k"}})
+		pipeline := mixedPipeline(steps.Score{Inputs: []string{"k"}})
 		pipeline.Input.Key, pipeline.Input.Fields = "u", []lang.Field{{Name: "u", Type: "string"}, {Name: "k", Type: c.kind}}
-		pipeline.Models[0].Outputs, pipeline.Steps[1].(*lang.Emit).Names = []lang.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
+		pipeline.Models[0].Outputs, pipeline.Steps[1].(*steps.Emit).Names = []lang.Field{{Name: "code", Type: "number"}}, []string{"mixed.code"}
 		pipeline.Code.Models["mixed"] = coded(strings.Fields(c.categories))
 		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {
@@ -158,7 +159,7 @@ func (coded) Predict(_ context.Context, rows model.Rows, scores []float32) error
 // TestInputsMayBeExpressions computes inputs by list and by name, also of a value
 // that may be absent. One that cannot be computed is a dead letter of the score.
 func TestInputsMayBeExpressions(t *testing.T) {
-	for _, score := range []lang.Score{
+	for _, score := range []steps.Score{
 		{Inputs: []string{`upper(k) + "!"`, "land", "a / b", "factor", "picture"}},
 		{ByName: []lang.Binding{{Name: "image", Expr: "picture"}, {Name: "country", Expr: "land"}, {Name: "text", Expr: `k + "?"`}, {Name: "wave", Expr: "both"}}},
 		{Inputs: []string{`k + "!"`, "land", "a / b", "factor", "picture"}, When: "b != 0"},
@@ -216,7 +217,7 @@ func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 		{nil, []lang.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "wave", Expr: "a"}, {Name: "image", Expr: "k"}}, `steps[0].score.inputs.wave: the model's feature "wave" takes 2 values, 1 are given`},
 		{nil, []lang.Binding{{Name: "text", Expr: "k"}, {Name: "country", Expr: "land"}, {Name: "image", Expr: "k"}}, `the model's feature "wave" is not given`},
 	} {
-		_, err := builtin.New(mixedPipeline(lang.Score{Inputs: c.inputs, ByName: c.byName}), running.Options{})
+		_, err := builtin.New(mixedPipeline(steps.Score{Inputs: c.inputs, ByName: c.byName}), running.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -225,7 +226,7 @@ func TestInputsOfTheWrongTypeAreRefused(t *testing.T) {
 
 func TestBatchesAreCountedByTheReasonOfTheirCall(t *testing.T) {
 	for _, byLength := range []bool{false, true} {
-		pipeline := mixedPipeline(lang.Score{Inputs: []string{"k", "land", "a", "b", "picture"}})
+		pipeline := mixedPipeline(steps.Score{Inputs: []string{"k", "land", "a", "b", "picture"}})
 		pipeline.Code.Models["mixed"] = mixed{model.Policy{Size: 2, ByLength: byLength}}
 		runner, err := builtin.New(pipeline, running.Options{})
 		if err != nil {

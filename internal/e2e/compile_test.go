@@ -10,6 +10,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -54,29 +55,29 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 		{"model version", func(p *lang.Pipeline) { p.Models[0].Version = 0 }, `models.fraud.version: 0 is not a version`},
 		{"model outputs", func(p *lang.Pipeline) { p.Models[0].Outputs = nil }, `models.fraud.outputs: the model has 1 outputs, 0 are named`},
 		{"no word in a step", func(p *lang.Pipeline) { p.Steps[0] = nil }, `steps[0]: a step is exactly one of`},
-		{"unknown name", func(p *lang.Pipeline) { p.Steps[0].(*lang.Let).List[0].Expr = "amuont + 1" }, `steps[0].let.where: column 1: unknown name`},
-		{"type of a branch", func(p *lang.Pipeline) { p.Steps[0].(*lang.Let).List[0].Expr = `amount > 1 ? "x" : 5` }, `steps[0].let.where: column `},
-		{"optional without ??", func(p *lang.Pipeline) { p.Steps[0].(*lang.Let).List[0].Expr = `region[country] + 1` }, `steps[0].let.where: column `},
-		{"shadowing", func(p *lang.Pipeline) { p.Steps[0].(*lang.Let).List[0].Name = "amount" }, `steps[0].let.amount: "amount" is introduced twice`},
-		{"two kinds of feature", func(p *lang.Pipeline) { p.Steps[1].(*lang.Features).List[0].Last = 3 }, `steps[1].features.spend: a feature has exactly one of windows, last and elapsed`},
-		{"window", func(p *lang.Pipeline) { p.Steps[1].(*lang.Features).List[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
-		{"aggregate", func(p *lang.Pipeline) { p.Steps[1].(*lang.Features).List[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
-		{"sum of nothing", func(p *lang.Pipeline) { p.Steps[1].(*lang.Features).List[0].Value = "" }, `steps[1].features.spend: missing value`},
-		{"value of text", func(p *lang.Pipeline) { p.Steps[1].(*lang.Features).List[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
-		{"feedback of nothing", func(p *lang.Pipeline) { p.Steps[1].(*lang.Features).List[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
-		{"unknown model", func(p *lang.Pipeline) { p.Steps[2].(*lang.Score).Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
-		{"unknown input", func(p *lang.Pipeline) { p.Steps[2].(*lang.Score).Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
-		{"input of text", func(p *lang.Pipeline) { p.Steps[2].(*lang.Score).Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: the model takes a number here`},
-		{"input from below", func(p *lang.Pipeline) { p.Steps[2].(*lang.Score).Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
+		{"unknown name", func(p *lang.Pipeline) { p.Steps[0].(*steps.Let).List[0].Expr = "amuont + 1" }, `steps[0].let.where: column 1: unknown name`},
+		{"type of a branch", func(p *lang.Pipeline) { p.Steps[0].(*steps.Let).List[0].Expr = `amount > 1 ? "x" : 5` }, `steps[0].let.where: column `},
+		{"optional without ??", func(p *lang.Pipeline) { p.Steps[0].(*steps.Let).List[0].Expr = `region[country] + 1` }, `steps[0].let.where: column `},
+		{"shadowing", func(p *lang.Pipeline) { p.Steps[0].(*steps.Let).List[0].Name = "amount" }, `steps[0].let.amount: "amount" is introduced twice`},
+		{"two kinds of feature", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Last = 3 }, `steps[1].features.spend: a feature has exactly one of windows, last and elapsed`},
+		{"window", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Windows[0] = "60s/7s" }, `steps[1].features.spend.windows[0]: `},
+		{"aggregate", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Aggregates[0] = "median" }, `steps[1].features.spend.aggregates[0]: `},
+		{"sum of nothing", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Value = "" }, `steps[1].features.spend: missing value`},
+		{"value of text", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[0].Value = "country" }, `steps[1].features.spend.value: the expression is of type string, where number or int is needed`},
+		{"feedback of nothing", func(p *lang.Pipeline) { p.Steps[1].(*steps.Features).List[3].Value = "fraud.scor" }, `steps[1].features.past.value: column 1: unknown name`},
+		{"unknown model", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Model = "froud" }, `steps[2].score.model: no model is named "froud"`},
+		{"unknown input", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Inputs[0] = "spent.*" }, `steps[2].score.inputs[0]: nothing is named "spent.*"`},
+		{"input of text", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Inputs[0] = "country" }, `steps[2].score.inputs[0]: "country" is of type string: the model takes a number here`},
+		{"input from below", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Inputs[0] = "action" }, `steps[2].score.inputs[0]: "action" is introduced below`},
 		{"too few inputs", func(p *lang.Pipeline) {
-			p.Steps[2].(*lang.Score).Inputs = p.Steps[2].(*lang.Score).Inputs[1:]
+			p.Steps[2].(*steps.Score).Inputs = p.Steps[2].(*steps.Score).Inputs[1:]
 		}, `steps[2].score.inputs: model fraud@1 takes `},
-		{"batch", func(p *lang.Pipeline) { p.Steps[2].(*lang.Score).Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
-		{"emit to the input", func(p *lang.Pipeline) { p.Steps[4].(*lang.Emit).Topic = "payments" }, `steps[4].emit.topic: the pipeline reads "payments"`},
-		{"emit unknown", func(p *lang.Pipeline) { p.Steps[4].(*lang.Emit).Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
-		{"emit twice", func(p *lang.Pipeline) { p.Steps[4].(*lang.Emit).Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
-		{"emit key", func(p *lang.Pipeline) { p.Steps[4].(*lang.Emit).Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
-		{"emit when", func(p *lang.Pipeline) { p.Steps[5].(*lang.Emit).When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
+		{"batch", func(p *lang.Pipeline) { p.Steps[2].(*steps.Score).Batch.Size = -1 }, `steps[2].score.batch.size: -1 is out of range`},
+		{"emit to the input", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Topic = "payments" }, `steps[4].emit.topic: the pipeline reads "payments"`},
+		{"emit unknown", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Names[0] = "tax" }, `steps[4].emit.value[0]: unknown name "tax" (did you mean tx?)`},
+		{"emit twice", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Names[1] = "tx" }, `steps[4].emit.value[1]: the value has two entries "tx"`},
+		{"emit key", func(p *lang.Pipeline) { p.Steps[4].(*steps.Emit).Key = "amount" }, `steps[4].emit.key: "amount" is of type number`},
+		{"emit when", func(p *lang.Pipeline) { p.Steps[5].(*steps.Emit).When = "fraud.score" }, `steps[5].emit.when: the expression is of type number, where bool is needed`},
 		{"no emit", func(p *lang.Pipeline) { p.Steps = p.Steps[:4] }, `steps: nothing is emitted`},
 	}
 	for _, c := range cases {
@@ -97,7 +98,7 @@ func TestWrongPipelinesAreRefusedWithPathReasonAndHint(t *testing.T) {
 
 func TestEveryThingWrongIsSaidAtOnce(t *testing.T) {
 	p := scored(t)
-	p.Delivery, p.Input.Partitions, p.Steps[0].(*lang.Let).List[0].Expr = "twice", -1, "1 +"
+	p.Delivery, p.Input.Partitions, p.Steps[0].(*steps.Let).List[0].Expr = "twice", -1, "1 +"
 	_, err := builtin.New(p, running.Options{})
 	for _, want := range []string{"delivery:", "input.partitions:", "steps[0].let.where:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -141,7 +142,7 @@ func TestManifestThatWasNotReadIsToldFromAModel(t *testing.T) {
 
 func TestInputsInAnotherOrderThanTheModelsAreRefused(t *testing.T) {
 	p := scored(t)
-	in := p.Steps[2].(*lang.Score).Inputs
+	in := p.Steps[2].(*steps.Score).Inputs
 	in[0], in[1] = in[1], in[0] // spend.* and flow.*
 	_, err := builtin.New(p, running.Options{})
 	if err == nil || !strings.Contains(err.Error(), "steps[2].score.inputs: the model's input 0 is") {
@@ -163,7 +164,7 @@ func TestInputsThatTheModelCallsOtherwiseAreWarnedOf(t *testing.T) {
 	warnings := func(change func(inputs []string)) []string {
 		p := scored(t)
 		for _, s := range p.Steps {
-			if score, ok := s.(*lang.Score); ok {
+			if score, ok := s.(*steps.Score); ok {
 				change(score.Inputs)
 			}
 		}
@@ -194,7 +195,7 @@ func TestBoundsOfLagChangeNoOutput(t *testing.T) {
 		runner, err := builtin.New(lang.Pipeline{
 			Name: "copy", Lag: lag,
 			Input: lang.Input{Topic: "in", Partitions: 1, Key: "n", Fields: []lang.Field{{Name: "n", Type: "int"}}},
-			Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"n"}}},
+			Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"n"}}},
 		}, running.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -226,10 +227,10 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 				{Name: "user", Type: "string"}, {Name: "ts", Type: "time"}, {Name: "amount", Type: amount}, {Name: "id", Type: "string"},
 			}},
 			Steps: []lang.Step{
-				&lang.Let{List: []lang.Binding{{Name: "big", Expr: "amount > 10"}, {Name: "twice", Expr: "amount * 2"}, {Name: "late", Expr: at + ` > ` + at}}},
-				&lang.Features{List: []lang.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
-				&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `big && spend.sum_1h > 3 ? "a" : "b"`}}},
-				&lang.Emit{Topic: "out", Names: []string{key, "action", "twice"}},
+				&steps.Let{List: []lang.Binding{{Name: "big", Expr: "amount > 10"}, {Name: "twice", Expr: "amount * 2"}, {Name: "late", Expr: at + ` > ` + at}}},
+				&steps.Features{List: []steps.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+				&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `big && spend.sum_1h > 3 ? "a" : "b"`}}},
+				&steps.Emit{Topic: "out", Names: []string{key, "action", "twice"}},
 			},
 		}
 	}
@@ -240,18 +241,18 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 		"input.fields.amount: amount is a string, and 3 places want a number: steps[0].let.big, steps[0].let.twice, steps[1].features.spend.value (declare `amount: number` if the events have it so, or write float(amount) there)": build("user", "ts", "string"),
 		"input.fields.amount: amount is a bool, and 2 places want a number: steps[0].let.twice, steps[1].features.spend.value (declare `amount: number`": func() lang.Pipeline {
 			p := build("user", "ts", "bool")
-			p.Steps[0].(*lang.Let).List = p.Steps[0].(*lang.Let).List[1:]
-			p.Steps[2].(*lang.Decide).List[0].Expr = `spend.sum_1h > 3 ? "a" : "b"`
+			p.Steps[0].(*steps.Let).List = p.Steps[0].(*steps.Let).List[1:]
+			p.Steps[2].(*steps.Decide).List[0].Expr = `spend.sum_1h > 3 ? "a" : "b"`
 			return p
 		}(),
 		"steps[0].let.other: column 6: unknown name zzz": func() lang.Pipeline { // is no consequence of the type
 			p := build("user", "ts", "string")
-			p.Steps[0].(*lang.Let).List = append(p.Steps[0].(*lang.Let).List, lang.Binding{Name: "other", Expr: "1 +  zzz"})
+			p.Steps[0].(*steps.Let).List = append(p.Steps[0].(*steps.Let).List, lang.Binding{Name: "other", Expr: "1 +  zzz"})
 			return p
 		}(),
 		`> compares values of one type, not string and int (compare float(amount), or in`: func() lang.Pipeline {
 			p := build("user", "ts", "string")
-			p.Steps[0].(*lang.Let).List = p.Steps[0].(*lang.Let).List[:1]
+			p.Steps[0].(*steps.Let).List = p.Steps[0].(*steps.Let).List[:1]
 			p.Steps = p.Steps[:1]
 			return p
 		}(),

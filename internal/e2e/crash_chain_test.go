@@ -18,6 +18,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	runs "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -61,7 +62,7 @@ func newChain(dir string, v variant, fault map[string]func(stage string)) (chain
 		p := pipelines[name]
 		p.Commit = lang.Commit{Interval: v.interval, Size: chunkOf(v.batch)}
 		for _, s := range p.Steps {
-			if score, ok := s.(*lang.Score); ok {
+			if score, ok := s.(*steps.Score); ok {
 				score.Batch.Size = v.batch
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -60,18 +61,18 @@ func failingPipeline(ctx context.Context, way, url string) (lang.Pipeline, *mode
 	if err != nil {
 		return lang.Pipeline{}, nil, err
 	}
-	score := lang.Score{Model: "risk", Inputs: []string{"a", "b"}, Batch: lang.Batch{Size: 16}}
+	score := steps.Score{Model: "risk", Inputs: []string{"a", "b"}, Batch: steps.Batch{Size: 16}}
 	call := &lang.Calling{
 		Attempts: 10, // a third of the calls fails by chance: of 2,000 events three fail more than twice
 		Timeout:  250 * time.Millisecond, Backoff: lang.Backoff{Base: 20 * time.Millisecond, Max: 300 * time.Millisecond},
 		Breaker: lang.Breaker{Probe: 200 * time.Millisecond, Open: way},
 	}
 	names, kept := []string{"n", "risk.score"}, &lang.Journal{Off: true}
-	var steps []lang.Step
+	var list []lang.Step
 	if way == "queue" {
 		score.Async, score.Ordered, kept = true, true, &lang.Journal{}
 		names = append(names, "past.sum")
-		steps = append(steps, &lang.Features{List: []lang.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
+		list = append(list, &steps.Features{List: []steps.Feature{{Name: "past", Value: "risk.score", Last: 3, Aggregates: []string{"sum"}}}})
 	}
 	return lang.Pipeline{
 		Name: way,
@@ -79,7 +80,7 @@ func failingPipeline(ctx context.Context, way, url string) (lang.Pipeline, *mode
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "a", Type: "number"}, {Name: "b", Type: "number"},
 		}},
 		Models: []lang.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}, Call: call, Journal: kept}},
-		Steps:  append(steps, &score, &lang.Emit{Topic: "out-" + way, Names: names}),
+		Steps:  append(list, &score, &steps.Emit{Topic: "out-" + way, Names: names}),
 		Queue:  lang.Queue{Max: 200}, // so that there is something to read to the end
 		Code:   lang.Code{Models: map[string]model.Model{"risk": m}},
 	}, m, nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -50,7 +51,7 @@ func crashPipeline(dir string, delivery kafka.Delivery) (lang.Pipeline, error) {
 		suffix := "-" + crashNames[delivery]
 		p.Name += suffix
 		for _, s := range p.Steps {
-			if emit, ok := s.(*lang.Emit); ok {
+			if emit, ok := s.(*steps.Emit); ok {
 				emit.Topic += suffix
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -108,8 +109,8 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 		Commit: lang.Commit{Interval: 5 * time.Millisecond}, // a call has its place until its answer is durable
 		Models: []lang.Model{risk},
 		Steps: []lang.Step{
-			&lang.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: lang.Batch{Size: size}},
-			&lang.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
+			&steps.Score{Model: "risk", Inputs: []string{"a", "b"}, Async: true, Batch: steps.Batch{Size: size}},
+			&steps.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"risk": m}},
 	}, pipeline.Options{Sessions: 2, Fault: fault})

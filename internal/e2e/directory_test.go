@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -43,18 +44,18 @@ func directoryPipeline(s *service) lang.Pipeline {
 	}}
 	p.Code = lang.Code{Functions: map[string]udf.Function{"visits": visits}, Models: map[string]model.Model{"far": s}}
 	p.Steps = slices.Insert(p.Steps, 1, []lang.Step{
-		&lang.Features{List: []lang.Feature{
+		&steps.Features{List: []steps.Feature{
 			{Name: "seen", Windows: []string{"60s", "1h/1m"}, Aggregates: []string{"count"}},
 			{Name: "places", Value: "at", Last: 3, Aggregates: []string{"count", "sum", "max"}},
 			{Name: "gap", Elapsed: true},
 		}},
-		&lang.Call{Go: "visits", Outputs: []lang.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
+		&steps.Call{Go: "visits", Outputs: []lang.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
 	}...)
-	chat := &p.Steps[len(p.Steps)-1].(*lang.Route).Cases[0]
+	chat := &p.Steps[len(p.Steps)-1].(*steps.Route).Cases[0]
 	chat.Steps = []lang.Step{
-		&lang.Let{List: []lang.Binding{{Name: "n", Expr: "float(at % 100)"}}},
-		&lang.Score{Model: "far", Inputs: []string{"n"}, Async: true},
-		&lang.Emit{Topic: "chats", Names: []string{"customer", "at", "seen.count_60s", "clicks", "far.twice"}},
+		&steps.Let{List: []lang.Binding{{Name: "n", Expr: "float(at % 100)"}}},
+		&steps.Score{Model: "far", Inputs: []string{"n"}, Async: true},
+		&steps.Emit{Topic: "chats", Names: []string{"customer", "at", "seen.count_60s", "clicks", "far.twice"}},
 	}
 	return p
 }
@@ -135,7 +136,7 @@ func makeDirectory(t *testing.T, dir string) {
 	}
 	defer closeLog(t, log)
 	p := directoryPipeline(down)
-	p.Steps[len(p.Steps)-1].(*lang.Route).Cases[0].Steps[1].(*lang.Score).Batch.Size = 1
+	p.Steps[len(p.Steps)-1].(*steps.Route).Cases[0].Steps[1].(*steps.Score).Batch.Size = 1
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

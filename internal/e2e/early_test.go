@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -82,9 +83,9 @@ func TestOnlyWhatTellsNobodyOutsideReadsEarly(t *testing.T) {
 			Input:  lang.Input{Topic: "numbers", Partitions: 1, Key: "n", Fields: []lang.Field{{Name: "n", Type: "int"}}},
 			Models: []lang.Model{{Name: "twice", Go: "model", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
 			Steps: []lang.Step{
-				&lang.Call{Go: "same", Inputs: []string{"n"}, Outputs: []lang.Field{{Name: "m", Type: "int"}}},
-				&lang.Score{Model: "twice", Inputs: []string{"m"}},
-				&lang.Emit{Topic: "scores", Names: []string{"twice.score"}},
+				&steps.Call{Go: "same", Inputs: []string{"n"}, Outputs: []lang.Field{{Name: "m", Type: "int"}}},
+				&steps.Score{Model: "twice", Inputs: []string{"m"}},
+				&steps.Emit{Topic: "scores", Names: []string{"twice.score"}},
 			},
 			Code: lang.Code{
 				Models: map[string]model.Model{"model": c.model},
@@ -125,7 +126,7 @@ func TestCopiesOfInputsAreNotDelivered(t *testing.T) {
 	runner, err := builtin.New(lang.Pipeline{
 		Name:  "copying",
 		Input: lang.Input{Topic: "numbers", Partitions: 2, Repartition: 2, Key: "n", Fields: []lang.Field{{Name: "n", Type: "int"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: "same", Names: []string{"n"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "same", Names: []string{"n"}}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

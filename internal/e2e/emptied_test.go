@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -34,7 +35,7 @@ func TestRecordsThatAreGoneAreNotWaitedFor(t *testing.T) {
 	made()
 	runner, err := builtin.New(lang.Pipeline{
 		Name: "p", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}},
 	}, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -68,16 +69,16 @@ func contactPipeline() lang.Pipeline {
 			},
 		},
 		Steps: []lang.Step{
-			&lang.Emit{Topic: "audit", Names: []string{"customer", "at"}},
-			&lang.Route{Cases: []lang.Case{
+			&steps.Emit{Topic: "audit", Names: []string{"customer", "at"}},
+			&steps.Route{Cases: []lang.Case{
 				{Name: "spam", When: `text == "spam"`, Then: "drop"},
 				{Name: "abuse", When: `text == "abuse"`, Then: "dlq"},
 				{Name: "call", When: `text == "call"`, Steps: []lang.Step{
-					&lang.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 20 * time.Second, Late: "drop"},
-					&lang.Emit{Topic: "answers", Names: []string{"customer", "parts.key"}},
+					&steps.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 20 * time.Second, Late: "drop"},
+					&steps.Emit{Topic: "answers", Names: []string{"customer", "parts.key"}},
 				}},
 				{Name: "default", Steps: []lang.Step{
-					&lang.Emit{Topic: "answers", When: `text == "hello"`, Names: []string{"customer", "at"}},
+					&steps.Emit{Topic: "answers", When: `text == "hello"`, Names: []string{"customer", "at"}},
 				}},
 			}},
 		},
@@ -202,9 +203,9 @@ func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
 // behind it, and not at all, while commits fail.
 func TestParkedEventsOfClientsEndOnce(t *testing.T) {
 	for seed := range uint64(4) {
-		p := parkPipeline(&service{}, lang.Score{Async: true}, lang.Calling{Concurrency: 4},
-			&lang.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}})
-		p.Steps[len(p.Steps)-1].(*lang.Emit).When = "n > 60"
+		p := parkPipeline(&service{}, steps.Score{Async: true}, lang.Calling{Concurrency: 4},
+			&steps.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}})
+		p.Steps[len(p.Steps)-1].(*steps.Emit).When = "n > 60"
 		p.Replies, p.Commit.Size = []string{"early", "out"}, 10
 		sound := memory.New(memory.Options{RebalanceTimeout: time.Second})
 		log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{
@@ -265,12 +266,12 @@ func TestAnswersAreChecked(t *testing.T) {
 	emits := 0
 	emit := func(topic, when string) lang.Step {
 		emits++
-		return &lang.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}
+		return &steps.Emit{Topic: topic, Name: fmt.Sprint("e", emits), When: when, Names: []string{"customer"}}
 	}
-	group := &lang.Group{Name: "parts", By: "call", Idle: time.Minute}
-	large := &lang.Group{Name: "parts", By: "call", Idle: time.Minute, Max: lang.GroupMax{Events: 5000}}
-	route := func(steps ...lang.Step) lang.Step {
-		return &lang.Route{Cases: []lang.Case{{Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: steps}}}
+	group := &steps.Group{Name: "parts", By: "call", Idle: time.Minute}
+	large := &steps.Group{Name: "parts", By: "call", Idle: time.Minute, Max: steps.GroupMax{Events: 5000}}
+	route := func(given ...lang.Step) lang.Step {
+		return &steps.Route{Cases: []lang.Case{{Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: given}}}
 	}
 	for want, c := range map[string]struct {
 		answers []string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -49,9 +50,9 @@ func (s served) Service(m *model.Manifest) (url, service string) {
 func sharedPipelines(s *service, call lang.Calling) []lang.Pipeline {
 	var pipelines []lang.Pipeline
 	for _, name := range []string{"one", "two"} {
-		p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Async: name == "two"}, call)
+		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Async: name == "two"}, call)
 		p.Name, p.Input.Topic = name, name
-		p.Steps[1].(*lang.Emit).Topic = "out-" + name
+		p.Steps[1].(*steps.Emit).Topic = "out-" + name
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
 		p.Models[0].Manifest = &model.Manifest{
 			Name: "far", Version: 1, Kind: "remote", Inputs: []model.ManifestInput{{Name: "n"}}, Outputs: []model.Output{{Name: "twice", Size: 1}},
@@ -167,7 +168,7 @@ func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}}, lang.Calling{
+		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}}, lang.Calling{
 			Timeout: time.Hour, Concurrency: 1, Backoff: lang.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: lang.Breaker{Failures: 100, Open: "queue"},
 		})
 		runner, err := builtin.New(p, pipeline.Options{})
@@ -211,7 +212,7 @@ func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 4}}, lang.Calling{Timeout: time.Second, Concurrency: 3})
+		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 4}}, lang.Calling{Timeout: time.Second, Concurrency: 3})
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -263,7 +264,7 @@ func TestBreakerOpensAtItsRate(t *testing.T) {
 				}
 				return nil
 			}}
-			p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+			p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
 				lang.Calling{Breaker: lang.Breaker{Rate: rate, Open: "fallback"}, Concurrency: 1})
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 5))
 			marked := 0
@@ -287,7 +288,7 @@ func TestCallsKeepTheirShareOfTheBudget(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &punctual{}
-			p := parkPipeline(&s.service, lang.Score{Async: async}, lang.Calling{Budget: true})
+			p := parkPipeline(&s.service, steps.Score{Async: async}, lang.Calling{Budget: true})
 			p.Budget, p.Code.Models["far"] = lang.Budget{P99: 100 * time.Millisecond, Queue: 20 * time.Millisecond, Model: 65 * time.Millisecond}, s
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
 			checkOutputs(t, answer, 10, 3, false)

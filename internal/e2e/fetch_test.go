@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -26,7 +27,7 @@ func (s seer) Info() model.Info {
 	return info
 }
 
-func fetchPipeline(f lang.Fetch, o lang.Content, steps ...lang.Step) lang.Pipeline {
+func fetchPipeline(f steps.Fetch, o lang.Content, list ...lang.Step) lang.Pipeline {
 	return lang.Pipeline{
 		Name: "seeing",
 		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{
@@ -37,7 +38,7 @@ func fetchPipeline(f lang.Fetch, o lang.Content, steps ...lang.Step) lang.Pipeli
 			{Name: "seer", Go: "seer", Version: 1, Outputs: []lang.Field{{Name: "sure", Type: "number"}}},
 			{Name: "keeper", Go: "keeper", Version: 1, Outputs: []lang.Field{{Name: "sure", Type: "number"}}},
 		},
-		Steps: append(append([]lang.Step{&f}, steps...), &lang.Emit{Topic: "out", Names: []string{"k", "shot.sha256", "shot.size", "shot.type"}}),
+		Steps: append(append([]lang.Step{&f}, list...), &steps.Emit{Topic: "out", Names: []string{"k", "shot.sha256", "shot.size", "shot.type"}}),
 		Code:  lang.Code{Models: map[string]model.Model{"seer": goModel{seer{}}, "keeper": goModel{seer{2}}}},
 	}
 }
@@ -50,18 +51,18 @@ func (goModel) Check([]float64, [][]byte) error { return nil }
 func (goModel) Predict(context.Context, model.Rows, []float32) error { return nil }
 
 func TestContentIsForModelsAlone(t *testing.T) {
-	shot := lang.Fetch{Name: "shot", URL: "url"}
+	shot := steps.Fetch{Name: "shot", URL: "url"}
 	score := func(model string, inputs ...string) lang.Step {
-		return &lang.Score{Model: model, Inputs: inputs}
+		return &steps.Score{Model: model, Inputs: inputs}
 	}
 	if _, err := builtin.New(fetchPipeline(shot, lang.Content{}, score("seer", "shot.bytes", "n")), pipeline.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for want, step := range map[string]lang.Step{
-		"shot.bytes is content, which only models are given":   &lang.Let{List: []lang.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
-		`"shot.bytes" is content, which only models are given`: &lang.Emit{Topic: "more", Names: []string{"shot.*"}},
-		"is content, which only models":                        &lang.Emit{Topic: "more", Value: []lang.Binding{{Name: "x", Expr: "shot.bytes"}}},
-		`"shot.bytes" is of type content: a key is`:            &lang.Emit{Topic: "more", Key: "shot.bytes", Names: []string{"k"}},
+		"shot.bytes is content, which only models are given":   &steps.Let{List: []lang.Binding{{Name: "x", Expr: "len(shot.bytes)"}}},
+		`"shot.bytes" is content, which only models are given`: &steps.Emit{Topic: "more", Names: []string{"shot.*"}},
+		"is content, which only models":                        &steps.Emit{Topic: "more", Value: []lang.Binding{{Name: "x", Expr: "shot.bytes"}}},
+		`"shot.bytes" is of type content: a key is`:            &steps.Emit{Topic: "more", Key: "shot.bytes", Names: []string{"k"}},
 		`the model takes a number here`:                        score("seer", "shot.bytes", "shot.bytes"),
 		"keeps something of each key":                          score("keeper", "shot.bytes", "n"),
 	} {
@@ -73,23 +74,23 @@ func TestContentIsForModelsAlone(t *testing.T) {
 
 func TestWrongFetchesAreRefused(t *testing.T) {
 	for want, p := range map[string]lang.Pipeline{
-		"by url, or by urls":                  fetchPipeline(lang.Fetch{Name: "shot"}, lang.Content{}),
-		"name what is fetched":                fetchPipeline(lang.Fetch{Name: "shot", URL: "url", URLs: "url"}, lang.Content{}),
-		`"n" is of type int`:                  fetchPipeline(lang.Fetch{Name: "shot", URL: "n"}, lang.Content{}),
-		`where string[] is needed`:            fetchPipeline(lang.Fetch{Name: "shot", URLs: "url"}, lang.Content{}),
-		`unknown name "nowhere"`:              fetchPipeline(lang.Fetch{Name: "shot", URL: "nowhere"}, lang.Content{}),
-		"bytes are out of range":              fetchPipeline(lang.Fetch{Name: "shot", URL: "url", Max: 2 << 30}, lang.Content{}),
-		"content has no fallback":             fetchPipeline(lang.Fetch{Name: "shot", URL: "url", Call: &lang.Calling{Breaker: lang.Breaker{Open: "fallback"}}}, lang.Content{}),
-		"a rate of 2":                         fetchPipeline(lang.Fetch{Name: "shot", URL: "url", Call: &lang.Calling{Breaker: lang.Breaker{Rate: 2}}}, lang.Content{}),
-		`"10.0.0.1" is no network`:            fetchPipeline(lang.Fetch{Name: "shot", URL: "url"}, lang.Content{Private: []string{"10.0.0.1"}}),
-		`root "data" is not absolute`:         fetchPipeline(lang.Fetch{Name: "shot", URL: "url"}, lang.Content{Root: "data"}),
-		`host "https://a"`:                    fetchPipeline(lang.Fetch{Name: "shot", URL: "url"}, lang.Content{Hosts: []string{"https://a"}}),
-		"endpoint of S3":                      fetchPipeline(lang.Fetch{Name: "shot", URL: "url"}, lang.Content{Buckets: []string{"a"}, S3: spec.ObjectStore{Endpoint: "store:9000"}}),
-		"only let, decide, call and emit can": fetchPipeline(lang.Fetch{Name: "shot", URL: "url", OnFailure: []lang.Step{&lang.Fetch{Name: "b", URL: "other"}}}, lang.Content{}),
-		"introduced twice":                    fetchPipeline(lang.Fetch{Name: "shot", URL: "url"}, lang.Content{}, &lang.Fetch{Name: "shot", URL: "other"}),
-		"another case fetches shot from url, not from other": fetchPipeline(lang.Fetch{Name: "first", URL: "url"}, lang.Content{}, &lang.Route{Cases: []lang.Case{
-			{Name: "one", When: "n > 1", Steps: []lang.Step{&lang.Fetch{Name: "shot", URL: "url"}}},
-			{Name: "default", Steps: []lang.Step{&lang.Fetch{Name: "shot", URL: "other"}}},
+		"by url, or by urls":                  fetchPipeline(steps.Fetch{Name: "shot"}, lang.Content{}),
+		"name what is fetched":                fetchPipeline(steps.Fetch{Name: "shot", URL: "url", URLs: "url"}, lang.Content{}),
+		`"n" is of type int`:                  fetchPipeline(steps.Fetch{Name: "shot", URL: "n"}, lang.Content{}),
+		`where string[] is needed`:            fetchPipeline(steps.Fetch{Name: "shot", URLs: "url"}, lang.Content{}),
+		`unknown name "nowhere"`:              fetchPipeline(steps.Fetch{Name: "shot", URL: "nowhere"}, lang.Content{}),
+		"bytes are out of range":              fetchPipeline(steps.Fetch{Name: "shot", URL: "url", Max: 2 << 30}, lang.Content{}),
+		"content has no fallback":             fetchPipeline(steps.Fetch{Name: "shot", URL: "url", Call: &lang.Calling{Breaker: lang.Breaker{Open: "fallback"}}}, lang.Content{}),
+		"a rate of 2":                         fetchPipeline(steps.Fetch{Name: "shot", URL: "url", Call: &lang.Calling{Breaker: lang.Breaker{Rate: 2}}}, lang.Content{}),
+		`"10.0.0.1" is no network`:            fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Private: []string{"10.0.0.1"}}),
+		`root "data" is not absolute`:         fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Root: "data"}),
+		`host "https://a"`:                    fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Hosts: []string{"https://a"}}),
+		"endpoint of S3":                      fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{Buckets: []string{"a"}, S3: spec.ObjectStore{Endpoint: "store:9000"}}),
+		"only let, decide, call and emit can": fetchPipeline(steps.Fetch{Name: "shot", URL: "url", OnFailure: []lang.Step{&steps.Fetch{Name: "b", URL: "other"}}}, lang.Content{}),
+		"introduced twice":                    fetchPipeline(steps.Fetch{Name: "shot", URL: "url"}, lang.Content{}, &steps.Fetch{Name: "shot", URL: "other"}),
+		"another case fetches shot from url, not from other": fetchPipeline(steps.Fetch{Name: "first", URL: "url"}, lang.Content{}, &steps.Route{Cases: []lang.Case{
+			{Name: "one", When: "n > 1", Steps: []lang.Step{&steps.Fetch{Name: "shot", URL: "url"}}},
+			{Name: "default", Steps: []lang.Step{&steps.Fetch{Name: "shot", URL: "other"}}},
 		}}),
 	} {
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -23,9 +24,9 @@ func TestReformattedPipelineGoesOn(t *testing.T) {
 	run := func(eur, value string, more int) error {
 		p := lang.Pipeline{Name: "p", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 			Steps: []lang.Step{
-				&lang.Let{List: []lang.Binding{{Name: "eur", Expr: eur}}},
-				&lang.Features{List: []lang.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
-				&lang.Emit{Topic: "out", Names: []string{"past.sum_24h"}},
+				&steps.Let{List: []lang.Binding{{Name: "eur", Expr: eur}}},
+				&steps.Features{List: []steps.Feature{{Name: "past", Value: value, Windows: []string{"24h"}, Aggregates: []string{"sum"}, Max: more}}},
+				&steps.Emit{Topic: "out", Names: []string{"past.sum_24h"}},
 			}}
 		r, err := builtin.New(p, pipeline.Options{})
 		if err != nil {

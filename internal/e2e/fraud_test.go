@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
-	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -122,7 +122,7 @@ func TestFraudExampleSeesEachMove(t *testing.T) {
 	}
 	p := file.Pipelines[0]
 	for i := range p.Steps {
-		if e, ok := p.Steps[i].(*lang.Emit); ok && e.Topic == "decisions" {
+		if e, ok := p.Steps[i].(*steps.Emit); ok && e.Topic == "decisions" {
 			e.Names = []string{"moved"}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -43,8 +44,8 @@ func visitPipeline() lang.Pipeline {
 			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}},
 		},
 		Steps: []lang.Step{
-			&lang.Call{Go: "visits", Outputs: []lang.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
-			&lang.Emit{Topic: "counted", Names: []string{"user", "clicks"}},
+			&steps.Call{Go: "visits", Outputs: []lang.Field{{Name: "clicks", Type: "int"}}, Topics: []string{"visits"}},
+			&steps.Emit{Topic: "counted", Names: []string{"user", "clicks"}},
 		},
 		Code: lang.Code{Functions: map[string]udf.Function{"visits": visits}},
 	}

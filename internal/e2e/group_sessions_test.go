@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -103,8 +104,8 @@ func (s *sessionsOf) pipeline(partitions int32) lang.Pipeline {
 			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "at", Type: "int"}, {Name: "page", Type: "string"}},
 		},
 		Steps: []lang.Step{
-			&lang.Group{Name: "visit", By: "user", Idle: s.idle, Timeout: s.timeout},
-			&lang.Emit{Topic: "sessions", Names: []string{"user", "visit.page", "visit.ended", "meta.time"}},
+			&steps.Group{Name: "visit", By: "user", Idle: s.idle, Timeout: s.timeout},
+			&steps.Emit{Topic: "sessions", Names: []string{"user", "visit.page", "visit.ended", "meta.time"}},
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -28,7 +29,7 @@ import (
 )
 
 // callPipeline puts the chunks of calls together, beside chats that are scored.
-func callPipeline(group lang.Group) lang.Pipeline {
+func callPipeline(group steps.Group) lang.Pipeline {
 	return lang.Pipeline{
 		Name: "support",
 		Input: lang.Input{
@@ -39,23 +40,23 @@ func callPipeline(group lang.Group) lang.Pipeline {
 			},
 		},
 		Steps: []lang.Step{
-			&lang.Let{List: []lang.Binding{{Name: "audio", Expr: `(call ?? "") != ""`}}},
-			&lang.Route{Cases: []lang.Case{
+			&steps.Let{List: []lang.Binding{{Name: "audio", Expr: `(call ?? "") != ""`}}},
+			&steps.Route{Cases: []lang.Case{
 				{Name: "chat", When: "!audio", Steps: []lang.Step{
-					&lang.Emit{Topic: "chats", Names: []string{"customer", "at"}},
+					&steps.Emit{Topic: "chats", Names: []string{"customer", "at"}},
 				}},
 				{Name: "call", When: "audio", Steps: []lang.Step{
-					&lang.Let{List: []lang.Binding{{Name: "said", Expr: `call ?? "none"`}}},
+					&steps.Let{List: []lang.Binding{{Name: "said", Expr: `call ?? "none"`}}},
 					&group,
-					&lang.Let{List: []lang.Binding{{Name: "all", Expr: `join(parts.url, "+")`}}},
-					&lang.Emit{Topic: "calls", Names: []string{"customer", "parts.key", "parts.count", "parts.complete", "parts.missing", "parts.ended", "all", "parts.sound", "said"}},
+					&steps.Let{List: []lang.Binding{{Name: "all", Expr: `join(parts.url, "+")`}}},
+					&steps.Emit{Topic: "calls", Names: []string{"customer", "parts.key", "parts.count", "parts.complete", "parts.missing", "parts.ended", "all", "parts.sound", "said"}},
 				}},
 			}},
 		},
 	}
 }
 
-var callParts = lang.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 60 * time.Second}
+var callParts = steps.Group{Name: "parts", By: "call", Order: "part", End: "end", Idle: 60 * time.Second}
 
 func chunk(customer string, at int, call string, part int, end bool) stream.Record {
 	value := fmt.Sprintf(`{"customer":%q,"at":%d}`, customer, at)
@@ -171,18 +172,18 @@ func (volumeModel) Predict(_ context.Context, rows model.Rows, scores []float32)
 
 // scoredCalls scores chats and calls, so that the group stands below a score in the
 // file, but for its own events.
-func scoredCalls(group lang.Group, m model.Model, call *lang.Calling) lang.Pipeline {
+func scoredCalls(group steps.Group, m model.Model, call *lang.Calling) lang.Pipeline {
 	p := callPipeline(group)
 	p.Models = []lang.Model{{Name: "loud", Go: "loud", Version: 1, Outputs: []lang.Field{{Name: "volume", Type: "number"}}, Call: call}}
 	p.Code.Models = map[string]model.Model{"loud": m}
-	chat, calls := &p.Steps[1].(*lang.Route).Cases[0].Steps, &p.Steps[1].(*lang.Route).Cases[1]
+	chat, calls := &p.Steps[1].(*steps.Route).Cases[0].Steps, &p.Steps[1].(*steps.Route).Cases[1]
 	*chat = append([]lang.Step{
-		&lang.Let{List: []lang.Binding{{Name: "mute", Expr: `sound ?? b""`}}},
-		&lang.Score{Model: "loud", As: "said_loud", Inputs: []string{"mute"}, Batch: lang.Batch{Size: 8}},
+		&steps.Let{List: []lang.Binding{{Name: "mute", Expr: `sound ?? b""`}}},
+		&steps.Score{Model: "loud", As: "said_loud", Inputs: []string{"mute"}, Batch: steps.Batch{Size: 8}},
 	}, *chat...)
-	score := &lang.Score{Model: "loud", Inputs: []string{"parts.sound"}, Async: call != nil}
+	score := &steps.Score{Model: "loud", Inputs: []string{"parts.sound"}, Async: call != nil}
 	calls.Steps = slices.Insert(calls.Steps, 2, lang.Step(score))
-	emit := calls.Steps[len(calls.Steps)-1].(*lang.Emit)
+	emit := calls.Steps[len(calls.Steps)-1].(*steps.Emit)
 	emit.Names = append(emit.Names, "loud.volume", "meta.id", "meta.time")
 	return p
 }
@@ -402,7 +403,7 @@ func TestOpenGroupsOfAnotherFileAreRefused(t *testing.T) {
 	renamed := callParts
 	renamed.Name = "pieces"
 	p := callPipeline(renamed)
-	p.Steps[1].(*lang.Route).Cases[1].Steps = []lang.Step{p.Steps[1].(*lang.Route).Cases[1].Steps[1], &lang.Emit{Topic: "calls", Names: []string{"pieces.key"}}}
+	p.Steps[1].(*steps.Route).Cases[1].Steps = []lang.Step{p.Steps[1].(*steps.Route).Cases[1].Steps[1], &steps.Emit{Topic: "calls", Names: []string{"pieces.key"}}}
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -19,15 +20,15 @@ import (
 
 // historyPipeline writes the texts of each key to a table, and looks up the earlier
 // ones.
-func historyPipeline(s *service, score *lang.Score) lang.Pipeline {
-	p := parkPipeline(s, lang.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: lang.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
+func historyPipeline(s *service, score *steps.Score) lang.Pipeline {
+	p := parkPipeline(s, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: lang.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
 	p.Steps = []lang.Step{
-		&lang.Lookup{
+		&steps.Lookup{
 			Name: "past", Table: "history", Key: "k", Fields: []lang.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},
 			Empty: []lang.Binding{{Name: "turns", Expr: "0"}, {Name: "said", Expr: "0.0"}},
 		},
-		&lang.Emit{Topic: "history", Value: []lang.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
-		&lang.Emit{Topic: "out", Value: []lang.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
+		&steps.Emit{Topic: "history", Value: []lang.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
+		&steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
 	}
 	if p.Models = p.Models[:min(len(p.Models), 1)]; score == nil {
 		p.Models = nil
@@ -65,7 +66,7 @@ func checkHistory(t *testing.T, a answers.Answer, events, keys int) {
 // crashes, and a model that is slow or down.
 func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 	const events, keys = 120, 3
-	for name, score := range map[string]*lang.Score{"at once": nil, "async": {Async: true, Ordered: true}, "ordered": {Ordered: true}} {
+	for name, score := range map[string]*steps.Score{"at once": nil, "async": {Async: true, Ordered: true}, "ordered": {Ordered: true}} {
 		for _, engine := range []string{"memory", "embedded", "kafka", "faulty"} {
 			t.Run(name+"/"+engine, func(t *testing.T) {
 				s := &service{instead: func(call int, _ []float64) error {
@@ -115,25 +116,25 @@ func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 		change func(*lang.Pipeline)
 		word   string
 	}{
-		"parks": {func(p *lang.Pipeline) { p.Steps[1].(*lang.Score).Ordered = false }, "write ordered: true at the step that queues"},
+		"parks": {func(p *lang.Pipeline) { p.Steps[1].(*steps.Score).Ordered = false }, "write ordered: true at the step that queues"},
 		"emit": {func(p *lang.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
-			p.Steps[2].(*lang.Emit).Key = "other"
+			p.Steps[2].(*steps.Emit).Key = "other"
 		}, "by key other"},
 		"lookup": {func(p *lang.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
-			p.Steps[0].(*lang.Lookup).Key = "other"
+			p.Steps[0].(*steps.Lookup).Key = "other"
 		}, "find them by the input's key"},
 		"partial": {func(p *lang.Pipeline) {
-			p.Steps[1].(*lang.Score).Partial = &lang.Partial{Topic: "history"}
+			p.Steps[1].(*steps.Score).Partial = &steps.Partial{Topic: "history"}
 		}, "give partial another topic"},
 		"late": {func(p *lang.Pipeline) { p.Input.Time.LateTo = "history" }, "give late another topic"},
 		"on_failure": {func(p *lang.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
-			p.Steps[1].(*lang.Score).OnFailure, p.Steps[2].(*lang.Emit).Topic = []lang.Step{&lang.Emit{Topic: "history", Key: "other", Names: []string{"n"}}}, "elsewhere"
+			p.Steps[1].(*steps.Score).OnFailure, p.Steps[2].(*steps.Emit).Topic = []lang.Step{&steps.Emit{Topic: "history", Key: "other", Names: []string{"n"}}}, "elsewhere"
 		}, "by key other"},
 	} {
-		p := historyPipeline(&service{}, &lang.Score{Async: true, Ordered: true})
+		p := historyPipeline(&service{}, &steps.Score{Async: true, Ordered: true})
 		c.change(&p)
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", name, err)
@@ -150,7 +151,7 @@ func TestRowThatTheLogRefusesIsNotThere(t *testing.T) {
 		p := historyPipeline(&service{}, nil)
 		p.Commit.Size = size
 		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "text", Type: "string"})
-		emit := p.Steps[1].(*lang.Emit)
+		emit := p.Steps[1].(*steps.Emit)
 		emit.Value = append(emit.Value, lang.Binding{Name: "text", Expr: "text"}, lang.Binding{Name: "again", Expr: "text"})
 		var events []stream.Record
 		for i, text := range []string{"a", strings.Repeat("b", 450<<10), "c"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
@@ -28,7 +29,7 @@ func idsIn(t *testing.T, log stream.Log, topic string, partitions int32) (ids []
 }
 
 // emits is a pipeline over a topic that writes what emits say.
-func emits(name string, steps ...lang.Emit) lang.Pipeline {
+func emits(name string, steps ...steps.Emit) lang.Pipeline {
 	p := payments()
 	p.Name, p.Steps = name, nil
 	for _, e := range steps {
@@ -39,8 +40,8 @@ func emits(name string, steps ...lang.Emit) lang.Pipeline {
 }
 
 func TestPipelinesOverOneTopicThatWriteOneHaveIDsOfTheirOwn(t *testing.T) {
-	log := run(t, emits("a", lang.Emit{Topic: "out"}), payment("c", 1, 0), stream.Record{Key: []byte("c"), Value: []byte("{")})
-	runOn(t, log, emits("b", lang.Emit{Topic: "out"}))
+	log := run(t, emits("a", steps.Emit{Topic: "out"}), payment("c", 1, 0), stream.Record{Key: []byte("c"), Value: []byte("{")})
+	runOn(t, log, emits("b", steps.Emit{Topic: "out"}))
 	if d := cmp.Diff([]string{"a:in/0@0:out", "b:in/0@0:out"}, idsIn(t, log, "out", 1)); d != "" {
 		t.Error(d)
 	}
@@ -52,9 +53,9 @@ func TestPipelinesOverOneTopicThatWriteOneHaveIDsOfTheirOwn(t *testing.T) {
 
 // TestStepsThatAreAddedRenumberNoID adds steps above others that write the same topics.
 func TestStepsThatAreAddedRenumberNoID(t *testing.T) {
-	old := []lang.Emit{{Topic: "out"}, {Topic: "more"}, {Topic: "out", Name: "again"}}
+	old := []steps.Emit{{Topic: "out"}, {Topic: "more"}, {Topic: "out", Name: "again"}}
 	before := run(t, emits("p", old...), payment("c", 1, 0))
-	added := append([]lang.Emit{{Topic: "out", Name: "above"}, {Topic: "more", Name: "own", ID: "card"}, {Topic: "other"}}, old...)
+	added := append([]steps.Emit{{Topic: "out", Name: "above"}, {Topic: "more", Name: "own", ID: "card"}, {Topic: "other"}}, old...)
 	after := run(t, emits("p", added...), payment("c", 1, 0))
 	for _, topic := range []string{"out", "more"} {
 		now := idsIn(t, after, topic, 1)
@@ -114,7 +115,7 @@ func TestTimersOfAKeyInTwoPartitionsHaveIDsOfTheirOwn(t *testing.T) {
 func TestOutputsOfACallHaveNames(t *testing.T) {
 	for second, want := range map[string]string{"b": "", "": "two outputs to", "a:b": "use letters"} {
 		p := visitPipeline()
-		p.Steps[0].(*lang.Call).Name = "visit"
+		p.Steps[0].(*steps.Call).Name = "visit"
 		p.Code.Functions = map[string]udf.Function{"visits": {Version: 1, Event: func(c *udf.Context) error {
 			c.SetInt("clicks", 1)
 			c.Emit(udf.Output{Topic: "visits", Value: []byte("1")})
@@ -140,7 +141,7 @@ func TestOutputsOfACallHaveNames(t *testing.T) {
 func TestAnEmptyIDIsNone(t *testing.T) {
 	e := payment("c", 1, 0)
 	e.Headers = []stream.Header{{Key: header.ID}}
-	log := run(t, emits("p", lang.Emit{Topic: "out"}, lang.Emit{Topic: "own", ID: `card == "c" ? "" : card`}), e, payment("d", 1, 0))
+	log := run(t, emits("p", steps.Emit{Topic: "out"}, steps.Emit{Topic: "own", ID: `card == "c" ? "" : card`}), e, payment("d", 1, 0))
 	if d := cmp.Diff([]string{"p:in/0@0:out", "p:in/0@1:out"}, idsIn(t, log, "out", 1)); d != "" {
 		t.Error(d)
 	}
@@ -156,7 +157,7 @@ func TestAnEmptyIDIsNone(t *testing.T) {
 func TestAnIDThatIsTooLargeIsItsHash(t *testing.T) {
 	e := payment("c", 1, 0)
 	e.Headers = []stream.Header{{Key: header.ID, Value: []byte(strings.Repeat("i", 600_000))}}
-	p := emits("p", lang.Emit{Topic: "out"}, lang.Emit{Topic: "own", ID: `card + split(meta.id, "x")[0]`})
+	p := emits("p", steps.Emit{Topic: "out"}, steps.Emit{Topic: "own", ID: `card + split(meta.id, "x")[0]`})
 	log := run(t, p, e)
 	for _, topic := range []string{"out", "own"} {
 		if ids := idsIn(t, log, topic, 1); len(ids) != 1 || len(ids[0]) != len("sha256:")+64 || !strings.HasPrefix(ids[0], "sha256:") {

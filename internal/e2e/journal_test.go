@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/voice"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -49,7 +50,7 @@ func (s *told) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 
 // toldPipeline asks the service about each event, as a pipeline does that says no
 // more of the model.
-func toldPipeline(s *told, score lang.Score) lang.Pipeline {
+func toldPipeline(s *told, score steps.Score) lang.Pipeline {
 	p := parkPipeline(&s.service, score, lang.Calling{})
 	p.Models[0].Call = nil
 	p.Code.Models["far"] = s
@@ -77,7 +78,7 @@ func TestModelOfKindRemoteThatIsDownPausesItsPipeline(t *testing.T) {
 				}
 				return nil
 			}
-			answer, _ := runParking(t, memory.New(memory.Options{}), toldPipeline(s, lang.Score{}), 1, parkEvents(300, 10))
+			answer, _ := runParking(t, memory.New(memory.Options{}), toldPipeline(s, steps.Score{}), 1, parkEvents(300, 10))
 			checkOutputs(t, answer, 300, 10, false)
 		})
 	}
@@ -92,8 +93,8 @@ func TestFeaturesOfScoresOfAModelThatMayBeDownAreInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		past := &lang.Features{List: []lang.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
-		p := toldPipeline(s, lang.Score{})
+		past := &steps.Features{List: []steps.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+		p := toldPipeline(s, steps.Score{})
 		p.Steps = append([]lang.Step{past}, p.Steps...)
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 10))
 		checkOutputs(t, answer, 100, 10, true)
@@ -124,7 +125,7 @@ func TestAnswersAreKeptByDefaultWhereEventsAreParked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &told{info: c.info}
-				p := toldPipeline(s, lang.Score{Async: c.async, Batch: lang.Batch{Size: 4}})
+				p := toldPipeline(s, steps.Score{Async: c.async, Batch: steps.Batch{Size: 4}})
 				p.Input.Partitions, p.Models[0].Journal = 1, c.journal
 				answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, sameEvents(200, 50))
 				rows := 0
@@ -163,7 +164,7 @@ func TestAnswersToOtherRequestsAreOthers(t *testing.T) {
 					request, seconds = c.request, c.seconds
 				}
 				s := &told{info: model.Info{Kind: "remote", Request: request}}
-				p := toldPipeline(s, lang.Score{Async: true})
+				p := toldPipeline(s, steps.Score{Async: true})
 				p.Models[0].Manifest = &model.Manifest{Kind: "voice", Config: &voice.Config{Seconds: seconds}}
 				p.Input.Partitions, p.Models[0].Journal = 1, &lang.Journal{Price: 0.25}
 				runParking(t, log, p, 1, sameEvents(200, 50))
@@ -203,7 +204,7 @@ func TestLateAnswerIsRefusedAndKept(t *testing.T) {
 				}
 				return nil
 			}
-			p := toldPipeline(s, lang.Score{Async: c.async, Batch: lang.Batch{Size: 2}})
+			p := toldPipeline(s, steps.Score{Async: c.async, Batch: steps.Batch{Size: 2}})
 			p.Code.Models["far"] = late{s}
 			p.Models[0].Journal = c.journal
 			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
@@ -233,7 +234,7 @@ func TestJournalSaysWhatIsWrong(t *testing.T) {
 		`models.far.journal: retention is -1ns`:                           {Retention: -1},
 		`models.far.journal: 1 bytes of answers`:                          {Max: 1},
 	} {
-		p := toldPipeline(&told{}, lang.Score{})
+		p := toldPipeline(&told{}, steps.Score{})
 		p.Models[0].Journal = j
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -86,8 +87,8 @@ func (o *onShelf) OpenSearch(_ context.Context, s lookup.Search) (lookup.Source,
 }
 
 // shelfPipeline writes the level of each event's key, by default -1.
-func shelfPipeline(s *shelf, change func(*lang.Lookup)) lang.Pipeline {
-	l := lang.Lookup{
+func shelfPipeline(s *shelf, change func(*steps.Lookup)) lang.Pipeline {
+	l := steps.Lookup{
 		Name: "row", Kind: "shelf", Config: &onShelf{Source: s}, Key: "k",
 		Fields: []lang.Field{{Name: "level", Type: "int"}, {Name: "call", Type: "int"}},
 		Empty:  []lang.Binding{{Name: "level", Expr: "-1"}},
@@ -100,7 +101,7 @@ func shelfPipeline(s *shelf, change func(*lang.Lookup)) lang.Pipeline {
 		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"},
 		}},
-		Steps: []lang.Step{&l, &lang.Emit{Topic: "out", Value: []lang.Binding{
+		Steps: []lang.Step{&l, &steps.Emit{Topic: "out", Value: []lang.Binding{
 			{Name: "n", Expr: "n"}, {Name: "level", Expr: "row.level"},
 		}}},
 	}
@@ -141,7 +142,7 @@ func checkLevels(t *testing.T, got map[string][]string, n, keys, dead int) {
 func TestRowsOutsideAreFoundInFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{}
-		p := shelfPipeline(s, func(l *lang.Lookup) { l.Ordered, l.Cache.TTL = true, time.Hour })
+		p := shelfPipeline(s, func(l *steps.Lookup) { l.Ordered, l.Cache.TTL = true, time.Hour })
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
 		checkLevels(t, byKey(answer, "out"), 500, 20, len(answer.Values("shelves.dlq")))
 		for key, n := range s.asked {
@@ -168,7 +169,7 @@ func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for keep, want := range map[time.Duration]int{0: 10, time.Minute: 1, 30 * time.Second: 2} {
 			s := &shelf{}
-			p := shelfPipeline(s, func(l *lang.Lookup) { l.Cache.TTL = keep })
+			p := shelfPipeline(s, func(l *steps.Lookup) { l.Cache.TTL = keep })
 			p.Input.Partitions = 1
 			log := memory.New(memory.Options{})
 			runner := newRunner(t, p, pipeline.Options{})
@@ -197,11 +198,11 @@ func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
 
 // TestSourceOfRowsThatIsDownMakesNoDeadLetter has it fail for a minute.
 func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
-	for name, change := range map[string]func(*lang.Lookup){
-		"pause":   func(*lang.Lookup) {},
-		"park":    func(l *lang.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "queue"}} },
-		"async":   func(l *lang.Lookup) { l.Async = true },
-		"journal": func(l *lang.Lookup) { l.Journal = &lang.Journal{} },
+	for name, change := range map[string]func(*steps.Lookup){
+		"pause":   func(*steps.Lookup) {},
+		"park":    func(l *steps.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "queue"}} },
+		"async":   func(l *steps.Lookup) { l.Async = true },
+		"journal": func(l *steps.Lookup) { l.Journal = &lang.Journal{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
 					}
 					return nil
 				}}
-				p := shelfPipeline(s, func(l *lang.Lookup) { l.Ordered = true; change(l) })
+				p := shelfPipeline(s, func(l *steps.Lookup) { l.Ordered = true; change(l) })
 				answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(300, 20))
 				checkLevels(t, byKey(answer, "out"), 300, 20, len(answer.Values("shelves.dlq")))
 				if runner.Counts().Retries == 0 {
@@ -226,7 +227,7 @@ func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
 func TestRowsAreTheirFallbackWhileTheBreakerIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{instead: func() error { return &lookup.Error{Err: errors.New("connection refused")} }}
-		p := shelfPipeline(s, func(l *lang.Lookup) {
+		p := shelfPipeline(s, func(l *steps.Lookup) {
 			l.Call = &lang.Calling{Breaker: lang.Breaker{Failures: 1, Open: "fallback"}}
 		})
 		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(20, 20))
@@ -249,11 +250,11 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 	for _, by := range []string{"request", "event"} {
 		synctest.Test(t, func(t *testing.T) {
 			recorded := func(s *shelf) lang.Pipeline {
-				p := shelfPipeline(s, func(l *lang.Lookup) {
+				p := shelfPipeline(s, func(l *steps.Lookup) {
 					l.Batch.Size, l.Call, l.Journal = 7, &lang.Calling{Concurrency: 3}, &lang.Journal{By: by}
 				})
 				p.Input.Partitions = answerPartitions
-				p.Steps[1].(*lang.Emit).Value = append(p.Steps[1].(*lang.Emit).Value, lang.Binding{Name: "call", Expr: "row.call ?? 0"})
+				p.Steps[1].(*steps.Emit).Value = append(p.Steps[1].(*steps.Emit).Value, lang.Binding{Name: "call", Expr: "row.call ?? 0"})
 				return p
 			}
 			var events []stream.Record
@@ -292,7 +293,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 func TestSlowSourceIsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{instead: func() error { time.Sleep(2 * time.Second); return nil }}
-		p := shelfPipeline(s, func(l *lang.Lookup) { l.Key, l.Batch.Size = "n", 1 })
+		p := shelfPipeline(s, func(l *steps.Lookup) { l.Key, l.Batch.Size = "n", 1 })
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(300, 50))
 		if c := runner.Counts(); len(answer.Values("out")) != 300 || c.Retries > 0 || c.Parkings > 0 {
 			t.Errorf("%d outputs, counts %+v", len(answer.Values("out")), c)
@@ -302,7 +303,7 @@ func TestSlowSourceIsInTime(t *testing.T) {
 
 func TestKeyOfALookupOutsideMayBeAnInt(t *testing.T) {
 	s := &shelf{}
-	p := shelfPipeline(s, func(l *lang.Lookup) { l.Key, l.When = "n", "n > 4" })
+	p := shelfPipeline(s, func(l *steps.Lookup) { l.Key, l.When = "n", "n > 4" })
 	answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(9, 9))
 	got := answer.Values("out")
 	slices.Sort(got)
@@ -320,29 +321,29 @@ func TestKeyOfALookupOutsideMayBeAnInt(t *testing.T) {
 }
 
 func TestWrongLookupsOutsideAreRefused(t *testing.T) {
-	for why, change := range map[string]func(*lang.Lookup){
-		"rows are in one place":     func(l *lang.Lookup) { l.Table = "users" },
-		"lookup.table: missing":     func(l *lang.Lookup) { l.Config = nil },
-		"nothing is asked":          func(l *lang.Lookup) { l.Config, l.Table, l.Cache.TTL = nil, "users", time.Second },
-		"use 0 to 24h":              func(l *lang.Lookup) { l.Cache.TTL = 48 * time.Hour },
-		"out of range: use 1 to":    func(l *lang.Lookup) { l.Batch.Size = 5000 },
-		"KeepBytes is -1":           func(l *lang.Lookup) { l.Cache.Max = -1 },
-		`unknown word "stop"`:       func(l *lang.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "stop"}} },
-		"none of the fields":        func(l *lang.Lookup) { l.Empty = []lang.Binding{{Name: "age", Expr: "1"}} },
-		"what the row is found by":  func(l *lang.Lookup) { l.Key = "" },
-		`unknown type "integer"`:    func(l *lang.Lookup) { l.Fields[0].Type = "integer" },
-		`unknown name "customer"`:   func(l *lang.Lookup) { l.Key = "customer" },
+	for why, change := range map[string]func(*steps.Lookup){
+		"rows are in one place":     func(l *steps.Lookup) { l.Table = "users" },
+		"lookup.table: missing":     func(l *steps.Lookup) { l.Config = nil },
+		"nothing is asked":          func(l *steps.Lookup) { l.Config, l.Table, l.Cache.TTL = nil, "users", time.Second },
+		"use 0 to 24h":              func(l *steps.Lookup) { l.Cache.TTL = 48 * time.Hour },
+		"out of range: use 1 to":    func(l *steps.Lookup) { l.Batch.Size = 5000 },
+		"KeepBytes is -1":           func(l *steps.Lookup) { l.Cache.Max = -1 },
+		`unknown word "stop"`:       func(l *steps.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "stop"}} },
+		"none of the fields":        func(l *steps.Lookup) { l.Empty = []lang.Binding{{Name: "age", Expr: "1"}} },
+		"what the row is found by":  func(l *steps.Lookup) { l.Key = "" },
+		`unknown type "integer"`:    func(l *steps.Lookup) { l.Fields[0].Type = "integer" },
+		`unknown name "customer"`:   func(l *steps.Lookup) { l.Key = "customer" },
 		"write ordered: true":       nil,
-		"the URL is not as redis:/": func(l *lang.Lookup) { l.Config = &redis.Config{} },
-		"shelf.url: it is on fire": func(l *lang.Lookup) {
+		"the URL is not as redis:/": func(l *steps.Lookup) { l.Config = &redis.Config{} },
+		"shelf.url: it is on fire": func(l *steps.Lookup) {
 			l.Config = &onShelf{Err: &lookup.Mistake{Field: "url", Err: errors.New("it is on fire")}}
 		},
-		"onShelf: an embedded struct": func(l *lang.Lookup) { l.Config = &struct{ onShelf }{} },
+		"onShelf: an embedded struct": func(l *steps.Lookup) { l.Config = &struct{ onShelf }{} },
 	} {
 		p := shelfPipeline(&shelf{}, change)
 		if why == "write ordered: true" {
-			past := lang.Feature{Name: "past", Value: "row.level", Last: 3, Aggregates: []string{"max"}}
-			p.Steps = append([]lang.Step{&lang.Features{List: []lang.Feature{past}}}, p.Steps...)
+			past := steps.Feature{Name: "past", Value: "row.level", Last: 3, Aggregates: []string{"max"}}
+			p.Steps = append([]lang.Step{&steps.Features{List: []steps.Feature{past}}}, p.Steps...)
 		}
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)

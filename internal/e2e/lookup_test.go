@@ -15,6 +15,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -33,16 +34,16 @@ func lookupPipeline() lang.Pipeline {
 			Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "shop", Type: "int"}, {Name: "n", Type: "int"}},
 		},
 		Steps: []lang.Step{
-			&lang.Lookup{
+			&steps.Lookup{
 				Name: "profile", Table: "users", Key: "user",
 				Fields: []lang.Field{{Name: "trusted", Type: "bool"}, {Name: "level", Type: "int"}},
 				Empty:  []lang.Binding{{Name: "trusted", Expr: "false"}},
 			},
-			&lang.Lookup{
+			&steps.Lookup{
 				Name: "at", Table: "shops", Key: "shop", When: "n != 3",
 				Fields: []lang.Field{{Name: "version", Type: "int"}},
 			},
-			&lang.Emit{Topic: "seen", Names: []string{"user", "shop", "n", "profile.*", "at.version"}},
+			&steps.Emit{Topic: "seen", Names: []string{"user", "shop", "n", "profile.*", "at.version"}},
 		},
 	}
 }
@@ -212,8 +213,8 @@ func versionsPipeline() lang.Pipeline {
 	p := lookupPipeline()
 	p.Commit.Size = 20
 	p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "level", Type: "int"}, lang.Field{Name: "version", Type: "int"})
-	p.Steps[1].(*lang.Lookup).When = ""
-	p.Steps[2].(*lang.Emit).Names = []string{"event.*", "profile.level", "at.version"}
+	p.Steps[1].(*steps.Lookup).When = ""
+	p.Steps[2].(*steps.Emit).Names = []string{"event.*", "profile.level", "at.version"}
 	return p
 }
 
@@ -366,27 +367,27 @@ func TestRowsTakeManySteps(t *testing.T) {
 
 func TestWrongLookupsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(l *lang.Lookup)
+		change func(l *steps.Lookup)
 		want   string
 	}{
-		"no name":        {func(l *lang.Lookup) { l.Name = "" }, `steps[0].lookup.name: "" is not a name`},
-		"no table":       {func(l *lang.Lookup) { l.Table = "" }, `steps[0].lookup.table: missing`},
-		"topic":          {func(l *lang.Lookup) { l.Table = "a/b" }, `steps[0].lookup.table: "a/b" is not a topic name`},
-		"input":          {func(l *lang.Lookup) { l.Table = "written" }, `steps[0].lookup.table: the pipeline reads "written"`},
-		"no key":         {func(l *lang.Lookup) { l.Key = "" }, `steps[0].lookup.key: missing`},
-		"unknown key":    {func(l *lang.Lookup) { l.Key = "usr" }, `steps[0].lookup.key: unknown name "usr" (did you mean user?)`},
-		"key":            {func(l *lang.Lookup) { l.Key = "meta.time" }, `steps[0].lookup.key: "meta.time" is of type time`},
-		"when":           {func(l *lang.Lookup) { l.When = "n" }, `steps[0].lookup.when: the expression is of type int`},
-		"no fields":      {func(l *lang.Lookup) { l.Fields, l.Empty = nil, nil }, `steps[0].lookup.fields: missing`},
-		"type":           {func(l *lang.Lookup) { l.Fields[0].Type = "flag" }, `steps[0].lookup.fields.trusted: unknown type`},
-		"twice":          {func(l *lang.Lookup) { l.Fields[1].Name = "trusted" }, `steps[0].lookup.fields.trusted: two fields are named "trusted"`},
-		"type of empty":  {func(l *lang.Lookup) { l.Empty[0].Expr = "1" }, `steps[0].lookup.empty.trusted: the expression is of type int`},
-		"empty of none":  {func(l *lang.Lookup) { l.Empty[0].Name = "rank" }, `steps[0].lookup.empty.rank: "rank" is none of the fields`},
-		"field by field": {func(l *lang.Lookup) { l.Fields[0].Name = "a b" }, `steps[0].lookup.fields.a b: "a b" is not a name`},
+		"no name":        {func(l *steps.Lookup) { l.Name = "" }, `steps[0].lookup.name: "" is not a name`},
+		"no table":       {func(l *steps.Lookup) { l.Table = "" }, `steps[0].lookup.table: missing`},
+		"topic":          {func(l *steps.Lookup) { l.Table = "a/b" }, `steps[0].lookup.table: "a/b" is not a topic name`},
+		"input":          {func(l *steps.Lookup) { l.Table = "written" }, `steps[0].lookup.table: the pipeline reads "written"`},
+		"no key":         {func(l *steps.Lookup) { l.Key = "" }, `steps[0].lookup.key: missing`},
+		"unknown key":    {func(l *steps.Lookup) { l.Key = "usr" }, `steps[0].lookup.key: unknown name "usr" (did you mean user?)`},
+		"key":            {func(l *steps.Lookup) { l.Key = "meta.time" }, `steps[0].lookup.key: "meta.time" is of type time`},
+		"when":           {func(l *steps.Lookup) { l.When = "n" }, `steps[0].lookup.when: the expression is of type int`},
+		"no fields":      {func(l *steps.Lookup) { l.Fields, l.Empty = nil, nil }, `steps[0].lookup.fields: missing`},
+		"type":           {func(l *steps.Lookup) { l.Fields[0].Type = "flag" }, `steps[0].lookup.fields.trusted: unknown type`},
+		"twice":          {func(l *steps.Lookup) { l.Fields[1].Name = "trusted" }, `steps[0].lookup.fields.trusted: two fields are named "trusted"`},
+		"type of empty":  {func(l *steps.Lookup) { l.Empty[0].Expr = "1" }, `steps[0].lookup.empty.trusted: the expression is of type int`},
+		"empty of none":  {func(l *steps.Lookup) { l.Empty[0].Name = "rank" }, `steps[0].lookup.empty.rank: "rank" is none of the fields`},
+		"field by field": {func(l *steps.Lookup) { l.Fields[0].Name = "a b" }, `steps[0].lookup.fields.a b: "a b" is not a name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := lookupPipeline()
-			c.change(p.Steps[0].(*lang.Lookup))
+			c.change(p.Steps[0].(*steps.Lookup))
 			_, err := builtin.New(p, pipeline.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -418,8 +419,8 @@ func (d deliveringSession) Deliver(outputs []stream.Record) { *d.taken = max(*d.
 // what comes again the same.
 func TestOutputsThatMayDifferWaitForTheirCommit(t *testing.T) {
 	plain := lookupPipeline()
-	plain.Steps = []lang.Step{&lang.Emit{Topic: "seen", Names: []string{"user"}}}
-	asking := parkPipeline(&service{}, lang.Score{}, lang.Calling{})
+	plain.Steps = []lang.Step{&steps.Emit{Topic: "seen", Names: []string{"user"}}}
+	asking := parkPipeline(&service{}, steps.Score{}, lang.Calling{})
 	asking.Models[0].Call = nil
 	for name, c := range map[string]struct {
 		pipeline lang.Pipeline
@@ -429,7 +430,7 @@ func TestOutputsThatMayDifferWaitForTheirCommit(t *testing.T) {
 		"plain":        {plain, []stream.Record{post("ann", 7, 1)}, true},
 		"lookup":       {lookupPipeline(), []stream.Record{row("users", "ann", `{"level":3}`), post("ann", 7, 1)}, false},
 		"remote model": {asking, parkEvents(10, 3), false},
-		"parked":       {parkPipeline(&service{}, lang.Score{Async: true}, lang.Calling{}), parkEvents(10, 3), false},
+		"parked":       {parkPipeline(&service{}, steps.Score{Async: true}, lang.Calling{}), parkEvents(10, 3), false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			taken := 0

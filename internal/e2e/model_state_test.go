@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -64,8 +65,8 @@ func fadingPipeline(digest string) lang.Pipeline {
 		},
 		Models: []lang.Model{{Name: "fading", Go: "fading", Version: 1, Outputs: []lang.Field{{Name: "level", Type: "number"}}}},
 		Steps: []lang.Step{
-			&lang.Score{Model: "fading", Inputs: []string{"at"}},
-			&lang.Emit{Topic: "levels", Names: []string{"user", "at", "fading.level"}},
+			&steps.Score{Model: "fading", Inputs: []string{"at"}},
+			&steps.Emit{Topic: "levels", Names: []string{"user", "at", "fading.level"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"fading": fading{digest}}},
 	}

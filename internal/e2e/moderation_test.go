@@ -10,7 +10,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
-	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/reference"
@@ -62,7 +62,7 @@ func TestSameLogSameAnswerWithTexts(t *testing.T) {
 			}
 			p := loadAnswer(t, answerFolder(t, files))
 			if v.sessions > 1 { // they share calls
-				p.Steps[1].(*lang.Score).Batch.Wait = time.Millisecond
+				p.Steps[1].(*steps.Score).Batch.Wait = time.Millisecond
 			}
 			got := byID(runPipeline(t, p, v, events))
 			if first == nil {

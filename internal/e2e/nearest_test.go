@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/lookups/postgres"
 	"github.com/afterbay/afterbay/internal/lookups/redis"
@@ -19,8 +20,8 @@ import (
 )
 
 // nearPipeline looks documents up by the vector of its events.
-func nearPipeline(s *shelf, change func(*lang.Lookup)) lang.Pipeline {
-	p := shelfPipeline(s, func(l *lang.Lookup) {
+func nearPipeline(s *shelf, change func(*steps.Lookup)) lang.Pipeline {
+	p := shelfPipeline(s, func(l *steps.Lookup) {
 		l.Key, l.Vector = "", "v"
 		l.Where = []lang.Binding{{Name: "owner", Expr: "k"}, {Name: "part", Expr: "n + 1"}}
 		if change != nil {
@@ -32,24 +33,24 @@ func nearPipeline(s *shelf, change func(*lang.Lookup)) lang.Pipeline {
 }
 
 func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
-	for why, change := range map[string]func(*lang.Lookup){
+	for why, change := range map[string]func(*steps.Lookup){
 		"":                                     nil,
-		"redis finds no documents by a vector": func(l *lang.Lookup) { l.Kind, l.Config = "redis", &redis.Config{URL: "redis://h"} },
-		"lookup.vector: a table finds no documents": func(l *lang.Lookup) { l.Config, l.Table = nil, "documents" },
-		"give table and column instead":             func(l *lang.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Query: "select $1"} },
-		"table or column is missing":                func(l *lang.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Table: "documents"} },
-		"lookup.key: documents are found":           func(l *lang.Lookup) { l.Key = "k" },
-		"use 1 to 100 documents":                    func(l *lang.Lookup) { l.Limit = 101 },
-		`"far" is none: use cosine`:                 func(l *lang.Lookup) { l.Distance = "far" },
-		`"n" is of type int`:                        func(l *lang.Lookup) { l.Vector = "n" },
-		"is of type optional number[3]":             func(l *lang.Lookup) { l.Vector = "maybe" },
-		`filters are of column "owner"`:             func(l *lang.Lookup) { l.Where[1].Name = "owner" },
-		"where.part: the expression is of":          func(l *lang.Lookup) { l.Where[1].Expr = "n / 2.0" },
-		`unknown name customer`:                     func(l *lang.Lookup) { l.Where[1].Expr = "customer" },
-		"is a number, not string":                   func(l *lang.Lookup) { l.Fields[1] = lang.Field{Name: "distance", Type: "string"} },
-		"lookup.where: it is of documents":          func(l *lang.Lookup) { l.Vector, l.Key = "", "k" },
-		"lookup.postgres.query: missing":            func(l *lang.Lookup) { l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{} },
-		"lookup.postgres.table: it is of documents": func(l *lang.Lookup) {
+		"redis finds no documents by a vector": func(l *steps.Lookup) { l.Kind, l.Config = "redis", &redis.Config{URL: "redis://h"} },
+		"lookup.vector: a table finds no documents": func(l *steps.Lookup) { l.Config, l.Table = nil, "documents" },
+		"give table and column instead":             func(l *steps.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Query: "select $1"} },
+		"table or column is missing":                func(l *steps.Lookup) { l.Kind, l.Config = "postgres", &postgres.Config{Table: "documents"} },
+		"lookup.key: documents are found":           func(l *steps.Lookup) { l.Key = "k" },
+		"use 1 to 100 documents":                    func(l *steps.Lookup) { l.Limit = 101 },
+		`"far" is none: use cosine`:                 func(l *steps.Lookup) { l.Distance = "far" },
+		`"n" is of type int`:                        func(l *steps.Lookup) { l.Vector = "n" },
+		"is of type optional number[3]":             func(l *steps.Lookup) { l.Vector = "maybe" },
+		`filters are of column "owner"`:             func(l *steps.Lookup) { l.Where[1].Name = "owner" },
+		"where.part: the expression is of":          func(l *steps.Lookup) { l.Where[1].Expr = "n / 2.0" },
+		`unknown name customer`:                     func(l *steps.Lookup) { l.Where[1].Expr = "customer" },
+		"is a number, not string":                   func(l *steps.Lookup) { l.Fields[1] = lang.Field{Name: "distance", Type: "string"} },
+		"lookup.where: it is of documents":          func(l *steps.Lookup) { l.Vector, l.Key = "", "k" },
+		"lookup.postgres.query: missing":            func(l *steps.Lookup) { l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{} },
+		"lookup.postgres.table: it is of documents": func(l *steps.Lookup) {
 			l.Vector, l.Key, l.Kind, l.Config = "", "k", "postgres", &postgres.Config{Table: "documents"}
 		},
 	} {
@@ -61,9 +62,9 @@ func TestWrongLookupsOfNearDocumentsAreRefused(t *testing.T) {
 
 // A vector of a model that cannot be opened is no second finding, and no panic.
 func TestVectorOfAModelThatIsNotThere(t *testing.T) {
-	p := nearPipeline(&shelf{}, func(l *lang.Lookup) { l.Vector = "embed.vector" })
+	p := nearPipeline(&shelf{}, func(l *steps.Lookup) { l.Vector = "embed.vector" })
 	p.Models = []lang.Model{{Name: "embed", File: "missing.json", Version: 1, Outputs: []lang.Field{{Name: "vector", Type: "number[3]"}}}}
-	p.Steps = slices.Insert(p.Steps, 0, lang.Step(&lang.Score{Model: "embed", Inputs: []string{"v"}}))
+	p.Steps = slices.Insert(p.Steps, 0, lang.Step(&steps.Score{Model: "embed", Inputs: []string{"v"}}))
 	if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "missing.json") || strings.Contains(err.Error(), "lookup") {
 		t.Errorf("want one finding, about the model: %v", err)
 	}
@@ -75,7 +76,7 @@ func TestSourceOfDocumentsIsToldWhatNewResolved(t *testing.T) {
 	if _, err := builtin.New(p, pipeline.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	told := p.Steps[0].(*lang.Lookup).Config.(*onShelf).told
+	told := p.Steps[0].(*steps.Lookup).Config.(*onShelf).told
 	if told.Limit != 5 || told.Size != 3 || told.Distance != "cosine" || told.Join != "\n\n" || !slices.Equal(told.Where, []string{"owner", "part"}) || told.Name != "row" || len(told.Fields) != 2 {
 		t.Errorf("%+v", told)
 	}
@@ -97,7 +98,7 @@ func (m *most) Rows(_ context.Context, keys []string) ([][]byte, error) {
 // A vector is a search, so a call has 16 of them where the file does not say.
 func TestCallsForDocumentsHaveFewVectors(t *testing.T) {
 	source := &most{}
-	p := nearPipeline(nil, func(l *lang.Lookup) { l.Config = &onShelf{Source: source} })
+	p := nearPipeline(nil, func(l *steps.Lookup) { l.Config = &onShelf{Source: source} })
 	p.Input.Partitions = 1
 	var events []stream.Record
 	for i := range 200 {

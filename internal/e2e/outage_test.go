@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -100,7 +101,7 @@ func quietRun(t *testing.T, s *quietStub, call lang.Calling, stop, over int) (ou
 	s.tried = map[int]chan struct{}{stop: make(chan struct{}), over: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	p := chatPipeline(t, server.URL, call, lang.Score{Async: true})
+	p := chatPipeline(t, server.URL, call, steps.Score{Async: true})
 	if s.status == 0 {
 		p.Code.Models["chat"] = hurried{p.Code.Models["chat"].(*modelserver.Model), s, 100 * time.Millisecond}
 	}

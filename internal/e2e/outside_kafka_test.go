@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
@@ -48,7 +49,7 @@ func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 					}
 					return nil
 				}
-				p := shelfPipeline(s, func(l *lang.Lookup) {
+				p := shelfPipeline(s, func(l *steps.Lookup) {
 					l.Ordered, l.Cache.TTL, l.Journal = true, time.Hour, journal
 					l.Call = &lang.Calling{Backoff: lang.Backoff{Base: 10 * time.Millisecond, Max: 10 * time.Millisecond}}
 				})
@@ -71,7 +72,7 @@ func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 func TestTextsAndVectorsAreAnsweredOnKafka(t *testing.T) {
 	for _, engine := range kafkaEngines {
 		t.Run(engine, func(t *testing.T) {
-			p := writerPipeline(lang.Score{Async: true, Ordered: true}, &lang.Calling{}, writerOutputs)
+			p := writerPipeline(steps.Score{Async: true, Ordered: true}, &lang.Calling{}, writerOutputs)
 			p.Models[0].Journal = &lang.Journal{}
 			got := onEngine(t, engine, p, writerEvents("hello", "ho", "mute", "hello"))
 			hello := `{"loud":"HELLO!","writer_words":"HELLO","writer_vector":[0.1,-2.5,1e-7],"writer_more":"AAEC","writer_length":5,"summed_sum":-2.4000000953674316}`
@@ -91,9 +92,9 @@ func TestWordsAreShownOnKafka(t *testing.T) {
 	for _, engine := range kafkaEngines {
 		t.Run(engine, func(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
-			p := writerPipeline(lang.Score{Async: true, Partial: &lang.Partial{Topic: "drafts", Interval: 150 * time.Millisecond}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
+			p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts", Interval: 150 * time.Millisecond}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
 			p.Models[0].Journal, p.Code.Models["writer"] = &lang.Journal{By: "event"}, model.Model(m)
-			p.Steps = []lang.Step{p.Steps[0], &lang.Emit{Topic: "out", Names: []string{"writer.words"}}}
+			p.Steps = []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
 			got := onEngine(t, engine, p, writerEvents("a", "again"))
 			for i, text := range []string{"a", "again"} {
 				var whole strings.Builder

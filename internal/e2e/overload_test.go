@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/answers"
@@ -144,8 +145,8 @@ func newOverloaded(t *testing.T, o overload, log stream.Log) *overloaded {
 		Models: []lang.Model{{Name: "far", Go: "far", Version: 1, Outputs: []lang.Field{{Name: "twice", Type: "number"}}, Call: &lang.Calling{}}},
 		Queue:  lang.Queue{Max: o.queue.Max, High: o.queue.High, Low: o.queue.Low},
 		Steps: []lang.Step{
-			&lang.Score{Model: "far", Inputs: []string{"n"}, Async: true, Batch: lang.Batch{Size: 8}},
-			&lang.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}},
+			&steps.Score{Model: "far", Inputs: []string{"n"}, Async: true, Batch: steps.Batch{Size: 8}},
+			&steps.Emit{Topic: o.name + "-out", Names: []string{"n", "far.twice"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"far": r.model}},
 	}, pipeline.Options{})
@@ -332,7 +333,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 				}
 				return nil
 			}}
-			runner, err := builtin.New(parkPipeline(s, lang.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: open}}), pipeline.Options{})
+			runner, err := builtin.New(parkPipeline(s, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: open}}), pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -29,7 +30,7 @@ import (
 // be slow and fail, with features that read the scores of their key.
 func TestParkedEventsSurviveFaults(t *testing.T) {
 	const n, keys = 150, 6
-	feature := &lang.Features{List: []lang.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
+	feature := &steps.Features{List: []steps.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 	sum := func(a answers.Answer) map[string][]string { return byKey(a, "sums") }
 	var want map[string][]string
 	counts, least := streamtest.Counts{}, *faultSeeds
@@ -52,12 +53,12 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, lang.Score{Async: async, Ordered: true}, lang.Calling{
+				p := parkPipeline(s, steps.Score{Async: async, Ordered: true}, lang.Calling{
 					Attempts: 10, // a third of the calls fails: three of a row are too likely
 					Breaker:  lang.Breaker{Open: "queue", Probe: time.Second},
 				}, feature)
 				p.Commit = lang.Commit{Size: 50}
-				p.Steps = append(p.Steps, &lang.Emit{Topic: "sums", Names: []string{"n", "past.sum"}})
+				p.Steps = append(p.Steps, &steps.Emit{Topic: "sums", Names: []string{"n", "past.sum"}})
 				runner, err := builtin.New(p, pipeline.Options{Sessions: 2, Keys: 5})
 				if err != nil {
 					t.Fatal(err)
@@ -99,13 +100,13 @@ func TestParkedEventsKeepTheirPlaceInEventTime(t *testing.T) {
 	const n, keys = 120, 5
 	run := func(t *testing.T, seed uint64, async bool) (map[string][]string, map[string]string) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		p := parkPipeline(&service{instead: sleepy(seed, 300*time.Millisecond)}, lang.Score{Async: async, Ordered: true}, lang.Calling{}, &lang.Features{List: []lang.Feature{
+		p := parkPipeline(&service{instead: sleepy(seed, 300*time.Millisecond)}, steps.Score{Async: async, Ordered: true}, lang.Calling{}, &steps.Features{List: []steps.Feature{
 			{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}, {Name: "sums", Value: "far.twice", Windows: []string{"60s"}, Aggregates: []string{"sum"}},
 			{Name: "numbers", Value: "n", Windows: []string{"60s"}, Aggregates: []string{"sum"}}, {Name: "before", Value: "n", Last: 2, Aggregates: []string{"sum"}},
 		}})
 		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "t", Type: "int"})
 		p.Input.Time, p.Queue.Max = lang.EventTime{Field: "t", Unit: "s"}, 20 // later events come while others wait
-		p.Steps = append(p.Steps, &lang.Emit{Topic: "sums", Names: []string{"n", "past.*", "sums.*", "numbers.*", "before.*"}})
+		p.Steps = append(p.Steps, &steps.Emit{Topic: "sums", Names: []string{"n", "past.*", "sums.*", "numbers.*", "before.*"}})
 		at, events := int64(800_000_000), parkEvents(n, keys)
 		for i := range events {
 			if at += rng.Int64N(20); rng.IntN(10) == 0 {
@@ -167,7 +168,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 		}
 		return log
 	}
-	down := parkPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, lang.Score{Async: true, Ordered: true},
+	down := parkPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, steps.Score{Async: true, Ordered: true},
 		lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 	log := open()
 	runner, err := builtin.New(down, pipeline.Options{})
@@ -194,7 +195,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	log = open()
 	other := down
 	other.Steps = slices.Clone(down.Steps)
-	other.Steps[1] = &lang.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n + 1.0"}}}
+	other.Steps[1] = &steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n + 1.0"}}}
 	changed, err := builtin.New(other, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	if err := changed.Run(t.Context(), log); !errors.As(err, &parked) {
 		t.Errorf("another pipeline ran on: %v", err)
 	}
-	up := parkPipeline(&service{}, lang.Score{Async: true, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
+	up := parkPipeline(&service{}, steps.Score{Async: true, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 	answer, _ := runParking(t, log, up, 1, nil)
 	checkOutputs(t, answer, 100, 10, true)
 	if err := log.Close(); err != nil {
@@ -222,7 +223,7 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 			}
 			return fmt.Errorf("call %d: %w", call, blamed(model.BlameModel))
 		}}
-		p := parkPipeline(s, lang.Score{Async: true}, lang.Calling{
+		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{
 			Backoff: lang.Backoff{Base: 100 * time.Millisecond, Max: 100 * time.Millisecond}, Breaker: lang.Breaker{Failures: 1000, Rate: 1, Probe: 10 * time.Millisecond}})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -288,7 +289,7 @@ func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 				inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 				faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
 				s := &service{instead: sleepy(seed, 50*time.Millisecond)}
-				p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 4}}, lang.Calling{})
+				p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 4}}, lang.Calling{})
 				p.Models[0].Journal, p.Input.Partitions = &lang.Journal{By: by}, 1
 				runner, err := builtin.New(p, pipeline.Options{})
 				if err != nil {
@@ -332,7 +333,7 @@ func TestCallsUnderWayAreNotRepeatedAtARebalance(t *testing.T) {
 	for _, kept := range []*lang.Journal{nil, {}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: func(int, []float64) error { time.Sleep(700 * time.Millisecond); return nil }}
-			p := parkPipeline(s, lang.Score{Async: true, Ordered: true}, lang.Calling{})
+			p := parkPipeline(s, steps.Score{Async: true, Ordered: true}, lang.Calling{})
 			p.Models[0].Journal = kept
 			log := memory.New(memory.Options{})
 			var runners [2]*pipeline.Runner

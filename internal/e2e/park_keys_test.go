@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -48,13 +49,13 @@ var tally = udf.Function{Version: 1, Keyed: true, Event: func(c *udf.Context) er
 // keepers keep something of each key. All but the model give the sum of the last three
 // numbers of a key as total.
 func keepers() map[string][]lang.Step {
-	sum := func(value string) *lang.Features {
-		return &lang.Features{List: []lang.Feature{{Name: "past", Value: value, Last: 3, Aggregates: []string{"sum"}}}}
+	sum := func(value string) *steps.Features {
+		return &steps.Features{List: []steps.Feature{{Name: "past", Value: value, Last: 3, Aggregates: []string{"sum"}}}}
 	}
 	return map[string][]lang.Step{
-		"call":     {&lang.Call{Go: "tally", Inputs: []string{"n"}, Outputs: []lang.Field{{Name: "total", Type: "number"}}}},
-		"features": {sum("n"), &lang.Let{List: []lang.Binding{{Name: "total", Expr: "past.sum"}}}},
-		"score":    {&lang.Score{Model: "fading", Inputs: []string{"n"}}, &lang.Let{List: []lang.Binding{{Name: "total", Expr: "fading.level"}}}},
+		"call":     {&steps.Call{Go: "tally", Inputs: []string{"n"}, Outputs: []lang.Field{{Name: "total", Type: "number"}}}},
+		"features": {sum("n"), &steps.Let{List: []lang.Binding{{Name: "total", Expr: "past.sum"}}}},
+		"score":    {&steps.Score{Model: "fading", Inputs: []string{"n"}}, &steps.Let{List: []lang.Binding{{Name: "total", Expr: "fading.level"}}}},
 	}
 }
 
@@ -72,15 +73,15 @@ func totals(numbers []int) (list []string) {
 
 // belowQueue returns a pipeline that keeps something of each key below a step that queues
 // events.
-func belowQueue(s *service, implied bool, steps []lang.Step) lang.Pipeline {
-	p := parkPipeline(s, lang.Score{}, lang.Calling{Backoff: lang.Backoff{Base: time.Second, Max: time.Minute}, Breaker: lang.Breaker{Failures: 1000}})
+func belowQueue(s *service, implied bool, given []lang.Step) lang.Pipeline {
+	p := parkPipeline(s, steps.Score{}, lang.Calling{Backoff: lang.Backoff{Base: time.Second, Max: time.Minute}, Breaker: lang.Breaker{Failures: 1000}})
 	p.Code.Models["fading"] = fading{"one"}
 	p.Code.Functions = map[string]udf.Function{"tally": tally}
 	p.Models = append(p.Models, lang.Model{Name: "fading", Go: "fading", Version: 1, Outputs: []lang.Field{{Name: "level", Type: "number"}}})
 	if implied {
 		p.Models[0].Call, p.Code.Models["far"] = nil, unseen{s}
 	}
-	p.Steps = append(append(p.Steps[:1:1], steps...), &lang.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n"}, {Name: "total", Expr: "total"}}})
+	p.Steps = append(append(p.Steps[:1:1], given...), &steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n"}, {Name: "total", Expr: "total"}}})
 	return p
 }
 
@@ -97,9 +98,9 @@ func flaky(call int, _ []float64) error {
 // while later ones of their key go on. What is kept of a key below that step is then of its
 // events in their order, or the pipeline is refused.
 func TestWhatIsKeptOfKeysIsInTheirOrderBelowAQueue(t *testing.T) {
-	for keeper, steps := range keepers() {
+	for keeper, given := range keepers() {
 		for _, implied := range []bool{false, true} {
-			p := belowQueue(&service{}, implied, steps)
+			p := belowQueue(&service{}, implied, given)
 			path := map[string]string{"call": "steps[1].call: ", "features": "steps[1].features.past: ", "score": "steps[1].score.model: "}[keeper]
 			hint := "ordered: true at steps[0].score"
 			if keeper == "score" {
@@ -109,7 +110,7 @@ func TestWhatIsKeptOfKeysIsInTheirOrderBelowAQueue(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), hint) {
 				t.Errorf("%s without ordered, implied %t: %v", keeper, implied, err)
 			}
-			p.Steps[0].(*lang.Score).Ordered = true
+			p.Steps[0].(*steps.Score).Ordered = true
 			_, err = builtin.New(p, pipeline.Options{})
 			if want := "has timers, which do not wait"; keeper == "score" && (err == nil || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s with ordered: %v", keeper, err)
@@ -120,7 +121,7 @@ func TestWhatIsKeptOfKeysIsInTheirOrderBelowAQueue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			synctest.Test(t, func(t *testing.T) { keptInOrder(t, belowQueue(&service{instead: flaky}, implied, steps)) })
+			synctest.Test(t, func(t *testing.T) { keptInOrder(t, belowQueue(&service{instead: flaky}, implied, given)) })
 		}
 	}
 }
@@ -128,7 +129,7 @@ func TestWhatIsKeptOfKeysIsInTheirOrderBelowAQueue(t *testing.T) {
 // keptInOrder runs a pipeline whose queue is ordered, and compares the totals of keys.
 func keptInOrder(t *testing.T, p lang.Pipeline) {
 	t.Helper()
-	p.Steps[0].(*lang.Score).Ordered = true
+	p.Steps[0].(*steps.Score).Ordered = true
 	p.Commit.Size = 20
 	events := parkEvents(300, 5)
 	answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -35,14 +36,14 @@ func payments() lang.Pipeline {
 		},
 		Constants: []spec.Constant{{Name: "limit", Value: 100.0}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{
+			&steps.Features{List: []steps.Feature{
 				{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}},
 				{Name: "gap", Elapsed: true, Empty: ptr(-1.0)},
 			}},
-			&lang.Let{List: []lang.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
-			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
-			&lang.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}},
-			&lang.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []lang.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
+			&steps.Let{List: []lang.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
+			&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
+			&steps.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}},
+			&steps.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []lang.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
 		},
 	}
 }
@@ -241,8 +242,8 @@ func TestCopiedInAnotherOrderIsOnTime(t *testing.T) {
 
 func TestSilentKeyIsForgottenByEventTime(t *testing.T) {
 	p := payments()
-	p.Steps[0].(*lang.Features).List = p.Steps[0].(*lang.Features).List[:1] // windows alone
-	p.Steps[3].(*lang.Emit).Names = []string{"card", "spend.*", "action"}
+	p.Steps[0].(*steps.Features).List = p.Steps[0].(*steps.Features).List[:1] // windows alone
+	p.Steps[3].(*steps.Emit).Names = []string{"card", "spend.*", "action"}
 	log := run(t, p, payment("a", 40, -3595), payment("b", 1, 0))
 	if got := stateKeys(t, log); !cmp.Equal(got, []string{"ea", "eb", "g", "w"}) {
 		t.Errorf("a second before: %v", got)
@@ -271,8 +272,8 @@ func stateKeys(t *testing.T, log stream.Log) []string {
 
 func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 	p := payments()
-	p.Steps[3].(*lang.Emit).Names = nil
-	p.Steps[3].(*lang.Emit).Value = []lang.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
+	p.Steps[3].(*steps.Emit).Names = nil
+	p.Steps[3].(*steps.Emit).Value = []lang.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
 	big := payment("a", 40, 0)
 	big.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("n", 600<<10))
 	log := run(t, p, big, payment("a", 70, 10))
@@ -288,9 +289,9 @@ func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 // fewer events are taken at once until it fits.
 func TestStepThatIsTooLargeIsTakenInPieces(t *testing.T) {
 	p := payments()
-	p.Steps[3].(*lang.Emit).Names = nil
+	p.Steps[3].(*steps.Emit).Names = nil
 	for i := range 40 {
-		p.Steps[3].(*lang.Emit).Value = append(p.Steps[3].(*lang.Emit).Value, lang.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
+		p.Steps[3].(*steps.Emit).Value = append(p.Steps[3].(*steps.Emit).Value, lang.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
 	}
 	var records []stream.Record
 	for i := range 60 {
@@ -333,8 +334,8 @@ func TestStateOfOtherFeaturesIsRefused(t *testing.T) {
 	log := memory.New(memory.Options{})
 	runOn(t, log, payments(), payment("a", 40, 0))
 	p := payments()
-	p.Steps[0].(*lang.Features).List[0].Windows = []string{"2h"}
-	p.Steps[1].(*lang.Let).List, p.Steps[2].(*lang.Decide).List[0].Expr = []lang.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
+	p.Steps[0].(*steps.Features).List[0].Windows = []string{"2h"}
+	p.Steps[1].(*steps.Let).List, p.Steps[2].(*steps.Decide).List[0].Expr = []lang.Binding{{Name: "share", Expr: "amount"}}, `"allow"`
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := builtin.Run(ctx, log, p); err == nil || !strings.Contains(err.Error(), `written with another feature "spend": undo the change, or give the pipeline another name`) {

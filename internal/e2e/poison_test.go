@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/test/answers"
@@ -120,7 +121,7 @@ func (s *chatStub) answer(ctx context.Context, question string) (code int, conte
 }
 
 // chatPipeline asks the stub about each event.
-func chatPipeline(t *testing.T, url string, call lang.Calling, score lang.Score) lang.Pipeline {
+func chatPipeline(t *testing.T, url string, call lang.Calling, score steps.Score) lang.Pipeline {
 	m, err := modelserver.Load(t.Context(), modelserver.Options{
 		URL: url, API: modelserver.Chat, Model: "m", Chat: modelserver.ChatConfig{Prompt: "{text}"},
 		Inputs: []model.Input{{Name: "text", Type: model.String}}, Outputs: []model.Output{{Name: "anger", Size: 1}},
@@ -135,7 +136,7 @@ func chatPipeline(t *testing.T, url string, call lang.Calling, score lang.Score)
 		Input:  lang.Input{Topic: "in", Partitions: 1, Key: "text", Fields: []lang.Field{{Name: "text", Type: "string"}}},
 		Commit: lang.Commit{Interval: 5 * time.Millisecond},
 		Models: []lang.Model{{Name: "chat", Go: "chat", Version: 1, Outputs: []lang.Field{{Name: "anger", Type: "number"}}, Call: &call}},
-		Steps:  []lang.Step{&score, &lang.Emit{Topic: "out", Names: []string{"text", "chat.anger"}}},
+		Steps:  []lang.Step{&score, &steps.Emit{Topic: "out", Names: []string{"text", "chat.anger"}}},
 		Code:   lang.Code{Models: map[string]model.Model{"chat": m}},
 	}
 }
@@ -169,7 +170,7 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	const n, attempts = 170, 3
 	figures := []string{fmt.Sprint("poison.attempts ", attempts, " calls")}
-	run := func(t *testing.T, name string, score lang.Score, kinds ...string) time.Duration {
+	run := func(t *testing.T, name string, score steps.Score, kinds ...string) time.Duration {
 		s := &chatStub{takes: 100 * time.Millisecond}
 		timeout := 3 * time.Second // on a busy machine a good call may take one
 		if *callsTimed {
@@ -204,7 +205,7 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 		}
 		return p50
 	}
-	for name, score := range map[string]lang.Score{"async": {Async: true}, "in-place": {}} {
+	for name, score := range map[string]steps.Score{"async": {Async: true}, "in-place": {}} {
 		t.Run(name, func(t *testing.T) {
 			mixed := []string{"schema", "fails", "long", "schema", "fails", "long", "schema", "fails", "long", "schema"}
 			if !*callsTimed {
@@ -240,7 +241,7 @@ func TestRequestsInPlaceHaveTheTimeoutEach(t *testing.T) {
 	t.Parallel()
 	const n = 112 // 16 at a time: 7 s in all
 	s := &chatStub{takes: time.Second}
-	answer := runChats(t, chatPipeline(t, s.start(t), lang.Calling{Timeout: 6 * time.Second}, lang.Score{}), poisoned(n))
+	answer := runChats(t, chatPipeline(t, s.start(t), lang.Calling{Timeout: 6 * time.Second}, steps.Score{}), poisoned(n))
 	if outputs := len(answer.Values("out")); outputs != n {
 		t.Errorf("%d outputs of %d", outputs, n)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
@@ -15,13 +16,13 @@ import (
 func halves(let, value string) lang.Pipeline {
 	p := payments()
 	p.Steps = []lang.Step{
-		&lang.Let{List: []lang.Binding{{Name: "units", Expr: let}}},
-		&lang.Features{List: []lang.Feature{
+		&steps.Let{List: []lang.Binding{{Name: "units", Expr: let}}},
+		&steps.Features{List: []steps.Feature{
 			{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 			{Name: "spend", Value: value, Decimals: ptr(2), Windows: []string{"1h"}, Aggregates: []string{"sum", "mean"}},
 			{Name: "share", Value: "spend.sum_1h / units", Last: 2, Aggregates: []string{"max"}},
 		}},
-		&lang.Emit{Topic: "out", Names: []string{"units", "seen.count_1h", "spend.sum_1h", "share.max"}},
+		&steps.Emit{Topic: "out", Names: []string{"units", "seen.count_1h", "spend.sum_1h", "share.max"}},
 	}
 	return p
 }
@@ -57,12 +58,12 @@ func TestRedriveOfAFeatureComputesTheLetsAboveAgain(t *testing.T) {
 	of := func(units string) lang.Pipeline {
 		p := payments()
 		p.Steps = []lang.Step{
-			&lang.Let{List: []lang.Binding{{Name: "units", Expr: units}}},
-			&lang.Features{List: []lang.Feature{
+			&steps.Let{List: []lang.Binding{{Name: "units", Expr: units}}},
+			&steps.Features{List: []steps.Feature{
 				{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 				{Name: "share", Value: "1.0 / (seen.count_1h - amount)", Last: 3, Aggregates: []string{"max"}},
 			}},
-			&lang.Emit{Topic: "out", Names: []string{"units", "seen.count_1h"}},
+			&steps.Emit{Topic: "out", Names: []string{"units", "seen.count_1h"}},
 		}
 		return p
 	}
@@ -89,13 +90,13 @@ func TestRedriveOfAFeatureComputesTheLetsAboveAgain(t *testing.T) {
 func TestFeaturesThatReadPastPredictionsAreWrittenTogether(t *testing.T) {
 	p := payments()
 	p.Steps = []lang.Step{
-		&lang.Features{List: []lang.Feature{
+		&steps.Features{List: []steps.Feature{
 			{Name: "doubled", Value: "twice", Last: 5, Aggregates: []string{"count"}},
 			{Name: "inverse", Value: "1.0 / twice", Last: 5, Aggregates: []string{"count"}},
 			{Name: "seen", Value: "doubled.count", Windows: []string{"1h"}, Aggregates: []string{"count", "max"}},
 		}},
-		&lang.Decide{List: []lang.Binding{{Name: "twice", Expr: "2.0 * amount"}}},
-		&lang.Emit{Topic: "out", Names: []string{"doubled.count", "inverse.count", "seen.*"}},
+		&steps.Decide{List: []lang.Binding{{Name: "twice", Expr: "2.0 * amount"}}},
+		&steps.Emit{Topic: "out", Names: []string{"doubled.count", "inverse.count", "seen.*"}},
 	}
 	log := run(t, p, payment("a", 1, 0), payment("a", 0, 1), payment("a", 2, 2))
 	got := slices.Clone(values(t, log, "out"))

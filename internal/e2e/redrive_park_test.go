@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -39,9 +40,9 @@ func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, lang.Score{Async: true, Ordered: ordered}, lang.Calling{Attempts: 1},
-					&lang.Features{List: []lang.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
-					&lang.Emit{Topic: "early", Names: []string{"n", "seen.count"}},
+				p := parkPipeline(s, steps.Score{Async: true, Ordered: ordered}, lang.Calling{Attempts: 1},
+					&steps.Features{List: []steps.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
+					&steps.Emit{Topic: "early", Names: []string{"n", "seen.count"}},
 				)
 				runAll(t, log, p, parkEvents(events, keys))
 				for attempts := 1; attempts <= 3; attempts++ {
@@ -93,7 +94,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 8}}, lang.Calling{Attempts: 1})
+		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 8}}, lang.Calling{Attempts: 1})
 		p.DeadLetters.StopAbove = spec.Share{Of: 0.05, Per: time.Minute}
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})

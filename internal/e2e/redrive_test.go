@@ -17,6 +17,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -51,18 +52,18 @@ func rides(fails func(id string) error) lang.Pipeline {
 			Dedupe: &lang.Dedupe{ID: "tx"},
 		},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			&lang.Call{Go: "before", Outputs: ints("nth")},
-			&lang.Emit{Topic: "early", Names: []string{"tx", "nth"}},
-			&lang.Route{Cases: []lang.Case{
-				{Name: "small", When: "amount < 50", Steps: []lang.Step{&lang.Let{List: []lang.Binding{{Name: "size", Expr: `"small"`}}}}},
+			&steps.Features{List: []steps.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&steps.Call{Go: "before", Outputs: ints("nth")},
+			&steps.Emit{Topic: "early", Names: []string{"tx", "nth"}},
+			&steps.Route{Cases: []lang.Case{
+				{Name: "small", When: "amount < 50", Steps: []lang.Step{&steps.Let{List: []lang.Binding{{Name: "size", Expr: `"small"`}}}}},
 				{Name: "default", Steps: []lang.Step{
-					&lang.Call{Go: "flaky", Inputs: []string{"tx"}},
-					&lang.Let{List: []lang.Binding{{Name: "size", Expr: `"big"`}}},
+					&steps.Call{Go: "flaky", Inputs: []string{"tx"}},
+					&steps.Let{List: []lang.Binding{{Name: "size", Expr: `"big"`}}},
 				}},
 			}},
-			&lang.Call{Go: "after", Outputs: ints("done")},
-			&lang.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}},
+			&steps.Call{Go: "after", Outputs: ints("done")},
+			&steps.Emit{Topic: "out", Names: []string{"tx", "card", "nth", "seen.count_1h", "size", "done"}},
 		},
 		Code: lang.Code{Functions: map[string]udf.Function{
 			"before": counter("nth"), "after": counter("done"),
@@ -246,9 +247,9 @@ func runAll(t *testing.T, log stream.Log, p lang.Pipeline, events []stream.Recor
 // divided is payments with a step that fails for an amount of 0, or not.
 func divided(corrected bool) lang.Pipeline {
 	p := payments()
-	p.Steps[1].(*lang.Let).List[0].Expr = "100.0 / amount"
+	p.Steps[1].(*steps.Let).List[0].Expr = "100.0 / amount"
 	if corrected {
-		p.Steps[1].(*lang.Let).List[0].Expr = "amount == 0.0 ? 0.0 : 100.0 / amount"
+		p.Steps[1].(*steps.Let).List[0].Expr = "amount == 0.0 ? 0.0 : 100.0 / amount"
 	}
 	return p
 }
@@ -300,7 +301,7 @@ func TestRedriveRefusesAStepThatWasNotThere(t *testing.T) {
 	log := run(t, divided(false), payment("a", 0, 0))
 	redriveAll(t, log, "payments")
 	p := divided(true)
-	p.Steps = slices.Insert(p.Steps, 1, lang.Step(&lang.Call{Go: "nth", Outputs: []lang.Field{{Name: "nth", Type: "int"}}}))
+	p.Steps = slices.Insert(p.Steps, 1, lang.Step(&steps.Call{Go: "nth", Outputs: []lang.Field{{Name: "nth", Type: "int"}}}))
 	p.Code.Functions = map[string]udf.Function{"nth": counter("nth")}
 	runOn(t, log, p)
 	open := openLetters(t, log.(deadletter.Log), "payments")
@@ -318,8 +319,8 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 	p := payments()
 	p.Input.Fields[3].Type = "string"
 	p.Steps = []lang.Step{
-		&lang.Emit{Topic: "huge", Value: []lang.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
-		&lang.Emit{Topic: "out", Names: []string{"card"}},
+		&steps.Emit{Topic: "huge", Value: []lang.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
+		&steps.Emit{Topic: "out", Names: []string{"card"}},
 	}
 	event := payment("a", 1, 0)
 	event.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("x", 300<<10))
@@ -329,7 +330,7 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 		t.Fatalf("%+v", stages(t, log, "payments.dlq"))
 	}
 	redriveAll(t, log, "payments")
-	p.Steps[0].(*lang.Emit).Value[0].Expr = "note"
+	p.Steps[0].(*steps.Emit).Value[0].Expr = "note"
 	runOn(t, log, p)
 	if huge, out := values(t, log, "huge"), values(t, log, "out"); len(huge) != 1 || len(out) != 1 {
 		t.Errorf("%d huge outputs, %d others: want 1 of each", len(huge), len(out))
@@ -340,8 +341,8 @@ func TestRedriveIsNoEventOfAnotherPipelineOfTheTopic(t *testing.T) {
 	log := run(t, divided(false), payment("a", 0, 0))
 	other := payments()
 	other.Name, other.Steps = "other", []lang.Step{
-		&lang.Features{List: []lang.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-		&lang.Emit{Topic: "seen", Names: []string{"seen.count_1h"}},
+		&steps.Features{List: []steps.Feature{{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+		&steps.Emit{Topic: "seen", Names: []string{"seen.count_1h"}},
 	}
 	redriveAll(t, log, "payments")
 	runOn(t, log, other, payment("a", 5, 10))

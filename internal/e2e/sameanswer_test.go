@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -164,7 +165,7 @@ func runPipeline(t *testing.T, p lang.Pipeline, v variant, events []reference.Ev
 	t.Helper()
 	p.Commit.Interval = v.interval
 	for _, s := range p.Steps {
-		if score, ok := s.(*lang.Score); ok {
+		if score, ok := s.(*steps.Score); ok {
 			score.Batch.Size = v.batch
 		}
 	}

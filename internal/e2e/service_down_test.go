@@ -16,6 +16,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	modelserver "github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -61,8 +62,8 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 	}
 	ask := func(name string) []lang.Step {
 		return []lang.Step{
-			&lang.Score{Model: name, Inputs: []string{"n"}, Batch: lang.Batch{Size: 16}, Async: async},
-			&lang.Emit{Topic: "out", Names: []string{"n", "far"}},
+			&steps.Score{Model: name, Inputs: []string{"n"}, Batch: steps.Batch{Size: 16}, Async: async},
+			&steps.Emit{Topic: "out", Names: []string{"n", "far"}},
 		}
 	}
 	score := []lang.Field{{Name: "score", Type: "number"}}
@@ -74,7 +75,7 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "far", Type: "bool"},
 		}},
 		Models: []lang.Model{{Name: "near", Go: "near", Version: 1, Outputs: score, Call: call()}, {Name: "far", Go: "far", Version: 1, Outputs: score, Call: call()}},
-		Steps:  []lang.Step{&lang.Route{Cases: []lang.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
+		Steps:  []lang.Step{&steps.Route{Cases: []lang.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
 		Code:   lang.Code{Models: map[string]model.Model{"near": near, "far": far}},
 	}, pipeline.Options{Sessions: 2})
 	if err != nil {
@@ -293,7 +294,7 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, lang.Score{Batch: lang.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+				p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
 					lang.Calling{Expire: time.Minute, Breaker: lang.Breaker{Open: open, Failures: 1}})
 				p.Input.Partitions, p.Models[0].Journal = 1, &lang.Journal{}
 				known, log := make([]stream.Record, 200), memory.New(memory.Options{})
@@ -338,8 +339,8 @@ func TestPoisonRecordCostsOneDeadLetterAndSevenCalls(t *testing.T) {
 			Input:  lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "int"}, {Name: "n", Type: "number"}}},
 			Models: []lang.Model{{Name: "risk", Go: "risk", Version: 1, Outputs: score, Call: &lang.Calling{Timeout: time.Minute}}}, // a late call is called again
 			Steps: []lang.Step{
-				&lang.Score{Model: "risk", Inputs: []string{"n"}, Batch: lang.Batch{Size: 64}, Async: at%2 == 0},
-				&lang.Emit{Topic: "out", Names: []string{"k"}},
+				&steps.Score{Model: "risk", Inputs: []string{"n"}, Batch: steps.Batch{Size: 64}, Async: at%2 == 0},
+				&steps.Emit{Topic: "out", Names: []string{"k"}},
 			},
 			Code: lang.Code{Models: map[string]model.Model{"risk": m}},
 		}, pipeline.Options{})

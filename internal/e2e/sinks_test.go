@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -26,7 +27,7 @@ func sunkPipeline(sinks ...lang.Sink) lang.Pipeline {
 	return lang.Pipeline{
 		Name:  "copy",
 		Input: lang.Input{Topic: "in", Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}},
 		Sinks: sinks,
 	}
 }

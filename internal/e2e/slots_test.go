@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 )
 
 // TestCallsHaveThePlacesThatAreThere asks chat servers of 64 places, of 4 that refuse
@@ -22,7 +23,7 @@ func TestCallsHaveThePlacesThatAreThere(t *testing.T) {
 		if *callsTimed {
 			n = long
 		}
-		p := chatPipeline(t, s.start(t), lang.Calling{Timeout: 20 * time.Second, Attempts: 20, Concurrency: concurrency}, lang.Score{Async: true})
+		p := chatPipeline(t, s.start(t), lang.Calling{Timeout: 20 * time.Second, Attempts: 20, Concurrency: concurrency}, steps.Score{Async: true})
 		answer := runChats(t, p, poisoned(n))
 		if outputs, dead := len(answer.Values("out")), len(answer.Values("chats.dlq")); outputs != n || dead != 0 || s.most > concurrency {
 			t.Fatalf("%d outputs of %d, %d dead letters, %d calls at a time", outputs, n, dead, s.most)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -17,20 +18,20 @@ import (
 // Events are timed by the case of the first route that they took, those that are
 // parked there too; which of a route within it does not matter.
 func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
-	note := []lang.Step{&lang.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
+	note := []lang.Step{&steps.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
 	within := []lang.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
 	p := lang.Pipeline{
 		Name:   "cases",
 		Input:  lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
 		Models: []lang.Model{{Name: "writer", Go: "writer", Version: 1, Outputs: writerOutputs}},
 		Steps: []lang.Step{
-			&lang.Route{Cases: []lang.Case{
-				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []lang.Step{&lang.Score{Model: "writer", Inputs: []string{"k"}}}},
-				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []lang.Step{&lang.Route{Cases: within}}},
+			&steps.Route{Cases: []lang.Case{
+				{Name: "slow", When: "n <= 30", Async: true, Budget: time.Nanosecond, Steps: []lang.Step{&steps.Score{Model: "writer", Inputs: []string{"k"}}}},
+				{Name: "fast", When: "n <= 50", Budget: time.Hour, Steps: []lang.Step{&steps.Route{Cases: within}}},
 				{Name: "bad", When: "n <= 55", Then: "dlq"},
 				{Name: "default", Then: "drop"},
 			}},
-			&lang.Emit{Topic: "out", Names: []string{"n"}},
+			&steps.Emit{Topic: "out", Names: []string{"n"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"writer": writer{}}},
 	}
@@ -48,16 +49,16 @@ func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
 }
 
 func TestOnlyCasesOfTheFirstRouteHaveBudgets(t *testing.T) {
-	note := []lang.Step{&lang.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
-	other := []lang.Step{&lang.Let{List: []lang.Binding{{Name: "more", Expr: "n"}}}}
-	inner := &lang.Route{Cases: []lang.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
+	note := []lang.Step{&steps.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
+	other := []lang.Step{&steps.Let{List: []lang.Binding{{Name: "more", Expr: "n"}}}}
+	inner := &steps.Route{Cases: []lang.Case{{Name: "small", When: "n < 5", Steps: note}, {Name: "default", Budget: time.Second, Steps: note}}}
 	p := lang.Pipeline{
 		Name:  "cases",
 		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}}},
 		Steps: []lang.Step{
-			&lang.Route{Cases: []lang.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []lang.Step{inner}}, {Name: "default", Steps: note}}},
-			&lang.Route{Cases: []lang.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
-			&lang.Emit{Topic: "out", Names: []string{"n"}},
+			&steps.Route{Cases: []lang.Case{{Name: "odd", When: "n % 2 == 1", Budget: -time.Second, Steps: []lang.Step{inner}}, {Name: "default", Steps: note}}},
+			&steps.Route{Cases: []lang.Case{{Name: "big", When: "n > 9", Budget: time.Second, Steps: other}, {Name: "default", Steps: other}}},
+			&steps.Emit{Topic: "out", Names: []string{"n"}},
 		},
 	}
 	_, err := builtin.New(p, pipeline.Options{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -17,12 +18,12 @@ func TestSumsThatWouldWrapAreDeadLetters(t *testing.T) {
 	for _, window := range []string{"1h", "1h/1m"} {
 		p := payments()
 		p.Steps = []lang.Step{
-			&lang.Features{List: []lang.Feature{
+			&steps.Features{List: []steps.Feature{
 				{Name: "seen", Windows: []string{"1h"}, Aggregates: []string{"count"}},
 				{Name: "spend", Value: "amount", Decimals: ptr(9), Windows: []string{window}, Aggregates: []string{"sum", "mean"}},
 			}},
-			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > 1000.0 ? "review" : "allow"`}}},
-			&lang.Emit{Topic: "out", Names: []string{"seen.*", "spend.*", "action"}},
+			&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > 1000.0 ? "review" : "allow"`}}},
+			&steps.Emit{Topic: "out", Names: []string{"seen.*", "spend.*", "action"}},
 		}
 		var events []stream.Record
 		for n := range 1026 {

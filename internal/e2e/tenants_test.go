@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -49,9 +50,9 @@ func tenantPipeline(seed uint64, fair bool) lang.Pipeline {
 		time.Sleep(tenantCallMin + time.Duration(rand.New(rand.NewPCG(seed, uint64(call))).Int64N(int64(tenantCallMax-tenantCallMin))))
 		return nil
 	}}
-	p := parkPipeline(s, lang.Score{
-		Async: true, Batch: lang.Batch{Size: tenantRows},
-		OnFailure: []lang.Step{&lang.Emit{Topic: "later", Names: []string{"n"}}},
+	p := parkPipeline(s, steps.Score{
+		Async: true, Batch: steps.Batch{Size: tenantRows},
+		OnFailure: []lang.Step{&steps.Emit{Topic: "later", Names: []string{"n"}}},
 	}, lang.Calling{Concurrency: tenantCalls})
 	p.Input.Time.Late = "include" // appends at the same time come in any order
 	if fair {
@@ -251,7 +252,7 @@ func TestLoudTenantCostsOthersAtMostTheirLatencyAgain(t *testing.T) {
 func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
-		p := parkPipeline(s, lang.Score{Async: true}, lang.Calling{})
+		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{})
 		p.Tenant = lang.Tenant{By: `k == "k0" ? "loud" : "other"`, Max: 7}
 		p.Commit.Size = 1 // each event is looked at with those before it parked
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(60, 12))
@@ -272,9 +273,9 @@ func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 // those of a tenant beyond its share would be given up if they were counted anew.
 func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := parkPipeline(&service{}, lang.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
+		p := parkPipeline(&service{}, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 		p.Tenant, p.Priority = lang.Tenant{By: "k", Max: 50}, lang.Priority{Low: "true"}
-		second := *p.Steps[0].(*lang.Score)
+		second := *p.Steps[0].(*steps.Score)
 		second.As, second.Model = "again", "down"
 		down := p.Models[0]
 		down.Name, down.Go = "down", "down"
@@ -333,7 +334,7 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 			order = append(order, int(rows[0])%3)
 			return nil
 		}}
-		p := parkPipeline(s, lang.Score{Async: true, Batch: lang.Batch{Size: 1}},
+		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 1}},
 			lang.Calling{Concurrency: 1, Breaker: lang.Breaker{Failures: 1, Probe: 2 * time.Second, Open: "queue"}})
 		p.Priority = lang.Priority{High: "int(n) % 3 == 1", Low: "int(n) % 3 == 2", Age: time.Hour}
 		p.Input.Partitions = 1
@@ -357,10 +358,10 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 }
 
 func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
-	async, call := lang.Score{Async: true}, lang.Calling{}
+	async, call := steps.Score{Async: true}, lang.Calling{}
 	for want, change := range map[string]func(*lang.Pipeline){
 		"nothing is scored off the loop": func(p *lang.Pipeline) {
-			p.Models[0].Call, p.Steps[0].(*lang.Score).Async, p.Tenant.By = nil, false, "k"
+			p.Models[0].Call, p.Steps[0].(*steps.Score).Async, p.Tenant.By = nil, false, "k"
 		},
 		"where string is needed":  func(p *lang.Pipeline) { p.Tenant.By = "n" },
 		"where bool is needed":    func(p *lang.Pipeline) { p.Priority.High = "n" },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -15,13 +16,13 @@ import (
 // makes a text too large. The process goes on, and names the text.
 func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	const square = `join(split(n, ""), n)`
-	emit := func(e lang.Emit) lang.Step {
+	emit := func(e steps.Emit) lang.Step {
 		e.Topic = "out"
 		return &e
 	}
-	card := emit(lang.Emit{Names: []string{"card"}})
+	card := emit(steps.Emit{Names: []string{"card"}})
 	let := func(name, source string) lang.Step {
-		return &lang.Let{List: []lang.Binding{{Name: name, Expr: source}}}
+		return &steps.Let{List: []lang.Binding{{Name: name, Expr: source}}}
 	}
 	var whole []lang.Binding
 	for i := range 64 {
@@ -43,18 +44,18 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 		want   string // stage and error
 	}{
 		"let":           {[]lang.Step{let("big", square), card}, note(30_000), `let: big: column 1: join(split(n, ""), n): a text of 900000000 bytes is over the limit of 1048576`},
-		"decide":        {[]lang.Step{&lang.Decide{List: []lang.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
-		"value of emit": {[]lang.Step{emit(lang.Emit{Value: []lang.Binding{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
-		"id of emit":    {[]lang.Step{emit(lang.Emit{Names: []string{"card"}, ID: "upper(n) + n + card"})}, most, "emit: id: column 1: upper(n) + n"},
-		"feature":       {[]lang.Step{&lang.Features{List: []lang.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
-		"when":          {[]lang.Step{&lang.Features{List: []lang.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},
-		"route":         {[]lang.Step{&lang.Route{Cases: []lang.Case{{Name: "r", When: square + ` == ""`, Steps: []lang.Step{card}}, {Name: "default", Steps: []lang.Step{card}}}}}, note(30_000), "route: r: column 1: join"},
+		"decide":        {[]lang.Step{&steps.Decide{List: []lang.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
+		"value of emit": {[]lang.Step{emit(steps.Emit{Value: []lang.Binding{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
+		"id of emit":    {[]lang.Step{emit(steps.Emit{Names: []string{"card"}, ID: "upper(n) + n + card"})}, most, "emit: id: column 1: upper(n) + n"},
+		"feature":       {[]lang.Step{&steps.Features{List: []steps.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
+		"when":          {[]lang.Step{&steps.Features{List: []steps.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},
+		"route":         {[]lang.Step{&steps.Route{Cases: []lang.Case{{Name: "r", When: square + ` == ""`, Steps: []lang.Step{card}}, {Name: "default", Steps: []lang.Step{card}}}}}, note(30_000), "route: r: column 1: join"},
 		"many texts":    {[]lang.Step{let("a", "upper(n)"), let("b", "a"), let("c", "a"), let("d", "n"), card}, most, "let: d: column 1: n: the texts that the steps of the event make have 52"},
-		"output":        {[]lang.Step{emit(lang.Emit{Value: whole})}, most, "emit: output of "},
-		"large key":     {[]lang.Step{emit(lang.Emit{Names: []string{"card", "n"}, Key: "n"})}, note(600_000), "emit: output of 600"},
-		"id of event":   {[]lang.Step{emit(lang.Emit{Names: []string{"card", "meta.id"}})}, with(payment("a", 1, 1), stream.Header{Key: header.ID, Value: []byte(strings.Repeat("i", 1<<20+64<<10-100))}), "emit: output of 11"},
+		"output":        {[]lang.Step{emit(steps.Emit{Value: whole})}, most, "emit: output of "},
+		"large key":     {[]lang.Step{emit(steps.Emit{Names: []string{"card", "n"}, Key: "n"})}, note(600_000), "emit: output of 600"},
+		"id of event":   {[]lang.Step{emit(steps.Emit{Names: []string{"card", "meta.id"}})}, with(payment("a", 1, 1), stream.Header{Key: header.ID, Value: []byte(strings.Repeat("i", 1<<20+64<<10-100))}), "emit: output of 11"},
 		"key of event":  {[]lang.Step{card}, stream.Record{Key: []byte(strings.Repeat("k", 1<<20+64<<10-100)), Value: []byte("{")}, "decode: "},
-		"context":       {[]lang.Step{emit(lang.Emit{Names: []string{"n", "note"}})}, with(note(400_000), stream.Header{Key: header.Correlation, Value: []byte(strings.Repeat("i", 500_000))}), "emit: output of 800"},
+		"context":       {[]lang.Step{emit(steps.Emit{Names: []string{"n", "note"}})}, with(note(400_000), stream.Header{Key: header.Correlation, Value: []byte(strings.Repeat("i", 500_000))}), "emit: output of 800"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := payments()

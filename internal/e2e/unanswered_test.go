@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 )
@@ -57,10 +58,10 @@ func way(name string, steps ...lang.Step) lang.Case {
 // at which an event of a client may end though nobody who reads topic out hears of it.
 func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	emit := func(topic, when string) lang.Step {
-		return &lang.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}
+		return &steps.Emit{Topic: topic, Name: outputName(when), When: when, Names: []string{"customer"}}
 	}
-	group := &lang.Group{Name: "parts", By: "call", Idle: time.Minute}
-	route := func(cases ...lang.Case) lang.Step { return &lang.Route{Cases: cases} }
+	group := &steps.Group{Name: "parts", By: "call", Idle: time.Minute}
+	route := func(cases ...lang.Case) lang.Step { return &steps.Route{Cases: cases} }
 	then := func(name, then string) lang.Case {
 		w := way(name)
 		w.Then = then
@@ -69,8 +70,8 @@ func TestEventsThatNothingAnswersAreFound(t *testing.T) {
 	out, aside := emit("out", ""), emit("aside", "")
 	scored := func(failed ...lang.Step) []lang.Step {
 		last := emit("out", "")
-		last.(*lang.Emit).Name = "last"
-		return []lang.Step{&lang.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}, last}
+		last.(*steps.Emit).Name = "last"
+		return []lang.Step{&steps.Score{Model: "loud", Inputs: []string{"sound"}, OnFailure: failed}, last}
 	}
 	for name, c := range map[string]struct {
 		steps  []lang.Step
@@ -152,9 +153,9 @@ func TestTopicsAreKeyedForWhoReadsThemAsTheyAre(t *testing.T) {
 // TestConditionalAnswersAreWarnedOf where two may hold, or none.
 func TestConditionalAnswersAreWarnedOf(t *testing.T) {
 	emit := func(when string) lang.Step {
-		return &lang.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}
+		return &steps.Emit{Topic: "out", Name: outputName(when), When: when, Names: []string{"customer"}}
 	}
-	cases := &lang.Route{Cases: []lang.Case{
+	cases := &steps.Route{Cases: []lang.Case{
 		{Name: "a", When: `text == "a"`, Steps: []lang.Step{emit("")}}, {Name: "spam", When: `text == "spam"`, Then: "drop"}, {Name: "default", Steps: []lang.Step{emit("")}},
 	}}
 	const two, none = "may have been answered by steps[0].emit", "may come to the end without one"

@@ -26,6 +26,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -39,11 +40,11 @@ func posts(t *testing.T) *pipeline.Runner {
 	runner, err := builtin.New(lang.Pipeline{
 		Name: "posts", Replies: []string{"decisions", "aside"},
 		Input: lang.Input{Topic: "posts", Key: "user", Partitions: partitions, Repartition: partitions, Fields: []lang.Field{{Name: "user", Type: "string"}, {Name: "text", Type: "string"}}},
-		Steps: []lang.Step{&lang.Route{Cases: []lang.Case{
+		Steps: []lang.Step{&steps.Route{Cases: []lang.Case{
 			{Name: "filtered", When: `text == "filtered"`, Then: "drop"},
 			{Name: "dead", When: `text == "dead"`, Then: "dlq"},
-			{Name: "unread", When: `text == "unread"`, Steps: []lang.Step{&lang.Emit{Topic: "aside", Names: []string{"text"}}}},
-			{Name: "default", Steps: []lang.Step{&lang.Emit{Topic: "decisions", Names: []string{"text"}}}},
+			{Name: "unread", When: `text == "unread"`, Steps: []lang.Step{&steps.Emit{Topic: "aside", Names: []string{"text"}}}},
+			{Name: "default", Steps: []lang.Step{&steps.Emit{Topic: "decisions", Names: []string{"text"}}}},
 		}}},
 	}, pipeline.Options{})
 	if err != nil {

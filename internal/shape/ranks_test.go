@@ -36,7 +36,7 @@ var ranks = []struct {
 	{9, []string{"internal/task/keyed"}},
 	{10, []string{"internal/task"}},
 	{11, []string{"internal/lang"}},
-	{12, []string{"internal/config"}},
+	{12, []string{"internal/config", "internal/lang/steps"}},
 	{13, []string{"internal/compile"}},
 	{14, []string{"internal/pipeline"}},
 	{15, []string{"internal/gateway", "internal/ops/scaffold", "internal/ops/reprocess", "internal/check/registry"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
@@ -172,7 +173,7 @@ func (p *part) mayLack(name string, cut bool) bool {
 		return false
 	}
 	return cut || slices.ContainsFunc(p.pipeline.Steps, func(s lang.Step) bool {
-		_, routes := s.(*lang.Route)
+		_, routes := s.(*steps.Route)
 		return routes
 	})
 }

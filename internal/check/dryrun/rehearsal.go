@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
@@ -154,32 +155,32 @@ func stagesOf(p *lang.Pipeline) map[string]string {
 		}
 	}
 	var walk func(steps []lang.Step)
-	walk = func(steps []lang.Step) {
-		for _, s := range steps {
+	walk = func(list []lang.Step) {
+		for _, s := range list {
 			switch s := s.(type) {
-			case *lang.Let:
+			case *steps.Let:
 				for _, b := range s.List {
 					stages[b.Name] = "let"
 				}
-			case *lang.Features:
+			case *steps.Features:
 				for _, f := range s.List {
 					stages[f.Name], stages[f.Name+"."] = "features", "features"
 				}
-			case *lang.Lookup:
+			case *steps.Lookup:
 				stages[s.Name+"."] = "lookup"
-			case *lang.Fetch:
+			case *steps.Fetch:
 				stages[s.Name+"."] = "fetch"
-			case *lang.Score:
+			case *steps.Score:
 				stages[cmp.Or(s.As, s.Model)+"."] = "score"
-			case *lang.Call:
+			case *steps.Call:
 				for _, f := range s.Outputs {
 					stages[f.Name] = "call"
 				}
-			case *lang.Decide:
+			case *steps.Decide:
 				for _, b := range s.List {
 					stages[b.Name] = "decide"
 				}
-			case *lang.Route:
+			case *steps.Route:
 				for _, way := range s.Cases {
 					walk(way.Steps)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/calling"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -51,9 +52,9 @@ func speaking(t *testing.T) *pipeline.Runner {
 		},
 		Models: []lang.Model{{Name: "speaker", Go: "speaker", Version: 1, Outputs: []lang.Field{{Name: "words", Type: "string"}}, Call: &lang.Calling{}}},
 		Steps: []lang.Step{
-			&lang.Emit{Topic: "tokens", Names: []string{"text"}},
-			&lang.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &lang.Partial{Topic: "tokens", Interval: time.Millisecond}},
-			&lang.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}},
+			&steps.Emit{Topic: "tokens", Names: []string{"text"}},
+			&steps.Score{Model: "speaker", Inputs: []string{"text"}, Async: true, Partial: &steps.Partial{Topic: "tokens", Interval: time.Millisecond}},
+			&steps.Emit{Topic: "decisions", Names: []string{"room", "speaker.words"}},
 		},
 		Code: lang.Code{Models: map[string]models.Model{"speaker": speaker{}}},
 	}, pipeline.Options{})

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -38,8 +39,8 @@ func moderation(t *testing.T) *pipeline.Runner {
 			Fields: []lang.Field{{Name: "room", Type: "string"}, {Name: "text", Type: "string"}},
 		},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
-			&lang.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}},
+			&steps.Features{List: []steps.Feature{{Name: "said", Value: "1", Last: 256, Aggregates: []string{"count"}}}},
+			&steps.Emit{Topic: "decisions", When: `text != "spam"`, Names: []string{"room", "text", "said.count"}},
 		},
 	}, pipeline.Options{})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -212,7 +213,7 @@ func TestRecordsThatAreCopiedFirstWaitUntilTheCopyIsRead(t *testing.T) {
 	}
 	runner, err := builtin.New(lang.Pipeline{
 		Name: "both", Inputs: []lang.Input{input("chats", 100), input("calls", 0)},
-		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}},
 	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +237,7 @@ func TestRecordsThatWaitFurtherDownTheChainCount(t *testing.T) {
 		runner, err := builtin.New(lang.Pipeline{
 			Name:  "of-" + name,
 			Input: lang.Input{Topic: name, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}, Backlog: lang.Backlog{Max: 100}},
-			Steps: []lang.Step{&lang.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}},
+			Steps: []lang.Step{&steps.Emit{Topic: map[string]string{"in": "a", "a": "b", "b": "c", "other": "d"}[name], Names: []string{"k"}}},
 		}, running.Options{})
 		if err != nil {
 			t.Fatal(err)

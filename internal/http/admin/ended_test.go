@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -50,7 +51,7 @@ func TestBacklogCountsNoPipelineThatEnded(t *testing.T) {
 	l := watchingBacklog(t, lang.Lag{}, lang.Backlog{Max: 100})
 	next, err := builtin.New(lang.Pipeline{
 		Name: "next", Input: lang.Input{Topic: "out", Partitions: 2, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: "end", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "end", Names: []string{"k"}}},
 	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)

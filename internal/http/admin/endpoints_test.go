@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -38,7 +39,7 @@ func TestMetricsSayHowEndpointsStand(t *testing.T) {
 	runner, err := builtin.New(lang.Pipeline{
 		Name: "p", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []lang.Model{{Name: "half", Go: "half", Version: 3, Outputs: []lang.Field{{Name: "half", Type: "number"}}, Call: &lang.Calling{Breaker: lang.Breaker{Failures: 1}}}},
-		Steps:  []lang.Step{&lang.Score{Model: "half", Inputs: []string{"n"}}, &lang.Emit{Topic: "out", Names: []string{"half.half"}}},
+		Steps:  []lang.Step{&steps.Score{Model: "half", Inputs: []string{"n"}}, &steps.Emit{Topic: "out", Names: []string{"half.half"}}},
 		Code:   lang.Code{Models: map[string]model.Model{"half": half{}}},
 	}, running.Options{})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 )
@@ -17,10 +18,10 @@ func TestFetchesAreCountedForPipelinesThatFetch(t *testing.T) {
 	p := lang.Pipeline{
 		Name:  "seeing",
 		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Fetch{Name: "shot", URL: "k"}, &lang.Emit{Topic: "out", Names: []string{"shot.sha256"}}},
+		Steps: []lang.Step{&steps.Fetch{Name: "shot", URL: "k"}, &steps.Emit{Topic: "out", Names: []string{"shot.sha256"}}},
 	}
 	plain := p
-	plain.Name, plain.Steps = "plain", []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}}
+	plain.Name, plain.Steps = "plain", []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}}
 	var all Snapshot
 	for _, p := range []lang.Pipeline{p, plain} {
 		runner, err := builtin.New(p, running.Options{})

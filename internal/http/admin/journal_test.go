@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -17,13 +18,13 @@ import (
 
 // TestMetricsSayWhatAJournalSaved asks 20 times for 5 answers.
 func TestMetricsSayWhatAJournalSaved(t *testing.T) {
-	score := &lang.Score{Model: "picky", Inputs: []string{"n"}}
+	score := &steps.Score{Model: "picky", Inputs: []string{"n"}}
 	runner, err := builtin.New(lang.Pipeline{
 		Name:  "p",
 		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []lang.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []lang.Field{{Name: "half", Type: "number"}},
 			Call: &lang.Calling{}, Journal: &lang.Journal{}}},
-		Steps: []lang.Step{score, &lang.Emit{Topic: "out", Names: []string{"picky.half"}}},
+		Steps: []lang.Step{score, &steps.Emit{Topic: "out", Names: []string{"picky.half"}}},
 		Code:  lang.Code{Models: map[string]model.Model{"picky": picky{}}},
 	}, running.Options{})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -54,7 +55,7 @@ func watchingBacklog(t *testing.T, limits lang.Lag, backlog lang.Backlog) *laggi
 	runner, err := builtin.New(lang.Pipeline{
 		Name: "copy", Lag: limits,
 		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}, Backlog: backlog},
-		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}},
 	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)

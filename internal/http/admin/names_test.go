@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -19,7 +20,7 @@ func reading(t *testing.T, name, topic string) *running.Runner {
 	t.Helper()
 	runner, err := builtin.New(lang.Pipeline{
 		Name: name, Input: lang.Input{Topic: topic, Partitions: 1, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: name + "-out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: name + "-out", Names: []string{"k"}}},
 	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -39,7 +40,7 @@ func copies(t *testing.T, log stream.Log) *running.Runner {
 	t.Helper()
 	runner, err := builtin.New(lang.Pipeline{
 		Name: "copy", Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}},
 	}, running.Options{})
 	if err == nil {
 		err = runner.CreateTopics(t.Context(), log)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -45,12 +46,12 @@ func (picky) Predict(_ context.Context, rows model.Rows, scores []float32) error
 // TestErrorsOfModelsInTheProcessAreCounted: the rate of errors of a model does not
 // depend on where it is computed.
 func TestErrorsOfModelsInTheProcessAreCounted(t *testing.T) {
-	score := &lang.Score{Model: "picky", Inputs: []string{"n"}, Batch: lang.Batch{Size: 1}}
+	score := &steps.Score{Model: "picky", Inputs: []string{"n"}, Batch: steps.Batch{Size: 1}}
 	runner, err := builtin.New(lang.Pipeline{
 		Name:   "p",
 		Input:  lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "number"}}},
 		Models: []lang.Model{{Name: "picky", Go: "picky", Version: 3, Outputs: []lang.Field{{Name: "half", Type: "number"}}}},
-		Steps:  []lang.Step{score, &lang.Emit{Topic: "out", Names: []string{"picky.half"}}},
+		Steps:  []lang.Step{score, &steps.Emit{Topic: "out", Names: []string{"picky.half"}}},
 		Code:   lang.Code{Models: map[string]model.Model{"picky": picky{}}},
 	}, running.Options{})
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/observe"
@@ -328,8 +329,8 @@ func pipeline() lang.Pipeline {
 		Name:  "copy",
 		Input: lang.Input{Topic: "in", Partitions: 3, Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "seen", Windows: []string{"60s"}, Aggregates: []string{"count"}}}},
-			&lang.Emit{Topic: "out", Names: []string{"k", "seen.count_60s"}},
+			&steps.Features{List: []steps.Feature{{Name: "seen", Windows: []string{"60s"}, Aggregates: []string{"count"}}}},
+			&steps.Emit{Topic: "out", Names: []string{"k", "seen.count_60s"}},
 		},
 	}
 }

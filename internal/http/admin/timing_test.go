@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -19,7 +20,7 @@ func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	runner, err := builtin.New(lang.Pipeline{
 		Name:  "copy",
 		Input: lang.Input{Topic: "in", Key: "k", Fields: []lang.Field{{Name: "k", Type: "string"}}},
-		Steps: []lang.Step{&lang.Emit{Topic: "out", Names: []string{"k"}}},
+		Steps: []lang.Step{&steps.Emit{Topic: "out", Names: []string{"k"}}},
 	}, running.Options{})
 	if err != nil {
 		t.Fatal(err)

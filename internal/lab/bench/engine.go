@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/stream"
@@ -38,7 +39,7 @@ func (m *measurement) alone(p lang.Pipeline) lang.Pipeline {
 	p.Name = benchPrefix + strings.ToLower(rand.Text()[:10])
 	p.Input.Topic = p.Name + "-" + p.Input.Topic
 	for _, step := range p.Steps {
-		if e, ok := step.(*lang.Emit); ok {
+		if e, ok := step.(*steps.Emit); ok {
 			e.Topic = p.Name + "-" + e.Topic
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/lab/demo/moderation"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 )
 
 // work is what a measurement runs.
@@ -59,7 +60,7 @@ func fraudSource(seed uint64) *source {
 // exactWindows makes the windows of a pipeline exact.
 func exactWindows(p lang.Pipeline) {
 	for _, step := range p.Steps {
-		features, ok := step.(*lang.Features)
+		features, ok := step.(*steps.Features)
 		if !ok {
 			continue
 		}

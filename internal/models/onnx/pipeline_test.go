@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/onnx"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -61,8 +62,8 @@ func TestFramesOfKeysAreHeardInAPipelineThroughCrashes(t *testing.T) {
 		}},
 		Models: []lang.Model{{Name: "voice", Go: "voice", Version: 6, Outputs: []lang.Field{{Name: "speech", Type: "number"}}}},
 		Steps: []lang.Step{
-			&lang.Score{Model: "voice", Inputs: []string{"sound"}},
-			&lang.Emit{Topic: "speech", Names: []string{"call", "n", "voice.speech"}},
+			&steps.Score{Model: "voice", Inputs: []string{"sound"}},
+			&steps.Emit{Topic: "speech", Names: []string{"call", "n", "voice.speech"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"voice": broken}},
 	}

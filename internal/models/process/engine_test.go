@@ -10,6 +10,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/process"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -61,8 +62,8 @@ func TestDeadWorkersLoseNoRecord(t *testing.T) {
 		}},
 		Models: []lang.Model{{Name: "sum", Go: "sum", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
 		Steps: []lang.Step{
-			&lang.Score{Model: "sum", Inputs: []string{"a", "a"}, Batch: lang.Batch{Size: 8}},
-			&lang.Emit{Topic: "out", Names: []string{"sum.score"}},
+			&steps.Score{Model: "sum", Inputs: []string{"a", "a"}, Batch: steps.Batch{Size: 8}},
+			&steps.Emit{Topic: "out", Names: []string{"sum.score"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"sum": killer}},
 	}, pipeline.Options{})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -82,8 +83,8 @@ func run(t *testing.T, m model.Model) (outputs, reasons []string) {
 			Call: &lang.Calling{Expire: time.Millisecond, Backoff: lang.Backoff{Base: 2 * time.Millisecond}},
 		}},
 		Steps: []lang.Step{
-			&lang.Score{Model: "remote", Inputs: []string{"a", "b"}},
-			&lang.Emit{Topic: "out", Names: []string{"remote.score"}},
+			&steps.Score{Model: "remote", Inputs: []string{"a", "b"}},
+			&steps.Emit{Topic: "out", Names: []string{"remote.score"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"remote": m}},
 	}, pipeline.Options{})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/remote"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -20,7 +21,7 @@ import (
 )
 
 // inlinePipeline has a model that it describes itself.
-func inlinePipeline(m lang.Model, score lang.Score) lang.Pipeline {
+func inlinePipeline(m lang.Model, score steps.Score) lang.Pipeline {
 	score.Model = m.Name
 	return lang.Pipeline{
 		Name: "inline",
@@ -28,7 +29,7 @@ func inlinePipeline(m lang.Model, score lang.Score) lang.Pipeline {
 			{Name: "k", Type: "string"}, {Name: "a", Type: "number"}, {Name: "b", Type: "optional number"},
 		}},
 		Models: []lang.Model{m},
-		Steps:  []lang.Step{&score, &lang.Emit{Topic: "out", Names: []string{m.Name + ".*"}}},
+		Steps:  []lang.Step{&score, &steps.Emit{Topic: "out", Names: []string{m.Name + ".*"}}},
 	}
 }
 
@@ -37,7 +38,7 @@ func TestModelsAreAskedWhereThePipelineSays(t *testing.T) {
 	host := remote.StartFake(t)
 	outputs := []lang.Field{{Name: "label", Type: "string"}, {Name: "sum", Type: "number"}}
 	for _, scheme := range []string{"grpc://", "http://"} {
-		for _, score := range []lang.Score{
+		for _, score := range []steps.Score{
 			{Inputs: []string{"a", "b"}},
 			{ByName: []lang.Binding{{Name: "x", Expr: "a"}, {Name: "y", Expr: "b"}}},
 			{Inputs: []string{"a", "b"}, Async: true},
@@ -74,7 +75,7 @@ func TestModelsThatThePipelineDescribesWronglyAreRefused(t *testing.T) {
 		{lang.Model{URL: "grpc://" + host + "/sum"}, []string{"c"}, "steps[0].score.inputs[0]: "},
 	} {
 		c.model.Name, c.model.Version, c.model.Outputs = "far", 7, outputs
-		_, err := builtin.New(inlinePipeline(c.model, lang.Score{Inputs: c.inputs}), pipeline.Options{})
+		_, err := builtin.New(inlinePipeline(c.model, steps.Score{Inputs: c.inputs}), pipeline.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -110,11 +111,11 @@ func TestWordsOfAChatAreEmbedded(t *testing.T) {
 		Config: &remote.Config{Endpoint: server.URL, API: "embeddings", Model: "small"},
 	}
 	p := inlinePipeline(lang.Model{Name: "chat", File: "chat.yaml", Manifest: chat, Version: 1, Outputs: []lang.Field{{Name: "words", Type: "string"}}},
-		lang.Score{Inputs: []string{"k"}, Async: true, Partial: &lang.Partial{Topic: "drafts", Interval: time.Millisecond}})
+		steps.Score{Inputs: []string{"k"}, Async: true, Partial: &steps.Partial{Topic: "drafts", Interval: time.Millisecond}})
 	p.Models = append(p.Models, lang.Model{Name: "embed", File: "embed.yaml", Manifest: embed, Version: 1, Outputs: []lang.Field{{Name: "vector", Type: "number[2]"}}})
 	p.Steps = []lang.Step{
-		p.Steps[0], &lang.Score{Model: "embed", ByName: []lang.Binding{{Name: "text", Expr: "chat.words"}}},
-		&lang.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}},
+		p.Steps[0], &steps.Score{Model: "embed", ByName: []lang.Binding{{Name: "text", Expr: "chat.words"}}},
+		&steps.Emit{Topic: "out", Names: []string{"chat.words", "embed.vector"}},
 	}
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	running "github.com/afterbay/afterbay/internal/pipeline"
@@ -26,9 +27,9 @@ func Example() {
 			Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}},
 		},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
-			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
-			&lang.Emit{Topic: "decisions", Names: []string{"card", "action"}},
+			&steps.Features{List: []steps.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum"}}}},
+			&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > 100 ? "review" : "allow"`}}},
+			&steps.Emit{Topic: "decisions", Names: []string{"card", "action"}},
 		},
 	}
 	runner, err := builtin.New(pipeline, running.Options{})

@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -75,15 +76,15 @@ func everything() lang.Pipeline {
 		},
 		Models: []lang.Model{{Name: "half", Go: "half", Version: 1, Outputs: []lang.Field{{Name: "score", Type: "number"}}}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{
+			&steps.Features{List: []steps.Feature{
 				{Name: "spend", Value: "amount", Decimals: &zero, Windows: []string{"60s", "10m/1m"}, Aggregates: []string{"sum", "max"}},
 				{Name: "past", Value: "half.score", Last: 3, Aggregates: []string{"mean"}},
 			}},
-			&lang.Let{List: []lang.Binding{{Name: "odd", Expr: "100 / (tx % 50)"}}}, // a dead letter of each 50th
-			&lang.Score{Model: "half", Inputs: []string{"spend.sum_60s", "past.mean"}},
-			&lang.Call{Go: "quiet", Inputs: []string{"amount"}, Topics: []string{"silences"}},
-			&lang.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}},
-			&lang.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}},
+			&steps.Let{List: []lang.Binding{{Name: "odd", Expr: "100 / (tx % 50)"}}}, // a dead letter of each 50th
+			&steps.Score{Model: "half", Inputs: []string{"spend.sum_60s", "past.mean"}},
+			&steps.Call{Go: "quiet", Inputs: []string{"amount"}, Topics: []string{"silences"}},
+			&steps.Emit{Topic: "scores", Names: []string{"tx", "half.score", "spend.*", "odd"}},
+			&steps.Emit{Topic: "large", When: "amount > 90", Key: "tx", ID: `"large-" + string(tx)`, Names: []string{"card", "amount"}},
 		},
 		Code: lang.Code{Functions: map[string]udf.Function{"quiet": quiet}, Models: map[string]model.Model{"half": half{"one"}}},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -24,8 +25,8 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 		Name:  "seen",
 		Input: lang.Input{Topic: "in", Key: "k", Partitions: 1, Fields: []lang.Field{{Name: "k", Type: "int"}}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "n", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
-			&lang.Emit{Topic: "out", Names: []string{"k", "n.count_1h"}},
+			&steps.Features{List: []steps.Feature{{Name: "n", Windows: []string{"1h"}, Aggregates: []string{"count"}}}},
+			&steps.Emit{Topic: "out", Names: []string{"k", "n.count_1h"}},
 		},
 	}
 	log := memory.New(memory.Options{})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/udf"
@@ -19,7 +20,7 @@ import (
 func gaps(limit float64) lang.Pipeline {
 	p := payments(limit)
 	p.Input.Time.LateTo = "late"
-	p.Steps = append([]lang.Step{&lang.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}, p.Steps...)
+	p.Steps = append([]lang.Step{&steps.Call{Go: "gap", Name: "silent", Topics: []string{"out"}}}, p.Steps...)
 	p.Code.Functions = map[string]udf.Function{"gap": {
 		Version: 1, Keyed: true,
 		Event: func(c *udf.Context) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
@@ -41,10 +42,10 @@ func payments(limit float64) lang.Pipeline {
 		},
 		Constants: []spec.Constant{{Name: "limit", Value: limit}},
 		Steps: []lang.Step{
-			&lang.Features{List: []lang.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
-			&lang.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
-			&lang.Emit{Topic: "out", Names: []string{"card", "spend.*", "action"}},
-			&lang.Emit{Topic: "shops", Key: "shop", When: `action == "review"`, Names: []string{"shop", "amount"}},
+			&steps.Features{List: []steps.Feature{{Name: "spend", Value: "amount", Windows: []string{"1h"}, Aggregates: []string{"sum", "count"}}}},
+			&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
+			&steps.Emit{Topic: "out", Names: []string{"card", "spend.*", "action"}},
+			&steps.Emit{Topic: "shops", Key: "shop", When: `action == "review"`, Names: []string{"shop", "amount"}},
 		},
 	}
 }
@@ -388,9 +389,9 @@ func paid(version int, models map[string]model.Model) lang.Pipeline {
 		Input:  lang.Input{Topic: "in", Key: "card", Partitions: partitions, Fields: []lang.Field{{Name: "card", Type: "string"}, {Name: "amount", Type: "number"}}},
 		Models: []lang.Model{call("read", 1), call("judge", version)},
 		Steps: []lang.Step{
-			&lang.Score{Model: "read", Inputs: []string{"amount"}, Async: true},
-			&lang.Score{Model: "judge", Inputs: []string{"read.score"}, Async: true},
-			&lang.Emit{Topic: "out", Names: []string{"card", "read.score", "judge.score"}},
+			&steps.Score{Model: "read", Inputs: []string{"amount"}, Async: true},
+			&steps.Score{Model: "judge", Inputs: []string{"read.score"}, Async: true},
+			&steps.Emit{Topic: "out", Names: []string{"card", "read.score", "judge.score"}},
 		},
 		Code: lang.Code{Models: models},
 	}

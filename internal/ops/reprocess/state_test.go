@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -233,7 +234,7 @@ func TestStatesThatCannotBeBegunWithAreRefused(t *testing.T) {
 	do(t, log, newRunner(t, payments(40)), reprocess.Job{Switch: true})
 	do(t, log, newRunner(t, payments(60)), reprocess.Job{Switch: true})
 	other := payments(80)
-	other.Steps[0].(*lang.Features).List[0].Windows = []string{"1h", "2h"}
+	other.Steps[0].(*steps.Features).List[0].Windows = []string{"1h", "2h"}
 	for want, of := range map[string]struct {
 		lang.Pipeline
 		reprocess.Job

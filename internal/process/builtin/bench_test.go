@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	lookuppostgres "github.com/afterbay/afterbay/internal/lookups/postgres"
 	lookupredis "github.com/afterbay/afterbay/internal/lookups/redis"
@@ -32,13 +33,13 @@ func BenchmarkLookups(b *testing.B) {
 			Partition: stream.Partition{Topic: "posts", Index: stream.ByKey}, Key: []byte(user), Value: fmt.Appendf(nil, `{"user":%q}`, user),
 		})
 	}
-	inRedis := lang.Lookup{Kind: "redis", Config: &lookupredis.Config{URL: redis.URL, Prefix: "user:"}}
-	inPostgres := lang.Lookup{Kind: "postgres", Config: &lookuppostgres.Config{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
+	inRedis := steps.Lookup{Kind: "redis", Config: &lookupredis.Config{URL: redis.URL, Prefix: "user:"}}
+	inPostgres := steps.Lookup{Kind: "postgres", Config: &lookuppostgres.Config{URL: postgres.URL, Query: `select id, to_jsonb(users) from users where id = any($1)`}}
 	kept, recorded := inRedis, inRedis
 	kept.Cache.TTL, recorded.Journal = time.Hour, &lang.Journal{}
 	for _, c := range []struct {
 		name   string
-		lookup lang.Lookup
+		lookup steps.Lookup
 	}{{"redis", inRedis}, {"redis-kept", kept}, {"redis-recorded", recorded}, {"postgres", inPostgres}} {
 		b.Run(c.name, func(b *testing.B) {
 			l := c.lookup
@@ -46,7 +47,7 @@ func BenchmarkLookups(b *testing.B) {
 			p := lang.Pipeline{
 				Name:  "bench",
 				Input: lang.Input{Topic: "posts", Key: "user", Fields: []lang.Field{{Name: "user", Type: "string"}}},
-				Steps: []lang.Step{&l, &lang.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}},
+				Steps: []lang.Step{&l, &steps.Emit{Topic: "seen", Names: []string{"user", "profile.trusted"}}},
 			}
 			var spent time.Duration
 			for b.Loop() {

@@ -4,6 +4,7 @@ package builtin
 
 import (
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	kafkalog "github.com/afterbay/afterbay/internal/log/kafka"
 	lookuphttp "github.com/afterbay/afterbay/internal/lookups/http"
@@ -28,7 +29,7 @@ import (
 // Kinds returns the kinds that are built in. Their order is that of the reference page.
 func Kinds() lang.Kinds {
 	return lang.Kinds{
-		Steps:   lang.AllSteps(),
+		Steps:   steps.All(),
 		Sinks:   []sink.Kind{http.Kind, postgres.Kind, redis.Kind, files.Kind, kafka.Kind},
 		Lookups: []lookup.Kind{lookupredis.Kind, lookuppostgres.Kind, lookuphttp.Kind},
 		Logs:    []stream.Kind{kafkalog.Kind, embedded.Kind},

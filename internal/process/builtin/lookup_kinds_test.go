@@ -9,18 +9,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/lookup"
 )
 
 // readLookup reads a lookup of a file: `http: {...}`.
-func readLookup(t *testing.T, text string) *lang.Lookup {
+func readLookup(t *testing.T, text string) *steps.Lookup {
 	t.Helper()
 	file, err := lang.ParseWith("f.yaml", []byte("pipeline: p\ninput: {topic: t, key: k, fields: {k: string}}\nsteps: [lookup: {name: row, key: k, fields: {a: int}, "+text+"}]\n"), func(string) (string, bool) { return "hush", true }, builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file.Pipelines[0].Steps[0].(*lang.Lookup)
+	return file.Pipelines[0].Steps[0].(*steps.Lookup)
 }
 
 func TestChecksOfLookupsNameTheFieldThatIsWrong(t *testing.T) {

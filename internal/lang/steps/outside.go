@@ -1,4 +1,4 @@
-package lang
+package steps
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -29,16 +31,16 @@ type boundOutside struct {
 }
 
 // Place implements Bound.
-func (b *boundOutside) Place() Place {
-	return Place{Waves: true, Queues: QueuesSaid, Ordered: b.Ordered}
+func (b *boundOutside) Place() lang.Place {
+	return lang.Place{Waves: true, Queues: lang.QueuesSaid, Ordered: b.Ordered}
 }
 
 // Lower implements Bound. What is not open asks nothing.
-func (b *boundOutside) Lower(*Plan, At) operator.Operator { return &b.score }
+func (b *boundOutside) Lower(*lang.Plan, lang.At) operator.Operator { return &b.score }
 
 // bindOutside binds the finding of a row outside of the log. before is how many errors
 // there were before the lookup.
-func (l *Lookup) bindOutside(s *Scope, path string, key value.Slot, f *found, before int) {
+func (l *Lookup) bindOutside(s *lang.Scope, path string, key value.Slot, f *found, before int) {
 	if l.Table != "" {
 		s.Fail(path, "rows are in one place: there are table and %s", l.Kind)
 		s.Hint("remove one of them")
@@ -68,11 +70,11 @@ func (l *Lookup) bindOutside(s *Scope, path string, key value.Slot, f *found, be
 }
 
 // Open implements Opener.
-func (b *boundOutside) Open(r *Resources) Bound {
+func (b *boundOutside) Open(r *lang.Resources) lang.Bound {
 	before := len(r.Errs)
 	call := b.Call
 	if call == nil {
-		call = &Calling{}
+		call = &lang.Calling{}
 	}
 	r.Share(b.path, call)
 	calling := r.Call(b.path+".call", call, b.Config.Describe(), b.Name)
@@ -88,11 +90,11 @@ func (b *boundOutside) Open(r *Resources) Bound {
 	stage.Model, stage.Size, stage.Calling = m, m.AtOnce(), calling
 	calling.Ready = m.Ready
 	stage.Async = b.Async || b.async || calling.Journal != operator.JournalNone
-	return Ready(&stage, b.Place())
+	return lang.Ready(&stage, b.Place())
 }
 
 // bindConfig checks where rows are.
-func (l *Lookup) bindConfig(s *Scope, path string) {
+func (l *Lookup) bindConfig(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	searcher, searches := l.Config.(lookup.Searcher)
 	switch {
@@ -123,13 +125,13 @@ func (l *Lookup) told(pipeline string) lookup.Step {
 // search returns what a kind is told of a lookup by a vector, but for its size.
 func (l *Lookup) search(pipeline string) lookup.Search {
 	return lookup.Search{
-		Step: l.told(pipeline), Distance: cmp.Or(l.Distance, "cosine"), Limit: cmp.Or(l.Limit, DefaultNearest),
-		Join: cmp.Or(l.Join, DefaultJoin), Where: filtered(l.Where),
+		Step: l.told(pipeline), Distance: cmp.Or(l.Distance, "cosine"), Limit: cmp.Or(l.Limit, lang.DefaultNearest),
+		Join: cmp.Or(l.Join, lang.DefaultJoin), Where: filtered(l.Where),
 	}
 }
 
 // finder opens where a lookup finds rows.
-func (b *boundOutside) finder(r *Resources, calling *operator.Calling) (m lookups.Model, ok bool) {
+func (b *boundOutside) finder(r *lang.Resources, calling *operator.Calling) (m lookups.Model, ok bool) {
 	options := lookups.Options{Size: b.Batch.Size, Timeout: calling.Timeout, Keep: b.Cache.TTL, KeepBytes: b.Cache.Max}
 	if b.Call != nil {
 		options.Calls = b.Call.Concurrency
@@ -152,7 +154,7 @@ func (b *boundOutside) finder(r *Resources, calling *operator.Calling) (m lookup
 		err = errors.New("it opened nothing")
 	}
 	if err != nil {
-		r.Errs = append(r.Errs, ProblemOf(b.path, b.Kind, err))
+		r.Errs = append(r.Errs, lang.ProblemOf(b.path, b.Kind, err))
 		return m, false
 	}
 	f := lookups.New(source, options)
@@ -161,7 +163,7 @@ func (b *boundOutside) finder(r *Resources, calling *operator.Calling) (m lookup
 	if m = lookups.NewModel(f, asked); b.Vector != "" {
 		m = lookups.NewNearest(f, asked, search.Size, search.Where)
 	}
-	r.Opened, r.Finds = append(r.Opened, m), append(r.Finds, Finder{b.Name, b.path, b.Kind, f})
+	r.Opened, r.Finds = append(r.Opened, m), append(r.Finds, lang.Finder{Name: b.Name, Path: b.path, Kind: b.Kind, Finder: f})
 	return m, true
 }
 
@@ -172,7 +174,7 @@ const (
 
 // nearest binds what documents are found by: the vector and the texts that
 // columns equal.
-func (l *Lookup) nearest(s *Scope, path string, stage *operator.Score) {
+func (l *Lookup) nearest(s *lang.Scope, path string, stage *operator.Score) {
 	if l.Key != "" {
 		s.Fail(path+".key", "documents are found by their vectors: remove it, or vector")
 	}
@@ -191,7 +193,7 @@ func (l *Lookup) nearest(s *Scope, path string, stage *operator.Score) {
 	}
 	for i, w := range l.Where {
 		at := path + ".where." + w.Name
-		if slices.ContainsFunc(l.Where[:i], func(o Binding) bool { return o.Name == w.Name }) {
+		if slices.ContainsFunc(l.Where[:i], func(o lang.Binding) bool { return o.Name == w.Name }) {
 			s.Fail(at, "two filters are of column %q", w.Name)
 		}
 		equals(s, at, w.Expr, stage)
@@ -205,7 +207,7 @@ func (l *Lookup) nearest(s *Scope, path string, stage *operator.Score) {
 
 // equals gives the text that a column equals a slot of its own, which is written
 // when documents are asked for.
-func equals(s *Scope, path, source string, stage *operator.Score) {
+func equals(s *lang.Scope, path, source string, stage *operator.Score) {
 	program := s.Expr(path, source, value.String, value.Int)
 	if program == nil {
 		return
@@ -221,7 +223,7 @@ func equals(s *Scope, path, source string, stage *operator.Score) {
 	}
 }
 
-func filtered(where []Binding) (names []string) {
+func filtered(where []lang.Binding) (names []string) {
 	for _, w := range where {
 		names = append(names, w.Name)
 	}

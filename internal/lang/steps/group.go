@@ -1,9 +1,11 @@
-package lang
+package steps
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -34,9 +36,9 @@ type GroupMax struct {
 }
 
 // StepKind implements Step.
-func (*Group) StepKind() *StepKind { return &groupKind }
+func (*Group) StepKind() *lang.StepKind { return &groupKind }
 
-var groupKind = KindOf("group", spec.State, readGroup,
+var groupKind = lang.KindOf("group", spec.State, readGroup,
 	"{name: parts, by: call, order: part, end: last, idle: 60s}", "events that are collected until they are whole, and go on as one")
 
 var readGroup = spec.MappingOf(groupFields)
@@ -44,40 +46,40 @@ var readGroup = spec.MappingOf(groupFields)
 var groupFields = []spec.Field[Group]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, spec.ReadName), Example: "parts",
 		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined"},
-	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, ReadReference), Example: "call",
+	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, lang.ReadReference), Example: "call",
 		Help: "a name of type string or int: events of one key that have it in common are a group"},
-	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, ReadReference), Example: "part", Absent: "they are ordered by event time",
+	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, lang.ReadReference), Example: "part", Absent: "they are ordered by event time",
 		Help: "a name of type int, from 0 on: where the event stands in its group"},
-	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, ReadReference), Example: "last", Absent: "groups end by time",
+	{Name: "end", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.End }, lang.ReadReference), Example: "last", Absent: "groups end by time",
 		Help: "a name of type bool: the event is the last in order. The group is whole when all before it are there"},
-	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, ReadReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
+	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, lang.ReadReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
 		Help: "a name of type string or int: a second event of it is left out"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; `idle` or `timeout` is required",
 		Help: "the gap between event times that ends a group: an event at least so long after the one before begins another"},
 	{Name: "timeout", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Timeout }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "10m", Absent: "never",
 		Help: "how long a group may last: an event at least so long after its first begins another"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
-	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, ReadLate), Example: "drop", Absent: "dlq",
+	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, lang.ReadLate), Example: "drop", Absent: "dlq",
 		Help: "how to handle an event within a group that ended; include begins another group with it"},
 	{Name: "incomplete", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass").Default("dlq")), Example: "pass", Absent: "dlq",
 		Help: "how to handle a group that ended without all of its events. A redriven dead letter goes on with the events that are there"},
 }
 
 var groupMaxFields = []spec.Field[GroupMax]{
-	{Name: "events", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Events }, spec.Whole[int](1, 1<<20).Default(DefaultGroupEvents)), Example: "2000"},
-	{Name: "bytes", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Bytes }, spec.Size(1, 1<<30).Default(DefaultGroupBytes)), Example: "64MB"},
-	{Name: "groups", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Groups }, spec.Whole[int](1, 1<<20).Default(DefaultGroups)), Example: "5000"},
+	{Name: "events", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Events }, spec.Whole[int](1, 1<<20).Default(lang.DefaultGroupEvents)), Example: "2000"},
+	{Name: "bytes", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Bytes }, spec.Size(1, 1<<30).Default(lang.DefaultGroupBytes)), Example: "64MB"},
+	{Name: "groups", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Groups }, spec.Whole[int](1, 1<<20).Default(lang.DefaultGroups)), Example: "5000"},
 }
 
 // Declare implements Step: what stands above a group is of its members.
-func (*Group) Declare(*Declared) {}
+func (*Group) Declare(*lang.Declared) {}
 
 // Effect implements Step.
-func (*Group) Effect() Effects { return Effects{Collects: true} }
+func (*Group) Effect() lang.Effects { return lang.Effects{Collects: true} }
 
 // Keeps implements Keeper.
-func (g *Group) Keeps(m *Meaning) []Part {
-	return []Part{{generation.KindGroup, g.Name, PartOf(m, g, groupFields, g)}}
+func (g *Group) Keeps(m *lang.Meaning) []lang.Part {
+	return []lang.Part{{Kind: generation.KindGroup, Name: g.Name, Text: lang.PartOf(m, g, groupFields, g)}}
 }
 
 // answeredMembersMax bounds the ends of the members of a group, which are in one step.
@@ -88,7 +90,7 @@ var LatePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": 
 
 // Bind implements Step. Events are collected in log order, before the waves, whatever
 // stands above the group for other events.
-func (g *Group) Bind(s *Scope, path string) {
+func (g *Group) Bind(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	s.Identifier(path+".name", g.Name)
 	if s.IsField(g.Name) {
@@ -96,7 +98,7 @@ func (g *Group) Bind(s *Scope, path string) {
 	}
 	stage := &operator.Group{
 		Index: len(s.Groups), Name: g.Name, Idle: g.Idle, Within: g.Timeout, Pass: g.Incomplete == "pass",
-		Events: cmp.Or(g.Max.Events, DefaultGroupEvents), Bytes: cmp.Or(g.Max.Bytes, DefaultGroupBytes), Open: cmp.Or(g.Max.Groups, DefaultGroups),
+		Events: cmp.Or(g.Max.Events, lang.DefaultGroupEvents), Bytes: cmp.Or(g.Max.Bytes, lang.DefaultGroupBytes), Open: cmp.Or(g.Max.Groups, lang.DefaultGroups),
 	}
 	late, known := LatePolicies[g.Late]
 	switch {
@@ -104,7 +106,7 @@ func (g *Group) Bind(s *Scope, path string) {
 		s.Fail(path+".late", "unknown policy %q: use dlq, drop or include", g.Late)
 	case g.Incomplete != "" && g.Incomplete != "dlq" && g.Incomplete != "pass":
 		s.Fail(path+".incomplete", "unknown policy %q: use dlq or pass", g.Incomplete)
-	case slices.ContainsFunc(s.Nodes, func(n Node) bool { o, is := n.Step.(*Group); return is && o.Name == g.Name }):
+	case slices.ContainsFunc(s.Nodes, func(n lang.Node) bool { o, is := n.Step.(*Group); return is && o.Name == g.Name }):
 		s.Fail(path+".name", "two groups are named %q: what is stored of one is known by its name", g.Name)
 	}
 	stage.Late = late
@@ -117,11 +119,11 @@ func (g *Group) Bind(s *Scope, path string) {
 	if len(s.Errs) > before {
 		return
 	}
-	s.Add(g, path, Ready(stage, Place{Waves: s.FedSlots(groupReads(stage)...), Log: true}))
+	s.Add(g, path, lang.Ready(stage, lang.Place{Waves: s.FedSlots(groupReads(stage)...), Log: true}))
 	s.Groups = append(s.Groups, s.Guards.Innermost())
 }
 
-func (g *Group) bindBounds(s *Scope, path string) {
+func (g *Group) bindBounds(s *lang.Scope, path string) {
 	for _, d := range []struct {
 		word string
 		time.Duration
@@ -148,7 +150,7 @@ func (g *Group) bindBounds(s *Scope, path string) {
 }
 
 // bindSlots finds the names that a group reads of its events.
-func (g *Group) bindSlots(s *Scope, path string, stage *operator.Group) {
+func (g *Group) bindSlots(s *lang.Scope, path string, stage *operator.Group) {
 	stage.ID = s.ID
 	for _, name := range []struct {
 		word, name string
@@ -173,7 +175,7 @@ func (g *Group) bindSlots(s *Scope, path string, stage *operator.Group) {
 			continue
 		}
 		if slot := slots[0]; len(slots) > 1 || !slices.Contains(name.kinds, slot.Type.Kind) {
-			s.Fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, KindsText(name.kinds))
+			s.Fail(at, "%q is of type %v: %s is of type %s", name.name, slot.Type, name.word, lang.KindsText(name.kinds))
 		} else {
 			name.found(slot)
 		}
@@ -192,7 +194,7 @@ func groupReads(stage *operator.Group) []value.Slot {
 }
 
 // groupNames introduces the names of the event that a group becomes.
-func groupNames(s *Scope, path string, stage *operator.Group) {
+func groupNames(s *lang.Scope, path string, stage *operator.Group) {
 	for _, n := range []struct {
 		name string
 		kind value.Kind

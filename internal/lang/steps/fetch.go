@@ -1,8 +1,10 @@
-package lang
+package steps
 
 import (
 	"cmp"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -22,18 +24,18 @@ type Fetch struct {
 	Max  int    // bytes, of all URLs, beyond which content is a dead letter; 0 is 10 MiB
 	When string // expression of type bool; "" is always. Without it the names are optional
 
-	Call    *Calling // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
-	Journal *Journal // keeps the hash and the size of what each event was given; nil keeps it too
-	Ordered bool     // the events of a key are queued behind one of it that is queued
+	Call    *lang.Calling // how it is called for; nil is its zero value, with a timeout of 30 s. Its breaker is that of each host and bucket
+	Journal *lang.Journal // keeps the hash and the size of what each event was given; nil keeps it too
+	Ordered bool          // the events of a key are queued behind one of it that is queued
 
 	// OnFailure is done for an event whose content is not to be had, as Score.OnFailure.
-	OnFailure []Step
+	OnFailure []lang.Step
 }
 
 // StepKind implements Step.
-func (*Fetch) StepKind() *StepKind { return &fetchKind }
+func (*Fetch) StepKind() *lang.StepKind { return &fetchKind }
 
-var fetchKind = KindOf("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
+var fetchKind = lang.KindOf("fetch", spec.State, readFetch, "{name: shot, url: url, max: 10MB}", "brings the content that a URL names, of a file, of an object of S3 or by HTTPS, off the loop, and records its hash: content that is another when it is needed again makes a dead letter")
 
 var readFetch = spec.MappingOf(fetchFields)
 
@@ -44,25 +46,25 @@ var fetchFields = []spec.Field[Fetch]{
 		Help: "a name of type string: file:///folder/name, s3://bucket/key or https://host/path"},
 	{Name: "urls", Affects: spec.Outputs, Or: "url", Form: spec.Into(func(f *Fetch) *string { return &f.URLs }, spec.ReadName), Example: "parts.url", Absent: "required, or `url`",
 		Help: "instead of `url`: a name of type string[], whose content is that of each, one behind the other"},
-	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(DefaultFetchMax)), Example: "64MB"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, ReadBool), Example: `kind == "image"`,
+	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *int { return &f.Max }, spec.Size(1, 1<<30).Default(lang.DefaultFetchMax)), Example: "64MB"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *string { return &f.When }, lang.ReadBool), Example: `kind == "image"`,
 		Absent: "always", Help: "for which events; the names are optional then"},
-	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Calling { return &f.Call }, spec.MappingOf(CallingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **lang.Calling { return &f.Call }, spec.MappingOf(lang.CallingFields)), Example: "{timeout: 10s, attempts: 5, backoff: {base: 1s, max: 1m}}",
 		Help: "how it is called for: its breaker is one of each host and bucket, so that events wait, queued, for those that are down, and others do not", Absent: "as below, with a timeout of 30s"},
-	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **Journal { return &f.Journal }, ReadJournal), Example: "{retention: 30d}", Absent: "they are",
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(f *Fetch) **lang.Journal { return &f.Journal }, lang.ReadJournal), Example: "{retention: 30d}", Absent: "they are",
 		Help: "whether hash and size of what each event was given are kept beside the partition, so that it is given the same whenever it is computed again"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(f *Fetch) *bool { return &f.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
-	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]Step { return &f.OnFailure }, ReadSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
+	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(f *Fetch) *[]lang.Step { return &f.OnFailure }, lang.ReadSteps), Example: "[emit: {topic: unseen, value: [customer]}]", Absent: "it is a dead letter",
 		Help: "steps for an event whose content is not to be had: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
 // Declare implements Step.
-func (f *Fetch) Declare(d *Declared) {
+func (f *Fetch) Declare(d *lang.Declared) {
 	d.Add(f.Name+".bytes", f.Name+".sha256", f.Name+".size", f.Name+".type")
 }
 
 // Effect implements Step.
-func (f *Fetch) Effect() Effects { return Effects{Fails: true, OnFailure: f.OnFailure} }
+func (f *Fetch) Effect() lang.Effects { return lang.Effects{Fails: true, OnFailure: f.OnFailure} }
 
 const (
 	contentMax          = 1 << 30 // of what a fetch brings
@@ -76,23 +78,23 @@ type boundFetch struct {
 	path      string
 	url       value.Slot
 	score     operator.Score // without what it asks
-	onFailure []Node
+	onFailure []lang.Node
 }
 
 // Place implements Bound.
-func (b *boundFetch) Place() Place {
-	return Place{Waves: true, Queues: QueuesSaid, Ordered: b.Ordered, Failure: b.onFailure}
+func (b *boundFetch) Place() lang.Place {
+	return lang.Place{Waves: true, Queues: lang.QueuesSaid, Ordered: b.Ordered, Failure: b.onFailure}
 }
 
 // Lower implements Bound.
-func (b *boundFetch) Lower(p *Plan, _ At) operator.Operator {
+func (b *boundFetch) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	stage := b.score
 	stage.OnFailure = p.Lowered(b.onFailure)
 	return &stage
 }
 
 // Bind implements Step.
-func (f *Fetch) Bind(s *Scope, path string) {
+func (f *Fetch) Bind(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	s.Identifier(path+".name", f.Name)
 	b := &boundFetch{Fetch: f, path: path, url: f.bindURL(s, path)}
@@ -119,9 +121,9 @@ func (f *Fetch) Bind(s *Scope, path string) {
 }
 
 // Open implements Opener.
-func (b *boundFetch) Open(r *Resources) Bound {
+func (b *boundFetch) Open(r *lang.Resources) lang.Bound {
 	before := len(r.Errs)
-	var call Calling
+	var call lang.Calling
 	if b.Call != nil {
 		call = *b.Call
 	}
@@ -136,24 +138,24 @@ func (b *boundFetch) Open(r *Resources) Bound {
 	}
 	kept := b.Journal
 	if kept == nil {
-		kept = &Journal{}
+		kept = &lang.Journal{}
 	}
 	r.KeepAnswers(b.path+".journal", kept, operator.JournalByEvent, calling)
 	fetcher := r.OpenFetcher()
 	if len(r.Errs) > before {
 		return nil
 	}
-	m := fetch.NewModel(fetcher, b.url.Type.Kind == value.Strings, int64(cmp.Or(b.Max, DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
+	m := fetch.NewModel(fetcher, b.url.Type.Kind == value.Strings, int64(cmp.Or(b.Max, lang.DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
 	opened.score.Model = m
 	if r.Contents == nil {
-		r.Contents = map[string]Fetched{}
+		r.Contents = map[string]lang.Fetched{}
 	}
-	r.Contents[b.Name+".bytes"] = Fetched{b.url, fetch.Column{From: m, Timeout: calling.Timeout}}
+	r.Contents[b.Name+".bytes"] = lang.Fetched{URL: b.url, From: fetch.Column{From: m, Timeout: calling.Timeout}}
 	return &opened
 }
 
 // bindURL returns the name of what is fetched.
-func (f *Fetch) bindURL(s *Scope, path string) value.Slot {
+func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 	at, name, want := path+".url", f.URL, value.String
 	if f.URLs != "" {
 		at, name, want = path+".urls", f.URLs, value.Strings
@@ -176,7 +178,7 @@ func (f *Fetch) bindURL(s *Scope, path string) value.Slot {
 }
 
 // bindOutputs introduces what is known of content.
-func (f *Fetch) bindOutputs(s *Scope, path string, stage *operator.Score) (fields []decode.Field) {
+func (f *Fetch) bindOutputs(s *lang.Scope, path string, stage *operator.Score) (fields []decode.Field) {
 	for _, o := range []struct {
 		name string
 		kind value.Kind

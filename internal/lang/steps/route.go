@@ -1,8 +1,10 @@
-package lang
+package steps
 
 import (
 	"slices"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -11,31 +13,31 @@ import (
 )
 
 // Route leads an event into the first case whose condition holds.
-type Route struct{ Cases []Case }
+type Route struct{ Cases []lang.Case }
 
 // StepKind implements Step.
-func (*Route) StepKind() *StepKind { return &routeKind }
+func (*Route) StepKind() *lang.StepKind { return &routeKind }
 
-var routeKind = KindOf("route", spec.State, spec.Into(func(r *Route) *[]Case { return &r.Cases }, readCases),
+var routeKind = lang.KindOf("route", spec.State, spec.Into(func(r *Route) *[]lang.Case { return &r.Cases }, readCases),
 	"{small: {when: amount < 10, steps: drop}, default: dlq}",
 	"cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`")
 
 // caseFields are the words of a case with a condition.
-var caseFields = []spec.Field[Case]{
-	{Name: "when", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *Case) *string { return &c.When }, ReadBool), Example: "amount < 10", Help: "whether it takes the event"},
+var caseFields = []spec.Field[lang.Case]{
+	{Name: "when", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *lang.Case) *string { return &c.When }, lang.ReadBool), Example: "amount < 10", Help: "whether it takes the event"},
 	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: `[let: {body: 'text ?? ""'}]`, Help: caseStepsMean},
-	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(c *Case) *bool { return &c.Async }, spec.OnlyTrue()), Example: "true", Absent: "its scores are computed in the place of the event",
+	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(c *lang.Case) *bool { return &c.Async }, spec.OnlyTrue()), Example: "true", Absent: "its scores are computed in the place of the event",
 		Help: "all its scores are `async`"},
 	caseBudget,
 }
 
-var caseBudget = spec.Field[Case]{
-	Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(c *Case) *time.Duration { return &c.Budget }, ReadShare), Example: "30s", Absent: "the pipeline's `budget`",
+var caseBudget = spec.Field[lang.Case]{
+	Name: "budget", Affects: spec.Nothing, Form: spec.Into(func(c *lang.Case) *time.Duration { return &c.Budget }, lang.ReadShare), Example: "30s", Absent: "the pipeline's `budget`",
 	Help: "what 99 of 100 of its events keep, from their append until their outputs are durable; of the first route alone",
 }
 
 // defaultFields are the words of the case that takes what no other does.
-var defaultFields = []spec.Field[Case]{
+var defaultFields = []spec.Field[lang.Case]{
 	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: "drop", Help: caseStepsMean},
 	caseBudget,
 	{Name: "when", Refused: "`default` has no condition", Instead: "remove it: the default takes every event that no case takes"},
@@ -44,18 +46,18 @@ var defaultFields = []spec.Field[Case]{
 const caseStepsMean = "what happens to the event; dlq makes it a dead letter, drop ends it, and what the steps above it did stays"
 
 var (
-	caseEnd   = spec.Into(func(c *Case) *string { return &c.Then }, spec.Choice[string]("dlq", "drop"))
+	caseEnd   = spec.Into(func(c *lang.Case) *string { return &c.Then }, spec.Choice[string]("dlq", "drop"))
 	caseSteps = spec.OneOf("write a list of steps, dlq or drop", spec.Scalar, caseEnd, spec.List,
-		spec.Into(func(c *Case) *[]Step { return &c.Steps }, ReadSteps))
+		spec.Into(func(c *lang.Case) *[]lang.Step { return &c.Steps }, lang.ReadSteps))
 )
 
 var readCases = route()
 
 // route reads the cases of a route, in their order.
-func route() spec.Form[[]Case] {
+func route() spec.Form[[]lang.Case] {
 	condition, last := spec.MappingOf(caseFields), spec.OneOf("write dlq, drop or {steps: ...}", spec.Scalar, caseEnd, spec.Mapping, spec.MappingOf(defaultFields))
-	cases := spec.Named(func(c *Case) *string { return &c.Name }, spec.Form[Case]{
-		Read: func(r *spec.Reader, n *spec.Node, path string, into *Case) {
+	cases := spec.Named(func(c *lang.Case) *string { return &c.Name }, spec.Form[lang.Case]{
+		Read: func(r *spec.Reader, n *spec.Node, path string, into *lang.Case) {
 			if into.Name == "default" {
 				last.Read(r, n, path, into)
 			} else {
@@ -64,7 +66,7 @@ func route() spec.Form[[]Case] {
 		}, Print: condition.Print, Shape: condition.Shape,
 	})
 	cases.Shape.Last = &last.Shape
-	return spec.Form[[]Case]{Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Case) {
+	return spec.Form[[]lang.Case]{Read: func(r *spec.Reader, n *spec.Node, path string, into *[]lang.Case) {
 		cases.Read(r, n, path, into)
 		for i, c := range *into {
 			if below := (*into)[i+1:]; c.Name == "default" && len(below) > 0 {
@@ -76,17 +78,17 @@ func route() spec.Form[[]Case] {
 }
 
 // Declare implements Step: the steps of its cases do.
-func (*Route) Declare(*Declared) {}
+func (*Route) Declare(*lang.Declared) {}
 
 // Effect implements Step.
-func (r *Route) Effect() Effects { return Effects{Cases: r.Cases} }
+func (r *Route) Effect() lang.Effects { return lang.Effects{Cases: r.Cases} }
 
 // Empty reports whether it says nothing.
 func (r *Route) Empty() bool { return r.Cases == nil }
 
 // Bind implements Step. The steps of a case are in the one list of steps, guarded by a
 // slot that holds the number of the case.
-func (r *Route) Bind(s *Scope, path string) {
+func (r *Route) Bind(s *lang.Scope, path string) {
 	cases := r.Cases
 	slot, _ := s.Make(path, s.HiddenName(), value.Type{Kind: value.Int})
 	stage := &operator.Route{Slot: slot}
@@ -95,18 +97,18 @@ func (r *Route) Bind(s *Scope, path string) {
 	}
 	if s.Cases == nil && len(s.Guards) == 0 {
 		s.Cases = stage
-	} else if i := slices.IndexFunc(cases, func(way Case) bool { return way.Budget != 0 }); i >= 0 {
+	} else if i := slices.IndexFunc(cases, func(way lang.Case) bool { return way.Budget != 0 }); i >= 0 {
 		s.Fail(path+"."+cases[i].Name+".budget", "events are measured by the case that they take of the first route: another has no budgets")
 		s.Hint("give one to a case of the first route, or to the pipeline")
 	}
-	s.Add(r, path, Ready(stage, Place{Waves: s.Fed(stage.When...)}))
+	s.Add(r, path, lang.Ready(stage, lang.Place{Waves: s.Fed(stage.When...)}))
 
 	s.Inside(path, func() { bindCases(s, path, cases, slot) })
 }
 
 // bindCases binds the steps of the cases. Names that all cases that go on introduce are in
 // scope behind the route.
-func bindCases(s *Scope, path string, cases []Case, slot value.Slot) {
+func bindCases(s *lang.Scope, path string, cases []lang.Case, slot value.Slot) {
 	var everywhere []string // names that all cases so far introduce
 	first := true
 	for i, way := range cases {
@@ -138,13 +140,13 @@ func bindCases(s *Scope, path string, cases []Case, slot value.Slot) {
 }
 
 // bindCase binds the condition of a case, and where it leads.
-func bindCase(s *Scope, path string, cases []Case, i int, stage *operator.Route) {
+func bindCase(s *lang.Scope, path string, cases []lang.Case, i int, stage *operator.Route) {
 	way := &cases[i]
 	at := path + "." + way.Name
 	otherwise := way.Name == "default"
 	switch {
 	case !s.Identifier(at, way.Name):
-	case slices.ContainsFunc(cases[:i], func(o Case) bool { return o.Name == way.Name }):
+	case slices.ContainsFunc(cases[:i], func(o lang.Case) bool { return o.Name == way.Name }):
 		s.Fail(at, "two cases are named %q", way.Name)
 	case otherwise && i != len(cases)-1:
 		s.Fail(at, "default takes what no case before it took, so it is the last one")

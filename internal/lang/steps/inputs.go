@@ -1,9 +1,11 @@
-package lang
+package steps
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/models/category"
@@ -30,7 +32,7 @@ func alike(columns []model.Input) bool {
 }
 
 // fits checks that a name is of a type that the model takes.
-func fits(r *Resources, g Given, in model.Input) bool {
+func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 	kind := g.Slot.Type.Kind
 	switch {
 	case kind == value.Vector && in.Type == model.Number && in.Categories != nil:
@@ -82,7 +84,7 @@ func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Inp
 // checkOrder refuses a list that names the model's own features in another
 // order: a mistake that no count would show. Where only some have the model's
 // names, it warns of those that have not.
-func checkOrder(r *Resources, path string, m Loaded, slots []value.Slot, names []string) {
+func checkOrder(r *lang.Resources, path string, m lang.Loaded, slots []value.Slot, names []string) {
 	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
 	given, taken := make([]string, len(slots)), make([]string, len(names))
 	for i := range slots {

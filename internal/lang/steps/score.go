@@ -1,4 +1,4 @@
-package lang
+package steps
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -20,11 +22,11 @@ import (
 // Score calls a model.
 type Score struct {
 	Model    string
-	As       string    // prefix of the outputs' names; "" is the model's name
-	When     string    // a skipped score yields Fallback or optional outputs
-	Inputs   []string  // names and expressions in the model's order; feature.* expands
-	ByName   []Binding // instead of Inputs: model feature name to name or expression, any order
-	Fallback []Binding // output to expression
+	As       string         // prefix of the outputs' names; "" is the model's name
+	When     string         // a skipped score yields Fallback or optional outputs
+	Inputs   []string       // names and expressions in the model's order; feature.* expands
+	ByName   []lang.Binding // instead of Inputs: model feature name to name or expression, any order
+	Fallback []lang.Binding // output to expression
 	Batch    Batch
 
 	// Async queues every event before the call, which is made off the loop: events
@@ -39,7 +41,7 @@ type Score struct {
 
 	// OnFailure is done for an event that is given up: let, decide, call and emit.
 	// It is a dead letter too, unless they write something.
-	OnFailure []Step
+	OnFailure []lang.Step
 }
 
 // Partial has the words that a model has said so far written to a topic, as
@@ -57,9 +59,9 @@ type Batch struct {
 }
 
 // StepKind implements Step.
-func (*Score) StepKind() *StepKind { return &scoreKind }
+func (*Score) StepKind() *lang.StepKind { return &scoreKind }
 
-var scoreKind = KindOf("score", spec.State, readScore, "{model: fraud, inputs: [spend.*, amount]}", "calls a model")
+var scoreKind = lang.KindOf("score", spec.State, readScore, "{model: fraud, inputs: [spend.*, amount]}", "calls a model")
 
 var readScore = spec.MappingOf(scoreFields)
 
@@ -67,12 +69,12 @@ var scoreFields = []spec.Field[Score]{
 	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(s *Score) *string { return &s.Model }, spec.ReadName),
 		Example: "fraud", Help: "one of `models`"},
 	{Name: "as", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.As }, spec.ReadName).Unless(func(s *Score) bool { return s.As == s.Model }), Example: "second"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, ReadBool), Example: "amount > 100", Absent: "always"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *string { return &s.When }, lang.ReadBool), Example: "amount > 100", Absent: "always"},
 	{Name: "inputs", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write `[name, expression]` or `{name: expression}`",
 		spec.List, spec.Into(func(s *Score) *[]string { return &s.Inputs }, spec.ListOf(spec.ReadExpression)),
-		spec.Mapping, spec.Into(func(s *Score) *[]Binding { return &s.ByName }, ReadBindingSet)),
+		spec.Mapping, spec.Into(func(s *Score) *[]lang.Binding { return &s.ByName }, lang.ReadBindingSet)),
 		Example: "[spend.*, amount / 100]"},
-	{Name: "fallback", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *[]Binding { return &s.Fallback }, ReadBindingSet),
+	{Name: "fallback", Affects: spec.Outputs, Form: spec.Into(func(s *Score) *[]lang.Binding { return &s.Fallback }, lang.ReadBindingSet),
 		Example: "{score: 0.5}", Help: "outputs of a score that is skipped: names to expressions", Absent: "they are optional"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(s *Score) *Batch { return &s.Batch }, spec.MappingOf(batchFields)),
 		Example: "{size: 256, wait: 2ms}", Absent: "as below"},
@@ -82,7 +84,7 @@ var scoreFields = []spec.Field[Score]{
 		Help: "the events of a key are queued behind one of it that is, and are done with in their order"},
 	{Name: "partial", Affects: spec.Outputs, Form: spec.Optional(func(s *Score) **Partial { return &s.Partial }, spec.MappingOf(partialFields)), Example: "{topic: drafts, interval: 250ms}", Absent: "no records of them",
 		Help: "the words that a chat model has said so far, as records, while an `async` score waits for the rest: {id, model_output}, all words of the event in each. The output of the pipeline is the answer"},
-	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]Step { return &s.OnFailure }, ReadSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
+	{Name: "on_failure", Affects: spec.State, Form: spec.Into(func(s *Score) *[]lang.Step { return &s.OnFailure }, lang.ReadSteps), Example: "[emit: {topic: unscored, value: [tx]}]", Absent: "it is a dead letter",
 		Help: "steps for an event that is given up: let, decide, call and emit; it is a dead letter too, unless they write something"},
 }
 
@@ -97,13 +99,13 @@ var batchFields = []spec.Field[Batch]{
 }
 
 // Declare implements Step.
-func (s *Score) Declare(d *Declared) { d.AddOutputs(s.prefix()+".", s.Model) }
+func (s *Score) Declare(d *lang.Declared) { d.AddOutputs(s.prefix()+".", s.Model) }
 
 // Effect implements Step.
-func (s *Score) Effect() Effects {
-	e := Effects{Fails: true, OnFailure: s.OnFailure}
+func (s *Score) Effect() lang.Effects {
+	e := lang.Effects{Fails: true, OnFailure: s.OnFailure}
 	if s.Partial != nil {
-		e.Writes = []Write{{Topic: s.Partial.Topic, Silent: true, By: "words of an answer", Instead: "give partial another topic"}}
+		e.Writes = []lang.Write{{Topic: s.Partial.Topic, Silent: true, By: "words of an answer", Instead: "give partial another topic"}}
 	}
 	return e
 }
@@ -118,14 +120,14 @@ const (
 type boundScore struct {
 	*Score
 	path       string
-	model      *Model
+	model      *lang.Model
 	types      []value.Type // of its outputs
 	given      []givens     // for its inputs, as the file has them
 	wrong      bool         // what is given has findings
 	belowGroup bool
 	score      operator.Score // without what it asks
-	onFailure  []Node
-	queues     Queueing
+	onFailure  []lang.Node
+	queues     lang.Queueing
 }
 
 // givens is what the file gives for an input.
@@ -133,21 +135,21 @@ type givens struct {
 	name string // of the input; "" is the next
 	path string
 	text string
-	list []Given
+	list []lang.Given
 }
 
 // Place implements Bound.
-func (b *boundScore) Place() Place {
-	p := Place{Waves: true, Queues: b.queues, Singly: b.keeps(), Failure: b.onFailure}
+func (b *boundScore) Place() lang.Place {
+	p := lang.Place{Waves: true, Queues: b.queues, Singly: b.keeps(), Failure: b.onFailure}
 	if b.keeps() {
-		p.Keeps = []Kept{{Path: b.path + ".model", What: "the model", Timers: true}}
+		p.Keeps = []lang.Kept{{Path: b.path + ".model", What: "the model", Timers: true}}
 	}
-	p.Ordered = b.Ordered && b.queues != QueuesNone
+	p.Ordered = b.Ordered && b.queues != lang.QueuesNone
 	return p
 }
 
 // Lower implements Bound.
-func (b *boundScore) Lower(p *Plan, _ At) operator.Operator {
+func (b *boundScore) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	stage := b.score
 	stage.OnFailure = p.Lowered(b.onFailure)
 	if b.keeps() {
@@ -166,8 +168,8 @@ func (b *boundScore) state() string { return "model " + b.Model + " " + b.prefix
 func (s *Score) prefix() string { return cmp.Or(s.As, s.Model) }
 
 // Bind implements Step. The model is not open: what it answers is what the file says.
-func (x *Score) Bind(s *Scope, path string) {
-	i := slices.IndexFunc(s.Pipeline.Models, func(m Model) bool { return m.Name == x.Model })
+func (x *Score) Bind(s *lang.Scope, path string) {
+	i := slices.IndexFunc(s.Pipeline.Models, func(m lang.Model) bool { return m.Name == x.Model })
 	if i < 0 {
 		s.Fail(path+".model", "no model is named %q", x.Model)
 		var known []string
@@ -209,7 +211,7 @@ func (x *Score) Bind(s *Scope, path string) {
 }
 
 // bindInputs resolves what is given to the model.
-func (b *boundScore) bindInputs(s *Scope) {
+func (b *boundScore) bindInputs(s *lang.Scope) {
 	before := len(s.Errs)
 	for i, text := range b.Inputs {
 		at := fmt.Sprintf("%s.inputs[%d]", b.path, i)
@@ -223,9 +225,9 @@ func (b *boundScore) bindInputs(s *Scope) {
 }
 
 // bindOutputs introduces what the model answers, before it is known whether it does.
-func (b *boundScore) bindOutputs(s *Scope) {
+func (b *boundScore) bindOutputs(s *lang.Scope) {
 	for _, f := range b.Fallback {
-		if !slices.ContainsFunc(b.model.Outputs, func(o Field) bool { return o.Name == f.Name }) {
+		if !slices.ContainsFunc(b.model.Outputs, func(o lang.Field) bool { return o.Name == f.Name }) {
 			s.Fail(b.path+".fallback."+f.Name, "the model has no output %q", f.Name)
 		}
 	}
@@ -235,7 +237,7 @@ func (b *boundScore) bindOutputs(s *Scope) {
 	for i, o := range b.model.Outputs {
 		var fallback *expression.Program
 		t := b.types[i]
-		if i := slices.IndexFunc(b.Fallback, func(f Binding) bool { return f.Name == o.Name }); i >= 0 {
+		if i := slices.IndexFunc(b.Fallback, func(f lang.Binding) bool { return f.Name == o.Name }); i >= 0 {
 			fallback = bindFallback(s, b.path+".fallback."+o.Name, b.Fallback[i].Expr, t)
 		}
 		t.Optional = t.Optional || b.When != "" && fallback == nil
@@ -249,7 +251,7 @@ func (b *boundScore) bindOutputs(s *Scope) {
 }
 
 // bindFallback binds what an output is where there is no answer.
-func bindFallback(s *Scope, path, source string, t value.Type) *expression.Program {
+func bindFallback(s *lang.Scope, path, source string, t value.Type) *expression.Program {
 	program := s.Expr(path, source, t.Kind)
 	if program == nil {
 		return nil
@@ -263,7 +265,7 @@ func bindFallback(s *Scope, path, source string, t value.Type) *expression.Progr
 
 // Open implements Opener: it finds the model, and compares what it takes with what it is
 // given.
-func (b *boundScore) Open(r *Resources) Bound {
+func (b *boundScore) Open(r *lang.Resources) lang.Bound {
 	m, ok := r.Models[b.Model]
 	if !ok && b.model.Inline() && len(r.Errs) == 0 {
 		m, ok = b.openInline(r)
@@ -286,8 +288,8 @@ func (b *boundScore) Open(r *Resources) Bound {
 	b.checkState(r, m)
 	b.openCalling(r, m, stage)
 	if calling := stage.Calling; calling != nil {
-		if opened.queues = QueuesSaid; calling.Implied && !stage.Async {
-			opened.queues = QueuesFailed
+		if opened.queues = lang.QueuesSaid; calling.Implied && !stage.Async {
+			opened.queues = lang.QueuesFailed
 		}
 	}
 	if m.Info().RowsMax == 1 && cmp.Or(b.Batch.Size, policy.Size) == 0 && !stage.Shared && !stage.Contents {
@@ -299,11 +301,11 @@ func (b *boundScore) Open(r *Resources) Bound {
 }
 
 // openInputs gives the model its inputs, in its order.
-func (b *boundScore) openInputs(r *Resources, m Loaded, stage *operator.Score) {
+func (b *boundScore) openInputs(r *lang.Resources, m lang.Loaded, stage *operator.Score) {
 	before := len(r.Errs)
 	info := m.Info().WithoutState()
 	columns := columnsOf(info)
-	var list []Given
+	var list []lang.Given
 	if b.ByName != nil {
 		list = b.byName(r, b.path+".inputs", info)
 	} else {
@@ -356,14 +358,14 @@ func (b *boundScore) openInputs(r *Resources, m Loaded, stage *operator.Score) {
 }
 
 // byName returns what is given for each input, in the model's order.
-func (b *boundScore) byName(r *Resources, path string, info model.Info) []Given {
+func (b *boundScore) byName(r *lang.Resources, path string, info model.Info) []lang.Given {
 	names := info.Names()
 	if names == nil {
 		r.Fail(path, "the model file has no feature names, so inputs cannot be given by name")
 		r.Hint("give them as a list, in the order of training")
 		return nil
 	}
-	found := make([][]Given, len(names))
+	found := make([][]lang.Given, len(names))
 	for _, g := range b.given {
 		at := g.path
 		i := slices.Index(names, g.name)
@@ -381,7 +383,7 @@ func (b *boundScore) byName(r *Resources, path string, info model.Info) []Given 
 			r.Fail(at, "the model's feature %q takes %d values, %d are given", g.name, want, width)
 		}
 	}
-	var list []Given
+	var list []lang.Given
 	for i, name := range names {
 		if !slices.ContainsFunc(b.given, func(g givens) bool { return g.name == name }) {
 			r.Fail(path, "the model's feature %q is not given", name)
@@ -393,7 +395,7 @@ func (b *boundScore) byName(r *Resources, path string, info model.Info) []Given 
 
 // checkState checks that the model's state may be kept by key, as that of a function: events
 // of one key are scored one after the other.
-func (b *boundScore) checkState(r *Resources, m Loaded) {
+func (b *boundScore) checkState(r *lang.Resources, m lang.Loaded) {
 	size := m.Info().State
 	if size == 0 {
 		return
@@ -407,16 +409,16 @@ func (b *boundScore) checkState(r *Resources, m Loaded) {
 }
 
 // openCalling says where and how the score is computed.
-func (b *boundScore) openCalling(r *Resources, m Loaded, stage *operator.Score) {
+func (b *boundScore) openCalling(r *lang.Resources, m lang.Loaded, stage *operator.Score) {
 	stage.Calling = m.Calling
 	switch {
 	case stage.Calling != nil:
 	case stage.Async:
-		stage.Calling = r.CallModel(b.path, &Calling{}, b.Model, TimeoutOf(m.Info()))
-		stage.Calling.Ready = ReadyOf(m.Model)
+		stage.Calling = r.CallModel(b.path, &lang.Calling{}, b.Model, lang.TimeoutOf(m.Info()))
+		stage.Calling.Ready = lang.ReadyOf(m.Model)
 	case stage.Contents: // that may have to be fetched again
-		stage.Calling = r.CallModel(b.path, &Calling{Timeout: ImpliedTimeout}, b.Model, 0)
-		stage.Calling.Implied, stage.Calling.Ready = true, ReadyOf(m.Model)
+		stage.Calling = r.CallModel(b.path, &lang.Calling{Timeout: lang.ImpliedTimeout}, b.Model, 0)
+		stage.Calling.Implied, stage.Calling.Ready = true, lang.ReadyOf(m.Model)
 	}
 	switch {
 	case stage.Calling == nil:
@@ -434,7 +436,7 @@ func (b *boundScore) openCalling(r *Resources, m Loaded, stage *operator.Score) 
 }
 
 // openPartial checks the records of what a model has said so far.
-func (b *boundScore) openPartial(r *Resources, stage *operator.Score) {
+func (b *boundScore) openPartial(r *lang.Resources, stage *operator.Score) {
 	if b.Partial == nil {
 		return
 	}
@@ -456,7 +458,7 @@ func (b *boundScore) openPartial(r *Resources, stage *operator.Score) {
 }
 
 // openContents gives a model the content that its rows refer to.
-func (b *boundScore) openContents(r *Resources, info model.Info, stage *operator.Score) {
+func (b *boundScore) openContents(r *lang.Resources, info model.Info, stage *operator.Score) {
 	var types []model.Type
 	for _, in := range columnsOf(info.WithoutState()) {
 		if in.Type != model.Number {
@@ -485,7 +487,7 @@ func (b *boundScore) openContents(r *Resources, info model.Info, stage *operator
 
 // openInline opens a model that the pipeline itself describes, with the inputs that the
 // score gives it.
-func (b *boundScore) openInline(r *Resources) (m Loaded, ok bool) {
+func (b *boundScore) openInline(r *lang.Resources) (m lang.Loaded, ok bool) {
 	inputs := b.inlineInputs(r)
 	if len(r.Errs) > 0 {
 		return m, false
@@ -497,8 +499,8 @@ func (b *boundScore) openInline(r *Resources) (m Loaded, ok bool) {
 }
 
 // inlineInputs returns the inputs that a score gives, named as it names them.
-func (b *boundScore) inlineInputs(r *Resources) (inputs []model.ManifestInput) {
-	add := func(name string, given []Given) {
+func (b *boundScore) inlineInputs(r *lang.Resources) (inputs []model.ManifestInput) {
+	add := func(name string, given []lang.Given) {
 		for _, g := range given {
 			in := model.ManifestInput{Name: cmp.Or(name, strings.ReplaceAll(g.Slot.Name, ".", "_")), Type: model.Number}
 			switch {

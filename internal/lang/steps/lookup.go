@@ -1,9 +1,11 @@
-package lang
+package steps
 
 import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/expression"
@@ -19,13 +21,13 @@ import (
 // Lookup finds the row of a key, a JSON object: in a table of the
 // log, or outside of it.
 type Lookup struct {
-	Name   string    // prefix of the fields' names
-	Table  string    // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
-	Key    string    // a name of kind string or int
-	Vector string    // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
-	When   string    // expression of type bool; "" is always. A lookup that is skipped finds nothing
-	Fields []Field   // what is read of the row
-	Empty  []Binding // what fields are where there is no row; the others are optional then
+	Name   string         // prefix of the fields' names
+	Table  string         // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
+	Key    string         // a name of kind string or int
+	Vector string         // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
+	When   string         // expression of type bool; "" is always. A lookup that is skipped finds nothing
+	Fields []lang.Field   // what is read of the row
+	Empty  []lang.Binding // what fields are where there is no row; the others are optional then
 
 	Kind   string        // of lookups outside of the log, by its name
 	Config lookup.Config // what the file says of where the rows are; nil where they are in Table
@@ -35,19 +37,19 @@ type Lookup struct {
 	// string[] a list of these; one of another kind is of the nearest; the field
 	// distance is how far that is.
 
-	Limit    int       // how many are found at most; 0 is 5
-	Where    []Binding // columns, and expressions of kind string or int that they equal
-	Distance string    // cosine, l2 or inner_product; "" is cosine
-	Join     string    // between the texts; "" is an empty line
+	Limit    int            // how many are found at most; 0 is 5
+	Where    []lang.Binding // columns, and expressions of kind string or int that they equal
+	Distance string         // cosine, l2 or inner_product; "" is cosine
+	Join     string         // between the texts; "" is an empty line
 
 	// What follows is of lookups outside of the log.
 
-	Cache   RowCache // rows that are used without asking again
-	Batch   RowBatch // which keys share a call
-	Call    *Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not queued
-	Journal *Journal // keeps the row of each event; nil keeps none
-	Async   bool     // every event is queued before the call, which is made off the loop
-	Ordered bool     // the events of a key are queued behind one of it that is queued
+	Cache   RowCache      // rows that are used without asking again
+	Batch   RowBatch      // which keys share a call
+	Call    *lang.Calling // how it is called that may be slow, late or down; nil is its zero value. Its concurrency is also that of the calls for events that are not queued
+	Journal *lang.Journal // keeps the row of each event; nil keeps none
+	Async   bool          // every event is queued before the call, which is made off the loop
+	Ordered bool          // the events of a key are queued behind one of it that is queued
 }
 
 // RowCache keeps the rows of a lookup in the memory of a process.
@@ -62,17 +64,17 @@ type RowBatch struct {
 }
 
 // StepKind implements Step.
-func (*Lookup) StepKind() *StepKind { return &lookupKind }
+func (*Lookup) StepKind() *lang.StepKind { return &lookupKind }
 
-var lookupKind = StepKind{
+var lookupKind = lang.StepKind{
 	Name: "lookup", Affects: spec.State, Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}", Help: "finds the row of a key, a JSON object: in a table of the log, or outside of it",
-	New: func() Step { return new(Lookup) },
-	Check: func(k Kinds) error {
+	New: func() lang.Step { return new(Lookup) },
+	Check: func(k lang.Kinds) error {
 		_, err := fieldsOf(k)
 		return err
 	},
-	Table: func(k Kinds) spec.Table { return spec.TableBy(formOf(k)) },
-	Print: func(s Step) spec.Table { return spec.Fields(s.(*Lookup).fields()) },
+	Table: func(k lang.Kinds) spec.Table { return spec.TableBy(formOf(k)) },
+	Print: func(s lang.Step) spec.Table { return spec.Fields(s.(*Lookup).fields()) },
 }
 
 const ofOutside = "of a lookup outside of the log"
@@ -87,23 +89,23 @@ var lookupFieldsBelow = []spec.Field[Lookup]{
 		Example: "user", Help: "what the row is found by, of type string or int", Absent: "required, or `vector`"},
 	{Name: "vector", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Vector }, spec.ReadName), Example: "embed.vector", Absent: "required, or `key`",
 		Help: "of type `number[n]`: instead of the row of a key, the documents of `postgres` that are nearest to it"},
-	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
-	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Where }, ReadBindingSet),
+	{Name: "limit", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *int { return &l.Limit }, spec.Whole[int](1, 100).Default(lang.DefaultNearest)), Example: "3", Help: "how many documents are found at most"},
+	{Name: "where", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]lang.Binding { return &l.Where }, lang.ReadBindingSet),
 		Example: "{customer: customer, kind: '\"chat\"'}", Absent: "all documents", Help: "columns, each with an expression of type string or int that it equals"},
 	{Name: "distance", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Distance }, spec.Choice[string]("cosine", "l2", "inner_product").Default("cosine")), Example: "l2", Help: "what is near: the less, the nearer"},
-	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, ReadBool), Example: `kind == "post"`,
+	{Name: "join", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.Join }, spec.TextOf("a text").Default(lang.DefaultJoin)), Example: "', '", Help: "what stands between the texts of documents"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *string { return &l.When }, lang.ReadBool), Example: `kind == "post"`,
 		Absent: "always", Help: "for which events; others find no row"},
-	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]Field { return &l.Fields }, ReadFields),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *[]lang.Field { return &l.Fields }, lang.ReadFields),
 		Example: "{trusted: bool, level: optional int}", Help: "what is read of the row, and its types: names behind that of the lookup, as `profile.trusted`"},
-	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]Binding { return &l.Empty }, ReadBindingSet),
+	{Name: "empty", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *[]lang.Binding { return &l.Empty }, lang.ReadBindingSet),
 		Example: "{trusted: false}", Help: "what fields are where there is no row: names to expressions", Absent: "they are optional"},
 	{Name: "cache", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowCache { return &l.Cache }, spec.MappingOf(rowCacheFields)), Example: "{ttl: 1m, max: 256MiB}",
 		Help: ofOutside + ": keeps rows in the memory of the process", Absent: "it is asked for each event"},
 	{Name: "batch", Affects: spec.Nothing, Form: spec.Into(func(l *Lookup) *RowBatch { return &l.Batch }, spec.MappingOf(rowBatchFields)), Example: "{size: 500}", Help: ofOutside + ": which keys share a call", Absent: "as below"},
-	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Journal { return &l.Journal }, ReadJournal), Example: "true", Absent: "none are",
+	{Name: "journal", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **lang.Journal { return &l.Journal }, lang.ReadJournal), Example: "true", Absent: "none are",
 		Help: "keeps the row of each event beside the partition, so that it sees that row whenever it is computed again; every event is queued then"},
-	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **Calling { return &l.Call }, spec.MappingOf(CallingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
+	{Name: "call", Affects: spec.Nothing, Form: spec.Optional(func(l *Lookup) **lang.Calling { return &l.Call }, spec.MappingOf(lang.CallingFields)), Example: "{timeout: 500ms, breaker: {open: queue}}",
 		Help: ofOutside + ": how it is called, that may be slow, late or down", Absent: "as below"},
 	{Name: "async", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Async }, spec.OnlyTrue()), Example: "true", Absent: "events wait for the rows of those before them"},
 	{Name: "ordered", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *bool { return &l.Ordered }, spec.OnlyTrue()), Example: "true", Absent: "what is queued is done with in any order"},
@@ -119,7 +121,7 @@ var rowBatchFields = []spec.Field[RowBatch]{
 	{Name: "size", Affects: spec.Nothing, Form: spec.Into(func(b *RowBatch) *int { return &b.Size }, spec.Whole[int](1, 4096)), Example: "500"},
 }
 
-var lookupChoice = Choice[Lookup, lookup.Config]{
+var lookupChoice = lang.Choice[Lookup, lookup.Config]{
 	Of: "lookup", Others: slices.Concat(lookupFieldsAbove, lookupFieldsBelow), Affects: spec.Outputs,
 	More: "a lookup outside of the log keeps no state",
 	At:   func(l *Lookup) (*string, *lookup.Config) { return &l.Kind, &l.Config },
@@ -128,15 +130,15 @@ var lookupChoice = Choice[Lookup, lookup.Config]{
 // LookupKinds returns the fields that choose kinds of lookups, and what is wrong with the
 // kinds.
 func LookupKinds(kinds []lookup.Kind) ([]spec.Field[Lookup], error) {
-	of := make([]KindIn[lookup.Config], len(kinds))
+	of := make([]lang.KindIn[lookup.Config], len(kinds))
 	for i := range kinds {
-		of[i] = KindIn[lookup.Config](kinds[i])
+		of[i] = lang.KindIn[lookup.Config](kinds[i])
 	}
 	return lookupChoice.Fields(of)
 }
 
 // fieldsOf returns the fields of a lookup: one for each kind between those of all.
-func fieldsOf(k Kinds) ([]spec.Field[Lookup], error) {
+func fieldsOf(k lang.Kinds) ([]spec.Field[Lookup], error) {
 	chosen, err := LookupKinds(k.Lookups)
 	all, places := slices.Concat(lookupFieldsAbove, chosen, lookupFieldsBelow), placesOf(k)
 	for i := range all {
@@ -157,7 +159,7 @@ func fieldsOf(k Kinds) ([]spec.Field[Lookup], error) {
 }
 
 // placesOf returns the fields of a lookup that say where rows are.
-func placesOf(k Kinds) []string {
+func placesOf(k lang.Kinds) []string {
 	places := []string{"table"}
 	for _, kind := range k.Lookups {
 		places = append(places, kind.Name)
@@ -166,7 +168,7 @@ func placesOf(k Kinds) []string {
 }
 
 // formOf reads a lookup, whose rows are in one place.
-func formOf(k Kinds) spec.Form[Lookup] {
+func formOf(k lang.Kinds) spec.Form[Lookup] {
 	fields, err := fieldsOf(k)
 	if err != nil {
 		panic(err) // Check says so
@@ -200,23 +202,23 @@ func (l *Lookup) fields() []spec.Field[Lookup] {
 		if err != nil {
 			panic(err) // New says so
 		}
-		own = append(own, lookupChoice.Reads(KindIn[lookup.Config]{Name: l.Kind}, table))
+		own = append(own, lookupChoice.Reads(lang.KindIn[lookup.Config]{Name: l.Kind}, table))
 	}
 	return slices.Concat(lookupFieldsAbove, own, lookupFieldsBelow)
 }
 
 // Declare implements Step.
-func (l *Lookup) Declare(d *Declared) { d.AddFields(l.Name+".", l.Fields) }
+func (l *Lookup) Declare(d *lang.Declared) { d.AddFields(l.Name+".", l.Fields) }
 
 // Effect implements Step.
-func (*Lookup) Effect() Effects { return Effects{} }
+func (*Lookup) Effect() lang.Effects { return lang.Effects{} }
 
 // Keeps implements Keeper: rows of its table.
-func (l *Lookup) Keeps(*Meaning) []Part {
+func (l *Lookup) Keeps(*lang.Meaning) []lang.Part {
 	if l.Table == "" {
 		return nil
 	}
-	return []Part{{generation.KindTable, l.Table, Text(l.fields(), l, spec.State)}}
+	return []lang.Part{{Kind: generation.KindTable, Name: l.Table, Text: lang.Text(l.fields(), l, spec.State)}}
 }
 
 // found is what a lookup introduces: where a row's fields go, and what they are
@@ -228,7 +230,7 @@ type found struct {
 }
 
 // Bind implements Step.
-func (l *Lookup) Bind(s *Scope, path string) {
+func (l *Lookup) Bind(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	s.Identifier(path+".name", l.Name)
 	outside := l.Config != nil
@@ -255,18 +257,18 @@ func (l *Lookup) Bind(s *Scope, path string) {
 	op := operator.NewLookup(operator.Lookup{
 		Table: s.Table(spec), Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
 	})
-	place := Place{Waves: spec.Written || s.Fed(append(f.empty, f.when)...) || s.FedSlots(key)}
+	place := lang.Place{Waves: spec.Written || s.Fed(append(f.empty, f.when)...) || s.FedSlots(key)}
 	if spec.Written {
 		place.OwnTable = path + ".table"
 	}
-	s.Add(l, path, Ready(op, place))
+	s.Add(l, path, lang.Ready(op, place))
 }
 
 // bindTable returns the table that a lookup finds rows in.
-func (l *Lookup) bindTable(s *Scope, path string) table.Spec {
+func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 	inputs := s.Pipeline.Inputs
 	if len(inputs) == 0 {
-		inputs = []Input{s.Pipeline.Input}
+		inputs = []lang.Input{s.Pipeline.Input}
 	}
 	switch {
 	case l.Table == "":
@@ -275,7 +277,7 @@ func (l *Lookup) bindTable(s *Scope, path string) table.Spec {
 		s.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", l.Table)
 	case naming.Reserved(s.Pipeline.Name, l.Table):
 		s.Unreserved(path+".table", l.Table)
-	case slices.ContainsFunc(inputs, func(in Input) bool { return in.Topic == l.Table }):
+	case slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Topic == l.Table }):
 		s.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", l.Table)
 		s.Hint("what earlier events of a key said is a feature: last, or windows")
 	}
@@ -291,7 +293,7 @@ func (l *Lookup) bindTable(s *Scope, path string) table.Spec {
 	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key)}
 }
 
-func (l *Lookup) bindKey(s *Scope, path string) value.Slot {
+func (l *Lookup) bindKey(s *lang.Scope, path string) value.Slot {
 	if l.Key == "" {
 		s.Fail(path, "missing: name what the row is found by")
 		return value.Slot{}
@@ -309,12 +311,12 @@ func (l *Lookup) bindKey(s *Scope, path string) value.Slot {
 	return slots[0]
 }
 
-func (l *Lookup) bindFields(s *Scope, path string, into *found) {
+func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 	if len(l.Fields) == 0 {
 		s.Fail(path+".fields", "missing: name what is read of the row, and its type")
 	}
 	for _, e := range l.Empty {
-		if !slices.ContainsFunc(l.Fields, func(f Field) bool { return f.Name == e.Name }) {
+		if !slices.ContainsFunc(l.Fields, func(f lang.Field) bool { return f.Name == e.Name }) {
 			s.Fail(path+".empty."+e.Name, "%q is none of the fields", e.Name)
 		}
 	}
@@ -330,12 +332,12 @@ func (l *Lookup) bindFields(s *Scope, path string, into *found) {
 			s.Names.Broken[name] = true
 			continue
 		}
-		if slices.ContainsFunc(l.Fields[:i], func(o Field) bool { return o.Name == f.Name }) {
+		if slices.ContainsFunc(l.Fields[:i], func(o lang.Field) bool { return o.Name == f.Name }) {
 			s.Fail(at, "two fields are named %q", f.Name)
 			continue
 		}
 		var empty *expression.Program
-		if k := slices.IndexFunc(l.Empty, func(b Binding) bool { return b.Name == f.Name }); k >= 0 {
+		if k := slices.IndexFunc(l.Empty, func(b lang.Binding) bool { return b.Name == f.Name }); k >= 0 {
 			if empty = s.Expr(path+".empty."+f.Name, l.Empty[k].Expr, t.Kind); empty == nil {
 				s.Names.Broken[name] = true
 				continue
@@ -351,16 +353,16 @@ func (l *Lookup) bindFields(s *Scope, path string, into *found) {
 
 // writesRows reports whether the pipeline itself writes the table of a lookup. Then
 // the events of a key take turns: each finds the row that the one before wrote.
-func (l *Lookup) writesRows(s *Scope, path string, own bool) bool {
+func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 	written := false
 	refuse := func(what, format string, args ...any) {
 		written = true
 		s.Fail(path+".table", "the pipeline writes %q itself, %s: the lookup would miss rows of events in flight", l.Table, what)
 		s.Hint(fmt.Sprintf(format, args...))
 	}
-	var walk func(steps []Step)
-	walk = func(steps []Step) {
-		for o := range EachStep(steps) {
+	var walk func(steps []lang.Step)
+	walk = func(steps []lang.Step) {
+		for o := range lang.EachStep(steps) {
 			effect := o.Effect()
 			for _, write := range effect.Writes {
 				switch {
@@ -389,16 +391,16 @@ func (l *Lookup) writesRows(s *Scope, path string, own bool) bool {
 }
 
 // inputKeyed reports whether a name is the key of all inputs.
-func inputKeyed(s *Scope, name string) bool {
+func inputKeyed(s *lang.Scope, name string) bool {
 	inputs := s.Pipeline.Inputs
 	if len(inputs) == 0 {
-		inputs = []Input{s.Pipeline.Input}
+		inputs = []lang.Input{s.Pipeline.Input}
 	}
-	return !slices.ContainsFunc(inputs, func(in Input) bool { return in.Key != name })
+	return !slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Key != name })
 }
 
 // rowsOnly refuses the words of documents in a lookup of rows by their keys.
-func (l *Lookup) rowsOnly(s *Scope, path string) {
+func (l *Lookup) rowsOnly(s *lang.Scope, path string) {
 	for _, word := range []struct {
 		name  string
 		given bool
@@ -412,4 +414,4 @@ func (l *Lookup) rowsOnly(s *Scope, path string) {
 
 // Canonical returns the text of what a lookup asks for: a kept answer is one to the same
 // text.
-func (l *Lookup) Canonical() string { return Text(l.fields(), l, spec.Outputs) }
+func (l *Lookup) Canonical() string { return lang.Text(l.fields(), l, spec.Outputs) }

@@ -1,8 +1,10 @@
-package lang
+package steps
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -31,9 +33,9 @@ type Feature struct {
 }
 
 // StepKind implements Step.
-func (*Features) StepKind() *StepKind { return &featuresKind }
+func (*Features) StepKind() *lang.StepKind { return &featuresKind }
 
-var featuresKind = KindOf("features", spec.State, spec.Into(func(f *Features) *[]Feature { return &f.List }, readFeatures),
+var featuresKind = lang.KindOf("features", spec.State, spec.Into(func(f *Features) *[]Feature { return &f.List }, readFeatures),
 	"{spend: {value: amount, windows: [60s, 24h], aggregates: [count, sum]}}", "names, each a feature of the event's key")
 
 var readFeatures = spec.Named(func(f *Feature) *string { return &f.Name }, spec.MappingOf(featureFields))
@@ -43,7 +45,7 @@ const oneShape = "one of `windows`, `last` and `elapsed` is required"
 var featureFields = []spec.Field[Feature]{
 	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, spec.ReadExpression),
 		Example: "amount", Help: "what is aggregated, of type number or int"},
-	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, ReadBool), Example: "amount > 0", Help: "which events count"},
+	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, lang.ReadBool), Example: "amount > 0", Help: "which events count"},
 	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
 		Example: "[60s, 24h/1h]", Absent: oneShape},
 	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
@@ -54,21 +56,21 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
-	{Name: "max", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20).Default(DefaultFeatureMax)),
+	{Name: "max", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20).Default(lang.DefaultFeatureMax)),
 		Example: "1000", Help: "entries of exact windows of a key"},
 	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "dlq").Default("pane")), Example: "dlq"},
 }
 
 // Declare implements Step: a feature waits for no feature.
-func (*Features) Declare(*Declared) {}
+func (*Features) Declare(*lang.Declared) {}
 
 // Effect implements Step.
-func (*Features) Effect() Effects { return Effects{} }
+func (*Features) Effect() lang.Effects { return lang.Effects{} }
 
 // Keeps implements Keeper.
-func (f *Features) Keeps(m *Meaning) (parts []Part) {
+func (f *Features) Keeps(m *lang.Meaning) (parts []lang.Part) {
 	for i := range f.List {
-		parts = append(parts, Part{generation.KindFeature, f.List[i].Name, PartOf(m, f, featureFields, &f.List[i])})
+		parts = append(parts, lang.Part{Kind: generation.KindFeature, Name: f.List[i].Name, Text: lang.PartOf(m, f, featureFields, &f.List[i])})
 	}
 	return parts
 }
@@ -77,7 +79,7 @@ func (f *Features) Keeps(m *Meaning) (parts []Part) {
 func (f *Features) Empty() bool { return f.List == nil }
 
 // Bind implements Step. What a feature reads of later steps is bound behind them.
-func (f *Features) Bind(s *Scope, path string) {
+func (f *Features) Bind(s *lang.Scope, path string) {
 	var made []*boundFeature
 	for i := range f.List {
 		of := &f.List[i]
@@ -99,20 +101,20 @@ func (f *Features) Bind(s *Scope, path string) {
 type boundFeatures []*boundFeature
 
 // Place implements Bound.
-func (b boundFeatures) Place() Place {
-	p := Place{Adds: true}
+func (b boundFeatures) Place() lang.Place {
+	p := lang.Place{Adds: true}
 	for i, m := range b {
 		if m.waits != nil {
 			p.Reads = append(p.Reads, i)
 			continue
 		}
-		p.Rest, p.Waves, p.Keeps = true, p.Waves || m.fed, append(p.Keeps, Kept{Path: m.path})
+		p.Rest, p.Waves, p.Keeps = true, p.Waves || m.fed, append(p.Keeps, lang.Kept{Path: m.path})
 	}
 	return p
 }
 
 // Lower implements Bound.
-func (b boundFeatures) Lower(p *Plan, at At) operator.Operator {
+func (b boundFeatures) Lower(p *lang.Plan, at lang.At) operator.Operator {
 	if at.Read >= 0 {
 		return operator.NewFeatures([]operator.Feature{b[at.Read].lower(p, true, true, false)})
 	}
@@ -139,7 +141,7 @@ type boundFeature struct {
 
 // lower returns what is done for an event: both, or apart the reading and the adding of
 // a feature that is fed back.
-func (m *boundFeature) lower(p *Plan, late, read, add bool) operator.Feature {
+func (m *boundFeature) lower(p *lang.Plan, late, read, add bool) operator.Feature {
 	f := operator.Feature{Name: m.feature.Name, Late: late, Index: p.Feature(m.spec, late), Read: read, Add: add}
 	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
 	if read {
@@ -155,9 +157,9 @@ func (m *boundFeature) lower(p *Plan, late, read, add bool) operator.Feature {
 func (m *boundFeature) Waits() []string { return m.waits }
 
 // BindLate implements Deferred.
-func (m *boundFeature) BindLate(s *Scope, with []Deferred) Bound {
+func (m *boundFeature) BindLate(s *lang.Scope, with []lang.Deferred) lang.Bound {
 	var all boundCounts
-	for _, d := range append([]Deferred{m}, with...) {
+	for _, d := range append([]lang.Deferred{m}, with...) {
 		late := *d.(*boundFeature)
 		s.AboveGroup(late.path)
 		late.contribution(s)
@@ -171,16 +173,16 @@ func (m *boundFeature) BindLate(s *Scope, with []Deferred) Bound {
 type boundCounts []*boundFeature
 
 // Place implements Bound.
-func (b boundCounts) Place() Place {
-	p := Place{Waves: true, Adds: true, Rest: true, Behind: true}
+func (b boundCounts) Place() lang.Place {
+	p := lang.Place{Waves: true, Adds: true, Rest: true, Behind: true}
 	for _, m := range b {
-		p.Keeps = append(p.Keeps, Kept{Path: m.path})
+		p.Keeps = append(p.Keeps, lang.Kept{Path: m.path})
 	}
 	return p
 }
 
 // Lower implements Bound.
-func (b boundCounts) Lower(p *Plan, _ At) operator.Operator {
+func (b boundCounts) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	var list []operator.Feature
 	for _, m := range b {
 		list = append(list, m.lower(p, true, false, true))
@@ -189,7 +191,7 @@ func (b boundCounts) Lower(p *Plan, _ At) operator.Operator {
 }
 
 // bind introduces the columns of a feature; nil where it is wrong.
-func (f *Feature) bind(s *Scope, path string) *boundFeature {
+func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	if !s.Identifier(path, f.Name) {
 		return nil
 	}
@@ -233,7 +235,7 @@ func (f *Feature) bind(s *Scope, path string) *boundFeature {
 }
 
 // contribution binds what a feature adds and when.
-func (m *boundFeature) contribution(s *Scope) (ok bool) {
+func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	before := len(s.Errs)
 	if m.feature.Value != "" {
 		m.value = s.Expr(m.path+".value", m.feature.Value, value.Number, value.Int)
@@ -245,7 +247,7 @@ func (m *boundFeature) contribution(s *Scope) (ok bool) {
 }
 
 // bindShape checks a feature's shape.
-func (f *Feature) bindShape(s *Scope, path string) (feature.Spec, bool) {
+func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	before := len(s.Errs)
 	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1}
 	shapes := 0

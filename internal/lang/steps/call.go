@@ -1,8 +1,10 @@
-package lang
+package steps
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -13,52 +15,52 @@ import (
 
 // Call calls a function in Go.
 type Call struct {
-	Go      string   // a name in Pipeline.Code.Functions
-	When    string   // a skipped call leaves its outputs absent: they are optional then
-	Inputs  []string // names that it may read
-	Outputs []Field  // names that it introduces
-	Topics  []string // topics that it may write
-	Name    string   `json:",omitempty"` // as Emit.Name, for Topics
+	Go      string       // a name in Pipeline.Code.Functions
+	When    string       // a skipped call leaves its outputs absent: they are optional then
+	Inputs  []string     // names that it may read
+	Outputs []lang.Field // names that it introduces
+	Topics  []string     // topics that it may write
+	Name    string       `json:",omitempty"` // as Emit.Name, for Topics
 }
 
 // StepKind implements Step.
-func (*Call) StepKind() *StepKind { return &callKind }
+func (*Call) StepKind() *lang.StepKind { return &callKind }
 
-var callKind = KindOf("call", spec.State, readCall, "{go: language, inputs: [text], outputs: {lang: string}}", "calls a function in Go")
+var callKind = lang.KindOf("call", spec.State, readCall, "{go: language, inputs: [text], outputs: {lang: string}}", "calls a function in Go")
 
 var readCall = spec.MappingOf(callFields)
 
 var callFields = []spec.Field[Call]{
 	{Name: "go", Affects: spec.State, Required: true, Form: spec.Into(func(c *Call) *string { return &c.Go }, spec.ReadName), Example: "language"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.When }, ReadBool), Example: `lang == "en"`, Absent: "always"},
-	{Name: "inputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, ReadNames), Example: "[text, spend.*]", Absent: "none"},
-	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]Field { return &c.Outputs }, ReadFields),
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.When }, lang.ReadBool), Example: `lang == "en"`, Absent: "always"},
+	{Name: "inputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Inputs }, lang.ReadNames), Example: "[text, spend.*]", Absent: "none"},
+	{Name: "outputs", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]lang.Field { return &c.Outputs }, lang.ReadFields),
 		Example: "{lang: string, sure: optional number}", Help: "names that it introduces, and their types", Absent: "none"},
-	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, ReadNames), Example: "[alerts]", Absent: "none"},
+	{Name: "topics", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *[]string { return &c.Topics }, lang.ReadNames), Example: "[alerts]", Absent: "none"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(c *Call) *string { return &c.Name }, spec.ReadName), Example: "alert",
 		Help: "the end of the ids of its outputs, as `name` of `emit`", Absent: "the ids end with the topic"},
 }
 
 // Declare implements Step.
-func (c *Call) Declare(d *Declared) { d.AddFields("", c.Outputs) }
+func (c *Call) Declare(d *lang.Declared) { d.AddFields("", c.Outputs) }
 
 // Effect implements Step.
-func (c *Call) Effect() Effects {
-	e := Effects{InFailure: true}
+func (c *Call) Effect() lang.Effects {
+	e := lang.Effects{InFailure: true}
 	for _, topic := range c.Topics {
-		e.Writes = append(e.Writes, Write{Topic: topic, By: "function " + c.Go, Instead: "write it by an emit step"})
+		e.Writes = append(e.Writes, lang.Write{Topic: topic, By: "function " + c.Go, Instead: "write it by an emit step"})
 	}
 	return e
 }
 
 // FunctionPart returns what a keyed function keeps. A newer version of the function reads
 // what an older one wrote.
-func FunctionPart(name string) Part {
-	return Part{generation.KindFunction, name, Text(callFields, &Call{Go: name}, spec.State)}
+func FunctionPart(name string) lang.Part {
+	return lang.Part{Kind: generation.KindFunction, Name: name, Text: lang.Text(callFields, &Call{Go: name}, spec.State)}
 }
 
 // Bind implements Step.
-func (c *Call) Bind(s *Scope, path string) {
+func (c *Call) Bind(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	f, ok := s.Pipeline.Code.Functions[c.Go]
 	switch {
@@ -102,10 +104,10 @@ func (c *Call) Bind(s *Scope, path string) {
 	if len(s.Errs) > before {
 		return
 	}
-	place := Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}
+	place := lang.Place{Waves: s.Fed(stage.When) || s.FedSlots(stage.Inputs...), Adds: true}
 	if f.Keyed {
 		s.Keyed = append(s.Keyed, c.Go)
-		place.Keeps = []Kept{{Path: path, What: fmt.Sprintf("function %q", c.Go), Timers: f.Timer != nil}}
+		place.Keeps = []lang.Kept{{Path: path, What: fmt.Sprintf("function %q", c.Go), Timers: f.Timer != nil}}
 	}
 	s.Add(c, path, boundCall{*stage, place})
 }
@@ -113,17 +115,17 @@ func (c *Call) Bind(s *Scope, path string) {
 // boundCall calls a function.
 type boundCall struct {
 	operator operator.Call // without its index
-	place    Place
+	place    lang.Place
 }
 
 // Place implements Bound.
-func (b boundCall) Place() Place { return b.place }
+func (b boundCall) Place() lang.Place { return b.place }
 
 // Lower implements Bound.
-func (b boundCall) Lower(p *Plan, _ At) operator.Operator { return p.Call(b.operator) }
+func (b boundCall) Lower(p *lang.Plan, _ lang.At) operator.Operator { return p.Call(b.operator) }
 
 // bindOutputs introduces what the function sets.
-func (c *Call) bindOutputs(s *Scope, path string, stage *operator.Call) {
+func (c *Call) bindOutputs(s *lang.Scope, path string, stage *operator.Call) {
 	for _, o := range c.Outputs {
 		at := path + ".outputs." + o.Name
 		t, err := value.ParseType(o.Type)

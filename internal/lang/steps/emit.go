@@ -1,10 +1,12 @@
-package lang
+package steps
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/lang"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -16,16 +18,16 @@ type Emit struct {
 	Topic string
 	Key   string // a name; "" is the input's key, and its partition with it
 	When  string
-	ID    string    // expression of type string; "" is pipeline:event:topic, and #Name behind it
-	Name  string    `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
-	Names []string  // names; dots become _; event.* is all fields, feature.* expands
-	Value []Binding // instead of Names: JSON key to expression
+	ID    string         // expression of type string; "" is pipeline:event:topic, and #Name behind it
+	Name  string         `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
+	Names []string       // names; dots become _; event.* is all fields, feature.* expands
+	Value []lang.Binding // instead of Names: JSON key to expression
 }
 
 // StepKind implements Step.
-func (*Emit) StepKind() *StepKind { return &emitKind }
+func (*Emit) StepKind() *lang.StepKind { return &emitKind }
 
-var emitKind = KindOf("emit", spec.Outputs, readEmit, "{topic: decisions, value: [tx, fraud.score, action]}", "writes an output record")
+var emitKind = lang.KindOf("emit", spec.Outputs, readEmit, "{topic: decisions, value: [tx, fraud.score, action]}", "writes an output record")
 
 var readEmit = spec.MappingOf(emitFields)
 
@@ -33,32 +35,32 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "topic", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Emit) *string { return &e.Topic }, spec.ReadName),
 		Example: "decisions", Help: "the topic that is written"},
 	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, spec.ReadName), Example: "customer", Help: "the output's key, of type string or int"},
-	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, ReadBool),
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, lang.ReadBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
 	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, spec.ReadExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
 		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, spec.ReadName), Example: "refund",
 		Help: "the end of the output's id; of the steps that write a topic, one needs none", Absent: "the id ends with the topic"},
 	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
-		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, ReadNames),
-		spec.Mapping, spec.Into(func(e *Emit) *[]Binding { return &e.Value }, ReadBindings)),
+		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, lang.ReadNames),
+		spec.Mapping, spec.Into(func(e *Emit) *[]lang.Binding { return &e.Value }, lang.ReadBindings)),
 		Example: "[tx, fraud.score, action]", Absent: "the names of `decide`"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 
 // Declare implements Step.
-func (*Emit) Declare(*Declared) {}
+func (*Emit) Declare(*lang.Declared) {}
 
 // Effect implements Step.
-func (e *Emit) Effect() Effects {
-	return Effects{InFailure: true, Writes: []Write{{Topic: e.Topic, Emit: true, Always: e.When == "", Key: e.Key}}}
+func (e *Emit) Effect() lang.Effects {
+	return lang.Effects{InFailure: true, Writes: []lang.Write{{Topic: e.Topic, Emit: true, Always: e.When == "", Key: e.Key}}}
 }
 
 // maxEmits is how many emits a pipeline has at most: an event has a bit for each.
 const maxEmits = 64
 
 // Bind implements Step.
-func (e *Emit) Bind(s *Scope, path string) {
+func (e *Emit) Bind(s *lang.Scope, path string) {
 	if s.Outputs.Emits == maxEmits {
 		s.Fail(path, "a pipeline has at most %d emits", maxEmits)
 		return
@@ -96,10 +98,10 @@ type boundEmit struct {
 }
 
 // Place implements Bound.
-func (b boundEmit) Place() Place { return Place{Waves: b.waves, Adds: true} }
+func (b boundEmit) Place() lang.Place { return lang.Place{Waves: b.waves, Adds: true} }
 
 // Lower implements Bound.
-func (b boundEmit) Lower(p *Plan, _ At) operator.Operator {
+func (b boundEmit) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	b.operator.Table = p.Writes(b.operator.Topic)
 	return &b.operator
 }
@@ -108,7 +110,7 @@ func (b boundEmit) Lower(p *Plan, _ At) operator.Operator {
 // does so at the emit's place. A name alone cannot fail and never changes: its
 // own slot will do, under another name, as the emit's author did not list it. It
 // reports whether the expression reads what is fed back.
-func computed(s *Scope, path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
+func computed(s *lang.Scope, path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
 	program := s.Expr(path, source, want...)
 	if program == nil {
 		return nil, false
@@ -128,7 +130,7 @@ func computed(s *Scope, path, name, source string, stage *operator.Emit, want ..
 }
 
 // bindValue resolves the value, and reports whether it reads what is fed back.
-func (e *Emit) bindValue(s *Scope, path string, stage *operator.Emit) (waves bool) {
+func (e *Emit) bindValue(s *lang.Scope, path string, stage *operator.Emit) (waves bool) {
 	seen := map[string]bool{}
 	add := func(at, key string, slot value.Slot) {
 		s.NoContent(at, slot)
@@ -166,10 +168,10 @@ func (e *Emit) bindValue(s *Scope, path string, stage *operator.Emit) (waves boo
 
 // decided returns the names of the decide steps above that are known here: an
 // emit's default value.
-func decided(s *Scope) []string {
+func decided(s *lang.Scope) []string {
 	var names []string
-	for step := range EachStep(s.Pipeline.Steps) {
-		d, ok := step.(interface{ Decided() []Binding })
+	for step := range lang.EachStep(s.Pipeline.Steps) {
+		d, ok := step.(interface{ Decided() []lang.Binding })
 		if !ok {
 			continue
 		}
