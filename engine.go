@@ -162,7 +162,7 @@ func (e *Engine) Run(ctx context.Context, p *Pipelines) (err error) {
 	loader := e.process.Loader
 	loader.Kinds, loader.Code, loader.Logger = kinds, p.code, e.options.Logger
 	defer loader.Close()
-	o := pipeline.Options{Sessions: process.Members(e.options.Parallelism), Traces: e.options.Traces, TraceShare: e.options.TraceShare}
+	o := pipeline.Options{Members: process.Members(e.options.Parallelism), Traces: e.options.Traces, TraceShare: e.options.TraceShare}
 	loaded, err := loader.Make(p.files, o, func(n int) int64 { return e.stateBytes() / 4 / int64(max(1, n)) })
 	if err != nil {
 		return err

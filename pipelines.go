@@ -90,7 +90,7 @@ func (p *Pipelines) Check(_ context.Context, o Options) ([]Warning, error) {
 	}
 	loader := &process.Loader{Kinds: kinds, Code: p.code, Logger: o.Logger}
 	defer loader.Close()
-	loaded, err := loader.Make(p.files, pipeline.Options{Sessions: 1, NoPrograms: true}, nil)
+	loaded, err := loader.Make(p.files, pipeline.Options{Members: 1, NoPrograms: true}, nil)
 	if err != nil {
 		return nil, err
 	}

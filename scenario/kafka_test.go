@@ -79,7 +79,7 @@ func onKafka(t *testing.T, file string, brokers func() []string) {
 	}
 	for _, v := range []way{
 		{name: "all events at once", other: open},
-		{name: "two members, killed at every stage", other: open, step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Sessions: 2, Keys: 1}},
+		{name: "two members, killed at every stage", other: open, step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Members: 2, Keys: 1}},
 	} {
 		got, err := w.run(t.Context(), v, "")
 		if err != nil {

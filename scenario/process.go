@@ -27,11 +27,11 @@ var errKilled = errors.New("the process was killed")
 type mortal struct {
 	engine
 
-	mu       sync.Mutex // guards what follows
-	dead     bool
-	sessions []*mortalSession
-	pending  []*stream.Pending // in the order they were handed over
-	changed  sync.Cond         // on mu: a session was polled or closed, or the process was killed
+	mu      sync.Mutex // guards what follows
+	dead    bool
+	members []*mortalMember
+	pending []*stream.Pending // in the order they were handed over
+	changed sync.Cond         // on mu: a member was polled or closed, or the process was killed
 }
 
 func newMortal(e engine) *mortal {
@@ -51,7 +51,7 @@ func (m *mortal) kill() (first bool) {
 	}
 	m.dead = true
 	m.changed.Broadcast()
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		s.Wake()
 	}
 	for _, p := range m.pending[:max(0, len(m.pending)-1)] {
@@ -78,7 +78,7 @@ func (m *mortal) Append(ctx context.Context, records ...stream.Record) error {
 }
 
 // Join implements stream.Log.
-func (m *mortal) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (m *mortal) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	if err := m.alive(); err != nil {
 		return nil, err
 	}
@@ -88,17 +88,17 @@ func (m *mortal) Join(ctx context.Context, group string, topics ...string) (stre
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	one := &mortalSession{Session: s, process: m}
-	m.sessions = append(m.sessions, one)
+	one := &mortalMember{Member: s, process: m}
+	m.members = append(m.members, one)
 	return one, nil
 }
 
-// turn waits until each session's loop has made a whole turn, has ended or was killed.
+// turn waits until each member's loop has made a whole turn, has ended or was killed.
 // A loop that is between two polls at the call makes two.
 func (m *mortal) turn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		for range 2 {
 			s.Wake()
 			for polls := s.polls; s.polls == polls && !s.closed && !m.dead; {
@@ -108,8 +108,8 @@ func (m *mortal) turn() {
 	}
 }
 
-type mortalSession struct {
-	stream.Session
+type mortalMember struct {
+	stream.Member
 	process *mortal
 
 	polls  int // begun; guarded by process.mu, as is what follows
@@ -117,31 +117,31 @@ type mortalSession struct {
 }
 
 // note counts a poll, or notes that there will be no other.
-func (s *mortalSession) note(polls int, closed bool) {
+func (s *mortalMember) note(polls int, closed bool) {
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
 	s.polls, s.closed = s.polls+polls, closed
 	s.process.changed.Broadcast()
 }
 
-// Close implements stream.Session.
-func (s *mortalSession) Close() error {
+// Close implements stream.Member.
+func (s *mortalMember) Close() error {
 	s.note(0, true)
-	return s.Session.Close()
+	return s.Member.Close()
 }
 
-// Poll implements stream.Session.
-func (s *mortalSession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *mortalMember) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if err := s.process.alive(); err != nil {
 		return stream.Batch{}, err
 	}
 	s.note(1, false)
-	batch, err := s.Session.Poll(ctx, limit)
+	batch, err := s.Member.Poll(ctx, limit)
 	return batch, errors.Join(err, s.process.alive())
 }
 
-// Commit implements stream.Session.
-func (s *mortalSession) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member.
+func (s *mortalMember) Commit(step stream.Transaction) *stream.Pending {
 	m := s.process
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *mortalSession) Commit(step stream.Step) *stream.Pending {
 		p.Decide(errKilled)
 		return p
 	}
-	p := s.Session.Commit(step)
+	p := s.Member.Commit(step)
 	m.pending = slices.DeleteFunc(m.pending, func(p *stream.Pending) bool {
 		select {
 		case <-p.Done():

@@ -39,17 +39,17 @@ type way struct {
 var ways = []way{
 	{name: "memory log, all events at once"},
 	{name: "memory log, event by event, nothing cached", single: true, step: 1, batch: 1, options: running.Options{Keys: 1}, delivery: lang.AtMostOnce},
-	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: running.Options{Sessions: 3, Keys: 1}, delivery: lang.AtLeastOnce},
+	{name: "memory log, three members, commits of two events", step: 2, batch: 2, options: running.Options{Members: 3, Keys: 1}, delivery: lang.AtLeastOnce},
 	{name: "memory log, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Keys: 1}},
 	{name: "embedded log, all events at once", embedded: true, interval: 20 * time.Millisecond},
-	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: running.Options{Sessions: 2, Keys: 1}},
+	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: running.Options{Members: 2, Keys: 1}},
 }
 
 // onLog returns the way on a log that a URL names: with members that share the work, and
 // killed at every stage.
 func onLog(url string, code lang.Code) way {
 	return way{
-		name: "log " + url + ", two sessions, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Sessions: 2, Keys: 1},
+		name: "log " + url + ", two members, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Members: 2, Keys: 1},
 		other: func(ctx context.Context, folder string) (engine, error) {
 			return builtin.OpenLog(ctx, url, code, stream.Process{Dir: folder, Logger: slog.New(slog.DiscardHandler)})
 		},

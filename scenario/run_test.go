@@ -11,9 +11,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TestAppendWaitsForAKilledProcessWhoseSessionsComeToAKill has a session of a process
-// that another session killed come to a stage while the process is waited for.
-func TestAppendWaitsForAKilledProcessWhoseSessionsComeToAKill(t *testing.T) {
+// TestAppendWaitsForAKilledProcessWhoseMembersComeToAKill has a member of a process
+// that another member killed come to a stage while the process is waited for.
+func TestAppendWaitsForAKilledProcessWhoseMembersComeToAKill(t *testing.T) {
 	log := &mortal{dead: true}
 	ended := errors.New("it ended")
 	r := &run{kills: []string{"sync"}, copied: ended, waiting: make([]stream.Record, 1)}

@@ -1,7 +1,7 @@
 // Package scenario runs specifications of pipelines that people can read: text
 // files of events with their times, and below each event the records that it
 // leads to. A scenario runs in several ways, on every engine, in large and small
-// steps, with sessions that share the work and processes that are killed; each
+// steps, with members that share the work and processes that are killed; each
 // way must leave the same bytes.
 package scenario
 

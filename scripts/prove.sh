@@ -26,7 +26,7 @@ prove() { # name, command
 		echo "duration: $((SECONDS - start)) s"
 		echo "passed: $passed"
 		echo
-		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, |seed [0-9]+: [0-9]+ sessions' | tail -500
+		sed 's/.*\r//' "$log" | grep -vE '^(=== |ok )|/seed=|events decided, |seed [0-9]+: [0-9]+ members' | tail -500
 	} >"$out"
 	rm -f "$log"
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }

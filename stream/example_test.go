@@ -71,11 +71,11 @@ func (slow) Standbys() []stream.Standby { return nil }
 // CreateTopic implements stream.Log.
 func (slow) CreateTopic(_ context.Context, t stream.Topic) error { return stream.CheckTopic(t) }
 
-// slowSession wants few large commits.
-type slowSession struct{ stream.Session }
+// slowMember wants few large commits.
+type slowMember struct{ stream.Member }
 
 // Pace implements stream.Pacer.
-func (slowSession) Pace() stream.Pace {
+func (slowMember) Pace() stream.Pace {
 	return stream.Pace{Interval: 100 * time.Millisecond, Events: 8192, Bytes: 1 << 20, RecordBytes: 1 << 20}
 }
 
@@ -90,8 +90,8 @@ func ExampleLog() {
 	fmt.Println(len(log.(stream.Follower).Standbys()), "copies")
 	err = log.CreateTopic(context.Background(), stream.Topic{Name: "events", Partitions: stream.PartitionsMax + 1})
 	fmt.Println(errors.Is(err, stream.ErrTopicInvalid))
-	var session stream.Session = slowSession{}
-	fmt.Println("a commit each", session.(stream.Pacer).Pace().Interval)
+	var member stream.Member = slowMember{}
+	fmt.Println("a commit each", member.(stream.Pacer).Pace().Interval)
 	// Output:
 	// 4 partitions have state, <nil>
 	// ready in 1m0s

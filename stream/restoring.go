@@ -2,7 +2,7 @@ package stream
 
 import "time"
 
-// Restorer is a Log whose sessions read the state of a partition back before
+// Restorer is a Log whose members read the state of a partition back before
 // Poll returns it.
 type Restorer interface {
 	// Restores returns the restores under way, the longest to go first.

@@ -1,7 +1,7 @@
 // Package stream holds the words the whole engine speaks: records in
 // partitions, and the step that moves partitions forward. It imports only the
 // standard library; every engine (internal/log/memory, internal/log/embedded, internal/log/kafka)
-// implements Log and Session, and stream/streamtest checks that each keeps every
+// implements Log and Member, and stream/streamtest checks that each keeps every
 // promise made in the comments here.
 package stream
 
@@ -59,10 +59,10 @@ type Change struct {
 	Key, Value []byte
 }
 
-// Step is all that one turn of the loop changes. A Log commits it whole or not
+// Transaction is all that one turn of the loop changes. A Log commits it whole or not
 // at all: readers never see outputs without the offsets that produced them, nor
 // state without both.
-type Step struct {
+type Transaction struct {
 	Outputs []Record             // the log assigns their offsets, in this order within a partition
 	Changes []Change             // applied in order; each Partition must be in Offsets
 	Offsets map[Partition]Offset // next offset to read of every partition touched, even where it did not move
@@ -71,14 +71,14 @@ type Step struct {
 // Batch is what one Poll brings. Assignment changes are data here, in order
 // with the records, never callbacks.
 type Batch struct {
-	// Revoked partitions remain the session's until its next Poll: commit
+	// Revoked partitions remain the member's until its next Poll: commit
 	// what touches them before that, and drop their state after.
 	Revoked  []Partition
 	Assigned []Assigned
 	Records  []Record // in offset order within a partition, none left out but by retention
 }
 
-// Assigned is a partition that became the session's, with its state caught up
+// Assigned is a partition that became the member's, with its state caught up
 // to Next: the changes of every step committed before, and of none after.
 type Assigned struct {
 	Partition Partition
@@ -112,8 +112,8 @@ type Topic struct {
 
 var (
 	// ErrFenced says that the partitions belong to another member, or that
-	// the session is dead after a failed commit. It is expected during
-	// rebalances and restarts: close the session and join again.
+	// the member is dead after a failed commit. It is expected during
+	// rebalances and restarts: close the member and join again.
 	ErrFenced = errors.New("member fenced")
 
 	// ErrUnknownTopic says that a topic or partition does not exist.
@@ -126,7 +126,7 @@ var (
 	// was written.
 	ErrTooLarge = errors.New("too large for the log")
 
-	// ErrClosed says that the log or session was closed.
+	// ErrClosed says that the log or member was closed.
 	ErrClosed = errors.New("closed")
 )
 
@@ -170,7 +170,7 @@ type Log interface {
 	// member that does not Poll for the log's rebalance timeout while others
 	// wait for its partitions is fenced. The group and the partition name the
 	// state beside it.
-	Join(ctx context.Context, group string, topics ...string) (Session, error)
+	Join(ctx context.Context, group string, topics ...string) (Member, error)
 
 	// Tail yields the committed records of p from offset on, in order, then
 	// waits for more until ctx is done, whose error it yields last. It needs
@@ -178,7 +178,7 @@ type Log interface {
 	// retained offset it yields ErrTrimmed.
 	Tail(ctx context.Context, p Partition, from Offset) iter.Seq2[Record, error]
 
-	// Close ends the sessions and releases the log. Appends and commits that
+	// Close ends the members and releases the log. Appends and commits that
 	// were not acknowledged may or may not have happened.
 	Close() error
 }
@@ -216,13 +216,13 @@ type Inspector interface {
 	Groups(ctx context.Context) ([]string, error)
 }
 
-// Session is one member of a group. One goroutine owns it; only Wake may be
+// Member is one member of a group. One goroutine owns it; only Wake may be
 // called from elsewhere.
-type Session interface {
+type Member interface {
 	// Poll returns the next records of the owned partitions that are not
 	// paused, at most limit, and takes turns among partitions. It blocks until
 	// there is something to return or ctx is done, which does not harm the
-	// session. It returns early, perhaps with an empty batch, on Wake and when
+	// member. It returns early, perhaps with an empty batch, on Wake and when
 	// an outstanding commit is decided. A record is returned once, whether or
 	// not it was committed. The slice of records is the caller's until the next
 	// Poll; their bytes stay valid.
@@ -237,9 +237,9 @@ type Session interface {
 	// Commit makes step durable, all or nothing, in order; at most one may be
 	// outstanding, so the next step is computed meanwhile. The log may read
 	// the step until it is decided; nobody may modify it. After any error the
-	// outcome is unknown and the session is dead: only a new session, which
+	// outcome is unknown and the member is dead: only a new member, which
 	// starts from what was really committed, can tell.
-	Commit(step Step) *Pending
+	Commit(step Transaction) *Pending
 
 	// Wake makes a Poll under way, or else the next one, return early.
 	Wake()
@@ -248,15 +248,15 @@ type Session interface {
 	Close() error
 }
 
-// EarlyReader is a Session that can read records before they are durable, so
+// EarlyReader is a Member that can read records before they are durable, so
 // that one sync makes them and the step that comes of them durable.
 type EarlyReader interface {
-	Session
+	Member
 
 	// ReadEarly says whether Poll may return records of an Append that has not
 	// returned; at first it may not. They have the offsets that they keep. A
 	// step of them becomes durable with them or after them, never before, and
-	// until then nobody sees either: not Tail, no Inspector, no session that
+	// until then nobody sees either: not Tail, no Inspector, no member that
 	// did not ask for it, and neither Append nor Commit is decided. A crash or
 	// a failed write loses both. The records were then computed although they
 	// never came to be, and others may come at their offsets: so only who
@@ -264,11 +264,11 @@ type EarlyReader interface {
 	ReadEarly(on bool)
 }
 
-// Deliverer is a Session of a log that may be set to write outputs apart from
+// Deliverer is a Member of a log that may be set to write outputs apart from
 // their step: at once, so that they do not wait for its commit and some may come
 // again after a crash, or after it, so that some may be missing.
 type Deliverer interface {
-	Session
+	Member
 
 	// Deliver takes the outputs that the next Commit's step has so far, those of
 	// the calls before first, to be written as the log is set. The step's others
@@ -277,9 +277,9 @@ type Deliverer interface {
 	Deliver(outputs []Record)
 }
 
-// Pacer is a Session that says what steps suit its log.
+// Pacer is a Member that says what steps suit its log.
 type Pacer interface {
-	Session
+	Member
 	Pace() Pace
 }
 

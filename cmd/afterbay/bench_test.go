@@ -16,7 +16,7 @@ func figure(t *testing.T, out, name string) string {
 	return value
 }
 
-// TestEqualWorkHasEqualDigests runs one work with one session and with several,
+// TestEqualWorkHasEqualDigests runs one work with one member and with several,
 // and with a state that does not fit into memory.
 func TestEqualWorkHasEqualDigests(t *testing.T) {
 	if apart(t) {

@@ -31,24 +31,24 @@ func journalled(t *testing.T) {
 		}
 	}
 	for _, pipeline := range []string{"asks", "computes"} {
-		session, err := log.Join(t.Context(), pipeline, "in")
+		member, err := log.Join(t.Context(), pipeline, "in")
 		if err != nil {
 			t.Fatal(err)
 		}
-		batch, err := session.Poll(t.Context(), 1)
+		batch, err := member.Poll(t.Context(), 1)
 		if err != nil || len(batch.Assigned) != 2 {
 			t.Fatal(batch, err)
 		}
 		for _, assigned := range batch.Assigned {
-			step := stream.Step{Offsets: map[stream.Partition]stream.Offset{assigned.Partition: 1}}
+			step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{assigned.Partition: 1}}
 			if pipeline == "asks" {
 				step.Changes = answers(t, assigned)
 			}
-			if err := session.Commit(step).Wait(t.Context()); err != nil {
+			if err := member.Commit(step).Wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := session.Close(); err != nil {
+		if err := member.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,11 +30,11 @@ func noPrograms(o *pipeline.Options) { o.NoPrograms = true }
 // load reads and checks the pipelines of files. The error is all that is wrong
 // with them. keys returns KeyBytes of each of a number of pipelines; nil is the
 // default. More options are set by set.
-func (a *app) load(files []string, sessions int, keys func(pipelines int) int64, set ...func(*pipeline.Options)) ([]process.Pipeline, error) {
-	if sessions < 0 {
-		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", sessions)
+func (a *app) load(files []string, members int, keys func(pipelines int) int64, set ...func(*pipeline.Options)) ([]process.Pipeline, error) {
+	if members < 0 {
+		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", members)
 	}
-	options := pipeline.Options{Sessions: process.Members(sessions)}
+	options := pipeline.Options{Members: process.Members(members)}
 	for _, change := range set {
 		change(&options)
 	}

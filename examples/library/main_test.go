@@ -89,7 +89,7 @@ func TestVisitsAreTheSameUnderFaults(t *testing.T) {
 	newRunner := func() (answers.Runner, error) {
 		p := file.Pipelines[0]
 		p.Code = code
-		return builtin.New(p, running.Options{Sessions: 2})
+		return builtin.New(p, running.Options{Members: 2})
 	}
 	answers.SameAnswer(t, newLog, newRunner, clicks, 10)
 }

@@ -99,7 +99,7 @@ func (c *complaints) check(wrong bool, format string, args ...any) {
 }
 
 // Breaker keeps calls from an endpoint that fails, so that work waits instead of
-// failing one piece after the other. All sessions of a process share the one of an
+// failing one piece after the other. All members of a process share the one of an
 // endpoint and model; it is safe for concurrent use.
 //
 //  1. It opens after Failures faults in a row, or where the Rate of the calls that

@@ -358,13 +358,13 @@ func TestBreakerIsAsItsCommentSays(t *testing.T) {
 	})
 }
 
-func TestSessionsShareOneProbe(t *testing.T) {
+func TestMembersShareOneProbe(t *testing.T) {
 	b, _ := openBreaker(t)
 	now := dawn.Add(30 * time.Second)
 	var passed atomic.Int32
-	var sessions sync.WaitGroup
+	var members sync.WaitGroup
 	for range 8 {
-		sessions.Go(func() {
+		members.Go(func() {
 			for range 1000 {
 				if _, wait := b.Begin(now); wait == 0 {
 					passed.Add(1)
@@ -372,7 +372,7 @@ func TestSessionsShareOneProbe(t *testing.T) {
 			}
 		})
 	}
-	sessions.Wait()
+	members.Wait()
 	if got := passed.Load(); got != 1 {
 		t.Errorf("%d probes at a time", got)
 	}

@@ -37,13 +37,13 @@ const (
 func (a Admission) String() string { return [...]string{"admitted", "busy", "down"}[a] }
 
 // Endpoint admits the calls to one model of one endpoint: by its breaker, which all
-// sessions share, and by how many calls it bears. It is safe for concurrent use.
+// members share, and by how many calls it bears. It is safe for concurrent use.
 //
 // Around a call, whoever makes it:
 //
 //	call, admission, wait := endpoint.Begin(time.Now(), weight)
 //	// Busy: leave the work in its queue and ask again after the next End.
-//	// Down: ask again after wait. With `open: pause` the session keeps its chunk
+//	// Down: ask again after wait. With `open: pause` the member keeps its chunk
 //	// and polls nothing meanwhile; with `queue` the work becomes queued, due after
 //	// wait; with `fallback` the step takes its fallback at once.
 //	endpoint.Observe(time.Now(), call, outcome) // as soon as the answer is there
@@ -122,7 +122,7 @@ func (e *Endpoint) End(now time.Time, call Call) {
 	e.callFirst(now)
 }
 
-// Slot is a place for a caller that asks an endpoint again and again, such as a session.
+// Slot is a place for a caller that asks an endpoint again and again, such as a member.
 // Slots that found the endpoint busy take turns, a call each, in the order in which they
 // asked: a slot whose calls end does not get their places each time. A slot that does
 // not ask within 20 ms of being woken has lost its turn. One goroutine owns a slot.

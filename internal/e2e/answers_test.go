@@ -288,7 +288,7 @@ func TestWordsAreDurableWhileTheRestIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts"}}, nil, []lang.Field{{Name: "words", Type: "string"}})
 		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
-		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
+		runner, err := builtin.New(p, pipeline.Options{Members: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

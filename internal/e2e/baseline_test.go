@@ -31,7 +31,7 @@ func TestBaselineWorkNeedsNoCode(t *testing.T) {
 	}
 	log := openLog(t, "embedded", t.TempDir())
 	defer closeLog(t, log)
-	runner, err := builtin.New(baselinePipeline(t), pipeline.Options{Sessions: 2})
+	runner, err := builtin.New(baselinePipeline(t), pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

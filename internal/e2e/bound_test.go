@@ -22,7 +22,7 @@ import (
 // when keys fall silent is read again from the state all the time.
 func TestSameAnswerWithLittleMemory(t *testing.T) {
 	events := reference.Generate(*answerSeed, min(*answerEvents, 20_000))
-	want := runVariant(t, variant{engine: "memory", batch: 64, sessions: 1, interval: time.Millisecond}, events)
+	want := runVariant(t, variant{engine: "memory", batch: 64, members: 1, interval: time.Millisecond}, events)
 	for name, limit := range map[string]struct{ state, keys int64 }{
 		"keys":           {0, 1},
 		"few keys":       {0, 200_000},
@@ -40,7 +40,7 @@ func TestSameAnswerWithLittleMemory(t *testing.T) {
 			defer closeLog(t, log)
 			p := answerPipeline(t)
 			p.Commit.Interval = time.Millisecond
-			runner, err := builtin.New(p, pipeline.Options{Sessions: 2, KeyBytes: limit.keys})
+			runner, err := builtin.New(p, pipeline.Options{Members: 2, KeyBytes: limit.keys})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestManyKeysFallSilentAtOnce(t *testing.T) {
 		t.Errorf("%d keys have windows, want 100", left)
 	}
 	if c := runner.Counts(); c.Outputs != keys+100 || c.Rejoined > 0 {
-		t.Errorf("%d outputs, and %d sessions failed", c.Outputs, c.Rejoined)
+		t.Errorf("%d outputs, and %d members failed", c.Outputs, c.Rejoined)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestKeysThatComeAndGoTakeNoMoreMemory(t *testing.T) {
 	defer closeLog(t, log)
 	p := baselinePipeline(t)
 	p.Commit.Interval = time.Millisecond
-	runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
+	runner, err := builtin.New(p, pipeline.Options{Members: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestAStepIsCommittedWhereItsTimerMeetsRecords(t *testing.T) {
 		defer closeLog(t, log)
 		p := baselinePipeline(t)
 		p.Commit.Interval = 5 * time.Millisecond
-		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
+		runner, err := builtin.New(p, pipeline.Options{Members: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,32 +229,32 @@ func TestAStepIsCommittedWhereItsTimerMeetsRecords(t *testing.T) {
 	})
 }
 
-// timedLog does something before each of the first polls of its sessions that
+// timedLog does something before each of the first polls of its members that
 // own a partition.
 type timedLog struct {
 	stream.Log
 	before []func(context.Context) error
 }
 
-func (l *timedLog) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *timedLog) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := l.Log.Join(ctx, group, topics...)
-	return &timedSession{Session: s, log: l}, err
+	return &timedMember{Member: s, log: l}, err
 }
 
-type timedSession struct {
-	stream.Session
+type timedMember struct {
+	stream.Member
 	log   *timedLog
 	owner bool
 }
 
-func (s *timedSession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+func (s *timedMember) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if before := s.log.before; s.owner && len(before) > 0 {
 		s.log.before = before[1:]
 		if err := before[0](ctx); err != nil {
 			return stream.Batch{}, err
 		}
 	}
-	batch, err := s.Session.Poll(ctx, limit)
+	batch, err := s.Member.Poll(ctx, limit)
 	s.owner = s.owner || len(batch.Assigned) > 0
 	return batch, err
 }

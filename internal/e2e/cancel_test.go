@@ -52,7 +52,7 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 					p.Input.Repartition = 2
 				}
 				log := memory.New(memory.Options{})
-				runner := newRunner(t, p, pipeline.Options{Sessions: 2})
+				runner := newRunner(t, p, pipeline.Options{Members: 2})
 				if err := runner.CreateTopics(t.Context(), log); err != nil {
 					t.Fatal(err)
 				}

@@ -66,7 +66,7 @@ func newChain(dir string, v variant, fault map[string]func(stage string)) (chain
 				score.Batch.Size = v.batch
 			}
 		}
-		if runners[name], err = builtin.New(p, runs.Options{Sessions: v.sessions, Fault: fault[name], Keys: v.keys()}); err != nil {
+		if runners[name], err = builtin.New(p, runs.Options{Members: v.members, Fault: fault[name], Keys: v.keys()}); err != nil {
 			return nil, fmt.Errorf("pipeline %s: %w", name, err)
 		}
 		list = append(list, runners[name])
@@ -142,15 +142,15 @@ func appendMessages(ctx context.Context, log stream.Log, messages []reference.Me
 }
 
 // chainChild says what a child process is to do: folder, stage, pipeline, hit
-// and sessions.
+// and members.
 const chainChild = "AFTERBAY_CHAIN_CHILD"
 
 // runChainChild runs the chain in a folder until all is done, or until it kills
 // itself, as kill -9 does, at the hit of a stage of a pipeline.
 func runChainChild(arguments string) error {
 	var dir, stage, pipeline string
-	var hit, sessions int
-	if _, err := fmt.Sscan(arguments, &dir, &stage, &pipeline, &hit, &sessions); err != nil {
+	var hit, members int
+	if _, err := fmt.Sscan(arguments, &dir, &stage, &pipeline, &hit, &members); err != nil {
 		return err
 	}
 	time.AfterFunc(5*time.Minute, func() {
@@ -165,7 +165,7 @@ func runChainChild(arguments string) error {
 			select {}
 		}
 	}
-	runners, err := newChain(dir, variant{"embedded", 1, sessions, time.Millisecond}, map[string]func(string){pipeline: kill})
+	runners, err := newChain(dir, variant{"embedded", 1, members, time.Millisecond}, map[string]func(string){pipeline: kill})
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func runFailingChild(arguments string) error {
 	var hits atomic.Int64
 	first := sync.OnceFunc(func() { fmt.Println(crashDurable) })
 	time.AfterFunc(c.after, func() { armed.Store(true) })
-	runner, err := builtin.New(p, pipeline.Options{Sessions: 2, Fault: func(at string) {
+	runner, err := builtin.New(p, pipeline.Options{Members: 2, Fault: func(at string) {
 		if at == "after" {
 			first()
 		}
@@ -241,7 +241,7 @@ func endsWithoutFault(t *testing.T, way string, input []stream.Record) failingEn
 // something there.
 func endsInMemory(t *testing.T, p lang.Pipeline, input []stream.Record, before func(stream.Log)) failingEnds {
 	t.Helper()
-	runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
+	runner, err := builtin.New(p, pipeline.Options{Members: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func copyJournal(t *testing.T, p lang.Pipeline, from, to stream.Log) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, answers := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, 0
+	step, answers := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}, 0
 	for len(step.Offsets) < answerPartitions {
 		batch, err := session.Poll(t.Context(), 1)
 		if err != nil {

@@ -39,7 +39,7 @@ const serviceChild = "AFTERBAY_SERVICE_CHILD"
 // serviceConcurrency is how many calls may be under way, of an event each.
 const serviceConcurrency = 16
 
-// serviceSession outlasts a machine that stands still: a session that ends asks again
+// serviceSession outlasts a machine that stands still: a member that ends asks again
 // what was in flight. Nobody waits for its end, since processes keep their place.
 const serviceSession = 45 * time.Second
 
@@ -113,7 +113,7 @@ func (c *serviceProcess) runner(ctx context.Context, fault func(stage string)) (
 			&steps.Emit{Topic: "out-" + c.way, Names: []string{"n", "risk.score"}},
 		},
 		Code: lang.Code{Models: map[string]model.Model{"risk": m}},
-	}, pipeline.Options{Sessions: 2, Fault: fault})
+	}, pipeline.Options{Members: 2, Fault: fault})
 	return runner, m, err
 }
 

@@ -83,8 +83,8 @@ func (r crashRestarts) String() string {
 // stage right before.
 func runCrashChild(arguments string) error {
 	var dir, stage string
-	var hit, sessions int
-	if _, err := fmt.Sscan(arguments, &dir, &stage, &hit, &sessions); err != nil {
+	var hit, members int
+	if _, err := fmt.Sscan(arguments, &dir, &stage, &hit, &members); err != nil {
 		return err
 	}
 	file, err := config.Load(filepath.Join(dir, answerFile), builtin.Kinds())
@@ -99,7 +99,7 @@ func runCrashChild(arguments string) error {
 	})
 	var hits atomic.Int64
 	var first sync.Once
-	runner, err := builtin.New(p, pipeline.Options{Sessions: sessions, Fault: func(at string) {
+	runner, err := builtin.New(p, pipeline.Options{Members: members, Fault: func(at string) {
 		if at == "after" {
 			first.Do(func() { fmt.Println(crashDurable) })
 		}

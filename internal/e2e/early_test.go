@@ -18,7 +18,7 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// askedLog notes which of its sessions were asked to read early.
+// askedLog notes which of its members were asked to read early.
 type askedLog struct {
 	stream.Log
 	stream.Inspector
@@ -27,18 +27,18 @@ type askedLog struct {
 	delivered map[string]bool // topics
 }
 
-func (l *askedLog) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *askedLog) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := l.Log.Join(ctx, group, topics...)
-	return &askedSession{s, l, group}, err
+	return &askedMember{s, l, group}, err
 }
 
-type askedSession struct {
-	stream.Session
+type askedMember struct {
+	stream.Member
 	log   *askedLog
 	group string
 }
 
-func (s *askedSession) ReadEarly(on bool) {
+func (s *askedMember) ReadEarly(on bool) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if on {
@@ -47,7 +47,7 @@ func (s *askedSession) ReadEarly(on bool) {
 }
 
 // Deliver implements stream.Deliverer. What was delivered may be written.
-func (s *askedSession) Deliver(outputs []stream.Record) {
+func (s *askedMember) Deliver(outputs []stream.Record) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	for i := range outputs {

@@ -154,7 +154,7 @@ func TestEventsOfClientsEndOnce(t *testing.T) {
 		func() (replies.Runner, error) {
 			p := contactPipeline()
 			p.Commit.Size = 10
-			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Members: 3, Keys: 3})
 		}, contacts(t, 7, 300), seedsOf(10))
 }
 

@@ -63,9 +63,9 @@ func sharedPipelines(s *service, call lang.Calling) []lang.Pipeline {
 	return pipelines
 }
 
-func runShared(t *testing.T, pipelines []lang.Pipeline, sessions, events int) []*pipeline.Runner {
+func runShared(t *testing.T, pipelines []lang.Pipeline, members, events int) []*pipeline.Runner {
 	t.Helper()
-	runners, err := builtin.NewChain(pipelines, pipeline.Options{Sessions: sessions})
+	runners, err := builtin.NewChain(pipelines, pipeline.Options{Members: members})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func runShared(t *testing.T, pipelines []lang.Pipeline, sessions, events int) []
 	return runners
 }
 
-// TestPipelinesShareThePlacesOfAServer has two pipelines of two sessions call one
+// TestPipelinesShareThePlacesOfAServer has two pipelines of two members call one
 // model: together they make no more calls at a time than it is said to bear, and
 // both are done about when their share of them is.
 func TestPipelinesShareThePlacesOfAServer(t *testing.T) {
@@ -130,7 +130,7 @@ func TestPipelinesShareThePlacesOfAServer(t *testing.T) {
 }
 
 // TestPipelinesShareTheBreakerOfAServer has a server fail until a time: all
-// pipelines and sessions together ask no more than opens the breaker, and probe.
+// pipelines and members together ask no more than opens the breaker, and probe.
 func TestPipelinesShareTheBreakerOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := time.Now().Add(10 * time.Second)
@@ -157,10 +157,10 @@ func TestPipelinesShareTheBreakerOfAServer(t *testing.T) {
 	})
 }
 
-// TestSessionDoesNotWaitForItsOwnCalls has events scored in their place beside others
+// TestMemberDoesNotWaitForItsOwnCalls has events scored in their place beside others
 // whose calls were repeated off the loop, at a server of one place: the loop goes on
 // while those hold it.
-func TestSessionDoesNotWaitForItsOwnCalls(t *testing.T) {
+func TestMemberDoesNotWaitForItsOwnCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(call int, _ []float64) error {
 			if call%5 == 1 {

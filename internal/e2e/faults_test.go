@@ -18,7 +18,7 @@ import (
 
 var faultSeeds = flag.Uint64("fault.seeds", 40, "seeds of TestFaultsLeaveTheSameAnswer")
 
-// TestFaultsLeaveTheSameAnswer runs the reference's pipeline, by three sessions
+// TestFaultsLeaveTheSameAnswer runs the reference's pipeline, by three members
 // that lose commits, partitions and time, and compares everything it leaves
 // with a run in which nothing fails.
 func TestFaultsLeaveTheSameAnswer(t *testing.T) {
@@ -34,7 +34,7 @@ func TestFaultsLeaveTheSameAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
-			runner, err := builtin.New(p, pipeline.Options{Sessions: 3, Keys: 20})
+			runner, err := builtin.New(p, pipeline.Options{Members: 3, Keys: 20})
 			if err != nil {
 				t.Fatal(err)
 			}

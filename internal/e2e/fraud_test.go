@@ -29,7 +29,7 @@ func TestFraudExampleTellsFraudApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := builtin.New(file.Pipelines[0], pipeline.Options{Sessions: 2})
+	runner, err := builtin.New(file.Pipelines[0], pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func TestFunctionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		func() (answers.Runner, error) {
 			p := visitPipeline()
 			p.Input.Partitions, p.Commit.Size = 4, 10
-			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Members: 3, Keys: 3})
 		}, events, seedsOf(20))
 }
 

@@ -206,7 +206,7 @@ func TestSessionsOfMergedInputsAreAFunctionOfTheirTimes(t *testing.T) {
 
 func runSessions(t *testing.T, v variant, p lang.Pipeline, records []stream.Record) stream.Log {
 	t.Helper()
-	runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
+	runner, err := builtin.New(p, pipeline.Options{Members: v.members})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,6 +234,6 @@ func TestSessionsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		func() (answers.Runner, error) {
 			p := s.pipeline(4)
 			p.Commit.Size = 10
-			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Members: 3, Keys: 3})
 		}, s.records(func(c visit) stream.Record { return c.record(stream.ByKey) }), seedsOf(20))
 }

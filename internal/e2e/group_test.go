@@ -108,7 +108,7 @@ func TestGroupsLeaveTheSameAnswerUnderFaults(t *testing.T) {
 		func() (answers.Runner, error) {
 			p := callPipeline(group)
 			p.Input.Partitions, p.Commit.Size = 4, 10
-			return builtin.New(p, pipeline.Options{Sessions: 3, Keys: 3})
+			return builtin.New(p, pipeline.Options{Members: 3, Keys: 3})
 		}, events, seedsOf(20))
 }
 
@@ -189,7 +189,7 @@ func scoredCalls(group steps.Group, m model.Model, call *lang.Calling) lang.Pipe
 }
 
 // TestGroupsHaveTheSameAnswerOnEveryEngine runs calls in steps of one event and of
-// many, in sessions and on engines: outputs, dead letters and state are the same.
+// many, in members and on engines: outputs, dead letters and state are the same.
 func TestGroupsHaveTheSameAnswerOnEveryEngine(t *testing.T) {
 	events := callEvents(1, 300)
 	var first *answer
@@ -202,7 +202,7 @@ func TestGroupsHaveTheSameAnswerOnEveryEngine(t *testing.T) {
 			group.Late, group.Max.Events = "include", 5
 			p := scoredCalls(group, volumeModel{}, nil)
 			p.Input.Partitions, p.Commit.Size, p.Commit.Interval = answerPartitions, v.batch, v.interval
-			runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
+			runner, err := builtin.New(p, pipeline.Options{Members: v.members})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func TestGroupsHaveTheSameAnswerOnEveryEngine(t *testing.T) {
 			if err := runner.CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
-			for at := 0; at < len(events); at += 400 { // a session after another, too
+			for at := 0; at < len(events); at += 400 { // a member after another, too
 				if err := log.Append(t.Context(), slices.Clone(events[at:min(len(events), at+400)])...); err != nil {
 					t.Fatal(err)
 				}

@@ -87,7 +87,7 @@ func TestLookupFindsTheNewestRowOfTheKey(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			log := openLog(t, engine, t.TempDir())
 			defer closeLog(t, log)
-			runner := newRunner(t, lookupPipeline(), pipeline.Options{Sessions: 2})
+			runner := newRunner(t, lookupPipeline(), pipeline.Options{Members: 2})
 			if err := runner.CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestLookupFindsTheNewestRowOfTheKey(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				runUntilIdle(t, newRunner(t, lookupPipeline(), pipeline.Options{Sessions: 2}), log)
+				runUntilIdle(t, newRunner(t, lookupPipeline(), pipeline.Options{Members: 2}), log)
 				return valuesOf(t, log, "seen")
 			}
 			got := run(
@@ -148,7 +148,7 @@ func TestSameRowsSameAnswer(t *testing.T) {
 			p.Commit = lang.Commit{Interval: v.interval, Size: v.batch}
 			log := openLog(t, v.engine, t.TempDir())
 			defer closeLog(t, log)
-			runner := newRunner(t, p, pipeline.Options{Sessions: v.sessions})
+			runner := newRunner(t, p, pipeline.Options{Members: v.members})
 			if err := runner.CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +174,7 @@ func TestSameRowsSameAnswer(t *testing.T) {
 }
 
 // TestEventSeesEveryRowAppendedBeforeIt appends rows of rising versions between
-// events, while sessions lose commits, partitions and time. An event says which
+// events, while members lose commits, partitions and time. An event says which
 // versions were there before it; it sees those or newer ones, and no later event
 // of the partition sees older ones.
 func TestEventSeesEveryRowAppendedBeforeIt(t *testing.T) {
@@ -185,7 +185,7 @@ func TestEventSeesEveryRowAppendedBeforeIt(t *testing.T) {
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
 			p := versionsPipeline()
-			runner := newRunner(t, p, pipeline.Options{Sessions: 3})
+			runner := newRunner(t, p, pipeline.Options{Members: 3})
 			if err := runner.CreateTopics(t.Context(), inner); err != nil {
 				t.Fatal(err)
 			}
@@ -396,24 +396,24 @@ func TestWrongLookupsAreRefused(t *testing.T) {
 	}
 }
 
-// delivering is a log whose sessions take outputs before they are committed, and
+// delivering is a log whose members take outputs before they are committed, and
 // count them.
 type delivering struct {
 	*memory.Log
 	taken *int
 }
 
-func (d delivering) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (d delivering) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := d.Log.Join(ctx, group, topics...)
-	return deliveringSession{s, d.taken}, err
+	return deliveringMember{s, d.taken}, err
 }
 
-type deliveringSession struct {
-	stream.Session
+type deliveringMember struct {
+	stream.Member
 	taken *int
 }
 
-func (d deliveringSession) Deliver(outputs []stream.Record) { *d.taken = max(*d.taken, len(outputs)) }
+func (d deliveringMember) Deliver(outputs []stream.Record) { *d.taken = max(*d.taken, len(outputs)) }
 
 // TestOutputsThatMayDifferWaitForTheirCommit hands over before the commit only
 // what comes again the same.

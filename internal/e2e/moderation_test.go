@@ -47,13 +47,13 @@ func generatePosts(seed uint64, n int) ([]reference.Event, moderation.Stats) {
 
 // TestSameLogSameAnswerWithTexts runs the moderation example in each way: scores
 // of texts, and what later posts make of them, are the same bytes whatever posts
-// of whatever sessions share a call.
+// of whatever members share a call.
 func TestSameLogSameAnswerWithTexts(t *testing.T) {
 	files := moderationFiles(t)
 	events, stats := generatePosts(*answerSeed, *answerEvents/5)
 	var first *answer
 	for i, v := range variants("memory", "embedded", "kafka") {
-		if i%3 > 0 { // of each engine, batch and number of sessions some
+		if i%3 > 0 { // of each engine, batch and number of members some
 			continue
 		}
 		t.Run(v.String(), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestSameLogSameAnswerWithTexts(t *testing.T) {
 				t.Parallel() // they wait more than they compute
 			}
 			p := loadAnswer(t, answerFolder(t, files))
-			if v.sessions > 1 { // they share calls
+			if v.members > 1 { // they share calls
 				p.Steps[1].(*steps.Score).Batch.Wait = time.Millisecond
 			}
 			got := byID(runPipeline(t, p, v, events))

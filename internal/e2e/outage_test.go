@@ -112,7 +112,7 @@ func quietRun(t *testing.T, s *quietStub, call lang.Calling, stop, over int) (ou
 	}
 	run := func(then func(ctx context.Context, runner *pipeline.Runner) error) {
 		t.Helper()
-		runner, err := builtin.New(p, pipeline.Options{Sessions: 1})
+		runner, err := builtin.New(p, pipeline.Options{Members: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

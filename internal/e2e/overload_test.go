@@ -52,7 +52,7 @@ func overloads(long bool, distance float64) []overload {
 		bursts.burst.On, bursts.burst.Off = 20*time.Second, 40*time.Second
 	}
 	// Whether the end of a burst finds the queue at one mark or at the other is 4 s
-	// of throttling: a second that a busy machine takes from a session shows twice.
+	// of throttling: a second that a busy machine takes from a member shows twice.
 	bursts.distance *= 2
 	return []overload{steady, bursts}
 }
@@ -210,7 +210,7 @@ func (r *overloaded) check(t *testing.T, engine string, share float64) {
 	t.Logf("overload_%s_%s_events %d events", engine, r.name, r.events)
 	t.Logf("overload_%s_%s_waiting_most %d events", engine, r.name, r.most)
 	t.Logf("overload_%s_%s_switches %d switches", engine, r.name, c.Switches)
-	t.Logf("overload_%s_%s_rejoined %d sessions", engine, r.name, c.Rejoined)
+	t.Logf("overload_%s_%s_rejoined %d members", engine, r.name, c.Rejoined)
 	if points := 100 * math.Abs(share-want.ThrottledShare()); points > r.distance || share == 0 {
 		t.Errorf("%s, %s: the source was throttled for %.2f %% of the time, in the simulation %.2f %%", engine, r.name, 100*share, 100*want.ThrottledShare())
 	}
@@ -348,7 +348,7 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 				want = 1
 			}
 			if last := runner.Snapshot().Memory.Down; down.Load() != want || last != 0 {
-				t.Errorf("open: %s: %d sessions did not read for a model that was down, want %d; at last %d", open, down.Load(), want, last)
+				t.Errorf("open: %s: %d members did not read for a model that was down, want %d; at last %d", open, down.Load(), want, last)
 			}
 			if s := runner.Snapshot(); len(s.Sources) != 1 {
 				t.Error("how reading stands is not known")

@@ -59,7 +59,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 				}, feature)
 				p.Commit = lang.Commit{Size: 50}
 				p.Steps = append(p.Steps, &steps.Emit{Topic: "sums", Names: []string{"n", "past.sum"}})
-				runner, err := builtin.New(p, pipeline.Options{Sessions: 2, Keys: 5})
+				runner, err := builtin.New(p, pipeline.Options{Members: 2, Keys: 5})
 				if err != nil {
 					t.Fatal(err)
 				}

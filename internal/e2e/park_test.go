@@ -109,9 +109,9 @@ func parkEvents(n, keys int) []stream.Record {
 	return events
 }
 
-func runParking(t *testing.T, log stream.Log, p lang.Pipeline, sessions int, events []stream.Record) (answers.Answer, *pipeline.Runner) {
+func runParking(t *testing.T, log stream.Log, p lang.Pipeline, members int, events []stream.Record) (answers.Answer, *pipeline.Runner) {
 	t.Helper()
-	runner, err := builtin.New(p, pipeline.Options{Sessions: sessions})
+	runner, err := builtin.New(p, pipeline.Options{Members: members})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,22 +204,22 @@ func TestLocalModelMayTakeItsTime(t *testing.T) {
 	})
 }
 
-// joinedLater is a log that the second session joins once the first computes.
+// joinedLater is a log that the second member joins once the first computes.
 type joinedLater struct {
 	*memory.Log
 	joins atomic.Int32
 }
 
-func (l *joinedLater) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *joinedLater) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	if l.joins.Add(1) == 2 {
 		time.Sleep(5 * time.Second)
 	}
 	return l.Log.Join(ctx, group, topics...)
 }
 
-// TestSlowStepIsNotTakenFromItsSession has two sessions, of which the one that comes
+// TestSlowStepIsNotTakenFromItsMember has two members, of which the one that comes
 // first computes for a minute while the other waits for its partition.
-func TestSlowStepIsNotTakenFromItsSession(t *testing.T) {
+func TestSlowStepIsNotTakenFromItsMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: sleepy(1, time.Minute)}
 		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 64}}, lang.Calling{})
@@ -530,7 +530,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 		}
 		p := parkPipeline(s, steps.Score{Async: true, Ordered: true}, lang.Calling{Backoff: lang.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: lang.Breaker{Open: "queue", Failures: 1000}})
 		log := memory.New(memory.Options{})
-		runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
+		runner, err := builtin.New(p, pipeline.Options{Members: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -390,7 +390,7 @@ func TestCancelledRunCommitsWhatItBegan(t *testing.T) {
 	}
 }
 
-// TestStepTooLargeForSmallSegmentsIsTakenInPieces commits by time: the session
+// TestStepTooLargeForSmallSegmentsIsTakenInPieces commits by time: the member
 // is found dead by its next poll, not by its next commit.
 func TestStepTooLargeForSmallSegmentsIsTakenInPieces(t *testing.T) {
 	p := payments()

@@ -21,7 +21,7 @@ func TestPoisonOfAQuietStreamStopsNobody(t *testing.T) {
 	const poison, good = 5, 25
 	s := &chatStub{takes: time.Millisecond}
 	call := lang.Calling{Timeout: time.Minute, Backoff: lang.Backoff{Base: 5 * time.Millisecond, Max: 20 * time.Millisecond}, Breaker: lang.Breaker{Failures: poison, Probe: 20 * time.Millisecond}}
-	runner, err := builtin.New(chatPipeline(t, s.start(t), call, steps.Score{Async: true}), pipeline.Options{Sessions: 1})
+	runner, err := builtin.New(chatPipeline(t, s.start(t), call, steps.Score{Async: true}), pipeline.Options{Members: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

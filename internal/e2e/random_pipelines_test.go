@@ -29,7 +29,7 @@ var (
 )
 
 // TestRandomPipelines runs random pipelines over random events, in random batches and
-// sessions, and compares each record that they leave with what package oracle says,
+// members, and compares each record that they leave with what package oracle says,
 // which imports nothing of the engine.
 func TestRandomPipelines(t *testing.T) {
 	if *randomSeed != 0 {
@@ -105,7 +105,7 @@ func differences(t *testing.T, seed uint64, p *oracle.Pipeline, pipeline lang.Pi
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
 	pipeline.Commit.Size = 1 + random.IntN(100)
-	runner, err := builtin.New(pipeline, running.Options{Sessions: 1 + random.IntN(3)})
+	runner, err := builtin.New(pipeline, running.Options{Members: 1 + random.IntN(3)})
 	if err != nil {
 		t.Fatalf("seed %d: %v\n%s", seed, err, p.YAML())
 	}

@@ -229,7 +229,7 @@ func TestRedriveResumesAtTheFailedStepAndDoesNothingTwice(t *testing.T) {
 // runAll appends events and runs a pipeline until it is idle.
 func runAll(t *testing.T, log stream.Log, p lang.Pipeline, events []stream.Record) {
 	t.Helper()
-	runner, err := builtin.New(p, running.Options{Sessions: 2})
+	runner, err := builtin.New(p, running.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

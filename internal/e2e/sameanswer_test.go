@@ -31,7 +31,7 @@ import (
 var (
 	answerSeed   = flag.Uint64("answer.seed", 20261121, "seed of the same-answer tests")
 	answerEvents = flag.Int("answer.events", 10_000, "events of the same-answer tests")
-	answerAll    = flag.Bool("answer.all", false, "all ways of running in the same-answer tests; else half of them, in which each batch, number of sessions and interval meets each other")
+	answerAll    = flag.Bool("answer.all", false, "all ways of running in the same-answer tests; else half of them, in which each batch, number of members and interval meets each other")
 	answerBroker = flag.Int("answer.broker", 1, "ways of running on a real Kafka in the same-answer tests, at most 4")
 )
 
@@ -41,12 +41,12 @@ const answerPartitions = 4
 type variant struct {
 	engine   string
 	batch    int
-	sessions int
+	members  int
 	interval time.Duration
 }
 
 func (v variant) String() string {
-	return fmt.Sprintf("%s/batch=%d/sessions=%d/commit=%v", v.engine, v.batch, v.sessions, v.interval)
+	return fmt.Sprintf("%s/batch=%d/members=%d/commit=%v", v.engine, v.batch, v.members, v.interval)
 }
 
 // answer is all that a run leaves behind: the records of every output topic by
@@ -60,7 +60,7 @@ func TestSameLogSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, *answerEvents)
 	var first *answer
 	for _, v := range variants("memory", "embedded", "kafka", "kafka broker") {
-		alone := first == nil || strings.HasPrefix(v.engine, "kafka") // where sessions time out
+		alone := first == nil || strings.HasPrefix(v.engine, "kafka") // where members time out
 		t.Run(v.String(), func(t *testing.T) {
 			if !alone {
 				t.Parallel() // they wait more than they compute
@@ -77,7 +77,7 @@ func TestSameLogSameAnswer(t *testing.T) {
 }
 
 // variants are ways to run on these engines: all of them, fewer where they take
-// long, and in short those in which sessions meet.
+// long, and in short those in which members meet.
 func variants(engines ...string) (all []variant) {
 	for _, engine := range engines {
 		batches := []int{1, 7, 64, 1000}
@@ -91,13 +91,13 @@ func variants(engines ...string) (all []variant) {
 			continue
 		}
 		for b, batch := range batches {
-			for s, sessions := range []int{1, 4} {
-				if sessions == 1 && testing.Short() {
+			for s, members := range []int{1, 4} {
+				if members == 1 && testing.Short() {
 					continue
 				}
 				for i, interval := range []time.Duration{time.Millisecond, time.Second} {
 					if *answerAll || (b+s+i)%2 == 0 {
-						all = append(all, variant{engine, batch, sessions, interval})
+						all = append(all, variant{engine, batch, members, interval})
 					}
 				}
 			}
@@ -171,7 +171,7 @@ func runPipeline(t *testing.T, p lang.Pipeline, v variant, events []reference.Ev
 	}
 	log := openLog(t, v.engine, t.TempDir())
 	defer closeLog(t, log)
-	runner, err := builtin.New(p, pipeline.Options{Sessions: v.sessions})
+	runner, err := builtin.New(p, pipeline.Options{Members: v.members})
 	if err != nil {
 		t.Fatal(err)
 	}

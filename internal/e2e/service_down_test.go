@@ -77,7 +77,7 @@ func newPaceRun(t *testing.T, log stream.Log, near, far model.Model, async bool)
 		Models: []lang.Model{{Name: "near", Go: "near", Version: 1, Outputs: score, Call: call()}, {Name: "far", Go: "far", Version: 1, Outputs: score, Call: call()}},
 		Steps:  []lang.Step{&steps.Route{Cases: []lang.Case{{Name: "far", When: "far", Steps: ask("far")}, {Name: "default", Steps: ask("near")}}}},
 		Code:   lang.Code{Models: map[string]model.Model{"near": near, "far": far}},
-	}, pipeline.Options{Sessions: 2})
+	}, pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func sendTenants(ctx context.Context, log stream.Log, random *rand.Rand, lasts t
 // sorted; those that were not there at the end took until then.
 func tenantLatencies(t *testing.T, log stream.Log, seed uint64, lasts time.Duration, loud, fair bool) []time.Duration {
 	t.Helper()
-	runner, err := builtin.New(tenantPipeline(seed, fair), pipeline.Options{Sessions: 2})
+	runner, err := builtin.New(tenantPipeline(seed, fair), pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

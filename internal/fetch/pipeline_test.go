@@ -172,7 +172,7 @@ func (w *world) open(t *testing.T, text string) *pipeline.Runner {
 	}
 	p := parsed.Pipelines[0]
 	p.Code.Models = map[string]model.Model{"ocr": &w.ocr}
-	runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
+	runner, err := builtin.New(p, pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (s *Spent) Worst() (worst PhaseSpent, ok bool) {
 // SetBudget compares every event with a budget. It is called before the task
 // runs.
 func (m *Metrics) SetBudget(b Budget) {
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		s.Budget = b
 	}
 }
@@ -110,7 +110,7 @@ func (m *Metrics) SetBudget(b Budget) {
 // durable.
 func (m *Metrics) Whole() *Snapshot {
 	var sum Snapshot
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		sum.Add(&s.Latency.whole)
 	}
 	return &sum
@@ -120,7 +120,7 @@ func (m *Metrics) Whole() *Snapshot {
 func (m *Metrics) Spent() Spent {
 	took := func(s *Snapshot) Took { return Took{s.Quantile(0.5), s.Quantile(0.99)} }
 	whole := m.Whole()
-	spent := Spent{Budget: m.sessions[0].Budget, Events: whole.Count, Whole: took(whole)}
+	spent := Spent{Budget: m.members[0].Budget, Events: whole.Count, Whole: took(whole)}
 	for i := range m.cases {
 		if limit, _ := m.CaseMissed(i); limit > 0 {
 			spent.Own += m.Case(i).Count
@@ -128,7 +128,7 @@ func (m *Metrics) Spent() Spent {
 	}
 	for _, phase := range Phases {
 		h := PhaseSpent{Phase: phase, Took: took(m.Phase(phase)), Share: spent.Phases[phase]}
-		for _, s := range m.sessions {
+		for _, s := range m.members {
 			h.Missed += s.Missed[phase].Load()
 		}
 		spent.By = append(spent.By, h)

@@ -41,7 +41,7 @@ func TestPhasesWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
 	}
 }
 
-// TestMissIsOfThePhaseThatTookTheMostBeyondItsShare takes events through a session
+// TestMissIsOfThePhaseThatTookTheMostBeyondItsShare takes events through a member
 // by hand: each is one of offsets 0, 1, ...
 func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 	m := observe.NewMetrics(1)
@@ -50,7 +50,7 @@ func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.SetBudget(b)
-	s := m.Session(0)
+	s := m.Member(0)
 	start := time.Unix(1000, 0)
 	var way observe.Way
 	step := func(feature, model, emit, commit time.Duration, queues ...time.Duration) {
@@ -102,9 +102,9 @@ func ExampleMetrics_Spent() {
 	m.SetBudget(b)
 	start := time.Now()
 	var way observe.Way
-	way.Chunk(m.Session(0), observe.Passage{Begun: start, Model: 60 * time.Millisecond, Made: start.Add(60 * time.Millisecond)}, 1)
-	way.Event(m.Session(0), &stream.Record{Partition: stream.Partition{Topic: "payments"}, Offset: 17, Time: start.Add(-2 * time.Millisecond)})
-	way.Commit(m.Session(0), start.Add(64*time.Millisecond))
+	way.Chunk(m.Member(0), observe.Passage{Begun: start, Model: 60 * time.Millisecond, Made: start.Add(60 * time.Millisecond)}, 1)
+	way.Event(m.Member(0), &stream.Record{Partition: stream.Partition{Topic: "payments"}, Offset: 17, Time: start.Add(-2 * time.Millisecond)})
+	way.Commit(m.Member(0), start.Add(64*time.Millisecond))
 	spent := m.Spent()
 	worst, _ := spent.Worst()
 	fmt.Println(spent.Missed(), "of", spent.Events, "events missed, most of them by", worst.Phase, "whose share is", worst.Share)

@@ -133,7 +133,7 @@ func (h Phase) String() string {
 	return [...]string{"queue", "feature", "model", "emit", "commit"}[h]
 }
 
-// Latency holds a histogram for every phase of one session, and one of all together.
+// Latency holds a histogram for every phase of one member, and one of all together.
 type Latency struct {
 	phases [phaseCount]Histogram
 	whole  Histogram

@@ -22,8 +22,8 @@ import (
 type bench struct {
 	*testing.T
 	*memory.Log
-	session stream.Session
-	meter   observe.LagMeter
+	member stream.Member
+	meter  observe.LagMeter
 }
 
 var reads = []observe.Read{{Group: "g", Topic: "in"}}
@@ -34,10 +34,10 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { _ = b.Close() })
 	b.ok(b.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 3}))
 	var err error
-	b.session, err = b.Join(t.Context(), "g", "in")
+	b.member, err = b.Join(t.Context(), "g", "in")
 	b.ok(err)
 	for owned := 0; owned < 3; {
-		batch, err := b.session.Poll(t.Context(), 1)
+		batch, err := b.member.Poll(t.Context(), 1)
 		b.ok(err)
 		owned += len(batch.Assigned)
 	}
@@ -63,7 +63,7 @@ func (b *bench) write(index int32, n int, at time.Time) {
 
 func (b *bench) commit(index int32, next stream.Offset) {
 	b.Helper()
-	b.ok(b.session.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in(index): next}}).Wait(b.Context()))
+	b.ok(b.member.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in(index): next}}).Wait(b.Context()))
 }
 
 func (b *bench) measure() []observe.Lag {

@@ -34,7 +34,7 @@ type Counts struct {
 	Parkings         uint64  `json:"async_queue_enqueued"`
 	Retries          uint64  `json:"async_queue_retries"`
 	Switches         uint64  `json:"throttle_switches"` // between reading and not, for the length of the async queue
-	ThrottledSeconds float64 `json:"throttled_seconds"` // that sessions did not read for it
+	ThrottledSeconds float64 `json:"throttled_seconds"` // that members did not read for it
 
 	Turns       ByPriority[uint64]  `json:"async_queue_dispatched"`   // events for which a call started
 	WaitSeconds ByPriority[float64] `json:"async_queue_wait_seconds"` // that they waited for it
@@ -61,8 +61,8 @@ func (p *ByPriority[T]) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Session is what one session of a task counts. It has one writer.
-type Session struct {
+// Member is what one member of a task counts. It has one writer.
+type Member struct {
 	Events, Outputs, DeadLetters, Late, Dropped, Duplicates atomic.Uint64
 	Approximate                                             atomic.Uint64
 	Steps, Assigned, Rejoined, Timers                       atomic.Uint64
@@ -76,25 +76,25 @@ type Session struct {
 	Parked, Throttled, Down                                 atomic.Int64    // see Memory
 	Keys, KeyBytes, DueBytes                                atomic.Int64    // see Memory
 
-	Generations sync.Map // partition (int32) that the session has -> number of its generation (uint64)
+	Generations sync.Map // partition (int32) that the member has -> number of its generation (uint64)
 
 	Latency Latency
 	Trace   Trace
-	cases   []caseSession // by the case of a route that events took
+	cases   []caseMember // by the case of a route that events took
 
 	Budget Budget                    // of each event, set before there are any
 	Missed [phaseCount]atomic.Uint64 // events over it, by the culprit
 	Tracer *Tracer                   // makes spans of events; nil is none
 }
 
-// caseSession is what events took that took a case of a route.
-type caseSession struct {
+// caseMember is what events took that took a case of a route.
+type caseMember struct {
 	whole  Histogram
 	limit  time.Duration // set before there are events; 0 is the budget's
 	missed atomic.Uint64 // events over the limit
 }
 
-func (s *Session) addTo(c *Counts) {
+func (s *Member) addTo(c *Counts) {
 	c.Events += s.Events.Load()
 	c.Outputs += s.Outputs.Load()
 	c.DeadLetters += s.DeadLetters.Load()
@@ -125,26 +125,26 @@ func (s *Session) addTo(c *Counts) {
 // Metrics are the counters and latencies of a task. They may be read at any
 // time.
 type Metrics struct {
-	sessions []*Session
-	cases    []string
+	members []*Member
+	cases   []string
 }
 
-// NewMetrics returns metrics for a number of sessions, all zero.
-func NewMetrics(sessions int) *Metrics {
+// NewMetrics returns metrics for a number of members, all zero.
+func NewMetrics(members int) *Metrics {
 	m := &Metrics{}
-	for range sessions {
-		m.sessions = append(m.sessions, &Session{})
+	for range members {
+		m.members = append(m.members, &Member{})
 	}
 	return m
 }
 
-// Session returns what session i counts.
-func (m *Metrics) Session(i int) *Session { return m.sessions[i] }
+// Member returns what member i counts.
+func (m *Metrics) Member(i int) *Member { return m.members[i] }
 
-// Counts adds up the sessions.
+// Counts adds up the members.
 func (m *Metrics) Counts() Counts {
 	var c Counts
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		s.addTo(&c)
 	}
 	return c
@@ -160,13 +160,13 @@ type Memory struct {
 	Waiting       ByPriority[int64] `json:"async_queue_waiting_events"` // of these, those that no call has started for
 	Throttled     int64             `json:"throttled_members"`          // that do not read for the length of the queue
 	Down          int64             `json:"paused_members"`             // that do not read for an endpoint that is down
-	ThrottledMost int64             `json:"-"`                          // microseconds that the session did not read that waited the longest
+	ThrottledMost int64             `json:"-"`                          // microseconds that the member did not read that waited the longest
 }
 
-// Memory adds up the sessions.
+// Memory adds up the members.
 func (m *Metrics) Memory() Memory {
 	var sum Memory
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		sum.Keys += s.Keys.Load()
 		sum.KeyBytes += s.KeyBytes.Load()
 		sum.DueBytes += s.DueBytes.Load()
@@ -186,8 +186,8 @@ func (m *Metrics) Memory() Memory {
 // budget. It is called before the task runs.
 func (m *Metrics) SetCases(names []string, limits []time.Duration) {
 	m.cases = names
-	for _, s := range m.sessions {
-		s.cases = make([]caseSession, len(names))
+	for _, s := range m.members {
+		s.cases = make([]caseMember, len(names))
 		for i, limit := range limits {
 			s.cases[i].limit = limit
 		}
@@ -200,7 +200,7 @@ func (m *Metrics) Cases() []string { return m.cases }
 // Case adds up the times of events that took the case of an index, as Whole.
 func (m *Metrics) Case(i int) *Snapshot {
 	var sum Snapshot
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		sum.Add(&s.cases[i].whole)
 	}
 	return &sum
@@ -209,27 +209,27 @@ func (m *Metrics) Case(i int) *Snapshot {
 // CaseMissed returns the limit of the case of an index, and how many of its events
 // took longer; 0 is none.
 func (m *Metrics) CaseMissed(i int) (limit time.Duration, missed uint64) {
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		limit = s.cases[i].limit
 		missed += s.cases[i].missed.Load()
 	}
 	return limit, missed
 }
 
-// Phase adds up the latencies of one phase over the sessions.
+// Phase adds up the latencies of one phase over the members.
 func (m *Metrics) Phase(phase Phase) *Snapshot {
 	var sum Snapshot
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		sum.Add(s.Latency.Phase(phase))
 	}
 	return &sum
 }
 
 // Generations returns the number of the generation of each partition that the
-// sessions have.
+// members have.
 func (m *Metrics) Generations() map[int32]uint64 {
 	all := map[int32]uint64{}
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		s.Generations.Range(func(partition, number any) bool {
 			all[partition.(int32)] = number.(uint64)
 			return true
@@ -238,10 +238,10 @@ func (m *Metrics) Generations() map[int32]uint64 {
 	return all
 }
 
-// Passages returns the newest passages of all sessions, by their commit.
+// Passages returns the newest passages of all members, by their commit.
 func (m *Metrics) Passages() []Passage {
 	var list []Passage
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		list = append(list, s.Trace.all()...)
 	}
 	slices.SortStableFunc(list, func(a, b Passage) int { return a.Committed.Compare(b.Committed) })

@@ -40,12 +40,12 @@ const DefaultShare = 0.1
 type Tracer struct {
 	Pipeline string
 	Share    float64      // 0 to 1
-	Add      func([]Span) // takes the spans of a step, of several sessions at once; it must not block
+	Add      func([]Span) // takes the spans of a step, of several members at once; it must not block
 }
 
 // SetTracer makes spans of events. It is called before the task runs; nil is none.
 func (m *Metrics) SetTracer(t *Tracer) {
-	for _, s := range m.sessions {
+	for _, s := range m.members {
 		s.Tracer = t
 	}
 }

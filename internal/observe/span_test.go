@@ -35,7 +35,7 @@ func TestContextIsThatOfTheW3C(t *testing.T) {
 	}
 }
 
-// through takes events of one chunk through a session and returns their spans.
+// through takes events of one chunk through a member and returns their spans.
 func through(t *testing.T, tracer *observe.Tracer, events ...stream.Record) (spans []observe.Span) {
 	t.Helper()
 	m := observe.NewMetrics(1)
@@ -43,12 +43,12 @@ func through(t *testing.T, tracer *observe.Tracer, events ...stream.Record) (spa
 	m.SetTracer(tracer)
 	start := time.Unix(1000, 0)
 	var way observe.Way
-	way.Chunk(m.Session(0), observe.Passage{Begun: start, Feature: ms, Model: 5 * ms, Emit: 2 * ms, Made: start.Add(8 * ms)}, len(events))
+	way.Chunk(m.Member(0), observe.Passage{Begun: start, Feature: ms, Model: 5 * ms, Emit: 2 * ms, Made: start.Add(8 * ms)}, len(events))
 	for i := range events {
 		events[i].Partition, events[i].Time = stream.Partition{Topic: "payments"}, start.Add(-3*ms)
-		way.Event(m.Session(0), &events[i])
+		way.Event(m.Member(0), &events[i])
 	}
-	way.Commit(m.Session(0), start.Add(12*ms))
+	way.Commit(m.Member(0), start.Add(12*ms))
 	return spans
 }
 

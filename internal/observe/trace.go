@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// traceMax is how many passages a session keeps.
+// traceMax is how many passages a member keeps.
 const traceMax = 4096
 
 // Passage is how events that were computed together came through: those of one
@@ -43,7 +43,7 @@ func (p *Passage) Has(topic string, partition int32, offset int64) bool {
 	return p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next
 }
 
-// Trace keeps the newest passages of a session: what they cost is per chunk, not
+// Trace keeps the newest passages of a member: what they cost is per chunk, not
 // per event. The zero value is empty.
 type Trace struct {
 	mu   sync.Mutex // guards all fields

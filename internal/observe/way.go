@@ -29,7 +29,7 @@ type waited struct {
 
 // Chunk begins the events of a chunk, which all have its times: Begun, Feature,
 // Model, Emit and Made of p. There are n.
-func (w *Way) Chunk(s *Session, p Passage, n int) {
+func (w *Way) Chunk(s *Member, p Passage, n int) {
 	w.chunk, w.begun, w.from, w.at = p, p.Begun.UnixNano(), len(w.passages), len(w.passages)
 	s.Latency.Record(Feature, p.Feature, n)
 	s.Latency.Record(Model, p.Model, n)
@@ -38,7 +38,7 @@ func (w *Way) Chunk(s *Session, p Passage, n int) {
 
 // Event notes an event of the chunk. The time of what a pipeline wrote does not
 // say when it was appended: it is measured from its reading.
-func (w *Way) Event(s *Session, r *stream.Record) {
+func (w *Way) Event(s *Member, r *stream.Record) {
 	if w.at == len(w.passages) || w.passages[w.at].Partition != r.Partition.Index {
 		w.pass(r)
 	}
@@ -62,7 +62,7 @@ func (w *Way) Event(s *Session, r *stream.Record) {
 // Parked notes an event that the chunk goes on with, in place of Event, and that
 // is not one of its n: it was first computed at a time, and was parked then. All
 // the time since is its model's.
-func (w *Way) Parked(s *Session, r *stream.Record, since time.Time) {
+func (w *Way) Parked(s *Member, r *stream.Record, since time.Time) {
 	chunk, begun := w.chunk, w.begun
 	w.chunk.Begun, w.chunk.Model, w.begun = since, chunk.Model+max(0, chunk.Begun.Sub(since)), since.UnixNano()
 	w.from, w.at = len(w.passages), len(w.passages) // one of its own
@@ -86,7 +86,7 @@ func (w *Way) pass(r *stream.Record) {
 }
 
 // Commit counts the events, whose step became durable at a time.
-func (w *Way) Commit(s *Session, at time.Time) {
+func (w *Way) Commit(s *Member, at time.Time) {
 	for i := range w.passages {
 		p := &w.passages[i]
 		p.Committed = at

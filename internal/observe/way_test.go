@@ -18,7 +18,7 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 	}
 	m.SetBudget(b)
 	m.SetCases([]string{"chat", "call"}, nil)
-	s := m.Session(0)
+	s := m.Member(0)
 	start := time.Unix(1000, 0)
 	var way observe.Way
 	for round := range 2 {
@@ -57,7 +57,7 @@ func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
 	}
 	m.SetBudget(b)
 	m.SetCases([]string{"chat", "call", "image"}, []time.Duration{0, 100 * ms, 5 * ms})
-	s, start := m.Session(0), time.Unix(1000, 0)
+	s, start := m.Member(0), time.Unix(1000, 0)
 	var way observe.Way
 	for _, took := range []time.Duration{10 * ms, 50 * ms, 200 * ms} {
 		way.Chunk(s, observe.Passage{Begun: start, Made: start}, 4)
@@ -85,7 +85,7 @@ func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
 // BenchmarkWay is what the phases of an event cost, in steps of 1,024.
 func BenchmarkWay(b *testing.B) {
 	const events = 1024
-	s := observe.NewMetrics(1).Session(0)
+	s := observe.NewMetrics(1).Member(0)
 	start := time.Unix(1000, 0)
 	records := make([]stream.Record, events)
 	for i := range records {

@@ -26,7 +26,7 @@ import (
 
 // Options say how a process runs a pipeline. They do not change its results.
 type Options struct {
-	Sessions int          // members of the pipeline's group in this process; 0 is 1
+	Members  int          // members of the pipeline's group in this process; 0 is 1
 	Keys     int          // most decoded keys in memory by partition; 0 is 200,000
 	KeyBytes int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB
 	Logger   *slog.Logger // nil discards
@@ -34,14 +34,14 @@ type Options struct {
 	// Observe is called with every event when it was computed, in the order of
 	// its partition, before its step is committed; after a failed commit again. One
 	// that is queued comes when it is through.
-	// It must not keep what it gets. Sessions call it at the same time. Where
+	// It must not keep what it gets. Members call it at the same time. Where
 	// inputs are copied it is called for their events too, whose Row has the
 	// fields of their topic.
 	Observe func(*task.Observed)
 
 	// Traces takes the spans of some events, when they are durable: of those that
 	// come with a W3C trace context that says so, and of a share of the others. It
-	// must not block; sessions call it at the same time. nil is none.
+	// must not block; members call it at the same time. nil is none.
 	Traces     func([]observe.Span)
 	TraceShare float64 // 0 to 1
 
@@ -138,9 +138,9 @@ func (o *Options) compiling() compile.Options {
 // addTask adds the task of a plan, with what it counts. If the caller observes the events, it
 // gets findings about their times from Snapshot.OddTimes, not from the log.
 func (r *Runner) addTask(plan *task.Plan, o *Options) {
-	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Sessions, 1))
+	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Members, 1))
 	how := task.Options{
-		Sessions: o.Sessions, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
+		Members: o.Members, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
 		Keys: o.Keys, KeyBytes: o.KeyBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
 	}
 	if above := p.DeadLetters.StopAbove; above.Per > 0 {
@@ -182,7 +182,7 @@ func (r *Runner) Resume() bool {
 var ErrStopped = errors.New("stopped by dlq.stop_above")
 
 // Command has something done with the events that Run has queued, and returns how
-// many it is about. It waits until the sessions have begun to.
+// many it is about. It waits until the members have begun to.
 func (r *Runner) Command(ctx context.Context, command async.Command) (events int, err error) {
 	if !r.Plan.Queues() {
 		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.Plan.Name)

@@ -210,8 +210,8 @@ func (r *Runner) Snapshot() Snapshot {
 }
 
 // asyncSource says how the reading of the input stands: throttled while as many events wait
-// off the loop as Queue.High says, in one session at least. How long it was paused is that
-// of the session that was for longest.
+// off the loop as Queue.High says, in one member at least. How long it was paused is that
+// of the member that was for longest.
 func asyncSource(plan *task.Plan, s *Snapshot) Source {
 	source := NewSource(s.Name, plan.Topic, "async", plan.Queue, control.GateState{
 		Throttled: s.Memory.Throttled > 0, Depth: int(s.Queued), Switches: int(s.Counts.Switches),

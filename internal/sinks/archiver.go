@@ -24,7 +24,7 @@ type archiver struct {
 	quiet      bool    // there is nothing to read
 }
 
-func newArchiver(ctx context.Context, d *Deliverer, s stream.Session, from reading) *archiver {
+func newArchiver(ctx context.Context, d *Deliverer, s stream.Member, from reading) *archiver {
 	w := &archiver{}
 	w.member = newMember(ctx, d, s, from, w, archivePollMax)
 	return w
@@ -170,7 +170,7 @@ func (w *archiver) kept(s *span, l *letters, kept int, now time.Time, err error)
 }
 
 // fill commits what is decided and made.
-func (w *archiver) fill(step *stream.Step, fits func(size int) bool) {
+func (w *archiver) fill(step *stream.Transaction, fits func(size int) bool) {
 	w.committing = w.committing[:0]
 	for _, s := range w.parts {
 		if s.dirty(false) {

@@ -51,7 +51,7 @@ func (p *lane) awaited() bool { return p.calling }
 
 func (p *lane) dirty(bool) bool { return p.changed }
 
-func newBatches(ctx context.Context, d *Deliverer, s stream.Session, from reading) *batches {
+func newBatches(ctx context.Context, d *Deliverer, s stream.Member, from reading) *batches {
 	w := &batches{}
 	w.member = newMember(ctx, d, s, from, w, batchPollMax)
 	return w
@@ -164,7 +164,7 @@ func (w *batches) write(p *lane, passed control.BreakerCall, now time.Time) {
 }
 
 // failed notes that a call failed. The error is that another one owns the partition:
-// then the session may be the one that the log has forgotten.
+// then the member may be the one that the log has forgotten.
 func (w *batches) failed(p *lane, now time.Time, err error) (control.Outcome, error) {
 	w.metrics.Failures.Add(1)
 	p.claim = nil // what the call came to is not known
@@ -229,7 +229,7 @@ func (p *lane) pass() {
 
 // fill has the offsets move. That of a record that was refused is passed with its
 // dead letter only.
-func (w *batches) fill(step *stream.Step, fits func(size int) bool) {
+func (w *batches) fill(step *stream.Transaction, fits func(size int) bool) {
 	for _, p := range w.parts {
 		if !p.changed {
 			continue

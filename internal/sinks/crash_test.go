@@ -161,7 +161,7 @@ func (c *crashes) run(t *testing.T) {
 		again += len(calls) - 1
 		twice += len(calls) - len(slices.Compact(slices.Clone(calls)))
 	}
-	// On Kafka a session that has to join again calls again for what it had not committed.
+	// On Kafka a member that has to join again calls again for what it had not committed.
 	if twice > 0 && (c.brokers == crashtest.NoBrokers || twice > 256) {
 		t.Errorf("%d calls again by the same process", twice)
 	}

@@ -168,7 +168,7 @@ func New(log stream.Log, sink contract.Service, options Options, metrics *Metric
 
 // Run delivers until ctx is done; then it waits for the calls under way, at most
 // the timeout, commits what was taken and returns nil. The partitions are shared
-// with the other members of the group. A session that lost its partitions, or
+// with the other members of the group. A member that lost its partitions, or
 // whose commit failed, is followed by another one.
 func (d *Deliverer) Run(ctx context.Context) error {
 	err := d.makeTopics(ctx)
@@ -177,9 +177,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		// member all of the one and another member all of the other.
 		group := d.options.Group
 		both, ctx := errgroup.WithContext(ctx)
-		both.Go(func() error { return d.sessions(ctx, reading{group, d.options.Topic, d.options.Concurrency}) })
+		both.Go(func() error { return d.members(ctx, reading{group, d.options.Topic, d.options.Concurrency}) })
 		both.Go(func() error {
-			return d.sessions(ctx, reading{deadletter.SinkGroup(group), deadletter.SinkTopic(group), 1})
+			return d.members(ctx, reading{deadletter.SinkGroup(group), deadletter.SinkTopic(group), 1})
 		})
 		err = both.Wait()
 		d.metrics.Resting.Store(false)
@@ -190,17 +190,17 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	return nil
 }
 
-// reading is what a session reads, and how many calls it makes at once.
+// reading is what a member reads, and how many calls it makes at once.
 type reading struct {
 	group, topic string
 	concurrency  int
 }
 
-// sessions runs one session after the other, until one ends by an error or ctx is
+// members runs one member after the other, until one ends by an error or ctx is
 // done.
-func (d *Deliverer) sessions(ctx context.Context, from reading) error {
+func (d *Deliverer) members(ctx context.Context, from reading) error {
 	for {
-		err := d.session(ctx, from)
+		err := d.member(ctx, from)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -252,15 +252,15 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 	return nil
 }
 
-// loop is what a session does in turns until it ends.
+// loop is what a member does in turns until it ends.
 type loop interface {
 	turn(ctx context.Context) error
 	finish() error // of the calls under way
 	end()
 }
 
-// session runs one session until it dies or ctx is done.
-func (d *Deliverer) session(ctx context.Context, from reading) (err error) {
+// member runs one member until it dies or ctx is done.
+func (d *Deliverer) member(ctx context.Context, from reading) (err error) {
 	s, err := d.log.Join(ctx, from.group, from.topic)
 	if err != nil {
 		return fmt.Errorf("join: %w", err)

@@ -446,7 +446,7 @@ func TestMembersShareTheRecordsAndCallOnce(t *testing.T) {
 			t.Errorf("%d and %d delivered", first.Delivered.Load(), second.Delivered.Load())
 		}
 		if first.Rejoined.Load()+second.Rejoined.Load() > 0 {
-			t.Error("a session was fenced")
+			t.Error("a member was fenced")
 		}
 	})
 }

@@ -23,7 +23,7 @@ var (
 // TestFaultsOfTheLogCostOnlyCallsThatWereInFlight delivers from logs whose
 // commits fail and whose partitions move, to a service that fails now and then.
 // Every record is taken or one dead letter, and is called for once more at most
-// for every failure and every session that died.
+// for every failure and every member that died.
 func TestFaultsOfTheLogCostOnlyCallsThatWereInFlight(t *testing.T) {
 	counts := streamtest.Counts{}
 	for seed := *faultsSeed; seed < *faultsSeed+*faultsSeeds; seed++ {
@@ -74,12 +74,12 @@ func deliverFromFaulty(t *testing.T, seed uint64) streamtest.Counts {
 		id := fmt.Sprint("e", i)
 		calls := b.service.calls[id]
 		if again += calls - 1 - failures[id]; calls < 1+failures[id] || calls > 1+failures[id]+deaths {
-			t.Errorf("seed %d: %d calls for %s, %d of which failed, in %d sessions", seed, calls, id, failures[id], deaths+1)
+			t.Errorf("seed %d: %d calls for %s, %d of which failed, in %d members", seed, calls, id, failures[id], deaths+1)
 		}
 		if wanted := id[len(id)-2:] == "17"; wanted && (dead[id] != 1 || taken[id]) || !wanted && (dead[id] != 0 || !taken[id]) {
 			t.Errorf("seed %d: %s: taken %v, %d dead letters", seed, id, taken[id], dead[id])
 		}
 	}
-	t.Logf("seed %d: %d sessions, %d calls again: %v", seed, deaths+1, again, faulty.Counts())
+	t.Logf("seed %d: %d members, %d calls again: %v", seed, deaths+1, again, faulty.Counts())
 	return faulty.Counts()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// member is a session of a Deliverer: what worker, batches and archiver, which
+// member is a member of a Deliverer: what worker, batches and archiver, which
 // embed it, have in common. One goroutine owns it; the calls have goroutines of
 // their own, which only answer.
 //
@@ -23,11 +23,11 @@ import (
 // commit, where there is something to commit and none is outstanding.
 type member[P part] struct {
 	*Deliverer
-	session stream.Session
-	pace    stream.Pace
-	from    reading
-	way     way[P]
-	most    int // records that one Poll brings
+	member stream.Member
+	pace   stream.Pace
+	from   reading
+	way    way[P]
+	most   int // records that one Poll brings
 
 	parts   []P // that are assigned
 	turns   int // they take turns in beginning calls
@@ -59,7 +59,7 @@ type way[P part] interface {
 
 	// fill makes a step of what is to be committed. It adds an output only where
 	// fits says so of its size.
-	fill(step *stream.Step, fits func(size int) bool)
+	fill(step *stream.Transaction, fits func(size int) bool)
 
 	// settled follows each step that is committed, before calls are begun.
 	settled()
@@ -91,13 +91,13 @@ type answer struct {
 	note   note
 }
 
-// note takes up how a call ended. After an error the session is not to be gone on
+// note takes up how a call ended. After an error the member is not to be gone on
 // with.
 type note func(now time.Time, took time.Duration, err error) (control.Outcome, error)
 
-func newMember[P part](ctx context.Context, d *Deliverer, s stream.Session, from reading, how way[P], most int) *member[P] {
+func newMember[P part](ctx context.Context, d *Deliverer, s stream.Member, from reading, how way[P], most int) *member[P] {
 	m := &member[P]{
-		Deliverer: d, session: s, pace: optional.Pace(s), from: from, way: how, most: most,
+		Deliverer: d, member: s, pace: optional.Pace(s), from: from, way: how, most: most,
 		timer: time.AfterFunc(time.Hour, s.Wake), answers: make(chan answer, from.concurrency),
 	}
 	m.timer.Stop()
@@ -105,7 +105,7 @@ func newMember[P part](ctx context.Context, d *Deliverer, s stream.Session, from
 	return m
 }
 
-// end ends the calls under way. Where the session is dead another one has its
+// end ends the calls under way. Where the member is dead another one has its
 // partitions, and calls for them again.
 func (m *member[P]) end() {
 	m.cancel()
@@ -123,12 +123,12 @@ func (d *Deliverer) fault(stage string) {
 
 // turn is one turn of the loop.
 func (m *member[P]) turn(ctx context.Context) error {
-	batch, err := m.session.Poll(ctx, m.most)
+	batch, err := m.member.Poll(ctx, m.most)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return errors.Join(fmt.Errorf("poll: %w", err), m.settle()) // why the session is dead
+		return errors.Join(fmt.Errorf("poll: %w", err), m.settle()) // why the member is dead
 	}
 	for _, a := range batch.Assigned {
 		p, err := m.way.assign(ctx, a)
@@ -157,7 +157,7 @@ func (m *member[P]) turn(ctx context.Context) error {
 	case due.After(now):
 		m.timer.Reset(due.Sub(now))
 	case !due.IsZero():
-		m.session.Wake()
+		m.member.Wake()
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (m *member[P]) call(passed control.BreakerCall, ask func(ctx context.Contex
 			err = fmt.Errorf("no answer in %v: %w; a larger timeout gives it more time", m.options.Timeout, err)
 		}
 		m.answers <- answer{passed, time.Since(begun), err, note}
-		m.session.Wake()
+		m.member.Wake()
 	})
 }
 
@@ -260,10 +260,10 @@ func (m *member[P]) bound() {
 		case full && !a.paused:
 			a.paused = true
 			m.metrics.Pauses.Add(1)
-			m.session.Pause(a.id)
+			m.member.Pause(a.id)
 		case !full && a.paused:
 			a.paused = false
-			m.session.Resume(a.id)
+			m.member.Resume(a.id)
 		}
 	}
 	m.count(waiting)
@@ -318,7 +318,7 @@ func (m *member[P]) flush() error {
 
 // commit makes a step of what is done, after the one before it was decided.
 func (m *member[P]) commit() {
-	step, bytes := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, 0
+	step, bytes := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}, 0
 	m.way.fill(&step, func(size int) bool {
 		if bytes > 0 && bytes+size > m.pace.Bytes {
 			return false
@@ -327,7 +327,7 @@ func (m *member[P]) commit() {
 		return true
 	})
 	m.fault("write")
-	m.pending, m.committed = m.session.Commit(step), time.Now()
+	m.pending, m.committed = m.member.Commit(step), time.Now()
 	m.fault("sync")
 }
 

@@ -20,24 +20,24 @@ import (
 type noted struct {
 	stream.Log
 	mu    sync.Mutex // guards steps
-	steps []stream.Step
+	steps []stream.Transaction
 }
 
-func (n *noted) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (n *noted) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := n.Log.Join(ctx, group, topics...)
-	return notedSession{s, n}, err
+	return notedMember{s, n}, err
 }
 
-type notedSession struct {
-	stream.Session
+type notedMember struct {
+	stream.Member
 	log *noted
 }
 
-func (s notedSession) Commit(step stream.Step) *stream.Pending {
+func (s notedMember) Commit(step stream.Transaction) *stream.Pending {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.log.steps = append(s.log.steps, step)
-	return s.Session.Commit(step)
+	return s.Member.Commit(step)
 }
 
 // eachKind runs a test of a sink of each kind that refuses all records.

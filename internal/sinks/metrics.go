@@ -14,7 +14,7 @@ type Metrics struct {
 	Older     atomic.Uint64 // of those delivered, records that changed nothing: the service held something newer
 	Foreign   atomic.Uint64 // of those refused, records whose key the service held from another source
 	Failures  atomic.Uint64 // calls that failed and are tried again
-	Rejoined  atomic.Uint64 // sessions that were fenced and joined again
+	Rejoined  atomic.Uint64 // members that were fenced and joined again
 	Pauses    atomic.Uint64 // times that a partition was not read on, since as much of it is held as may be; of objects, since one is made
 	Waiting   atomic.Int64  // records that are held, those that are called with among them
 	Calling   atomic.Int64  // calls under way

@@ -166,7 +166,7 @@ func (s *span) awaited() bool { return false }
 func (s *span) dirty(left bool) bool { return s.phase == noting || s.phase == deciding && !left }
 
 // step appends what is to be committed, of dead letters as many as fit.
-func (s *span) step(step *stream.Step, fits func(size int) bool) {
+func (s *span) step(step *stream.Transaction, fits func(size int) bool) {
 	o, next := s.object, s.from
 	if s.phase == noting {
 		for s.sent = 0; s.sent < len(s.letters) && fits(sizeOf(&s.letters[s.sent])); s.sent++ {

@@ -16,7 +16,7 @@ const pollMax = 256 // records that one Poll brings
 // worker hands records to a Sink.
 type worker struct{ *member[*partition] }
 
-func newWorker(ctx context.Context, d *Deliverer, s stream.Session, from reading) *worker {
+func newWorker(ctx context.Context, d *Deliverer, s stream.Member, from reading) *worker {
 	w := &worker{}
 	w.member = newMember(ctx, d, s, from, w, pollMax)
 	return w
@@ -111,7 +111,7 @@ func (w *worker) refuse(d *delivery, reason error) {
 
 // fill has the records leave that are done. The offset moves over a record that was
 // refused with its dead letter only.
-func (w *worker) fill(step *stream.Step, fits func(size int) bool) {
+func (w *worker) fill(step *stream.Transaction, fits func(size int) bool) {
 	letter := func(d *delivery) bool {
 		if !fits(d.size() + letterRoom) {
 			return false

@@ -24,8 +24,8 @@ type committer struct {
 	plan       *Plan
 	shared     *shared
 	options    Options
-	session    stream.Session
-	metrics    *observe.Session
+	member     stream.Member
+	metrics    *observe.Member
 	partitions map[stream.Partition]*partition
 	dispatcher *async.Dispatcher // what is in the async queue
 
@@ -40,8 +40,8 @@ type committer struct {
 	warmed    int64           // keeps the reads of keyed.Warm alive
 }
 
-func newCommitter(plan *Plan, shared *shared, options Options, s stream.Session, metrics *observe.Session) *committer {
-	tx := &committer{plan: plan, shared: shared, options: options, session: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
+func newCommitter(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) *committer {
+	tx := &committer{plan: plan, shared: shared, options: options, member: s, metrics: metrics, partitions: map[stream.Partition]*partition{}}
 	pace := optional.Pace(s)
 	tx.options.OutputMaxBytes = min(options.OutputMaxBytes, pace.RecordBytes-output.RecordRoom)
 	form := plan.form(tx.options.OutputMaxBytes)
@@ -132,7 +132,7 @@ func (tx *committer) commit() error {
 	}
 	tx.seal()
 	tx.fault("write")
-	tx.pending, tx.committed, tx.waiting = tx.session.Commit(tx.building.Step), tx.options.Clock.Now(), time.Time{}
+	tx.pending, tx.committed, tx.waiting = tx.member.Commit(tx.building.Transaction), tx.options.Clock.Now(), time.Time{}
 	tx.fault("sync")
 	tx.building, tx.inFlight = tx.inFlight, tx.building
 	tx.building.reset()
@@ -152,7 +152,7 @@ func (tx *committer) settle() error {
 	tx.pending = nil
 	if tx.plan.queues {
 		tx.dispatcher.Settle(tx.inFlight.number)
-		tx.session.Wake() // there may be something to call for
+		tx.member.Wake() // there may be something to call for
 	}
 	tx.bound()
 	return nil
@@ -262,7 +262,7 @@ func (tx *committer) expire() error {
 // bound holds what is kept in memory of keys to its limit. No step may be
 // outstanding.
 func (tx *committer) bound() {
-	share := tx.options.KeyBytes / int64(tx.options.Sessions*max(1, len(tx.partitions)))
+	share := tx.options.KeyBytes / int64(tx.options.Members*max(1, len(tx.partitions)))
 	decoded, bytes, due := 0, 0, int64(0)
 	for _, p := range tx.partitions {
 		evicted, loads := p.keys.Bound(tx.options.Keys, share)

@@ -279,7 +279,7 @@ func sumOf(plan *task.Plan) uint64 {
 
 // start runs the task until end, which sees that the plan did not change.
 func (l *loop) start() {
-	l.metrics = observe.NewMetrics(max(1, l.options.Sessions))
+	l.metrics = observe.NewMetrics(max(1, l.options.Members))
 	ctx, cancel := context.WithCancel(l.Context())
 	ended := make(chan error, 1)
 	plan := task.NewPlan(*l.plan)
@@ -394,7 +394,7 @@ func (l *loop) everything() string {
 }
 
 // tap is a log in memory that notes the transactions, and decides when and how each ends. It
-// fails the test where the loop breaks the contract of a Session.
+// fails the test where the loop breaks the contract of a Member.
 type tap struct {
 	*memory.Log
 	*testing.T
@@ -407,8 +407,8 @@ type tap struct {
 	outputsMax int // of a transaction; 0 is any number
 
 	mu        sync.Mutex
-	commits   []stream.Step // in their order
-	delivered []string      // values, likewise
+	commits   []stream.Transaction // in their order
+	delivered []string             // values, likewise
 	waiting   []func()
 	polls     int
 }
@@ -427,16 +427,16 @@ func newTap(t *testing.T) *tap {
 }
 
 // Join implements stream.Log.
-func (l *tap) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *tap) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := l.Log.Join(ctx, group, topics...)
-	joined := &tapped{Session: s, log: l}
+	joined := &tapped{Member: s, log: l}
 	if l.early && err == nil {
 		return deliverer{joined}, nil
 	}
 	return joined, err
 }
 
-// deliverer is a tapped session that takes outputs before their commit.
+// deliverer is a tapped member that takes outputs before their commit.
 type deliverer struct{ *tapped }
 
 // Deliver implements stream.Deliverer.
@@ -459,14 +459,14 @@ func (l *tap) release() {
 }
 
 // done returns the transactions that were handed over.
-func (l *tap) done() []stream.Step {
+func (l *tap) done() []stream.Transaction {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.commits)
 }
 
 type tapped struct {
-	stream.Session
+	stream.Member
 	log         *tap
 	outstanding bool // guarded by log.mu
 }
@@ -474,7 +474,7 @@ type tapped struct {
 // pollsMax ends a loop that spins.
 const pollsMax = 20_000
 
-// Poll implements stream.Session.
+// Poll implements stream.Member.
 func (s *tapped) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if s.log.polls++; s.log.polls > pollsMax {
 		return stream.Batch{}, errors.New("the loop spins")
@@ -482,11 +482,11 @@ func (s *tapped) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if s.log.most > 0 {
 		limit = min(limit, s.log.most)
 	}
-	return s.Session.Poll(ctx, limit)
+	return s.Member.Poll(ctx, limit)
 }
 
-// Commit implements stream.Session.
-func (s *tapped) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member.
+func (s *tapped) Commit(step stream.Transaction) *stream.Pending {
 	l := s.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -519,7 +519,7 @@ func (s *tapped) Commit(step stream.Step) *stream.Pending {
 			err = stream.ErrFenced
 		}
 		if becomes != lost {
-			err = s.Session.Commit(step).Wait(context.Background())
+			err = s.Member.Commit(step).Wait(context.Background())
 		}
 		if becomes == unknown {
 			err = stream.ErrFenced
@@ -538,8 +538,8 @@ func (s *tapped) Commit(step stream.Step) *stream.Pending {
 	return pending
 }
 
-func cloned(s stream.Step) stream.Step {
-	c := stream.Step{Offsets: maps.Clone(s.Offsets), Changes: slices.Clone(s.Changes), Outputs: slices.Clone(s.Outputs)}
+func cloned(s stream.Transaction) stream.Transaction {
+	c := stream.Transaction{Offsets: maps.Clone(s.Offsets), Changes: slices.Clone(s.Changes), Outputs: slices.Clone(s.Outputs)}
 	for i := range c.Changes {
 		c.Changes[i].Key, c.Changes[i].Value = bytes.Clone(c.Changes[i].Key), bytes.Clone(c.Changes[i].Value)
 	}
@@ -549,4 +549,4 @@ func cloned(s stream.Step) stream.Step {
 	return c
 }
 
-func equal(a, b stream.Step) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+func equal(a, b stream.Transaction) bool { return fmt.Sprint(a) == fmt.Sprint(b) }

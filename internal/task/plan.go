@@ -48,7 +48,7 @@ type Plan struct {
 	Fingerprint generation.Fingerprint
 
 	Calls  []*operator.Call // in order
-	Shared []*batch.Shared  // models whose calls sessions share
+	Shared []*batch.Shared  // models whose calls members share
 
 	derived
 }

@@ -168,7 +168,7 @@ func (ch *chunk) giveUp(stage *operator.Placed, it *item, err error) error {
 }
 
 // tend goes on with queued events as far as it can, and calls for others unless
-// the session ends or stands still.
+// the member ends or stands still.
 func (w *worker) tend(ctx context.Context, ending bool) error {
 	if !w.plan.queues {
 		return nil
@@ -279,7 +279,7 @@ func (ch *chunk) dequeue() {
 		p, offset := it.partition, int64(it.Record.Offset)
 		ch.building.Change(p.id, statekey.AppendQueued(nil, offset), nil)
 		if p.queue.Remove(offset); p.queue.HasReady() {
-			ch.session.Wake()
+			ch.member.Wake()
 		}
 		if ch.plan.Ordered && it.key != nil && !ch.plan.keys.Featureless() && !p.queue.Holds(it.key.Name) {
 			p.keys.LookAgain(it.key)
@@ -296,10 +296,10 @@ func (w *worker) holdBack() {
 		w.gate.Observe(now, w.dispatcher.Len())
 		w.dispatcher.Measure(w.metrics, w.gate.State(now), w.down)
 	}
-	act := w.session.Resume
+	act := w.member.Resume
 	stop := w.down || w.gate.Throttled() || w.options.Abort.Stopped() != nil
 	if stop {
-		act = w.session.Pause
+		act = w.member.Pause
 	}
 	if stop != w.held {
 		act(slices.Collect(maps.Keys(w.partitions))...)

@@ -2,9 +2,9 @@
 //
 //	Poll -> decode -> features -> model -> decide -> emit -> Commit
 //
-// One goroutine owns a session and runs the loop over its partitions.
+// One goroutine owns a member and runs the loop over its partitions.
 // Everything before Commit happens in memory, ahead of the committed state, and
-// is thrown away when a commit fails: the next session starts from what was
+// is thrown away when a commit fails: the next member starts from what was
 // really committed. While step N commits, step N+1 is computed on top of it.
 package task
 
@@ -29,7 +29,7 @@ import (
 
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
-	Sessions       int                  // members of the group in this process; 0 is 1
+	Members        int                  // members of the group in this process; 0 is 1
 	CommitInterval time.Duration        // shortest time between two commits; 0 is 2 ms, or the log's own
 	StepEvents     int                  // most events of a step; 0 is 8,192, or the log's own
 	ChunkEvents    int                  // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
@@ -51,7 +51,7 @@ func (o Options) withDefaults() Options {
 			*v = d
 		}
 	}
-	def(&o.Sessions, 1)
+	def(&o.Members, 1)
 	def(&o.ChunkEvents, 1024)
 	def(&o.KeyWaves, 256)
 	def(&o.Keys, 200_000)
@@ -77,7 +77,7 @@ type Task struct {
 	shared  shared
 }
 
-// shared is what the sessions of a task share.
+// shared is what the members of a task share.
 type shared struct {
 	groups   []group.Counts // by operator.Group.Index
 	commands async.Commands // about what is queued
@@ -87,7 +87,7 @@ type shared struct {
 }
 
 // New returns a task that is ready to Run and counts in metrics, which were
-// made for as many sessions.
+// made for as many members.
 func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
 	t := &Task{plan: plan, options: options.withDefaults(), metrics: metrics}
 	t.shared.groups = make([]group.Counts, len(plan.Groups.Groups))
@@ -110,23 +110,23 @@ func (t *Task) Command(ctx context.Context, command async.Command) (events int, 
 }
 
 // Run processes the input until ctx is done; then it commits what was computed
-// and returns nil. A session that lost its partitions, or whose commit failed,
-// is followed by a new one; any other error ends all sessions and is returned.
+// and returns nil. A member that lost its partitions, or whose commit failed,
+// is followed by a new one; any other error ends all members and is returned.
 // sources are the partitions of Plan.Sources.
 func (t *Task) Run(ctx context.Context, log stream.Log, sources ...int32) error {
 	t.shared.sources = sources
 	defer t.shared.times.Close()
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range t.options.Sessions {
-		group.Go(func() error { return t.sessions(ctx, log, t.metrics.Session(i)) })
+	for i := range t.options.Members {
+		group.Go(func() error { return t.members(ctx, log, t.metrics.Member(i)) })
 	}
 	return group.Wait()
 }
 
-func (t *Task) sessions(ctx context.Context, log stream.Log, metrics *observe.Session) error {
+func (t *Task) members(ctx context.Context, log stream.Log, metrics *observe.Member) error {
 	options := t.options
 	for {
-		err := t.session(ctx, log, options, metrics)
+		err := t.member(ctx, log, options, metrics)
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, stream.ErrFenced)):
 			return nil
@@ -143,8 +143,8 @@ func (t *Task) sessions(ctx context.Context, log stream.Log, metrics *observe.Se
 	}
 }
 
-// session runs one session until it dies or ctx is done.
-func (t *Task) session(ctx context.Context, log stream.Log, options Options, metrics *observe.Session) (err error) {
+// member runs one member until it dies or ctx is done.
+func (t *Task) member(ctx context.Context, log stream.Log, options Options, metrics *observe.Member) (err error) {
 	s, err := log.Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -185,7 +185,7 @@ func (w *worker) turn(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if settled := w.settle(); settled != nil { // why the session is dead
+		if settled := w.settle(); settled != nil { // why the member is dead
 			return settled
 		}
 		return fmt.Errorf("poll: %w", err)
@@ -214,7 +214,7 @@ func (w *worker) turn(ctx context.Context) error {
 			return err
 		}
 		w.watchDead(w.building.events-events, w.building.Dead-dead)
-		if d, ok := w.session.(stream.Deliverer); ok && w.plan.repeatable() {
+		if d, ok := w.member.(stream.Deliverer); ok && w.plan.repeatable() {
 			d.Deliver(w.building.Outputs)
 		}
 		if rest = rest[n:]; w.full() {
@@ -252,12 +252,12 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	if idle := w.plan.Time.Idle; idle > 0 {
 		check = min(check, idle/2)
 	} else if !w.standing && !stood && w.plan.Copy == nil {
-		return w.session.Poll(ctx, room)
+		return w.member.Poll(ctx, room)
 	}
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer w.options.Clock.AfterFunc(check, cancel).Stop()
-	batch, err := w.session.Poll(short, room)
+	batch, err := w.member.Poll(short, room)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		err = nil
 	}
@@ -277,7 +277,7 @@ func (w *worker) room() int {
 }
 
 func (w *worker) assign(a stream.Assigned) error {
-	p, err := newPartition(w.chunk, a, w.options.KeyBytes/int64(w.options.Sessions))
+	p, err := newPartition(w.chunk, a, w.options.KeyBytes/int64(w.options.Members))
 	if err != nil {
 		return fmt.Errorf("restore %v: %w", a.Partition, err)
 	}
@@ -289,7 +289,7 @@ func (w *worker) assign(a stream.Assigned) error {
 	w.metrics.Assigned.Add(1)
 	w.metrics.Generations.Store(a.Partition.Index, p.generation)
 	if w.held {
-		w.session.Pause(a.Partition)
+		w.member.Pause(a.Partition)
 	}
 	return nil
 }

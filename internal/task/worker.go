@@ -7,7 +7,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// worker is the loop of one session. One goroutine owns it, and all that it has.
+// worker is the loop of one member. One goroutine owns it, and all that it has.
 type worker struct {
 	*chunk
 	tables   *table.Reader
@@ -17,9 +17,9 @@ type worker struct {
 	standing bool          // too much becomes dead letters
 }
 
-func newWorker(plan *Plan, shared *shared, options Options, s stream.Session, metrics *observe.Session) *worker {
+func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) *worker {
 	way := admission{committer: newCommitter(plan, shared, options, s, metrics), scanners: plan.scanners()}
-	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Sessions)}
+	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Members)}
 }
 
 // expireRest goes on with the keys that had ended when a step was full.
@@ -37,6 +37,6 @@ func (w *worker) expireRest() error {
 	if err := w.expire(); err != nil {
 		return err
 	}
-	w.session.Wake()
+	w.member.Wake()
 	return nil
 }

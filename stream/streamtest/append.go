@@ -185,7 +185,7 @@ func bytesMayBeReused(h *harness) {
 	copy(value, "value")
 	copy(header, "header")
 	headers[0].Key = "name"
-	m.commit(stream.Step{
+	m.commit(stream.Transaction{
 		Outputs: []stream.Record{{Partition: out, Key: key, Value: value, Headers: headers}},
 		Changes: []stream.Change{{Partition: in, Key: key, Value: value}},
 		Offsets: map[stream.Partition]stream.Offset{in: 1},
@@ -269,7 +269,7 @@ func byKeyPlacesAsKafka(h *harness) {
 			ends[p] = next
 		}
 		h.ok(h.Append(h.ctx, in))
-		m.commit(stream.Step{Outputs: []stream.Record{out}, Offsets: map[stream.Partition]stream.Offset{ins[0]: 0}})
+		m.commit(stream.Transaction{Outputs: []stream.Record{out}, Offsets: map[stream.Partition]stream.Offset{ins[0]: 0}})
 		for _, p := range places {
 			got := h.tail(p, ends[p], 1)[0]
 			if string(got.Key) != key {

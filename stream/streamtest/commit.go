@@ -13,7 +13,7 @@ import (
 var commitCases = []testCase{
 	{"CommitIsWhole", commitIsWhole},
 	{"NothingIsVisibleBeforeCommit", nothingBeforeCommit},
-	{"FailedCommitChangesNothingAndKillsTheSession", failedCommit},
+	{"FailedCommitChangesNothingAndKillsTheMember", failedCommit},
 	{"PartitionNotOwnedCannotBeCommitted", partitionNotOwned},
 	{"OutputsKeepTheirOrder", outputsKeepOrder},
 	{"StepMayLeaveOffsetsWhereTheyAre", unchangedOffsets},
@@ -25,8 +25,8 @@ var commitCases = []testCase{
 }
 
 // wholeStep touches two partitions, two outputs and state beside both.
-func wholeStep(ins, outs []stream.Partition) stream.Step {
-	return stream.Step{
+func wholeStep(ins, outs []stream.Partition) stream.Transaction {
+	return stream.Transaction{
 		Outputs: append(records(outs[0], "x", "y"), records(outs[1], "z")...),
 		Changes: []stream.Change{
 			{Partition: ins[0], Key: []byte("a"), Value: []byte("1")},
@@ -304,7 +304,7 @@ func nilDeletes(h *harness) {
 		h.Fatalf("the deleted value is %#v, %v", value, err)
 	}
 	h.wantState("g", in, "empty=")
-	m.commit(stream.Step{
+	m.commit(stream.Transaction{
 		Changes: []stream.Change{{Partition: in, Key: []byte{}, Value: []byte("of the empty key")}},
 		Offsets: map[stream.Partition]stream.Offset{in: 0},
 	})

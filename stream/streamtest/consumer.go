@@ -17,16 +17,16 @@ import (
 // consume is one member after another, until ctx is done.
 func (s *simulation) consume(ctx context.Context, rng *rand.Rand) error {
 	for ctx.Err() == nil {
-		session, err := s.faulty.Join(ctx, simulationGroup, simulationInput)
+		member, err := s.faulty.Join(ctx, simulationGroup, simulationInput)
 		if err != nil {
 			return unlessDone(ctx, err)
 		}
-		if early, ok := session.(stream.EarlyReader); ok {
+		if early, ok := member.(stream.EarlyReader); ok {
 			early.ReadEarly(rng.IntN(4) > 0)
 		}
-		c := &consumer{session: session, deliver: s.Repeats, rng: rng, owned: map[stream.Partition]*input{}, step: newWork()}
+		c := &consumer{member: member, deliver: s.Repeats, rng: rng, owned: map[stream.Partition]*input{}, step: newWork()}
 		err = c.run(ctx)
-		if closeErr := session.Close(); closeErr != nil {
+		if closeErr := member.Close(); closeErr != nil {
 			return closeErr
 		}
 		if !errors.Is(err, stream.ErrFenced) {
@@ -46,11 +46,11 @@ func unlessDone(ctx context.Context, err error) error {
 	return err
 }
 
-// consumer is the life of one session: poll, number the events of each key,
+// consumer is the life of one member: poll, number the events of each key,
 // commit. While a step is being committed the next is computed on top of it;
 // where it fails both are thrown away with the consumer.
 type consumer struct {
-	session stream.Session
+	member  stream.Member
 	deliver bool // outputs as they are made
 	rng     *rand.Rand
 	owned   map[stream.Partition]*input
@@ -70,12 +70,12 @@ type input struct {
 
 // work is a step and what it makes of the counts.
 type work struct {
-	stream.Step
+	stream.Transaction
 	counts map[stream.Partition]map[string]int
 }
 
 func newWork() *work {
-	return &work{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, counts: map[stream.Partition]map[string]int{}}
+	return &work{Transaction: stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}, counts: map[stream.Partition]map[string]int{}}
 }
 
 func (c *consumer) chance(percent int) bool { return c.rng.IntN(100) < percent }
@@ -124,7 +124,7 @@ func (c *consumer) poll(ctx context.Context) (stream.Batch, bool, error) {
 	}
 	short, cancel := context.WithTimeout(ctx, 3*time.Millisecond)
 	defer cancel()
-	batch, err := c.session.Poll(short, 1+c.rng.IntN(40))
+	batch, err := c.member.Poll(short, 1+c.rng.IntN(40))
 	c.revoked = batch.Revoked
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return stream.Batch{}, true, nil
@@ -152,7 +152,7 @@ func (c *consumer) take(batch stream.Batch) error {
 			return err
 		}
 	}
-	if d, ok := c.session.(stream.Deliverer); ok && c.deliver {
+	if d, ok := c.member.(stream.Deliverer); ok && c.deliver {
 		d.Deliver(c.step.Outputs)
 	}
 	return nil
@@ -221,7 +221,7 @@ func (c *consumer) commit(ctx context.Context) error {
 	}
 	if len(c.step.Offsets) > 0 {
 		c.outstanding, c.step = c.step, newWork()
-		c.pending = c.session.Commit(c.outstanding.Step)
+		c.pending = c.member.Commit(c.outstanding.Transaction)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (c *consumer) finish(ctx context.Context) error {
 func (c *consumer) pauseOne() {
 	if partitions := c.partitions(); len(partitions) > 0 && c.chance(5) {
 		p := partitions[c.rng.IntN(len(partitions))]
-		c.session.Pause(p)
+		c.member.Pause(p)
 		c.owned[p].paused = true
 	}
 }
@@ -257,7 +257,7 @@ func (c *consumer) partitions() []stream.Partition {
 
 func (c *consumer) resume() {
 	for p, in := range c.owned {
-		c.session.Resume(p)
+		c.member.Resume(p)
 		in.paused = false
 	}
 }

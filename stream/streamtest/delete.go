@@ -16,7 +16,7 @@ var deleteCases = []testCase{
 	{"DeletedWithoutRecordsLeavesNothing", deletedEmpty},
 	{"TopicThatIsReadIsNotDeleted", deletedWhileRead},
 	{"TailEndsWithItsTopic", deletedWhileTailed},
-	{"GroupGoesOnBehindDeletedRecords", deletedBetweenSessions},
+	{"GroupGoesOnBehindDeletedRecords", deletedBetweenMembers},
 }
 
 func namesAreChecked(h *harness) {
@@ -148,7 +148,7 @@ func deletedWhileTailed(h *harness) {
 	h.Fatal("the tail ended without an error")
 }
 
-func deletedBetweenSessions(h *harness) {
+func deletedBetweenMembers(h *harness) {
 	in, _ := h.inOut()
 	h.append(in, "a", "b", "c")
 	m := h.join("g", "in")
@@ -163,12 +163,12 @@ func deletedBetweenSessions(h *harness) {
 	h.append(in, "d")
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
-	session, err := h.Join(ctx, h.prefix+"g", in.Topic)
+	member, err := h.Join(ctx, h.prefix+"g", in.Topic)
 	h.ok(err)
-	h.Cleanup(func() { _ = session.Close() })
+	h.Cleanup(func() { _ = member.Close() })
 	var got []stream.Record
 	for len(got) == 0 {
-		batch, err := session.Poll(ctx, 10)
+		batch, err := member.Poll(ctx, 10)
 		if errors.Is(err, stream.ErrFenced) {
 			panic(fencedWhilePolling)
 		}

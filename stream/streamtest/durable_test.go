@@ -11,25 +11,25 @@ import (
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-// reopened is a memory log whose Close ends the sessions and keeps the rest.
+// reopened is a memory log whose Close ends the members and keeps the rest.
 type reopened struct {
 	*memory.Log
-	mu       sync.Mutex // guards sessions
-	sessions []stream.Session
+	mu      sync.Mutex // guards members
+	members []stream.Member
 }
 
-func (r *reopened) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (r *reopened) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := r.Log.Join(ctx, group, topics...)
 	if err == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.sessions = append(r.sessions, s)
+		r.members = append(r.members, s)
 	}
 	return s, err
 }
 
 func (r *reopened) Close() error {
-	for _, s := range r.sessions {
+	for _, s := range r.members {
 		if err := s.Close(); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func TestDurableSuitePassesWhereEverythingIsKept(t *testing.T) {
 	streamtest.RunDurable(t, func(*testing.T) stream.Log { return &reopened{Log: log} })
 }
 
-// Commits of a log on a disk are decided while the session goes on.
+// Commits of a log on a disk are decided while the member goes on.
 func TestSuitePassesWhereCommitsAreDecidedLate(t *testing.T) {
 	streamtest.Run(t, func(t *testing.T) stream.Log {
 		return &late{memory.New(memory.Options{RebalanceTimeout: 100 * time.Millisecond})}
@@ -51,7 +51,7 @@ func TestSuitePassesWhereCommitsAreDecidedLate(t *testing.T) {
 
 type late struct{ *memory.Log }
 
-func (l *late) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *late) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	return streamtest.NewFaulty(l.Log, streamtest.FaultyOptions{
 		Percent:  map[streamtest.Fault]int{streamtest.Delay: 100},
 		MaxDelay: time.Millisecond,

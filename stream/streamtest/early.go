@@ -10,22 +10,22 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// earlyCases run where sessions can read early, with sessions that do.
+// earlyCases run where members can read early, with members that do.
 var earlyCases = []testCase{
 	{"RecordsReadEarlyKeepTheirOffsets", earlyOffsets},
 	{"NoStepIsAheadOfItsInputs", earlySteps},
 	{"ReadingEarlyCanEnd", earlyEnds},
 }
 
-// readsEarly reports whether the sessions of log can read early. It closes log.
+// readsEarly reports whether the members of log can read early. It closes log.
 func readsEarly(t *testing.T, log stream.Log) bool {
 	h := newHarness(t, log)
 	defer h.close()
 	h.topic("early", 1)
-	session, err := h.Join(h.ctx, "early", "early")
+	member, err := h.Join(h.ctx, "early", "early")
 	h.ok(err)
-	_, ok := session.(stream.EarlyReader)
-	h.ok(session.Close())
+	_, ok := member.(stream.EarlyReader)
+	h.ok(member.Close())
 	return ok
 }
 
@@ -106,7 +106,7 @@ func earlyOffsets(h *harness) {
 	}
 }
 
-// earlySteps looks at the log while a session reads early and commits.
+// earlySteps looks at the log while a member reads early and commits.
 func earlySteps(h *harness) {
 	in, out := h.inOut()
 	m := h.join("g", "in")
@@ -148,7 +148,7 @@ func earlyEnds(h *harness) {
 	m.own(1)
 	h.append(in, "a")
 	m.receive(1)
-	m.Session.(stream.EarlyReader).ReadEarly(false)
+	m.Member.(stream.EarlyReader).ReadEarly(false)
 	done := make(chan error, 1)
 	go func() { done <- h.Append(h.ctx, record(in, "b")) }()
 	m.receive(2)

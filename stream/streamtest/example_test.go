@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-// A commit that reports a failure may have happened: only a new session, which
+// A commit that reports a failure may have happened: only a new member, which
 // starts from what was really committed, can tell.
 func ExampleFaulty() {
 	ctx := context.Background()
@@ -31,16 +31,16 @@ func ExampleFaulty() {
 	must(log.CreateTopic(ctx, stream.Topic{Name: "clicks", Partitions: 1}))
 	must(log.Append(ctx, slices.Repeat([]stream.Record{{Partition: clicks}}, 3)...))
 	for next := stream.Offset(0); next < 3; {
-		session, err := log.Join(ctx, "counters", "clicks")
+		member, err := log.Join(ctx, "counters", "clicks")
 		must(err)
-		batch, err := session.Poll(ctx, 1)
+		batch, err := member.Poll(ctx, 1)
 		must(err)
 		next = batch.Assigned[0].Next
 		if next < 3 {
-			err = session.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{clicks: next + 1}}).Wait(ctx)
+			err = member.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{clicks: next + 1}}).Wait(ctx)
 			fmt.Printf("event %d: %v\n", next, err)
 		}
-		must(session.Close())
+		must(member.Close())
 	}
 	fmt.Println(log.Counts())
 	// Output:

@@ -24,7 +24,7 @@ type Fault int
 const (
 	CommitLost   Fault = iota // a commit fails and did nothing
 	CommitHidden              // a commit fails although it was done
-	Takeover                  // the session stalls until another member took its partitions
+	Takeover                  // the member stalls until another member took its partitions
 	Rebalance                 // another member joins and later leaves
 	Delay                     // a commit happens late, or is known late
 	ShortPoll                 // a poll returns at most a part of what it may
@@ -85,15 +85,15 @@ func DefaultPercent() map[Fault]int {
 	return map[Fault]int{CommitLost: 8, CommitHidden: 8, Takeover: 2, Rebalance: 5, Delay: 30, ShortPoll: 30}
 }
 
-// Faulty is a stream.Log whose sessions fail now and then, as networks, brokers
+// Faulty is a stream.Log whose members fail now and then, as networks, brokers
 // and stalled processes make them. Everything else is the log it wraps.
 type Faulty struct {
 	stream.Log
 	options FaultyOptions
 
-	mu       sync.Mutex // guards what follows
-	counts   Counts
-	sessions uint64
+	mu      sync.Mutex // guards what follows
+	counts  Counts
+	members uint64
 }
 
 // NewFaulty returns log with faults. It does not own log, but Close closes it.
@@ -124,52 +124,52 @@ func (f *Faulty) count(fault Fault) {
 }
 
 // Join implements stream.Log.
-func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
-	session, err := f.Log.Join(ctx, group, topics...)
+func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
+	member, err := f.Log.Join(ctx, group, topics...)
 	if err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sessions++
-	s := &faultySession{
-		inner: session,
+	f.members++
+	s := &faultyMember{
+		inner: member,
 		turn:  make(chan struct{}, 1),
 		log:   f,
-		join:  func(ctx context.Context) (stream.Session, error) { return f.Log.Join(ctx, group, topics...) },
-		rng:   rand.New(rand.NewPCG(f.options.Seed, f.sessions)),
+		join:  func(ctx context.Context) (stream.Member, error) { return f.Log.Join(ctx, group, topics...) },
+		rng:   rand.New(rand.NewPCG(f.options.Seed, f.members)),
 		owned: map[stream.Partition]bool{}, handed: true,
 	}
-	if _, ok := session.(stream.EarlyReader); ok {
-		return &earlySession{s}, nil
+	if _, ok := member.(stream.EarlyReader); ok {
+		return &earlyMember{s}, nil
 	}
 	return s, nil
 }
 
-// earlySession is a faultySession of a log whose sessions can read early.
-type earlySession struct{ *faultySession }
+// earlyMember is a faultyMember of a log whose members can read early.
+type earlyMember struct{ *faultyMember }
 
 // ReadEarly implements stream.EarlyReader.
-func (s *earlySession) ReadEarly(on bool) {
+func (s *earlyMember) ReadEarly(on bool) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	s.inner.(stream.EarlyReader).ReadEarly(on)
 }
 
-// faultySession belongs to one goroutine, as every session. Beside it, a decider
-// hands a delayed commit to the session that it wraps, between its polls. They
+// faultyMember belongs to one goroutine, as every member. Beside it, a decider
+// hands a delayed commit to the member that it wraps, between its polls. They
 // take turns by a channel rather than a mutex, for which a testing/synctest
 // bubble would not let time pass.
-type faultySession struct {
-	inner stream.Session
+type faultyMember struct {
+	inner stream.Member
 	turn  chan struct{} // holds a token while inner is in use
 	log   *Faulty
-	join  func(context.Context) (stream.Session, error)
+	join  func(context.Context) (stream.Member, error)
 	rng   *rand.Rand
 
 	owned       map[stream.Partition]bool
 	revoked     bool            // the last batch revoked partitions
-	guest       stream.Session  // the other member of a Rebalance
+	guest       stream.Member   // the other member of a Rebalance
 	visit       int             // polls until the guest leaves
 	outstanding *stream.Pending // nil before the first commit
 	dead        atomic.Bool     // a commit failed
@@ -179,10 +179,10 @@ type faultySession struct {
 	early  []stream.Record // delivered of the step after it, not handed on
 }
 
-func (s *faultySession) chance(f Fault) bool { return s.rng.IntN(100) < s.log.options.Percent[f] }
+func (s *faultyMember) chance(f Fault) bool { return s.rng.IntN(100) < s.log.options.Percent[f] }
 
-// Poll implements stream.Session.
-func (s *faultySession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *faultyMember) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if s.dead.Load() {
 		return stream.Batch{}, fmt.Errorf("poll after a failed commit: %w", stream.ErrFenced)
 	}
@@ -197,7 +197,7 @@ func (s *faultySession) Poll(ctx context.Context, limit int) (stream.Batch, erro
 		limit = 1 + s.rng.IntN(limit-1)
 	}
 	if s.revoked && s.committing() {
-		// What was revoked remains the session's until the commit is decided.
+		// What was revoked remains the member's until the commit is decided.
 		select {
 		case <-s.outstanding.Done():
 		case <-ctx.Done():
@@ -216,8 +216,8 @@ func (s *faultySession) Poll(ctx context.Context, limit int) (stream.Batch, erro
 }
 
 // pollInTurn polls in short turns where it is not alone: a delayed commit needs
-// the session, and the guest might own every partition that Poll waits for.
-func (s *faultySession) pollInTurn(ctx context.Context, limit int) (stream.Batch, error) {
+// the member, and the guest might own every partition that Poll waits for.
+func (s *faultyMember) pollInTurn(ctx context.Context, limit int) (stream.Batch, error) {
 	for {
 		s.entertain(ctx)
 		short, cancel := ctx, func() {}
@@ -234,19 +234,19 @@ func (s *faultySession) pollInTurn(ctx context.Context, limit int) (stream.Batch
 	}
 }
 
-func (s *faultySession) committing() bool { return s.outstanding != nil && !isDone(s.outstanding) }
+func (s *faultyMember) committing() bool { return s.outstanding != nil && !isDone(s.outstanding) }
 
-func (s *faultySession) invite(ctx context.Context) {
+func (s *faultyMember) invite(ctx context.Context) {
 	guest, err := s.join(ctx)
 	if err != nil {
-		return // the session's own Poll says why
+		return // the member's own Poll says why
 	}
 	s.log.count(Rebalance)
 	s.guest, s.visit = guest, 2+s.rng.IntN(10)
 }
 
 // entertain polls for the guest, or lets it go.
-func (s *faultySession) entertain(ctx context.Context) {
+func (s *faultyMember) entertain(ctx context.Context) {
 	if s.guest == nil {
 		return
 	}
@@ -258,9 +258,9 @@ func (s *faultySession) entertain(ctx context.Context) {
 	}
 }
 
-// takeover stalls until a thief owns a partition of the session, which has
+// takeover stalls until a thief owns a partition of the member, which has
 // fenced it by then. Where other members have enough to give, none may come.
-func (s *faultySession) takeover() {
+func (s *faultyMember) takeover() {
 	if len(s.owned) == 0 {
 		return
 	}
@@ -283,9 +283,9 @@ func (s *faultySession) takeover() {
 	}
 }
 
-// Commit implements stream.Session. It panics where another commit is
+// Commit implements stream.Member. It panics where another commit is
 // outstanding.
-func (s *faultySession) Commit(step stream.Step) *stream.Pending {
+func (s *faultyMember) Commit(step stream.Transaction) *stream.Pending {
 	if s.committing() {
 		panic("streamtest: Commit while another commit is outstanding")
 	}
@@ -316,8 +316,8 @@ func (s *faultySession) Commit(step stream.Step) *stream.Pending {
 	return pending
 }
 
-// start returns the commit of the session below, or nil where it is lost.
-func (s *faultySession) start(step stream.Step, lost bool) *stream.Pending {
+// start returns the commit of the member below, or nil where it is lost.
+func (s *faultyMember) start(step stream.Transaction, lost bool) *stream.Pending {
 	if lost {
 		return nil
 	}
@@ -329,7 +329,7 @@ func (s *faultySession) start(step stream.Step, lost bool) *stream.Pending {
 }
 
 // decide decides pending as inner was decided, or later.
-func (s *faultySession) decide(pending, inner *stream.Pending, hidden bool, delay time.Duration) {
+func (s *faultyMember) decide(pending, inner *stream.Pending, hidden bool, delay time.Duration) {
 	decide := func() {
 		err := s.outcome(inner, hidden)
 		if delay > 0 {
@@ -347,7 +347,7 @@ func (s *faultySession) decide(pending, inner *stream.Pending, hidden bool, dela
 }
 
 // outcome waits for inner, which is nil for a commit that is lost.
-func (s *faultySession) outcome(inner *stream.Pending, hidden bool) error {
+func (s *faultyMember) outcome(inner *stream.Pending, hidden bool) error {
 	if inner == nil {
 		s.log.count(CommitLost)
 		return fmt.Errorf("injected, commit lost: %w", stream.ErrFenced)
@@ -370,7 +370,7 @@ func isDone(p *stream.Pending) bool {
 }
 
 // Deliver implements stream.Deliverer, where the log that it wraps does.
-func (s *faultySession) Deliver(outputs []stream.Record) {
+func (s *faultyMember) Deliver(outputs []stream.Record) {
 	if s.dead.Load() {
 		return
 	}
@@ -383,7 +383,7 @@ func (s *faultySession) Deliver(outputs []stream.Record) {
 
 // deliver hands on what was delivered of the next step, once the commit before it
 // was. Its caller has the turn.
-func (s *faultySession) deliver() {
+func (s *faultyMember) deliver() {
 	if d, ok := s.inner.(stream.Deliverer); ok && len(s.early) > 0 {
 		d.Deliver(s.early)
 	}
@@ -391,27 +391,27 @@ func (s *faultySession) deliver() {
 }
 
 // Pace implements stream.Pacer.
-func (s *faultySession) Pace() stream.Pace { return optional.Pace(s.inner) }
+func (s *faultyMember) Pace() stream.Pace { return optional.Pace(s.inner) }
 
-// Pause implements stream.Session.
-func (s *faultySession) Pause(partitions ...stream.Partition) {
+// Pause implements stream.Member.
+func (s *faultyMember) Pause(partitions ...stream.Partition) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	s.inner.Pause(partitions...)
 }
 
-// Resume implements stream.Session.
-func (s *faultySession) Resume(partitions ...stream.Partition) {
+// Resume implements stream.Member.
+func (s *faultyMember) Resume(partitions ...stream.Partition) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	s.inner.Resume(partitions...)
 }
 
-// Wake implements stream.Session.
-func (s *faultySession) Wake() { s.inner.Wake() }
+// Wake implements stream.Member.
+func (s *faultyMember) Wake() { s.inner.Wake() }
 
-// Close implements stream.Session. It waits for delayed commits.
-func (s *faultySession) Close() error {
+// Close implements stream.Member. It waits for delayed commits.
+func (s *faultyMember) Close() error {
 	s.deciders.Wait()
 	if s.guest != nil {
 		_ = s.guest.Close()

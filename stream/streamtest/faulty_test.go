@@ -17,7 +17,7 @@ var in, out = stream.Partition{Topic: "in"}, stream.Partition{Topic: "out"}
 
 // always returns a log that has the fault in every call, and a member of it
 // that owns both partitions of topic in.
-func always(t *testing.T, fault streamtest.Fault) (*memory.Log, *streamtest.Faulty, stream.Session) {
+func always(t *testing.T, fault streamtest.Fault) (*memory.Log, *streamtest.Faulty, stream.Member) {
 	t.Helper()
 	log := memory.New(memory.Options{RebalanceTimeout: 100 * time.Millisecond})
 	ctx := t.Context()
@@ -30,19 +30,19 @@ func always(t *testing.T, fault streamtest.Fault) (*memory.Log, *streamtest.Faul
 		Percent: map[streamtest.Fault]int{fault: 100},
 		Stall:   time.Second,
 	})
-	session, err := faulty.Join(ctx, "g", "in")
+	member, err := faulty.Join(ctx, "g", "in")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(session.Close(), faulty.Close()); err != nil {
+		if err := errors.Join(member.Close(), faulty.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return log, faulty, session
+	return log, faulty, member
 }
 
-func poll(t *testing.T, s stream.Session) stream.Batch {
+func poll(t *testing.T, s stream.Member) stream.Batch {
 	t.Helper()
 	batch, err := s.Poll(t.Context(), 10)
 	if err != nil {
@@ -51,8 +51,8 @@ func poll(t *testing.T, s stream.Session) stream.Batch {
 	return batch
 }
 
-func oneStep() stream.Step {
-	return stream.Step{Outputs: []stream.Record{{Partition: out}}, Offsets: map[stream.Partition]stream.Offset{in: 1}}
+func oneStep() stream.Transaction {
+	return stream.Transaction{Outputs: []stream.Record{{Partition: out}}, Offsets: map[stream.Partition]stream.Offset{in: 1}}
 }
 
 // wantOutputs checks what was committed and what was counted.
@@ -73,10 +73,10 @@ func TestLostCommitDidNothing(t *testing.T) {
 		t.Fatalf("commit: %v", err)
 	}
 	if _, err := s.Poll(t.Context(), 1); !errors.Is(err, stream.ErrFenced) {
-		t.Errorf("poll of a dead session: %v", err)
+		t.Errorf("poll of a dead member: %v", err)
 	}
 	if err := s.Commit(oneStep()).Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
-		t.Errorf("commit of a dead session: %v", err)
+		t.Errorf("commit of a dead member: %v", err)
 	}
 	wantOutputs(t, log, 0, faulty, streamtest.CommitLost)
 }
@@ -88,7 +88,7 @@ func TestHiddenCommitWasDone(t *testing.T) {
 		t.Fatalf("commit: %v", err)
 	}
 	if err := s.Commit(oneStep()).Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
-		t.Errorf("commit of a dead session: %v", err)
+		t.Errorf("commit of a dead member: %v", err)
 	}
 	wantOutputs(t, log, 1, faulty, streamtest.CommitHidden)
 }

@@ -12,8 +12,8 @@ var memberCases = []testCase{
 	{"RevokedPartitionStaysUntilTheNextPoll", revokedStays},
 	{"AssignedStateIsCaughtUp", assignedIsCaughtUp},
 	{"NewAssignmentIsNotPaused", newAssignmentIsNotPaused},
-	{"FencedSessionCannotCommit", fencedSessionCannotCommit},
-	{"FencedSessionCannotPoll", fencedSessionCannotPoll},
+	{"FencedMemberCannotCommit", fencedMemberCannotCommit},
+	{"FencedMemberCannotPoll", fencedMemberCannotPoll},
 	{"IdleMemberKeepsWhatNobodyWaitsFor", idleMemberKeeps},
 	{"LeavingMemberLeavesItsPartitions", leavingMember},
 }
@@ -196,7 +196,7 @@ func (h *harness) zombie() (zombie, heir *member, ins []stream.Partition, out st
 	return zombie, heir, ins, out
 }
 
-func fencedSessionCannotCommit(h *harness) {
+func fencedMemberCannotCommit(h *harness) {
 	zombie, heir, ins, out := h.zombie()
 	late := step(ins[0], 2, records(out, "zombie"), "a=zombie", "zombie=1")
 	late.Offsets[ins[1]] = 2
@@ -212,12 +212,12 @@ func fencedSessionCannotCommit(h *harness) {
 	h.wantCommitted("g", ins[1], 1)
 }
 
-func fencedSessionCannotPoll(h *harness) {
+func fencedMemberCannotPoll(h *harness) {
 	zombie, heir, ins, _ := h.zombie()
 	_, err := zombie.Poll(h.ctx, 10)
 	h.wantError("poll", err, stream.ErrFenced)
 	h.ok(zombie.Close())
-	again := h.join("g", "in") // as a fenced session should
+	again := h.join("g", "in") // as a fenced member should
 	h.untilEven(2, heir, again)
 	for _, p := range ins {
 		owner := heir

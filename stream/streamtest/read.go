@@ -140,7 +140,7 @@ var pollCases = []testCase{
 	{"PollTakesTurnsAmongPartitions", pollTakesTurns},
 	{"PollReadsAllTopicsOfTheGroup", pollReadsTopics},
 	{"PolledBytesStayValid", polledBytesStay},
-	{"CancelledPollDoesNotHarmTheSession", cancelledPoll},
+	{"CancelledPollDoesNotHarmTheMember", cancelledPoll},
 	{"WakeEndsThePollUnderWayOrTheNext", wakeEndsPoll},
 	{"DecidedCommitEndsPoll", decidedCommitEndsPoll},
 	{"PausedPartitionsReturnNothingUntilResume", pauseAndResume},
@@ -323,7 +323,7 @@ func pauseAndResume(h *harness) {
 	if got := values(m.records); got != values(records(ps[1], numbers(10)...)) {
 		h.Fatalf("polled %s", got)
 	}
-	m.commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{ps[0]: 0, ps[1]: 10}}) // paused is owned still
+	m.commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{ps[0]: 0, ps[1]: 10}}) // paused is owned still
 	m.Pause(ps...)
 	h.append(ps[1], "paused")
 	m.Wake()
@@ -346,11 +346,11 @@ func pauseIgnores(h *harness) {
 }
 
 var closeCases = []testCase{
-	{"CloseEndsSessionsAndTails", closeEndsSessions},
-	{"SessionCloseDoesNotCommit", sessionCloseDoesNotCommit},
+	{"CloseEndsMembersAndTails", closeEndsMembers},
+	{"MemberCloseDoesNotCommit", memberCloseDoesNotCommit},
 }
 
-func closeEndsSessions(h *harness) {
+func closeEndsMembers(h *harness) {
 	in, _ := h.inOut()
 	m, idle := h.join("g", "in"), h.join("other", "in")
 	m.own(1)
@@ -384,7 +384,7 @@ func closeEndsSessions(h *harness) {
 	h.ok(idle.Close())
 }
 
-func sessionCloseDoesNotCommit(h *harness) {
+func memberCloseDoesNotCommit(h *harness) {
 	in, _ := h.inOut()
 	h.append(in, "a", "b")
 	m := h.join("g", "in")

@@ -21,7 +21,7 @@ type Options struct {
 	Events     int           // 0 is 500
 	Keys       int           // 0 is 7
 	Partitions int32         // 0 is 1 to 4, by the seed
-	Consumers  int           // sessions at once; 0 is 1 to 4, by the seed
+	Consumers  int           // members at once; 0 is 1 to 4, by the seed
 	Faults     FaultyOptions // its Seed is not used
 	Timeout    time.Duration // for all of it; 0 is 5 minutes
 	Remote     bool          // the log is one of Remote: its inputs are appended without numbers

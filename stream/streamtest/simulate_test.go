@@ -17,45 +17,45 @@ import (
 // that a later one may cover, is found by one seed of seven: that all miss it is
 // a chance of 1e-14.
 func TestSimulationFindsBrokenLogs(t *testing.T) {
-	for name, breakSession := range map[string]func(*broken, stream.Step) *stream.Pending{
-		"offsets are committed before outputs": func(b *broken, s stream.Step) *stream.Pending {
+	for name, breakMember := range map[string]func(*broken, stream.Transaction) *stream.Pending{
+		"offsets are committed before outputs": func(b *broken, s stream.Transaction) *stream.Pending {
 			if b.rarely() {
-				b.Session.Commit(stream.Step{Offsets: s.Offsets})
+				b.Member.Commit(stream.Transaction{Offsets: s.Offsets})
 				return b.fail()
 			}
-			return b.Session.Commit(s)
+			return b.Member.Commit(s)
 		},
-		"outputs are committed before offsets": func(b *broken, s stream.Step) *stream.Pending {
+		"outputs are committed before offsets": func(b *broken, s stream.Transaction) *stream.Pending {
 			if b.rarely() {
-				b.Session.Commit(stream.Step{Outputs: s.Outputs})
+				b.Member.Commit(stream.Transaction{Outputs: s.Outputs})
 				return b.fail()
 			}
-			return b.Session.Commit(s)
+			return b.Member.Commit(s)
 		},
-		"state is committed before offsets": func(b *broken, s stream.Step) *stream.Pending {
+		"state is committed before offsets": func(b *broken, s stream.Transaction) *stream.Pending {
 			if b.rarely() {
-				b.Session.Commit(stream.Step{Changes: s.Changes, Offsets: b.committed(s.Offsets)})
+				b.Member.Commit(stream.Transaction{Changes: s.Changes, Offsets: b.committed(s.Offsets)})
 				return b.fail()
 			}
-			return b.Session.Commit(s)
+			return b.Member.Commit(s)
 		},
-		"a change is lost": func(b *broken, s stream.Step) *stream.Pending {
+		"a change is lost": func(b *broken, s stream.Transaction) *stream.Pending {
 			if len(s.Changes) > 0 && b.rarely() {
 				s.Changes = s.Changes[1:]
 			}
-			return b.Session.Commit(s)
+			return b.Member.Commit(s)
 		},
-		"an acknowledged commit did nothing": func(b *broken, s stream.Step) *stream.Pending {
+		"an acknowledged commit did nothing": func(b *broken, s stream.Transaction) *stream.Pending {
 			if b.rarely() {
-				return b.Session.Commit(stream.Step{})
+				return b.Member.Commit(stream.Transaction{})
 			}
-			return b.Session.Commit(s)
+			return b.Member.Commit(s)
 		},
-		"a commit is done twice": func(b *broken, s stream.Step) *stream.Pending {
+		"a commit is done twice": func(b *broken, s stream.Transaction) *stream.Pending {
 			if b.rarely() {
-				b.Session.Commit(s)
+				b.Member.Commit(s)
 			}
-			return b.Session.Commit(s)
+			return b.Member.Commit(s)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSimulationFindsBrokenLogs(t *testing.T) {
 					log := &brokenLog{
 						Log:    memory.New(memory.Options{RebalanceTimeout: 100 * time.Millisecond}),
 						rng:    rand.New(rand.NewPCG(seed, 99)),
-						commit: breakSession,
+						commit: breakMember,
 					}
 					_, err = simulate(t.Context(), log, Options{Seed: seed, Faults: FaultyOptions{Stall: time.Second}})
 				})
@@ -94,17 +94,17 @@ type brokenLog struct {
 	*memory.Log
 	mu     sync.Mutex // guards rng and stale
 	rng    *rand.Rand
-	commit func(*broken, stream.Step) *stream.Pending
+	commit func(*broken, stream.Transaction) *stream.Pending
 	stale  map[stream.Partition]stream.View // states of first assignments
 }
 
-func (l *brokenLog) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *brokenLog) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := l.Log.Join(ctx, group, topics...)
-	return &broken{Session: s, log: l, group: group}, err
+	return &broken{Member: s, log: l, group: group}, err
 }
 
 type broken struct {
-	stream.Session
+	stream.Member
 	log   *brokenLog
 	group string
 }
@@ -115,9 +115,9 @@ func (b *broken) rarely() bool {
 	return b.log.rng.IntN(10) == 0
 }
 
-// fail ends the session as a failed commit does.
+// fail ends the member as a failed commit does.
 func (b *broken) fail() *stream.Pending {
-	_ = b.Session.Close()
+	_ = b.Member.Close()
 	pending := stream.NewPending()
 	pending.Decide(stream.ErrFenced)
 	return pending
@@ -131,16 +131,16 @@ func (b *broken) committed(offsets map[stream.Partition]stream.Offset) map[strea
 	return before
 }
 
-func (b *broken) Commit(s stream.Step) *stream.Pending {
+func (b *broken) Commit(s stream.Transaction) *stream.Pending {
 	if b.log.commit == nil {
-		return b.Session.Commit(s)
+		return b.Member.Commit(s)
 	}
 	return b.log.commit(b, s)
 }
 
 // Poll hands out the state of the first assignment: none.
 func (b *broken) Poll(ctx context.Context, limit int) (stream.Batch, error) {
-	batch, err := b.Session.Poll(ctx, limit)
+	batch, err := b.Member.Poll(ctx, limit)
 	if b.log.stale != nil {
 		b.log.mu.Lock()
 		defer b.log.mu.Unlock()

@@ -20,15 +20,15 @@ import (
 )
 
 // Run checks that newLog makes empty logs that keep the contract of stream.Log,
-// stream.Session and stream.Inspector. It closes them. Every case gets its own,
+// stream.Member and stream.Inspector. It closes them. Every case gets its own,
 // and is named for its promise; a new promise comes with a new case.
 //
 // The logs should have a rebalance timeout of 50 to 100 ms: some cases wait for
 // it. No case sleeps; on a machine so busy that a member is fenced although it
 // polls all the time, a case starts again.
 //
-// What a stream.KeyTailer promises is checked of logs that are one. Where sessions
-// are of type stream.EarlyReader every case runs a second time, with sessions that
+// What a stream.KeyTailer promises is checked of logs that are one. Where members
+// are of type stream.EarlyReader every case runs a second time, with members that
 // read early, beside those about reading early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowance) {
 	cases := slices.Concat(topicCases, deleteCases, appendCases, tailCases, peekCases, pollCases, commitCases, stateCases, memberCases, closeCases)
@@ -85,7 +85,7 @@ type harness struct {
 	inspect stream.Inspector
 	closed  bool
 	prefix  string // of topics, groups and producers
-	early   bool   // sessions read early
+	early   bool   // members read early
 	remote  bool   // Remote
 }
 
@@ -274,8 +274,8 @@ func (h *harness) dump(view stream.View, prefix string) string {
 
 // step returns a step that outputs, sets keys ("a=1" sets, "a" deletes) and
 // moves in to next.
-func step(in stream.Partition, next stream.Offset, outputs []stream.Record, sets ...string) stream.Step {
-	s := stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: next}}
+func step(in stream.Partition, next stream.Offset, outputs []stream.Record, sets ...string) stream.Transaction {
+	s := stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: next}}
 	for _, set := range sets {
 		key, value, isValue := strings.Cut(set, "=")
 		c := stream.Change{Partition: in, Key: []byte(key)}
@@ -287,9 +287,9 @@ func step(in stream.Partition, next stream.Offset, outputs []stream.Record, sets
 	return s
 }
 
-// member is a session and what it was told.
+// member is a member and what it was told.
 type member struct {
-	stream.Session
+	stream.Member
 	h       *harness
 	owned   map[stream.Partition]stream.Assigned
 	next    map[stream.Partition]stream.Offset
@@ -302,17 +302,17 @@ func (h *harness) join(group string, topics ...string) *member {
 	for i := range topics {
 		topics[i] = h.prefix + topics[i]
 	}
-	session, err := h.Join(h.ctx, h.prefix+group, topics...)
+	joined, err := h.Join(h.ctx, h.prefix+group, topics...)
 	h.ok(err)
-	h.Cleanup(func() { _ = session.Close() })
+	h.Cleanup(func() { _ = joined.Close() })
 	if h.early {
-		session.(stream.EarlyReader).ReadEarly(true)
+		joined.(stream.EarlyReader).ReadEarly(true)
 	}
 	return &member{
-		Session: session,
-		h:       h,
-		owned:   map[stream.Partition]stream.Assigned{},
-		next:    map[stream.Partition]stream.Offset{},
+		Member: joined,
+		h:      h,
+		owned:  map[stream.Partition]stream.Assigned{},
+		next:   map[stream.Partition]stream.Offset{},
 	}
 }
 
@@ -393,7 +393,7 @@ func (m *member) receive(n int) {
 	}
 }
 
-func (m *member) commit(s stream.Step) {
+func (m *member) commit(s stream.Transaction) {
 	m.h.Helper()
 	err := m.Commit(s).Wait(m.h.ctx)
 	if errors.Is(err, stream.ErrFenced) {
@@ -402,11 +402,11 @@ func (m *member) commit(s stream.Step) {
 	m.h.ok(err)
 }
 
-// refused commits what has to fail with want and kill the session.
-func (m *member) refused(s stream.Step, want error) {
+// refused commits what has to fail with want and kill the member.
+func (m *member) refused(s stream.Transaction, want error) {
 	m.h.Helper()
 	m.h.wantError("commit", m.Commit(s).Wait(m.h.ctx), want)
-	m.h.wantError("the commit after it", m.Commit(stream.Step{}).Wait(m.h.ctx), stream.ErrFenced)
+	m.h.wantError("the commit after it", m.Commit(stream.Transaction{}).Wait(m.h.ctx), stream.ErrFenced)
 	for {
 		_, err := m.Poll(m.h.ctx, 1)
 		if err != nil {

@@ -112,7 +112,7 @@ func (a *Program) rehearse(ctx context.Context, path string, cut func(*lang.Pipe
 		}
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
-			Sessions: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
+			Members: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))
@@ -447,18 +447,18 @@ func newForgetful(r *rehearsal) *forgetful {
 }
 
 // Join implements stream.Log.
-func (f *forgetful) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (f *forgetful) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := f.Log.Join(ctx, group, topics...)
-	return &forgetfulSession{s, f.read}, err
+	return &forgetfulMember{s, f.read}, err
 }
 
-type forgetfulSession struct {
-	stream.Session
+type forgetfulMember struct {
+	stream.Member
 	read map[string]bool
 }
 
-// Commit implements stream.Session.
-func (s *forgetfulSession) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member.
+func (s *forgetfulMember) Commit(step stream.Transaction) *stream.Pending {
 	var kept []stream.Record
 	for _, o := range step.Outputs {
 		if s.read[o.Partition.Topic] {
@@ -466,5 +466,5 @@ func (s *forgetfulSession) Commit(step stream.Step) *stream.Pending {
 		}
 	}
 	step.Outputs = kept
-	return s.Session.Commit(step)
+	return s.Member.Commit(step)
 }

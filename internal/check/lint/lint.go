@@ -161,7 +161,7 @@ func (l *linter) check(path string) {
 		if l.engine = engine; len(found) > 0 {
 			f.add(file.Explain(i, found))
 		}
-		if here.Runner, err = l.loader.New(p, pipeline.Options{Sessions: 1, Logger: l.loader.Logger, Reach: l.reach, NoPrograms: true}); err != nil {
+		if here.Runner, err = l.loader.New(p, pipeline.Options{Members: 1, Logger: l.loader.Logger, Reach: l.reach, NoPrograms: true}); err != nil {
 			f.add(file.Explain(i, err))
 			continue
 		}

@@ -62,17 +62,17 @@ func benchmark(b *testing.B, clients int) {
 
 // answer is a pipeline that answers each event with what it says.
 func answer(ctx context.Context, log stream.Log) error {
-	session, err := log.Join(ctx, "pipeline", "events")
+	member, err := log.Join(ctx, "pipeline", "events")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }()
+	defer func() { _ = member.Close() }()
 	for {
-		batch, err := session.Poll(ctx, 4096)
+		batch, err := member.Poll(ctx, 4096)
 		if err != nil {
 			return nil // ctx is done
 		}
-		step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+		step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 		for _, r := range batch.Records {
 			step.Outputs = append(step.Outputs, stream.Record{
 				Partition: stream.Partition{Topic: "decisions"}, Time: r.Time, Value: r.Value,
@@ -81,7 +81,7 @@ func answer(ctx context.Context, log stream.Log) error {
 			step.Offsets[r.Partition] = r.Offset + 1
 		}
 		if len(step.Offsets) > 0 {
-			if err := session.Commit(step).Wait(ctx); err != nil {
+			if err := member.Commit(step).Wait(ctx); err != nil {
 				return nil // ctx is done
 			}
 		}

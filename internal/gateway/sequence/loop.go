@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// handler is what a loop does with the records of one session.
+// handler is what a loop does with the records of one member.
 type handler interface {
 	assign(stream.Assigned) error
 	take(*stream.Record, *turn) error
@@ -26,7 +26,7 @@ type handler interface {
 
 // turn is a step being made.
 type turn struct {
-	stream.Step
+	stream.Transaction
 	bytes    int // of outputs and changes
 	valueMax int // bytes of an output's value
 }
@@ -36,7 +36,7 @@ type turn struct {
 const headersMax = 8 << 10
 
 func newTurn(pace stream.Pace) *turn {
-	return &turn{Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}, valueMax: pace.RecordBytes - headersMax}
+	return &turn{Transaction: stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}, valueMax: pace.RecordBytes - headersMax}
 }
 
 func (t *turn) output(r stream.Record) {
@@ -49,14 +49,14 @@ func (t *turn) output(r stream.Record) {
 
 const (
 	pollMax     = 1_024                  // records that one Poll brings
-	rejoinAfter = 100 * time.Millisecond // of a session that died
+	rejoinAfter = 100 * time.Millisecond // of a member that died
 )
 
-// sessions runs one session after the other, until one ends by an error that is
-// not of the session, or ctx is done.
-func (s *Sequencer) sessions(ctx context.Context, group string, topics []string, newHandler func() handler) error {
+// members runs one member after the other, until one ends by an error that is
+// not of the member, or ctx is done.
+func (s *Sequencer) members(ctx context.Context, group string, topics []string, newHandler func() handler) error {
 	for {
-		err := s.session(ctx, group, topics, newHandler())
+		err := s.member(ctx, group, topics, newHandler())
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -73,18 +73,18 @@ func (s *Sequencer) sessions(ctx context.Context, group string, topics []string,
 	}
 }
 
-func (s *Sequencer) session(ctx context.Context, group string, topics []string, h handler) (err error) {
-	session, err := s.log.Join(ctx, group, topics...)
+func (s *Sequencer) member(ctx context.Context, group string, topics []string, h handler) (err error) {
+	member, err := s.log.Join(ctx, group, topics...)
 	if err != nil {
 		return fmt.Errorf("join %s: %w", group, err)
 	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	if early, ok := session.(stream.EarlyReader); ok {
+	defer func() { err = errors.Join(err, member.Close()) }()
+	if early, ok := member.(stream.EarlyReader); ok {
 		early.ReadEarly(true) // nothing outside of the log is changed
 	}
-	timer := time.AfterFunc(time.Hour, session.Wake)
+	timer := time.AfterFunc(time.Hour, member.Wake)
 	defer timer.Stop()
-	l := loop{session: session, handler: h, timer: timer, pace: optional.Pace(session), fault: func(stage string) {
+	l := loop{member: member, handler: h, timer: timer, pace: optional.Pace(member), fault: func(stage string) {
 		s.options.Fault(strings.TrimPrefix(group, s.options.Name+".") + "-" + stage)
 	}}
 	for err == nil {
@@ -93,19 +93,19 @@ func (s *Sequencer) session(ctx context.Context, group string, topics []string, 
 	return err
 }
 
-// loop makes steps of what a session brings, one after the other: while one is
+// loop makes steps of what a member brings, one after the other: while one is
 // committed the log gathers the records of the next, so steps are as large as the
 // log is slow.
 type loop struct {
 	handler
-	session stream.Session
-	timer   *time.Timer
-	pace    stream.Pace
-	fault   func(stage string)
+	member stream.Member
+	timer  *time.Timer
+	pace   stream.Pace
+	fault  func(stage string)
 }
 
 func (l *loop) once(ctx context.Context) error {
-	batch, err := l.session.Poll(ctx, pollMax)
+	batch, err := l.member.Poll(ctx, pollMax)
 	if err != nil {
 		return fmt.Errorf("poll: %w", err)
 	}
@@ -142,7 +142,7 @@ func (l *loop) once(ctx context.Context) error {
 	case next.After(now):
 		l.timer.Reset(next.Sub(now))
 	case !next.IsZero():
-		l.session.Wake()
+		l.member.Wake()
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (l *loop) commit(ctx context.Context, t *turn) (*turn, error) {
 		return t, nil
 	}
 	l.fault("write")
-	commit := l.session.Commit(t.Step)
+	commit := l.member.Commit(t.Transaction)
 	l.fault("sync")
 	if err := commit.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)

@@ -23,7 +23,7 @@ type Metrics struct {
 	Foreign    atomic.Uint64 // records of the pipeline that are of no client
 	Ends       Ends          // of events, each once
 	Bad        atomic.Uint64 // records of the inbox that became dead letters
-	Rejoined   atomic.Uint64 // sessions after one that died
+	Rejoined   atomic.Uint64 // members after one that died
 }
 
 // Ends counts how events ended. An event that has not ended is on its way.

@@ -79,12 +79,12 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		// of the inbox and another member all of the outputs.
 		both, ctx := errgroup.WithContext(ctx)
 		both.Go(func() error {
-			return s.sessions(ctx, Group(s.options.Name), []string{Inbox(s.options.Name)}, func() handler {
+			return s.members(ctx, Group(s.options.Name), []string{Inbox(s.options.Name)}, func() handler {
 				return &judge{options: &s.options, field: field, partitions: map[stream.Partition]*partition{}}
 			})
 		})
 		both.Go(func() error {
-			return s.sessions(ctx, CopyGroup(s.options.Name), s.sources(), func() handler { return copier{&s.options} })
+			return s.members(ctx, CopyGroup(s.options.Name), s.sources(), func() handler { return copier{&s.options} })
 		})
 		err = both.Wait()
 	}

@@ -235,17 +235,17 @@ type paced struct {
 	pace stream.Pace
 }
 
-type pacedSession struct {
-	stream.Session
+type pacedMember struct {
+	stream.Member
 	pace stream.Pace
 }
 
-func (p paced) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (p paced) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := p.Log.Join(ctx, group, topics...)
-	return pacedSession{s, p.pace}, err
+	return pacedMember{s, p.pace}, err
 }
 
-func (s pacedSession) Pace() stream.Pace { return s.pace }
+func (s pacedMember) Pace() stream.Pace { return s.pace }
 
 // TestSequencerIsItsModelWhateverFails runs the same records through a log whose
 // commits fail and whose partitions move, and through one that does not: the

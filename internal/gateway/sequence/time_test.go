@@ -400,20 +400,20 @@ type counted struct {
 	steps, most *atomic.Int64
 }
 
-type countedSession struct {
-	stream.Session
+type countedMember struct {
+	stream.Member
 	in counted
 }
 
-func (c counted) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (c counted) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := c.Log.Join(ctx, group, topics...)
-	return countedSession{s, c}, err
+	return countedMember{s, c}, err
 }
 
-func (s countedSession) Commit(step stream.Step) *stream.Pending {
+func (s countedMember) Commit(step stream.Transaction) *stream.Pending {
 	s.in.steps.Add(1)
 	s.in.most.Store(max(s.in.most.Load(), int64(len(step.Outputs)))) // one partition is sequenced by one goroutine
-	return s.Session.Commit(step)
+	return s.Member.Commit(step)
 }
 
 // TestManyEventsThatNobodyAnswersEndSoon has the events of an idle partition expire, all

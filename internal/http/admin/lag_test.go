@@ -31,9 +31,9 @@ type lagging struct {
 	*testing.T
 	*Server
 	*memory.Log
-	broken  atomic.Bool // of partition 0
-	session stream.Session
-	logged  bytes.Buffer
+	broken atomic.Bool // of partition 0
+	member stream.Member
+	logged bytes.Buffer
 }
 
 func (l *lagging) Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error) {
@@ -65,11 +65,11 @@ func watchingBacklog(t *testing.T, limits lang.Lag, backlog lang.Backlog) *laggi
 	logger := slog.New(slog.NewTextHandler(&l.logged, nil))
 	l.Server = newServer(l, Options{Runners: []*running.Runner{runner}, Logger: logger}, nil)
 	if err = runner.CreateTopics(t.Context(), l.Log); err == nil {
-		l.session, err = l.Join(t.Context(), "copy", "in")
+		l.member, err = l.Join(t.Context(), "copy", "in")
 	}
 	for owned := 0; err == nil && owned < 2; {
 		var batch stream.Batch
-		batch, err = l.session.Poll(t.Context(), 1)
+		batch, err = l.member.Poll(t.Context(), 1)
 		owned += len(batch.Assigned)
 	}
 	if err != nil {
@@ -102,8 +102,8 @@ func (l *lagging) write(n int) {
 
 func (l *lagging) commit(next stream.Offset) {
 	l.Helper()
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{{Topic: "in", Index: 1}: next}}
-	if err := l.session.Commit(step).Wait(l.Context()); err != nil {
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{{Topic: "in", Index: 1}: next}}
+	if err := l.member.Commit(step).Wait(l.Context()); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -262,7 +262,7 @@ func TestLagOfAPipelineIsThatOfItsInputsToo(t *testing.T) {
 		owned += len(batch.Assigned)
 	}
 	l.write(2)
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{{Topic: "in", Index: 1}: 1}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{{Topic: "in", Index: 1}: 1}}
 	if err := other.Commit(step).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func commits(t *testing.T, log stream.Log, group, topic string) {
 	defer s.Close()
 	batch, err := s.Poll(t.Context(), 1)
 	if err == nil {
-		err = s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{batch.Assigned[0].Partition: 1}}).Wait(t.Context())
+		err = s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{batch.Assigned[0].Partition: 1}}).Wait(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ steps:
 	}
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	r, err := pipeline.New(file.Pipelines[0], pipeline.Options{Sessions: 1})
+	r, err := pipeline.New(file.Pipelines[0], pipeline.Options{Members: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

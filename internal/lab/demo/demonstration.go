@@ -46,7 +46,7 @@ func (d *Demonstration) Run(ctx context.Context) (err error) {
 	if d.example, err = NewExample(d.Dir, FraudFiles()); err != nil {
 		return err
 	}
-	if d.runner, err = d.example.load(d.Loader, pipeline.Options{Sessions: process.Members(d.Parallelism), Logger: d.Loader.Logger}); err != nil {
+	if d.runner, err = d.example.load(d.Loader, pipeline.Options{Members: process.Members(d.Parallelism), Logger: d.Loader.Logger}); err != nil {
 		return err
 	}
 	if d.log, err = process.OpenDirectory(d.example.Data(), d.Loader.Logger); err != nil {

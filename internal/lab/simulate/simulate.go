@@ -128,7 +128,7 @@ func (r *run) step() Sample {
 }
 
 // read moves events from the log into the queue, up to the high mark, and lets the
-// gate look after each poll, as a session does.
+// gate look after each poll, as a member does.
 func (r *run) read() {
 	if r.gate.Throttled() {
 		r.credit += r.Throttled * r.Tick.Seconds()

@@ -138,9 +138,9 @@ func feed(l *Log, times, n int) error {
 }
 
 // work makes a step of records.
-func work(records []stream.Record) stream.Step {
+func work(records []stream.Record) stream.Transaction {
 	arena := make([]byte, 0, 164*len(records))
-	st := stream.Step{
+	st := stream.Transaction{
 		Outputs: make([]stream.Record, len(records)),
 		Changes: make([]stream.Change, len(records)),
 	}

@@ -94,7 +94,7 @@ func TestStateThatOutrunsItsCheckpointHoldsCommits(t *testing.T) {
 	go func() { _ = l.store.Checkpoint(t.Context(), l.applied.Load(), true) }()
 	<-g.held
 	commit := func(step int) *stream.Pending {
-		st := stream.Step{Offsets: map[stream.Partition]stream.Offset{events: 0}}
+		st := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{events: 0}}
 		for i := range 8 {
 			st.Changes = append(st.Changes, stream.Change{Partition: events, Key: fmt.Append(nil, step, i), Value: make([]byte, 1000)})
 		}

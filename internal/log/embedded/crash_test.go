@@ -19,7 +19,7 @@ import (
 // what the log held after each frame.
 type history struct {
 	log     *Log
-	sess    stream.Session
+	sess    stream.Member
 	rng     *rand.Rand
 	dumps   []string // after so many operations
 	ops     int

@@ -19,7 +19,7 @@ type cursor struct {
 	part  *partition
 	next  atomic.Int64
 	ready chan struct{} // gets a token when there is more
-	early *session      // that reads early by it, or nil; it writes this, under Log.mu
+	early *member       // that reads early by it, or nil; it writes this, under Log.mu
 	keep  func(key []byte) bool
 
 	blocks []block      // fetched

@@ -7,7 +7,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Reading early, the writer and the sessions that asked for it work on one
+// Reading early, the writer and the members that asked for it work on one
 // frame together:
 //
 //  1. The writer takes what waits. What may fail about an append is decided
@@ -16,23 +16,23 @@ import (
 //  2. It offers the inputs. In a frame they stand before all outputs, and the
 //     frames before it are durable. So their offsets are those that they keep,
 //     whatever becomes of any step, and outputs are never read early.
-//  3. It awaits the steps of the sessions that had nothing to do, for at most
+//  3. It awaits the steps of the members that had nothing to do, for at most
 //     Options.GroupInterval, and takes them into the frame behind its inputs.
 //  4. A step that comes later stays in the queue, which is behind them too.
 //
 // So no step precedes its inputs, and what is offered is written or the log
 // fails: nobody can commit what came of records that do not come to be.
 //
-// A session that misses its frame would miss all that follow: when inputs are
+// A member that misses its frame would miss all that follow: when inputs are
 // offered its step still waits. So once it has nothing else to do its step is
 // written at once, in a frame of its own, and it is ready for the next inputs.
-// A session that needs longer than the interval is not awaited. It still reads
+// A member that needs longer than the interval is not awaited. It still reads
 // early, and computes during the sync.
 
-var _ stream.EarlyReader = (*session)(nil)
+var _ stream.EarlyReader = (*member)(nil)
 
 // ReadEarly implements stream.EarlyReader.
-func (s *session) ReadEarly(on bool) {
+func (s *member) ReadEarly(on bool) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.early = on
@@ -43,14 +43,14 @@ func (s *session) ReadEarly(on bool) {
 }
 
 // setEarly lets c read early if s does. Its caller holds mu.
-func (s *session) setEarly(c *cursor) {
+func (s *member) setEarly(c *cursor) {
 	if c.early = nil; s.early {
 		c.early = s
 	}
 }
 
 // rest notes that s has nothing to do. Its caller holds mu.
-func (s *session) rest() {
+func (s *member) rest() {
 	s.idle = true
 	s.log.awaited.answered(s)
 	if s.pending && s.quick() {
@@ -59,10 +59,10 @@ func (s *session) rest() {
 }
 
 // quick reports whether the step of s is worth waiting for. Its caller holds mu.
-func (s *session) quick() bool { return s.took <= s.log.opts.GroupInterval }
+func (s *member) quick() bool { return s.took <= s.log.opts.GroupInterval }
 
 // moveOn notes that s commits r. Its caller holds mu.
-func (s *session) moveOn(r *request) {
+func (s *member) moveOn(r *request) {
 	r.ahead, s.ahead = s.ahead, false
 	if s.early {
 		s.took = time.Since(s.seen)
@@ -70,34 +70,34 @@ func (s *session) moveOn(r *request) {
 }
 
 // answer ends the wait for s.
-func (l *Log) answer(s *session) {
+func (l *Log) answer(s *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaited.answered(s)
 }
 
-// awaited are the sessions whose steps the frame in flight waits for. Log.mu guards them.
+// awaited are the members whose steps the frame in flight waits for. Log.mu guards them.
 type awaited struct {
-	sessions []*session
-	none     chan struct{} // one token: no session is awaited any more
+	members []*member
+	none    chan struct{} // one token: no member is awaited any more
 }
 
 // answered ends the wait for s.
-func (a *awaited) answered(s *session) {
-	i := slices.Index(a.sessions, s)
+func (a *awaited) answered(s *member) {
+	i := slices.Index(a.members, s)
 	if i < 0 {
 		return
 	}
-	if a.sessions = slices.Delete(a.sessions, i, i+1); len(a.sessions) == 0 {
+	if a.members = slices.Delete(a.members, i, i+1); len(a.members) == 0 {
 		signal(a.none)
 	}
 }
 
 // add tells s that there is something to read early, and notes that its step is awaited if
 // it will be quick.
-func (a *awaited) add(s *session) {
-	if s.idle && !s.pending && s.quick() && !slices.Contains(a.sessions, s) {
-		a.sessions = append(a.sessions, s)
+func (a *awaited) add(s *member) {
+	if s.idle && !s.pending && s.quick() && !slices.Contains(a.members, s) {
+		a.members = append(a.members, s)
 	}
 	signal(s.ready)
 }
@@ -110,7 +110,7 @@ func (w *writer) offer(taken []*request) bool {
 	defer l.mu.Unlock()
 	for _, r := range taken {
 		for _, p := range r.pieces {
-			if r.session != nil || !p.part.readEarly() {
+			if r.member != nil || !p.part.readEarly() {
 				continue
 			}
 			if len(p.part.early) == 0 {
@@ -129,7 +129,7 @@ func (w *writer) offer(taken []*request) bool {
 	return len(w.offered) > 0
 }
 
-// readEarly reports whether a session reads p early.
+// readEarly reports whether a member reads p early.
 func (p *partition) readEarly() bool {
 	return slices.ContainsFunc(p.readers, func(c *cursor) bool { return c.early != nil })
 }
@@ -156,7 +156,7 @@ func (w *writer) wait() bool {
 	l := w.log
 	for first := true; ; first = false {
 		l.mu.Lock()
-		n := len(l.awaited.sessions)
+		n := len(l.awaited.members)
 		l.mu.Unlock()
 		if n == 0 {
 			return !first
@@ -168,7 +168,7 @@ func (w *writer) wait() bool {
 		case <-l.awaited.none:
 		case <-w.timer.C:
 			l.mu.Lock()
-			l.awaited.sessions = l.awaited.sessions[:0]
+			l.awaited.members = l.awaited.members[:0]
 			l.mu.Unlock()
 			return true
 		case <-l.closing:
@@ -186,5 +186,5 @@ func (w *writer) withdraw() {
 		p.early = nil
 	}
 	clear(w.offered)
-	w.offered, l.awaited.sessions = w.offered[:0], l.awaited.sessions[:0]
+	w.offered, l.awaited.members = w.offered[:0], l.awaited.members[:0]
 }

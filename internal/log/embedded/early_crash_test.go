@@ -12,7 +12,7 @@ import (
 )
 
 // TestCrashLeavesNoStepAheadOfItsInputs crashes a log, before calls that change
-// the disk, while several append and a session reads early: what was
+// the disk, while several append and a member reads early: what was
 // acknowledged is there, each step whole, and none without its inputs.
 func TestCrashLeavesNoStepAheadOfItsInputs(t *testing.T) {
 	r := newRand(t)
@@ -55,7 +55,7 @@ func TestCrashLeavesNoStepAheadOfItsInputs(t *testing.T) {
 	t.Logf("%d crashes, %d steps fused", len(disks), fused)
 }
 
-// runEarly appends from three goroutines while a session reads early. mu guards
+// runEarly appends from three goroutines while a member reads early. mu guards
 // the ledger's fields.
 func (g *ledger) runEarly(t *testing.T, mu *sync.Mutex) {
 	const writers, n = 3, 60

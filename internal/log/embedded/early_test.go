@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// joinEarly returns a session of group g that reads early.
+// joinEarly returns a member of group g that reads early.
 func joinEarly(t testing.TB, l *Log) stream.EarlyReader {
 	t.Helper()
 	s, _ := join(t, l)
@@ -39,7 +39,7 @@ func appending(ctx context.Context, l *Log, values ...string) <-chan error {
 }
 
 // receive polls until it has n records.
-func receive(t testing.TB, s stream.Session, n int) (got []stream.Record) {
+func receive(t testing.TB, s stream.Member, n int) (got []stream.Record) {
 	t.Helper()
 	for len(got) < n {
 		b, err := s.Poll(t.Context(), n-len(got))
@@ -103,7 +103,7 @@ func TestInputsReadEarlyAndTheirStepAreSeenByNobodyBeforeTheSync(t *testing.T) {
 		other.Wake()
 		batch, err := other.Poll(t.Context(), 10)
 		if err != nil || len(batch.Records) > 0 {
-			t.Fatalf("a session that did not ask read %v, %v", batch.Records, err)
+			t.Fatalf("a member that did not ask read %v, %v", batch.Records, err)
 		}
 		for p, tail := range tails {
 			if got, err := tail.read(nil, 10); err != nil || len(got) > 0 {
@@ -150,9 +150,9 @@ func appendingWhenShut(t *testing.T, g *gate, l *Log, values ...string) <-chan e
 	return appending(t.Context(), l, values...)
 }
 
-// TestSlowSessionHoldsAFrameForAnIntervalAtMost reads early and commits late, in
+// TestSlowMemberHoldsAFrameForAnIntervalAtMost reads early and commits late, in
 // virtual time: that is waited for once, and again when it was quick.
-func TestSlowSessionHoldsAFrameForAnIntervalAtMost(t *testing.T) {
+func TestSlowMemberHoldsAFrameForAnIntervalAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const interval = 5 * time.Millisecond
 		o := small(vfs.NewMemory())
@@ -184,9 +184,9 @@ func TestSlowSessionHoldsAFrameForAnIntervalAtMost(t *testing.T) {
 	})
 }
 
-// TestSessionThatDoesNotCommitIsNotAwaited takes a record, finds it not worth a
+// TestMemberThatDoesNotCommitIsNotAwaited takes a record, finds it not worth a
 // step yet, and polls again: the frame is written at once.
-func TestSessionThatDoesNotCommitIsNotAwaited(t *testing.T) {
+func TestMemberThatDoesNotCommitIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog(t, Options{Logger: quiet, CheckpointInterval: time.Hour, GroupInterval: time.Second, fs: vfs.NewMemory()})
 		s := joinEarly(t, l)
@@ -216,7 +216,7 @@ func TestSessionThatDoesNotCommitIsNotAwaited(t *testing.T) {
 		go func() {
 			synctest.Wait() // until it is in Poll
 			if err := l.Append(t.Context(), record(events, "paused")); err != nil || time.Since(start) > 0 {
-				t.Errorf("append beside a paused session took %v, %v", time.Since(start), err)
+				t.Errorf("append beside a paused member took %v, %v", time.Since(start), err)
 			}
 			stop()
 		}()
@@ -227,7 +227,7 @@ func TestSessionThatDoesNotCommitIsNotAwaited(t *testing.T) {
 	})
 }
 
-// TestRefusedAppendsAreNotReadEarly fills the disk while a session reads early.
+// TestRefusedAppendsAreNotReadEarly fills the disk while a member reads early.
 func TestRefusedAppendsAreNotReadEarly(t *testing.T) {
 	var full atomic.Bool
 	o := crashOptions(vfs.Faulty(vfs.NewMemory(), func(c vfs.Call) (o vfs.Outcome) {
@@ -315,10 +315,10 @@ func TestRepeatedAndCancelledAppendsAreNotReadEarly(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			eventually(t, "a session that waits", func() bool {
+			eventually(t, "a member that waits", func() bool {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				return s.(*session).idle
+				return s.(*member).idle
 			})
 			close(g.release)
 		}()
@@ -358,9 +358,9 @@ func TestAppendThatIsReadEarlyIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestFencedSessionsStepIsRefusedAndItsInputsStay fences a session that read
+// TestFencedMembersStepIsRefusedAndItsInputsStay fences a member that read
 // early: before its step, and while that is queued behind the inputs.
-func TestFencedSessionsStepIsRefusedAndItsInputsStay(t *testing.T) {
+func TestFencedMembersStepIsRefusedAndItsInputsStay(t *testing.T) {
 	for _, queued := range []bool{false, true} {
 		g := newGate(frameSync)
 		l := newLog(t, small(vfs.Faulty(vfs.NewMemory(), g.decide)))
@@ -371,7 +371,7 @@ func TestFencedSessionsStepIsRefusedAndItsInputsStay(t *testing.T) {
 		fence := func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			s.(*session).group.remove(s.(*session), stream.ErrFenced)
+			s.(*member).group.remove(s.(*member), stream.ErrFenced)
 		}
 		if !queued {
 			fence()
@@ -389,21 +389,21 @@ func TestFencedSessionsStepIsRefusedAndItsInputsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := pending.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
-			t.Fatalf("step of a fenced session: %v", err)
+			t.Fatalf("step of a fenced member: %v", err)
 		}
 		heir.(stream.EarlyReader).ReadEarly(true)
 		if got := valuesOf(receive(t, heir, 2)); !slices.Equal(got, []string{"a", "b"}) {
 			t.Fatalf("queued %v: the heir reads %q", queued, got)
 		}
 		if _, next, _ := l.Offsets(t.Context(), scores); next != 0 {
-			t.Fatal("the output of a fenced session is there")
+			t.Fatal("the output of a fenced member is there")
 		}
 	}
 }
 
-// TestStepOfASessionFencedWhileItsFrameWaitsIsRefused fences a session whose step
+// TestStepOfAMemberFencedWhileItsFrameWaitsIsRefused fences a member whose step
 // is queued while its frame waits for that of another.
-func TestStepOfASessionFencedWhileItsFrameWaitsIsRefused(t *testing.T) {
+func TestStepOfAMemberFencedWhileItsFrameWaitsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := small(vfs.NewMemory())
 		o.GroupInterval = time.Second
@@ -423,24 +423,24 @@ func TestStepOfASessionFencedWhileItsFrameWaitsIsRefused(t *testing.T) {
 			defer close(read)
 			receive(t, other, 1)
 		}()
-		eventually(t, "a session that waits", func() bool {
+		eventually(t, "a member that waits", func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return other.(*session).idle
+			return other.(*member).idle
 		})
 		appended := appending(t.Context(), l, "a")
 		receive(t, s, 1)
 		<-read
 		pending := s.Commit(step(1, "x"))
 		l.mu.Lock()
-		s.(*session).group.remove(s.(*session), stream.ErrFenced)
+		s.(*member).group.remove(s.(*member), stream.ErrFenced)
 		l.mu.Unlock()
-		err = commit(t, other, stream.Step{Offsets: map[stream.Partition]stream.Offset{events: 1}})
+		err = commit(t, other, stream.Transaction{Offsets: map[stream.Partition]stream.Offset{events: 1}})
 		if err := errors.Join(err, <-appended); err != nil {
 			t.Fatal(err)
 		}
 		if err := pending.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
-			t.Fatalf("step of a fenced session: %v", err)
+			t.Fatalf("step of a fenced member: %v", err)
 		}
 		if _, next, _ := l.Offsets(t.Context(), scores); next != 0 || l.Stats().FusedSteps != 1 {
 			t.Fatalf("%d outputs, %d steps fused", next, l.Stats().FusedSteps)
@@ -449,7 +449,7 @@ func TestStepOfASessionFencedWhileItsFrameWaitsIsRefused(t *testing.T) {
 }
 
 // TestFailedWriteDecidesNothingThatWasReadEarly fails the frame whose inputs a
-// session has, and whose step is in it or behind it.
+// member has, and whose step is in it or behind it.
 func TestFailedWriteDecidesNothingThatWasReadEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, kind := range []vfs.Kind{vfs.Write, vfs.Sync} {
@@ -514,7 +514,7 @@ func TestOffsetsReadEarlyHoldBesideOutputs(t *testing.T) {
 			if _, err := other.Poll(t.Context(), 1); err != nil {
 				t.Error(err)
 			}
-			pending := other.Commit(stream.Step{
+			pending := other.Commit(stream.Transaction{
 				Outputs: []stream.Record{record(events, fmt.Sprint("output ", i))},
 				Offsets: map[stream.Partition]stream.Offset{scores: 0},
 			})
@@ -550,7 +550,7 @@ func TestOffsetsReadEarlyHoldBesideOutputs(t *testing.T) {
 			read = append(read, string(r.Value))
 		}
 		if len(b.Records) > 0 {
-			if err := commit(t, s, stream.Step{Offsets: map[stream.Partition]stream.Offset{events: stream.Offset(len(read))}}); err != nil {
+			if err := commit(t, s, stream.Transaction{Offsets: map[stream.Partition]stream.Offset{events: stream.Offset(len(read))}}); err != nil {
 				t.Fatal(err)
 			}
 		}

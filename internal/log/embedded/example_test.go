@@ -32,20 +32,20 @@ func Example() {
 	if err := log.Append(ctx, stream.Record{Partition: in, Value: []byte("a")}, stream.Record{Partition: in, Value: []byte("b")}); err != nil {
 		panic(err)
 	}
-	session, err := log.Join(ctx, "answering", "events")
+	member, err := log.Join(ctx, "answering", "events")
 	if err != nil {
 		panic(err)
 	}
-	batch, err := session.Poll(ctx, 100)
+	batch, err := member.Poll(ctx, 100)
 	if err != nil {
 		panic(err)
 	}
-	step := stream.Step{
+	step := stream.Transaction{
 		Outputs: []stream.Record{{Partition: out, Value: fmt.Appendf(nil, "%d events", len(batch.Records))}},
 		Changes: []stream.Change{{Partition: in, Key: []byte("count"), Value: []byte("2")}},
 		Offsets: map[stream.Partition]stream.Offset{in: 2},
 	}
-	if err := session.Commit(step).Wait(ctx); err != nil {
+	if err := member.Commit(step).Wait(ctx); err != nil {
 		panic(err)
 	}
 	for record := range log.Tail(ctx, out, 0) {

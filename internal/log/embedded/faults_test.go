@@ -21,8 +21,8 @@ import (
 // state, and records appended twice are there once.
 type ledger struct {
 	log   *Log
-	sess  stream.Session
-	next  stream.Offset // of events, that the session is to read
+	sess  stream.Member
+	next  stream.Offset // of events, that the member is to read
 	queue []stream.Record
 
 	begun     map[string]bool
@@ -131,8 +131,8 @@ func (g *ledger) appendAs(t *testing.T, mu *sync.Mutex, w, n int) {
 	}
 }
 
-func answer(records []stream.Record, next stream.Offset) stream.Step {
-	st := stream.Step{Offsets: map[stream.Partition]stream.Offset{events: next}}
+func answer(records []stream.Record, next stream.Offset) stream.Transaction {
+	st := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{events: next}}
 	for _, r := range records {
 		st.Outputs = append(st.Outputs, record(scores, "score of "+string(r.Value)))
 	}

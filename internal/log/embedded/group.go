@@ -14,7 +14,7 @@ import (
 // group is what a group committed, and its members. Log.mu guards it.
 //
 // A membership change sets the target of every share; the shares then move when
-// sessions Poll, which is when they may be told:
+// members Poll, which is when they may be told:
 //
 //  1. The owner's Poll returns the share as Revoked. It remains the owner's.
 //  2. The owner's next Poll gives it up, once no commit of it is outstanding.
@@ -29,10 +29,10 @@ type group struct {
 	all           map[*partition]*share
 	everCommitted bool
 
-	topics  []string   // of the members; sorted
-	shares  []*share   // of topics, in order
-	members []*session // in order of joining
-	settled bool       // every share is its target's
+	topics  []string  // of the members; sorted
+	shares  []*share  // of topics, in order
+	members []*member // in order of joining
+	settled bool      // every share is its target's
 }
 
 // share is one partition as its group sees it.
@@ -40,8 +40,8 @@ type share struct {
 	part      *partition
 	committed stream.Offset
 
-	owner   *session  // who may read and commit it; nil is nobody
-	target  *session  // who shall own it
+	owner   *member   // who may read and commit it; nil is nobody
+	target  *member   // who shall own it
 	wanted  time.Time // since when another than the owner is the target; else zero
 	revoked bool      // the owner was told to give it up
 	writing bool      // a step of it is in the frame being written
@@ -84,7 +84,7 @@ func (g *group) find(p stream.Partition) *share {
 
 // Join implements stream.Log. A member that names other topics than the members
 // before it is refused.
-func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Session, error) {
+func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Member, error) {
 	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,14 +111,14 @@ func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Ses
 			}
 		}
 	}
-	s := &session{log: l, group: g, wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), seen: time.Now()}
+	s := &member{log: l, group: g, wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), seen: time.Now()}
 	g.members = append(g.members, s)
 	g.rebalance()
 	return s, nil
 }
 
 // remove ends a member, whose shares are free at once.
-func (g *group) remove(s *session, err error) {
+func (g *group) remove(s *member, err error) {
 	if s.err != nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (g *group) remove(s *session, err error) {
 	for len(s.shares) > 0 {
 		s.drop(s.shares[0])
 	}
-	g.members = slices.DeleteFunc(g.members, func(m *session) bool { return m == s })
+	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return m == s })
 	signal(s.ready)
 	g.rebalance()
 }

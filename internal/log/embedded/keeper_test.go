@@ -112,7 +112,7 @@ func TestRetentionByAge(t *testing.T) {
 }
 
 // TestRetentionSparesWhatReadersNeed holds the log back by a tail, by a group
-// that committed, by a live session, and by a checkpoint that is missing.
+// that committed, by a live member, and by a checkpoint that is missing.
 func TestRetentionSparesWhatReadersNeed(t *testing.T) {
 	for name, hold := range map[string]func(t *testing.T, l *Log) (release func()){
 		"tail": func(t *testing.T, l *Log) func() {
@@ -122,10 +122,10 @@ func TestRetentionSparesWhatReadersNeed(t *testing.T) {
 			}
 			return c.close
 		},
-		"session": func(t *testing.T, l *Log) func() {
+		"member": func(t *testing.T, l *Log) func() {
 			s, _ := join(t, l)
 			s.Pause(events)
-			s.(*session).shares[0].cursor.next.Store(0)
+			s.(*member).shares[0].cursor.next.Store(0)
 			return func() { s.Close() }
 		},
 		"group": func(t *testing.T, l *Log) func() {
@@ -194,7 +194,7 @@ func TestReleaseUnreadLetsRetentionPassAGroup(t *testing.T) {
 
 // waitingStep commits, in virtual time, until a step waits for space, and returns it
 // and how many did not.
-func waitingStep(t *testing.T, s stream.Session) (pending *stream.Pending, steps int) {
+func waitingStep(t *testing.T, s stream.Member) (pending *stream.Pending, steps int) {
 	t.Helper()
 	for ; ; steps++ {
 		pending = s.Commit(step(stream.Offset(steps), strings.Repeat("s", 1500)))

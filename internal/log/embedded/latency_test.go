@@ -91,19 +91,19 @@ func (l timing) feed(t *testing.T, log *Log, start time.Time) {
 // work is the loop of package task: it commits what it computed when the step
 // before is decided, and computes the next meanwhile.
 func (l timing) work(ctx context.Context, t *testing.T, log *Log) {
-	session, err := log.Join(ctx, "g", "events")
+	member, err := log.Join(ctx, "g", "events")
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	session.(stream.EarlyReader).ReadEarly(l.early)
+	member.(stream.EarlyReader).ReadEarly(l.early)
 	var pending *stream.Pending
 	var committed time.Time
-	st := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
-	timer := time.AfterFunc(time.Hour, session.Wake)
+	st := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
+	timer := time.AfterFunc(time.Hour, member.Wake)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		batch, err := session.Poll(ctx, 2048)
+		batch, err := member.Poll(ctx, 2048)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 			return
@@ -128,10 +128,10 @@ func (l timing) work(ctx context.Context, t *testing.T, log *Log) {
 			timer.Reset(wait)
 			continue
 		}
-		committed, pending = time.Now(), session.Commit(st)
-		st = stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+		committed, pending = time.Now(), member.Commit(st)
+		st = stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	}
-	if err := session.Close(); err != nil {
+	if err := member.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -142,7 +142,7 @@ func at(sorted []time.Duration, q float64) time.Duration {
 
 // TestStepsShareTheSyncOfTheirInputs measures in virtual time what reading early
 // saves: the second of two syncs, and the wait for it. It costs no syncs, it
-// comes back after stalls, and where the session is too slow for it, or the
+// comes back after stalls, and where the member is too slow for it, or the
 // load too high, it does no harm.
 func TestStepsShareTheSyncOfTheirInputs(t *testing.T) {
 	const ms = time.Millisecond

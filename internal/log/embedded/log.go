@@ -23,7 +23,7 @@ import (
 var (
 	_ stream.Log       = (*Log)(nil)
 	_ stream.Inspector = (*Log)(nil)
-	_ stream.Session   = (*session)(nil)
+	_ stream.Member    = (*member)(nil)
 )
 
 var (
@@ -50,7 +50,7 @@ var (
 // same code. Invariants:
 //
 //  1. Nothing of frame s leaves the writer before s is durable, but that its
-//     inputs go to sessions that read early: see early.go.
+//     inputs go to members that read early: see early.go.
 //  2. Frame s+1 is written after s is durable. So of a log that was not closed
 //     only the newest frame can be torn, and a valid frame s+1 proves that s
 //     was durable.
@@ -78,7 +78,7 @@ type Log struct {
 	kick chan struct{} // the keeper has work
 	lifetime
 
-	mu       sync.Mutex // guards the rest, and the fields of topics, groups and sessions
+	mu       sync.Mutex // guards the rest, and the fields of topics, groups and members
 	err      error      // why the log accepts nothing any more
 	segments []*segment // oldest first; the last is written
 	indexes  indexes

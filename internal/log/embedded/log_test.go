@@ -123,8 +123,8 @@ func values(t testing.TB, l *Log, p stream.Partition, from stream.Offset) []stri
 	return got
 }
 
-// join returns a session of group g, and its first batch.
-func join(t testing.TB, l *Log) (stream.Session, stream.Batch) {
+// join returns a member of group g, and its first batch.
+func join(t testing.TB, l *Log) (stream.Member, stream.Batch) {
 	t.Helper()
 	s, err := l.Join(t.Context(), "g", "events")
 	if err != nil {
@@ -138,8 +138,8 @@ func join(t testing.TB, l *Log) (stream.Session, stream.Batch) {
 }
 
 // step answers a record with its value twice, and counts it in the state.
-func step(next stream.Offset, value string) stream.Step {
-	return stream.Step{
+func step(next stream.Offset, value string) stream.Transaction {
+	return stream.Transaction{
 		Outputs: []stream.Record{record(scores, value+value)},
 		Changes: []stream.Change{
 			{Partition: events, Key: []byte("last"), Value: []byte(value)},
@@ -150,7 +150,7 @@ func step(next stream.Offset, value string) stream.Step {
 	}
 }
 
-func commit(t testing.TB, s stream.Session, st stream.Step) error {
+func commit(t testing.TB, s stream.Member, st stream.Transaction) error {
 	t.Helper()
 	return s.Commit(st).Wait(t.Context())
 }
@@ -474,12 +474,12 @@ func TestZombieStepIsRefusedByTheWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.stepRequest(zombie.(*session), ptr(step(0, "z")))
+	r, err := l.stepRequest(zombie.(*member), ptr(step(0, "z")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.mu.Lock()
-	zombie.(*session).group.remove(zombie.(*session), stream.ErrFenced)
+	zombie.(*member).group.remove(zombie.(*member), stream.ErrFenced)
 	l.mu.Unlock()
 	if b, err := heir.Poll(t.Context(), 1); err != nil || len(b.Assigned) != 1 {
 		t.Fatalf("heir: %+v, %v", b, err)

@@ -16,7 +16,7 @@ type Options struct {
 	SegmentBytes int64
 	// GroupInterval is the least time between the beginnings of two syncs
 	// while little is waiting, so that writers share them, and the most that a
-	// frame waits for steps of the sessions that read early; 0 is 2 ms.
+	// frame waits for steps of the members that read early; 0 is 2 ms.
 	GroupInterval time.Duration
 	// GroupEvents and GroupBytes waiting begin a sync before that; a frame
 	// takes no more bytes, unless one append or step is larger; 0 is 2,048
@@ -37,12 +37,12 @@ type Options struct {
 
 	// RetainBytes and RetainAge let go of the oldest files of the log, whole,
 	// when the log is larger or a file has been full for longer; 0 keeps all.
-	// A file stays while recovery, a live session or tail, or a group's
+	// A file stays while recovery, a live member or tail, or a group's
 	// committed offset needs it.
 	RetainBytes int64
 	RetainAge   time.Duration
-	// ReleaseUnread lets retention take what a group without a live session
-	// has not read. Its next session starts after the gap.
+	// ReleaseUnread lets retention take what a group without a live member
+	// has not read. Its next member starts after the gap.
 	ReleaseUnread bool
 
 	// MaxRecordBytes bounds key, value and headers of a record; 0 is 1 MiB

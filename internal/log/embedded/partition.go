@@ -17,7 +17,7 @@ type partition struct {
 	deleted bool          // the topic is; the writer changes it, under mu
 	spans   []span        // where its records are on disk, in order
 	blocks  []block       // the newest ones, in the ring, in order
-	early   []block       // inputs of the frame in flight that sessions may read
+	early   []block       // inputs of the frame in flight that members may read
 	readers []*cursor
 
 	// The writer's own, of the frame being built.
@@ -96,7 +96,7 @@ func blocksFrom(blocks []block, offset stream.Offset) []block {
 	return blocks[i:]
 }
 
-// end returns the offset after the last record that a session may read.
+// end returns the offset after the last record that a member may read.
 func (p *partition) end(early bool) stream.Offset {
 	if n := len(p.early); early && n > 0 {
 		return max(p.next, p.early[n-1].next())

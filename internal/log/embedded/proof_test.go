@@ -404,7 +404,7 @@ func TestSecondProcessFailsAtOnceAndNamesTheOwner(t *testing.T) {
 }
 
 // TestAckedIsDurable appends from many goroutines, so that frames are shared,
-// while a session commits, and cuts the power: each append and commit that
+// while a member commits, and cuts the power: each append and commit that
 // returned before is there, and each step whole.
 func TestAckedIsDurable(t *testing.T) {
 	r := newRand(t)

@@ -21,7 +21,7 @@ type request struct {
 	bytes    int      // bound of what it adds to a frame
 	decide   func(error)
 
-	session  *session // of a step; nil is an append
+	member   *member  // of a step; nil is an append
 	shares   []*share // that the step touches
 	admitted bool     // they are marked as being written
 	ahead    bool     // it was made of records that were read early
@@ -180,15 +180,15 @@ func (r *request) addProducer(highest int64) {
 
 // settle decides r.
 func (r *request) settle(l *Log, err error) {
-	if r.session == nil {
+	if r.member == nil {
 		r.decide(err)
 		return
 	}
 	// In this order: who waits for the outcome may commit again at once, and
 	// a Poll that returns early finds the outcome.
-	r.session.decided(r, err)
+	r.member.decided(r, err)
 	r.decide(err)
-	r.session.Wake()
+	r.member.Wake()
 }
 
 // setOffsets tells the records of an append where they stand.
@@ -214,8 +214,8 @@ func topicRequest(t stream.Topic) *request {
 }
 
 // stepRequest makes the request of a step of s.
-func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
-	r := &request{kind: sectionResult, session: s}
+func (l *Log) stepRequest(s *member, step *stream.Transaction) (*request, error) {
+	r := &request{kind: sectionResult, member: s}
 	l.mu.Lock()
 	for p := range step.Offsets {
 		sh := s.group.find(p)
@@ -248,7 +248,7 @@ func (l *Log) stepRequest(s *session, step *stream.Step) (*request, error) {
 }
 
 // addChanges encodes the changes of a step, a section for each partition.
-func (r *request) addChanges(buffers *bodies, group string, step *stream.Step) error {
+func (r *request) addChanges(buffers *bodies, group string, step *stream.Transaction) error {
 	size := 0
 	bodies := map[stream.Partition]int{} // bytes
 	for i := range step.Changes {
@@ -295,14 +295,14 @@ type queue struct {
 }
 
 // add queues r. Where there is no room for an append it returns what is closed
-// when there may be; a step, of which each session has one, always has room.
+// when there may be; a step, of which each member has one, always has room.
 func (q *queue) add(r *request) (freed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.refused != nil {
 		return nil, q.refused
 	}
-	if r.session == nil && len(q.waiting) > 0 && q.bytes+r.bytes > q.most {
+	if r.member == nil && len(q.waiting) > 0 && q.bytes+r.bytes > q.most {
 		if q.freed == nil {
 			q.freed = make(chan struct{})
 		}
@@ -384,10 +384,10 @@ func (q *queue) takeIf(match func(*request) bool) (taken []*request) {
 
 // hurry has the steps that wait written at once, without the appends, if there
 // is one of s that read early.
-func (q *queue) hurry(s *session) {
+func (q *queue) hurry(s *member) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if slices.ContainsFunc(q.waiting, func(r *request) bool { return r.session == s && r.ahead }) {
+	if slices.ContainsFunc(q.waiting, func(r *request) bool { return r.member == s && r.ahead }) {
 		q.hurried = true
 		signal(q.signal)
 	}
@@ -397,7 +397,7 @@ func (q *queue) hurry(s *session) {
 func (q *queue) takeSteps(most int) []*request {
 	bytes := 0
 	taken := q.takeIf(func(r *request) bool {
-		if r.session == nil || bytes+r.bytes > most {
+		if r.member == nil || bytes+r.bytes > most {
 			return false
 		}
 		bytes += r.bytes

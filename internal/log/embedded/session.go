@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// session is one member of a group.
-type session struct {
+// member is one member of a group.
+type member struct {
 	log   *Log
 	group *group
 	wake  chan struct{} // holds one token: Poll returns early
@@ -35,8 +35,8 @@ type session struct {
 	taken     []stream.Record // the caller's until the next Poll
 }
 
-// Poll implements stream.Session.
-func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	woken := false
 	clear(s.taken) // let go of what they point to
 	for {
@@ -73,16 +73,16 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 }
 
-// away notes that the session leaves Poll.
-func (s *session) away() {
+// away notes that the member leaves Poll.
+func (s *member) away() {
 	s.log.mu.Lock()
 	s.polling, s.idle, s.seen = false, false, time.Now()
 	s.log.mu.Unlock()
 }
 
-// look moves shares to and from the session, notes what is available, and returns how
+// look moves shares to and from the member, notes what is available, and returns how
 // long to wait for an owner that is late.
-func (s *session) look() (batch stream.Batch, overdue time.Duration, err error) {
+func (s *member) look() (batch stream.Batch, overdue time.Duration, err error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if s.err != nil {
@@ -118,7 +118,7 @@ func (s *session) look() (batch stream.Batch, overdue time.Duration, err error) 
 }
 
 // settle moves shares to and from s.
-func (s *session) settle(batch *stream.Batch) {
+func (s *member) settle(batch *stream.Batch) {
 	g := s.group
 	for _, sh := range g.shares {
 		if sh.target == s && sh.overdue() <= 0 {
@@ -143,8 +143,8 @@ func (s *session) settle(batch *stream.Batch) {
 	g.settled = !slices.ContainsFunc(g.shares, func(sh *share) bool { return sh.owner != sh.target || sh.revoked })
 }
 
-// own makes sh the session's.
-func (s *session) own(sh *share) stream.Assigned {
+// own makes sh the member's.
+func (s *member) own(sh *share) stream.Assigned {
 	next := max(sh.committed, sh.part.first())
 	sh.owner, sh.paused = s, false
 	sh.cursor = s.log.cursorAt(sh.part, next, s.ready)
@@ -154,7 +154,7 @@ func (s *session) own(sh *share) stream.Assigned {
 }
 
 // drop makes sh nobody's.
-func (s *session) drop(sh *share) {
+func (s *member) drop(sh *share) {
 	sh.part.removeReader(sh.cursor)
 	sh.owner, sh.revoked, sh.cursor, sh.wanted = nil, false, nil, time.Time{}
 	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
@@ -187,7 +187,7 @@ func (u *unread) least(i, limit int) float64 {
 // there: so those that are behind go through the log side by side, and what one
 // reads from a file serves all. A partition that is far behind leaves the others
 // their least. It begins with another cursor each time.
-func (s *session) fetch(u *unread, limit int) ([]stream.Record, error) {
+func (s *member) fetch(u *unread, limit int) ([]stream.Record, error) {
 	if len(u.cursors) == 0 || limit <= 0 {
 		return nil, nil
 	}
@@ -213,13 +213,13 @@ func (s *session) fetch(u *unread, limit int) ([]stream.Record, error) {
 	return records, nil
 }
 
-// Pause implements stream.Session.
-func (s *session) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
+// Pause implements stream.Member.
+func (s *member) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
 
-// Resume implements stream.Session.
-func (s *session) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
+// Resume implements stream.Member.
+func (s *member) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
 
-func (s *session) setPaused(partitions []stream.Partition, paused bool) {
+func (s *member) setPaused(partitions []stream.Partition, paused bool) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	for _, sh := range s.shares {
@@ -231,9 +231,9 @@ func (s *session) setPaused(partitions []stream.Partition, paused bool) {
 
 var errOutstanding = errors.New("a commit is outstanding: wait for it before the next")
 
-// Commit implements stream.Session. A step over the limit of a frame is
+// Commit implements stream.Member. A step over the limit of a frame is
 // stream.ErrTooLarge and was not written.
-func (s *session) Commit(step stream.Step) *stream.Pending {
+func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	l, pending := s.log, stream.NewPending()
 	r, err := l.stepRequest(s, &step)
 	l.mu.Lock()
@@ -265,9 +265,9 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 	return pending
 }
 
-// admit lets a step into the frame being built, if the session owns all that it
+// admit lets a step into the frame being built, if the member owns all that it
 // touches.
-func (s *session) admit(r *request) error {
+func (s *member) admit(r *request) error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if s.err != nil {
@@ -286,7 +286,7 @@ func (s *session) admit(r *request) error {
 }
 
 // decided ends a commit that was outstanding.
-func (s *session) decided(r *request, err error) {
+func (s *member) decided(r *request, err error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.pending = false
@@ -303,11 +303,11 @@ func (s *session) decided(r *request, err error) {
 	}
 }
 
-// Wake implements stream.Session.
-func (s *session) Wake() { signal(s.wake) }
+// Wake implements stream.Member.
+func (s *member) Wake() { signal(s.wake) }
 
-// Close implements stream.Session.
-func (s *session) Close() error {
+// Close implements stream.Member.
+func (s *member) Close() error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	s.group.remove(s, stream.ErrClosed)

@@ -114,7 +114,7 @@ func TestUnsyncedFrameIsInvisible(t *testing.T) {
 	}
 }
 
-// TestHeirWaitsForTheStepBeingWritten fences a session while its step is being
+// TestHeirWaitsForTheStepBeingWritten fences a member while its step is being
 // synced: the heir starts after that step.
 func TestHeirWaitsForTheStepBeingWritten(t *testing.T) {
 	g := newGate(frameSync)

@@ -138,7 +138,7 @@ func (w *writer) full() (refused func(*request) bool, err error) {
 		room += w.current.size - w.current.end
 	}
 	return func(r *request) bool {
-		if r.session != nil || int64(r.bytes+2*frameHeader) <= room {
+		if r.member != nil || int64(r.bytes+2*frameHeader) <= room {
 			room -= int64(r.bytes + frameHeader)
 			return false
 		}
@@ -198,7 +198,7 @@ func bytesOf(requests []*request) (most int) {
 	return most
 }
 
-// admit returns the requests that may be written: a step must be of a session
+// admit returns the requests that may be written: a step must be of a member
 // that owns what it touches, and of an append that is repeated only the rest.
 func (w *writer) admit(batch []*request) []*request {
 	l := w.log
@@ -209,8 +209,8 @@ func (w *writer) admit(batch []*request) []*request {
 		case err != nil:
 		case r.drop != "":
 			err = w.admitDrop(r)
-		case r.session != nil:
-			err = r.session.admit(r)
+		case r.member != nil:
+			err = r.member.admit(r)
 		case r.producer != "":
 			r, err = w.unrepeated(r)
 		}
@@ -278,7 +278,7 @@ func (w *writer) build(taken []*request) []byte {
 		}
 		b = append(b, r.sections...)
 		h.sections += uint32(r.count)
-		if r.session != nil {
+		if r.member != nil {
 			w.log.buffers.steps.put(r.sections)
 			r.sections = nil
 		}

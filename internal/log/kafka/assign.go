@@ -30,7 +30,7 @@ import (
 // no duties, and a member of such has none.
 type balancer struct {
 	kgo.GroupBalancer
-	session *session
+	member *member
 }
 
 // standing is what a member says of its process.
@@ -49,9 +49,9 @@ const standingMark = "afterbay"
 
 // JoinGroupMetadata implements kgo.GroupBalancer.
 func (b *balancer) JoinGroupMetadata(topics []string, current map[string][]int32, generation int32) []byte {
-	b.session.joins()
-	l := b.session.log
-	return standing{l.store.id, l.opts.Standbys, l.store.copies(b.session.group)}.added(b.GroupBalancer.JoinGroupMetadata(topics, current, generation))
+	b.member.joins()
+	l := b.member.log
+	return standing{l.store.id, l.opts.Standbys, l.store.copies(b.member.group)}.added(b.GroupBalancer.JoinGroupMetadata(topics, current, generation))
 }
 
 // added returns the metadata of a member with the standing.
@@ -87,7 +87,7 @@ func (b *balancer) ParseSyncAssignment(assignment []byte) (map[string][]int32, e
 	if given.ReadFrom(assignment) == nil && len(given.UserData) > 0 {
 		_ = json.Unmarshal(given.UserData, &d)
 	}
-	b.session.setDuty(d)
+	b.member.setDuty(d)
 	return b.GroupBalancer.ParseSyncAssignment(assignment)
 }
 

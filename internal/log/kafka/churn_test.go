@@ -24,7 +24,7 @@ type churn struct {
 	dirs    []string
 	members []*churner // nil where there is none
 	states  map[stream.Partition][]map[string]string
-	owners  map[stream.Partition]stream.Session // that took over last
+	owners  map[stream.Partition]stream.Member // that took over last
 	steps   []churnStep
 	taken   int
 	refused int // commits, and taking over, of members that were removed and did not hear of it
@@ -41,14 +41,14 @@ type churnStep struct {
 }
 
 type churner struct {
-	log     *Log
-	cord    *cord
-	session stream.Session
-	owned   map[stream.Partition]bool
+	log    *Log
+	cord   *cord
+	member stream.Member
+	owned  map[stream.Partition]bool
 }
 
 // name names a member as the broker knows its transactions.
-func (m *churner) name() string { return m.session.(*session).id }
+func (m *churner) name() string { return m.member.(*member).id }
 
 func (c *churn) start(i int) {
 	m := &churner{cord: &cord{}, owned: map[stream.Partition]bool{}}
@@ -68,15 +68,15 @@ func (c *churn) end(i int, kill bool) {
 	c.members[i] = nil
 }
 
-// turn is one of a member's loop. A session that was fenced begins anew.
+// turn is one of a member's loop. A member that was fenced begins anew.
 func (c *churn) turn(m *churner) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Millisecond)
 	defer cancel()
-	if m.session == nil {
-		m.session = mustJoin(c.T, m.log)
+	if m.member == nil {
+		m.member = mustJoin(c.T, m.log)
 	}
-	batch, err := m.session.Poll(ctx, 1)
+	batch, err := m.member.Poll(ctx, 1)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil
 	}
@@ -99,10 +99,10 @@ func (c *churn) turn(m *churner) {
 	if !errors.Is(err, stream.ErrFenced) {
 		c.Fatal(err)
 	}
-	if err := m.session.Close(); err != nil {
+	if err := m.member.Close(); err != nil {
 		c.Fatal(err)
 	}
-	m.session, m.owned = nil, map[stream.Partition]bool{}
+	m.member, m.owned = nil, map[stream.Partition]bool{}
 }
 
 // commit changes the state beside p, which one whose partition another took over
@@ -110,14 +110,14 @@ func (c *churn) turn(m *churner) {
 func (c *churn) commit(m *churner, p stream.Partition) error {
 	c.Helper()
 	before := c.states[p][0]
-	after, err := change(c.Context(), c.rng, m.session, p, before)
+	after, err := change(c.Context(), c.rng, m.member, p, before)
 	step := churnStep{time.Now(), m.name(), p, "changed", map[string]bool{}, err}
 	for _, key := range differing(before, after) {
 		step.keys[key] = true
 	}
 	c.steps = append(c.steps, step)
 	switch {
-	case c.owners[p] != m.session:
+	case c.owners[p] != m.member:
 		if c.refused++; err == nil {
 			c.Fatalf("%s committed beside %v, which another took over%s", m.name(), p, c.story(m.log, p, func(string) bool { return true }))
 		}
@@ -135,13 +135,13 @@ func (c *churn) commit(m *churner, p stream.Partition) error {
 func (c *churn) takeOver(m *churner, a stream.Assigned) error {
 	c.Helper()
 	p := a.Partition
-	err := m.session.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{p: 0}}).Wait(c.Context())
+	err := m.member.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{p: 0}}).Wait(c.Context())
 	c.steps = append(c.steps, churnStep{time.Now(), m.name(), p, "took over", nil, err})
 	if err != nil {
 		c.refused++
 		return err
 	}
-	m.owned[p], c.owners[p] = true, m.session
+	m.owned[p], c.owners[p] = true, m.member
 	c.taken++
 	got := entries(c.T, a.State)
 	for _, state := range c.states[p] {
@@ -235,7 +235,7 @@ func (c *churn) turns(while time.Duration, still *churner) {
 func TestStatesAreRightWhileMembersComeAndGo(t *testing.T) {
 	_, o := fakeCluster(t)
 	o.Standbys, o.MaxRecordBytes, o.BufferBytes, o.Stay = 1, 1000, 3000, true
-	c := &churn{T: t, rng: newRand(t), options: o, members: make([]*churner, 3), states: map[stream.Partition][]map[string]string{}, owners: map[stream.Partition]stream.Session{}}
+	c := &churn{T: t, rng: newRand(t), options: o, members: make([]*churner, 3), states: map[stream.Partition][]map[string]string{}, owners: map[stream.Partition]stream.Member{}}
 	for range c.members {
 		c.dirs = append(c.dirs, t.TempDir())
 	}

@@ -39,8 +39,8 @@ type touched struct {
 	parts     map[string]int
 }
 
-// Commit implements stream.Session.
-func (s *session) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member.
+func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	pending := stream.NewPending()
 	err := s.admit(&step)
 	if err != nil || len(step.Outputs)+len(step.Offsets) == 0 {
@@ -60,8 +60,8 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 }
 
 // admit begins the commit of a step in which there is anything, which ends with
-// work.Done; or it ends the session.
-func (s *session) admit(step *stream.Step) error {
+// work.Done; or it ends the member.
+func (s *member) admit(step *stream.Transaction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.check(step); err != nil {
@@ -78,9 +78,9 @@ func (s *session) admit(step *stream.Step) error {
 	return nil
 }
 
-// check checks that the session owns what a step touches, and notes it. Its
+// check checks that the member owns what a step touches, and notes it. Its
 // caller holds mu.
-func (s *session) check(step *stream.Step) error {
+func (s *member) check(step *stream.Transaction) error {
 	switch {
 	case s.err != nil:
 		return s.err
@@ -104,7 +104,7 @@ func (s *session) check(step *stream.Step) error {
 }
 
 // decided ends a commit.
-func (s *session) decided(err error) {
+func (s *member) decided(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = false
@@ -119,9 +119,9 @@ func (s *session) decided(err error) {
 }
 
 // transact commits a step: one transaction that begins here, in sequence. An
-// error of any record aborts it. What fails is not tried again: the session
+// error of any record aborts it. What fails is not tried again: the member
 // ends, and whoever joins next finds out what was committed.
-func (s *session) transact(ctx context.Context, step *stream.Step) error {
+func (s *member) transact(ctx context.Context, step *stream.Transaction) error {
 	e := s.inFlight
 	apart, within := step.Outputs[:e.taken], step.Outputs[e.taken:]
 	places, err := s.log.place(ctx, within)
@@ -155,8 +155,8 @@ func (s *session) transact(ctx context.Context, step *stream.Step) error {
 }
 
 // writeAfter writes outputs of a step whose transaction began at a time, as long as
-// the session surely has its partitions.
-func (s *session) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
+// the member surely has its partitions.
+func (s *member) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, s.lease.begin(begun, s.log.opts.SessionTimeout-s.log.opts.HeartbeatInterval))
 	defer cancel()
 	var sent written
@@ -169,15 +169,15 @@ func (s *session) writeAfter(ctx context.Context, outputs []kgo.Record, begun ti
 	return err
 }
 
-// dead returns why the session ended, or nil.
-func (s *session) dead() error {
+// dead returns why the member ended, or nil.
+func (s *member) dead() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
 // build makes the records of the transaction, with these outputs.
-func (s *session) build(step *stream.Step, outputs []stream.Record, places []int32) error {
+func (s *member) build(step *stream.Transaction, outputs []stream.Record, places []int32) error {
 	b := &s.step
 	b.records, b.headers, b.bytes = b.records[:0], b.headers[:0], b.bytes[:0]
 	for i := range outputs {
@@ -265,7 +265,7 @@ func (b *stepRecords) change(t *touched, c *stream.Change, most int) error {
 // transaction commits the records and offsets. Nothing is in flight where an
 // offset or the end is sent: offsets beside records stall, and a transaction
 // without a record would end without a word to the broker.
-func (s *session) transaction(ctx context.Context) error {
+func (s *member) transaction(ctx context.Context) error {
 	if err := s.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -304,16 +304,16 @@ func (l *Log) end(ctx context.Context, client *kgo.Client, written *kgo.Record) 
 }
 
 // commitOffsets adds the step's offsets to the transaction, as the member that
-// the session is. Between a rebalance at the broker and the client's hearing of
-// it the generation is refused; the session is the owner all the same, until it
+// the member is. Between a rebalance at the broker and the client's hearing of
+// it the generation is refused; the member is the owner all the same, until it
 // gave a partition up. One that lost its membership is dead before the client
 // joins again (joins).
-func (s *session) commitOffsets(ctx context.Context) error {
+func (s *member) commitOffsets(ctx context.Context) error {
 	topics, err := s.offsets(ctx)
 	if err != nil || len(topics) == 0 {
 		return err
 	}
-	m := member{}
+	m := identity{}
 	if s.member != "" {
 		m.instance = &s.member
 	}
@@ -339,7 +339,7 @@ func (s *session) commitOffsets(ctx context.Context) error {
 }
 
 // offsets are those of the step, by topic.
-func (s *session) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopic, error) {
+func (s *member) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopic, error) {
 	var topics []kmsg.TxnOffsetCommitRequestTopic
 	for i := range s.step.touched {
 		t := &s.step.touched[i]
@@ -366,7 +366,7 @@ func (s *session) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTop
 }
 
 // apply makes the local copies follow what was committed.
-func (s *session) apply(step *stream.Step) {
+func (s *member) apply(step *stream.Transaction) {
 	for i := range s.step.touched {
 		t := &s.step.touched[i]
 		next := s.step.records[t.last].Offset + 1

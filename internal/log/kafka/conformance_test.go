@@ -79,10 +79,10 @@ func TestConformanceOfOtherDeliveries(t *testing.T) {
 
 // serverGroups lets brokers in this process assign partitions, and look for
 // silent members as often as tests want it.
-func serverGroups(t *testing.T, session time.Duration) Options {
+func serverGroups(t *testing.T, member time.Duration) Options {
 	t.Helper()
 	o := conforming(fake(t, kfake.BrokerConfigs(map[string]string{
-		"group.consumer.heartbeat.interval.ms": "10", "group.consumer.session.timeout.ms": fmt.Sprint(session.Milliseconds()),
+		"group.consumer.heartbeat.interval.ms": "10", "group.consumer.session.timeout.ms": fmt.Sprint(member.Milliseconds()),
 	})))
 	o.ServerGroups = true
 	return o

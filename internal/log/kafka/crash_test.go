@@ -50,9 +50,9 @@ func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 				s, _ := mustOwn(t, open(t, dead))
 				commit(t, s, 0, "parked", []byte("1"))
 				l := open(t, o)
-				removeMember(t, l, s.(*session))
+				removeMember(t, l, s.(*member))
 				heir, a := mustOwn(t, l)
-				err := s.Commit(stream.Step{
+				err := s.Commit(stream.Transaction{
 					Changes: []stream.Change{{Partition: in, Key: []byte("parked")}},
 					Offsets: map[stream.Partition]stream.Offset{in: 0},
 				}).Wait(t.Context())
@@ -71,9 +71,9 @@ func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 	}
 }
 
-// removeMember takes a session out of its group, as the group does with a member
+// removeMember takes a member out of its group, as the group does with a member
 // that was silent for too long.
-func removeMember(t *testing.T, l *Log, s *session) {
+func removeMember(t *testing.T, l *Log, s *member) {
 	t.Helper()
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
@@ -110,7 +110,7 @@ func TestMemberThatJoinedAgainIsFenced(t *testing.T) {
 	}
 }
 
-// joinedAgain closes the session of the other owner before, where it left.
+// joinedAgain closes the member of the other owner before, where it left.
 func joinedAgain(t *testing.T, o Options, static, left bool) {
 	silent := o
 	silent.SessionTimeout, silent.HeartbeatInterval, silent.RebalanceTimeout = 60*time.Second, 50*time.Second, 30*time.Second
@@ -121,7 +121,7 @@ func joinedAgain(t *testing.T, o Options, static, left bool) {
 	<-timeLimit(t, 700*time.Millisecond).Done() // the client beats once more after 500 ms, and would hear of it then
 	commit(t, s, 0, "a", []byte("1"))
 	l := open(t, o)
-	removeMember(t, l, s.(*session))
+	removeMember(t, l, s.(*member))
 	heir, _ := mustOwn(t, l)
 	commit(t, heir, 0, "a", []byte("2"))
 	if left {
@@ -129,14 +129,14 @@ func joinedAgain(t *testing.T, o Options, static, left bool) {
 			t.Fatal(err)
 		}
 	}
-	client := s.(*session).client
+	client := s.(*member).client
 	before, generation := client.GroupMetadata()
 	client.ForceRebalance()
 	until(t, "it joined again", func() bool {
 		id, now := client.GroupMetadata()
-		return s.(*session).dead() != nil || id != "" && id != before && now != generation
+		return s.(*member).dead() != nil || id != "" && id != before && now != generation
 	})
-	err := s.Commit(stream.Step{
+	err := s.Commit(stream.Transaction{
 		Changes: []stream.Change{{Partition: in, Key: []byte("b"), Value: []byte("1")}},
 		Offsets: map[stream.Partition]stream.Offset{in: 0},
 	}).Wait(t.Context())
@@ -211,7 +211,7 @@ func (c *corded) Read(b []byte) (int, error) {
 }
 
 // pollRecords polls until n records came.
-func pollRecords(t *testing.T, s stream.Session, limit, n int) []stream.Record {
+func pollRecords(t *testing.T, s stream.Member, limit, n int) []stream.Record {
 	t.Helper()
 	var records []stream.Record
 	for len(records) < n {
@@ -248,7 +248,7 @@ func crashWithPrefetched(t *testing.T, o Options) {
 	}
 	pollRecords(t, s, 10, 10)
 	commit(t, s, 4, "read", []byte("4"))
-	m := s.(*session)
+	m := s.(*member)
 	m.mu.Lock()
 	ahead := m.shares[0].buffered()
 	m.mu.Unlock()
@@ -390,7 +390,7 @@ func olderThanTombstones(t *testing.T, o Options, compact func(l *Log, write fun
 }
 
 // A topic may take less than MaxRecordBytes says. The step is refused whole, and
-// the error says what to set; the next session goes on from before it.
+// the error says what to set; the next member goes on from before it.
 func TestOutputLargerThanItsTopicTakes(t *testing.T) {
 	eachBroker(t, outputTooLargeForItsTopic)
 }
@@ -403,7 +403,7 @@ func outputTooLargeForItsTopic(t *testing.T, o Options) {
 		o.Delivery = delivery
 		l := open(t, o)
 		s, a := mustOwn(t, l)
-		err := s.Commit(stream.Step{
+		err := s.Commit(stream.Transaction{
 			Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: make([]byte, 5000)}},
 			Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("1")}},
 			Offsets: map[stream.Partition]stream.Offset{in: a.Next + 1},
@@ -442,7 +442,7 @@ func TestPartitionStaysWhileACommitIsOutstanding(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := mustJoin(t, l)
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	for len(step.Offsets) < 2 {
 		batch, err := s.Poll(timeLimit(t, 20*time.Second), 1)
 		if err != nil {
@@ -470,7 +470,7 @@ func TestPartitionStaysWhileACommitIsOutstanding(t *testing.T) {
 	other := mustJoin(t, another)
 	until(t, "a partition is taken away", func() bool { return revoking(s) }, s)
 	for range 50 {
-		for _, m := range []stream.Session{s, other} {
+		for _, m := range []stream.Member{s, other} {
 			if _, err := m.Poll(timeLimit(t, 5*time.Millisecond), 1); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
@@ -486,9 +486,9 @@ func TestPartitionStaysWhileACommitIsOutstanding(t *testing.T) {
 	until(t, "the other has it", func() bool { return owned(other) }, s, other)
 }
 
-// revoking reports whether Poll told the session to give a partition up.
-func revoking(s stream.Session) bool {
-	m := s.(*session)
+// revoking reports whether Poll told the member to give a partition up.
+func revoking(s stream.Member) bool {
+	m := s.(*member)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, sh := range m.shares {

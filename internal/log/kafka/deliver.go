@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	_ stream.Deliverer = (*session)(nil)
-	_ stream.Pacer     = (*session)(nil)
+	_ stream.Deliverer = (*member)(nil)
+	_ stream.Pacer     = (*member)(nil)
 )
 
 const commitInterval = 50 * time.Millisecond
 
 // Pace implements stream.Pacer: a transaction costs as much as hundreds of
 // records, and the brokers take some 20 ms between two of one member.
-func (s *session) Pace() stream.Pace {
+func (s *member) Pace() stream.Pace {
 	o := &s.log.opts
 	return stream.Pace{Interval: o.CommitInterval, Events: 8192, Bytes: 4 << 20, RecordBytes: o.MaxRecordBytes}
 }
@@ -72,7 +72,7 @@ func (e *delivered) reset() {
 }
 
 // Deliver implements stream.Deliverer.
-func (s *session) Deliver(outputs []stream.Record) {
+func (s *member) Deliver(outputs []stream.Record) {
 	switch s.log.opts.delivery(s.group) {
 	case AtLeastOnce:
 		s.writeBeside(s.coming, outputs)
@@ -82,7 +82,7 @@ func (s *session) Deliver(outputs []stream.Record) {
 }
 
 // writeBeside writes those of the outputs of a step that were not.
-func (s *session) writeBeside(e *delivered, outputs []stream.Record) {
+func (s *member) writeBeside(e *delivered, outputs []stream.Record) {
 	fresh := outputs[e.taken:]
 	if len(fresh) == 0 || e.err != nil {
 		return

@@ -47,7 +47,7 @@ func TestOutputsHandedOverEarlyAreWrittenOnce(t *testing.T) {
 			var want []string
 			var pending *stream.Pending
 			for i := range 5 {
-				step := stream.Step{Offsets: map[stream.Partition]stream.Offset{in: stream.Offset(i + 1)}}
+				step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: stream.Offset(i + 1)}}
 				for j := range 6 {
 					value := fmt.Sprintf("%d-%d", i, j)
 					want = append(want, value)
@@ -105,7 +105,7 @@ func TestStepWhoseEarlyOutputFailsIsNotCommitted(t *testing.T) {
 			s, _ := mustOwn(t, l)
 			outputs := []stream.Record{{Partition: in, Value: []byte("good")}, bad.record}
 			s.(stream.Deliverer).Deliver(outputs)
-			err := s.Commit(stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
+			err := s.Commit(stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
 			if !errors.Is(err, bad.want) {
 				t.Errorf("the commit ended with %v, want %v", err, bad.want)
 			}
@@ -132,7 +132,7 @@ func TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep(t *testing.T) {
 			apart, within := stream.Partition{Topic: "apart"}, stream.Partition{Topic: "within"}
 			s, _ := mustOwn(t, l)
 			for i, to := range []stream.Partition{in, {Topic: "in", Index: 9}} { // the second is not owned
-				step := stream.Step{Offsets: map[stream.Partition]stream.Offset{to: 1}}
+				step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{to: 1}}
 				for _, p := range []stream.Partition{apart, within} {
 					step.Outputs = append(step.Outputs, stream.Record{Partition: p, Time: time.UnixMilli(1), Value: fmt.Append(nil, i)})
 				}
@@ -155,7 +155,7 @@ func TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep(t *testing.T) {
 // that it read ahead is of a partition that goes to another member.
 func TestReaderGoesOnWhenAPartitionIsGivenUp(t *testing.T) {
 	sh := &share{partition: in, queue: make([]stream.Record, 2), cancel: func() {}, released: make(chan struct{})}
-	s := &session{log: &Log{opts: Options{BufferRecords: 1}}, signals: signals{room: make(chan struct{}, 1)}, shares: []*share{sh}}
+	s := &member{log: &Log{opts: Options{BufferRecords: 1}}, signals: signals{room: make(chan struct{}, 1)}, shares: []*share{sh}}
 	if !s.full() {
 		t.Fatal("there is room")
 	}
@@ -165,10 +165,10 @@ func TestReaderGoesOnWhenAPartitionIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestOutputsOfASessionThatEndedAreNotWrittenLater cuts every connection that brings
-// an output, until its session is over: by then the next owner of the partition may
+// TestOutputsOfAMemberThatEndedAreNotWrittenLater cuts every connection that brings
+// an output, until its member is over: by then the next owner of the partition may
 // have written, and what comes behind that would be in another order.
-func TestOutputsOfASessionThatEndedAreNotWrittenLater(t *testing.T) {
+func TestOutputsOfAMemberThatEndedAreNotWrittenLater(t *testing.T) {
 	cluster, _ := fakeCluster(t)
 	var cutting atomic.Bool
 	cut := make(chan struct{}, 1)
@@ -194,7 +194,7 @@ func TestOutputsOfASessionThatEndedAreNotWrittenLater(t *testing.T) {
 	cutting.Store(true)
 	outputs := []stream.Record{{Partition: apart, Time: time.UnixMilli(1), Value: []byte("late")}}
 	s.(stream.Deliverer).Deliver(outputs)
-	pending := s.Commit(stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}})
+	pending := s.Commit(stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}})
 	<-cut
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestOutputsOfAProcessThatStoodStillAreNotWritten(t *testing.T) {
 	})
 	outputs := []stream.Record{{Partition: apart, Time: time.UnixMilli(1), Value: []byte("late")}}
 	s.(stream.Deliverer).Deliver(outputs)
-	err := s.Commit(stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
+	err := s.Commit(stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
 	if !errors.Is(err, stream.ErrFenced) {
 		t.Errorf("the step was decided with %v", err)
 	}

@@ -74,7 +74,7 @@ func ran(t *testing.T, o Options) {
 		}
 	}
 	s, a := mustOwn(t, l)
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{a.Partition: 0}, Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: []byte("v")}}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{a.Partition: 0}, Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: []byte("v")}}}
 	if err := s.Commit(step).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestOutputRefusedForItsTimeSaysWhatToChange(t *testing.T) {
 	l := openAt(t, o).(*Log)
 	defer closeLog(t, l)
 	s, a := mustOwn(t, l)
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{a.Partition: 0}, Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: []byte("v"), Time: time.Unix(1, 0)}}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{a.Partition: 0}, Outputs: []stream.Record{{Partition: stream.Partition{Topic: "out"}, Value: []byte("v"), Time: time.Unix(1, 0)}}}
 	wantAdvice(t, s.Commit(step).Wait(t.Context()), `topic "out"`, "INVALID_TIMESTAMP", "message.timestamp.before.max.ms")
 }
 

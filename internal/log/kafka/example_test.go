@@ -30,17 +30,17 @@ func Example() {
 	if err := log.Append(ctx, stream.Record{Partition: in, Value: []byte("hello")}); err != nil {
 		panic(err)
 	}
-	session, err := log.Join(ctx, "greeters", "in")
+	member, err := log.Join(ctx, "greeters", "in")
 	if err != nil {
 		panic(err)
 	}
 	for done := false; !done; {
-		batch, err := session.Poll(ctx, 100)
+		batch, err := member.Poll(ctx, 100)
 		if err != nil {
 			panic(err)
 		}
 		for _, r := range batch.Records {
-			err := session.Commit(stream.Step{
+			err := member.Commit(stream.Transaction{
 				Outputs: []stream.Record{{Partition: out, Time: r.Time, Value: append(r.Value, " world"...)}},
 				Offsets: map[stream.Partition]stream.Offset{in: r.Offset + 1},
 			}).Wait(ctx)

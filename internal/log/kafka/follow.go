@@ -12,7 +12,7 @@ import (
 
 // catchUp applies the changelog from next to end, and returns the position that
 // it is at then. To fetch ahead meanwhile was tried, and is not faster.
-func (s *session) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
+func (s *member) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
 	f := newFollower(s, copied, changelog, next)
 	var waiting stall
 	for f.next < end {
@@ -77,7 +77,7 @@ func (f *follower) follow(records []*kgo.Record, after int64) error {
 	return nil
 }
 
-// errTaken says that a copy is another's to change. To a session that is to be
+// errTaken says that a copy is another's to change. To a member that is to be
 // fenced, to a standby that there is nothing to do.
 var errTaken = fmt.Errorf("the local state has another owner: %w", stream.ErrFenced)
 

@@ -14,7 +14,7 @@ import (
 )
 
 // onAssigned is called by the client before it fetches the offsets of added.
-func (s *session) onAssigned(_ context.Context, client *kgo.Client, added map[string][]int32) {
+func (s *member) onAssigned(_ context.Context, client *kgo.Client, added map[string][]int32) {
 	s.rejoin(client, added)
 	s.mu.Lock()
 	for topic, indexes := range added {
@@ -43,7 +43,7 @@ func (s *session) onAssigned(_ context.Context, client *kgo.Client, added map[st
 //     again where the other is gone, with a state that lacks what was committed.
 //
 // So who has partitions and no id any more is at its end.
-func (s *session) joins() {
+func (s *member) joins() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id, _ := s.client.GroupMetadata(); id == "" && len(s.shares) > 0 {
@@ -52,7 +52,7 @@ func (s *session) joins() {
 }
 
 // share returns the share of p, or makes it. Its caller holds mu.
-func (s *session) share(p stream.Partition) *share {
+func (s *member) share(p stream.Partition) *share {
 	sh := s.find(p)
 	if sh == nil && s.err == nil {
 		sh = &share{partition: p, cancel: func() {}, released: make(chan struct{})}
@@ -65,7 +65,7 @@ func (s *session) share(p stream.Partition) *share {
 // before it reads them. The states are restored beside it, while the client
 // holds still. Where a rebalance comes before the client has read them it is
 // called again.
-func (s *session) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (s *member) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for topic, partitions := range offsets {
 		for index, offset := range partitions {
 			p := stream.Partition{Topic: topic, Index: index}
@@ -93,7 +93,7 @@ func (s *session) onOffsets(ctx context.Context, offsets map[string]map[int32]kg
 }
 
 // receive restores the state of a share; never says that nothing was committed.
-func (s *session) receive(p stream.Partition, next int64, never bool) {
+func (s *member) receive(p stream.Partition, next int64, never bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh := s.share(p)
@@ -123,7 +123,7 @@ func (s *session) receive(p stream.Partition, next int64, never bool) {
 // restore reads the changelog on from where the local copy is, up to its end:
 // the offset is that of the newest transaction (the client asks for a stable
 // one), and so must be the position in the changelog.
-func (s *session) restore(ctx context.Context, sh *share, never bool) error {
+func (s *member) restore(ctx context.Context, sh *share, never bool) error {
 	l := s.log
 	p, done, err := l.restores.begin(ctx, s.group, sh.partition)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *reads) bounds(ctx context.Context, p, changelog stream.Partition) (t to
 
 // onRevoked is called by the client before it gives up partitions, which waits
 // until it returns.
-func (s *session) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+func (s *member) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	s.mu.Lock()
 	began := time.Now()
 	var waiting []*share
@@ -230,7 +230,7 @@ func isOpen(c chan struct{}) bool {
 
 // patience is how long the group waits for a member that was last in Poll when
 // it was, and that was asked to give up partitions at began.
-func (s *session) patience(began time.Time) time.Duration {
+func (s *member) patience(began time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	timeout := s.log.opts.RebalanceTimeout
@@ -244,7 +244,7 @@ func (s *session) patience(began time.Time) time.Duration {
 }
 
 // release makes a share nobody's. Its caller holds mu.
-func (s *session) release(sh *share) {
+func (s *member) release(sh *share) {
 	sh.cancel()
 	if sh.local != nil {
 		sh.local.leave(s)

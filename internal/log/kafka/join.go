@@ -15,7 +15,7 @@ import (
 )
 
 // Join implements stream.Log.
-func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	for tries := 1; ; tries++ {
 		s, err := l.join(ctx, group, topics, tries == 1)
@@ -31,10 +31,10 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	}
 }
 
-// join makes a session. A quick one joins its group beside ending what it left,
+// join makes a member. A quick one joins its group beside ending what it left,
 // which is done in milliseconds or, where brokers are not well, not soon: then
 // others are to have the partitions meanwhile.
-func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*session, error) {
+func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*member, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		}
 		counts[topic] = int32(len(t.leaders))
 	}
-	s := &session{
+	s := &member{
 		log: l, group: group, topics: topics, counts: counts, polls: polls{seen: time.Now()}, lifetime: lifetime{alone: make(chan struct{}), ended: make(chan struct{})},
 		signals: signals{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1)},
 		commits: commits{inFlight: &delivered{}, coming: &delivered{}, proven: proven{}},
@@ -70,7 +70,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	case AtLeastOnce:
 		s.beside, err = l.newClient(kgo.ProducerLinger(gather))
 	case AtMostOnce:
-		// What a session has not written when it ends is given up: later it would
+		// What a member has not written when it ends is given up: later it would
 		// come behind what the next owner of the partition wrote.
 		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(s.lease.guard(l.opts.dialer())))
 	}
@@ -104,7 +104,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 
 // begin ends a transaction that a crash left, which hides offsets: the client
 // would ask for them again after a second.
-func (s *session) begin(ctx context.Context, quick bool) error {
+func (s *member) begin(ctx context.Context, quick bool) error {
 	within := ctx
 	if quick {
 		short, cancel := context.WithTimeout(ctx, s.log.opts.TransactionTimeout)
@@ -138,10 +138,10 @@ func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) er
 	return nil
 }
 
-// register notes a session and gives it the first free slot of its group in this
+// register notes a member and gives it the first free slot of its group in this
 // process: with the process's identity it names the member and its transactions,
 // so that who starts again ends what it left.
-func (l *Log) register(s *session) error {
+func (l *Log) register(s *member) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -156,7 +156,7 @@ func (l *Log) register(s *session) error {
 		s.slot++
 	}
 	taken[s.slot] = true
-	l.sessions[s] = true
+	l.members[s] = true
 	name := fmt.Sprintf("%s-%d", l.store.id, s.slot)
 	s.id = "afterbay-" + safeName(s.group) + "-" + name
 	if l.opts.Dir != "" {
@@ -165,14 +165,14 @@ func (l *Log) register(s *session) error {
 	return nil
 }
 
-func (l *Log) unregister(s *session) {
+func (l *Log) unregister(s *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.sessions, s)
+	delete(l.members, s)
 	delete(l.slots[s.group], s.slot)
 }
 
-func (s *session) clientOptions() []kgo.Opt {
+func (s *member) clientOptions() []kgo.Opt {
 	o := &s.log.opts
 	opts := []kgo.Opt{
 		kgo.WithPools(newRecordPool(4 * o.BufferRecords)),
@@ -202,21 +202,21 @@ func (s *session) clientOptions() []kgo.Opt {
 	return opts
 }
 
-// Close implements stream.Session.
-func (s *session) Close() error {
+// Close implements stream.Member.
+func (s *member) Close() error {
 	s.end(stream.ErrClosed)
 	<-s.ended
 	return nil
 }
 
-// end makes the session dead, for the first reason given.
-func (s *session) end(reason error) {
+// end makes the member dead, for the first reason given.
+func (s *member) end(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked(reason)
 }
 
-func (s *session) endLocked(reason error) {
+func (s *member) endLocked(reason error) {
 	if s.err != nil {
 		return
 	}
@@ -230,7 +230,7 @@ func (s *session) endLocked(reason error) {
 }
 
 // leave lets go of everything.
-func (s *session) leave() {
+func (s *member) leave() {
 	s.work.Wait()
 	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.TransactionTimeout)
 	defer cancel()
@@ -252,7 +252,7 @@ func (s *session) leave() {
 	s.mu.Lock()
 	held := s.held
 	s.mu.Unlock()
-	if held { // else the next session asks at once
+	if held { // else the next member asks at once
 		_ = s.log.wait(context.Background(), heldWait)
 	}
 	s.log.unregister(s)
@@ -262,7 +262,7 @@ func (s *session) leave() {
 const heldWait = time.Second
 
 // leaveStatic takes a static member out of its group: the client does not.
-func (s *session) leaveStatic(ctx context.Context, id string) {
+func (s *member) leaveStatic(ctx context.Context, id string) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
 	m := kmsg.NewLeaveGroupRequestMember()
@@ -272,9 +272,9 @@ func (s *session) leaveStatic(ctx context.Context, id string) {
 }
 
 // leaveServerGroup says that a static member ends, for a while or for good, of
-// whom brokers otherwise would not let another in under its name until its session
+// whom brokers otherwise would not let another in under its name until its member
 // timed out. The client says it without the name, which Kafka refuses.
-func (s *session) leaveServerGroup(ctx context.Context, id string) {
+func (s *member) leaveServerGroup(ctx context.Context, id string) {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.member, -1
 	if s.log.opts.Stay {

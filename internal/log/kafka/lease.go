@@ -14,7 +14,7 @@ import (
 // clock does, with each write to a connection: a check before could be long ago.
 //
 // The broker takes the offsets of members alone, so a transaction says that the
-// session is one, and remains one for as long as it need not be heard.
+// member is one, and remains one for as long as it need not be heard.
 type lease struct{ until atomic.Pointer[time.Time] }
 
 // begin returns when a lease ends that lasts so long from a time on.
@@ -25,7 +25,7 @@ func (l *lease) begin(from time.Time, lasts time.Duration) time.Time {
 }
 
 // end has everything written again. A lease whose outputs are not known to be written
-// does not end so: its session does.
+// does not end so: its member does.
 func (l *lease) end() { l.until.Store(nil) }
 
 // guard returns what makes connections that nothing is written to once the lease

@@ -30,12 +30,12 @@ var (
 	_ stream.Inspector = (*Log)(nil)
 	_ stream.Restorer  = (*Log)(nil)
 	_ stream.Follower  = (*Log)(nil)
-	_ stream.Session   = (*session)(nil)
+	_ stream.Member    = (*member)(nil)
 )
 
 // Log is a stream.Log and stream.Inspector on Apache Kafka. Make one with Open.
 //
-// Each session has a client of its own, for its group and its transactions; so
+// Each member has a client of its own, for its group and its transactions; so
 // has each producer of AppendOnce, and each Tail. All else shares one client.
 type Log struct {
 	opts   Options
@@ -52,7 +52,7 @@ type Log struct {
 
 	mu        sync.Mutex // guards the rest
 	closed    bool
-	sessions  map[*session]bool
+	members   map[*member]bool
 	slots     map[string]map[int]bool // taken, by group
 	producers producers
 	tails     sync.WaitGroup
@@ -67,7 +67,7 @@ type Log struct {
 // newLog returns a log without a client and a store.
 func newLog(o Options) *Log {
 	l := &Log{
-		opts: o.withDefaults(), sessions: map[*session]bool{}, tailings: map[*tailing]bool{}, slots: map[string]map[int]bool{},
+		opts: o.withDefaults(), members: map[*member]bool{}, tailings: map[*tailing]bool{}, slots: map[string]map[int]bool{},
 		restores: restorer{all: map[*progress]bool{}, room: make(chan struct{}, restoresMost)}, records: newRecordPool(1 << 14),
 	}
 	l.told = newLogger(l.opts.Logger)
@@ -140,13 +140,13 @@ func (l *Log) Close() error {
 	}
 	l.closed = true
 	l.cancel()
-	var sessions []*session
-	for s := range l.sessions {
-		sessions = append(sessions, s)
+	var members []*member
+	for s := range l.members {
+		members = append(members, s)
 	}
 	l.mu.Unlock()
 	var closing sync.WaitGroup
-	for _, s := range sessions {
+	for _, s := range members {
 		closing.Go(func() { s.end(stream.ErrClosed); <-s.ended })
 	}
 	closing.Wait()

@@ -39,7 +39,7 @@ func closeLog(t *testing.T, l *Log) {
 }
 
 // own joins group g and polls until it owns in, or has an error.
-func own(t *testing.T, l *Log) (stream.Session, stream.Assigned, error) {
+func own(t *testing.T, l *Log) (stream.Member, stream.Assigned, error) {
 	t.Helper()
 	s, err := l.Join(t.Context(), "g", "in")
 	if err != nil {
@@ -56,7 +56,7 @@ func own(t *testing.T, l *Log) (stream.Session, stream.Assigned, error) {
 	}
 }
 
-func mustOwn(t *testing.T, l *Log) (stream.Session, stream.Assigned) {
+func mustOwn(t *testing.T, l *Log) (stream.Member, stream.Assigned) {
 	t.Helper()
 	s, a, err := own(t, l)
 	if err != nil {
@@ -66,9 +66,9 @@ func mustOwn(t *testing.T, l *Log) (stream.Session, stream.Assigned) {
 }
 
 // commit commits one change beside in, at offset next.
-func commit(t *testing.T, s stream.Session, next stream.Offset, key string, value []byte) {
+func commit(t *testing.T, s stream.Member, next stream.Offset, key string, value []byte) {
 	t.Helper()
-	step := stream.Step{
+	step := stream.Transaction{
 		Changes: []stream.Change{{Partition: in, Key: []byte(key), Value: value}},
 		Offsets: map[stream.Partition]stream.Offset{in: next},
 	}
@@ -225,7 +225,7 @@ func TestLocalStateIsUsedWhileItIsFresh(t *testing.T) {
 	}
 }
 
-// A commit may be known late: its session lost the partition, and the heir has
+// A commit may be known late: its member lost the partition, and the heir has
 // read it back and gone on.
 func TestLateCommitLeavesTheHeirsStateAlone(t *testing.T) {
 	l := open(t, conforming(fake(t)))
@@ -233,8 +233,8 @@ func TestLateCommitLeavesTheHeirsStateAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, heir := &session{}, &session{}
-	for _, s := range []*session{late, heir} {
+	late, heir := &member{}, &member{}
+	for _, s := range []*member{late, heir} {
 		if _, err := copied.take(s, [16]byte{1}, 0, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestFailedRecordAbortsItsStep(t *testing.T) {
 	}
 	s, _ := mustOwn(t, l)
 	out := stream.Partition{Topic: "out"}
-	err := s.Commit(stream.Step{
+	err := s.Commit(stream.Transaction{
 		Outputs: []stream.Record{{Partition: out, Value: []byte("small")}, {Partition: stream.Partition{Topic: "out", Index: 1}, Value: make([]byte, 3<<19)}},
 		Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("1")}},
 		Offsets: map[stream.Partition]stream.Offset{in: 1},
@@ -333,7 +333,7 @@ func TestPeekFindsWhatIsCommittedBehindATransactionUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, _ := mustOwn(t, l)
-		step := stream.Step{Outputs: []stream.Record{{Partition: out, Value: []byte("committed")}}, Offsets: map[stream.Partition]stream.Offset{in: 0}}
+		step := stream.Transaction{Outputs: []stream.Record{{Partition: out, Value: []byte("committed")}}, Offsets: map[stream.Partition]stream.Offset{in: 0}}
 		if err := s.Commit(step).Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}

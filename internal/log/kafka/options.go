@@ -34,9 +34,9 @@ type Options struct {
 	SASL         SASL                // who is asking; nobody where its Mechanism is empty
 	ServerGroups bool                // the brokers assign partitions (KIP-848) in place of the members
 
-	// Stay keeps a session's partitions reserved when it is closed, until
+	// Stay keeps a member's partitions reserved when it is closed, until
 	// SessionTimeout: a process that restarts within it has them back without a
-	// rebalance. It needs Dir. Otherwise a closed session leaves its group, and
+	// rebalance. It needs Dir. Otherwise a closed member leaves its group, and
 	// the other members have its partitions at once.
 	Stay bool
 
@@ -53,7 +53,7 @@ type Options struct {
 
 	Replication     int           // of the topics made here; 0 is the broker's default
 	MaxRecordBytes  int           // key, value and headers of one record together; 0 is 900 KB, below the brokers' default of 1 MiB a batch
-	BufferRecords   int           // read ahead of Poll by a session; 0 is 4,096
+	BufferRecords   int           // read ahead of Poll by a member; 0 is 4,096
 	BufferBytes     int           // of a fetch from one broker; 0 is 1 MiB
 	MaxProducers    int           // of AppendOnce with an open transactional client; 0 is 64
 	RebuildAfter    time.Duration // a local state that was caught up longer ago is rebuilt; 0 is 12 h, half of the changelogs' delete.retention.ms

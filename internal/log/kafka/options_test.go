@@ -53,7 +53,7 @@ func TestServerGroupsOnABroker(t *testing.T) {
 	for p := range victim.owned {
 		lost = p
 	}
-	step := stream.Step{Changes: []stream.Change{{Partition: lost, Key: []byte("a"), Value: []byte("1")}}, Offsets: map[stream.Partition]stream.Offset{lost: 0}}
+	step := stream.Transaction{Changes: []stream.Change{{Partition: lost, Key: []byte("a"), Value: []byte("1")}}, Offsets: map[stream.Partition]stream.Offset{lost: 0}}
 	if err := victim.session.Commit(step).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestStaticMembersOfServerGroupsOnABroker(t *testing.T) {
 		return l, m, time.Since(began)
 	}
 	l, m, _ := start()
-	step := stream.Step{Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("1")}}, Offsets: map[stream.Partition]stream.Offset{in: 0}}
+	step := stream.Transaction{Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("1")}}, Offsets: map[stream.Partition]stream.Offset{in: 0}}
 	if err := m.session.Commit(step).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func membersOf(t *testing.T, brokers []string) int {
 
 // groupMember is a session and what it owns.
 type groupMember struct {
-	session stream.Session
+	session stream.Member
 	owned   map[stream.Partition]stream.View
 	log     *Log
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// oversee ends the session if a topic has got more partitions, and sees that no
+// oversee ends the member if a topic has got more partitions, and sees that no
 // partition stays without an owner. A member that gives partitions up joins again
 // after it, so that the group shares them out. If it is replaced under its static
 // name in between, the brokers move nothing, and no member would join again.
-func (s *session) oversee() {
+func (s *member) oversee() {
 	for s.log.wait(s.ctx, s.log.opts.SessionTimeout) == nil {
 		if err := s.grown(); err != nil {
 			s.end(err)
@@ -26,7 +26,7 @@ func (s *session) oversee() {
 // grown returns a stream.PartitionsError if a topic has more partitions than the state
 // beside it. The client reads metadata every five minutes, and of a group only the
 // leader's client acts on it.
-func (s *session) grown() error {
+func (s *member) grown() error {
 	topics, err := s.log.topics.ask(s.ctx, s.topics...)
 	if err != nil {
 		return nil // the next turn asks again
@@ -40,7 +40,7 @@ func (s *session) grown() error {
 }
 
 // orphans reports whether the group is at rest and leaves a partition to nobody.
-func (s *session) orphans() bool {
+func (s *member) orphans() bool {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{s.group}
 	resp, err := req.RequestWith(s.ctx, s.log.client)

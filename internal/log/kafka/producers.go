@@ -224,21 +224,21 @@ func (p *producer) commit(ctx context.Context, l *Log, out []kgo.Record, highest
 	offset.Offset = highest
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
 	topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, append(topic.Partitions, offset)
-	if err := commitOffsets(ctx, p.client, p.id, p.id, member{generation: -1}, topic); err != nil {
+	if err := commitOffsets(ctx, p.client, p.id, p.id, identity{generation: -1}, topic); err != nil {
 		return errors.Join(err, p.client.EndTransaction(ctx, kgo.TryAbort))
 	}
 	return l.end(ctx, p.client, &out[0])
 }
 
-// member is who commits offsets: nobody has generation -1.
-type member struct {
+// identity is that of the member that commits offsets; the generation of none is -1.
+type identity struct {
 	id         string
 	instance   *string
 	generation int32
 }
 
 // commitOffsets adds offsets of a group to the transaction under way.
-func commitOffsets(ctx context.Context, client *kgo.Client, transaction, group string, m member, topics ...kmsg.TxnOffsetCommitRequestTopic) error {
+func commitOffsets(ctx context.Context, client *kgo.Client, transaction, group string, m identity, topics ...kmsg.TxnOffsetCommitRequestTopic) error {
 	id, epoch, err := client.ProducerID(ctx)
 	if err != nil {
 		return err

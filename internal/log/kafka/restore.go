@@ -109,7 +109,7 @@ const stableMost = 500 * time.Millisecond
 // awaitStable waits until no transaction under way holds the offsets of
 // partitions. The markers of a commit come some milliseconds after its answer:
 // whoever takes a partition over would find them missing, and sleep.
-func (s *session) awaitStable(added map[string][]int32) {
+func (s *member) awaitStable(added map[string][]int32) {
 	ctx, cancel := context.WithTimeout(s.ctx, stableMost)
 	defer cancel()
 	req, err := s.log.offsets.stable(ctx, s.group, added)
@@ -134,7 +134,7 @@ func (s *session) awaitStable(added map[string][]int32) {
 
 // watchOffsets sees that the offsets of req are decided, for which the client
 // library waits beside it.
-func (s *session) watchOffsets(req *kmsg.OffsetFetchRequest) {
+func (s *member) watchOffsets(req *kmsg.OffsetFetchRequest) {
 	var waiting stall
 	for {
 		unstable, err := s.unstable(s.ctx, req)
@@ -155,7 +155,7 @@ func (s *session) watchOffsets(req *kmsg.OffsetFetchRequest) {
 
 // unstable reports whether the answer is that an offset may change. An error is
 // that there is no answer, as where ctx was done meanwhile.
-func (s *session) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
+func (s *member) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
 	resp, err := req.RequestWith(ctx, s.log.client)
 	if err != nil {
 		return false, err

@@ -30,7 +30,7 @@ func writeState(t *testing.T, o Options, partitions int32, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	for len(step.Offsets) < int(partitions) {
 		batch, err := s.Poll(t.Context(), 1)
 		if err != nil {
@@ -137,7 +137,7 @@ func timeLimit(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func assignedOne(t *testing.T, s stream.Session) stream.Assigned {
+func assignedOne(t *testing.T, s stream.Member) stream.Assigned {
 	t.Helper()
 	ctx := timeLimit(t, 20*time.Second)
 	for {
@@ -257,7 +257,7 @@ func undecidedOffsets(r *kmsg.OffsetFetchRequest) kmsg.Response {
 	return resp
 }
 
-// A broker that answers late, at the wrong moment, does not keep the session from
+// A broker that answers late, at the wrong moment, does not keep the member from
 // looking for the reason why the offsets stay undecided.
 func TestUndecidedOffsetsAreLookedIntoThoughABrokerIsSlow(t *testing.T) {
 	cluster, _ := fakeCluster(t)
@@ -309,7 +309,7 @@ func TestRestoreThatIsCutInAValueReadsItsPartsAgain(t *testing.T) {
 		{Offset: 8, Key: []byte{kindPosition}, Value: []byte{7: 3}},
 	}
 	for cut := range records {
-		who := &session{}
+		who := &member{}
 		from, err := copied.take(who, [16]byte{1, byte(cut)}, 4, 9)
 		if err != nil || from != 4 {
 			t.Fatal(from, err)

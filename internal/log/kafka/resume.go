@@ -19,7 +19,7 @@ func (b resuming) ProtocolName() string { return "afterbay-" + b.GroupBalancer.P
 
 // rejoin asks for another assignment where a member that came back was given the
 // one that it had, of topics that it does not read any more.
-func (s *session) rejoin(client *kgo.Client, added map[string][]int32) {
+func (s *member) rejoin(client *kgo.Client, added map[string][]int32) {
 	for topic := range added {
 		if !slices.Contains(s.topics, topic) {
 			client.ForceRebalance()

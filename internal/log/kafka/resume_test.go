@@ -25,8 +25,8 @@ func resumable(t *testing.T) Options {
 	return o
 }
 
-// ownSome polls until the session, which owns these, owns n partitions.
-func ownSome(t *testing.T, s stream.Session, n int, owned ...stream.Partition) []stream.Partition {
+// ownSome polls until the member, which owns these, owns n partitions.
+func ownSome(t *testing.T, s stream.Member, n int, owned ...stream.Partition) []stream.Partition {
 	t.Helper()
 	for len(owned) != n {
 		batch, err := s.Poll(t.Context(), 1)
@@ -50,7 +50,7 @@ func TestLeaderThatComesBackDisturbsNobody(t *testing.T) {
 	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 8}); err != nil {
 		t.Fatal(err)
 	}
-	join := func(l *Log) stream.Session {
+	join := func(l *Log) stream.Member {
 		s, err := l.Join(t.Context(), "g", "in")
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestLeaderThatComesBackDisturbsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-shared
-	_, generation := follower.(*session).client.GroupMetadata()
+	_, generation := follower.(*member).client.GroupMetadata()
 	closeLog(t, l)
 	l = openAt(t, o).(*Log)
 	defer closeLog(t, l)
@@ -96,13 +96,13 @@ func TestLeaderThatComesBackDisturbsNobody(t *testing.T) {
 		t.Errorf("it had %v, and comes back to %v", before, after)
 	}
 	for range 50 { // time for a rebalance that was asked for
-		step := stream.Step{Offsets: map[stream.Partition]stream.Offset{before[0]: 0}}
+		step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{before[0]: 0}}
 		if err := leader.Commit(step).Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for who, s := range map[string]stream.Session{"the leader": leader, "the other member": follower} {
-		if _, now := s.(*session).client.GroupMetadata(); now != generation {
+	for who, s := range map[string]stream.Member{"the leader": leader, "the other member": follower} {
+		if _, now := s.(*member).client.GroupMetadata(); now != generation {
 			t.Errorf("%s is of generation %d, and was of %d", who, now, generation)
 		}
 	}
@@ -137,7 +137,7 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 	stuck.Dir, stuck.Stay = t.TempDir(), true
 	l := open(t, stuck)
 	s, _ := ownAgain(t, l)
-	id := s.(*session).id
+	id := s.(*member).id
 	o.SessionTimeout = 20 * time.Second
 	others := open(t, o)
 	heir, err := others.Join(t.Context(), "g", "in")
@@ -145,7 +145,7 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for generation := int32(0); generation <= 0; {
-		_, generation = heir.(*session).client.GroupMetadata()
+		_, generation = heir.(*member).client.GroupMetadata()
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
 		return resp, nil, true
 	})
-	joined := make(chan stream.Session)
+	joined := make(chan stream.Member)
 	go func() {
 		defer close(joined)
 		if s, err := l.Join(t.Context(), "g", "in"); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// session is one member of a group, with a client that reads for it, beats its
+// member is one member of a group, with a client that reads for it, beats its
 // heart and commits its transactions.
 //
 // The client's goroutine says in callbacks what was assigned and revoked; the
-// session hands that to Poll, and the callback of a revocation waits until the
+// member hands that to Poll, and the callback of a revocation waits until the
 // Poll after that: so a partition has one owner, and what its owner computed can
 // be committed.
 //
@@ -28,7 +28,7 @@ import (
 //  4. The Poll after releases it, once no commit is outstanding.
 //
 // A member that lets the callback wait longer than the rebalance timeout ends.
-type session struct {
+type member struct {
 	log    *Log
 	group  string
 	topics []string
@@ -60,11 +60,11 @@ type signals struct {
 
 // lifetime is how a session ends.
 type lifetime struct {
-	ctx    context.Context // ends with the session
+	ctx    context.Context // ends with the member
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines
 	alone  chan struct{}  // closed when no transaction is left of who had its id before
-	ended  chan struct{}  // closed when nothing of the session is left
+	ended  chan struct{}  // closed when nothing of the member is left
 }
 
 // polls are the calls of Poll.
@@ -75,7 +75,7 @@ type polls struct {
 	taken   []stream.Record // what the last Poll returned; the slice is used again
 }
 
-// commits are the commits of a session, one at a time.
+// commits are the commits of a member, one at a time.
 type commits struct {
 	beside  *kgo.Client   // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
 	lease   lease         // of beside under AtMostOnce
@@ -88,7 +88,7 @@ type commits struct {
 	inFlight, coming *delivered // outputs written beside that, and beside the next
 }
 
-// share is a partition of a session.
+// share is a partition of a member.
 type share struct {
 	partition stream.Partition
 	local     *local
@@ -101,7 +101,7 @@ type share struct {
 	leaving   bool // a Poll came after that
 	paused    bool // by the task
 	cancel    context.CancelFunc
-	released  chan struct{} // closed when it is the session's no more
+	released  chan struct{} // closed when it is the member's no more
 
 	queue []stream.Record // read ahead
 	taken int             // the first of queue, which are gone
@@ -110,7 +110,7 @@ type share struct {
 func (sh *share) buffered() int { return len(sh.queue) - sh.taken }
 
 // read moves records from the client to the shares.
-func (s *session) read() {
+func (s *member) read() {
 	for {
 		fetches := s.client.PollFetches(s.ctx)
 		if s.ctx.Err() != nil || fetches.IsClientClosed() {
@@ -153,9 +153,9 @@ const (
 	fillShare  = 8
 )
 
-// readFailed ends the session where a partition cannot be read. Its caller
+// readFailed ends the member where a partition cannot be read. Its caller
 // holds mu.
-func (s *session) readFailed(f kgo.FetchTopicPartition) {
+func (s *member) readFailed(f kgo.FetchTopicPartition) {
 	var group *kgo.ErrGroupSession
 	switch err := f.Err; {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
@@ -169,10 +169,10 @@ func (s *session) readFailed(f kgo.FetchTopicPartition) {
 	}
 }
 
-// lookFor ends the session where a topic that it reads is gone: one of the same
+// lookFor ends the member where a topic that it reads is gone: one of the same
 // name that comes later is another. A broker that did not hear of a topic yet
 // says the same for a moment. Its caller holds mu.
-func (s *session) lookFor(topic string) {
+func (s *member) lookFor(topic string) {
 	if s.looking || s.err != nil {
 		return
 	}
@@ -196,7 +196,7 @@ func (s *session) lookFor(topic string) {
 
 // full reports whether enough was read ahead. A paused partition does not hold
 // up the others: the client stopped reading it.
-func (s *session) full() bool {
+func (s *member) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -208,7 +208,7 @@ func (s *session) full() bool {
 	return n >= s.log.opts.BufferRecords
 }
 
-func (s *session) find(p stream.Partition) *share {
+func (s *member) find(p stream.Partition) *share {
 	for _, sh := range s.shares {
 		if sh.partition == p {
 			return sh
@@ -217,8 +217,8 @@ func (s *session) find(p stream.Partition) *share {
 	return nil
 }
 
-// Poll implements stream.Session.
-func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	woken := false
 	s.enter()
 	defer s.away()
@@ -245,7 +245,7 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 }
 
-func (s *session) enter() {
+func (s *member) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.polling = true
@@ -254,14 +254,14 @@ func (s *session) enter() {
 	}
 }
 
-func (s *session) away() {
+func (s *member) away() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.polling, s.seen = false, time.Now()
 }
 
 // look returns what there is for Poll.
-func (s *session) look(limit int) (batch stream.Batch, err error) {
+func (s *member) look(limit int) (batch stream.Batch, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -285,7 +285,7 @@ func (s *session) look(limit int) (batch stream.Batch, err error) {
 
 // take returns records that were read ahead, as even a share of each partition
 // as there is, beginning with another each time.
-func (s *session) take(limit int) []stream.Record {
+func (s *member) take(limit int) []stream.Record {
 	var readable []*share
 	total := 0
 	for _, sh := range s.shares {
@@ -337,13 +337,13 @@ func (sh *share) take(to []stream.Record, limit int) []stream.Record {
 	return to
 }
 
-// Pause implements stream.Session.
-func (s *session) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
+// Pause implements stream.Member.
+func (s *member) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
 
-// Resume implements stream.Session.
-func (s *session) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
+// Resume implements stream.Member.
+func (s *member) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
 
-func (s *session) setPaused(partitions []stream.Partition, paused bool) {
+func (s *member) setPaused(partitions []stream.Partition, paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var changed []stream.Partition
@@ -362,7 +362,7 @@ func (s *session) setPaused(partitions []stream.Partition, paused bool) {
 }
 
 // hold tells the client whether to read partitions.
-func (s *session) hold(still bool, partitions ...stream.Partition) {
+func (s *member) hold(still bool, partitions ...stream.Partition) {
 	set := map[string][]int32{}
 	for _, p := range partitions {
 		set[p.Topic] = append(set[p.Topic], p.Index)
@@ -374,8 +374,8 @@ func (s *session) hold(still bool, partitions ...stream.Partition) {
 	}
 }
 
-// Wake implements stream.Session.
-func (s *session) Wake() { signal(s.wake) }
+// Wake implements stream.Member.
+func (s *member) Wake() { signal(s.wake) }
 
 func signal(c chan struct{}) {
 	select {

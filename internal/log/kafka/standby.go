@@ -13,10 +13,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// standby is a copy of a state of another process that a session keeps warm. It
+// standby is a copy of a state of another process that a member keeps warm. It
 // reads what the owner committed, and no more of the changelog than that: whoever
 // takes the partition over goes on from there as from any local copy. The
-// goroutine of session.standBy owns it.
+// goroutine of member.standBy owns it.
 //
 // It never changes a copy that somebody else may: the owner of the partition in
 // the same process, which takes it without asking, or one that is yet to leave.
@@ -28,7 +28,7 @@ type standby struct {
 	failed               int // times in sequence
 	again                time.Time
 
-	behind int64 // records; -1 before that is known. The session's mutex guards it
+	behind int64 // records; -1 before that is known. The member's mutex guards it
 }
 
 const (
@@ -40,8 +40,8 @@ const (
 	standbySaid = 8
 )
 
-// setDuty says what the session is standby of.
-func (s *session) setDuty(d duty) {
+// setDuty says what the member is standby of.
+func (s *member) setDuty(d duty) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keep := map[stream.Partition]*standby{}
@@ -57,10 +57,10 @@ func (s *session) setDuty(d duty) {
 	signal(s.duties)
 }
 
-// standBy keeps the copies warm until the session ends: a fetch of each in turn,
+// standBy keeps the copies warm until the member ends: a fetch of each in turn,
 // so that one fetch is in memory and the first reading of a large one does not
 // hold up the others.
-func (s *session) standBy() {
+func (s *member) standBy() {
 	var known []*standby
 	defer func() { leaveAll(known, nil) }()
 	pause := time.NewTimer(standbyPause)
@@ -96,7 +96,7 @@ func (s *session) standBy() {
 }
 
 // dutyNow returns the standbys in order.
-func (s *session) dutyNow() []*standby {
+func (s *member) dutyNow() []*standby {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]*standby, 0, len(s.standbys))
@@ -119,7 +119,7 @@ func leaveAll(known, list []*standby) {
 }
 
 // warmed notes how a look went. What fails is tried again, later each time.
-func (s *session) warmed(sb *standby, err error) {
+func (s *member) warmed(sb *standby, err error) {
 	switch {
 	case err == nil:
 		sb.failed = 0
@@ -141,7 +141,7 @@ func (s *session) warmed(sb *standby, err error) {
 // more. What makes a copy useless meanwhile shows in the next take, which begins
 // anew: the changelog was made anew, or let go of what follows, or the copy is
 // so old that deletions may be forgotten.
-func (s *session) keepWarm(sb *standby) (more bool, err error) {
+func (s *member) keepWarm(sb *standby) (more bool, err error) {
 	l := s.log
 	if sb.follower == nil {
 		if err := s.beginStandby(sb); err != nil {
@@ -177,7 +177,7 @@ func (s *session) keepWarm(sb *standby) (more bool, err error) {
 }
 
 // beginStandby takes the copy where nobody else may change it.
-func (s *session) beginStandby(sb *standby) error {
+func (s *member) beginStandby(sb *standby) error {
 	l := s.log
 	var err error
 	if sb.copied, err = l.store.local(s.group, sb.partition); err != nil {
@@ -207,7 +207,7 @@ func (s *session) beginStandby(sb *standby) error {
 }
 
 // lag notes how many records of the changelog a standby lacks.
-func (s *session) lag(sb *standby, behind int64) {
+func (s *member) lag(sb *standby, behind int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sb.behind = behind
@@ -216,13 +216,13 @@ func (s *session) lag(sb *standby, behind int64) {
 // Standbys implements stream.Follower.
 func (l *Log) Standbys() []stream.Standby {
 	l.mu.Lock()
-	sessions := make([]*session, 0, len(l.sessions))
-	for s := range l.sessions {
-		sessions = append(sessions, s)
+	members := make([]*member, 0, len(l.members))
+	for s := range l.members {
+		members = append(members, s)
 	}
 	l.mu.Unlock()
 	var list []stream.Standby
-	for _, s := range sessions {
+	for _, s := range members {
 		s.mu.Lock()
 		for _, sb := range s.standbys {
 			if sb.behind >= 0 {

@@ -26,7 +26,7 @@ import (
 const patience = 5 * time.Minute
 
 // until polls the condition, with whom waiting for it meanwhile.
-func until(t *testing.T, what string, met func() bool, polling ...stream.Session) {
+func until(t *testing.T, what string, met func() bool, polling ...stream.Member) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !met(); {
 		if time.Now().After(deadline) {
@@ -51,7 +51,7 @@ func warmed(l *Log, n int) func() bool {
 	}
 }
 
-func mustJoin(t *testing.T, l *Log) stream.Session {
+func mustJoin(t *testing.T, l *Log) stream.Member {
 	t.Helper()
 	s, err := l.Join(t.Context(), "g", "in")
 	if err != nil {
@@ -92,9 +92,9 @@ func watchRestores(cluster *kfake.Cluster) *restoreStarts {
 
 // change commits random changes beside p, values small and in parts and none, and
 // returns what the state is then, also where the commit fails.
-func change(ctx context.Context, rng *rand.Rand, s stream.Session, p stream.Partition, state map[string]string) (map[string]string, error) {
+func change(ctx context.Context, rng *rand.Rand, s stream.Member, p stream.Partition, state map[string]string) (map[string]string, error) {
 	after := maps.Clone(state)
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{p: 0}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{p: 0}}
 	for range 1 + rng.IntN(4) {
 		key := fmt.Sprint("key", rng.IntN(60))
 		value := bytes.Repeat([]byte{byte('a' + rng.IntN(26))}, 1+rng.IntN(30)*rng.IntN(120))
@@ -162,7 +162,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		}
 	}
 	commits(200)
-	var idle []stream.Session
+	var idle []stream.Member
 	for range 2 {
 		idle = append(idle, mustJoin(t, open(t, o)))
 	}
@@ -199,9 +199,9 @@ func TestStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// owned reports whether Poll gave the session a partition.
-func owned(s stream.Session) bool {
-	m := s.(*session)
+// owned reports whether Poll gave the member a partition.
+func owned(s stream.Member) bool {
+	m := s.(*member)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.shares, func(sh *share) bool { return sh.given && !sh.revoked })
@@ -251,7 +251,7 @@ func TestStandbyHasNothingUncommitted(t *testing.T) {
 	if err := idle.Close(); err != nil {
 		t.Fatal(err)
 	}
-	idle = mustJoin(t, warm) // another session goes on with the copy
+	idle = mustJoin(t, warm) // another member goes on with the copy
 	until(t, "the copy is warm", warmed(warm, 1), s, idle)
 }
 
@@ -260,7 +260,7 @@ func TestStandbyLeavesTheOwnersStateAlone(t *testing.T) {
 	o := conforming(fake(t))
 	l := open(t, o)
 	s, a := mustOwn(t, l)
-	m := s.(*session)
+	m := s.(*member)
 	m.setDuty(duty{"in": {0}})
 	for i := range 50 {
 		key := fmt.Sprint(i)
@@ -298,7 +298,7 @@ func holdStandbys(cluster *kfake.Cluster) *atomic.Bool {
 }
 
 // behind joins a log whose standby is warm, and holds it up while what does.
-func behind(t *testing.T, o Options, hold *atomic.Bool, s stream.Session, what func(*Log)) (*Log, *local) {
+func behind(t *testing.T, o Options, hold *atomic.Bool, s stream.Member, what func(*Log)) (*Log, *local) {
 	t.Helper()
 	l := open(t, o)
 	idle := mustJoin(t, l)

@@ -100,7 +100,7 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 
 // OnGroupManageError is called by the client when the group is lost, after it
 // told that the partitions are.
-func (s *session) OnGroupManageError(err error) {
+func (s *member) OnGroupManageError(err error) {
 	if errors.Is(err, kerr.UnreleasedInstanceID) {
 		s.mu.Lock()
 		s.held = true
@@ -118,10 +118,10 @@ func (s *session) OnGroupManageError(err error) {
 	}
 }
 
-// afterCommit gives the error of a commit its meaning. What no new session would
+// afterCommit gives the error of a commit its meaning. What no new member would
 // do better ends the task; for all else the outcome is unknown, and a new
-// session finds out.
-func (s *session) afterCommit(ctx context.Context, err error) error {
+// member finds out.
+func (s *member) afterCommit(ctx context.Context, err error) error {
 	err = advise(err)
 	var answer *kerr.Error
 	switch {
@@ -137,9 +137,9 @@ func (s *session) afterCommit(ctx context.Context, err error) error {
 
 // replaced reports whether another process joined under this member's static
 // name. Without that check two processes of one identity would fence each other
-// for ever. It is not another process where the client joined again: the session
+// for ever. It is not another process where the client joined again: the member
 // is dead then.
-func (s *session) replaced(ctx context.Context) bool {
+func (s *member) replaced(ctx context.Context) bool {
 	if s.member == "" || s.log.opts.ServerGroups {
 		return false
 	}

@@ -76,7 +76,7 @@ func (s *shown) String() string {
 }
 
 // ownAgain joins until in is owned, as a task does.
-func ownAgain(t *testing.T, l *Log) (stream.Session, stream.Assigned) {
+func ownAgain(t *testing.T, l *Log) (stream.Member, stream.Assigned) {
 	t.Helper()
 	for {
 		s, a, err := own(t, l)
@@ -107,7 +107,7 @@ func waitForBrokers(t *testing.T) {
 	s, _ := mustOwn(t, l)
 	commit(t, s, 1, "a", []byte("1"))
 	way.set(true)
-	pending := s.Commit(stream.Step{
+	pending := s.Commit(stream.Transaction{
 		Changes: []stream.Change{{Partition: in, Key: []byte("a"), Value: []byte("2")}},
 		Offsets: map[stream.Partition]stream.Offset{in: 2},
 	})
@@ -115,7 +115,7 @@ func waitForBrokers(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := pending.Wait(t.Context())
-	joined := make(chan stream.Session)
+	joined := make(chan stream.Member)
 	go func() {
 		defer close(joined)
 		s, err := l.Join(t.Context(), "g", "in")
@@ -200,7 +200,7 @@ func TestRefusalsOfBrokersSayWhatToDo(t *testing.T) {
 			l := open(t, conforming(failing(t, c.answer, c.key)))
 			var err error
 			for ok := true; ok; ok = errors.Is(err, stream.ErrFenced) { // the task joins again
-				var s stream.Session
+				var s stream.Member
 				if s, err = l.Join(t.Context(), "g", "in"); err == nil {
 					_, err = s.Poll(t.Context(), 1)
 					_ = s.Close()
@@ -234,7 +234,7 @@ func TestDeletedChangelogIsRefused(t *testing.T) {
 	s, _ := mustOwn(t, l)
 	commit(t, s, 1, "a", []byte("1"))
 	removeTopic(t, l, changelogOf("g", in).Topic)
-	err := s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in: 2}}).Wait(t.Context())
+	err := s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 2}}).Wait(t.Context())
 	wantAdvice(t, err, "its changelog, is gone", "make the topics that are gone again")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -294,9 +294,9 @@ func TestOtherPartitionCountIsRefused(t *testing.T) {
 	_ = s.Close()
 }
 
-// A session that is alone in its group, of a process that asks for nothing else, hears
+// A member that is alone in its group, of a process that asks for nothing else, hears
 // of it within the session timeout.
-func TestSessionEndsWhenItsTopicGetsMorePartitions(t *testing.T) {
+func TestMemberEndsWhenItsTopicGetsMorePartitions(t *testing.T) {
 	for _, o := range []Options{conforming(fake(t)), serverGroups(t, 6*time.Second)} {
 		l := open(t, o)
 		s, _ := mustOwn(t, l)
@@ -345,7 +345,7 @@ func TestIdentityUsedTwiceEndsTheOlderProcess(t *testing.T) {
 	heir, a := ownAgain(t, newer)
 	wantValue(t, a.State, "a", []byte("1"))
 	commit(t, heir, 0, "a", []byte("2"))
-	err = s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
+	err = s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 1}}).Wait(t.Context())
 	if errors.Is(err, stream.ErrFenced) { // its heart beat first
 		_, err = s.Poll(t.Context(), 1)
 	}
@@ -391,14 +391,14 @@ func TestMemberThatJoinedAgainIsNotAnotherProcess(t *testing.T) {
 	o := conforming(cluster.ListenAddrs())
 	o.Dir, o.RebalanceTimeout = t.TempDir(), 30*time.Second
 	s, _ := mustOwn(t, open(t, o))
-	id, _ := s.(*session).client.GroupMetadata()
+	id, _ := s.(*member).client.GroupMetadata()
 	var decided atomic.Bool
 	cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		join := req.(*kmsg.JoinGroupRequest)
 		resp := join.ResponseKind().(*kmsg.JoinGroupResponse)
 		switch {
-		case decided.Load() || join.InstanceID == nil || *join.InstanceID != s.(*session).member:
+		case decided.Load() || join.InstanceID == nil || *join.InstanceID != s.(*member).member:
 			return nil, nil, false
 		case join.MemberID == id:
 			resp.ErrorCode = kerr.UnknownMemberID.Code
@@ -419,7 +419,7 @@ func TestMemberThatJoinedAgainIsNotAnotherProcess(t *testing.T) {
 		resp.Topics = append(resp.Topics, topic)
 		return resp, nil, true
 	})
-	done := s.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{in: 0}})
+	done := s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 0}})
 	other := o
 	other.Dir = t.TempDir()
 	mustJoin(t, open(t, other))

@@ -25,17 +25,17 @@ func Example() {
 		stream.Record{Partition: words, Value: []byte("falls")},
 	))
 
-	session, err := log.Join(ctx, "counter", "words")
+	member, err := log.Join(ctx, "counter", "words")
 	must(err)
-	defer session.Close()
-	batch, err := session.Poll(ctx, 100)
+	defer member.Close()
+	batch, err := member.Poll(ctx, 100)
 	must(err)
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	for _, r := range batch.Records {
 		step.Outputs = append(step.Outputs, stream.Record{Partition: counts, Value: fmt.Appendf(nil, "%s: %d", r.Value, len(r.Value))})
 		step.Offsets[r.Partition] = r.Offset + 1
 	}
-	must(session.Commit(step).Wait(ctx))
+	must(member.Commit(step).Wait(ctx))
 
 	for r, err := range log.Tail(ctx, counts, 0) {
 		must(err)

@@ -19,7 +19,7 @@ import (
 var (
 	_ stream.Log       = (*Log)(nil)
 	_ stream.Inspector = (*Log)(nil)
-	_ stream.Session   = (*session)(nil)
+	_ stream.Member    = (*member)(nil)
 	_ stream.View      = (*view)(nil)
 )
 
@@ -59,14 +59,14 @@ func (o Options) Validate() error {
 
 // Log is a stream.Log and stream.Inspector in memory. Make one with New.
 //
-// One mutex guards all of it, sessions included, so that every operation is one
+// One mutex guards all of it, members included, so that every operation is one
 // moment: what a Commit changes is changed before the mutex is given back.
 // Whoever waits (Poll, Tail) takes the channel of the next change under the
 // mutex, and looks again when it is closed.
 type Log struct {
 	options Options
 
-	mu        sync.Mutex // guards what follows, and the fields of groups and sessions
+	mu        sync.Mutex // guards what follows, and the fields of groups and members
 	topics    map[string]*topic
 	groups    map[string]*group
 	producers map[string]producer

@@ -68,16 +68,16 @@ func open(t testing.TB, o memory.Options) *memory.Log {
 	return log
 }
 
-func join(t testing.TB, log *memory.Log, group string) stream.Session {
+func join(t testing.TB, log *memory.Log, group string) stream.Member {
 	t.Helper()
-	session, err := log.Join(t.Context(), group, "in")
+	member, err := log.Join(t.Context(), group, "in")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return session
+	return member
 }
 
-func poll(t testing.TB, s stream.Session) stream.Batch {
+func poll(t testing.TB, s stream.Member) stream.Batch {
 	t.Helper()
 	batch, err := s.Poll(t.Context(), 1000)
 	if err != nil {
@@ -140,11 +140,11 @@ func TestLeastRecentProducerIsForgotten(t *testing.T) {
 
 func TestMembersNameTheSameTopics(t *testing.T) {
 	log := open(t, memory.Options{})
-	session := join(t, log, "g")
+	member := join(t, log, "g")
 	if _, err := log.Join(t.Context(), "g", "in", "out"); err == nil {
 		t.Error("a member with other topics was accepted")
 	}
-	if err := session.Close(); err != nil {
+	if err := member.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := log.Join(t.Context(), "g", "out", "in", "out"); err != nil {
@@ -183,10 +183,10 @@ func TestViewEndsWithItsAssignment(t *testing.T) {
 }
 
 func TestChangeWithoutOffsetPanics(t *testing.T) {
-	session := join(t, open(t, memory.Options{}), "g")
-	poll(t, session)
+	member := join(t, open(t, memory.Options{}), "g")
+	poll(t, member)
 	wantPanic(t, func() {
-		session.Commit(stream.Step{Changes: []stream.Change{{Partition: in, Key: []byte("a")}}})
+		member.Commit(stream.Transaction{Changes: []stream.Change{{Partition: in, Key: []byte("a")}}})
 	})
 }
 
@@ -209,7 +209,7 @@ func TestMemberIsFencedAfterTheTimeout(t *testing.T) {
 		if batch := poll(t, heir); len(batch.Assigned) != 2 || time.Since(began) != time.Second {
 			t.Errorf("the heir owns %d partitions after %v", len(batch.Assigned), time.Since(began))
 		}
-		if err := slow.Commit(stream.Step{}).Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
+		if err := slow.Commit(stream.Transaction{}).Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
 			t.Errorf("commit: %v", err)
 		}
 	})
@@ -233,7 +233,7 @@ func TestTimeoutCountsFromTheLastPoll(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		revoked := poll(t, owner).Revoked[0]
 		time.Sleep(900 * time.Millisecond)
-		step := stream.Step{Offsets: map[stream.Partition]stream.Offset{revoked: 0}}
+		step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{revoked: 0}}
 		if err := owner.Commit(step).Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -247,7 +247,7 @@ func TestRebalanceMovesNoMoreThanItHasTo(t *testing.T) {
 	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 6}); err != nil {
 		t.Fatal(err)
 	}
-	var members []stream.Session
+	var members []stream.Member
 	for n, want := range []int{0, 3, 2, 1} { // of 6, as the first, second, third and fourth joins
 		members = append(members, join(t, log, "g"))
 		revoked, assigned := 0, 0
@@ -292,8 +292,8 @@ func TestMemberInPollIsNotFenced(t *testing.T) {
 // An event in and its output, in steps of 1,000.
 func BenchmarkStep(b *testing.B) {
 	log := open(b, memory.Options{})
-	session := join(b, log, "g")
-	poll(b, session)
+	member := join(b, log, "g")
+	poll(b, member)
 	records := make([]stream.Record, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -303,15 +303,15 @@ func BenchmarkStep(b *testing.B) {
 		if err := log.Append(b.Context(), records...); err != nil {
 			b.Fatal(err)
 		}
-		step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+		step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 		for len(step.Outputs) < len(records) {
-			for _, r := range poll(b, session).Records {
+			for _, r := range poll(b, member).Records {
 				step.Offsets[r.Partition] = r.Offset + 1
 				step.Outputs = append(step.Outputs, stream.Record{Partition: out, Time: r.Time, Key: r.Key, Value: r.Value})
 				step.Changes = append(step.Changes, stream.Change{Partition: r.Partition, Key: r.Key, Value: r.Value})
 			}
 		}
-		if err := session.Commit(step).Wait(b.Context()); err != nil {
+		if err := member.Commit(step).Wait(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

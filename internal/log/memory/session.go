@@ -14,7 +14,7 @@ import (
 // group is what a group committed, and its members.
 //
 // A membership change sets the target of every share; the shares then move when
-// sessions Poll, which is when they may be told:
+// members Poll, which is when they may be told:
 //
 //  1. The owner's Poll returns the share as Revoked. It remains the owner's.
 //  2. The owner's next Poll gives it up.
@@ -28,10 +28,10 @@ type group struct {
 	all           map[stream.Partition]*share
 	everCommitted bool
 
-	topics  []string   // of the members; sorted
-	shares  []*share   // of topics, in order
-	members []*session // in order of joining
-	settled bool       // every share is its target's
+	topics  []string  // of the members; sorted
+	shares  []*share  // of topics, in order
+	members []*member // in order of joining
+	settled bool      // every share is its target's
 }
 
 // share is one partition as its group sees it.
@@ -40,16 +40,16 @@ type share struct {
 	committed stream.Offset
 	state     State
 
-	owner   *session  // who may read and commit it; nil is nobody
-	target  *session  // who shall own it
+	owner   *member   // who may read and commit it; nil is nobody
+	target  *member   // who shall own it
 	wanted  time.Time // since when another than the owner is the target; else zero
 	revoked bool      // the owner was told to give it up
 	paused  bool
 	next    stream.Offset // that the owner's Poll returns
 }
 
-// session is one member.
-type session struct {
+// member is one member.
+type member struct {
 	log   *Log
 	group *group
 	wake  chan struct{} // holds one token
@@ -80,7 +80,7 @@ func (g *group) share(p stream.Partition) *share {
 
 // Join implements stream.Log. A member that names other topics than the members
 // before it is refused.
-func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Session, error) {
+func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Member, error) {
 	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,20 +104,20 @@ func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Ses
 			}
 		}
 	}
-	s := &session{log: l, group: g, wake: make(chan struct{}, 1), seen: time.Now()}
+	s := &member{log: l, group: g, wake: make(chan struct{}, 1), seen: time.Now()}
 	g.members = append(g.members, s)
 	g.rebalance()
 	return s, nil
 }
 
 // remove ends a member, whose shares are free at once.
-func (g *group) remove(s *session, err error) {
+func (g *group) remove(s *member, err error) {
 	s.err = err
 	for _, sh := range s.shares {
 		sh.owner, sh.revoked = nil, false
 	}
 	s.shares = nil
-	g.members = slices.DeleteFunc(g.members, func(m *session) bool { return m == s })
+	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return m == s })
 	g.rebalance()
 }
 
@@ -143,8 +143,8 @@ func (g *group) rebalance() {
 	g.log.notify()
 }
 
-// Poll implements stream.Session.
-func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	woken := false
 	select {
 	case <-s.wake:
@@ -168,7 +168,7 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 }
 
 // take returns what there is, or a channel that says when to look again.
-func (s *session) take(limit int, woken bool) (stream.Batch, <-chan struct{}, error) {
+func (s *member) take(limit int, woken bool) (stream.Batch, <-chan struct{}, error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if s.err != nil {
@@ -187,7 +187,7 @@ func (s *session) take(limit int, woken bool) (stream.Batch, <-chan struct{}, er
 }
 
 // settle moves shares to and from s.
-func (s *session) settle(batch *stream.Batch) {
+func (s *member) settle(batch *stream.Batch) {
 	g := s.group
 	for _, sh := range g.shares {
 		if sh.target == s && sh.overdue() <= 0 {
@@ -216,7 +216,7 @@ func (s *session) settle(batch *stream.Batch) {
 	g.settled = !slices.ContainsFunc(g.shares, func(sh *share) bool { return sh.owner != sh.target || sh.revoked })
 }
 
-func (s *session) giveUp(sh *share) {
+func (s *member) giveUp(sh *share) {
 	sh.owner, sh.revoked, sh.wanted = nil, false, time.Time{}
 	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
 	s.log.notify()
@@ -237,7 +237,7 @@ func (sh *share) overdue() time.Duration {
 }
 
 // overdue returns a channel that says when an owner kept s waiting too long.
-func (s *session) overdue() <-chan time.Time {
+func (s *member) overdue() <-chan time.Time {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	soonest := never
@@ -255,7 +255,7 @@ func (s *session) overdue() <-chan time.Time {
 }
 
 // fetch adds records to batch, from another share first each time.
-func (s *session) fetch(batch *stream.Batch, limit int) {
+func (s *member) fetch(batch *stream.Batch, limit int) {
 	if len(s.shares) == 0 {
 		return
 	}
@@ -272,13 +272,13 @@ func (s *session) fetch(batch *stream.Batch, limit int) {
 	}
 }
 
-// Pause implements stream.Session.
-func (s *session) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
+// Pause implements stream.Member.
+func (s *member) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
 
-// Resume implements stream.Session.
-func (s *session) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
+// Resume implements stream.Member.
+func (s *member) Resume(partitions ...stream.Partition) { s.setPaused(partitions, false) }
 
-func (s *session) setPaused(partitions []stream.Partition, paused bool) {
+func (s *member) setPaused(partitions []stream.Partition, paused bool) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	for _, sh := range s.shares {
@@ -288,15 +288,15 @@ func (s *session) setPaused(partitions []stream.Partition, paused bool) {
 	}
 }
 
-// Commit implements stream.Session. It decides before it returns.
-func (s *session) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member. It decides before it returns.
+func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	pending := stream.NewPending()
 	pending.Decide(s.commit(step))
 	s.Wake() // a decided commit ends a Poll
 	return pending
 }
 
-func (s *session) commit(step stream.Step) error {
+func (s *member) commit(step stream.Transaction) error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if s.err != nil {
@@ -318,7 +318,7 @@ func (s *session) commit(step stream.Step) error {
 }
 
 // check returns why step cannot be committed.
-func (s *session) check(step stream.Step) error {
+func (s *member) check(step stream.Transaction) error {
 	for p := range step.Offsets {
 		if sh := s.group.all[p]; sh == nil || sh.owner != s {
 			return fmt.Errorf("%v: %w", p, stream.ErrFenced)
@@ -332,16 +332,16 @@ func (s *session) check(step stream.Step) error {
 	return s.log.check(step.Outputs)
 }
 
-// Wake implements stream.Session.
-func (s *session) Wake() {
+// Wake implements stream.Member.
+func (s *member) Wake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Close implements stream.Session.
-func (s *session) Close() error {
+// Close implements stream.Member.
+func (s *member) Close() error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if s.err == nil {

@@ -46,7 +46,7 @@ func (s State) Apply(changes ...stream.Change) {
 type view struct {
 	log    *Log
 	share  *share
-	reader *session // nil for an Inspector
+	reader *member // nil for an Inspector
 }
 
 // Get implements stream.View.

@@ -1,4 +1,4 @@
-// Package optional asks logs and their sessions for what only some of them can tell, and
+// Package optional asks logs and their members for what only some of them can tell, and
 // knows what holds for the others.
 package optional
 
@@ -12,9 +12,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Pace returns the pace of a session, and 2 ms, 8,192 events and 1 MiB, which
+// Pace returns the pace of a member, and 2 ms, 8,192 events and 1 MiB, which
 // fit in the largest frame of any log, where it says none.
-func Pace(s stream.Session) stream.Pace {
+func Pace(s stream.Member) stream.Pace {
 	if p, ok := s.(stream.Pacer); ok {
 		return p.Pace()
 	}

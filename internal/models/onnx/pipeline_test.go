@@ -70,7 +70,7 @@ func TestFramesOfKeysAreHeardInAPipelineThroughCrashes(t *testing.T) {
 	log := memory.New(memory.Options{})
 	var answer answers.Answer
 	for _, part := range [][]stream.Record{events[:50], events[50:]} {
-		runner, err := builtin.New(pipeline, running.Options{Sessions: 1})
+		runner, err := builtin.New(pipeline, running.Options{Members: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,7 @@ func everything() lang.Pipeline {
 // few parts.
 func computed(t *testing.T, log *memory.Log, pipelines []lang.Pipeline, parts ...[]stream.Record) []*pipeline.Runner {
 	t.Helper()
-	runners, err := builtin.NewChain(pipelines, pipeline.Options{Sessions: 2})
+	runners, err := builtin.NewChain(pipelines, pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

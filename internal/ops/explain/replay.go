@@ -104,8 +104,8 @@ type player struct {
 }
 
 var (
-	_ stream.Log     = (*player)(nil)
-	_ stream.Session = (*playing)(nil)
+	_ stream.Log    = (*player)(nil)
+	_ stream.Member = (*playing)(nil)
 )
 
 // run replays up to the event.
@@ -265,7 +265,7 @@ func (p *player) Tail(context.Context, stream.Partition, stream.Offset) iter.Seq
 func (p *player) Close() error { return nil }
 
 // Join implements stream.Log. Groups other than the one replayed get nothing.
-func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
+func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Member, error) {
 	if group != p.group {
 		return generation.NewIdle(), nil
 	}
@@ -277,7 +277,7 @@ func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Se
 	return s, nil
 }
 
-// playing is the stream.Session of a replay.
+// playing is the stream.Member of a replay.
 type playing struct {
 	*generation.Idle
 	*player
@@ -289,7 +289,7 @@ type playing struct {
 	state    memory.State
 }
 
-// Poll implements stream.Session.
+// Poll implements stream.Member.
 func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	var batch stream.Batch
 	if !s.assigned {
@@ -319,8 +319,8 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return s.Idle.Poll(ctx, limit)
 }
 
-// Commit implements stream.Session. It ends the replay behind the event.
-func (s *playing) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member. It ends the replay behind the event.
+func (s *playing) Commit(step stream.Transaction) *stream.Pending {
 	s.state.Apply(step.Changes...)
 	wanted := fmt.Sprintf("%v@%d", s.partition, s.until)
 	for i := range step.Outputs {
@@ -351,7 +351,7 @@ func cloneRecord(r *stream.Record) stream.Record {
 	return c
 }
 
-// Close implements stream.Session.
+// Close implements stream.Member.
 func (s *playing) Close() error {
 	s.stop()
 	return nil

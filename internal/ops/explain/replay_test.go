@@ -69,7 +69,7 @@ func TestReplayOwnsWhatAStepLeaves(t *testing.T) {
 	p := stream.Partition{Topic: "in"}
 	s := &playing{Idle: generation.NewIdle(), player: &player{partition: p, until: 7, finish: func() {}}, state: memory.State{"old": {1}}}
 	bytes := []byte("in/0@7")
-	step := stream.Step{
+	step := stream.Transaction{
 		Outputs: []stream.Record{{Key: bytes, Value: bytes, Headers: []stream.Header{{Key: "afterbay-position", Value: bytes}}}},
 		Changes: []stream.Change{{Partition: p, Key: []byte("old")}, {Partition: p, Key: []byte("new"), Value: bytes}},
 		Offsets: map[stream.Partition]stream.Offset{p: 8},

@@ -71,7 +71,7 @@ func events(from, n int) []stream.Record {
 
 func newRunner(t *testing.T, p lang.Pipeline) *pipeline.Runner {
 	t.Helper()
-	r, err := builtin.New(p, pipeline.Options{Sessions: 2})
+	r, err := builtin.New(p, pipeline.Options{Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestSwitchIsAtOneOffsetOfEachPartition(t *testing.T) {
 		mustAppend(t, log, events(3000, 500))
 		idle(t, names, changed)
 		have, deadline := changed.Snapshot().Generations, time.Now().Add(patience)
-		for len(have) < partitions && time.Now().Before(deadline) { // one is on its way from session to session
+		for len(have) < partitions && time.Now().Before(deadline) { // one is on its way from member to member
 			time.Sleep(time.Millisecond)
 			have = changed.Snapshot().Generations
 		}
@@ -412,7 +412,7 @@ func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 			t.Fatalf("%d and %d calls, %d dead letters", asked, judge.calls.Load(), dead)
 		}
 		now := paid(2, map[string]model.Model{"read": read, "judge": judge2})
-		dry, err := builtin.New(now, pipeline.Options{Rehearse: true, Sessions: 2})
+		dry, err := builtin.New(now, pipeline.Options{Rehearse: true, Members: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

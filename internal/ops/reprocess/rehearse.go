@@ -94,9 +94,9 @@ type rehearsal struct {
 	run    *run
 	finish func() // ends the run
 
-	mu      sync.Mutex // guards the rest
-	session *rehearsed
-	err     error
+	mu     sync.Mutex // guards the rest
+	member *rehearsed
+	err    error
 }
 
 func (l *rehearsal) failed() error {
@@ -111,11 +111,11 @@ func (l *rehearsal) CreateTopic(context.Context, stream.Topic) error { return ni
 // DeleteTopic implements stream.Log. A rehearsal changes nothing.
 func (l *rehearsal) DeleteTopic(context.Context, string) error { return nil }
 
-// Join implements stream.Log. The first session of the pipeline gets all.
-func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Session, error) {
+// Join implements stream.Log. The first member of the pipeline gets all.
+func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Member, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if group != l.run.runner.Name() || l.session != nil {
+	if group != l.run.runner.Name() || l.member != nil {
 		return generation.NewIdle(), nil
 	}
 	s := &rehearsed{Idle: generation.NewIdle(), of: l, paused: map[stream.Partition]bool{}, states: map[stream.Partition]*held{}}
@@ -124,7 +124,7 @@ func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	l.session = s
+	l.member = s
 	return s, nil
 }
 
@@ -132,12 +132,12 @@ func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream
 func (l *rehearsal) sum(p Progress) Progress {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.session == nil {
+	if l.member == nil {
 		return p
 	}
-	p.Events, p.Outputs, p.Dead = l.session.events, l.session.outputs, l.session.dead
+	p.Events, p.Outputs, p.Dead = l.member.events, l.member.outputs, l.member.dead
 	var all journal.Stats
-	for _, h := range l.session.states {
+	for _, h := range l.member.states {
 		if stats, err := journal.ReadStats(h.state[string(rune(statekey.JournalHead))]); err == nil {
 			all.Add(stats)
 		}
@@ -158,7 +158,7 @@ func (l *rehearsal) sum(p Progress) Progress {
 // held is what a rehearsal keeps of a partition.
 type held struct {
 	extent
-	state  memory.State // only the session's goroutine changes it
+	state  memory.State // only the member's goroutine changes it
 	next   func() (stream.Record, error, bool)
 	stop   func()
 	read   bool          // to its end
@@ -166,7 +166,7 @@ type held struct {
 	queued int
 }
 
-// rehearsed is the session of a rehearsal.
+// rehearsed is the member of a rehearsal.
 type rehearsed struct {
 	*generation.Idle
 	of       *rehearsal
@@ -204,7 +204,7 @@ func (s *rehearsed) add(ctx context.Context, e *extent) error {
 	return nil
 }
 
-// Poll implements stream.Session.
+// Poll implements stream.Member.
 func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, err error) {
 	if !s.assigned {
 		s.assigned = true
@@ -232,8 +232,8 @@ func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, er
 	return s.Idle.Poll(ctx, limit)
 }
 
-// Commit implements stream.Session.
-func (s *rehearsed) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member.
+func (s *rehearsed) Commit(step stream.Transaction) *stream.Pending {
 	s.of.mu.Lock()
 	for _, c := range step.Changes {
 		s.change(c)
@@ -286,10 +286,10 @@ func (s *rehearsed) ended() {
 	s.of.finish()
 }
 
-// Pause implements stream.Session.
+// Pause implements stream.Member.
 func (s *rehearsed) Pause(list ...stream.Partition) { s.setPaused(list, true) }
 
-// Resume implements stream.Session.
+// Resume implements stream.Member.
 func (s *rehearsed) Resume(list ...stream.Partition) { s.setPaused(list, false) }
 
 func (s *rehearsed) setPaused(list []stream.Partition, paused bool) {
@@ -298,7 +298,7 @@ func (s *rehearsed) setPaused(list []stream.Partition, paused bool) {
 	}
 }
 
-// Close implements stream.Session.
+// Close implements stream.Member.
 func (s *rehearsed) Close() error {
 	for _, h := range s.order {
 		h.stop()

@@ -46,7 +46,7 @@ func dump(t *testing.T, log generation.Log, group string) [partitions]map[string
 // rehearse returns the last that a rehearsal says.
 func rehearse(t *testing.T, log generation.Log, p lang.Pipeline, job reprocess.Job) (last reprocess.Progress) {
 	t.Helper()
-	dry, err := builtin.New(p, pipeline.Options{Rehearse: true, Sessions: 2})
+	dry, err := builtin.New(p, pipeline.Options{Rehearse: true, Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ type unjoined struct {
 
 var errUnjoined = errors.New("not joined")
 
-func (l *unjoined) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *unjoined) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	if group == l.group {
 		return nil, errUnjoined
 	}

@@ -130,7 +130,7 @@ func TestRowsOfRealServersThatDieAndComeBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := parsed.Pipelines[0]
-			runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
+			runner, err := builtin.New(p, pipeline.Options{Members: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

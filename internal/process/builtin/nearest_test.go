@@ -162,7 +162,7 @@ func TestNearestDocumentsOfEventsFeedTheNextModel(t *testing.T) {
 			}
 			p := parsed.Pipelines[0]
 			p.Code = lang.Code{Models: map[string]model.Model{"embed": letters{}, "write": scribe{}}}
-			runner, err := builtin.New(p, pipeline.Options{Sessions: 2})
+			runner, err := builtin.New(p, pipeline.Options{Members: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

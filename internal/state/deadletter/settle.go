@@ -160,7 +160,7 @@ func Settle(ctx context.Context, log Log, job Job) iter.Seq2[Progress, error] {
 type settler struct {
 	log      Log
 	job      Job
-	session  stream.Session
+	member   stream.Member
 	progress Progress
 	report   func() bool // false ends
 	stopped  bool
@@ -171,10 +171,10 @@ func (s *settler) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.session, err = s.log.Join(ctx, Group(s.job.Pipeline), Topic(s.job.Pipeline)); err != nil {
+	if s.member, err = s.log.Join(ctx, Group(s.job.Pipeline), Topic(s.job.Pipeline)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.session.Close()) }()
+	defer func() { err = errors.Join(err, s.member.Close()) }()
 	assigned, err := s.assigned(ctx, len(partitions))
 	if err != nil {
 		return err
@@ -190,13 +190,13 @@ func (s *settler) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// assigned waits until the session has all partitions. It reads them itself.
+// assigned waits until the member has all partitions. It reads them itself.
 func (s *settler) assigned(ctx context.Context, n int) (map[stream.Partition]stream.Assigned, error) {
 	within, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	have := map[stream.Partition]stream.Assigned{}
 	for len(have) < n {
-		batch, err := s.session.Poll(within, 1)
+		batch, err := s.member.Poll(within, 1)
 		if err != nil && within.Err() != nil && ctx.Err() == nil {
 			err = ErrBusy
 		}
@@ -208,7 +208,7 @@ func (s *settler) assigned(ctx context.Context, n int) (map[stream.Partition]str
 		}
 		for _, a := range batch.Assigned {
 			have[a.Partition] = a
-			s.session.Pause(a.Partition)
+			s.member.Pause(a.Partition)
 		}
 	}
 	return have, nil
@@ -325,17 +325,17 @@ func recordBytes(r *stream.Record) int {
 
 // commit makes the step durable: events and marks together.
 func (w *writing) commit(ctx context.Context) error {
-	step := stream.Step{
+	step := stream.Transaction{
 		Outputs: w.outputs, Changes: w.marks.changes(w.partition, w.end()),
 		Offsets: map[stream.Partition]stream.Offset{w.partition: w.marks.next},
 	}
-	if err := w.session.Commit(step).Wait(ctx); err != nil {
+	if err := w.member.Commit(step).Wait(ctx); err != nil {
 		return err
 	}
 	w.progress.Settled += w.settled
 	w.outputs, w.bytes, w.settled = nil, 0, 0
-	w.session.Wake() // a member is to be seen in Poll
-	batch, err := w.session.Poll(ctx, 1)
+	w.member.Wake() // a member is to be seen in Poll
+	batch, err := w.member.Poll(ctx, 1)
 	if err == nil && len(batch.Revoked) > 0 {
 		err = ErrBusy
 	}

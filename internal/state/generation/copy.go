@@ -71,25 +71,25 @@ func Copy(ctx context.Context, log Log, pipeline string, begun Begun) (err error
 // copy copies the state beside a partition.
 func (b *Begun) copy(ctx context.Context, from, to *owner, p stream.Partition) error {
 	source := from.parts[p]
-	step, size := stream.Step{Offsets: map[stream.Partition]stream.Offset{p: to.parts[p].Next}}, 0
+	step, size := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{p: to.parts[p].Next}}, 0
 	for e, err := range b.Seed(source.State) {
 		if err != nil {
 			return err
 		}
 		step.Changes = append(step.Changes, stream.Change{Partition: p, Key: e.Key, Value: e.Value})
 		if size += len(e.Key) + len(e.Value); size >= copyBytes {
-			if err := to.session.Commit(step).Wait(ctx); err != nil {
+			if err := to.member.Commit(step).Wait(ctx); err != nil {
 				return err
 			}
 			step.Changes, size = nil, 0
 		}
 	}
-	still := stream.Step{Offsets: map[stream.Partition]stream.Offset{p: source.Next}}
-	if err := from.session.Commit(still).Wait(ctx); err != nil {
+	still := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{p: source.Next}}
+	if err := from.member.Commit(still).Wait(ctx); err != nil {
 		return fmt.Errorf("%w (%w)", ErrRuns, err)
 	}
 	step.Offsets = still.Offsets
-	return to.session.Commit(step).Wait(ctx)
+	return to.member.Commit(step).Wait(ctx)
 }
 
 // Seed yields what a state begins with that is a copy of another one: all but what is
@@ -118,13 +118,13 @@ func (b *Begun) Seed(of stream.View) iter.Seq2[stream.Entry, error] {
 
 // owner is the only member of a group.
 type owner struct {
-	session stream.Session
-	parts   map[stream.Partition]stream.Assigned
+	member stream.Member
+	parts  map[stream.Partition]stream.Assigned
 }
 
 // join becomes the owner of n partitions of a topic.
 func (o *owner) join(ctx context.Context, log Log, group, topic string, n int) (err error) {
-	if o.session, err = log.Join(ctx, group, topic); err != nil {
+	if o.member, err = log.Join(ctx, group, topic); err != nil {
 		return err
 	}
 	o.parts = map[stream.Partition]stream.Assigned{}
@@ -132,7 +132,7 @@ func (o *owner) join(ctx context.Context, log Log, group, topic string, n int) (
 		if time.Since(begun) > ownWait {
 			return errors.Join(ErrRuns, o.close())
 		}
-		batch, err := pollShortly(ctx, o.session)
+		batch, err := pollShortly(ctx, o.member)
 		if err != nil {
 			return errors.Join(err, o.close())
 		}
@@ -140,7 +140,7 @@ func (o *owner) join(ctx context.Context, log Log, group, topic string, n int) (
 			delete(o.parts, p)
 		}
 		for _, a := range batch.Assigned {
-			o.session.Pause(a.Partition)
+			o.member.Pause(a.Partition)
 			o.parts[a.Partition] = a
 		}
 	}
@@ -148,16 +148,16 @@ func (o *owner) join(ctx context.Context, log Log, group, topic string, n int) (
 }
 
 func (o *owner) close() error {
-	if o.session == nil {
+	if o.member == nil {
 		return nil
 	}
-	s := o.session
-	o.session = nil
+	s := o.member
+	o.member = nil
 	return s.Close()
 }
 
-// pollShortly polls a session whose partitions are to be paused.
-func pollShortly(ctx context.Context, s stream.Session) (stream.Batch, error) {
+// pollShortly polls a member whose partitions are to be paused.
+func pollShortly(ctx context.Context, s stream.Member) (stream.Batch, error) {
 	short, cancel := context.WithTimeout(ctx, waitMost)
 	defer cancel()
 	batch, err := s.Poll(short, 1)

@@ -24,22 +24,22 @@ type failing struct {
 	err   error
 }
 
-func (l *failing) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l *failing) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := l.Log.Join(ctx, group, topics...)
 	if err == nil && group == l.group {
-		s = &failingSession{s, l}
+		s = &failingMember{s, l}
 	}
 	return s, err
 }
 
-type failingSession struct {
-	stream.Session
+type failingMember struct {
+	stream.Member
 	of *failing
 }
 
-func (s *failingSession) Commit(step stream.Step) *stream.Pending {
+func (s *failingMember) Commit(step stream.Transaction) *stream.Pending {
 	if s.of.from--; s.of.from > 0 {
-		return s.Session.Commit(step)
+		return s.Member.Commit(step)
 	}
 	p := stream.NewPending()
 	p.Decide(s.of.err)
@@ -60,7 +60,7 @@ func fill(t *testing.T, log generation.Log, group string, more ...stream.Change)
 		}
 	}
 	want := map[string]string{}
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{source: 5}, Changes: more}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{source: 5}, Changes: more}
 	for i := range 3000 {
 		key, value := fmt.Appendf(nil, "ecard-%d", i), make([]byte, 1000)
 		copy(value, key)

@@ -89,7 +89,7 @@ func (d *Deriving) named(group string) string {
 }
 
 // Join implements stream.Log.
-func (d *Deriving) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (d *Deriving) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	switch {
 	case group != d.pipeline && d.alone:
 		return NewIdle(), nil
@@ -100,9 +100,9 @@ func (d *Deriving) Join(ctx context.Context, group string, topics ...string) (st
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: inner, of: d, ctx: context.WithoutCancel(ctx), parts: map[stream.Partition]*part{}}
+	s := &member{Member: inner, of: d, ctx: context.WithoutCancel(ctx), parts: map[stream.Partition]*part{}}
 	if early, ok := inner.(stream.EarlyReader); ok && !d.alone {
-		return &earlySession{session: s, inner: early}, nil
+		return &earlyMember{member: s, inner: early}, nil
 	}
 	return s, nil
 }
@@ -172,7 +172,7 @@ func (d *Deriving) first(p stream.Partition) stream.Offset {
 	return 0
 }
 
-// pace says how many events are given out, of all sessions together: so many at
+// pace says how many events are given out, of all members together: so many at
 // once that they share a call and a commit, and so few that live ones hardly wait.
 type pace struct {
 	rate float64 // a second; 0 is as many as there are

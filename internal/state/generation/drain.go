@@ -14,32 +14,32 @@ func Drain(log Log) Log { return draining{log} }
 type draining struct{ Log }
 
 // Join implements stream.Log.
-func (l draining) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (l draining) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	s, err := l.Log.Join(ctx, group, topics...)
 	if err != nil {
 		return nil, err
 	}
-	return &drained{Session: s}, nil
+	return &drained{Member: s}, nil
 }
 
-// drained is a session whose partitions are paused.
-type drained struct{ stream.Session }
+// drained is a member whose partitions are paused.
+type drained struct{ stream.Member }
 
 // Pace implements stream.Pacer.
-func (s *drained) Pace() stream.Pace { return optional.Pace(s.Session) }
+func (s *drained) Pace() stream.Pace { return optional.Pace(s.Member) }
 
-// Poll implements stream.Session.
+// Poll implements stream.Member.
 func (s *drained) Poll(ctx context.Context, limit int) (stream.Batch, error) {
-	batch, err := s.Session.Poll(ctx, limit)
+	batch, err := s.Member.Poll(ctx, limit)
 	for _, a := range batch.Assigned {
-		s.Session.Pause(a.Partition)
+		s.Member.Pause(a.Partition)
 	}
 	batch.Records = nil // which came with their assignment, and are not committed
 	return batch, err
 }
 
-// Pause implements stream.Session.
+// Pause implements stream.Member.
 func (s *drained) Pause(...stream.Partition) {}
 
-// Resume implements stream.Session.
+// Resume implements stream.Member.
 func (s *drained) Resume(...stream.Partition) {}

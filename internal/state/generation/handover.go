@@ -24,7 +24,7 @@ func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begu
 // HandOver gives the partitions of the group that is live to a generation, as they
 // become this member's, until all have been given, and calls given for each. A step
 // of the live group that moves nothing says from which offset on the generation is
-// live, and that no session of the group may go on there. Partitions with events
+// live, and that no member of the group may go on there. Partitions with events
 // that are queued are not given: who runs the live group has to finish them.
 func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun, given func(Live)) error {
 	log = itself(log)
@@ -34,7 +34,7 @@ func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun,
 	}
 	for err == nil && !h.Everywhere(begun.Generation) {
 		giver := &giver{log: log, pipeline: pipeline, begun: begun, given: given, missing: h.missing(begun.Generation)}
-		if err = giver.session(ctx, topic); errors.Is(err, stream.ErrFenced) {
+		if err = giver.member(ctx, topic); errors.Is(err, stream.ErrFenced) {
 			err = nil
 		}
 		if err == nil {
@@ -64,9 +64,9 @@ type giver struct {
 
 const missingEvery = time.Second
 
-// session gives what becomes its own, until nothing is missing: other members may
+// member gives what becomes its own, until nothing is missing: other members may
 // give theirs.
-func (g *giver) session(ctx context.Context, topic string) (err error) {
+func (g *giver) member(ctx context.Context, topic string) (err error) {
 	s, err := g.log.Join(ctx, g.begun.Group, topic)
 	if err != nil {
 		return err
@@ -97,8 +97,8 @@ func (g *giver) session(ctx context.Context, topic string) (err error) {
 }
 
 // give gives partitions that are this member's, in one step.
-func (g *giver) give(ctx context.Context, s stream.Session, assigned []stream.Assigned) error {
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{}}
+func (g *giver) give(ctx context.Context, s stream.Member, assigned []stream.Assigned) error {
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	var lives []Live
 	for _, a := range assigned {
 		if !g.missing[a.Partition.Index] {

@@ -6,16 +6,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Idle is a session that gets nothing, of a group that is not joined. Sessions of what
+// Idle is a member that gets nothing, of a group that is not joined. Members of what
 // only looks like a log build on it.
 type Idle struct{ wake chan struct{} }
 
-var _ stream.Session = (*Idle)(nil)
+var _ stream.Member = (*Idle)(nil)
 
-// NewIdle returns a session that gets nothing.
+// NewIdle returns a member that gets nothing.
 func NewIdle() *Idle { return &Idle{wake: make(chan struct{}, 1)} }
 
-// Poll implements stream.Session: it waits for Wake or the end of ctx.
+// Poll implements stream.Member: it waits for Wake or the end of ctx.
 func (s *Idle) Poll(ctx context.Context, _ int) (stream.Batch, error) {
 	select {
 	case <-s.wake:
@@ -25,20 +25,20 @@ func (s *Idle) Poll(ctx context.Context, _ int) (stream.Batch, error) {
 	}
 }
 
-// Pause implements stream.Session.
+// Pause implements stream.Member.
 func (s *Idle) Pause(...stream.Partition) {}
 
-// Resume implements stream.Session.
+// Resume implements stream.Member.
 func (s *Idle) Resume(...stream.Partition) {}
 
-// Commit implements stream.Session: nothing is its own.
-func (s *Idle) Commit(stream.Step) *stream.Pending {
+// Commit implements stream.Member: nothing is its own.
+func (s *Idle) Commit(stream.Transaction) *stream.Pending {
 	p := stream.NewPending()
 	p.Decide(stream.ErrFenced)
 	return p
 }
 
-// Wake implements stream.Session.
+// Wake implements stream.Member.
 func (s *Idle) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -46,5 +46,5 @@ func (s *Idle) Wake() {
 	}
 }
 
-// Close implements stream.Session.
+// Close implements stream.Member.
 func (s *Idle) Close() error { return nil }

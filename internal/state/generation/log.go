@@ -116,7 +116,7 @@ func (e *ErrOlder) Error() string {
 }
 
 // Join implements stream.Log.
-func (n *Names) Join(ctx context.Context, group string, topics ...string) (stream.Session, error) {
+func (n *Names) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
 	if d := n.of(group); d != nil {
 		return d.Join(ctx, group, topics...)
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// session is a member of a generation's group. It holds records that are not to be
+// member is a member of a generation's group. It holds records that are not to be
 // given out yet; their partitions are paused meanwhile, so that they are few.
-type session struct {
-	stream.Session
+type member struct {
+	stream.Member
 	of    *Deriving
 	ctx   context.Context // of the views
 	parts map[stream.Partition]*part
@@ -31,8 +31,8 @@ type session struct {
 }
 
 var (
-	_ stream.Pacer       = (*session)(nil)
-	_ stream.EarlyReader = (*earlySession)(nil)
+	_ stream.Pacer       = (*member)(nil)
+	_ stream.EarlyReader = (*earlyMember)(nil)
 )
 
 // part is a partition that is assigned.
@@ -64,8 +64,8 @@ const waitMost = 50 * time.Millisecond
 const commitEvery = 50 * time.Millisecond
 
 // Pace implements stream.Pacer.
-func (s *session) Pace() stream.Pace {
-	pace := optional.Pace(s.Session)
+func (s *member) Pace() stream.Pace {
+	pace := optional.Pace(s.Member)
 	if s.of.alone {
 		pace.Interval = max(pace.Interval, commitEvery)
 	}
@@ -74,7 +74,7 @@ func (s *session) Pace() stream.Pace {
 
 // settled reports whether all partitions are live, and nothing of before is left to
 // be given out.
-func (s *session) settled() bool {
+func (s *member) settled() bool {
 	for _, p := range s.parts {
 		if !p.after || len(p.held) > 0 {
 			return false
@@ -83,15 +83,15 @@ func (s *session) settled() bool {
 	return len(s.parts) > 0
 }
 
-// Poll implements stream.Session.
-func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	s.settle()
 	for _, id := range s.going {
 		delete(s.parts, id)
 	}
 	s.going = nil
 	if s.of.pace.rate <= 0 && s.settled() {
-		batch, err := s.Session.Poll(ctx, limit)
+		batch, err := s.Member.Poll(ctx, limit)
 		if err != nil || len(batch.Assigned)+len(batch.Revoked) == 0 {
 			s.note(batch.Records)
 			return batch, err
@@ -104,12 +104,12 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	wait := waitMost
 	if s.givable() {
 		if wait = min(wait, s.of.pace.wait()); wait == 0 {
-			s.Session.Wake()
+			s.Member.Wake()
 			wait = waitMost
 		}
 	}
 	short, cancel := context.WithTimeout(ctx, wait)
-	batch, err := s.Session.Poll(short, limit)
+	batch, err := s.Member.Poll(short, limit)
 	late := short.Err() != nil
 	cancel()
 	if err != nil && !(late && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)) {
@@ -119,14 +119,14 @@ func (s *session) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 }
 
 // note says that records were given out.
-func (s *session) note(records []stream.Record) {
+func (s *member) note(records []stream.Record) {
 	for i := range records {
 		s.parts[records[i].Partition].given = records[i].Offset + 1
 	}
 }
 
 // settle takes note of the commit that is decided.
-func (s *session) settle() {
+func (s *member) settle() {
 	if s.flying == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (s *session) settle() {
 }
 
 // look finds out what may be given out.
-func (s *session) look(ctx context.Context) (err error) {
+func (s *member) look(ctx context.Context) (err error) {
 	for _, p := range s.parts {
 		if p.after {
 			continue
@@ -165,7 +165,7 @@ func (s *session) look(ctx context.Context) (err error) {
 }
 
 // pass notes that all before the switch is committed, and what of that is queued.
-func (s *session) pass(p *part) error {
+func (s *member) pass(p *part) error {
 	p.after, p.queued = true, map[stream.Offset]bool{}
 	for e, err := range p.state.Scan([]byte{statekey.Queued}) {
 		if err != nil {
@@ -179,7 +179,7 @@ func (s *session) pass(p *part) error {
 }
 
 // givable reports whether records that are held may be given out but for the pace.
-func (s *session) givable() bool {
+func (s *member) givable() bool {
 	for _, p := range s.parts {
 		if len(p.held) > 0 && !p.paused && p.open(p.held[0].Offset) {
 			return true
@@ -189,7 +189,7 @@ func (s *session) givable() bool {
 }
 
 // give takes in what came, and gives out what may be.
-func (s *session) give(batch stream.Batch, limit int) (stream.Batch, error) {
+func (s *member) give(batch stream.Batch, limit int) (stream.Batch, error) {
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
 		p := &part{id: a.Partition, state: a.State, next: a.Next, given: a.Next, end: -1}
@@ -226,24 +226,24 @@ func (s *session) give(batch stream.Batch, limit int) (stream.Batch, error) {
 }
 
 // pausing pauses a partition that nothing is to come from, and resumes others.
-func (s *session) pausing(p *part) {
+func (s *member) pausing(p *part) {
 	switch still := p.paused || len(p.held) > 0; {
 	case still && !p.still:
-		s.Session.Pause(p.id)
+		s.Member.Pause(p.id)
 		p.still = true
 	case !still && p.still:
-		s.Session.Resume(p.id)
+		s.Member.Resume(p.id)
 		p.still = false
 	}
 }
 
-// Pause implements stream.Session.
-func (s *session) Pause(list ...stream.Partition) { s.setPaused(list, true) }
+// Pause implements stream.Member.
+func (s *member) Pause(list ...stream.Partition) { s.setPaused(list, true) }
 
-// Resume implements stream.Session.
-func (s *session) Resume(list ...stream.Partition) { s.setPaused(list, false) }
+// Resume implements stream.Member.
+func (s *member) Resume(list ...stream.Partition) { s.setPaused(list, false) }
 
-func (s *session) setPaused(list []stream.Partition, paused bool) {
+func (s *member) setPaused(list []stream.Partition, paused bool) {
 	for _, id := range list {
 		if p := s.parts[id]; p != nil {
 			p.paused = paused
@@ -252,8 +252,8 @@ func (s *session) setPaused(list []stream.Partition, paused bool) {
 	}
 }
 
-// Commit implements stream.Session.
-func (s *session) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member.
+func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	s.settle()
 	step.Outputs = s.place(step.Outputs)
 	for _, c := range step.Changes {
@@ -264,13 +264,13 @@ func (s *session) Commit(step stream.Step) *stream.Pending {
 		}
 	}
 	s.offsets = maps.Clone(step.Offsets)
-	s.flying = s.Session.Commit(step)
+	s.flying = s.Member.Commit(step)
 	return s.flying
 }
 
 // place puts outputs into the topics of the generation that are of events from
 // before it is live, and leaves those out that are from before it begins.
-func (s *session) place(outputs []stream.Record) []stream.Record {
+func (s *member) place(outputs []stream.Record) []stream.Record {
 	plain := s.of.begun.From == nil
 	for _, p := range s.parts {
 		plain = plain && p.after && len(p.queued) == 0
@@ -294,7 +294,7 @@ func (s *session) place(outputs []stream.Record) []stream.Record {
 }
 
 // topic returns the topic that is read.
-func (s *session) topic() string {
+func (s *member) topic() string {
 	for id := range s.parts {
 		return id.Topic
 	}
@@ -319,25 +319,25 @@ func Event(r *stream.Record) (partition int32, at stream.Offset, known bool) {
 	return 0, 0, false
 }
 
-// earlySession is a session of a log that lets records be read early, which is done
+// earlyMember is a member of a log that lets records be read early, which is done
 // once nothing has to be held.
-type earlySession struct {
-	*session
+type earlyMember struct {
+	*member
 	inner  stream.EarlyReader
 	wanted bool
 	on     bool
 }
 
 // ReadEarly implements stream.EarlyReader.
-func (s *earlySession) ReadEarly(on bool) { s.wanted = on }
+func (s *earlyMember) ReadEarly(on bool) { s.wanted = on }
 
-// Poll implements stream.Session.
-func (s *earlySession) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+// Poll implements stream.Member.
+func (s *earlyMember) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if on := s.wanted && s.settled(); on != s.on {
 		s.on = on
 		s.inner.ReadEarly(on)
 	}
-	return s.session.Poll(ctx, limit)
+	return s.member.Poll(ctx, limit)
 }
 
 // View returns the state of the generation beside a partition, of what is stored for

@@ -9,9 +9,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// polled is a session that brings batches, and notes what is committed.
+// polled is a member that brings batches, and notes what is committed.
 type polled struct {
-	stream.Session
+	stream.Member
 	batches []stream.Batch
 	outputs []stream.Record
 }
@@ -26,7 +26,7 @@ func (s *polled) Pause(...stream.Partition)  {}
 func (s *polled) Resume(...stream.Partition) {}
 func (s *polled) Wake()                      {}
 
-func (s *polled) Commit(step stream.Step) *stream.Pending {
+func (s *polled) Commit(step stream.Transaction) *stream.Pending {
 	s.outputs = append(s.outputs, step.Outputs...)
 	p := stream.NewPending()
 	p.Decide(nil)
@@ -56,7 +56,7 @@ func TestOutputsOfARevokedPartitionGoWhereItIsLive(t *testing.T) {
 		{Revoked: []stream.Partition{p1}},
 		{},
 	}}
-	s := &session{Session: inner, of: newDeriving(log, "p", Begun{Pipeline: "p", Generation: 2, Group: "p", Outputs: []string{"out"}}), ctx: t.Context(), parts: map[stream.Partition]*part{}}
+	s := &member{Member: inner, of: newDeriving(log, "p", Begun{Pipeline: "p", Generation: 2, Group: "p", Outputs: []string{"out"}}), ctx: t.Context(), parts: map[stream.Partition]*part{}}
 	output := func(position string) stream.Record {
 		return stream.Record{Partition: stream.Partition{Topic: "out"}, Headers: []stream.Header{{Key: header.Position, Value: []byte(position)}}}
 	}
@@ -65,7 +65,7 @@ func TestOutputsOfARevokedPartitionGoWhereItIsLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Commit(stream.Step{Outputs: []stream.Record{output("in/0@3"), output("in/1@7")}, Offsets: map[stream.Partition]stream.Offset{p0: 4, p1: 8}})
+	s.Commit(stream.Transaction{Outputs: []stream.Record{output("in/0@3"), output("in/1@7")}, Offsets: map[stream.Partition]stream.Offset{p0: 4, p1: 8}})
 	if inner.outputs[0].Partition.Topic != "p.g2.out" || inner.outputs[1].Partition.Topic != "out" {
 		t.Errorf("outputs went to %v and %v", inner.outputs[0].Partition, inner.outputs[1].Partition)
 	}

@@ -51,7 +51,7 @@ type asker struct {
 	Journal  bool          // else an answer is used without being journalled
 	After    time.Duration // from when it is ready until it kills itself; 0 is never
 
-	session stream.Session
+	member  stream.Member
 	journal *journal.Journal
 	next    stream.Offset
 }
@@ -70,11 +70,11 @@ func runChild(text string) error {
 		return err
 	}
 	defer log.Close()
-	if a.session, err = log.Join(ctx, "asks", in.Topic); err != nil {
+	if a.member, err = log.Join(ctx, "asks", in.Topic); err != nil {
 		return err
 	}
 	for ready := false; a.next < events; {
-		batch, err := a.session.Poll(ctx, chunk)
+		batch, err := a.member.Poll(ctx, chunk)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func runChild(text string) error {
 			return err
 		}
 	}
-	return a.session.Close()
+	return a.member.Close()
 }
 
 // answered is a call that ended.
@@ -154,11 +154,11 @@ func (a *asker) work(ctx context.Context, records []stream.Record) error {
 		}
 	}
 	a.next = records[len(records)-1].Offset + 1
-	step := stream.Step{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: a.next}}
+	step := stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: a.next}}
 	if a.Journal {
 		step.Changes = a.journal.Changes()
 	}
-	if err := a.session.Commit(step).Wait(ctx); err != nil || !a.Journal {
+	if err := a.member.Commit(step).Wait(ctx); err != nil || !a.Journal {
 		return err
 	}
 	a.journal.Committed()
@@ -179,8 +179,8 @@ func (a *asker) land(ctx context.Context, come []answered) ([]journal.Landed, er
 			return nil, err
 		}
 	}
-	step := stream.Step{Changes: a.journal.Changes(), Offsets: map[stream.Partition]stream.Offset{in: a.next}}
-	if err := a.session.Commit(step).Wait(ctx); err != nil {
+	step := stream.Transaction{Changes: a.journal.Changes(), Offsets: map[stream.Partition]stream.Offset{in: a.next}}
+	if err := a.member.Commit(step).Wait(ctx); err != nil {
 		return nil, err
 	}
 	return a.journal.Committed(), nil

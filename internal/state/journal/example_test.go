@@ -16,11 +16,11 @@ func Example() {
 	if err := questions.CreateTopic(ctx, stream.Topic{Name: in.Topic, Partitions: 1}); err != nil {
 		log.Fatal(err)
 	}
-	session, err := questions.Join(ctx, "chat", in.Topic)
+	member, err := questions.Join(ctx, "chat", in.Topic)
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch, err := session.Poll(ctx, 1)
+	batch, err := member.Poll(ctx, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -42,8 +42,8 @@ func Example() {
 		if _, err := j.Record(request.Key(), journal.Answer{Model: "chat", Bytes: []byte("because"), Units: 1}, 0); err != nil {
 			log.Fatal(err)
 		}
-		step := stream.Step{Changes: j.Changes(), Offsets: map[stream.Partition]stream.Offset{in: 0}}
-		if err := session.Commit(step).Wait(ctx); err != nil {
+		step := stream.Transaction{Changes: j.Changes(), Offsets: map[stream.Partition]stream.Offset{in: 0}}
+		if err := member.Commit(step).Wait(ctx); err != nil {
 			log.Fatal(err)
 		}
 		for _, landed := range j.Committed() {

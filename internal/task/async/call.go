@@ -154,7 +154,7 @@ func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 // end gives the call's place to another.
 func (c *call) end() { c.how.Calling.Endpoint.End(c.clock.Now(), c.admitted) }
 
-// calls are the calls of a session, off its loop.
+// calls are the calls of a member, off its loop.
 type calls struct {
 	wake     func()
 	clock    clock.Clock

@@ -38,7 +38,7 @@ type Plan struct {
 	Attach func(view stream.View, p stream.Partition, members []byte, row *value.Row) error
 }
 
-// Dispatcher has the queued events of a session called for, and says which of them to
+// Dispatcher has the queued events of a member called for, and says which of them to
 // go on with. One goroutine owns it. Its times are the clock's, and only order
 // calls: what those bring is in the log.
 type Dispatcher struct {
@@ -244,7 +244,7 @@ func (d *Dispatcher) Close() {
 }
 
 // Next returns the events to go on with, by partition and offset, and has others
-// called for unless the session ends or stands still. Those with scores have that stage behind
+// called for unless the member ends or stands still. Those with scores have that stage behind
 // them, as have those that are to take its fallback; those with an error are to
 // be given up, and the others begin with their stage. down says that an endpoint is
 // waited for with nothing read meanwhile. A call whose events are gone on with keeps

@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// leases are those of the calls of a session. A call has a lease: the timeout of its
+// leases are those of the calls of a member. A call has a lease: the timeout of its
 // model, and 2 s for the model to heed it. If a call does not end in that time, for
 // example of a model in Go that hangs, its events go again and another call has its
 // slot; an answer that comes later is refused, and kept by the journal.

@@ -99,7 +99,7 @@ func newFairQueue(f *operator.Fairness, c *operator.Calling, wake func()) *fairQ
 	return &fairQueue{FairQueue: queue, slot: c.Endpoint.Slot(wake)}
 }
 
-// scheduler says which queued event of a session is called for next: the operators take
+// scheduler says which queued event of a member is called for next: the operators take
 // turns, and an operator calls for its events by class and tenant.
 type scheduler struct {
 	partitions map[stream.Partition]*Partition
@@ -200,7 +200,7 @@ func (s *scheduler) untried(at int) bool {
 
 // Measure adds what was done since it was called last, and notes how the gate stands,
 // whether an endpoint is waited for, and how many events of each class are due.
-func (d *Dispatcher) Measure(m *observe.Session, gate control.GateState, down bool) {
+func (d *Dispatcher) Measure(m *observe.Member, gate control.GateState, down bool) {
 	m.Parked.Store(int64(gate.Depth))
 	for _, is := range []struct {
 		figure *atomic.Int64

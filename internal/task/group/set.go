@@ -4,7 +4,7 @@
 //
 // Which events are together is a function of their event times (see series); the
 // watermark only decides when that is final. That a group is complete or full is decided
-// in log order. So the same log makes the same groups whatever the batches, sessions and
+// in log order. So the same log makes the same groups whatever the batches, members and
 // crashes. Each member is a state entry of its own: a step writes those that came,
 // however large the group is.
 package group

@@ -406,7 +406,7 @@ func TestDamagedGroupsAreRefused(t *testing.T) {
 	}
 }
 
-// TestParkedGroupIsApartFromOthersOfItsSeries queues one of two sessions that were open
+// TestParkedGroupIsApartFromOthersOfItsSeries queues one of two members that were open
 // at once: its members are not those of the other, before a restart and after it.
 func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
 	w := newWorld(t, func(g *operator.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })

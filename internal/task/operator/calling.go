@@ -12,7 +12,7 @@ import (
 )
 
 // Calling is how a model is called that may be slow, late or down. What cannot be
-// scored at once is queued. The scores of a model share it, as do sessions.
+// scored at once is queued. The scores of a model share it, as do members.
 type Calling struct {
 	Endpoint   *control.Endpoint
 	Ready      func(ctx context.Context) error // asks whether the model is ready; nil if the model cannot say
@@ -176,7 +176,7 @@ func (c *Calling) Delay(id string, attempt int, err error) time.Duration {
 }
 
 // Place asks for a call in the place of events, and waits its turn where there is no
-// room. It does not wait for the places of the session's own calls, where it has some,
+// room. It does not wait for the places of the member's own calls, where it has some,
 // which are free when it goes on.
 func (c *Calling) Place(ctx context.Context, now time.Time, has bool) (call control.Call, ok bool) {
 	if has {

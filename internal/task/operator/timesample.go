@@ -10,7 +10,7 @@ import (
 )
 
 // TimeSample looks at the first times of a field: where most are before 2000 or after
-// 2100, the unit is wrong more often than the events are. Sessions share it.
+// 2100, the unit is wrong more often than the events are. Members share it.
 type TimeSample struct {
 	open atomic.Bool
 

@@ -67,9 +67,9 @@ type Failure struct {
 	Resume string // where the event goes on when it is sent back; "" is nowhere
 }
 
-// Writer is a stream.Step being made, with the memory that its records point to.
+// Writer is a stream.Transaction being made, with the memory that its records point to.
 type Writer struct {
-	stream.Step
+	stream.Transaction
 	Form        *Form
 	Dead        int             // of the outputs are dead letters
 	Approximate int             // have header.Approximate
@@ -80,7 +80,7 @@ type Writer struct {
 
 // NewWriter returns a writer of an empty step.
 func NewWriter(form *Form) Writer {
-	return Writer{Form: form, Step: stream.Step{Offsets: map[stream.Partition]stream.Offset{}}}
+	return Writer{Form: form, Transaction: stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}}
 }
 
 // Carry adds bytes that the step takes in the log beside what w writes.
@@ -96,7 +96,7 @@ func (w *Writer) Reset() Writer {
 	clear(w.Outputs) // let go of what they point to
 	clear(w.Changes)
 	return Writer{
-		Form: w.Form, Step: stream.Step{Outputs: w.Outputs[:0], Changes: w.Changes[:0], Offsets: w.Offsets},
+		Form: w.Form, Transaction: stream.Transaction{Outputs: w.Outputs[:0], Changes: w.Changes[:0], Offsets: w.Offsets},
 		Bytes: w.Bytes[:0], Headers: w.Headers[:0],
 	}
 }
@@ -269,7 +269,7 @@ func (w *Writer) emitID(e *operator.Emit, of *Event) {
 }
 
 // Call appends the records that a function wrote for an event or timer of an id, a key
-// and a time. Step is the name of the step that called it; "" is none. The error is that
+// and a time. Transaction is the name of the step that called it; "" is none. The error is that
 // a record is too large.
 func (w *Writer) Call(outputs []udf.Output, e *Event, id, step, key string, at int64) error {
 	for _, o := range outputs {

@@ -15,7 +15,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Reader reads the topics of tables for the partitions of one session. A nil
+// Reader reads the topics of tables for the partitions of one member. A nil
 // Reader is one without tables. One goroutine uses it.
 type Reader struct {
 	log       stream.Log
@@ -45,7 +45,7 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, states: map[stream.Partition]*State{}}, nil
 }
 
-// Assign restores what is kept beside a partition that became the session's. Its
+// Assign restores what is kept beside a partition that became the member's. Its
 // rows are those of its last step until Bring.
 func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	if r == nil {

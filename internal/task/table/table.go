@@ -1,7 +1,7 @@
 // Package table keeps the rows of tables beside the partitions of a pipeline. A
 // table is a topic; the newest record of a key is its row, and one without a
 // value deletes it. A State is what one partition knows, ahead of what is
-// committed. A Reader brings what came to the topics to the states of a session.
+// committed. A Reader brings what came to the topics to the states of a member.
 //
 // What is promised about the order of rows and events:
 //

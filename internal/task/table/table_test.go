@@ -35,14 +35,14 @@ func (s *shortened) Tail(ctx context.Context, p stream.Partition, from stream.Of
 	return s.Log.Tail(ctx, p, from)
 }
 
-// bench is a log with a table, and a session that reads it beside in/0.
+// bench is a log with a table, and a member that reads it beside in/0.
 type bench struct {
 	*shortened
-	t       testing.TB
-	logged  bytes.Buffer
-	session stream.Session
-	reader  *Reader
-	state   *State
+	t      testing.TB
+	logged bytes.Buffer
+	member stream.Member
+	reader *Reader
+	state  *State
 }
 
 var specs = []Spec{{Topic: "users"}, {Topic: "users", Own: true}}
@@ -68,13 +68,13 @@ func (b *bench) must(err error) {
 // join begins again from what is committed.
 func (b *bench) join() {
 	b.t.Helper()
-	if b.session != nil {
-		b.must(b.session.Close())
+	if b.member != nil {
+		b.must(b.member.Close())
 	}
 	var err error
-	b.session, err = b.Join(b.t.Context(), "g", "in")
+	b.member, err = b.Join(b.t.Context(), "g", "in")
 	b.must(err)
-	batch, err := b.session.Poll(b.t.Context(), 1)
+	batch, err := b.member.Poll(b.t.Context(), 1)
 	b.must(err)
 	b.reader, err = NewReader(b.shortened, "in", "posts", specs, slog.New(slog.NewTextHandler(&b.logged, nil)), clock.System)
 	b.must(err)
@@ -101,11 +101,11 @@ func (b *bench) bring() error {
 
 // commit makes a step of what was brought.
 func (b *bench) commit() *stream.Pending {
-	step := stream.Step{Offsets: map[stream.Partition]stream.Offset{b.state.id: 0}}
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{b.state.id: 0}}
 	b.state.Changes(func(key, data []byte) {
 		step.Changes = append(step.Changes, stream.Change{Partition: b.state.id, Key: key, Value: bytes.Clone(data)})
 	})
-	return b.session.Commit(step)
+	return b.member.Commit(step)
 }
 
 func (b *bench) rows(table int, keys ...string) (rows []string) {

@@ -163,7 +163,7 @@ func readRange(ctx context.Context, log stream.Log, p stream.Partition, first, n
 // hidden commits, takeovers, rebalances and delays, in virtual time, and fails
 // where outputs differ. Functions in Go that read a clock, randomness or shared
 // state do not pass. newLog makes a log with a short rebalance timeout, and
-// newRunner a pipeline, of several sessions so that rebalances happen, whose
+// newRunner a pipeline, of several members so that rebalances happen, whose
 // only input is events' topic.
 func SameAnswer(t *testing.T, newLog func() stream.Log, newRunner func() (Runner, error), events []stream.Record, seeds uint64) {
 	t.Helper()

@@ -32,16 +32,16 @@ func read(ctx context.Context, arguments string) error {
 	defer log.Close()
 	fault := KillAt(stage, hit)
 	return RunUntilRead(ctx, log, "readers", letters, func(ctx context.Context) error {
-		session, err := log.Join(ctx, "readers", letters.Name)
+		member, err := log.Join(ctx, "readers", letters.Name)
 		if err != nil {
 			return err
 		}
-		defer session.Close()
+		defer member.Close()
 		for ctx.Err() == nil {
-			batch, err := session.Poll(ctx, 1)
+			batch, err := member.Poll(ctx, 1)
 			for _, r := range batch.Records {
 				fault("commit")
-				err = session.Commit(stream.Step{Offsets: map[stream.Partition]stream.Offset{r.Partition: r.Offset + 1}}).Wait(ctx)
+				err = member.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{r.Partition: r.Offset + 1}}).Wait(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
 				return err

@@ -446,7 +446,7 @@ func (g *group) share(p stream.Partition) *share {
 }
 
 // Join implements stream.Log.
-func (l *log) Join(_ context.Context, name string, topics ...string) (stream.Session, error) {
+func (l *log) Join(_ context.Context, name string, topics ...string) (stream.Member, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, topic := range topics {
@@ -518,7 +518,7 @@ func (m *member) end(err error) {
 	m.group.log.change()
 }
 
-// Poll implements stream.Session.
+// Poll implements stream.Member.
 func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	woken := false
 	select {
@@ -606,10 +606,10 @@ func (m *member) settle(s *share, batch *stream.Batch) {
 	}
 }
 
-// Pause implements stream.Session.
+// Pause implements stream.Member.
 func (m *member) Pause(partitions ...stream.Partition) { m.pause(partitions, true) }
 
-// Resume implements stream.Session.
+// Resume implements stream.Member.
 func (m *member) Resume(partitions ...stream.Partition) { m.pause(partitions, false) }
 
 func (m *member) pause(partitions []stream.Partition, paused bool) {
@@ -622,8 +622,8 @@ func (m *member) pause(partitions []stream.Partition, paused bool) {
 	}
 }
 
-// Commit implements stream.Session. It decides at once.
-func (m *member) Commit(step stream.Step) *stream.Pending {
+// Commit implements stream.Member. It decides at once.
+func (m *member) Commit(step stream.Transaction) *stream.Pending {
 	m.group.log.mu.Lock()
 	defer m.group.log.mu.Unlock()
 	pending := stream.NewPending()
@@ -633,7 +633,7 @@ func (m *member) Commit(step stream.Step) *stream.Pending {
 }
 
 // commit makes all of a step visible, or none. A member whose commit failed is dead.
-func (m *member) commit(step stream.Step) error {
+func (m *member) commit(step stream.Transaction) error {
 	if m.err != nil {
 		return m.err
 	}
@@ -663,7 +663,7 @@ func (m *member) commit(step stream.Step) error {
 	return nil
 }
 
-// Wake implements stream.Session.
+// Wake implements stream.Member.
 func (m *member) Wake() {
 	select {
 	case m.wake <- struct{}{}:
@@ -671,7 +671,7 @@ func (m *member) Wake() {
 	}
 }
 
-// Close implements stream.Session.
+// Close implements stream.Member.
 func (m *member) Close() error {
 	m.group.log.mu.Lock()
 	defer m.group.log.mu.Unlock()
