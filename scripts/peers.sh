@@ -15,7 +15,7 @@ root=$PWD
 work=$root/.kafka/peers
 port=${PEERS_PORT:-9492}
 binary=.venv/xgboost-2.1.4 # apart from .venv's own, which is newer
-go build -trimpath -o bin/afterbay ./cmd/afterbay
+go build -trimpath -pgo=auto -o bin/afterbay ./cmd/afterbay
 go build -C bench -trimpath -o ../bin/peers ./peers
 if [[ " $* " == *" -help "* ]]; then exec bin/peers -help; fi
 

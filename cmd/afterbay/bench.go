@@ -31,6 +31,7 @@ type benchCommand struct {
 	StateMemory    int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
 	RetentionBytes int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
 	Digest         bool          `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
+	CPUProfile     string        `help:"Write a profile of the CPU to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
 }
 
 // Run measures, and prints a line for each figure: name, value, unit.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +42,24 @@ type measurement struct {
 // Measure runs a work and prints a line for each figure: name, value, unit.
 func Measure(ctx context.Context, o *Options, p *Program) error {
 	m := &measurement{Program: p, ctx: ctx, options: o}
-	return m.run()
+	if o.CPUProfile == "" {
+		return m.run()
+	}
+	return profiled(o.CPUProfile, m.run)
+}
+
+// profiled runs a measurement, and writes a profile of its CPU to a file.
+func profiled(file string, run func() error) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("%w: name a file with --cpu-profile", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return run()
 }
 
 func (m *measurement) run() (err error) {
