@@ -10,6 +10,12 @@ import (
 )
 
 type benchCommand struct {
+	benchFlags
+	CPUProfile string `help:"Write a profile of the CPU to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
+}
+
+// benchFlags say what is measured.
+type benchFlags struct {
 	Work           string        `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
 	Dir            string        `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
 	Events         int           `help:"Events to measure, where --rate is 0." default:"1000000"`
@@ -31,7 +37,6 @@ type benchCommand struct {
 	StateMemory    int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
 	RetentionBytes int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
 	Digest         bool          `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
-	CPUProfile     string        `help:"Write a profile of the CPU to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
 }
 
 // Run measures, and prints a line for each figure: name, value, unit.
@@ -50,11 +55,11 @@ func (c *benchCommand) Run(a *app) error {
 	if engine.Shared() && c.RetentionBytes > 0 {
 		return usage("--retention-bytes is of the log in a folder")
 	}
-	options := bench.Options(*c)
-	return bench.Measure(a.ctx, &options, a.program(engine))
+	options := bench.Options(c.benchFlags)
+	return bench.Profiled(c.CPUProfile, func() error { return bench.Measure(a.ctx, &options, a.program(engine)) })
 }
 
-func (c *benchCommand) validate() error {
+func (c *benchFlags) validate() error {
 	if c.Events < 1 || c.Rate < 0 || c.MaxLag < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warmup < 0 {
 		return usage("--events, --duration and --part are above 0, --rate, --warmup, --commit-interval and --keys not below")
 	}

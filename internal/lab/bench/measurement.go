@@ -42,14 +42,14 @@ type measurement struct {
 // Measure runs a work and prints a line for each figure: name, value, unit.
 func Measure(ctx context.Context, o *Options, p *Program) error {
 	m := &measurement{Program: p, ctx: ctx, options: o}
-	if o.CPUProfile == "" {
-		return m.run()
-	}
-	return profiled(o.CPUProfile, m.run)
+	return m.run()
 }
 
-// profiled runs a measurement, and writes a profile of its CPU to a file.
-func profiled(file string, run func() error) (err error) {
+// Profiled runs a measurement, and writes a profile of its CPU to a file; "" is none.
+func Profiled(file string, run func() error) (err error) {
+	if file == "" {
+		return run()
+	}
 	f, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("%w: name a file with --cpu-profile", err)

@@ -48,7 +48,6 @@ type Options struct {
 	StateMemory    int64
 	RetentionBytes int64
 	Digest         bool
-	CPUProfile     string
 }
 
 // describe is the line of comment that says what the figures are of.
