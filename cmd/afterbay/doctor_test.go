@@ -119,8 +119,8 @@ func TestDoctorPrintsJSON(t *testing.T) {
 	}
 }
 
-// TestDamagePageShowsAMemberThatHappens follows the commands of docs/damage.md.
-func TestDamagePageShowsAMemberThatHappens(t *testing.T) {
+// TestDamagePageShowsASessionThatHappens follows the commands of docs/damage.md.
+func TestDamagePageShowsASessionThatHappens(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/damage.md"
 	r := &reader{T: t, dir: t.TempDir(), tools: guideTools(t)}

@@ -112,7 +112,7 @@ func (c *crowd) start() {
 				c.mu.Lock()
 				round := c.round
 				c.mu.Unlock()
-				if err := k.member(round); err != nil && round.Err() == nil {
+				if err := k.session(round); err != nil && round.Err() == nil {
 					c.problem("%s: %v", k.name, err)
 					return
 				}
@@ -166,8 +166,8 @@ func (c *crowd) balance(to *road) {
 	}
 }
 
-// member is a client from its start to its end.
-func (k *talker) member(ctx context.Context) error {
+// session is a client from its start to its end.
+func (k *talker) session(ctx context.Context) error {
 	k.mu.Lock()
 	o := client.Options{
 		Token: k.token, Dial: k.crowd.dial,

@@ -18,7 +18,7 @@ package = importlib.util.find_spec("silero_vad").submodule_search_locations[0]
 shutil.copy(os.path.join(package, "data", "silero_vad_16k_op15.onnx"), "silero.onnx")
 library = os.path.join(importlib.util.find_spec("onnxruntime").submodule_search_locations[0], "capi", "libonnxruntime.*")
 shutil.copy(glob.glob(library)[0], "runtime")
-model = onnxruntime.InferenceMember("silero.onnx", providers=["CPUExecutionProvider"])
+model = onnxruntime.InferenceSession("silero.onnx", providers=["CPUExecutionProvider"])
 random = np.random.default_rng(1)
 at = np.arange(512 * 8) / 16000
 wave = (0.3 * np.sin(2 * np.pi * 140 * at) * (1 + np.sin(2 * np.pi * 4 * at)) + 0.05 * random.standard_normal(len(at))).astype(np.float32)
