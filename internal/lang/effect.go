@@ -2,7 +2,6 @@ package lang
 
 import (
 	"iter"
-	"maps"
 	"time"
 )
 
@@ -15,17 +14,10 @@ type Declared struct {
 
 // DeclaredIn returns the names of all steps of a pipeline.
 func DeclaredIn(p *Pipeline) map[string]bool {
-	names := map[string]bool{}
-	for s := range EachStep(p.Steps) {
-		maps.Copy(names, DeclaredBy(p, s))
-	}
-	return names
-}
-
-// DeclaredBy returns the names of one of its steps.
-func DeclaredBy(p *Pipeline, s Step) map[string]bool {
 	d := &Declared{p.Models, map[string]bool{}}
-	s.Declare(d)
+	for s := range EachStep(p.Steps) {
+		s.Declare(d)
+	}
 	return d.names
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -155,30 +154,45 @@ func stagesOf(p *lang.Pipeline) map[string]string {
 			stages[f.Name] = "event"
 		}
 	}
-	for s := range lang.EachStep(p.Steps) {
-		if f, ok := s.(*steps.Features); ok {
-			for _, f := range f.List {
-				stages[f.Name], stages[f.Name+"."] = "features", "features"
+	var walk func(steps []lang.Step)
+	walk = func(list []lang.Step) {
+		for _, s := range list {
+			switch s := s.(type) {
+			case *steps.Let:
+				for _, b := range s.List {
+					stages[b.Name] = "let"
+				}
+			case *steps.Features:
+				for _, f := range s.List {
+					stages[f.Name], stages[f.Name+"."] = "features", "features"
+				}
+			case *steps.Lookup:
+				stages[s.Name+"."] = "lookup"
+			case *steps.Fetch:
+				stages[s.Name+"."] = "fetch"
+			case *steps.Score:
+				stages[cmp.Or(s.As, s.Model)+"."] = "score"
+			case *steps.Call:
+				for _, f := range s.Outputs {
+					stages[f.Name] = "call"
+				}
+			case *steps.Decide:
+				for _, b := range s.List {
+					stages[b.Name] = "decide"
+				}
+			case *steps.Route:
+				for _, way := range s.Cases {
+					walk(way.Steps)
+				}
 			}
 		}
-		for name := range lang.DeclaredBy(p, s) {
-			stages[name] = s.StepKind().Name
-		}
 	}
+	walk(p.Steps)
 	return stages
 }
 
-// shown returns the stages in the order in which their names are shown: what is decided
-// comes last, behind kinds of steps that have no place of their own here.
-func (p *part) shown() []string {
-	list := []string{"event", "lookup", "let", "features", "fetch", "score", "call"}
-	for _, kind := range slices.Sorted(maps.Values(p.stages)) {
-		if kind != "" && kind != "decide" && !slices.Contains(list, kind) {
-			list = append(list, kind)
-		}
-	}
-	return append(list, "decide")
-}
+// stageNames is the order in which names are shown.
+var stageNames = []string{"event", "lookup", "let", "features", "fetch", "score", "call", "decide"}
 
 // stage returns the stage that introduces a name; "" is none to show.
 func (p *part) stage(name string) string {
