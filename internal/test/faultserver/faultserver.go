@@ -56,24 +56,12 @@ type Options struct {
 	Honour bool
 }
 
-// Cycle is a time that comes again and lasts For. It begins with the first call that
-// comes Every-For after the end of the one before, or after the start of the server: with
-// a clock alone, calls that come in bursts of their own could miss all of them. The zero
-// value never comes.
+// Cycle is a time that comes again, from the start of the server on: the last
+// For of each Every. The zero value never comes.
 type Cycle struct{ Every, For time.Duration }
 
-// cycle is one of a server.
-type cycle struct {
-	Cycle
-	until time.Time // the end of the newest time, or the start of the server
-}
-
-// on reports whether a call falls into the time, which may begin with it.
-func (c *cycle) on(now time.Time) bool {
-	if c.Every > 0 && now.Sub(c.until) >= c.Every-c.For {
-		c.until = now.Add(c.For)
-	}
-	return c.Every > 0 && now.Before(c.until)
+func (c Cycle) on(since time.Duration) bool {
+	return c.Every > 0 && since%c.Every >= c.Every-c.For
 }
 
 // Validate returns what is wrong with the options, all of it.

@@ -20,13 +20,13 @@ import (
 // Server is the handler of a server that fails.
 type Server struct {
 	options Options
+	started time.Time
 	file    *os.File // nil notes nothing
 
-	mutex       sync.Mutex      // guards the rest
-	tries       map[uint64]int  // by the hash of a body
-	names       map[string]bool // paid for
-	flying      int
-	burst, flap cycle
+	mutex  sync.Mutex
+	tries  map[uint64]int  // by the hash of a body
+	names  map[string]bool // paid for
+	flying int
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -36,8 +36,7 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o.withDefaults(), tries: map[uint64]int{}, names: map[string]bool{}}
-	s.burst, s.flap = cycle{o.Burst, time.Now()}, cycle{o.Flap, time.Now()}
+	s := &Server{options: o.withDefaults(), started: time.Now(), tries: map[uint64]int{}, names: map[string]bool{}}
 	if o.File == "" {
 		return s, nil
 	}
@@ -100,7 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.count(1)
 	defer s.count(-1)
-	if s.during(&s.flap) {
+	if s.options.Flap.on(time.Since(s.started)) {
 		s.note(r, nil, Down, false)
 		reset(w)
 		return
@@ -151,17 +150,10 @@ func (s *Server) count(by int) {
 	s.flying += by
 }
 
-// during reports whether a call that comes now falls into a time that comes again.
-func (s *Server) during(c *cycle) bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return c.on(time.Now())
-}
-
 // fault chooses what happens to a call, which depends on its body, on how many
 // calls had the same one, and on the time where there are bursts.
 func (s *Server) fault(body []byte) Fault {
-	if s.during(&s.burst) {
+	if s.options.Burst.on(time.Since(s.started)) {
 		return Fail
 	}
 	of := hash(string(body))
