@@ -28,7 +28,7 @@ type listed struct {
 // packages returns the packages of the module, those that have tests alone left out.
 func packages(t *testing.T) (all []listed) {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,GoFiles,Imports", "./...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-pgo=off", "-json=ImportPath,Name,GoFiles,Imports", "./...")
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
