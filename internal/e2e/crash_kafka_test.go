@@ -197,11 +197,11 @@ func (c *crashRun) feed(events []reference.Event) {
 
 func (c *crashRun) start(name string, stay bool) *crashWorker {
 	c.Helper()
-	member := time.Duration(0) // the default
+	session := time.Duration(0) // the default
 	if *crashKafka < 10 {
-		member = crashSession
+		session = crashSession
 	}
-	c.workers[name] = startWorker(c.T, c.cluster.Addresses(), c.dir, name, stay, member)
+	c.workers[name] = startWorker(c.T, c.cluster.Addresses(), c.dir, name, stay, session)
 	c.workers[name].patiently = c.patiently
 	return c.workers[name]
 }

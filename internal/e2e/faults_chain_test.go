@@ -52,7 +52,7 @@ func TestFaultsLeaveTheSameChain(t *testing.T) {
 	}
 }
 
-// TestVeryManyTimersAtOnePosition leaps over the ticks and ends of more members
+// TestVeryManyTimersAtOnePosition leaps over the ticks and ends of more sessions
 // than fire in one step.
 func TestVeryManyTimersAtOnePosition(t *testing.T) {
 	const keys, start = 4500, 1_760_000_000_000
@@ -161,7 +161,7 @@ func TestIdleSourcesAreNotWaitedForAndComeBack(t *testing.T) {
 	var l mergedLog
 	l.event("transactions/0", "c", 0, 5)
 	l.idle("transactions/0")
-	l.event("transactions/0", "c", 100, 105) // the watermark is 100 s now: the member ended
+	l.event("transactions/0", "c", 100, 105) // the watermark is 100 s now: the session ended
 	l.event("transactions/1", "c", 20, 90)   // late, though its own watermark is 20 s
 	l.event("transactions/0", "c", 101, 106)
 	l.event("transactions/1", "c", 150, 99) // late
@@ -175,7 +175,7 @@ func TestIdleSourcesAreNotWaitedForAndComeBack(t *testing.T) {
 	}
 }
 
-// TestTimersOfAKeyFireByPositionThenTime has a leap over a member's tick and
+// TestTimersOfAKeyFireByPositionThenTime has a leap over a session's tick and
 // end: the end takes back the next tick, whose time is before it but which is
 // not due before the next position.
 func TestTimersOfAKeyFireByPositionThenTime(t *testing.T) {
@@ -193,7 +193,7 @@ func TestTimersOfAKeyFireByPositionThenTime(t *testing.T) {
 	}
 }
 
-// TestVeryManyTimersThatAreSetAgain has more members than tick in one step, all
+// TestVeryManyTimersThatAreSetAgain has more sessions than tick in one step, all
 // of which are due again at the next position, and so on.
 func TestVeryManyTimersThatAreSetAgain(t *testing.T) {
 	var l mergedLog
@@ -204,7 +204,7 @@ func TestVeryManyTimersThatAreSetAgain(t *testing.T) {
 			l.event("transactions/0", fmt.Sprintf("c%d", i), at, at)
 		}
 	}
-	l.told("logins/0", 250) // every member ticks at 60, 120 and 180 s, where it fails
+	l.told("logins/0", 250) // every session ticks at 60, 120 and 180 s, where it fails
 	for at := range 6 {
 		l.event("transactions/0", fmt.Sprintf("c%d", at), 301+at, 301+at)
 	}

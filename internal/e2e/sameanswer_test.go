@@ -60,7 +60,7 @@ func TestSameLogSameAnswer(t *testing.T) {
 	events := reference.Generate(*answerSeed, *answerEvents)
 	var first *answer
 	for _, v := range variants("memory", "embedded", "kafka", "kafka broker") {
-		alone := first == nil || strings.HasPrefix(v.engine, "kafka") // where members time out
+		alone := first == nil || strings.HasPrefix(v.engine, "kafka") // where sessions time out
 		t.Run(v.String(), func(t *testing.T) {
 			if !alone {
 				t.Parallel() // they wait more than they compute

@@ -287,7 +287,7 @@ func step(in stream.Partition, next stream.Offset, outputs []stream.Record, sets
 	return s
 }
 
-// member is a member and what it was told.
+// member is a stream.Member, and what it was told.
 type member struct {
 	stream.Member
 	h       *harness

@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// member is one member of a group.
+// member is a stream.Member.
 type member struct {
 	log   *Log
 	group *group

@@ -272,7 +272,7 @@ func (s *member) leaveStatic(ctx context.Context, id string) {
 }
 
 // leaveServerGroup says that a static member ends, for a while or for good, of
-// whom brokers otherwise would not let another in under its name until its member
+// whom brokers otherwise would not let another in under its name until its session
 // timed out. The client says it without the name, which Kafka refuses.
 func (s *member) leaveServerGroup(ctx context.Context, id string) {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()

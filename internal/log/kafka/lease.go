@@ -13,8 +13,8 @@ import (
 // group meanwhile, and would write them behind what the next owner wrote. So its own
 // clock does, with each write to a connection: a check before could be long ago.
 //
-// The broker takes the offsets of members alone, so a transaction says that the
-// member is one, and remains one for as long as it need not be heard.
+// The broker takes offsets from members alone, so a transaction says that this one is
+// still a member, and remains one for as long as it need not be heard.
 type lease struct{ until atomic.Pointer[time.Time] }
 
 // begin returns when a lease ends that lasts so long from a time on.

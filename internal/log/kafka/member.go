@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// member is one member of a group, with a client that reads for it, beats its
+// member is a stream.Member, with a client that reads for it, beats its
 // heart and commits its transactions.
 //
 // The client's goroutine says in callbacks what was assigned and revoked; the

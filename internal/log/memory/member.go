@@ -48,7 +48,7 @@ type share struct {
 	next    stream.Offset // that the owner's Poll returns
 }
 
-// member is one member.
+// member is a stream.Member.
 type member struct {
 	log   *Log
 	group *group

@@ -269,7 +269,7 @@ func (w *Writer) emitID(e *operator.Emit, of *Event) {
 }
 
 // Call appends the records that a function wrote for an event or timer of an id, a key
-// and a time. Transaction is the name of the step that called it; "" is none. The error is that
+// and a time. step is the name of the step that called it; "" is none. The error is that
 // a record is too large.
 func (w *Writer) Call(outputs []udf.Output, e *Event, id, step, key string, at int64) error {
 	for _, o := range outputs {

@@ -24,7 +24,7 @@ import (
 
 var broker = Shared{Options: Options{Secure: true, Settings: append(comeBackSoon, "add.partitions.to.txn.retry.backoff.ms=1")}}
 
-// comeBackSoon ends the member of a killed broker after 3 seconds instead of
+// comeBackSoon ends the session of a killed broker after 3 seconds instead of
 // 9: until then it is let back in no more than another takes over from it.
 var comeBackSoon = []string{"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500"}
 

@@ -490,7 +490,7 @@ func (g *group) assign() {
 	g.log.change()
 }
 
-// member is a member of a group.
+// member is a stream.Member.
 type member struct {
 	group  *group
 	wake   chan struct{} // holds a token if Poll is to return
