@@ -87,21 +87,13 @@ func namesOf(all []*Compiled, list []int) []string {
 // reads returns what is wrong about r reading what writer emits.
 func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	var errs spec.Problems
-	inputs, path := c.Pipeline.Inputs, "inputs[%d]"
-	if len(inputs) == 0 {
-		inputs, path = []lang.Input{c.Pipeline.Input}, "input"
-	}
-	for i := range inputs {
-		at := path
-		if len(c.Pipeline.Inputs) > 0 {
-			at = fmt.Sprintf(path, i)
-		}
+	for path, in := range c.Pipeline.EachInput() {
 		for k := range writer.Plan.Stages {
 			e, ok := writer.Plan.Stages[k].Operator.(*operator.Emit)
-			if !ok || writer.Plan.Outputs[e.Output] != inputs[i].Topic {
+			if !ok || writer.Plan.Outputs[e.Output] != in.Topic {
 				continue
 			}
-			errs = append(errs, readsEmit(at, &inputs[i], len(c.Copies) > 0, writer, e)...)
+			errs = append(errs, readsEmit(path, in, len(c.Copies) > 0, writer, e)...)
 		}
 	}
 	return errs

@@ -27,8 +27,7 @@ type checked struct {
 func check(b *bound, nodes []lang.Node, options Options, before *lang.Findings) *checked {
 	c, found := &checked{}, before.Plus(lang.NewFindings())
 	misplaced(nodes, found)
-	c.queueing(nodes)
-	queues := slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Queues == lang.QueuesSaid })
+	queues := c.queueing(nodes)
 	c.ownTables(nodes, queues, found)
 	c.checkQueue(b.Pipeline.Queue, nodes, found)
 	if !queues && !b.Ended {
@@ -64,9 +63,10 @@ func misplaced(all []lang.Node, found *lang.Findings) {
 }
 
 // queueing decides whether the events of a key take turns: a step says so, or features that
-// are fed back cost nothing more then.
-func (c *checked) queueing(nodes []lang.Node) {
-	said, failed := false, false
+// are fed back cost nothing more then. It reports whether a step queues events as its file
+// says.
+func (c *checked) queueing(nodes []lang.Node) (said bool) {
+	failed := false
 	for i := range nodes {
 		place := nodes[i].Place()
 		said, failed = said || place.Queues == lang.QueuesSaid, failed || place.Queues == lang.QueuesFailed
@@ -74,6 +74,7 @@ func (c *checked) queueing(nodes []lang.Node) {
 		c.feedback = c.feedback || place.Singly || place.Behind
 	}
 	c.feedback = c.feedback || c.ordered
+	return said
 }
 
 // ownTables has the events of a key take turns where they find rows that the pipeline

@@ -11,7 +11,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/dedupe"
@@ -186,7 +185,7 @@ func ofAppend(t lang.EventTime) bool { return t == lang.EventTime{MaxAhead: t.Ma
 // late compiles what becomes of late events.
 func (c *reader) late(path string, in *lang.Input) {
 	t := &in.Time
-	late, ok := steps.LatePolicies[t.Late]
+	late, ok := lang.LatePolicies[t.Late]
 	switch {
 	case !ok:
 		c.Fail(path+".late", "unknown policy %q: use dlq, drop or include, or {topic: name}", t.Late)

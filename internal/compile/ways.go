@@ -123,20 +123,12 @@ func (w *ways) end(path, message string) {
 
 // inputs notes events that do not come to the steps, and are no dead letters.
 func (w *ways) inputs(p *lang.Pipeline) {
-	inputs, path := p.Inputs, "inputs[%d]"
-	if len(inputs) == 0 {
-		inputs, path = []lang.Input{p.Input}, "input"
-	}
-	for i := range inputs {
-		at := path
-		if len(p.Inputs) > 0 {
-			at = fmt.Sprintf(path, i)
+	for path, in := range p.EachInput() {
+		if in.Dedupe != nil {
+			w.end(path+".dedupe", "events that came before are dropped")
 		}
-		if inputs[i].Dedupe != nil {
-			w.end(at+".dedupe", "events that came before are dropped")
-		}
-		if inputs[i].Time.Late == "drop" {
-			w.end(at+".time.late", "late events are dropped")
+		if in.Time.Late == "drop" {
+			w.end(path+".time.late", "late events are dropped")
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (s *Scope) Steps(path string, steps []Step) {
 
 func (s *Scope) step(path string, step Step) {
 	if empty, ok := step.(interface{ Empty() bool }); step == nil || ok && empty.Empty() {
-		s.Fail(path, "a step is exactly one of the kinds of steps, and this one says nothing")
+		s.Fail(path, "a step is exactly one of the kinds of steps: this one names none")
 		return
 	}
 	step.Bind(s, path+"."+step.StepKind().Name)

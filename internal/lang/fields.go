@@ -5,6 +5,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // What the pipeline file may say, mapping by mapping, in the order of the
@@ -29,6 +30,9 @@ var (
 		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
 )
+
+// LatePolicies are the words for what becomes of late events.
+var LatePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": operator.LateDead, "drop": operator.LateDrop, "include": operator.LateInclude}
 
 // rename returns another word for a name.
 func rename(name string, word func(name string) string) string {

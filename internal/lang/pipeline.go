@@ -1,6 +1,8 @@
 package lang
 
 import (
+	"fmt"
+	"iter"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/spec"
@@ -37,6 +39,21 @@ type Pipeline struct {
 
 	Engine Engine // for who opens the log, as afterbay run does: a Runner is given one
 	Code   Code   // what the steps name that is written in Go
+}
+
+// EachInput yields what the pipeline reads, each input with its path.
+func (p *Pipeline) EachInput() iter.Seq2[string, *Input] {
+	return func(yield func(string, *Input) bool) {
+		if len(p.Inputs) == 0 {
+			yield("input", &p.Input)
+			return
+		}
+		for i := range p.Inputs {
+			if !yield(fmt.Sprintf("inputs[%d]", i), &p.Inputs[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Code is what a pipeline calls by name in the program that embeds it.

@@ -88,7 +88,7 @@ func (r *Resources) OpenFetcher() *fetch.Fetcher {
 	}
 	f, err := fetch.New(options)
 	if err != nil {
-		r.Fail("objects", "%v", err)
+		r.Fail("content", "%v", err)
 		return nil
 	}
 	r.Fetcher = f

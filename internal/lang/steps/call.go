@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/afterbay/afterbay/internal/lang"
-
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"

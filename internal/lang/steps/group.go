@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/lang"
-
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -85,9 +84,6 @@ func (g *Group) Keeps(m *lang.Meaning) []lang.Part {
 // answeredMembersMax bounds the ends of the members of a group, which are in one step.
 const answeredMembersMax = 4096
 
-// LatePolicies are the words for what becomes of late events.
-var LatePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": operator.LateDead, "drop": operator.LateDrop, "include": operator.LateInclude}
-
 // Bind implements Step. Events are collected in log order, before the waves, whatever
 // stands above the group for other events.
 func (g *Group) Bind(s *lang.Scope, path string) {
@@ -100,7 +96,7 @@ func (g *Group) Bind(s *lang.Scope, path string) {
 		Index: len(s.Groups), Name: g.Name, Idle: g.Idle, Within: g.Timeout, Pass: g.Incomplete == "pass",
 		Events: cmp.Or(g.Max.Events, lang.DefaultGroupEvents), Bytes: cmp.Or(g.Max.Bytes, lang.DefaultGroupBytes), Open: cmp.Or(g.Max.Groups, lang.DefaultGroups),
 	}
-	late, known := LatePolicies[g.Late]
+	late, known := lang.LatePolicies[g.Late]
 	switch {
 	case !known:
 		s.Fail(path+".late", "unknown policy %q: use dlq, drop or include", g.Late)

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/lang"
-
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"

@@ -5,11 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/lang"
-
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -266,10 +265,6 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 
 // bindTable returns the table that a lookup finds rows in.
 func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
-	inputs := s.Pipeline.Inputs
-	if len(inputs) == 0 {
-		inputs = []lang.Input{s.Pipeline.Input}
-	}
 	switch {
 	case l.Table == "":
 		s.Fail(path+".table", "missing: name the topic whose newest record of a key is its row, or say where else rows are")
@@ -277,7 +272,7 @@ func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 		s.Fail(path+".table", "%q is not a topic name: use letters, digits, '.', '_' and '-'", l.Table)
 	case naming.Reserved(s.Pipeline.Name, l.Table):
 		s.Unreserved(path+".table", l.Table)
-	case slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Topic == l.Table }):
+	case !eachInput(s, func(in *lang.Input) bool { return in.Topic != l.Table }):
 		s.Fail(path+".table", "the pipeline reads %q: an event would find itself, or one that comes after it", l.Table)
 		s.Hint("what earlier events of a key said is a feature: last, or windows")
 	}
@@ -392,11 +387,17 @@ func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 
 // inputKeyed reports whether a name is the key of all inputs.
 func inputKeyed(s *lang.Scope, name string) bool {
-	inputs := s.Pipeline.Inputs
-	if len(inputs) == 0 {
-		inputs = []lang.Input{s.Pipeline.Input}
+	return eachInput(s, func(in *lang.Input) bool { return in.Key == name })
+}
+
+// eachInput reports whether something holds for all inputs.
+func eachInput(s *lang.Scope, holds func(in *lang.Input) bool) bool {
+	for _, in := range s.Pipeline.EachInput() {
+		if !holds(in) {
+			return false
+		}
 	}
-	return !slices.ContainsFunc(inputs, func(in lang.Input) bool { return in.Key != name })
+	return true
 }
 
 // rowsOnly refuses the words of documents in a lookup of rows by their keys.

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/lang"
-
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lookups"
 	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/spec"

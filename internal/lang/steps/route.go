@@ -4,10 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/lang"
-
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
