@@ -140,14 +140,6 @@ func (w *world) chain() error {
 	return errors.Join(errs...)
 }
 
-// inputs returns what a pipeline reads.
-func (p *pipeline) inputs() []lang.Input {
-	if len(p.Inputs) > 0 {
-		return p.Inputs
-	}
-	return []lang.Input{p.Input}
-}
-
 // runnerOf makes a pipeline ready to run in a way.
 func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 	p := w.pipelines[i].Pipeline
@@ -226,12 +218,12 @@ func (w *world) event(i int, c *command) error {
 	}
 	var topics []string
 	for _, p := range w.pipelines {
-		for _, in := range p.inputs() {
+		for _, in := range p.EachInput() {
 			if topics = append(topics, in.Topic); c.event.topic != "" && in.Topic != c.event.topic {
 				continue
 			}
 			for n := range c.event.times {
-				w.records[i] = append(w.records[i], c.event.record(&in, n))
+				w.records[i] = append(w.records[i], c.event.record(in, n))
 			}
 			return nil
 		}

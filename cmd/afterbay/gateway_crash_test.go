@@ -388,7 +388,7 @@ func (g *gatewayRun) loseAnswers(gateway, other *ordered) {
 	lost, before, known := time.Now(), g.counts(), g.recognized()
 	to := gateway.road.to
 	release := gateway.road.hold(back)
-	taken := g.metricOf(gateway, "afterbay_gateway_events_accepted_total") // of those that are more nobody hears
+	taken := g.metricOf(gateway, "afterbay_gateway_events_accepted_total") // the answers of all that follow are lost
 	g.until("events are taken for a second", func() bool {
 		return time.Since(lost) > time.Second && g.metricOf(gateway, "afterbay_gateway_events_accepted_total") > taken
 	})

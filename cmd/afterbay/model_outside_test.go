@@ -165,7 +165,7 @@ func TestProgramThatMixesRowsIsNotUsable(t *testing.T) {
 }
 
 func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
-	const nobody = "127.0.0.1:1" // no ephemeral port: another test may be given that
+	const unused = "127.0.0.1:1" // no ephemeral port: another test may be given that
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "loading", http.StatusServiceUnavailable)
 	}))
@@ -174,7 +174,7 @@ func TestServerThatIsAwayAtTheStartIsTriedAgain(t *testing.T) {
 	pipeline := strings.Replace(outsidePipeline, "[amount, card]", "[amount]", 1)
 	write(t, "events.ndjson", `{"card": "ab", "amount": 9}`+"\n")
 	for _, remote := range []string{
-		"{endpoint: \"grpc://" + nobody + "\", timeout: 2s}", "{endpoint: \"http://" + nobody + "\"}", "{endpoint: \"" + busy.URL + "\", json: true}",
+		"{endpoint: \"grpc://" + unused + "\", timeout: 2s}", "{endpoint: \"http://" + unused + "\"}", "{endpoint: \"" + busy.URL + "\", json: true}",
 		"{endpoint: \"" + busy.URL + "\", api: http}",
 	} {
 		write(t, "risk.yaml", "model: risk\nversion: 1\nkind: remote\ninputs: {amount: number}\noutputs: [score]\nremote: "+remote+"\n")

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/compile"
-	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/stream"
@@ -46,16 +45,12 @@ func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int
 // createInputs makes the topics that the pipeline reads, and returns how many partitions
 // these, and its state and outputs have. If the latter is began since the input has more, grown says so.
 func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (inputs []int32, partitions int32, grown, err error) {
-	all := r.Pipeline.Inputs
-	if len(all) == 0 {
-		all = []lang.Input{r.Pipeline.Input}
-	}
-	for _, in := range all {
+	for _, in := range r.Pipeline.EachInput() {
 		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
 		if n := existing[in.Topic]; began > 0 && n > began && len(r.Copies) == 0 {
 			grown = fmt.Errorf("input of pipeline %q: %w", r.Plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
 			topic.Partitions = n
-		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(all) > 1) {
+		} else if n > 0 && (in.Partitions == 0 || in.Repartition != 0 || len(r.Pipeline.Inputs) > 1) {
 			topic.Partitions = n
 		}
 		if err := log.CreateTopic(ctx, topic); err != nil {
