@@ -13,6 +13,7 @@ func Generate(seed uint64) *Pipeline {
 	g.queues = g.IntN(3) > 0
 	g.ordered = g.queues && g.one(2)
 	g.careful = g.IntN(4) > 0
+	g.strays = g.one(8)
 	steps := g.list(3+g.IntN(7), 0, false, nil)
 	return &Pipeline{append(steps, Step{Kind: "emit", Name: "out", Uses: []string{"a"}})}
 }
@@ -21,6 +22,8 @@ type generator struct {
 	*rand.Rand
 	made    int
 	known   [][]string // names that may be read: of each list of steps around, the innermost last
+	gone    []string   // names of cases and of what is done for events that are given up, which are over
+	strays  bool       // steps read names that they do not know: see stray
 	queues  bool       // steps may queue events
 	ordered bool       // those may be ordered
 	careful bool       // few steps are refused
@@ -50,6 +53,24 @@ func (g *generator) read() []string {
 	return []string{pick(), pick()}
 }
 
+// leave ends a list of steps: its names, but for those that it introduces for the list
+// around it, are out of scope.
+func (g *generator) leave(common []string) {
+	last := len(g.known) - 1
+	for _, name := range g.known[last] {
+		if !slices.Contains(common, name) {
+			g.gone = append(g.gone, name)
+		}
+	}
+	g.known = g.known[:last]
+}
+
+// stray returns a step that reads a name which is out of scope where it stands. It is
+// refused, so nothing reads what it introduces.
+func (g *generator) stray(names []string) Step {
+	return Step{Kind: "let", Name: g.name("v"), Uses: []string{g.read()[0], names[g.IntN(len(names))]}, Stray: true}
+}
+
 func (g *generator) know(names ...string) {
 	last := len(g.known) - 1
 	g.known[last] = append(g.known[last], names...)
@@ -65,7 +86,7 @@ func (g *generator) list(n, depth int, async bool, common []string) (steps []Ste
 		steps = append(steps, g.step(depth, async, &owed))
 	}
 	for len(owed) > 0 {
-		steps = append(steps, g.makes(owed[0], depth))
+		steps = append(steps, g.makes(owed[0]))
 		owed = owed[1:]
 	}
 	g.group = grouped
@@ -73,13 +94,13 @@ func (g *generator) list(n, depth int, async bool, common []string) (steps []Ste
 }
 
 // makes returns a step that introduces a name.
-func (g *generator) makes(name string, depth int) Step {
+func (g *generator) makes(name string) Step {
 	alone := []string{name}
 	switch {
 	case strings.HasSuffix(name, ".score"):
-		return g.score(depth, true, &alone)
+		return g.score(true, &alone)
 	case strings.HasSuffix(name, ".size"):
-		return g.fetch(depth, &alone)
+		return g.fetch(&alone)
 	case strings.HasSuffix(name, ".n"):
 		return g.lookup(&alone)
 	}
@@ -117,15 +138,18 @@ func (g *generator) later() string {
 
 func (g *generator) step(depth int, async bool, owed *[]string) Step {
 	kept := g.keeps()
+	if g.strays && len(g.gone) > 0 && g.one(4) {
+		return g.stray(g.gone)
+	}
 	switch r := g.IntN(20); {
 	case r < 3:
 		return g.let(owed)
 	case r < 6 && kept:
 		return g.features(owed)
 	case r < 8:
-		return g.score(depth, async || !kept || g.careful && g.ordered, owed)
+		return g.score(async || !kept || g.careful && g.ordered, owed)
 	case r == 8 && g.queues:
-		return g.fetch(depth, owed)
+		return g.fetch(owed)
 	case r < 11:
 		return g.lookup(owed)
 	case r < 13:
@@ -178,9 +202,9 @@ func (g *generator) features(owed *[]string) Step {
 	return s
 }
 
-func (g *generator) score(depth int, async bool, owed *[]string) Step {
+func (g *generator) score(async bool, owed *[]string) Step {
 	if !async && g.one(8) {
-		return g.kept(depth, owed)
+		return g.kept(owed)
 	}
 	s := Step{Kind: "score", Name: g.take(owed, "s", ".score"), Model: Plain, Uses: []string{g.read()[0], g.read()[0]}, When: g.one(5)}
 	g.queued = g.queued || async
@@ -189,7 +213,7 @@ func (g *generator) score(depth int, async bool, owed *[]string) Step {
 		s.Async = s.Model == Plain || g.one(4)
 		s.Ordered, g.queued = g.ordered && g.one(2), true
 	}
-	s.OnFailure = g.failure(depth)
+	s.OnFailure = g.failure(s.Name + ".score")
 	s.Makes = []string{s.Name + ".score"}
 	g.know(s.Makes...)
 	return s
@@ -197,12 +221,12 @@ func (g *generator) score(depth int, async bool, owed *[]string) Step {
 
 // kept returns a score whose model keeps something of each key. Below a group it is
 // refused, so nothing reads it.
-func (g *generator) kept(depth int, owed *[]string) Step {
+func (g *generator) kept(owed *[]string) Step {
 	if g.group {
 		owed = new([]string)
 	}
 	s := Step{Kind: "score", Name: g.take(owed, "s", ".score"), Model: Kept, Uses: []string{g.read()[0], g.read()[0]}}
-	s.OnFailure = g.failure(depth)
+	s.OnFailure = g.failure(s.Name + ".score")
 	if !g.group {
 		s.Makes = []string{s.Name + ".score"}
 		g.know(s.Makes...)
@@ -210,9 +234,10 @@ func (g *generator) kept(depth int, owed *[]string) Step {
 	return s
 }
 
-func (g *generator) fetch(depth int, owed *[]string) Step {
+func (g *generator) fetch(owed *[]string) Step {
 	g.queued = true
-	s := Step{Kind: "fetch", Name: g.take(owed, "c", ".size"), Ordered: g.ordered && g.one(2), OnFailure: g.failure(depth)}
+	s := Step{Kind: "fetch", Name: g.take(owed, "c", ".size"), Ordered: g.ordered && g.one(2)}
+	s.OnFailure = g.failure(s.Name + ".size")
 	s.Makes = []string{s.Name + ".size"}
 	g.know(s.Makes...)
 	return s
@@ -238,8 +263,9 @@ func (g *generator) call(kept bool) Step {
 	return s
 }
 
-// failure returns what is done for an event that is given up, nil for nothing.
-func (g *generator) failure(depth int) (steps []Step) {
+// failure returns what is done for an event that a step gives up, nil for nothing. Such an
+// event does not have the name that the step makes.
+func (g *generator) failure(makes string) (steps []Step) {
 	if !g.one(3) {
 		return nil
 	}
@@ -247,6 +273,10 @@ func (g *generator) failure(depth int) (steps []Step) {
 	for range 1 + g.IntN(3) {
 		switch g.IntN(3) {
 		case 0:
+			if g.strays && g.one(2) {
+				steps = append(steps, g.stray(append(slices.Clone(g.gone), makes)))
+				continue
+			}
 			steps = append(steps, g.let(new([]string)))
 		case 1:
 			steps = append(steps, g.call(g.keeps()))
@@ -254,7 +284,7 @@ func (g *generator) failure(depth int) (steps []Step) {
 			steps = append(steps, Step{Kind: "emit", Name: g.name("t"), Uses: g.read()})
 		}
 	}
-	g.known = g.known[:len(g.known)-1]
+	g.leave(nil)
 	return steps
 }
 
@@ -276,7 +306,10 @@ func (g *generator) route(depth int, async bool, owed *[]string) Step {
 		way := &s.Cases[i]
 		g.known = append(g.known, nil)
 		way.Steps = g.list(1+g.IntN(4), depth+1, async || way.Async, s.Makes)
-		g.known = g.known[:len(g.known)-1]
+		if ways == 1 { // all events that go on have its names
+			s.Makes = slices.Clone(g.known[len(g.known)-1])
+		}
+		g.leave(s.Makes)
 	}
 	s.Name = s.Cases[0].Name
 	g.know(s.Makes...)

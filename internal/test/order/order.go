@@ -17,6 +17,7 @@ type Step struct {
 	Name      string // of the step: its first name, model output, topic or function
 	Uses      []string
 	Makes     []string // names that steps below it may read
+	Stray     bool     // one of Uses is out of scope
 	Features  []Feature
 	Cases     []Case
 	Model     string // of a score
@@ -110,7 +111,7 @@ func (s *Step) line() string {
 	word := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	switch s.Kind {
 	case "let", "decide":
-		word("%s: %s", s.Makes[0], sum(s.Uses))
+		word("%s: %s", s.Name, sum(s.Uses))
 	case "features":
 		for _, f := range s.Features {
 			word("%s: {value: %s, last: 3, aggregates: [mean]}", f.Name, sum(f.Uses))

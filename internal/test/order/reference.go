@@ -163,6 +163,15 @@ func (r *reference) readsFed(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return r.fed[name] })
 }
 
+// strays refuses a step that reads names which are out of scope where it stands.
+func (r *reference) strays(path string, s *Step, in *list) bool {
+	out := slices.ContainsFunc(s.Uses, func(name string) bool { return !r.has(name, in) })
+	if out {
+		r.refused[path+"."+s.Name] = true
+	}
+	return out
+}
+
 // asks reports whether a step asks a model or service, for many events at once.
 func (s *Step) asks() bool {
 	return s.Kind == "score" || s.Kind == "fetch" || s.Kind == "lookup" && s.Outside
@@ -173,7 +182,8 @@ func (r *reference) step(path string, s *Step, in *list) {
 	if s.Kind == "call" && !s.Keyed && s.Makes != nil {
 		name += " " + s.Makes[0]
 	}
-	at := stage{step: s, list: in, label: in.labelled(s.Kind, name), path: path, waves: s.asks() || r.readsFed(s.Uses)}
+	at := stage{step: s, list: in, label: in.labelled(s.Kind, name), path: path}
+	at.waves = s.asks() || !r.strays(path, s, in) && r.readsFed(s.Uses)
 	for i := range s.Cases {
 		at.waves = at.waves || r.readsFed(s.Cases[i].Uses)
 	}
@@ -213,8 +223,13 @@ func (r *reference) step(path string, s *Step, in *list) {
 // the stages: it is done where the event is given up.
 func (r *reference) onFailure(path string, s *Step, label string, in *list) (keeps []string) {
 	var labels []string
+	own := &list{within: in}
 	for i := range s.OnFailure {
 		f := &s.OnFailure[i]
+		r.strays(fmt.Sprintf("%s[%d].%s", path, i, f.Kind), f, own)
+		for _, made := range f.Makes {
+			r.known[made] = own
+		}
 		name := f.Name
 		if f.Kind == "call" && !f.Keyed && f.Makes != nil {
 			name += " " + f.Makes[0]
