@@ -87,14 +87,7 @@ type Concurrency struct {
 	patience int // rounds before the ceiling is tried again
 	waited   int // of these
 
-	round    uint64
-	began    time.Time // of the first call of the round
-	ends     int       // of calls of the round: answers, and faults
-	took     time.Duration
-	answers  int // of calls of the round
-	answered time.Duration
-	all      int  // answers since began, also of calls from before
-	reached  bool // the limit was, in the round
+	round round
 
 	usual   time.Duration // that a call takes where it does not wait
 	usualAt int           // the limit that it was measured at
@@ -131,7 +124,7 @@ func NewConcurrency(options ConcurrencyOptions) (*Concurrency, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options of a limit of concurrency: %w", err)
 	}
-	return &Concurrency{options: o, limit: o.Start, round: 1}, nil
+	return &Concurrency{options: o, limit: o.Start, round: round{number: 1}}, nil
 }
 
 // Begin asks for a turn. Where ok is false as many calls as may are under way: ask
@@ -145,17 +138,17 @@ func (c *Concurrency) Begin(now time.Time, weight int64) (turn Turn, wait time.D
 	}
 	heavy := c.options.Weight > 0 && c.running > 0 && weight > c.options.Weight-c.weight
 	if c.running >= c.limit || heavy {
-		c.reached = c.reached || c.running >= c.limit
+		c.round.reached = c.round.reached || c.running >= c.limit
 		c.refused++
 		return Turn{}, wait, false
 	}
 	c.running++
 	c.weight += weight
-	c.reached = c.reached || c.running >= c.limit
-	if c.began.IsZero() {
-		c.began, c.all = now, 0
+	c.round.reached = c.round.reached || c.running >= c.limit
+	if c.round.began.IsZero() {
+		c.round.began, c.round.all = now, 0
 	}
-	return Turn{weight: weight, round: c.round, began: now}, 0, true
+	return Turn{weight: weight, round: c.round.number, began: now}, 0, true
 }
 
 // open takes the next step of the opening, or returns how long to wait for it.
@@ -177,9 +170,9 @@ func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) (news b
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if outcome == Answered {
-		c.all++
+		c.round.all++
 	}
-	if turn.round != c.round || outcome == Abandoned || outcome == Repeated {
+	if turn.round != c.round.number || outcome == Abandoned || outcome == Repeated {
 		return false
 	}
 	took := now.Sub(turn.began)
@@ -188,13 +181,13 @@ func (c *Concurrency) Observe(now time.Time, turn Turn, outcome Outcome) (news b
 		c.refusedAt(c.limit)
 		return true
 	case outcome == Answered:
-		c.answers++
-		c.answered += took
+		c.round.answers++
+		c.round.answered += took
 	case took < c.options.Target: // no sign of load
 		return true
 	}
-	c.ends++
-	if c.took += took; c.ends >= c.roundSize() {
+	c.round.ends++
+	if c.round.took += took; c.round.ends >= c.roundSize() {
 		c.judge(now)
 	}
 	return true
@@ -206,7 +199,7 @@ func (c *Concurrency) roundSize() int {
 	switch {
 	case !c.opened:
 		return c.limit
-	case c.stepped.After(c.began):
+	case c.stepped.After(c.round.began):
 		return roundLeast
 	}
 	return max(c.limit, roundLeast)
@@ -214,22 +207,18 @@ func (c *Concurrency) roundSize() int {
 
 // judge ends a round.
 func (c *Concurrency) judge(now time.Time) {
-	mean := time.Duration(0)
-	if c.answers > 0 {
-		mean = c.answered / time.Duration(c.answers)
-	}
-	rate := float64(c.all) / max(now.Sub(c.began), time.Nanosecond).Seconds()
+	mean, rate := c.round.mean(), c.round.rate(now)
 	before := c.trial
 	c.trial = nil
 	switch {
-	case c.took/time.Duration(c.ends) > c.options.Target:
+	case c.round.took/time.Duration(c.round.ends) > c.options.Target:
 		c.fall(c.limit - max(c.limit/4, 1))
 		return
 	case before != nil && rate < before.rate*math.Sqrt(float64(c.limit)/float64(before.limit)):
 		c.usual, c.usualAt = before.mean, before.limit // the calls are longer, and none waited
 		c.begin(before.limit)
 		return
-	case c.reached && c.usual > 0 && c.limit > c.usualAt && 4*mean > 5*c.usual:
+	case c.round.reached && c.usual > 0 && c.limit > c.usualAt && 4*mean > 5*c.usual:
 		lower := int(math.Ceil(1.25 * rate * c.usual.Seconds()))
 		if c.looked++; 4*mean <= 7*c.usual || 5*lower > 4*c.limit {
 			lower = c.limit / 2 // the measure may be wrong
@@ -246,7 +235,7 @@ func (c *Concurrency) judge(now time.Time) {
 		if c.usual < mean/2 { // the first round, or other calls than before
 			c.usual = mean
 		}
-	case mean > 0 && mean < c.usual && !c.stepped.After(c.began):
+	case mean > 0 && mean < c.usual && !c.stepped.After(c.round.began):
 		c.usual, c.usualAt = mean, c.limit
 	}
 	c.rise(now, mean)
@@ -256,7 +245,7 @@ func (c *Concurrency) judge(now time.Time) {
 func (c *Concurrency) rise(now time.Time, mean time.Duration) {
 	limit := c.limit
 	switch {
-	case !c.reached || limit == c.options.Max:
+	case !c.round.reached || limit == c.options.Max:
 	case !c.opened:
 		c.opened, c.opening, c.step, c.stepped = true, true, 1, now
 	case c.opening || 4*mean > 5*c.usual:
@@ -294,9 +283,7 @@ func (c *Concurrency) fall(limit int) {
 // begin starts a round.
 func (c *Concurrency) begin(limit int) {
 	c.limit = min(max(limit, 1), c.options.Max)
-	c.round++
-	c.began = time.Time{}
-	c.ends, c.took, c.answers, c.answered, c.all, c.reached = 0, 0, 0, 0, 0, false
+	c.round = round{number: c.round.number + 1}
 }
 
 // End ends a turn and makes room for another.
