@@ -93,8 +93,6 @@ var large = map[string]int{
 	"internal/lab/bench.Options fields":     21,
 	"internal/log/kafka.Options fields":     26,
 	"internal/log/kafka.member methods":     65,
-	"internal/observe.Counts fields":        25,
-	"internal/observe.Member fields":        37,
 }
 
 // receiver returns the name of the type of a method.
