@@ -138,7 +138,7 @@ func TestKeysThatComeAndGoTakeNoMoreMemory(t *testing.T) {
 			if err := errors.Join(log.Append(ctx, records...), runner.WaitIdle(ctx, log)); err != nil {
 				return err
 			}
-			noted[round] = runner.Snapshot().Memory.DueBytes
+			noted[round] = runner.Snapshot().Memory.ExpiryBytes
 		}
 		return nil
 	})

@@ -295,7 +295,7 @@ func TestSlowSourceIsInTime(t *testing.T) {
 		s := &shelf{instead: func() error { time.Sleep(2 * time.Second); return nil }}
 		p := shelfPipeline(s, func(l *steps.Lookup) { l.Key, l.Batch.Size = "n", 1 })
 		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(300, 50))
-		if c := runner.Counts(); len(answer.Values("out")) != 300 || c.Retries > 0 || c.Parkings > 0 {
+		if c := runner.Counts(); len(answer.Values("out")) != 300 || c.Retries > 0 || c.Enqueued > 0 {
 			t.Errorf("%d outputs, counts %+v", len(answer.Values("out")), c)
 		}
 	})

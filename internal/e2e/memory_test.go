@@ -65,7 +65,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(m.HeapAlloc)/float64(keys), "heap-B/key")
 	b.ReportMetric(float64(log.Stats().State.Bytes)/1e6, "state-MB")
 	b.ReportMetric(float64(log.Stats().State.Evictions), "state-evictions")
-	b.ReportMetric(float64(runner.Snapshot().Memory.KeyBytes+runner.Snapshot().Memory.DueBytes)/1e6, "keys-MB")
+	b.ReportMetric(float64(runner.Snapshot().Memory.KeyBytes+runner.Snapshot().Memory.ExpiryBytes)/1e6, "keys-MB")
 	stop()
 	if err := <-done; err != nil {
 		b.Fatal(err)

@@ -117,7 +117,7 @@ func TestParkedEventsKeepTheirPlaceInEventTime(t *testing.T) {
 		log := memory.New(memory.Options{})
 		answer, runner := runParking(t, log, p, 1, events)
 		checkOutputs(t, answer, n, keys, true)
-		if async && runner.Counts().Parkings < n {
+		if async && runner.Counts().Enqueued < n {
 			t.Error("nothing was parked")
 		}
 		return byKey(answer, "sums"), keptOf(t, log)
@@ -243,8 +243,8 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 			if len(why) != 20 || slices.ContainsFunc(why, func(why string) bool { return !strings.HasSuffix(why, blamed(want).Error()) }) {
 				t.Errorf("after %v: %q", time.Since(start), why)
 			}
-			if parkings := runner.Counts().Parkings; want == model.BlameWay && parkings != 2*20 { // and why
-				t.Errorf("parked %d times", parkings)
+			if enqueued := runner.Counts().Enqueued; want == model.BlameWay && enqueued != 2*20 { // and why
+				t.Errorf("parked %d times", enqueued)
 			}
 			time.Sleep(21 * time.Second)
 		}
@@ -252,8 +252,8 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if c := runner.Counts(); c.Parkings > 12*20 || c.Retries < 200*20 {
-			t.Errorf("parked %d times of %d retries", c.Parkings, c.Retries)
+		if c := runner.Counts(); c.Enqueued > 12*20 || c.Retries < 200*20 {
+			t.Errorf("parked %d times of %d retries", c.Enqueued, c.Retries)
 		}
 	})
 }

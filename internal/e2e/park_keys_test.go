@@ -133,7 +133,7 @@ func keptInOrder(t *testing.T, p lang.Pipeline) {
 	p.Commit.Size = 20
 	events := parkEvents(300, 5)
 	answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
-	if runner.Counts().Parkings == 0 {
+	if runner.Counts().Enqueued == 0 {
 		t.Error("nothing was queued")
 	}
 	numbers, got := map[string][]int{}, byKey(answer, "out")

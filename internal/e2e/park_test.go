@@ -166,7 +166,7 @@ func TestAsyncEventsAreWrittenOnceEach(t *testing.T) {
 			p := parkPipeline(s, steps.Score{Async: true, Ordered: ordered, Batch: steps.Batch{Size: 3}}, lang.Calling{})
 			answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
 			checkOutputs(t, answer, 500, 20, ordered)
-			if c := runner.Counts(); c.Events != 500 || c.Outputs != 500 || c.Parkings < 500 {
+			if c := runner.Counts(); c.Events != 500 || c.Outputs != 500 || c.Enqueued < 500 {
 				t.Errorf("counts %+v", c)
 			}
 			for v, n := range s.rows {

@@ -227,7 +227,7 @@ func TestHealthyKeysKeepTheirPaceWhileAnEndpointIsDown(t *testing.T) {
 					if most := paceTimeout + 50*time.Millisecond; held > most { // by one call
 						t.Errorf("healthy keys were held up for %v, want at most %v", held, most)
 					}
-					if c := r.runner.Counts(); c.DeadLetters > 0 || c.Parkings == 0 {
+					if c := r.runner.Counts(); c.DeadLetters > 0 || c.Enqueued == 0 {
 						t.Errorf("counts %+v", c)
 					}
 				})
@@ -276,7 +276,7 @@ func paceBesideServers(t *testing.T, engine string, down faultserver.Options, as
 	if t.Logf("median %.2f of %.2f", median, ratios); median > 2 {
 		t.Errorf("healthy keys took %.2f times as long, want at most 2", median)
 	}
-	if c := r.runner.Counts(); c.DeadLetters > 0 || c.Parkings == 0 {
+	if c := r.runner.Counts(); c.DeadLetters > 0 || c.Enqueued == 0 {
 		t.Errorf("counts %+v", c)
 	}
 }

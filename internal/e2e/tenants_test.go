@@ -344,8 +344,8 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 		}
 		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
 		c := runner.Counts()
-		if c.Turns[0] < n/3 || c.Turns[1] < n/3 || c.Turns[2] < n/3 || c.WaitSeconds[2] < c.WaitSeconds[0] {
-			t.Errorf("turns %v, which waited for %v s", c.Turns, c.WaitSeconds)
+		if c.Dispatched[0] < n/3 || c.Dispatched[1] < n/3 || c.Dispatched[2] < n/3 || c.WaitSeconds[2] < c.WaitSeconds[0] {
+			t.Errorf("dispatched %v, which waited for %v s", c.Dispatched, c.WaitSeconds)
 		}
 	})
 	var got [3]int

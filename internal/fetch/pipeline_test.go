@@ -299,7 +299,7 @@ func TestContentIsTheSameAfterARestart(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx, log) }()
 	for tick := time.Tick(10 * time.Millisecond); ; <-tick {
-		if s := runner.Snapshot().Fetched; s.Objects == 20 && w.ocr.calls.Load() > 0 && runner.Counts().Parkings >= 40 {
+		if s := runner.Snapshot().Fetched; s.Objects == 20 && w.ocr.calls.Load() > 0 && runner.Counts().Enqueued >= 40 {
 			break
 		} else if ctx.Err() != nil {
 			t.Fatalf("%+v %+v", s, runner.Counts())

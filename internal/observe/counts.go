@@ -38,12 +38,12 @@ type ModelCounts struct {
 
 // QueueCounts are what the async queue has done.
 type QueueCounts struct {
-	Parkings         uint64  `json:"async_queue_enqueued"`
+	Enqueued         uint64  `json:"async_queue_enqueued"`
 	Retries          uint64  `json:"async_queue_retries"`
 	Switches         uint64  `json:"throttle_switches"` // between reading and not, for the length of the queue
 	ThrottledSeconds float64 `json:"throttled_seconds"` // that members did not read for it
 
-	Turns       ByPriority[uint64]  `json:"async_queue_dispatched"`   // events for which a call started
+	Dispatched  ByPriority[uint64]  `json:"async_queue_dispatched"`   // events for which a call started
 	WaitSeconds ByPriority[float64] `json:"async_queue_wait_seconds"` // that they waited for it
 }
 
@@ -65,9 +65,9 @@ type ModelCounters struct {
 
 // QueueCounters are the QueueCounts of one member.
 type QueueCounters struct {
-	Parkings, Retries         atomic.Uint64
+	Enqueued, Retries         atomic.Uint64
 	Switches, ThrottledMicros atomic.Uint64
-	Turns, TurnMicros         [3]atomic.Uint64 // by priority
+	Dispatched, WaitMicros    [3]atomic.Uint64 // by priority
 }
 
 func (s *Counters) addTo(c *Counts) {
@@ -96,13 +96,13 @@ func (s *ModelCounters) addTo(c *ModelCounts) {
 }
 
 func (s *QueueCounters) addTo(c *QueueCounts) {
-	c.Parkings += s.Parkings.Load()
+	c.Enqueued += s.Enqueued.Load()
 	c.Retries += s.Retries.Load()
 	c.Switches += s.Switches.Load()
 	c.ThrottledSeconds += float64(s.ThrottledMicros.Load()) / 1e6
-	for class := range s.Turns {
-		c.Turns[class] += s.Turns[class].Load()
-		c.WaitSeconds[class] += float64(s.TurnMicros[class].Load()) / 1e6
+	for class := range s.Dispatched {
+		c.Dispatched[class] += s.Dispatched[class].Load()
+		c.WaitSeconds[class] += float64(s.WaitMicros[class].Load()) / 1e6
 	}
 }
 

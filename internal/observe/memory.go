@@ -7,7 +7,7 @@ import "sync/atomic"
 type Memory struct {
 	Keys          int64             `json:"keys"`      // decoded
 	KeyBytes      int64             `json:"key_bytes"` // of them
-	DueBytes      int64             `json:"expiry_bytes"`
+	ExpiryBytes   int64             `json:"expiry_bytes"`
 	Queued        int64             `json:"async_queue_events"`
 	Waiting       ByPriority[int64] `json:"async_queue_waiting_events"` // of these, those that no call has started for
 	Throttled     int64             `json:"throttled_members"`          // that do not read for the length of the queue
@@ -17,10 +17,10 @@ type Memory struct {
 
 // Gauges are how one member stands as of its newest commit: its part of Memory.
 type Gauges struct {
-	Keys, KeyBytes, DueBytes atomic.Int64
-	Parked                   atomic.Int64
-	Due                      [3]atomic.Int64 // by priority, no call has started for them
-	Throttled, Down          atomic.Int64    // 1 while it does not read
+	Keys, KeyBytes, ExpiryBytes atomic.Int64
+	Queued                      atomic.Int64
+	Waiting                     [3]atomic.Int64 // by priority, no call has started for them
+	Throttled, Down             atomic.Int64    // 1 while it does not read
 }
 
 // Memory adds up the members.
@@ -29,11 +29,11 @@ func (m *Metrics) Memory() Memory {
 	for _, s := range m.members {
 		sum.Keys += s.Keys.Load()
 		sum.KeyBytes += s.KeyBytes.Load()
-		sum.DueBytes += s.DueBytes.Load()
-		sum.Queued += s.Parked.Load()
+		sum.ExpiryBytes += s.ExpiryBytes.Load()
+		sum.Queued += s.Queued.Load()
 		sum.Throttled += s.Throttled.Load()
-		for class := range s.Due {
-			sum.Waiting[class] += s.Due[class].Load()
+		for class := range s.Waiting {
+			sum.Waiting[class] += s.Waiting[class].Load()
 		}
 		sum.Down += s.Down.Load()
 		sum.ThrottledMost = max(sum.ThrottledMost, int64(s.ThrottledMicros.Load()))

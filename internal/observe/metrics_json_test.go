@@ -9,7 +9,7 @@ import (
 )
 
 func TestCountsNameThePrioritiesInJSON(t *testing.T) {
-	want := observe.Counts{QueueCounts: observe.QueueCounts{Turns: observe.ByPriority[uint64]{3, 2, 1}, WaitSeconds: observe.ByPriority[float64]{0, 0.5, 1}}}
+	want := observe.Counts{QueueCounts: observe.QueueCounts{Dispatched: observe.ByPriority[uint64]{3, 2, 1}, WaitSeconds: observe.ByPriority[float64]{0, 0.5, 1}}}
 	data, err := json.Marshal(want)
 	if err != nil || !strings.Contains(string(data), `"async_queue_dispatched":{"high":3,"normal":2,"low":1},"async_queue_wait_seconds":{"high":0,"normal":0.5,"low":1}`) {
 		t.Fatalf("%s, %v", data, err)

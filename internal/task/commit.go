@@ -274,5 +274,5 @@ func (tx *committer) bound() {
 	}
 	tx.metrics.Keys.Store(int64(decoded))
 	tx.metrics.KeyBytes.Store(int64(bytes))
-	tx.metrics.DueBytes.Store(due)
+	tx.metrics.ExpiryBytes.Store(due)
 }

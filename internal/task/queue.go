@@ -62,7 +62,7 @@ func (tx *committer) store(p *async.Partition, e *async.Entry) {
 	if tx.building.touch(tx.partitions[p.ID]); e != nil {
 		tx.write(p, e)
 		p.Add(int64(e.Record.Offset), e.Record.Key, e.Head, tx.building.number)
-		tx.metrics.Parkings.Add(1)
+		tx.metrics.Enqueued.Add(1)
 	}
 }
 

@@ -47,8 +47,8 @@ type class struct {
 func eachClass(s *Snapshot, show func(c class, labels ...string)) {
 	for i := range s.Pipelines {
 		p := &s.Pipelines[i]
-		for j := range p.Counts.Turns {
-			show(class{p.Memory.Waiting[j], p.Counts.Turns[j], p.Counts.WaitSeconds[j]}, p.Name, (control.HighClass + control.Class(j)).String())
+		for j := range p.Counts.Dispatched {
+			show(class{p.Memory.Waiting[j], p.Counts.Dispatched[j], p.Counts.WaitSeconds[j]}, p.Name, (control.HighClass + control.Class(j)).String())
 		}
 	}
 }

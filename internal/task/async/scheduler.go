@@ -201,7 +201,7 @@ func (s *scheduler) untried(at int) bool {
 // Measure adds what was done since it was called last, and notes how the gate stands,
 // whether an endpoint is waited for, and how many events of each class are due.
 func (d *Dispatcher) Measure(m *observe.Member, gate control.GateState, down bool) {
-	m.Parked.Store(int64(gate.Depth))
+	m.Queued.Store(int64(gate.Depth))
 	for _, is := range []struct {
 		figure *atomic.Int64
 		yes    bool
@@ -224,9 +224,9 @@ func (d *Dispatcher) Measure(m *observe.Member, gate control.GateState, down boo
 		}
 	}
 	for class := range due {
-		m.Turns[class].Add(d.called[class])
-		m.TurnMicros[class].Add(uint64(d.waited[class].Microseconds()))
-		m.Due[class].Store(int64(due[class]))
+		m.Dispatched[class].Add(d.called[class])
+		m.WaitMicros[class].Add(uint64(d.waited[class].Microseconds()))
+		m.Waiting[class].Store(int64(due[class]))
 	}
 	d.called, d.waited = [3]uint64{}, [3]time.Duration{}
 }
