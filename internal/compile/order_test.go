@@ -118,6 +118,28 @@ func inOrder(t *testing.T, seed uint64, p *order.Pipeline, kinds lang.Kinds, see
 	return true
 }
 
+// TestWrongStepForAFailureHidesNothingOfItsStep has a wrong name in the on_failure of steps
+// that are ordered: what is said about the order of keys is not another finding.
+func TestWrongStepForAFailureHidesNothingOfItsStep(t *testing.T) {
+	lines := map[string]string{
+		"fetch": "{fetch: {name: c, url: url, ordered: true, on_failure: [{let: {bad: c.type}}]}}",
+		"score": "{score: {model: called, as: c, inputs: [a, b], ordered: true, on_failure: [{let: {bad: c.score}}]}}",
+	}
+	for kind, line := range lines {
+		text := (&order.Pipeline{}).YAML() + "  - {fetch: {name: first, url: url}}\n  - " + line + "\n  - {features: {f: {value: a, last: 3, aggregates: [mean]}}}\n  - {emit: {topic: out, value: {x: f.mean}}}\n"
+		kinds := builtin.Kinds()
+		file, err := config.Parse("p.yaml", []byte(text), kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = compile.PlanOfKinds(bindOrder(file.Pipelines[0], &order.Pipeline{}), kinds.Models)
+		var found spec.Problems
+		if !errors.As(err, &found) || len(found) != 1 || found[0].Path != "steps[1]."+kind+".on_failure[0].let.bad" {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 // bindOrder gives a pipeline its models and functions in Go.
 func bindOrder(p lang.Pipeline, of *order.Pipeline) lang.Pipeline {
 	p.Code.Models = map[string]model.Model{"far": twoNumbers{kind: "remote", remote: true}, "kept": twoNumbers{kind: "kept", state: 1}}

@@ -104,7 +104,9 @@ func (f *Fetch) Bind(s *lang.Scope, path string) {
 	if f.When != "" {
 		b.score.When = s.Expr(path+".when", f.When, value.Bool)
 	}
+	own := len(s.Errs)
 	b.onFailure = s.OnFailure(path+".on_failure", f.OnFailure)
+	before += len(s.Errs) - own // the fetch is known in spite of these
 	b.score.Row = decode.New(f.bindOutputs(s, path, &b.score))
 	if len(s.Errs) > before {
 		return
