@@ -29,7 +29,7 @@ const aboutBytesMax = 64 << 10 // of all messages of a call about the server: gR
 
 // newAbout returns a server of gRPC that answers about the other one: its health, and
 // which services and messages it has. Its messages are protobuf's own.
-func (h *Handler) newAbout() (*grpc.Server, error) {
+func newAbout(ctx context.Context) (*grpc.Server, error) {
 	described, err := oip.Describe()
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (h *Handler) newAbout() (*grpc.Server, error) {
 	s := grpc.NewServer(grpc.MaxRecvMsgSize(aboutBytesMax))
 	states := health.NewServer()
 	states.SetServingStatus(service, grpc_health_v1.HealthCheckResponse_SERVING)
-	context.AfterFunc(h.ctx, states.Shutdown)
+	context.AfterFunc(ctx, states.Shutdown)
 	grpc_health_v1.RegisterHealthServer(s, states)
 	options := reflection.ServerOptions{Services: services{}, DescriptorResolver: resolver{described}}
 	reflectionv1.RegisterServerReflectionServer(s, reflection.NewServerV1(options))
@@ -74,15 +74,15 @@ func (r resolver) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 
 // callAbout answers a call about the server. Those that last have no time-out, and end
 // with the handler.
-func (h *Handler) callAbout(w http.ResponseWriter, r *http.Request) {
+func (s *grpcService) callAbout(w http.ResponseWriter, r *http.Request) {
 	if lastsAbout(r) {
 		control := http.NewResponseController(w)
 		_ = errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}))
-		stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
+		stop := context.AfterFunc(s.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 		defer stop()
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, aboutBytesMax)
-	h.about.ServeHTTP(w, r)
+	s.about.ServeHTTP(w, r)
 }
 
 // lastsAbout reports whether a call about the server is a stream.

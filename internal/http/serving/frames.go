@@ -40,14 +40,15 @@ const (
 	copies      = 3 // of a message: here, in gRPC, and for its handler
 )
 
-// framed returns a gRPC request with its frames as the body.
-func (h *Handler) framed(r *http.Request) *http.Request {
+// framed returns a gRPC request with its frames as the body, each message of at most so many bytes. It has no more of
+// them once ending is done.
+func framed(ending context.Context, r *http.Request, bytesMax int64) *http.Request {
 	coding := r.Header.Get("Grpc-Encoding")
 	if coding == "identity" {
 		coding = ""
 	}
 	f := &frames{
-		in: r.Body, ending: h.ctx, coding: coding, most: h.options.BodyBytesMax, room: server.RoomOf(r.Context()),
+		in: r.Body, ending: ending, coding: coding, most: bytesMax, room: server.RoomOf(r.Context()),
 		answered: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	f.close = sync.OnceFunc(func() { close(f.closed) })

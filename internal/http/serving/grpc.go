@@ -25,47 +25,64 @@ const (
 	streamCall = "ModelStreamInfer"
 )
 
-// newGRPC returns a server that has no address: its calls come with those of HTTP,
-// behind the same TLS and token.
-func (h *Handler) newGRPC() *grpc.Server {
+// grpcService answers the Open Inference Protocol by gRPC, and what clients ask about the service. Its calls come
+// with those of HTTP, behind the same TLS and token: its servers have no address.
+type grpcService struct {
+	ctx      context.Context // streams end when it does
+	options  *Options
+	models   *registry
+	measures *measures
+	calls    *grpc.Server
+	about    *grpc.Server
+}
+
+func newGRPC(ctx context.Context, o *Options, models *registry, measures *measures) (s *grpcService, err error) {
+	s = &grpcService{ctx: ctx, options: o, models: models, measures: measures}
+	s.calls = s.newCalls()
+	s.about, err = newAbout(ctx)
+	return s, err
+}
+
+// newCalls returns the server of the protocol's calls.
+func (s *grpcService) newCalls() *grpc.Server {
 	described := &grpc.ServiceDesc{
 		ServiceName: service, HandlerType: (*any)(nil),
-		Streams: []grpc.StreamDesc{{StreamName: streamCall, Handler: h.streamInfer, ServerStreams: true, ClientStreams: true}},
+		Streams: []grpc.StreamDesc{{StreamName: streamCall, Handler: s.streamInfer, ServerStreams: true, ClientStreams: true}},
 	}
 	for name, answer := range map[string]func(context.Context, []byte) ([]byte, error){
 		"ServerLive":     func(context.Context, []byte) ([]byte, error) { return yes(true), nil },
-		"ServerReady":    func(context.Context, []byte) ([]byte, error) { return yes(h.ctx.Err() == nil), nil },
-		"ServerMetadata": h.describeServer,
-		"ModelReady":     h.modelIsReady,
-		"ModelMetadata":  h.describeModel,
-		"ModelInfer":     h.infer,
+		"ServerReady":    func(context.Context, []byte) ([]byte, error) { return yes(s.ctx.Err() == nil), nil },
+		"ServerMetadata": s.describeServer,
+		"ModelReady":     s.modelIsReady,
+		"ModelMetadata":  s.describeModel,
+		"ModelInfer":     s.infer,
 	} {
-		described.Methods = append(described.Methods, grpc.MethodDesc{MethodName: name, Handler: h.unary(name, answer)})
+		described.Methods = append(described.Methods, grpc.MethodDesc{MethodName: name, Handler: s.unary(name, answer)})
 	}
-	s := grpc.NewServer(grpc.ForceServerCodecV2(oip.Codec{}), grpc.MaxRecvMsgSize(int(h.options.BodyBytesMax)))
-	s.RegisterService(described, nil)
-	return s
+	calls := grpc.NewServer(grpc.ForceServerCodecV2(oip.Codec{}), grpc.MaxRecvMsgSize(int(s.options.BodyBytesMax)))
+	calls.RegisterService(described, nil)
+	return calls
 }
 
 // errEnding tells the client of a stream to connect again, elsewhere or later.
 var errEnding = status.Error(codes.Unavailable, "the process is ending")
 
-// callGRPC answers a call. A stream has no time-out and ends with the handler.
-func (h *Handler) callGRPC(w http.ResponseWriter, r *http.Request) {
+// call answers a call. A stream has no time-out and ends with the handler.
+func (s *grpcService) call(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/"+streamCall) {
 		control := http.NewResponseController(w)
 		_ = errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{}))
-		stop := context.AfterFunc(h.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
+		stop := context.AfterFunc(s.ctx, func() { _ = control.SetReadDeadline(time.Now()) })
 		defer stop()
 	}
-	h.grpc.ServeHTTP(w, h.framed(r))
+	s.calls.ServeHTTP(w, framed(s.ctx, r, s.options.BodyBytesMax))
 }
 
 // unary returns a call of one request and one reply.
-func (h *Handler) unary(name string, answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
+func (s *grpcService) unary(name string, answer func(context.Context, []byte) ([]byte, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var reply []byte
-		err := h.measuredCall(ctx, "grpc "+name, func(ctx context.Context) error {
+		err := s.measures.call(ctx, "grpc "+name, func(ctx context.Context) error {
 			var message []byte
 			if err := unread(ctx, decode(&message)); err != nil {
 				return err
@@ -80,7 +97,7 @@ func (h *Handler) unary(name string, answer func(context.Context, []byte) ([]byt
 
 // streamInfer answers requests in their order. One that is wrong has an answer that
 // says so, and the stream goes on.
-func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
+func (s *grpcService) streamInfer(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
 	for {
 		var message []byte
@@ -88,14 +105,14 @@ func (h *Handler) streamInfer(_ any, stream grpc.ServerStream) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case h.ctx.Err() != nil:
+		case s.ctx.Err() != nil:
 			return errEnding
 		case err != nil:
 			return err
 		}
 		var reply []byte
-		_ = h.measuredCall(ctx, "grpc "+streamCall, func(ctx context.Context) error {
-			reply, err = h.infer(ctx, message)
+		_ = s.measures.call(ctx, "grpc "+streamCall, func(ctx context.Context) error {
+			reply, err = s.infer(ctx, message)
 			return grpcError(ctx, err)
 		})
 		answer := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), reply)
@@ -114,9 +131,9 @@ func yes(so bool) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), protowire.EncodeBool(so))
 }
 
-func (h *Handler) describeServer(context.Context, []byte) ([]byte, error) {
+func (s *grpcService) describeServer(context.Context, []byte) ([]byte, error) {
 	// A ServerMetadataResponse has the fields of a ModelMetadataRequest, and extensions.
-	reply := oip.AppendMetadataRequest(nil, "afterbay", h.options.Version)
+	reply := oip.AppendMetadataRequest(nil, "afterbay", s.options.Version)
 	for _, name := range extensions {
 		reply = protowire.AppendString(protowire.AppendTag(reply, 3, protowire.BytesType), name)
 	}
@@ -124,25 +141,25 @@ func (h *Handler) describeServer(context.Context, []byte) ([]byte, error) {
 }
 
 // named finds the model that a request about one names.
-func (h *Handler) named(ctx context.Context, message []byte) (*served, error) {
+func (s *grpcService) named(ctx context.Context, message []byte) (*served, error) {
 	name, version, err := oip.ParseMetadataRequest(message)
 	if err != nil {
 		return nil, err
 	}
-	return h.find(ctx, name, version)
+	return s.models.ask(ctx, name, version)
 }
 
-func (h *Handler) modelIsReady(ctx context.Context, message []byte) ([]byte, error) {
-	_, err := h.named(ctx, message)
+func (s *grpcService) modelIsReady(ctx context.Context, message []byte) ([]byte, error) {
+	_, err := s.named(ctx, message)
 	return yes(true), err
 }
 
-func (h *Handler) describeModel(ctx context.Context, message []byte) ([]byte, error) {
-	m, err := h.named(ctx, message)
+func (s *grpcService) describeModel(ctx context.Context, message []byte) ([]byte, error) {
+	m, err := s.named(ctx, message)
 	if err != nil {
 		return nil, err
 	}
-	reply := oip.Metadata{Name: m.Name, Versions: h.models.versions(m.Name), Platform: m.platform()}
+	reply := oip.Metadata{Name: m.Name, Versions: s.models.versions(m.Name), Platform: m.platform()}
 	inputs, outputs := m.tensors()
 	for _, d := range inputs {
 		reply.Inputs = append(reply.Inputs, oip.Tensor{Name: d.Name, Datatype: d.Datatype, Shape: d.Shape})
@@ -153,13 +170,13 @@ func (h *Handler) describeModel(ctx context.Context, message []byte) ([]byte, er
 	return reply.Append(nil), nil
 }
 
-func (h *Handler) infer(ctx context.Context, message []byte) ([]byte, error) {
+func (s *grpcService) infer(ctx context.Context, message []byte) ([]byte, error) {
 	room := server.RoomOf(ctx)
 	defer room.Close()
 	if err := room.Work(); err != nil {
 		return nil, err
 	}
-	m, err := h.named(ctx, message) // a request for an inference names its model as one for metadata does
+	m, err := s.named(ctx, message) // a request for an inference names its model as one for metadata does
 	if err != nil {
 		return nil, err
 	}

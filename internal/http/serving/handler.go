@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
@@ -63,8 +61,7 @@ type Handler struct {
 	models  *registry
 	spills  *spillPool
 	stats   stats
-	grpc    *grpc.Server
-	about   *grpc.Server
+	grpc    *grpcService
 	mux     *http.ServeMux
 
 	measures *measures
@@ -86,8 +83,7 @@ func New(ctx context.Context, models []Named, o Options) (*Handler, error) {
 		options: o, ctx: ctx, models: registry, mux: http.NewServeMux(),
 		spills: &spillPool{dir: o.SpillDir, each: o.SpillBytesEach, all: o.SpillBytesAll}, measures: newMeasures(),
 	}
-	h.grpc = h.newGRPC()
-	if h.about, err = h.newAbout(); err != nil {
+	if h.grpc, err = newGRPC(ctx, &h.options, registry, h.measures); err != nil {
 		return nil, err
 	}
 	for _, e := range h.Endpoints() {
@@ -123,37 +119,13 @@ func (h *Handler) callModel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find finds a model for the caller of ctx; version "" is the last that was given.
-func (h *Handler) find(ctx context.Context, name, version string) (*served, error) {
-	if bad := allowed(ctx, name); bad != nil {
-		return nil, bad
-	}
-	m, ok := h.models.find(name, version)
-	if !ok {
-		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), h.names(ctx))
-	}
-	asks(ctx, m)
-	return m, nil
-}
-
 // model finds a model, or answers that there is none.
 func (h *Handler) model(w http.ResponseWriter, r *http.Request, name, version string) (*served, bool) {
-	m, err := h.find(r.Context(), name, version)
+	m, err := h.models.ask(r.Context(), name, version)
 	if err != nil {
 		asRefusal(err, isInference(r)).write(w)
 	}
 	return m, err == nil
-}
-
-// names are the models that the caller may ask.
-func (h *Handler) names(ctx context.Context) string {
-	var names []string
-	for _, m := range h.models.order {
-		if allowed(ctx, m.Name) == nil {
-			names = append(names, m.pinned())
-		}
-	}
-	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 // refuseAs answers with a refusal of the server, in the form of what the request calls.

@@ -248,7 +248,7 @@ func TestFilesOfAllStreamsAreBounded(t *testing.T) {
 func TestNextMessageWaitsForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("\x00\x00\x00\x00\x01x", 3)))
-		r = (&Handler{options: Options{BodyBytesMax: 10}}).framed(r)
+		r = framed(t.Context(), r, 10)
 		var read atomic.Int32
 		done := make(chan error, 1)
 		go func() {

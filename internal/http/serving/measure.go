@@ -74,11 +74,11 @@ func (h *Handler) measured(call string, next http.HandlerFunc) http.HandlerFunc 
 	}
 }
 
-// measuredCall does the same for calls of gRPC, with gRPC's codes.
-func (h *Handler) measuredCall(ctx context.Context, call string, do func(context.Context) error) error {
+// call counts a call of gRPC, with gRPC's codes.
+func (m *measures) call(ctx context.Context, name string, do func(context.Context) error) error {
 	start, a := time.Now(), &asked{}
 	err := do(context.WithValue(ctx, askedKey{}, a))
-	h.measures.count(call, status.Code(err).String(), a, start)
+	m.count(name, status.Code(err).String(), a, start)
 	return err
 }
 

@@ -5,11 +5,14 @@ package serving
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/models/batch"
@@ -197,4 +200,28 @@ func (r *registry) find(name, version string) (*served, bool) {
 		return nil, false
 	}
 	return list[i], true
+}
+
+// ask finds a model for the caller of ctx; version "" is the last that was given.
+func (r *registry) ask(ctx context.Context, name, version string) (*served, error) {
+	if bad := allowed(ctx, name); bad != nil {
+		return nil, bad
+	}
+	m, ok := r.find(name, version)
+	if !ok {
+		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q, version %q: there are %s", name, cmp.Or(version, "any"), r.names(ctx))
+	}
+	asks(ctx, m)
+	return m, nil
+}
+
+// names are the models that the caller may ask.
+func (r *registry) names(ctx context.Context) string {
+	var names []string
+	for _, m := range r.order {
+		if allowed(ctx, m.Name) == nil {
+			names = append(names, m.pinned())
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
 }

@@ -101,12 +101,12 @@ func (h *Handler) readTexts(r *http.Request, room *server.Room, fits func(*serve
 	if request.Model == "" {
 		for _, one := range h.models.order {
 			if mayAsk(one) && m != nil && m.Name != one.Name {
-				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "there are several models that can answer: name one of %s", h.names(r.Context()))
+				return nil, nil, nil, refuse(http.StatusBadRequest, "model_missing", "there are several models that can answer: name one of %s", h.models.names(r.Context()))
 			} else if mayAsk(one) {
 				m = one
 			}
 		}
-	} else if m, err = h.find(r.Context(), request.Model, ""); err != nil {
+	} else if m, err = h.models.ask(r.Context(), request.Model, ""); err != nil {
 		return nil, nil, nil, err
 	}
 	if m != nil {

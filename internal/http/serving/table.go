@@ -44,11 +44,11 @@ func (h *Handler) Endpoints() []access.Endpoint {
 		infer(get, "/v2/models/{name}/versions/{version}/ready", data, "Say whether a version takes requests.", h.modelReady),
 		infer(post, "/v2/models/{name}/infer", data, "Score a batch of rows, as tensors.", h.inferREST),
 		infer(post, "/v2/models/{name}/versions/{version}/infer", data, "Score a batch of rows with a version.", h.inferREST),
-		infer(post, "/"+service+"/{method}", data, "gRPC of the Open Inference Protocol.", h.callGRPC),
-		{Method: post, Pattern: "/" + healthService + "/{method}", Role: access.Public, Class: server.Probe, Summary: "gRPC: health.", Handler: h.callAbout},
-		{Method: post, Pattern: "/" + healthService + "/Watch", Role: access.Public, Class: server.Watch, Summary: "gRPC: health, as it changes.", Handler: h.callAbout},
-		{Method: post, Pattern: "/" + reflectService + "/{method}", Role: access.Known, Class: operator, Lasts: lastsAbout, Summary: "gRPC: services and messages.", Handler: h.callAbout},
-		{Method: post, Pattern: "/" + reflectService1a + "/{method}", Role: access.Known, Class: operator, Lasts: lastsAbout, Summary: "gRPC: services and messages, as older clients ask.", Handler: h.callAbout},
+		infer(post, "/"+service+"/{method}", data, "gRPC of the Open Inference Protocol.", h.grpc.call),
+		{Method: post, Pattern: "/" + healthService + "/{method}", Role: access.Public, Class: server.Probe, Summary: "gRPC: health.", Handler: h.grpc.callAbout},
+		{Method: post, Pattern: "/" + healthService + "/Watch", Role: access.Public, Class: server.Watch, Summary: "gRPC: health, as it changes.", Handler: h.grpc.callAbout},
+		{Method: post, Pattern: "/" + reflectService + "/{method}", Role: access.Known, Class: operator, Lasts: lastsAbout, Summary: "gRPC: services and messages.", Handler: h.grpc.callAbout},
+		{Method: post, Pattern: "/" + reflectService1a + "/{method}", Role: access.Known, Class: operator, Lasts: lastsAbout, Summary: "gRPC: services and messages, as older clients ask.", Handler: h.grpc.callAbout},
 		known(operator, access.Known, "/openapi.json", "The OpenAPI document of these endpoints.", h.showDocument),
 	}
 	for i := range list {
