@@ -10,33 +10,38 @@ import (
 )
 
 type benchCommand struct {
-	benchFlags
+	Work        string  `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
+	Dir         string  `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
+	Events      int     `help:"Events to measure, where --rate is 0." default:"1000000"`
+	Warmup      int     `help:"Events before those, so that most users are known." default:"500000"`
+	Seed        uint64  `help:"Seed of the generator." default:"1"`
+	Users       int     `help:"Users of the baseline." default:"100000"`
+	Zipf        float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
+	Exact       bool    `help:"Exact windows in place of those in panes."`
+	Engine      string  `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
+	Parallelism int     `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
+	scheduleFlags
+	tuningFlags
+	Digest     bool   `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
 	CPUProfile string `help:"Write a profile of the CPU to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
 }
 
-// benchFlags say what is measured.
-type benchFlags struct {
-	Work           string        `help:"Work to measure: baseline, what peers are compared on, fraud, what the demo does, or moderation, texts." enum:"baseline,fraud,moderation" default:"baseline"`
-	Dir            string        `help:"Folder to work in, on the disk to measure; it is removed after. The default is a temporary one." placeholder:"DIR"`
-	Events         int           `help:"Events to measure, where --rate is 0." default:"1000000"`
-	Warmup         int           `help:"Events before those, so that most users are known." default:"500000"`
-	Seed           uint64        `help:"Seed of the generator." default:"1"`
-	Users          int           `help:"Users of the baseline." default:"100000"`
-	Zipf           float64       `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
-	Exact          bool          `help:"Exact windows in place of those in panes."`
-	Engine         string        `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
-	Parallelism    int           `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
-	Rate           int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
-	Duration       time.Duration `help:"How long to keep the rate." default:"10s"`
-	Part           time.Duration `help:"Figures of their own for each part of this length, where a rate is kept for longer." default:"1m"`
-	Steady         bool          `help:"Exit with 1 unless memory and files stay level from the third part on."`
-	MaxLag         time.Duration `help:"Exit with 1 where the pipeline, looked at every second of a rate, was behind for longer; 0 does not look." default:"0" placeholder:"DURATION"`
+// scheduleFlags say how events come, and what is to hold meanwhile.
+type scheduleFlags struct {
+	Rate     int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
+	Duration time.Duration `help:"How long to keep the rate." default:"10s"`
+	Part     time.Duration `help:"Figures of their own for each part of this length, where a rate is kept for longer." default:"1m"`
+	Steady   bool          `help:"Exit with 1 unless memory and files stay level from the third part on."`
+	MaxLag   time.Duration `help:"Exit with 1 where the pipeline, looked at every second of a rate, was behind for longer; 0 does not look." default:"0" placeholder:"DURATION"`
+}
+
+// tuningFlags are in place of options of the pipeline and the engine.
+type tuningFlags struct {
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
 	Delivery       string        `help:"Delivery of the pipeline, with --engine." enum:"exactly-once,at-least-once,at-most-once," default:"" placeholder:"MODE"`
 	Keys           int           `help:"Most decoded keys in memory by partition; 0 is the engine's default." default:"0"`
 	StateMemory    int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
 	RetentionBytes int64         `help:"Most bytes of log to keep; 0 keeps all." default:"0" placeholder:"BYTES"`
-	Digest         bool          `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
 }
 
 // Run measures, and prints a line for each figure: name, value, unit.
@@ -55,11 +60,14 @@ func (c *benchCommand) Run(a *app) error {
 	if engine.Shared() && c.RetentionBytes > 0 {
 		return usage("--retention-bytes is of the log in a folder")
 	}
-	options := bench.Options(c.benchFlags)
+	options := bench.Options{
+		Work: c.Work, Dir: c.Dir, Events: c.Events, Warmup: c.Warmup, Seed: c.Seed, Users: c.Users, Zipf: c.Zipf, Exact: c.Exact,
+		Parallelism: c.Parallelism, Schedule: bench.Schedule(c.scheduleFlags), Tuning: bench.Tuning(c.tuningFlags), Digest: c.Digest,
+	}
 	return bench.Profiled(c.CPUProfile, func() error { return bench.Measure(a.ctx, &options, a.program(engine)) })
 }
 
-func (c *benchFlags) validate() error {
+func (c *benchCommand) validate() error {
 	if c.Events < 1 || c.Rate < 0 || c.MaxLag < 0 || c.Duration <= 0 || c.CommitInterval < 0 || c.Part <= 0 || c.Keys < 0 || c.Warmup < 0 {
 		return usage("--events, --duration and --part are above 0, --rate, --warmup, --commit-interval and --keys not below")
 	}

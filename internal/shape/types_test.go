@@ -89,7 +89,6 @@ var large = map[string]int{
 	"internal/feature.Set methods":      45,
 	"internal/feature.feature fields":   24,
 	"internal/feature.feature methods":  48,
-	"internal/lab/bench.Options fields": 21,
 	"internal/log/kafka.Options fields": 26,
 	"internal/log/kafka.member methods": 65,
 }

@@ -149,7 +149,7 @@ func TestScheduleWaitsForNothingButItsTime(t *testing.T) {
 	}
 }
 func TestLagBeyondItsBoundFails(t *testing.T) {
-	w := &lagWatch{measurement: &measurement{Program: &Program{Out: &strings.Builder{}}, options: &Options{MaxLag: time.Second}}, most: time.Second}
+	w := &lagWatch{measurement: &measurement{Program: &Program{Out: &strings.Builder{}}, options: &Options{Schedule: Schedule{MaxLag: time.Second}}}, most: time.Second}
 	if err := w.report(); err != nil {
 		t.Error(err)
 	}

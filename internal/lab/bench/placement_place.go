@@ -214,7 +214,7 @@ func (p *placed) measure(c *PlacementOptions) (_ *Placement, err error) {
 	}
 	m := &measurement{
 		Program: p.Program, ctx: p.ctx, work: work{source: p.events}, meter: term.NewMeter(p.Err),
-		options: &Options{Rate: c.Rate, Duration: c.Duration, Parallelism: c.Parallelism},
+		options: &Options{Parallelism: c.Parallelism, Schedule: Schedule{Rate: c.Rate, Duration: c.Duration}},
 	}
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {
 		return nil, err

@@ -25,29 +25,38 @@ type Program struct {
 	Ended  func(code int, err error) error                              // gives an error the class of an exit code
 }
 
-// Options are the flags of afterbay bench, which say what each is.
+// Options say what is measured, and of which work. The flags of afterbay bench say what each is.
 type Options struct {
-	Work           string // baseline, fraud or moderation
-	Dir            string
-	Events         int
-	Warmup         int
-	Seed           uint64
-	Users          int
-	Zipf           float64
-	Exact          bool
-	Engine         string // as it was named; the program opens it
-	Parallelism    int
-	Rate           int // events a second; 0 measures throughput
-	Duration       time.Duration
-	Part           time.Duration
-	Steady         bool
-	MaxLag         time.Duration
+	Work        string // baseline, fraud or moderation
+	Dir         string
+	Events      int
+	Warmup      int
+	Seed        uint64
+	Users       int
+	Zipf        float64
+	Exact       bool
+	Parallelism int
+	Schedule
+	Tuning
+	Digest bool
+}
+
+// Schedule is how events come where latency is measured, and what is to hold meanwhile.
+type Schedule struct {
+	Rate     int // events a second; 0 measures throughput
+	Duration time.Duration
+	Part     time.Duration
+	Steady   bool
+	MaxLag   time.Duration
+}
+
+// Tuning is what the pipeline and its log have in place of their own options; 0 and "" leave them.
+type Tuning struct {
 	CommitInterval time.Duration
 	Delivery       string
 	Keys           int
 	StateMemory    int64
 	RetentionBytes int64
-	Digest         bool
 }
 
 // describe is the line of comment that says what the figures are of.
