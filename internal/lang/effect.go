@@ -2,29 +2,53 @@ package lang
 
 import (
 	"iter"
+	"maps"
+	"strings"
 	"time"
 )
 
-// Declared collects the names that steps introduce which a feature above them may read,
-// as feedback.
+// Declared collects the names that steps make, by the pipeline file alone.
 type Declared struct {
 	models []Model
-	names  map[string]bool
+	names  map[string]bool // whether a feature above the step may read one, as feedback
 }
 
-// DeclaredIn returns the names of all steps of a pipeline.
+// DeclaredIn returns the names of all steps of a pipeline which features above them may read.
 func DeclaredIn(p *Pipeline) map[string]bool {
 	d := &Declared{p.Models, map[string]bool{}}
 	for s := range EachStep(p.Steps) {
 		s.Declare(d)
 	}
+	maps.DeleteFunc(d.names, func(_ string, feedback bool) bool { return !feedback })
 	return d.names
+}
+
+// DeclaredBy yields the names that a step of a pipeline makes: prefix.* for all that begin with a prefix.
+func DeclaredBy(p *Pipeline, s Step) iter.Seq[string] {
+	d := &Declared{p.Models, map[string]bool{}}
+	s.Declare(d)
+	all := map[string]bool{}
+	for name := range d.names {
+		if prefix, _, several := strings.Cut(name, "."); several {
+			name = prefix + ".*"
+		}
+		all[name] = true
+	}
+	return maps.Keys(all)
 }
 
 // Add adds names.
 func (d *Declared) Add(names ...string) {
 	for _, name := range names {
 		d.names[name] = true
+	}
+}
+
+// AddColumns adds a name and all that begin with it and a dot, which no feature above may
+// read.
+func (d *Declared) AddColumns(name string) {
+	for _, name := range []string{name, name + ".*"} {
+		d.names[name] = d.names[name]
 	}
 }
 

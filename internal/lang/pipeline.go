@@ -266,7 +266,7 @@ type Step interface {
 	// StepKind returns the kind that it is of.
 	StepKind() *StepKind
 
-	// Declare adds the names that features above may wait for.
+	// Declare adds the names that it makes.
 	Declare(*Declared)
 
 	// Effect returns what may become of an event here.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,6 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
@@ -67,7 +67,7 @@ type part struct {
 	pipeline lang.Pipeline
 	runner   *pipeline.Runner
 	index    int
-	stages   map[string]string // of names, and of prefixes that end with "."
+	stages   map[string]string // of names, and of all names of a prefix: prefix.*
 }
 
 // seen is an event of a pipeline and what became of it.
@@ -148,51 +148,31 @@ func onePartition(in *lang.Input) {
 
 // stagesOf returns which stage introduces each name of a pipeline.
 func stagesOf(p *lang.Pipeline) map[string]string {
-	stages := map[string]string{"meta.": ""}
+	stages := map[string]string{"meta.*": ""}
 	for _, in := range append(slices.Clone(p.Inputs), p.Input) {
 		for _, f := range in.Fields {
 			stages[f.Name] = "event"
 		}
 	}
-	var walk func(steps []lang.Step)
-	walk = func(list []lang.Step) {
-		for _, s := range list {
-			switch s := s.(type) {
-			case *steps.Let:
-				for _, b := range s.List {
-					stages[b.Name] = "let"
-				}
-			case *steps.Features:
-				for _, f := range s.List {
-					stages[f.Name], stages[f.Name+"."] = "features", "features"
-				}
-			case *steps.Lookup:
-				stages[s.Name+"."] = "lookup"
-			case *steps.Fetch:
-				stages[s.Name+"."] = "fetch"
-			case *steps.Score:
-				stages[cmp.Or(s.As, s.Model)+"."] = "score"
-			case *steps.Call:
-				for _, f := range s.Outputs {
-					stages[f.Name] = "call"
-				}
-			case *steps.Decide:
-				for _, b := range s.List {
-					stages[b.Name] = "decide"
-				}
-			case *steps.Route:
-				for _, way := range s.Cases {
-					walk(way.Steps)
-				}
-			}
+	for s := range lang.EachStep(p.Steps) {
+		for name := range lang.DeclaredBy(p, s) {
+			stages[name] = s.StepKind().Name
 		}
 	}
-	walk(p.Steps)
 	return stages
 }
 
-// stageNames is the order in which names are shown.
-var stageNames = []string{"event", "lookup", "let", "features", "fetch", "score", "call", "decide"}
+// shown returns the stages in the order in which their names are shown: what is decided
+// comes last, behind kinds of steps that have no place of their own here.
+func (p *part) shown() []string {
+	list := []string{"event", "lookup", "let", "features", "fetch", "score", "call"}
+	for _, kind := range slices.Sorted(maps.Values(p.stages)) {
+		if kind != "" && kind != "decide" && !slices.Contains(list, kind) {
+			list = append(list, kind)
+		}
+	}
+	return append(list, "decide")
+}
 
 // stage returns the stage that introduces a name; "" is none to show.
 func (p *part) stage(name string) string {
@@ -200,7 +180,7 @@ func (p *part) stage(name string) string {
 		return s
 	}
 	prefix, _, _ := strings.Cut(name, ".")
-	return p.stages[prefix+"."]
+	return p.stages[prefix+".*"]
 }
 
 // observe keeps an event. Pipelines call it at the same time.

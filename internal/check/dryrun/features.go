@@ -15,7 +15,6 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
@@ -151,10 +150,9 @@ func (p *part) beyond() []string {
 	schema := p.runner.Plan.Schema
 	for name := range p.stages {
 		_, there := schema.Lookup(name)
-		if strings.HasSuffix(name, ".") {
-			there = slices.ContainsFunc(schema.Slots, func(s value.Slot) bool { return strings.HasPrefix(s.Name+".", name) })
-			name += "*"
-		} else if _, several := p.stages[name+"."]; several {
+		if prefix, several := strings.CutSuffix(name, "*"); several {
+			there = slices.ContainsFunc(schema.Slots, func(s value.Slot) bool { return strings.HasPrefix(s.Name+".", prefix) })
+		} else if _, several := p.stages[name+".*"]; several {
 			continue
 		}
 		if !there && name != "meta.*" {
@@ -173,8 +171,7 @@ func (p *part) mayLack(name string, cut bool) bool {
 		return false
 	}
 	return cut || slices.ContainsFunc(p.pipeline.Steps, func(s lang.Step) bool {
-		_, routes := s.(*steps.Route)
-		return routes
+		return s.Effect().Cases != nil
 	})
 }
 

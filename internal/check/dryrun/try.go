@@ -93,7 +93,7 @@ func (p *printer) show(s *seen) error {
 		head = append(head, "dropped")
 	}
 	text := strings.Join(head, "  ") + "\n"
-	for _, stage := range stageNames {
+	for _, stage := range s.shown() {
 		text += wrap(stage, s.names(stage))
 	}
 	text += wrap("approximate", s.approximate)
@@ -218,7 +218,7 @@ func (p *printer) object(s *seen) error {
 // object writes the names that the event has as JSON, by stage.
 func (s *seen) object() []byte {
 	text := []byte{'{'}
-	for _, stage := range stageNames {
+	for _, stage := range s.shown() {
 		opened := false
 		for slot := range s.slots(stage) {
 			if !opened {

@@ -61,7 +61,11 @@ var featureFields = []spec.Field[Feature]{
 }
 
 // Declare implements Step: a feature waits for no feature.
-func (*Features) Declare(*lang.Declared) {}
+func (f *Features) Declare(d *lang.Declared) {
+	for i := range f.List {
+		d.AddColumns(f.List[i].Name)
+	}
+}
 
 // Effect implements Step.
 func (*Features) Effect() lang.Effects { return lang.Effects{} }
