@@ -208,8 +208,8 @@ func TestQueuesLieBesideEachOther(t *testing.T) {
 			}
 			c.Warm()
 			at := -1
-			for k := range s.places {
-				p := &s.places[k]
+			for k := range s.layout.places {
+				p := &s.layout.places[k]
 				live, room := extent(c.words[p.at]), extent(c.words[p.at+1])
 				if at >= 0 && room.from() != at || live.from() < room.from() || live.to() < live.from() || live.to() > room.to() {
 					t.Fatalf("queue %d is %d to %d of %d to %d, want it at %d", k, live.from(), live.to(), room.from(), room.to(), at)

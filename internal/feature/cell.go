@@ -36,7 +36,7 @@ func (s *Set) NewCell() *Cell {
 // Reset makes c the cell of another key without events, of which nothing is
 // stored. It keeps what little memory most keys need.
 func (s *Set) Reset(c *Cell) {
-	s.clear(c)
+	s.layout.clear(c)
 	if c.exacts == nil && s.exacts > 0 {
 		c.exacts = make([]exact, s.exacts)
 	}
@@ -118,7 +118,7 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 func (s *Set) addLast(c *Cell, f *feature, value int64) {
 	e, begin := extent(c.words[f.place.at]), extent(c.words[f.place.at+1]).from()
 	if e.to()-begin < f.last {
-		s.push(c, &f.place)[0] = value
+		f.place.push(c)[0] = value
 		return
 	}
 	at := e.from()
@@ -200,9 +200,9 @@ func (s *Set) Approximate(c *Cell, i int) bool {
 // next Changes deletes it from the state.
 func (s *Set) DropWindows(c *Cell) {
 	c.changed = true
-	for k := range s.places {
-		if p := &s.places[k]; p.windowed {
-			s.empty(c, p)
+	for k := range s.layout.places {
+		if p := &s.layout.places[k]; p.windowed {
+			p.empty(c)
 		}
 	}
 	for i := range c.exacts {

@@ -115,7 +115,7 @@ func (s *Set) addExact(c *Cell, f *feature, t, value int64) {
 	case x.over && t-f.longest >= x.newest:
 		for k := range f.windows {
 			if w := &f.windows[k]; w.exact {
-				s.empty(c, &w.place)
+				w.empty(c)
 			}
 		}
 		x.reset()

@@ -107,7 +107,7 @@ func (s *Set) advance(c *Cell, f *feature, w *window, i int64) []int64 {
 		w.drop(words, old)
 	}
 	words[w.at+2] = i
-	pane := s.push(c, &w.place)
+	pane := w.push(c)
 	f.clear(pane, i)
 	return pane
 }
@@ -137,7 +137,7 @@ func (s *Set) late(c *Cell, f *feature, w *window, i int64) []int64 {
 	if at >= 0 && age(newest, live[at]) == want {
 		return live[at : at+f.stride]
 	}
-	s.push(c, &w.place)
+	w.push(c)
 	live, at = w.live(c.words), at+f.stride
 	copy(live[at+f.stride:], live[at:])
 	f.clear(live[at:], i)

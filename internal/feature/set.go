@@ -93,8 +93,7 @@ type Set struct {
 	exacts   int // of features with exact windows
 	longest  int64
 	digest   string
-	places   []place // of the queues, in the order they lie in
-	blank    []int64 // the words of a key without events
+	layout   layout
 }
 
 type kind uint8
@@ -163,7 +162,7 @@ func NewSet(specs []Spec) (*Set, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	s.plan()
+	s.layout.plan()
 	s.digest = s.sum()
 	return s, nil
 }
@@ -253,14 +252,11 @@ func (s *Set) add(spec Spec) {
 	f.sums = slices.Contains(f.aggregates, Sum) || slices.Contains(f.aggregates, Mean)
 	switch {
 	case spec.Elapsed:
-		f.kind, f.place.at, f.columns = kindElapsed, len(s.blank), []string{""}
-		s.blank = append(s.blank, none)
+		f.kind, f.place.at, f.columns = kindElapsed, s.layout.front(none), []string{""}
 		s.elapsed++
 	case spec.Last > 0:
 		f.kind, f.last = kindLast, spec.Last
-		f.place = place{at: len(s.blank), stride: 1, least: 1, most: f.last}
-		s.places = append(s.places, f.place)
-		s.blank = append(s.blank, 0, 0)
+		f.place = s.layout.queue(place{stride: 1, least: 1, most: f.last}, 0)
 		f.extremes = slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min })
 		s.lasts++
 		for _, a := range f.aggregates {
@@ -302,12 +298,13 @@ func (s *Set) addWindows(f *feature, windows []Window) {
 			f.longest = max(f.longest, w.size)
 		} else {
 			w.grid = grid{pane: spec.Pane.Microseconds(), panes: int64(spec.Size / spec.Pane)}
-			w.least = 1
 			s.panes++
 		}
-		w.at, w.stride, w.most, w.windowed, w.based = len(s.blank), f.stride, 2*maxPanes, true, w.panes > few
-		s.places = append(s.places, w.place)
-		s.blank = append(s.blank, 0, 0, 0)
+		p := place{stride: f.stride, most: 2 * maxPanes, windowed: true, based: w.panes > few}
+		if !w.exact {
+			p.least = 1
+		}
+		w.place = s.layout.queue(p, 1)
 		s.longest = max(s.longest, w.size)
 		f.windows = append(f.windows, w)
 		for _, a := range f.aggregates {

@@ -9,7 +9,7 @@ import (
 // it is kept. The next Changes deletes it from the state.
 func (s *Set) Forget(c *Cell) {
 	s.DropWindows(c)
-	s.clear(c)
+	s.layout.clear(c)
 	c.newest = none
 }
 
@@ -31,8 +31,8 @@ func (s *Set) HeaderWindowless(header []byte) bool {
 // Windowless reports whether the cell has nothing in any window, as after
 // DropWindows.
 func (s *Set) Windowless(c *Cell) bool {
-	for k := range s.places {
-		if p := &s.places[k]; p.windowed && len(p.live(c.words)) > 0 {
+	for k := range s.layout.places {
+		if p := &s.layout.places[k]; p.windowed && len(p.live(c.words)) > 0 {
 			return false
 		}
 	}

@@ -246,9 +246,9 @@ func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, erro
 		c.words[f.place.at] = r.optionalTime()
 	case kindLast:
 		n := r.upTo(uint64(f.last))
-		s.reserve(c, &f.place, int(n))
+		f.place.reserve(c, int(n))
 		for range n {
-			s.push(c, &f.place)[0] = r.value(f)
+			f.place.push(c)[0] = r.value(f)
 		}
 	case kindWindows:
 		if f.exacts > 0 {
@@ -334,7 +334,7 @@ func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
 		r.fail("pane out of range")
 		newest = 0
 	}
-	s.reserve(c, &w.place, int(n))
+	w.reserve(c, int(n))
 	c.words[w.at+2] = newest
 	behind := uint64(w.panes)
 	for ; n > 0; n-- {
@@ -345,7 +345,7 @@ func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
 			return
 		}
 		behind = age
-		pane := s.push(c, &w.place)
+		pane := w.push(c)
 		f.clear(pane, newest-int64(age))
 		pane[0] |= int64(count) << paneBits
 		if f.sumAt > 0 && f.float {

@@ -24,6 +24,27 @@ type place struct {
 	most     int  // items, at most
 	windowed bool // is of panes, not of the newest values
 	based    bool // has more than few panes, so a base may lie behind its items
+	layout   *layout
+}
+
+// layout is where the queues of a cell lie. All cells of a set have the same.
+type layout struct {
+	places []place // of the queues, in the order they lie in
+	blank  []int64 // the words of a key without events
+}
+
+// front adds words to the front, and returns the place of the first one.
+func (l *layout) front(words ...int64) (at int) {
+	at = len(l.blank)
+	l.blank = append(l.blank, words...)
+	return at
+}
+
+// queue adds a queue. The front has its extent, that of its room, and so many words more.
+func (l *layout) queue(p place, more int) place {
+	p.at, p.layout = l.front(make([]int64, 2+more)...), l
+	l.places = append(l.places, p)
+	return p
 }
 
 // size returns the words that room for so many items takes.
@@ -57,26 +78,25 @@ func (p *place) live(words []int64) []int64 {
 const spareWords = 64
 
 // plan lays out the words of a key without events.
-func (s *Set) plan() {
-	for _, p := range s.places {
-		from := len(s.blank)
-		s.blank = append(s.blank, make([]int64, p.size(p.least))...)
-		s.blank[p.at] = int64(extentOf(from, from))
-		s.blank[p.at+1] = int64(extentOf(from, len(s.blank)))
+func (l *layout) plan() {
+	for _, p := range l.places {
+		from := l.front(make([]int64, p.size(p.least))...)
+		l.blank[p.at] = int64(extentOf(from, from))
+		l.blank[p.at+1] = int64(extentOf(from, len(l.blank)))
 	}
 }
 
 // clear makes the words those of a key without events.
-func (s *Set) clear(c *Cell) {
-	if cap(c.words) < len(s.blank) || cap(c.words) > len(s.blank)+spareWords {
-		c.words = slices.Grow([]int64(nil), len(s.blank))
+func (l *layout) clear(c *Cell) {
+	if cap(c.words) < len(l.blank) || cap(c.words) > len(l.blank)+spareWords {
+		c.words = slices.Grow([]int64(nil), len(l.blank))
 	}
-	c.words = append(c.words[:0], s.blank...)
+	c.words = append(c.words[:0], l.blank...)
 }
 
 // resize gives a queue, which is no ring, room for so many items, no fewer than
 // it has. They come to the front of it.
-func (s *Set) resize(c *Cell, p *place, items int) {
+func (p *place) resize(c *Cell, items int) {
 	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
 	begin := room.from()
 	if e.from() > begin {
@@ -84,14 +104,14 @@ func (s *Set) resize(c *Cell, p *place, items int) {
 	}
 	c.words[p.at] = int64(extentOf(begin, begin+e.len()))
 	if more := p.size(items) - p.size(room.len()/p.stride); more != 0 {
-		s.shift(c, p, more)
+		p.layout.shift(c, p, more)
 		c.words[p.at+1] = int64(extentOf(begin, begin+items*p.stride))
 		p.forget(c.words)
 	}
 }
 
 // shift moves what lies behind a queue.
-func (s *Set) shift(c *Cell, p *place, more int) {
+func (l *layout) shift(c *Cell, p *place, more int) {
 	room := extent(c.words[p.at+1])
 	end := room.from() + p.size(room.len()/p.stride)
 	words, tail := c.words, c.words[end:]
@@ -102,8 +122,8 @@ func (s *Set) shift(c *Cell, p *place, more int) {
 	words = words[:total]
 	copy(words[end+more:], tail)
 	c.words = words
-	for k := range s.places {
-		if at := s.places[k].at; at > p.at {
+	for k := range l.places {
+		if at := l.places[k].at; at > p.at {
 			words[at] = int64(extent(words[at]).shifted(more))
 			words[at+1] = int64(extent(words[at+1]).shifted(more))
 		}
@@ -112,10 +132,10 @@ func (s *Set) shift(c *Cell, p *place, more int) {
 
 // push appends an item, whose content is left over from others, to a queue that
 // is no ring, and returns it.
-func (s *Set) push(c *Cell, p *place) []int64 {
+func (p *place) push(c *Cell) []int64 {
 	end := extent(c.words[p.at]).to()
 	if end == extent(c.words[p.at+1]).to() {
-		s.widen(c, p)
+		p.widen(c)
 		end = extent(c.words[p.at]).to()
 	}
 	c.words[p.at] += int64(p.stride)
@@ -137,27 +157,27 @@ func (p *place) drop(words []int64, n int) {
 // at least a third is free, which costs each pushed item a bounded number of
 // moves; else, or where the queue was once far longer, by half as many more, as
 // one that grows by a single item moves the whole cell too often.
-func (s *Set) widen(c *Cell, p *place) {
+func (p *place) widen(c *Cell) {
 	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
 	free, count, items := e.from()-room.from(), e.len()/p.stride, room.len()/p.stride
 	if free == 0 || free < e.len()/2 || items > 8*count+2*few {
 		items = min(count+max(1, min(count, 2), count/2), p.most)
 	}
-	s.resize(c, p, items)
+	p.resize(c, items)
 }
 
 // reserve makes room for so many items of an empty queue.
-func (s *Set) reserve(c *Cell, p *place, items int) {
+func (p *place) reserve(c *Cell, items int) {
 	if items*p.stride > extent(c.words[p.at+1]).len() {
-		s.resize(c, p, items)
+		p.resize(c, items)
 	}
 }
 
 // empty drops every item, and all room that a few do not need, so the base too.
-func (s *Set) empty(c *Cell, p *place) {
+func (p *place) empty(c *Cell) {
 	p.drop(c.words, extent(c.words[p.at]).len())
 	if extent(c.words[p.at+1]).len() > (p.least+1)*p.stride {
-		s.resize(c, p, p.least)
+		p.resize(c, p.least)
 	}
 }
 
