@@ -75,7 +75,7 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 	if f.kind != kindElapsed && !f.count {
 		var err error
 		if value, err = f.word(v); err != nil {
-			return err
+			return fmt.Errorf("feature %s: %w", f.name, err)
 		}
 	}
 	t = clampTime(t)

@@ -106,17 +106,15 @@ const (
 
 // feature is a Spec made ready.
 type feature struct {
+	unit
 	name       string
 	kind       kind
 	columns    []string
 	aggregates []Aggregate
 	empty      float64
-	float      bool
-	decimals   int
-	scale      float64 // 10^decimals
-	count      bool    // only counted: values do not matter
-	sums       bool    // sum or mean are read
-	place      place   // of elapsed or last
+	count      bool  // only counted: values do not matter
+	sums       bool  // sum or mean are read
+	place      place // of elapsed or last
 
 	last     int  // how many of the newest values
 	extremes bool // of which max or min are read
@@ -239,15 +237,11 @@ func checkWindows(windows []Window) error {
 func (s *Set) add(spec Spec) {
 	f := feature{
 		name: spec.Name, aggregates: slices.Clone(spec.Aggregates), empty: spec.Empty,
-		decimals: spec.Decimals, float: spec.Decimals < 0, limit: cmp.Or(spec.Max, defaultEntries),
-		dead: spec.Overflow == OverflowDead,
+		limit: cmp.Or(spec.Max, defaultEntries), dead: spec.Overflow == OverflowDead,
 	}
 	f.count = !slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a != Count })
-	if f.count {
-		f.decimals, f.float = 0, false
-	}
-	if !f.float {
-		f.scale = pow10(f.decimals)
+	if f.unit = unitOf(0); !f.count {
+		f.unit = unitOf(spec.Decimals)
 	}
 	f.sums = slices.Contains(f.aggregates, Sum) || slices.Contains(f.aggregates, Mean)
 	switch {
@@ -266,14 +260,6 @@ func (s *Set) add(spec Spec) {
 		s.addWindows(&f, spec.Windows)
 	}
 	s.features = append(s.features, f)
-}
-
-func pow10(n int) float64 {
-	p := 1.0
-	for range n {
-		p *= 10
-	}
-	return p
 }
 
 func (s *Set) addWindows(f *feature, windows []Window) {

@@ -179,15 +179,15 @@ func (f *feature) appendPanes(b []byte, words []int64, w *window) []byte {
 	return b
 }
 
-func (f *feature) appendValues(b []byte, values []int64) []byte {
+func (u *unit) appendValues(b []byte, values []int64) []byte {
 	for _, value := range values {
-		b = f.appendValue(b, value)
+		b = u.appendValue(b, value)
 	}
 	return b
 }
 
-func (f *feature) appendValue(b []byte, value int64) []byte {
-	if f.float {
+func (u *unit) appendValue(b []byte, value int64) []byte {
+	if u.float {
 		return appendBits(b, ordered(value))
 	}
 	return binary.AppendVarint(b, value)
@@ -248,7 +248,7 @@ func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, erro
 		n := r.upTo(uint64(f.last))
 		f.place.reserve(c, int(n))
 		for range n {
-			f.place.push(c)[0] = r.value(f)
+			f.place.push(c)[0] = r.value(&f.unit)
 		}
 	case kindWindows:
 		if f.exacts > 0 {
@@ -319,7 +319,7 @@ func (x *exact) loadEntries(f *feature, n uint64, r *reader) {
 		before = r.timeFrom(before)
 		item[0] = before
 		if f.entry > 1 {
-			item[1] = r.value(f)
+			item[1] = r.value(&f.unit)
 		}
 	}
 }
@@ -354,10 +354,10 @@ func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
 			pane[f.sumAt] = r.varint()
 		}
 		if f.maxAt > 0 {
-			pane[f.maxAt] = r.value(f)
+			pane[f.maxAt] = r.value(&f.unit)
 		}
 		if f.minAt > 0 {
-			pane[f.minAt] = r.value(f)
+			pane[f.minAt] = r.value(&f.unit)
 		}
 	}
 }
@@ -439,8 +439,8 @@ func (r *reader) optionalTime() int64 {
 	return r.time()
 }
 
-func (r *reader) value(f *feature) int64 {
-	if f.float {
+func (r *reader) value(u *unit) int64 {
+	if u.float {
 		v := r.bits()
 		if !value.Finite(math.Float64frombits(uint64(v))) {
 			r.fail("number is not finite")

@@ -65,9 +65,9 @@ func (s *Set) weight(c *Cell) (bound float64) {
 	return bound
 }
 
-// weigh returns what a sum of the feature, or a part of it, counts in the bound.
-func (f *feature) weigh(sum float64) float64 {
-	if f.float {
+// weigh returns what a sum, or a part of it, counts in the bound.
+func (u *unit) weigh(sum float64) float64 {
+	if u.float {
 		sum *= floatWeight
 	}
 	return math.Abs(sum)
@@ -82,8 +82,8 @@ func (c *Cell) setBound(bound float64) {
 }
 
 // near returns a stored value as a float: of an integer its units.
-func (f *feature) near(value int64) float64 {
-	if f.float {
+func (u *unit) near(value int64) float64 {
+	if u.float {
 		return wordFloat(value)
 	}
 	return float64(value)
@@ -121,9 +121,9 @@ func (f *feature) weight(c *Cell) (bound float64) {
 }
 
 // size returns the sum of the magnitudes of values, the last word of every item.
-func (f *feature) size(words []int64, item int) (sum float64) {
+func (u *unit) size(words []int64, item int) (sum float64) {
 	for k := item - 1; k < len(words); k += item {
-		sum += math.Abs(f.near(words[k]))
+		sum += math.Abs(u.near(words[k]))
 	}
 	return sum
 }
@@ -139,16 +139,16 @@ func (a *amount) add(b amount) { a.units, a.near = a.units+b.units, a.near+b.nea
 
 // amount returns a sum of one entry or of a block of them, which has no more than
 // it can hold.
-func (f *feature) amount(sum int64) amount {
-	if f.float {
+func (u *unit) amount(sum int64) amount {
+	if u.float {
 		return amount{near: math.Float64frombits(uint64(sum))}
 	}
 	return amount{sum, float64(sum)}
 }
 
 // of returns a value as an amount.
-func (f *feature) of(value int64) amount {
-	if f.float {
+func (u *unit) of(value int64) amount {
+	if u.float {
 		return amount{near: wordFloat(value)}
 	}
 	return amount{value, float64(value)}
@@ -159,8 +159,8 @@ func (f *feature) paneSum(pane []int64) amount { return f.amount(pane[f.sumAt]) 
 
 // fits reports that a sum is in range. One of units that is not differs from its
 // int64 by 2^64, and one that is by next to nothing.
-func (f *feature) fits(a amount) bool {
-	if f.float {
+func (u *unit) fits(a amount) bool {
+	if u.float {
 		return value.Finite(a.near)
 	}
 	return math.Abs(a.near-float64(a.units)) < safe

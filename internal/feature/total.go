@@ -7,10 +7,31 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// A value is held in one int64 whose order is the order of the values: with
-// decimals the integer v * 10^decimals, else the float's bits with those of
-// negative ones turned round. So max and min compare integers in both cases,
-// and only a sum has to know.
+// unit is how the values of a feature are kept: each in one int64 whose order is
+// the order of the values. With decimals it is the integer v * 10^decimals, else
+// the float's bits with those of negative ones turned round. So max and min compare
+// integers in both cases, and only a sum has to know.
+type unit struct {
+	float    bool
+	decimals int
+	scale    float64 // 10^decimals
+}
+
+// unitOf returns the unit of so many decimals; -1 is of floats.
+func unitOf(decimals int) unit {
+	if decimals < 0 {
+		return unit{float: true, decimals: decimals}
+	}
+	return unit{decimals: decimals, scale: pow10(decimals)}
+}
+
+func pow10(n int) float64 {
+	p := 1.0
+	for range n {
+		p *= 10
+	}
+	return p
+}
 
 // ordered maps the bits of a float to its value word, and back.
 func ordered(bits int64) int64 { return bits ^ int64(uint64(bits>>63)>>1) }
@@ -32,9 +53,9 @@ func addFloat(a, b int64) int64 {
 }
 
 // merge adds the entries of o, which come after those of t.
-func (f *feature) merge(t, o *total) {
+func (u *unit) merge(t, o *total) {
 	t.n += o.n
-	if f.float {
+	if u.float {
 		t.sum = addFloat(t.sum, o.sum)
 	} else {
 		t.sum += o.sum
@@ -44,9 +65,9 @@ func (f *feature) merge(t, o *total) {
 }
 
 // add adds one value.
-func (f *feature) add(t *total, value int64) {
+func (u *unit) add(t *total, value int64) {
 	t.n++
-	if f.float {
+	if u.float {
 		t.sum = addFloat(t.sum, ordered(value))
 	} else {
 		t.sum += value
@@ -72,8 +93,8 @@ func (f *feature) foldValues(first, second []int64) total {
 }
 
 // foldParts returns the sum of the values of first and then those of second.
-func (f *feature) foldParts(first, second []int64) (units int64) {
-	if f.float {
+func (u *unit) foldParts(first, second []int64) (units int64) {
+	if u.float {
 		var sum float64
 		for _, v := range first {
 			sum += wordFloat(v)
@@ -97,34 +118,34 @@ func (f *feature) foldParts(first, second []int64) (units int64) {
 const maxUnits = 1 << 53
 
 // word returns v as it is kept.
-func (f *feature) word(v float64) (int64, error) {
+func (u *unit) word(v float64) (int64, error) {
 	if !value.Finite(v) {
-		return 0, fmt.Errorf("feature %s: %v is not a finite number", f.name, v)
+		return 0, fmt.Errorf("%v is not a finite number", v)
 	}
-	if f.float {
+	if u.float {
 		return floatWord(v), nil
 	}
-	u := math.RoundToEven(v * f.scale)
-	if !(math.Abs(u) <= maxUnits) {
-		return 0, fmt.Errorf("feature %s: %v with %d decimals is beyond 2^53 units", f.name, v, f.decimals)
+	n := math.RoundToEven(v * u.scale)
+	if !(math.Abs(n) <= maxUnits) {
+		return 0, fmt.Errorf("%v with %d decimals is beyond 2^53 units", v, u.decimals)
 	}
-	return int64(u), nil
+	return int64(n), nil
 }
 
 // number returns the value that is kept as w.
-func (f *feature) number(w int64) float64 {
-	if f.float {
+func (u *unit) number(w int64) float64 {
+	if u.float {
 		return wordFloat(w)
 	}
-	return float64(w) / f.scale
+	return float64(w) / u.scale
 }
 
 // sumNumber returns the sum of t as a number.
-func (f *feature) sumNumber(t *total) float64 {
-	if f.float {
+func (u *unit) sumNumber(t *total) float64 {
+	if u.float {
 		return math.Float64frombits(uint64(t.sum))
 	}
-	return float64(t.sum) / f.scale
+	return float64(t.sum) / u.scale
 }
 
 // write puts the feature's aggregates of t at the start of out and returns the
