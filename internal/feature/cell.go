@@ -107,7 +107,7 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 		}
 		for k := range f.windows {
 			if w := &f.windows[k]; !w.exact {
-				s.addPane(c, f, w, t, value)
+				w.add(c, t, value)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 			if w.exact {
 				sum = f.readExact(c, w, t)
 			} else {
-				sum = f.readPanes(c.words, w, t)
+				sum = w.read(c.words, t)
 			}
 			out = f.write(&sum, out)
 		}

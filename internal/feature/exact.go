@@ -223,7 +223,7 @@ func (s *Set) overflow(c *Cell, f *feature) {
 func (s *Set) addOver(c *Cell, f *feature, t, value int64) {
 	for k := range f.windows {
 		if w := &f.windows[k]; w.exact {
-			s.addPane(c, f, w, t, value)
+			w.add(c, t, value)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (s *Set) addOver(c *Cell, f *feature, t, value int64) {
 func (f *feature) readExact(c *Cell, w *window, t int64) total {
 	x := &c.exacts[f.exact]
 	if x.over {
-		return f.readPanes(c.words, w, t)
+		return w.read(c.words, t)
 	}
 	live := x.live()
 	if len(live) == 0 {

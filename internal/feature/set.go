@@ -119,22 +119,19 @@ type feature struct {
 	last     int  // how many of the newest values
 	extremes bool // of which max or min are read
 
-	windows             []window
-	stride              int // words of a pane
-	sumAt, maxAt, minAt int // in a pane; 0 is not kept
-	entry               int // words of an exact entry
-	exacts              int // exact windows,
-	exact               int // of which the cell has this list
-	longest             int64
-	limit               int  // entries
-	dead                bool // beyond the limit an entry is an error
+	windows []window
+	entry   int // words of an exact entry
+	exacts  int // exact windows,
+	exact   int // of which the cell has this list
+	longest int64
+	limit   int  // entries
+	dead    bool // beyond the limit an entry is an error
 }
 
 // window is a Window made ready.
 type window struct {
 	name  string
-	grid        // of the panes; of an exact window those it goes over to
-	place       // of them
+	panes       // of an exact window those that it goes over to
 	size  int64 // microseconds
 	exact bool
 }
@@ -263,34 +260,26 @@ func (s *Set) add(spec Spec) {
 }
 
 func (s *Set) addWindows(f *feature, windows []Window) {
-	f.kind, f.entry, f.stride = kindWindows, 2, 1
+	f.kind, f.entry = kindWindows, 2
 	if f.count {
 		f.entry = 1
 	}
-	keep := func(at *int, as ...Aggregate) {
-		if slices.ContainsFunc(as, func(a Aggregate) bool { return slices.Contains(f.aggregates, a) }) {
-			*at = f.stride
-			f.stride++
-		}
-	}
-	keep(&f.sumAt, Sum, Mean)
-	keep(&f.maxAt, Max)
-	keep(&f.minAt, Min)
+	form, stride := formOf(f.unit, f.aggregates)
 	for _, spec := range windows {
 		w := window{name: spec.Name, size: spec.Size.Microseconds(), exact: spec.Pane == 0}
 		if w.exact {
-			w.grid = grid{pane: w.size / sparePanes, panes: sparePanes}
+			w.grid = grid{length: w.size / sparePanes, count: sparePanes}
 			f.exacts++
 			f.longest = max(f.longest, w.size)
 		} else {
-			w.grid = grid{pane: spec.Pane.Microseconds(), panes: int64(spec.Size / spec.Pane)}
+			w.grid = grid{length: spec.Pane.Microseconds(), count: int64(spec.Size / spec.Pane)}
 			s.panes++
 		}
-		p := place{stride: f.stride, most: 2 * maxPanes, windowed: true, based: w.panes > few}
+		p := place{stride: stride, most: 2 * maxPanes, windowed: true, based: w.count > few}
 		if !w.exact {
 			p.least = 1
 		}
-		w.place = s.layout.queue(p, 1)
+		w.paneForm, w.place = form, s.layout.queue(p, 1)
 		s.longest = max(s.longest, w.size)
 		f.windows = append(f.windows, w)
 		for _, a := range f.aggregates {
@@ -332,13 +321,14 @@ func (s *Set) sum() string {
 		f := &s.features[i]
 		fmt.Fprintf(&text, "%q kind %d decimals %d last %d", f.name, f.kind, f.decimals, f.last)
 		if f.kind == kindWindows {
-			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.entry, cmp.Compare(f.sumAt, 0), cmp.Compare(f.maxAt, 0), cmp.Compare(f.minAt, 0))
+			form := &f.windows[0].paneForm
+			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.entry, cmp.Compare(form.sumAt, 0), cmp.Compare(form.maxAt, 0), cmp.Compare(form.minAt, 0))
 		}
 		if f.dead || f.limit != defaultEntries {
 			fmt.Fprintf(&text, " max %d dead %t", f.limit, f.dead)
 		}
 		for _, w := range f.windows {
-			fmt.Fprintf(&text, " window %d/%d exact %t", w.size, w.pane, w.exact)
+			fmt.Fprintf(&text, " window %d/%d exact %t", w.size, w.length, w.exact)
 		}
 		text.WriteByte('\n')
 	}

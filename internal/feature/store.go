@@ -123,7 +123,7 @@ func appendTime(b []byte, t int64) []byte {
 func (f *feature) appendWindows(b []byte, words []int64, exact bool) []byte {
 	for k := range f.windows {
 		if w := &f.windows[k]; w.exact == exact {
-			b = f.appendPanes(b, words, w)
+			b = w.append(b, words)
 		}
 	}
 	return b
@@ -154,26 +154,27 @@ func (f *feature) appendEntries(b []byte, words []int64) []byte {
 	return b
 }
 
-func (f *feature) appendPanes(b []byte, words []int64, w *window) []byte {
-	newest, live := words[w.at+2], w.live(words)
-	b = binary.AppendUvarint(b, uint64(len(live)/f.stride))
+// append appends the panes.
+func (p *panes) append(b []byte, words []int64) []byte {
+	newest, live := words[p.at+2], p.live(words)
+	b = binary.AppendUvarint(b, uint64(len(live)/p.stride))
 	if len(live) == 0 {
 		return b
 	}
 	b = binary.AppendVarint(b, newest)
-	for ; len(live) > 0; live = live[f.stride:] {
+	for ; len(live) > 0; live = live[p.stride:] {
 		b = binary.AppendUvarint(b, uint64(age(newest, live[0])))
 		b = binary.AppendUvarint(b, uint64(live[0]>>paneBits))
-		if f.sumAt > 0 && f.float {
-			b = appendBits(b, live[f.sumAt])
-		} else if f.sumAt > 0 {
-			b = binary.AppendVarint(b, live[f.sumAt])
+		if p.sumAt > 0 && p.float {
+			b = appendBits(b, live[p.sumAt])
+		} else if p.sumAt > 0 {
+			b = binary.AppendVarint(b, live[p.sumAt])
 		}
-		if f.maxAt > 0 {
-			b = f.appendValue(b, live[f.maxAt])
+		if p.maxAt > 0 {
+			b = p.appendValue(b, live[p.maxAt])
 		}
-		if f.minAt > 0 {
-			b = f.appendValue(b, live[f.minAt])
+		if p.minAt > 0 {
+			b = p.appendValue(b, live[p.minAt])
 		}
 	}
 	return b
@@ -265,7 +266,7 @@ func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, erro
 func (s *Set) loadWindows(c *Cell, f *feature, exact bool, r *reader) {
 	for k := range f.windows {
 		if w := &f.windows[k]; w.exact == exact {
-			s.loadPanes(c, f, w, r)
+			w.load(c, r)
 		}
 	}
 }
@@ -324,19 +325,20 @@ func (x *exact) loadEntries(f *feature, n uint64, r *reader) {
 	}
 }
 
-func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
-	n := r.upTo(uint64(w.panes))
+// load loads the panes.
+func (p *panes) load(c *Cell, r *reader) {
+	n := r.upTo(uint64(p.count))
 	if n == 0 {
 		return
 	}
 	newest := r.varint()
-	if limit := maxTime/w.pane + 1; newest < -limit || newest > limit {
+	if limit := maxTime/p.length + 1; newest < -limit || newest > limit {
 		r.fail("pane out of range")
 		newest = 0
 	}
-	w.reserve(c, int(n))
-	c.words[w.at+2] = newest
-	behind := uint64(w.panes)
+	p.reserve(c, int(n))
+	c.words[p.at+2] = newest
+	behind := uint64(p.count)
 	for ; n > 0; n-- {
 		age := r.upTo(behind - 1)
 		count := r.upTo(maxCount)
@@ -345,19 +347,19 @@ func (s *Set) loadPanes(c *Cell, f *feature, w *window, r *reader) {
 			return
 		}
 		behind = age
-		pane := w.push(c)
-		f.clear(pane, newest-int64(age))
+		pane := p.push(c)
+		p.clear(pane, newest-int64(age))
 		pane[0] |= int64(count) << paneBits
-		if f.sumAt > 0 && f.float {
-			pane[f.sumAt] = r.bits()
-		} else if f.sumAt > 0 {
-			pane[f.sumAt] = r.varint()
+		if p.sumAt > 0 && p.float {
+			pane[p.sumAt] = r.bits()
+		} else if p.sumAt > 0 {
+			pane[p.sumAt] = r.varint()
 		}
-		if f.maxAt > 0 {
-			pane[f.maxAt] = r.value(&f.unit)
+		if p.maxAt > 0 {
+			pane[p.maxAt] = r.value(&p.unit)
 		}
-		if f.minAt > 0 {
-			pane[f.minAt] = r.value(&f.unit)
+		if p.minAt > 0 {
+			pane[p.minAt] = r.value(&p.unit)
 		}
 	}
 }

@@ -100,11 +100,7 @@ func (f *feature) weight(c *Cell) (bound float64) {
 		if w.exact && !c.exacts[f.exact].over {
 			continue
 		}
-		size := 0.0
-		for live := w.live(c.words); len(live) > 0; live = live[f.stride:] {
-			size += math.Abs(f.paneSum(live).near)
-		}
-		bound = max(bound, size)
+		bound = max(bound, w.weight(c.words))
 	}
 	if f.exacts == 0 {
 		return bound
@@ -118,6 +114,14 @@ func (f *feature) weight(c *Cell) (bound float64) {
 		}
 	}
 	return max(bound, size)
+}
+
+// weight returns what the sum of no part of the panes is beyond.
+func (p *panes) weight(words []int64) (size float64) {
+	for live := p.live(words); len(live) > 0; live = live[p.stride:] {
+		size += math.Abs(p.sum(live).near)
+	}
+	return size
 }
 
 // size returns the sum of the magnitudes of values, the last word of every item.
@@ -154,8 +158,8 @@ func (u *unit) of(value int64) amount {
 	return amount{value, float64(value)}
 }
 
-// paneSum returns the sum of a pane.
-func (f *feature) paneSum(pane []int64) amount { return f.amount(pane[f.sumAt]) }
+// sum returns the sum of a pane.
+func (f *paneForm) sum(pane []int64) amount { return f.amount(pane[f.sumAt]) }
 
 // fits reports that a sum is in range. One of units that is not differs from its
 // int64 by 2^64, and one that is by next to nothing.
@@ -191,7 +195,7 @@ func (f *feature) checkSums(c *Cell, t, value int64) error {
 		if w.exact {
 			fit = f.fitsExact(c, w, t, v)
 		} else {
-			fit = f.fitsPanes(c, w, t, v)
+			fit = w.takes(c.words, t, v)
 		}
 		if !fit {
 			return f.outOfRange("window " + w.name)
@@ -200,42 +204,41 @@ func (f *feature) checkSums(c *Cell, t, value int64) error {
 	return nil
 }
 
-// fitsPanes reports that the sums of a window in panes that an entry would be in
-// are in range.
-func (f *feature) fitsPanes(c *Cell, w *window, t int64, v amount) bool {
-	live, newest := w.live(c.words), c.words[w.at+2]
-	i := w.index(t, newest)
+// takes reports that the sums that an entry would be in are in range.
+func (p *panes) takes(words []int64, t int64, v amount) bool {
+	live, newest := p.live(words), words[p.at+2]
+	i := p.index(t, newest)
 	if len(live) == 0 {
 		return true
 	}
-	if newest-i >= w.panes {
+	if newest-i >= p.count {
 		return true // it is not taken
 	}
-	for rest := live; i <= newest && len(rest) > 0; rest = rest[f.stride:] {
+	for rest := live; i <= newest && len(rest) > 0; rest = rest[p.stride:] {
 		if age(newest, rest[0]) == newest-i {
-			sum := f.paneSum(rest)
-			if sum.add(v); !f.fits(sum) {
+			sum := p.sum(rest)
+			if sum.add(v); !p.fits(sum) {
 				return false
 			}
 		}
 	}
 	for _, at := range [2]int64{i, max(i, newest)} {
-		sum := f.sumPanes(f.visible(live, w, newest, at))
-		if sum.add(v); !f.fits(sum) {
+		sum := p.sumAll(p.visible(live, newest, at))
+		if sum.add(v); !p.fits(sum) {
 			return false
 		}
 	}
 	return true
 }
 
-func (f *feature) sumPanes(live []int64) (sum amount) {
-	for ; len(live) > 0; live = live[f.stride:] {
-		sum.add(f.paneSum(live))
+func (p *panes) sumAll(live []int64) (sum amount) {
+	for ; len(live) > 0; live = live[p.stride:] {
+		sum.add(p.sum(live))
 	}
 	return sum
 }
 
-// fitsExact is fitsPanes for an exact window.
+// fitsExact is takes for an exact window.
 func (f *feature) fitsExact(c *Cell, w *window, t int64, v amount) bool {
 	x := &c.exacts[f.exact]
 	switch {
@@ -244,7 +247,7 @@ func (f *feature) fitsExact(c *Cell, w *window, t int64, v amount) bool {
 	case t <= x.newest-f.longest:
 		return true // it is not taken
 	case x.over:
-		return f.fitsPanes(c, w, t, v)
+		return w.takes(c.words, t, v)
 	case x.refuses(f, t) && !f.fitsSpare(x, w, t, v):
 		return false
 	}
@@ -283,7 +286,7 @@ func (f *feature) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 	take := func(t int64, v amount) {
 		i := w.index(t, 0)
 		sum := panes[i]
-		if sum.add(v); newest-i < w.panes {
+		if sum.add(v); newest-i < w.count {
 			panes[i] = sum
 		}
 	}
@@ -315,7 +318,7 @@ func (f *feature) checkRead(c *Cell, w *window, t int64) error {
 		}
 	default:
 		live, newest := w.live(c.words), c.words[w.at+2]
-		if len(live) == 0 || f.fits(f.sumPanes(f.visible(live, w, newest, w.index(t, newest)))) {
+		if len(live) == 0 || f.fits(w.sumAll(w.visible(live, newest, w.index(t, newest)))) {
 			return nil
 		}
 	}
