@@ -79,8 +79,8 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 		}
 	}
 	t = clampTime(t)
-	if f.dead && c.exacts[f.exact].refuses(f, t) {
-		return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.limit)
+	if f.windows.refuses(c, t) {
+		return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.windows.limit)
 	}
 	if f.sums {
 		bound, err := f.raised(c, value), error(nil)
@@ -95,44 +95,13 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 	c.newest = max(c.newest, t)
 	switch f.kind {
 	case kindElapsed:
-		c.words[f.place.at] = max(c.words[f.place.at], t)
+		f.elapsed.add(c.words, t)
 	case kindLast:
-		s.addLast(c, f, value)
+		f.last.add(c, value)
 	case kindWindows:
-		if f.exacts > 0 {
-			s.addExact(c, f, t, value)
-		}
-		if f.exacts == len(f.windows) {
-			break
-		}
-		for k := range f.windows {
-			if w := &f.windows[k]; !w.exact {
-				w.add(c, t, value)
-			}
-		}
+		f.windows.add(c, t, value)
 	}
 	return nil
-}
-
-// addLast puts a value in the place of the oldest one where there are all.
-func (s *Set) addLast(c *Cell, f *feature, value int64) {
-	e, begin := extent(c.words[f.place.at]), extent(c.words[f.place.at+1]).from()
-	if e.to()-begin < f.last {
-		f.place.push(c)[0] = value
-		return
-	}
-	at := e.from()
-	c.words[at] = value
-	if at++; at == e.to() {
-		at = begin
-	}
-	c.words[f.place.at] = int64(extentOf(at, e.to()))
-}
-
-// values returns the newest values: those of the first part came first.
-func (f *feature) values(words []int64) (first, second []int64) {
-	e := extent(words[f.place.at])
-	return words[e.from():e.to()], words[extent(words[f.place.at+1]).from():e.from()]
 }
 
 // Read puts feature i as of time t, in microseconds, at the start of out, which
@@ -154,32 +123,24 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 	bounded := f.bounded(c)
 	switch f.kind {
 	case kindElapsed:
-		out[0] = f.empty
-		if last := c.words[f.place.at]; last != none {
-			out[0] = float64(max(0, t-last)) / 1e6
-		}
+		out[0] = f.elapsed.read(c.words, t, f.empty)
 	case kindLast:
 		if !bounded {
 			if err := f.checkRead(c, nil, t); err != nil {
 				return err
 			}
 		}
-		sum := f.foldValues(f.values(c.words))
+		sum := f.last.total(c.words)
 		f.write(&sum, out)
 	case kindWindows:
-		for k := range f.windows {
-			w := &f.windows[k]
+		for k := range f.windows.list {
+			w := &f.windows.list[k]
 			if !bounded {
 				if err := f.checkRead(c, w, t); err != nil {
 					return err
 				}
 			}
-			var sum total
-			if w.exact {
-				sum = f.readExact(c, w, t)
-			} else {
-				sum = w.read(c.words, t)
-			}
+			sum := f.windows.total(c, w, t)
 			out = f.write(&sum, out)
 		}
 	}
@@ -191,8 +152,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 // than the feature may have are so until an event comes when nothing is left in
 // the longest one.
 func (s *Set) Approximate(c *Cell, i int) bool {
-	f := &s.features[i]
-	return f.exacts > 0 && c.exacts[f.exact].over
+	return s.features[i].windows.over(c)
 }
 
 // DropWindows empties every window, for a key that has been silent for the

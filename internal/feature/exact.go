@@ -8,6 +8,20 @@ const (
 	sparePanes = 60 // of a window that has more
 )
 
+// entries is how the exact windows of a feature keep its entries: in one list, in
+// order of arrival, that all of them read.
+type entries struct {
+	unit
+	at      int   // of the list among those of a cell
+	entry   int   // words of an entry
+	longest int64 // of the windows
+	limit   int   // entries
+	dead    bool  // beyond the limit an entry is an error
+}
+
+// in returns the list of a cell.
+func (e *entries) in(c *Cell) *exact { return &c.exacts[e.at] }
+
 // span is a run of entries: its times and its total.
 type span struct {
 	first, last int64 // the least and the greatest time
@@ -25,8 +39,7 @@ func (s *span) cover(first, last int64) {
 
 var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
 
-// exact is the exact windows of one feature: one list of entries, in order of
-// arrival, that all of them read.
+// exact is the list of one feature and key.
 //
 //		entries  | block 7 | block 8 | ... | block 34 | tail |
 //		groups   |  7..15 of 0..15   | 16..31 |
@@ -88,33 +101,33 @@ func (x *exact) blocks() int {
 func (x *exact) next() uint64 { return x.first + uint64(x.blocks()) }
 
 // tailWords returns the entries after the last block.
-func (x *exact) tailWords(f *feature) []int64 {
-	return x.live()[x.blocks()*blockLen*f.entry:]
+func (x *exact) tailWords(e *entries) []int64 {
+	return x.live()[x.blocks()*blockLen*e.entry:]
 }
 
 // blockWords returns the entries of the k-th block kept.
-func (x *exact) blockWords(f *feature, k int) []int64 {
-	size := blockLen * f.entry
+func (x *exact) blockWords(e *entries, k int) []int64 {
+	size := blockLen * e.entry
 	return x.live()[k*size : (k+1)*size]
 }
 
 // refuses reports that an entry of time t is beyond the limit. A list that is
 // full has a block, as the limit is no less than one, and has room where that
 // leaves.
-func (x *exact) refuses(f *feature, t int64) bool {
-	return len(x.live()) >= f.limit*f.entry && t > x.newest-f.longest &&
-		x.index.blocks[0].last > max(x.newest, t)-f.longest
+func (x *exact) refuses(e *entries, t int64) bool {
+	return len(x.live()) >= e.limit*e.entry && t > x.newest-e.longest &&
+		x.index.blocks[0].last > max(x.newest, t)-e.longest
 }
 
 // addExact appends an entry.
-func (s *Set) addExact(c *Cell, f *feature, t, value int64) {
-	x := &c.exacts[f.exact]
+func (ws *windows) addExact(c *Cell, t, value int64) {
+	x := ws.in(c)
 	switch {
 	case x.empty():
 		x.newest = t
-	case x.over && t-f.longest >= x.newest:
-		for k := range f.windows {
-			if w := &f.windows[k]; w.exact {
+	case x.over && t-ws.longest >= x.newest:
+		for k := range ws.list {
+			if w := &ws.list[k]; w.exact {
 				w.empty(c)
 			}
 		}
@@ -122,37 +135,37 @@ func (s *Set) addExact(c *Cell, f *feature, t, value int64) {
 		x.newest = t
 	case t > x.newest:
 		x.newest = t
-	case t <= x.newest-f.longest:
+	case t <= x.newest-ws.longest:
 		return
 	}
 	if !x.over {
-		x.expire(f)
-		if len(x.live()) < f.limit*f.entry {
-			x.append(f, t, value)
+		x.expire(&ws.entries)
+		if len(x.live()) < ws.limit*ws.entry {
+			x.append(&ws.entries, t, value)
 			return
 		}
-		s.overflow(c, f)
+		ws.overflow(c)
 	}
-	s.addOver(c, f, t, value)
+	ws.addOver(c, t, value)
 }
 
 // expire drops what no window can read any more.
-func (x *exact) expire(f *feature) {
-	lo := x.newest - f.longest
+func (x *exact) expire(e *entries) {
+	lo := x.newest - e.longest
 	if x.index != nil {
-		x.expireBlocks(f, lo)
+		x.expireBlocks(e, lo)
 	}
 	if x.index != nil {
 		return
 	}
 	live, old := x.live(), 0
 	for old < len(live) && live[old] <= lo {
-		old += f.entry
+		old += e.entry
 	}
 	x.drop(old)
 }
 
-func (x *exact) expireBlocks(f *feature, lo int64) {
+func (x *exact) expireBlocks(e *entries, lo int64) {
 	in, old := x.index, 0
 	for old < len(in.blocks) && in.blocks[old].last <= lo {
 		old++
@@ -162,7 +175,7 @@ func (x *exact) expireBlocks(f *feature, lo int64) {
 	}
 	group := x.first / groupLen
 	x.first += uint64(old)
-	x.drop(old * blockLen * f.entry)
+	x.drop(old * blockLen * e.entry)
 	if old == len(in.blocks) {
 		x.index = nil
 		return
@@ -171,23 +184,23 @@ func (x *exact) expireBlocks(f *feature, lo int64) {
 	in.blocks, in.groups, in.reach = in.blocks[old:], in.groups[groups:], in.reach[groups:]
 }
 
-func (x *exact) append(f *feature, t, value int64) {
-	item := x.push(f.entry)
+func (x *exact) append(e *entries, t, value int64) {
+	item := x.push(e.entry)
 	item[0] = t
-	if f.entry > 1 {
+	if e.entry > 1 {
 		item[1] = value
 	}
-	if tail := x.tailWords(f); len(tail) == blockLen*f.entry {
-		x.full(f, f.scan(tail))
+	if tail := x.tailWords(e); len(tail) == blockLen*e.entry {
+		x.full(e, e.scan(tail))
 	} else if x.index != nil {
 		x.index.tail.cover(t, t)
-		f.add(&x.index.tail.total, value)
+		e.add(&x.index.tail.total, value)
 	}
 }
 
 // full makes the tail, whose span is s, a block, and a group of the blocks that
 // it completes.
-func (x *exact) full(f *feature, s span) {
+func (x *exact) full(e *entries, s span) {
 	if x.index == nil {
 		x.index = &index{open: noSpan}
 	}
@@ -195,7 +208,7 @@ func (x *exact) full(f *feature, s span) {
 	in.tail = noSpan
 	in.blocks = append(in.blocks, s)
 	in.open.cover(s.first, s.last)
-	f.merge(&in.open.total, &s.total)
+	e.merge(&in.open.total, &s.total)
 	if x.next()%groupLen != 0 {
 		return
 	}
@@ -210,77 +223,73 @@ func (x *exact) full(f *feature, s span) {
 
 // overflow turns the entries into panes. Those that no window reads are too far
 // behind to be in one.
-func (s *Set) overflow(c *Cell, f *feature) {
-	x := &c.exacts[f.exact]
+func (ws *windows) overflow(c *Cell) {
+	x := ws.in(c)
 	live, newest := x.live(), x.newest
 	x.reset()
 	x.newest, x.over = newest, true
-	for k := 0; k < len(live); k += f.entry {
-		s.addOver(c, f, live[k], live[k+f.entry-1])
+	for k := 0; k < len(live); k += ws.entry {
+		ws.addOver(c, live[k], live[k+ws.entry-1])
 	}
 }
 
-func (s *Set) addOver(c *Cell, f *feature, t, value int64) {
-	for k := range f.windows {
-		if w := &f.windows[k]; w.exact {
+func (ws *windows) addOver(c *Cell, t, value int64) {
+	for k := range ws.list {
+		if w := &ws.list[k]; w.exact {
 			w.add(c, t, value)
 		}
 	}
 }
 
-// readExact returns the total of the exact window w as of time t.
-func (f *feature) readExact(c *Cell, w *window, t int64) total {
-	x := &c.exacts[f.exact]
-	if x.over {
-		return w.read(c.words, t)
-	}
+// read returns the total of an exact window of so many microseconds as of time t.
+func (e *entries) read(x *exact, size, t int64) total {
 	live := x.live()
 	if len(live) == 0 {
 		return nothing
 	}
-	lo := max(t-w.size, x.newest-f.longest)
+	lo := max(t-size, x.newest-e.longest)
 	in := x.index
 	if in == nil {
-		return f.scanIn(live, lo, t)
+		return e.scanIn(live, lo, t)
 	}
 	g := len(in.groups)
 	for g > 0 && in.reach[g-1] > lo {
 		g--
 	}
 	gone := int(x.first % groupLen) // of the first group's blocks
-	out := f.foldSpans(in.groups[g:], lo, t, func(k int) total {
-		return x.readBlocks(f, max(0, (g+k)*groupLen-gone), (g+k+1)*groupLen-gone, lo, t)
+	out := e.foldSpans(in.groups[g:], lo, t, func(k int) total {
+		return x.readBlocks(e, max(0, (g+k)*groupLen-gone), (g+k+1)*groupLen-gone, lo, t)
 	})
 	rest := in.open.total
 	switch {
 	case in.open.outside(lo, t):
 		rest = nothing
 	case !in.open.inside(lo, t):
-		rest = x.readBlocks(f, max(0, len(in.groups)*groupLen-gone), len(in.blocks), lo, t)
+		rest = x.readBlocks(e, max(0, len(in.groups)*groupLen-gone), len(in.blocks), lo, t)
 	}
 	switch {
 	case in.tail.outside(lo, t):
 	case in.tail.inside(lo, t):
-		f.merge(&rest, &in.tail.total)
+		e.merge(&rest, &in.tail.total)
 	default:
-		part := f.scanIn(x.tailWords(f), lo, t)
-		f.merge(&rest, &part)
+		part := e.scanIn(x.tailWords(e), lo, t)
+		e.merge(&rest, &part)
 	}
-	f.merge(&out, &rest)
+	e.merge(&out, &rest)
 	return out
 }
 
 // readBlocks returns the total of the entries of blocks [from, to) in (lo, t].
-func (x *exact) readBlocks(f *feature, from, to int, lo, t int64) total {
-	return f.foldSpans(x.index.blocks[from:to], lo, t, func(k int) total {
-		return f.scanIn(x.blockWords(f, from+k), lo, t)
+func (x *exact) readBlocks(e *entries, from, to int, lo, t int64) total {
+	return e.foldSpans(x.index.blocks[from:to], lo, t, func(k int) total {
+		return e.scanIn(x.blockWords(e, from+k), lo, t)
 	})
 }
 
 // foldSpans returns the total of the entries of the spans in (lo, t]; part
 // returns that of a span that is partly in.
-func (f *feature) foldSpans(spans []span, lo, t int64, part func(k int) total) total {
-	out, float := nothing, f.float
+func (e *entries) foldSpans(spans []span, lo, t int64, part func(k int) total) total {
+	out, float := nothing, e.float
 	var sum float64
 	for k := range spans {
 		s := &spans[k]
@@ -307,16 +316,16 @@ func (f *feature) foldSpans(spans []span, lo, t int64, part func(k int) total) t
 }
 
 // scanIn returns the total of the entries in (lo, t].
-func (f *feature) scanIn(words []int64, lo, t int64) total {
+func (e *entries) scanIn(words []int64, lo, t int64) total {
 	out := nothing
 	switch {
-	case f.entry == 1:
+	case e.entry == 1:
 		for _, at := range words {
 			if at > lo && at <= t {
 				out.n++
 			}
 		}
-	case f.float:
+	case e.float:
 		var sum float64
 		for k := 1; k < len(words); k += 2 {
 			if at, v := words[k-1], words[k]; at > lo && at <= t {
@@ -339,11 +348,11 @@ func (f *feature) scanIn(words []int64, lo, t int64) total {
 }
 
 // scan returns the span of all entries.
-func (f *feature) scan(words []int64) span {
+func (e *entries) scan(words []int64) span {
 	s := noSpan
-	for k := 0; k < len(words); k += f.entry {
+	for k := 0; k < len(words); k += e.entry {
 		s.cover(words[k], words[k])
 	}
-	s.total = f.scanIn(words, math.MinInt64, math.MaxInt64)
+	s.total = e.scanIn(words, math.MinInt64, math.MaxInt64)
 	return s
 }

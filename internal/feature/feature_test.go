@@ -493,7 +493,7 @@ func TestEntriesLeaveWithTheLongestWindow(t *testing.T) {
 			if err := s.Add(c, 0, at, 0); err != nil {
 				t.Fatal(err)
 			}
-			if got := len(x.tailWords(&s.features[0])); x.blocks() != blocks || got != tail {
+			if got := len(x.tailWords(&s.features[0].windows.entries)); x.blocks() != blocks || got != tail {
 				t.Errorf("%d entries, then %d: %d blocks and %d entries, want %d and %d", entries, at, x.blocks(), got, blocks, tail)
 			}
 		}

@@ -112,28 +112,12 @@ type feature struct {
 	columns    []string
 	aggregates []Aggregate
 	empty      float64
-	count      bool  // only counted: values do not matter
-	sums       bool  // sum or mean are read
-	place      place // of elapsed or last
+	count      bool // only counted: values do not matter
+	sums       bool // sum or mean are read
 
-	last     int  // how many of the newest values
-	extremes bool // of which max or min are read
-
-	windows []window
-	entry   int // words of an exact entry
-	exacts  int // exact windows,
-	exact   int // of which the cell has this list
-	longest int64
-	limit   int  // entries
-	dead    bool // beyond the limit an entry is an error
-}
-
-// window is a Window made ready.
-type window struct {
-	name  string
-	panes       // of an exact window those that it goes over to
-	size  int64 // microseconds
-	exact bool
+	elapsed elapsed // of its kind
+	last    last
+	windows windows
 }
 
 // NewSet checks the specs and makes them ready. The error names every spec that
@@ -234,7 +218,6 @@ func checkWindows(windows []Window) error {
 func (s *Set) add(spec Spec) {
 	f := feature{
 		name: spec.Name, aggregates: slices.Clone(spec.Aggregates), empty: spec.Empty,
-		limit: cmp.Or(spec.Max, defaultEntries), dead: spec.Overflow == OverflowDead,
 	}
 	f.count = !slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a != Count })
 	if f.unit = unitOf(0); !f.count {
@@ -243,34 +226,38 @@ func (s *Set) add(spec Spec) {
 	f.sums = slices.Contains(f.aggregates, Sum) || slices.Contains(f.aggregates, Mean)
 	switch {
 	case spec.Elapsed:
-		f.kind, f.place.at, f.columns = kindElapsed, s.layout.front(none), []string{""}
+		f.kind, f.elapsed.at, f.columns = kindElapsed, s.layout.front(none), []string{""}
 		s.elapsed++
 	case spec.Last > 0:
-		f.kind, f.last = kindLast, spec.Last
-		f.place = s.layout.queue(place{stride: 1, least: 1, most: f.last}, 0)
-		f.extremes = slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min })
+		f.kind = kindLast
+		f.last = last{
+			unit: f.unit, place: s.layout.queue(place{stride: 1, least: 1, most: spec.Last}, 0),
+			extremes: slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min }),
+		}
 		s.lasts++
 		for _, a := range f.aggregates {
 			f.columns = append(f.columns, a.String())
 		}
 	default:
-		s.addWindows(&f, spec.Windows)
+		s.addWindows(&f, spec)
 	}
 	s.features = append(s.features, f)
 }
 
-func (s *Set) addWindows(f *feature, windows []Window) {
-	f.kind, f.entry = kindWindows, 2
+func (s *Set) addWindows(f *feature, spec Spec) {
+	f.kind = kindWindows
+	ws := &f.windows
+	ws.entries = entries{unit: f.unit, entry: 2, limit: cmp.Or(spec.Max, defaultEntries), dead: spec.Overflow == OverflowDead}
 	if f.count {
-		f.entry = 1
+		ws.entry = 1
 	}
 	form, stride := formOf(f.unit, f.aggregates)
-	for _, spec := range windows {
+	for _, spec := range spec.Windows {
 		w := window{name: spec.Name, size: spec.Size.Microseconds(), exact: spec.Pane == 0}
 		if w.exact {
 			w.grid = grid{length: w.size / sparePanes, count: sparePanes}
-			f.exacts++
-			f.longest = max(f.longest, w.size)
+			ws.exacts++
+			ws.longest = max(ws.longest, w.size)
 		} else {
 			w.grid = grid{length: spec.Pane.Microseconds(), count: int64(spec.Size / spec.Pane)}
 			s.panes++
@@ -281,13 +268,13 @@ func (s *Set) addWindows(f *feature, windows []Window) {
 		}
 		w.paneForm, w.place = form, s.layout.queue(p, 1)
 		s.longest = max(s.longest, w.size)
-		f.windows = append(f.windows, w)
+		ws.list = append(ws.list, w)
 		for _, a := range f.aggregates {
 			f.columns = append(f.columns, a.String()+"_"+spec.Name)
 		}
 	}
-	if f.exacts > 0 {
-		f.exact = s.exacts
+	if ws.exacts > 0 {
+		ws.entries.at = s.exacts
 		s.exacts++
 	}
 }
@@ -319,15 +306,15 @@ func (s *Set) sum() string {
 	fmt.Fprintf(&text, "feature cells %d\n", format)
 	for i := range s.features {
 		f := &s.features[i]
-		fmt.Fprintf(&text, "%q kind %d decimals %d last %d", f.name, f.kind, f.decimals, f.last)
+		fmt.Fprintf(&text, "%q kind %d decimals %d last %d", f.name, f.kind, f.decimals, f.last.most)
 		if f.kind == kindWindows {
-			form := &f.windows[0].paneForm
-			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.entry, cmp.Compare(form.sumAt, 0), cmp.Compare(form.maxAt, 0), cmp.Compare(form.minAt, 0))
+			form := &f.windows.list[0].paneForm
+			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.windows.entry, cmp.Compare(form.sumAt, 0), cmp.Compare(form.maxAt, 0), cmp.Compare(form.minAt, 0))
 		}
-		if f.dead || f.limit != defaultEntries {
-			fmt.Fprintf(&text, " max %d dead %t", f.limit, f.dead)
+		if e := &f.windows.entries; f.kind == kindWindows && (e.dead || e.limit != defaultEntries) {
+			fmt.Fprintf(&text, " max %d dead %t", e.limit, e.dead)
 		}
-		for _, w := range f.windows {
+		for _, w := range f.windows.list {
 			fmt.Fprintf(&text, " window %d/%d exact %t", w.size, w.length, w.exact)
 		}
 		text.WriteByte('\n')

@@ -45,8 +45,8 @@ func (s *Set) Changes(c *Cell, scratch []byte, put func(sub, value []byte)) []by
 		return scratch
 	}
 	for i := range s.features {
-		if f := &s.features[i]; f.exacts > 0 {
-			scratch = c.exacts[f.exact].changes(f, i, scratch, put)
+		if ws := &s.features[i].windows; ws.exacts > 0 {
+			scratch = ws.in(c).changes(&ws.entries, i, scratch, put)
 		}
 	}
 	c.changed = false
@@ -73,7 +73,7 @@ func subKey(b []byte, feature int, block uint64) []byte {
 }
 
 // changes puts the blocks that the state lacks and deletes those that are gone.
-func (x *exact) changes(f *feature, feature int, scratch []byte, put func(sub, value []byte)) []byte {
+func (x *exact) changes(e *entries, feature int, scratch []byte, put func(sub, value []byte)) []byte {
 	next := x.next()
 	for n := x.saved.from; n < x.saved.to; n++ {
 		if n < x.first || n >= next {
@@ -84,7 +84,7 @@ func (x *exact) changes(f *feature, feature int, scratch []byte, put func(sub, v
 	for n := max(x.first, x.saved.valid); n < next; n++ {
 		scratch = subKey(scratch[:0], feature, n)
 		sub := len(scratch)
-		scratch = f.appendEntries(scratch, x.blockWords(f, int(n-x.first)))
+		scratch = e.append(scratch, x.blockWords(e, int(n-x.first)))
 		put(scratch[:sub:sub], scratch[sub:])
 	}
 	x.saved = saved{from: x.first, to: next, valid: next}
@@ -97,16 +97,11 @@ func (s *Set) appendHeader(b []byte, c *Cell) []byte {
 	for i := range s.features {
 		switch f := &s.features[i]; f.kind {
 		case kindElapsed:
-			b = appendTime(b, c.words[f.place.at])
+			b = appendTime(b, c.words[f.elapsed.at])
 		case kindLast:
-			first, second := f.values(c.words)
-			b = binary.AppendUvarint(b, uint64(len(first)+len(second)))
-			b = f.appendValues(f.appendValues(b, first), second)
+			b = f.last.append(b, c.words)
 		case kindWindows:
-			if f.exacts > 0 {
-				b = f.appendExact(b, c)
-			}
-			b = f.appendWindows(b, c.words, false)
+			b = f.windows.append(b, c)
 		}
 	}
 	return b
@@ -119,36 +114,52 @@ func appendTime(b []byte, t int64) []byte {
 	return binary.AppendVarint(append(b, 1), t)
 }
 
-// appendWindows appends the panes of the exact windows, or of the others.
-func (f *feature) appendWindows(b []byte, words []int64, exact bool) []byte {
-	for k := range f.windows {
-		if w := &f.windows[k]; w.exact == exact {
+// append appends the values.
+func (l *last) append(b []byte, words []int64) []byte {
+	first, second := l.values(words)
+	b = binary.AppendUvarint(b, uint64(len(first)+len(second)))
+	return l.appendValues(l.appendValues(b, first), second)
+}
+
+// append appends the exact windows, and the others.
+func (ws *windows) append(b []byte, c *Cell) []byte {
+	if ws.exacts > 0 {
+		b = ws.appendExact(b, c)
+	}
+	return ws.appendPanes(b, c.words, false)
+}
+
+// appendPanes appends the panes of the exact windows, or of the others.
+func (ws *windows) appendPanes(b []byte, words []int64, exact bool) []byte {
+	for k := range ws.list {
+		if w := &ws.list[k]; w.exact == exact {
 			b = w.append(b, words)
 		}
 	}
 	return b
 }
 
-func (f *feature) appendExact(b []byte, c *Cell) []byte {
-	x := &c.exacts[f.exact]
+func (ws *windows) appendExact(b []byte, c *Cell) []byte {
+	x := ws.in(c)
 	if x.over {
 		b = binary.AppendVarint(append(b, 1), x.newest)
-		return f.appendWindows(b, c.words, true)
+		return ws.appendPanes(b, c.words, true)
 	}
-	tail := x.tailWords(f)
+	tail := x.tailWords(&ws.entries)
 	b = binary.AppendUvarint(append(b, 0), x.first)
 	b = binary.AppendUvarint(b, uint64(x.blocks()))
-	b = binary.AppendUvarint(b, uint64(len(tail)/f.entry))
-	return f.appendEntries(b, tail)
+	b = binary.AppendUvarint(b, uint64(len(tail)/ws.entry))
+	return ws.entries.append(b, tail)
 }
 
-func (f *feature) appendEntries(b []byte, words []int64) []byte {
+// append appends entries.
+func (e *entries) append(b []byte, words []int64) []byte {
 	before := int64(0)
-	for k := 0; k < len(words); k += f.entry {
+	for k := 0; k < len(words); k += e.entry {
 		b = binary.AppendVarint(b, words[k]-before)
 		before = words[k]
-		if f.entry > 1 {
-			b = f.appendValue(b, words[k+1])
+		if e.entry > 1 {
+			b = e.appendValue(b, words[k+1])
 		}
 	}
 	return b
@@ -244,46 +255,56 @@ func (s *Set) load(c *Cell, i int, r *reader, get func(sub []byte) ([]byte, erro
 	f := &s.features[i]
 	switch f.kind {
 	case kindElapsed:
-		c.words[f.place.at] = r.optionalTime()
+		c.words[f.elapsed.at] = r.optionalTime()
 	case kindLast:
-		n := r.upTo(uint64(f.last))
-		f.place.reserve(c, int(n))
-		for range n {
-			f.place.push(c)[0] = r.value(&f.unit)
-		}
+		f.last.load(c, r)
 	case kindWindows:
-		if f.exacts > 0 {
-			if err := s.loadExact(c, i, r, get); err != nil {
-				return err
-			}
-		}
-		s.loadWindows(c, f, false, r)
+		return f.windows.load(c, i, r, get)
 	}
 	return r.err
 }
 
-// loadWindows loads the panes of the exact windows, or of the others.
-func (s *Set) loadWindows(c *Cell, f *feature, exact bool, r *reader) {
-	for k := range f.windows {
-		if w := &f.windows[k]; w.exact == exact {
+// load loads the values.
+func (l *last) load(c *Cell, r *reader) {
+	n := r.upTo(uint64(l.most))
+	l.reserve(c, int(n))
+	for range n {
+		l.push(c)[0] = r.value(&l.unit)
+	}
+}
+
+// load loads the exact windows, and the others.
+func (ws *windows) load(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
+	if ws.exacts > 0 {
+		if err := ws.loadExact(c, feature, r, get); err != nil {
+			return err
+		}
+	}
+	ws.loadPanes(c, false, r)
+	return r.err
+}
+
+// loadPanes loads the panes of the exact windows, or of the others.
+func (ws *windows) loadPanes(c *Cell, exact bool, r *reader) {
+	for k := range ws.list {
+		if w := &ws.list[k]; w.exact == exact {
 			w.load(c, r)
 		}
 	}
 }
 
-func (s *Set) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
-	f := &s.features[feature]
-	x := &c.exacts[f.exact]
+func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
+	e, x := &ws.entries, ws.in(c)
 	if r.upTo(1) == 1 {
-		if f.dead {
+		if e.dead {
 			r.fail("panes of a feature that refuses")
 		}
 		x.newest, x.over = r.time(), true
-		s.loadWindows(c, f, true, r)
+		ws.loadPanes(c, true, r)
 		return r.err
 	}
 	x.first = r.upTo(maxIndex)
-	blocks, tail := r.upTo(uint64(f.limit/blockLen)), r.upTo(blockLen-1)
+	blocks, tail := r.upTo(uint64(e.limit/blockLen)), r.upTo(blockLen-1)
 	x.newest = none
 	for range blocks {
 		sub := subKey(nil, feature, x.next())
@@ -295,16 +316,16 @@ func (s *Set) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([
 			return fmt.Errorf("block %d is missing", x.next())
 		}
 		b := &reader{rest: value}
-		x.loadEntries(f, blockLen, b)
+		x.loadEntries(e, blockLen, b)
 		if err := b.end(); err != nil {
 			return fmt.Errorf("block %d: %w", x.next(), err)
 		}
-		tail := f.scan(x.tailWords(f))
-		x.full(f, tail)
+		tail := e.scan(x.tailWords(e))
+		x.full(e, tail)
 		x.newest = max(x.newest, tail.last)
 	}
-	x.loadEntries(f, tail, r)
-	rest := f.scan(x.tailWords(f))
+	x.loadEntries(e, tail, r)
+	rest := e.scan(x.tailWords(e))
 	x.newest = max(x.newest, rest.last)
 	if x.index != nil {
 		x.index.tail = rest
@@ -313,14 +334,14 @@ func (s *Set) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([
 	return r.err
 }
 
-func (x *exact) loadEntries(f *feature, n uint64, r *reader) {
+func (x *exact) loadEntries(e *entries, n uint64, r *reader) {
 	before := int64(0)
 	for range n {
-		item := x.push(f.entry)
+		item := x.push(e.entry)
 		before = r.timeFrom(before)
 		item[0] = before
-		if f.entry > 1 {
-			item[1] = r.value(&f.unit)
+		if e.entry > 1 {
+			item[1] = r.value(&e.unit)
 		}
 	}
 }

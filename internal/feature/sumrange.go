@@ -92,28 +92,40 @@ func (u *unit) near(value int64) float64 {
 // weight returns what the sum of no part of the feature's entries is beyond.
 func (f *feature) weight(c *Cell) (bound float64) {
 	if f.kind == kindLast {
-		first, second := f.values(c.words)
-		return f.size(first, 1) + f.size(second, 1)
+		return f.last.weight(c.words)
 	}
-	for k := range f.windows {
-		w := &f.windows[k]
-		if w.exact && !c.exacts[f.exact].over {
-			continue
+	return f.windows.weight(c)
+}
+
+// weight returns what the sum of no part of the values is beyond.
+func (l *last) weight(words []int64) float64 {
+	first, second := l.values(words)
+	return l.unit.size(first, 1) + l.unit.size(second, 1)
+}
+
+// weight returns what the sum of no part of the entries is beyond.
+func (ws *windows) weight(c *Cell) (bound float64) {
+	for k := range ws.list {
+		if w := &ws.list[k]; !w.exact || ws.over(c) {
+			bound = max(bound, w.weight(c.words))
 		}
-		bound = max(bound, w.weight(c.words))
 	}
-	if f.exacts == 0 {
-		return bound
+	if ws.exacts > 0 {
+		bound = max(bound, ws.entries.weight(ws.in(c)))
 	}
-	x := &c.exacts[f.exact]
-	size := f.size(x.tailWords(f), f.entry)
+	return bound
+}
+
+// weight returns what the sum of no part of the entries is beyond.
+func (e *entries) weight(x *exact) float64 {
+	size := e.size(x.tailWords(e), e.entry)
 	if x.index != nil {
 		for k := range x.index.blocks {
 			b := &x.index.blocks[k]
-			size += float64(b.n) * max(math.Abs(f.near(b.max)), math.Abs(f.near(b.min)))
+			size += float64(b.n) * max(math.Abs(e.near(b.max)), math.Abs(e.near(b.min)))
 		}
 	}
-	return max(bound, size)
+	return size
 }
 
 // weight returns what the sum of no part of the panes is beyond.
@@ -175,33 +187,43 @@ func (u *unit) fits(a amount) bool {
 func (f *feature) checkSums(c *Cell, t, value int64) error {
 	v := f.of(value)
 	if f.kind == kindLast {
-		first, second := f.values(c.words)
-		if len(first)+len(second) == f.last {
-			if len(first) > 0 {
-				first = first[1:]
-			} else {
-				second = second[1:]
-			}
-		}
-		sum := f.amount(f.foldParts(first, second))
-		if sum.add(v); !f.fits(sum) {
-			return f.outOfRange(fmt.Sprintf("the last %d values", f.last))
+		if !f.last.takes(c.words, v) {
+			return f.outOfRange(f.last.over())
 		}
 		return nil
 	}
-	for k := range f.windows {
-		w := &f.windows[k]
-		fit := false
-		if w.exact {
-			fit = f.fitsExact(c, w, t, v)
-		} else {
-			fit = w.takes(c.words, t, v)
-		}
-		if !fit {
+	for k := range f.windows.list {
+		if w := &f.windows.list[k]; !f.windows.takes(c, w, t, v) {
 			return f.outOfRange("window " + w.name)
 		}
 	}
 	return nil
+}
+
+// takes reports that the sum that a value would be in is in range.
+func (l *last) takes(words []int64, v amount) bool {
+	first, second := l.values(words)
+	if len(first)+len(second) == l.most {
+		if len(first) > 0 {
+			first = first[1:]
+		} else {
+			second = second[1:]
+		}
+	}
+	sum := l.amount(l.foldParts(first, second))
+	sum.add(v)
+	return l.fits(sum)
+}
+
+// over returns what a sum is over.
+func (l *last) over() string { return fmt.Sprintf("the last %d values", l.most) }
+
+// takes reports that the sums of a window that an entry would be in are in range.
+func (ws *windows) takes(c *Cell, w *window, t int64, v amount) bool {
+	if w.exact {
+		return ws.takesExact(c, w, t, v)
+	}
+	return w.takes(c.words, t, v)
 }
 
 // takes reports that the sums that an entry would be in are in range.
@@ -238,17 +260,17 @@ func (p *panes) sumAll(live []int64) (sum amount) {
 	return sum
 }
 
-// fitsExact is takes for an exact window.
-func (f *feature) fitsExact(c *Cell, w *window, t int64, v amount) bool {
-	x := &c.exacts[f.exact]
+// takesExact is takes for an exact window.
+func (ws *windows) takesExact(c *Cell, w *window, t int64, v amount) bool {
+	x := ws.in(c)
 	switch {
-	case x.empty() || x.over && t-f.longest >= x.newest:
+	case x.empty() || x.over && t-ws.longest >= x.newest:
 		return true // it is the first
-	case t <= x.newest-f.longest:
+	case t <= x.newest-ws.longest:
 		return true // it is not taken
 	case x.over:
 		return w.takes(c.words, t, v)
-	case x.refuses(f, t) && !f.fitsSpare(x, w, t, v):
+	case x.refuses(&ws.entries, t) && !ws.fitsSpare(x, w, t, v):
 		return false
 	}
 	newest := max(x.newest, t)
@@ -256,32 +278,32 @@ func (f *feature) fitsExact(c *Cell, w *window, t int64, v amount) bool {
 		if at-w.size >= t {
 			continue // the entry has left
 		}
-		sum := f.sumExact(x, max(at-w.size, newest-f.longest), at)
-		if sum.add(v); !f.fits(sum) {
+		sum := ws.entries.sum(x, max(at-w.size, newest-ws.longest), at)
+		if sum.add(v); !ws.fits(sum) {
 			return false
 		}
 	}
 	return true
 }
 
-// sumExact returns the sum of the entries in (lo, t].
-func (f *feature) sumExact(x *exact, lo, t int64) (sum amount) {
+// sum returns the sum of the entries in (lo, t].
+func (e *entries) sum(x *exact, lo, t int64) (sum amount) {
 	for k := range x.blocks() {
 		switch b := &x.index.blocks[k]; {
 		case b.outside(lo, t):
 		case b.inside(lo, t):
-			sum.add(f.amount(b.sum))
+			sum.add(e.amount(b.sum))
 		default:
-			sum.add(f.amount(f.scanIn(x.blockWords(f, k), lo, t).sum))
+			sum.add(e.amount(e.scanIn(x.blockWords(e, k), lo, t).sum))
 		}
 	}
-	sum.add(f.amount(f.scanIn(x.tailWords(f), lo, t).sum))
+	sum.add(e.amount(e.scanIn(x.tailWords(e), lo, t).sum))
 	return sum
 }
 
 // fitsSpare reports that the sums of the panes are in range that the entries of a
 // full list, and one more, would go to.
-func (f *feature) fitsSpare(x *exact, w *window, t int64, v amount) bool {
+func (e *entries) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 	panes, newest := map[int64]amount{}, w.index(max(x.newest, t), 0)
 	take := func(t int64, v amount) {
 		i := w.index(t, 0)
@@ -290,12 +312,12 @@ func (f *feature) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 			panes[i] = sum
 		}
 	}
-	for words := x.live(); len(words) > 0; words = words[f.entry:] {
-		take(words[0], f.of(words[f.entry-1]))
+	for words := x.live(); len(words) > 0; words = words[e.entry:] {
+		take(words[0], e.of(words[e.entry-1]))
 	}
 	take(t, v)
 	for _, sum := range panes {
-		if !f.fits(sum) {
+		if !e.fits(sum) {
 			return false
 		}
 	}
@@ -306,21 +328,20 @@ func (f *feature) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 // where the bound does not tell.
 func (f *feature) checkRead(c *Cell, w *window, t int64) error {
 	switch {
-	case w == nil:
-		if sum := f.amount(f.foldParts(f.values(c.words))); !f.fits(sum) {
-			return f.outOfRange(fmt.Sprintf("the last %d values", f.last))
-		}
-		return nil
-	case w.exact && !c.exacts[f.exact].over:
-		x := &c.exacts[f.exact]
-		if x.empty() || f.fits(f.sumExact(x, max(t-w.size, x.newest-f.longest), t)) {
-			return nil
-		}
-	default:
-		live, newest := w.live(c.words), c.words[w.at+2]
-		if len(live) == 0 || f.fits(w.sumAll(w.visible(live, newest, w.index(t, newest)))) {
-			return nil
-		}
+	case w == nil && !f.fits(f.amount(f.foldParts(f.last.values(c.words)))):
+		return f.outOfRange(f.last.over())
+	case w != nil && !f.windows.inRange(c, w, t):
+		return f.outOfRange("window " + w.name)
 	}
-	return f.outOfRange("window " + w.name)
+	return nil
+}
+
+// inRange reports that the sum of a window as of time t is in range.
+func (ws *windows) inRange(c *Cell, w *window, t int64) bool {
+	if w.exact && !ws.over(c) {
+		x := ws.in(c)
+		return x.empty() || ws.fits(ws.entries.sum(x, max(t-w.size, x.newest-ws.longest), t))
+	}
+	live, newest := w.live(c.words), c.words[w.at+2]
+	return len(live) == 0 || w.fits(w.sumAll(w.visible(live, newest, w.index(t, newest))))
 }

@@ -76,22 +76,6 @@ func (u *unit) add(t *total, value int64) {
 	t.min = min(t.min, value)
 }
 
-// foldValues returns the total of values in their order, those of first before
-// those of second.
-func (f *feature) foldValues(first, second []int64) total {
-	t := nothing
-	t.n, t.sum = int64(len(first)+len(second)), f.foldParts(first, second)
-	if f.extremes {
-		for _, v := range first {
-			t.max, t.min = max(t.max, v), min(t.min, v)
-		}
-		for _, v := range second {
-			t.max, t.min = max(t.max, v), min(t.min, v)
-		}
-	}
-	return t
-}
-
 // foldParts returns the sum of the values of first and then those of second.
 func (u *unit) foldParts(first, second []int64) (units int64) {
 	if u.float {

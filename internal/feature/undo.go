@@ -27,15 +27,15 @@ func (s *Set) Save(c *Cell, to *Saved) {
 		to.exacts = make([]savedExact, len(c.exacts))
 	}
 	for i := range s.features {
-		f := &s.features[i]
-		if f.exacts == 0 {
+		ws := &s.features[i].windows
+		if ws.exacts == 0 {
 			continue
 		}
-		x := &c.exacts[f.exact]
-		if len(x.words) > 0 && len(x.words)+f.entry > cap(x.words) {
-			x.room(f.entry) // which an Add would do, and move entries
+		x := ws.in(c)
+		if len(x.words) > 0 && len(x.words)+ws.entry > cap(x.words) {
+			x.room(ws.entry) // which an Add would do, and move entries
 		}
-		kept := &to.exacts[f.exact]
+		kept := &to.exacts[ws.entries.at]
 		kept.exact = *x
 		if x.index != nil {
 			kept.index = *x.index
