@@ -8,6 +8,11 @@ type last struct {
 	extremes bool // max or min are read
 }
 
+func newLast(spec *Spec, r *reading, in *layout) last {
+	room := place{stride: 1, least: 1, most: spec.Last}
+	return last{unit: r.unit, place: in.queue(room, 0), extremes: r.any(Max, Min)}
+}
+
 // add puts a value in the place of the oldest one where there are all.
 func (l *last) add(c *Cell, value int64) {
 	e, begin := extent(c.words[l.at]), extent(c.words[l.at+1]).from()

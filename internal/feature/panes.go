@@ -1,9 +1,6 @@
 package feature
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // paneForm is what a pane of a feature is: a word of count<<paneBits | index mod
 // 2^paneBits, then, where the feature needs them, its sum, max and min. The live panes
@@ -13,12 +10,11 @@ type paneForm struct {
 	sumAt, maxAt, minAt int // in a pane; 0 is not kept
 }
 
-// formOf returns the form of panes of which these aggregates are read, and how many
-// words one has.
-func formOf(u unit, aggregates []Aggregate) (f paneForm, words int) {
-	f.unit, words = u, 1
+// formOf returns the form of panes that are read so, and how many words one has.
+func formOf(r *reading) (f paneForm, words int) {
+	f.unit, words = r.unit, 1
 	keep := func(at *int, as ...Aggregate) {
-		if slices.ContainsFunc(as, func(a Aggregate) bool { return slices.Contains(aggregates, a) }) {
+		if r.any(as...) {
 			*at = words
 			words++
 		}

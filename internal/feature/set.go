@@ -104,18 +104,14 @@ const (
 	kindElapsed
 )
 
-// feature is a Spec made ready.
+// feature is a Spec made ready: what it is read as, and what is kept for that.
 type feature struct {
-	unit
-	name       string
-	kind       kind
-	columns    []string
-	aggregates []Aggregate
-	empty      float64
-	count      bool // only counted: values do not matter
-	sums       bool // sum or mean are read
+	reading
+	name    string
+	columns []string
 
-	elapsed elapsed // of its kind
+	kind    kind
+	elapsed elapsed // the one of its kind is in use
 	last    last
 	windows windows
 }
@@ -136,7 +132,7 @@ func NewSet(specs []Spec) (*Set, error) {
 			errs = append(errs, fmt.Errorf("feature %q: %w", spec.Name, err))
 			continue
 		}
-		s.add(spec)
+		s.add(&spec)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -215,68 +211,31 @@ func checkWindows(windows []Window) error {
 }
 
 // add makes a checked spec ready.
-func (s *Set) add(spec Spec) {
-	f := feature{
-		name: spec.Name, aggregates: slices.Clone(spec.Aggregates), empty: spec.Empty,
-	}
-	f.count = !slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a != Count })
-	if f.unit = unitOf(0); !f.count {
-		f.unit = unitOf(spec.Decimals)
-	}
-	f.sums = slices.Contains(f.aggregates, Sum) || slices.Contains(f.aggregates, Mean)
+func (s *Set) add(spec *Spec) {
+	f := feature{name: spec.Name, reading: readingOf(spec)}
 	switch {
 	case spec.Elapsed:
-		f.kind, f.elapsed.at, f.columns = kindElapsed, s.layout.front(none), []string{""}
+		f.kind, f.elapsed = kindElapsed, elapsed{s.layout.front(none)}
+		f.columns = []string{""}
 		s.elapsed++
 	case spec.Last > 0:
-		f.kind = kindLast
-		f.last = last{
-			unit: f.unit, place: s.layout.queue(place{stride: 1, least: 1, most: spec.Last}, 0),
-			extremes: slices.ContainsFunc(f.aggregates, func(a Aggregate) bool { return a == Max || a == Min }),
-		}
+		f.kind, f.last = kindLast, newLast(spec, &f.reading, &s.layout)
+		f.columns = f.names(nil, "")
 		s.lasts++
-		for _, a := range f.aggregates {
-			f.columns = append(f.columns, a.String())
-		}
 	default:
-		s.addWindows(&f, spec)
+		f.kind, f.windows = kindWindows, newWindows(spec, &f.reading, &s.layout)
+		for k := range f.windows.list {
+			w := &f.windows.list[k]
+			f.columns = f.names(f.columns, "_"+w.name)
+			s.longest = max(s.longest, w.size)
+		}
+		s.panes += len(f.windows.list) - f.windows.exacts
+		if f.windows.exacts > 0 {
+			f.windows.entries.at = s.exacts
+			s.exacts++
+		}
 	}
 	s.features = append(s.features, f)
-}
-
-func (s *Set) addWindows(f *feature, spec Spec) {
-	f.kind = kindWindows
-	ws := &f.windows
-	ws.entries = entries{unit: f.unit, entry: 2, limit: cmp.Or(spec.Max, defaultEntries), dead: spec.Overflow == OverflowDead}
-	if f.count {
-		ws.entry = 1
-	}
-	form, stride := formOf(f.unit, f.aggregates)
-	for _, spec := range spec.Windows {
-		w := window{name: spec.Name, size: spec.Size.Microseconds(), exact: spec.Pane == 0}
-		if w.exact {
-			w.grid = grid{length: w.size / sparePanes, count: sparePanes}
-			ws.exacts++
-			ws.longest = max(ws.longest, w.size)
-		} else {
-			w.grid = grid{length: spec.Pane.Microseconds(), count: int64(spec.Size / spec.Pane)}
-			s.panes++
-		}
-		p := place{stride: stride, most: 2 * maxPanes, windowed: true, based: w.count > few}
-		if !w.exact {
-			p.least = 1
-		}
-		w.paneForm, w.place = form, s.layout.queue(p, 1)
-		s.longest = max(s.longest, w.size)
-		ws.list = append(ws.list, w)
-		for _, a := range f.aggregates {
-			f.columns = append(f.columns, a.String()+"_"+spec.Name)
-		}
-	}
-	if ws.exacts > 0 {
-		ws.entries.at = s.exacts
-		s.exacts++
-	}
 }
 
 // Len returns the number of features.

@@ -131,26 +131,3 @@ func (u *unit) sumNumber(t *total) float64 {
 	}
 	return float64(t.sum) / u.scale
 }
-
-// write puts the feature's aggregates of t at the start of out and returns the
-// rest of it.
-func (f *feature) write(t *total, out []float64) []float64 {
-	for k, a := range f.aggregates {
-		v := f.empty
-		switch {
-		case a == Count:
-			v = float64(t.n)
-		case a == Sum:
-			v = f.sumNumber(t)
-		case t.n == 0:
-		case a == Mean:
-			v = f.sumNumber(t) / float64(t.n)
-		case a == Max:
-			v = f.number(t.max)
-		case a == Min:
-			v = f.number(t.min)
-		}
-		out[k] = v
-	}
-	return out[len(f.aggregates):]
-}

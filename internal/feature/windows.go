@@ -1,5 +1,7 @@
 package feature
 
+import "cmp"
+
 // windows is a feature of windows of event time. Each window in panes has its own;
 // the exact ones read one list of entries.
 type windows struct {
@@ -14,6 +16,30 @@ type window struct {
 	panes       // of an exact window those that it goes over to
 	size  int64 // microseconds
 	exact bool
+}
+
+func newWindows(spec *Spec, r *reading, in *layout) windows {
+	ws := windows{entries: entries{unit: r.unit, entry: 2, limit: cmp.Or(spec.Max, defaultEntries), dead: spec.Overflow == OverflowDead}}
+	if r.count {
+		ws.entry = 1
+	}
+	form, words := formOf(r)
+	for _, spec := range spec.Windows {
+		w := window{name: spec.Name, size: spec.Size.Microseconds(), exact: spec.Pane == 0}
+		room := place{stride: words, most: 2 * maxPanes, windowed: true}
+		if w.exact {
+			w.grid = grid{length: w.size / sparePanes, count: sparePanes}
+			ws.exacts++
+			ws.longest = max(ws.longest, w.size)
+		} else {
+			w.grid = grid{length: spec.Pane.Microseconds(), count: int64(spec.Size / spec.Pane)}
+			room.least = 1
+		}
+		room.based = w.count > few
+		w.paneForm, w.place = form, in.queue(room, 1)
+		ws.list = append(ws.list, w)
+	}
+	return ws
 }
 
 // add folds a value into every window.
