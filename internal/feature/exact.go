@@ -119,36 +119,6 @@ func (x *exact) refuses(e *entries, t int64) bool {
 		x.index.blocks[0].last > max(x.newest, t)-e.longest
 }
 
-// addExact appends an entry.
-func (ws *windows) addExact(c *Cell, t, value int64) {
-	x := ws.in(c)
-	switch {
-	case x.empty():
-		x.newest = t
-	case x.over && t-ws.longest >= x.newest:
-		for k := range ws.list {
-			if w := &ws.list[k]; w.exact {
-				w.empty(c)
-			}
-		}
-		x.reset()
-		x.newest = t
-	case t > x.newest:
-		x.newest = t
-	case t <= x.newest-ws.longest:
-		return
-	}
-	if !x.over {
-		x.expire(&ws.entries)
-		if len(x.live()) < ws.limit*ws.entry {
-			x.append(&ws.entries, t, value)
-			return
-		}
-		ws.overflow(c)
-	}
-	ws.addOver(c, t, value)
-}
-
 // expire drops what no window can read any more.
 func (x *exact) expire(e *entries) {
 	lo := x.newest - e.longest
@@ -219,26 +189,6 @@ func (x *exact) full(e *entries, s span) {
 	in.groups = append(in.groups, in.open)
 	in.reach = append(in.reach, reach)
 	in.open = noSpan
-}
-
-// overflow turns the entries into panes. Those that no window reads are too far
-// behind to be in one.
-func (ws *windows) overflow(c *Cell) {
-	x := ws.in(c)
-	live, newest := x.live(), x.newest
-	x.reset()
-	x.newest, x.over = newest, true
-	for k := 0; k < len(live); k += ws.entry {
-		ws.addOver(c, live[k], live[k+ws.entry-1])
-	}
-}
-
-func (ws *windows) addOver(c *Cell, t, value int64) {
-	for k := range ws.list {
-		if w := &ws.list[k]; w.exact {
-			w.add(c, t, value)
-		}
-	}
 }
 
 // read returns the total of an exact window of so many microseconds as of time t.

@@ -74,3 +74,53 @@ func (ws *windows) refuses(c *Cell, t int64) bool {
 
 // over reports whether the exact windows are read from panes.
 func (ws *windows) over(c *Cell) bool { return ws.exacts > 0 && ws.in(c).over }
+
+// addExact appends an entry.
+func (ws *windows) addExact(c *Cell, t, value int64) {
+	x := ws.in(c)
+	switch {
+	case x.empty():
+		x.newest = t
+	case x.over && t-ws.longest >= x.newest:
+		for k := range ws.list {
+			if w := &ws.list[k]; w.exact {
+				w.empty(c)
+			}
+		}
+		x.reset()
+		x.newest = t
+	case t > x.newest:
+		x.newest = t
+	case t <= x.newest-ws.longest:
+		return
+	}
+	if !x.over {
+		x.expire(&ws.entries)
+		if len(x.live()) < ws.limit*ws.entry {
+			x.append(&ws.entries, t, value)
+			return
+		}
+		ws.overflow(c)
+	}
+	ws.addOver(c, t, value)
+}
+
+// overflow turns the entries into panes. Those that no window reads are too far
+// behind to be in one.
+func (ws *windows) overflow(c *Cell) {
+	x := ws.in(c)
+	live, newest := x.live(), x.newest
+	x.reset()
+	x.newest, x.over = newest, true
+	for k := 0; k < len(live); k += ws.entry {
+		ws.addOver(c, live[k], live[k+ws.entry-1])
+	}
+}
+
+func (ws *windows) addOver(c *Cell, t, value int64) {
+	for k := range ws.list {
+		if w := &ws.list[k]; w.exact {
+			w.add(c, t, value)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package feature
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// unit is how the values of a feature are kept: each in one int64 whose order is
+// the order of the values. With decimals it is the integer v * 10^decimals, else
+// the float's bits with those of negative ones turned round. So max and min compare
+// integers in both cases, and only a sum has to know.
+type unit struct {
+	float    bool
+	decimals int
+	scale    float64 // 10^decimals
+}
+
+// unitOf returns the unit of so many decimals; -1 is of floats.
+func unitOf(decimals int) unit {
+	if decimals < 0 {
+		return unit{float: true, decimals: decimals}
+	}
+	return unit{decimals: decimals, scale: pow10(decimals)}
+}
+
+func pow10(n int) float64 {
+	p := 1.0
+	for range n {
+		p *= 10
+	}
+	return p
+}
+
+// ordered maps the bits of a float to its value word, and back.
+func ordered(bits int64) int64 { return bits ^ int64(uint64(bits>>63)>>1) }
+
+func floatWord(v float64) int64 { return ordered(int64(math.Float64bits(v))) }
+
+func wordFloat(w int64) float64 { return math.Float64frombits(uint64(ordered(w))) }
+
+// merge adds the entries of o, which come after those of t.
+func (u *unit) merge(t, o *total) {
+	t.n += o.n
+	if u.float {
+		t.sum = addFloat(t.sum, o.sum)
+	} else {
+		t.sum += o.sum
+	}
+	t.max = max(t.max, o.max)
+	t.min = min(t.min, o.min)
+}
+
+// add adds one value.
+func (u *unit) add(t *total, value int64) {
+	t.n++
+	if u.float {
+		t.sum = addFloat(t.sum, ordered(value))
+	} else {
+		t.sum += value
+	}
+	t.max = max(t.max, value)
+	t.min = min(t.min, value)
+}
+
+// foldParts returns the sum of the values of first and then those of second.
+func (u *unit) foldParts(first, second []int64) (units int64) {
+	if u.float {
+		var sum float64
+		for _, v := range first {
+			sum += wordFloat(v)
+		}
+		for _, v := range second {
+			sum += wordFloat(v)
+		}
+		return int64(math.Float64bits(sum))
+	}
+	for _, v := range first {
+		units += v
+	}
+	for _, v := range second {
+		units += v
+	}
+	return units
+}
+
+// maxUnits bounds a value in units of its last decimal: beyond it a float64
+// does not hold the unit any more.
+const maxUnits = 1 << 53
+
+// word returns v as it is kept.
+func (u *unit) word(v float64) (int64, error) {
+	if !value.Finite(v) {
+		return 0, fmt.Errorf("%v is not a finite number", v)
+	}
+	if u.float {
+		return floatWord(v), nil
+	}
+	n := math.RoundToEven(v * u.scale)
+	if !(math.Abs(n) <= maxUnits) {
+		return 0, fmt.Errorf("%v with %d decimals is beyond 2^53 units", v, u.decimals)
+	}
+	return int64(n), nil
+}
+
+// number returns the value that is kept as w.
+func (u *unit) number(w int64) float64 {
+	if u.float {
+		return wordFloat(w)
+	}
+	return float64(w) / u.scale
+}
+
+// sumNumber returns the sum of t as a number.
+func (u *unit) sumNumber(t *total) float64 {
+	if u.float {
+		return math.Float64frombits(uint64(t.sum))
+	}
+	return float64(t.sum) / u.scale
+}
