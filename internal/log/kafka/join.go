@@ -174,6 +174,14 @@ func (l *Log) unregister(s *member) {
 
 func (s *member) clientOptions() []kgo.Opt {
 	o := &s.log.opts
+	// Of a group whose members assign the partitions, OnGroupManageError comes right
+	// after lost and knows the reason. A member that was told before would join again
+	// under the name that another process took over, and fence that process in turn.
+	lost := func(context.Context, *kgo.Client, map[string][]int32) {
+		if o.ServerGroups {
+			s.end(stream.ErrFenced)
+		}
+	}
 	opts := []kgo.Opt{
 		kgo.WithPools(newRecordPool(4 * o.BufferRecords)),
 		kgo.ProducerLinger(gather),
@@ -187,7 +195,7 @@ func (s *member) clientOptions() []kgo.Opt {
 		kgo.RebalanceTimeout(o.RebalanceTimeout + o.SessionTimeout),
 		kgo.OnPartitionsAssigned(s.onAssigned),
 		kgo.OnPartitionsRevoked(s.onRevoked),
-		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { s.end(stream.ErrFenced) }),
+		kgo.OnPartitionsLost(lost),
 		kgo.AdjustFetchOffsetsFn(s.onOffsets),
 		kgo.WithHooks(s),
 	}

@@ -101,18 +101,12 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 // OnGroupManageError is called by the client when the group is lost, after it
 // told that the partitions are.
 func (s *member) OnGroupManageError(err error) {
-	if errors.Is(err, kerr.UnreleasedInstanceID) {
-		s.mu.Lock()
-		s.held = true
-		s.mu.Unlock()
-	}
-	err = advise(err)
-	if !lasting(err) {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil || errors.Is(s.err, stream.ErrFenced) {
+	s.held = s.held || errors.Is(err, kerr.UnreleasedInstanceID)
+	if err = advise(err); !lasting(err) {
+		s.endLocked(stream.ErrFenced)
+	} else if s.err == nil || errors.Is(s.err, stream.ErrFenced) {
 		s.endLocked(err)
 		s.err = fmt.Errorf("be a member of group %q: %w", s.group, err)
 	}

@@ -353,6 +353,24 @@ func TestIdentityUsedTwiceEndsTheOlderProcess(t *testing.T) {
 	commit(t, heir, 0, "a", []byte("3"))
 }
 
+// A member that lost its partitions says why, however late the client tells it: else
+// it would join again, and fence the process that has its identity now.
+func TestLostMemberSaysWhy(t *testing.T) {
+	o := conforming(fake(t))
+	o.Dir = t.TempDir()
+	m, _ := mustOwn(t, open(t, o))
+	lost := m.(*member)
+	lost.client.OptValue(kgo.OnPartitionsLost).(func(context.Context, *kgo.Client, map[string][]int32))(t.Context(), lost.client, nil)
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := m.Poll(soon, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v before the reason is known", err)
+	}
+	lost.OnGroupManageError(kerr.FencedInstanceID)
+	_, err := m.Poll(t.Context(), 1)
+	wantAdvice(t, err, "another process runs with this one's identity", "a folder of its own")
+}
+
 func TestFolderInUseIsLocked(t *testing.T) {
 	o := conforming(fake(t))
 	o.Dir = t.TempDir()
