@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/sys/term"
+	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
 type budgetCommand struct {
@@ -59,9 +59,9 @@ func printBudget(out io.Writer, b admin.Budget) error {
 	row := func(name string, p50, p99, share float64, missed uint64) {
 		allowed := "-"
 		if share > 0 {
-			allowed = term.Seconds(share).String()
+			allowed = metric.Rounded(share).String()
 		}
-		fmt.Fprintf(table, "%s\t%v\t%v\t%s\t%d\t%s\n", name, term.Seconds(p50), term.Seconds(p99), allowed, missed, bar(p99, share))
+		fmt.Fprintf(table, "%s\t%v\t%v\t%s\t%d\t%s\n", name, metric.Rounded(p50), metric.Rounded(p99), allowed, missed, bar(p99, share))
 	}
 	for _, h := range b.Phases {
 		row(h.Phase, h.P50, h.P99, h.Share, h.Missed)
@@ -70,9 +70,9 @@ func printBudget(out io.Writer, b admin.Budget) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s; the sum of the phases' p99s is %v\n", budgetVerdict(b), term.Seconds(b.Bound))
+	said := fmt.Sprintf("%s; the sum of the phases' p99s is %v\n", budgetVerdict(b), metric.Rounded(b.Bound))
 	for _, c := range b.Cases {
-		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, term.Seconds(c.Limit), keeps(c.Events, c.Missed))
+		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, metric.Rounded(c.Limit), keeps(c.Events, c.Missed))
 	}
 	_, err := io.WriteString(out, said)
 	return err
@@ -92,7 +92,7 @@ func budgetVerdict(b admin.Budget) string {
 	if b.Limit == 0 {
 		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
 	}
-	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, term.Seconds(b.Limit))
+	text := fmt.Sprintf("%d events, of which %d took longer than the %v of the budget", b.Events-b.Own, b.Missed, metric.Rounded(b.Limit))
 	if b.Missed > 0 {
 		worst := slices.MaxFunc(b.Phases, func(x, y admin.BudgetPhase) int {
 			return int(min(x.Missed, 1<<40)) - int(min(y.Missed, 1<<40))
@@ -128,8 +128,8 @@ func plotBudget(b admin.Budget) string {
 		if h.Share > 0 {
 			fmt.Fprintf(&svg, `<path d="M%.1f %.0fv%.0f" stroke="black" stroke-width="2"/>`+"\n", left+h.Share*scale, y, height-6)
 		}
-		fmt.Fprintf(&svg, `<text x="%.1f" y="%.0f">%v, %d missed</text>`+"\n", left+max(h.P99, h.Share)*scale+8, y+18, term.Seconds(h.P99), h.Missed)
+		fmt.Fprintf(&svg, `<text x="%.1f" y="%.0f">%v, %d missed</text>`+"\n", left+max(h.P99, h.Share)*scale+8, y+18, metric.Rounded(h.P99), h.Missed)
 	}
-	fmt.Fprintf(&svg, `<text x="10" y="%.0f">sum of the p99s of the phases: %v</text>`+"\n</svg>\n", float64(len(rows)+1)*height+18, term.Seconds(b.Bound))
+	fmt.Fprintf(&svg, `<text x="10" y="%.0f">sum of the p99s of the phases: %v</text>`+"\n</svg>\n", float64(len(rows)+1)*height+18, metric.Rounded(b.Bound))
 	return svg.String()
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/sys/term"
+	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
 type statusCommand struct {
@@ -46,7 +46,7 @@ func printStatus(out io.Writer, status *admin.Status, now time.Time) error {
 	if c := status.Checkpoint; c != nil {
 		made := "no checkpoint since the start"
 		if c.Number > 0 {
-			made = fmt.Sprintf("%s since the start, the newest took %v", counted(int(c.Number), "checkpoint"), term.Seconds(c.Took))
+			made = fmt.Sprintf("%s since the start, the newest took %v", counted(int(c.Number), "checkpoint"), metric.Rounded(c.Took))
 		}
 		if _, err := fmt.Fprintf(out, "state: %.1f MiB on disk; %s\nafter a crash, a restart replays the last %s of the log\n",
 			float64(c.Bytes)/(1<<20), made, counted(int(c.Behind), "write")); err != nil {

@@ -1,6 +1,9 @@
 package compile
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Pass is a part of the compiler: a function of the values before it.
 type Pass uint8
@@ -23,6 +26,17 @@ func (p Pass) String() string {
 
 // Took is how long each pass took.
 type Took [passes]time.Duration
+
+// All yields the times by the names of the passes, in their order.
+func (t *Took) All() iter.Seq2[string, time.Duration] {
+	return func(yield func(string, time.Duration) bool) {
+		for pass, took := range t {
+			if !yield(Pass(pass).String(), took) {
+				return
+			}
+		}
+	}
+}
 
 // timed runs passes and measures them.
 type timed struct {

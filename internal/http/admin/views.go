@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/log/embedded"
@@ -13,7 +12,6 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/observe/metric"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -73,8 +71,8 @@ func eachPhase(s *Snapshot, show func(t pipeline.Times, labels ...string)) {
 // eachPass yields how long the passes of the compiler took.
 func eachPass(s *Snapshot, show func(took time.Duration, labels ...string)) {
 	for i := range s.Pipelines {
-		for pass, took := range s.Pipelines[i].Took {
-			show(took, s.Pipelines[i].Name, compile.Pass(pass).String())
+		for pass, took := range s.Pipelines[i].Took.All() {
+			show(took, s.Pipelines[i].Name, pass)
 		}
 	}
 }
@@ -194,7 +192,7 @@ func bucketsOf(h *observe.Histogram) metric.Times {
 
 // Texts of columns.
 
-func digits(seconds float64) string { return term.Seconds(seconds).String() }
+func digits(seconds float64) string { return metric.Rounded(seconds).String() }
 
 func rate(of, all uint64) string {
 	return fmt.Sprintf("%.1f%%", 100*float64(of)/max(1, float64(all)))

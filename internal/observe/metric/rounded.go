@@ -1,9 +1,9 @@
-package term
+package metric
 
 import "time"
 
-// Seconds is a time with three digits.
-func Seconds(s float64) time.Duration {
+// Rounded is a time in seconds as columns have it: with three digits.
+func Rounded(s float64) time.Duration {
 	d := time.Duration(s * float64(time.Second))
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {
