@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -62,7 +63,7 @@ type Explanation = explain.Report
 type Engine struct {
 	options   Options
 	process   *process.Process // nil if another process holds the directory
-	directory admin.Directory
+	directory inspect.Directory
 	closeLog  func() error
 	begun     chan struct{} // closed when the pipelines begin
 	begin     sync.Once
@@ -211,7 +212,7 @@ func (e *Engine) WaitIdle(ctx context.Context) error {
 // are durable. The Partition of the records is not looked at. Topics that the engine keeps
 // for itself take no records.
 func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Record) error {
-	if local, ok := e.directory.(*admin.Local); ok { // else the process knows
+	if local, ok := e.directory.(*inspect.Local); ok { // else the process knows
 		switch takes, err := local.Takes(ctx, topic); {
 		case err != nil:
 			return err
@@ -232,7 +233,7 @@ func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Rec
 // partition. An error is the last that is yielded; it is nil's when ctx is done.
 func (e *Engine) Tail(ctx context.Context, topic string, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
-		q := admin.Query{Topic: topic, Partition: admin.AllPartitions, From: int64(from), Follow: true}
+		q := inspect.Query{Topic: topic, Partition: inspect.AllPartitions, From: int64(from), Follow: true}
 		for r, err := range e.directory.Records(ctx, q) {
 			if err != nil && ctx.Err() != nil {
 				return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
@@ -12,7 +13,7 @@ import (
 // directory: the log itself or, where a process holds it, that process. The
 // function returned closes it. A directory that is not there is made where create
 // is set.
-func (f *directoryFlags) open(a *app, create bool, pipelines ...process.Pipeline) (admin.Directory, func() error, error) {
+func (f *directoryFlags) open(a *app, create bool, pipelines ...process.Pipeline) (inspect.Directory, func() error, error) {
 	if f.URL != "" {
 		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
 			return nil, nil, usage("--url %s: use http://host:port", f.URL)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
@@ -188,7 +188,7 @@ func (c *dlqResumeCommand) Run(a *app) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if err := directory.Resume(a.ctx, c.Pipeline); err != nil {
-		if _, local := directory.(*admin.Local); local {
+		if _, local := directory.(*inspect.Local); local {
 			return fmt.Errorf("%w: name the process that runs it with --url; one that is started again goes on by itself", err)
 		}
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
@@ -68,13 +69,13 @@ func (c *explainCommand) Run(a *app) (err error) {
 
 // timings returns how events came through: as the process knows it that was
 // asked, or one that ended has left it in the directory.
-func (c *explainCommand) timings(directory admin.Directory) func(context.Context, string, stream.Partition, stream.Offset) (admin.Timing, bool, error) {
+func (c *explainCommand) timings(directory inspect.Directory) func(context.Context, string, stream.Partition, stream.Offset) (inspect.Timing, bool, error) {
 	var left explain.Timings
 	if c.engine != nil {
 		left = explain.ReadTimings(c.engine.Folder(c.Data))
 	}
 	client, _ := directory.(*admin.Client)
-	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool, error) {
+	return func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (inspect.Timing, bool, error) {
 		if client != nil {
 			if timing, found, err := client.Timing(ctx, pipeline, p, offset); found || err != nil {
 				return timing, found, err

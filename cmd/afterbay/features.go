@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/afterbay/afterbay/internal/check/dryrun"
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 )
 
 type featuresCommand struct {
@@ -21,7 +21,7 @@ type featuresCommand struct {
 func (c *featuresCommand) Run(a *app) error {
 	return a.dry().Features(a.ctx, dryrun.FeaturesOptions{
 		File: c.File, Events: c.Events, Out: c.Out, Pipeline: c.Pipeline, Columns: c.Columns, Topic: c.Topic, Format: c.Format, Tables: c.Table, FromData: c.FromData,
-		Open: func(data string) (admin.Directory, func() error, error) {
+		Open: func(data string) (inspect.Directory, func() error, error) {
 			flags := directoryFlags{Data: data}
 			return flags.open(a, false)
 		},

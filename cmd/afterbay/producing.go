@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -34,7 +35,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if local, ok := directory.(*admin.Local); ok { // else the process knows
+	if local, ok := directory.(*inspect.Local); ok { // else the process knows
 		if takes, err := local.Takes(a.ctx, c.Topic); err != nil || !takes {
 			return cmp.Or(err, usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline, or start the pipeline that reads the topic", c.Topic))
 		}
@@ -50,7 +51,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 		if err := to.ready(); err != nil {
 			return err
 		}
-		topic, err := admin.Find(a.ctx, directory, c.Topic)
+		topic, err := inspect.Find(a.ctx, directory, c.Topic)
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 // target is a directory and a topic, created before its first records: a topic keeps
 // its key, so a key that no record has must not create one.
 type target struct {
-	admin.Directory
+	inspect.Directory
 	ready func() error
 }
 

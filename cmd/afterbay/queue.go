@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 )
 
@@ -43,7 +43,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	if c.JSON {
 		out := json.NewEncoder(a.stdout)
-		for e, err := range admin.Queued(a.ctx, directory, c.Pipeline) {
+		for e, err := range inspect.Queued(a.ctx, directory, c.Pipeline) {
 			if err == nil {
 				err = out.Encode(report.NewQueued(e))
 			}
@@ -55,7 +55,7 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PARTITION\tOFFSET\tKEY\tWAITS FOR\tATTEMPTS\tFOR\tERROR")
-	for e, err := range admin.Queued(a.ctx, directory, c.Pipeline) {
+	for e, err := range inspect.Queued(a.ctx, directory, c.Pipeline) {
 		if err != nil {
 			return err
 		}

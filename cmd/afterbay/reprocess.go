@@ -12,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/process"
 )
@@ -125,15 +126,15 @@ func (c *reprocessCommand) request() (request reprocess.Request, err error) {
 }
 
 // rederive does it with the log, or has the process do it that holds it.
-func (a *app) rederive(d admin.Directory, changed process.Pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
+func (a *app) rederive(d inspect.Directory, changed process.Pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	if client, ok := d.(*admin.Client); ok {
 		return client.Reprocess(a.ctx, request)
 	}
 	if request.DryRun {
-		return reprocess.Rehearse(a.ctx, d.(*admin.Local).Log, changed.Runner, request.Job())
+		return reprocess.Rehearse(a.ctx, d.(*inspect.Local).Log, changed.Runner, request.Job())
 	}
 	job := request.Job()
-	return reprocess.Run(a.ctx, d.(*admin.Local).Log, changed.Runner, job)
+	return reprocess.Run(a.ctx, d.(*inspect.Local).Log, changed.Runner, job)
 }
 
 func generationOf(p *reprocess.Progress) string {

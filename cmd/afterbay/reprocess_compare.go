@@ -7,13 +7,14 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
 // compare says how what a generation made differs from what was there before.
-func (c *reprocessCommand) compare(a *app, d admin.Directory, pipeline string, topics []string, p *reprocess.Progress) error {
+func (c *reprocessCommand) compare(a *app, d inspect.Directory, pipeline string, topics []string, p *reprocess.Progress) error {
 	if client, ok := d.(*admin.Client); ok && len(p.Live) > 0 {
 		d = c.again(a, client)
 	}

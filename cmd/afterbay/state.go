@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -183,7 +183,7 @@ func (a *app) entries(f *directoryFlags, pipeline string, key *string) (n int, e
 			return n, errors.Join(err, out.Close())
 		}
 		n++
-		line = admin.AppendEntry(line[:0], e)
+		line = inspect.AppendEntry(line[:0], e)
 		if err := out.Write(line); err != nil {
 			return n, err
 		}

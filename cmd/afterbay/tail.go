@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
@@ -21,7 +21,7 @@ type tailCommand struct {
 
 // Run prints the records, a line each.
 func (c *tailCommand) Run(a *app) (err error) {
-	if c.Limit < 0 || c.Partition < admin.AllPartitions {
+	if c.Limit < 0 || c.Partition < inspect.AllPartitions {
 		return usage("--limit and --partition are 0 or more; --partition -1 is all")
 	}
 	if c.View && c.From != 0 {
@@ -34,7 +34,7 @@ func (c *tailCommand) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	out := term.NewLines(a.stdout, c.Follow)
 	var line []byte
-	q := admin.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow, View: c.View}
+	q := inspect.Query{Topic: c.Topic, Partition: c.Partition, From: c.From, Limit: c.Limit, Follow: c.Follow, View: c.View}
 	for r, err := range directory.Records(a.ctx, q) {
 		if a.ctx.Err() != nil {
 			break

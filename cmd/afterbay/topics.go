@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
@@ -29,7 +29,7 @@ func (c *topicsDeleteCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if _, err := admin.Find(a.ctx, directory, c.Topic); err != nil {
+	if _, err := inspect.Find(a.ctx, directory, c.Topic); err != nil {
 		return err
 	}
 	if err := directory.DeleteTopic(a.ctx, c.Topic); err != nil {

@@ -37,7 +37,7 @@ type Options struct {
 	// It must not keep what it gets. Members call it at the same time. Where
 	// inputs are copied it is called for their events too, whose Row has the
 	// fields of their topic.
-	Observe func(*task.Observed)
+	Observe func(*Observed)
 
 	// Traces takes the spans of some events, when they are durable: of those that
 	// come with a W3C trace context that says so, and of a share of the others. It
@@ -153,6 +153,9 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	}
 	r.tasks, r.metrics, r.aborts = append(r.tasks, task.New(plan, how, metrics)), append(r.metrics, metrics), append(r.aborts, how.Abort)
 }
+
+// Observed is what Options.Observe sees of an event.
+type Observed = task.Observed
 
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read

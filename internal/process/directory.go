@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -37,7 +38,7 @@ func OpenDirectory(dir string, logger *slog.Logger) (*embedded.Log, error) {
 // Attach returns the log of an engine, or if another process holds the data directory,
 // that process. The function returned closes it. A directory that is not there is made
 // where create is set.
-func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, create bool) (admin.Directory, func() error, error) {
+func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, create bool) (inspect.Directory, func() error, error) {
 	if e.Shared() {
 		log, err := e.Open(ctx, logger, stream.Process{})
 		if err != nil {
@@ -160,12 +161,12 @@ func unwritable(err error) bool {
 }
 
 // local returns what works with a log itself.
-func local(ctx context.Context, log admin.Log) (admin.Directory, func() error, error) {
+func local(ctx context.Context, log inspect.Log) (inspect.Directory, func() error, error) {
 	names, err := generation.Open(ctx, log)
 	if err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
-	return &admin.Local{Log: names}, log.Close, nil
+	return &inspect.Local{Log: names}, log.Close, nil
 }
 
 // Held reports whether another process holds a data directory, of which err is the error.

@@ -27,6 +27,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/stream"
@@ -161,7 +162,7 @@ func (f *Gateway) options() (gateway.Options, sequence.Options) {
 
 // listen makes the gateway on a log that has the topics of the pipeline, and takes
 // the address. Clients are served from start on.
-func (f *Gateway) listen(ctx context.Context, log admin.Log) error {
+func (f *Gateway) listen(ctx context.Context, log inspect.Log) error {
 	options, events := f.options()
 	var err error
 	if f.sequencer, err = sequence.New(log, events); err != nil {
@@ -220,7 +221,7 @@ func (f *Gateway) explain(path, message, hint string) error {
 
 // checkTopics returns which topic of the pipeline is not there, or which of those that
 // pipelines have by their name is not read.
-func (f *Gateway) checkTopics(ctx context.Context, log admin.Log) error {
+func (f *Gateway) checkTopics(ctx context.Context, log inspect.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err

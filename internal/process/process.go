@@ -21,6 +21,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/observe/otlp"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sinks"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -359,7 +360,7 @@ func KeepTimings(logger *slog.Logger, dir string, runners ...*pipeline.Runner) {
 // that what is wrong with their state was found, and have committed all of their
 // input, and all sinks are done with what that became. It waits for none that ended
 // alone.
-func waitIdle(ctx context.Context, log admin.Log, pipelines []Pipeline) error {
+func waitIdle(ctx context.Context, log inspect.Log, pipelines []Pipeline) error {
 	for _, p := range pipelines {
 		if err := WaitAssigned(ctx, log, p.Runner); err != nil {
 			return err
@@ -380,7 +381,7 @@ func waitIdle(ctx context.Context, log admin.Log, pipelines []Pipeline) error {
 }
 
 // WaitAssigned returns when a pipeline has all partitions of its topics, or has ended.
-func WaitAssigned(ctx context.Context, log admin.Log, runner *pipeline.Runner) error {
+func WaitAssigned(ctx context.Context, log inspect.Log, runner *pipeline.Runner) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
 		return err
@@ -437,7 +438,7 @@ func (p *Process) ServeGateway(ctx context.Context) (err error) {
 func (p *Process) Status(ctx context.Context) (admin.Status, error) { return p.answering().Status(ctx) }
 
 // Directory returns what is in the log, for tools.
-func (p *Process) Directory() admin.Directory { return &admin.Local{Log: p.names} }
+func (p *Process) Directory() inspect.Directory { return &inspect.Local{Log: p.names} }
 
 // answering returns a server to ask.
 func (p *Process) answering() *admin.Server {

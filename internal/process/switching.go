@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -56,7 +57,7 @@ func (p *Process) Reprocess(ctx context.Context, request reprocess.Request) iter
 		s.pipelines = slices.Clone(p.pipelines)
 		i := slices.IndexFunc(s.pipelines, func(o Pipeline) bool { return o.Runner.Name() == changed.Runner.Name() })
 		if i < 0 {
-			yield(reprocess.Progress{}, fmt.Errorf("%w %q: it does not run in this process", admin.ErrUnknownPipeline, changed.Runner.Name()))
+			yield(reprocess.Progress{}, fmt.Errorf("%w %q: it does not run in this process", inspect.ErrUnknownPipeline, changed.Runner.Name()))
 			return
 		}
 		s.old, s.pipelines[i] = s.pipelines[i].Runner, changed

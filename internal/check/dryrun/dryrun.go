@@ -25,7 +25,6 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -112,7 +111,7 @@ func (a *Program) rehearse(ctx context.Context, path string, cut func(*lang.Pipe
 		}
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
-			Members: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *task.Observed) { r.observe(play, o) },
+			Members: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))
@@ -184,7 +183,7 @@ func (p *part) stage(name string) string {
 }
 
 // observe keeps an event. Pipelines call it at the same time.
-func (r *rehearsal) observe(p *part, o *task.Observed) {
+func (r *rehearsal) observe(p *part, o *pipeline.Observed) {
 	reads := p.runner.Reads()
 	s := &seen{
 		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, approximate: slices.Clone(o.Approximate), failed: o.Err != nil, failure: o.Stage,

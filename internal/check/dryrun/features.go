@@ -13,8 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
@@ -27,7 +27,7 @@ type FeaturesOptions struct {
 	Topic, Format               string
 	Tables                      []string
 	FromData                    string
-	Open                        func(data string) (admin.Directory, func() error, error) // a data directory
+	Open                        func(data string) (inspect.Directory, func() error, error) // a data directory
 }
 
 // Features writes a row for each event that the pipeline took.
@@ -206,7 +206,7 @@ func (e *export) data() (feed func(context.Context) error, end func() error, err
 	if err != nil {
 		return nil, nil, err
 	}
-	about, err := admin.Find(e.ctx, directory, topic)
+	about, err := inspect.Find(e.ctx, directory, topic)
 	if err == nil && !e.straight {
 		err = e.log.CreateTopic(e.ctx, stream.Topic{Name: topic, Partitions: int32(len(about.Partitions)), Key: about.Key})
 	}
@@ -216,7 +216,7 @@ func (e *export) data() (feed func(context.Context) error, end func() error, err
 	return func(ctx context.Context) error {
 		const batch = 4096
 		var records []stream.Record
-		for r, err := range directory.Records(ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
+		for r, err := range directory.Records(ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
@@ -53,7 +54,7 @@ func NewBudget(of *pipeline.Snapshot) Budget {
 
 // budget replies with what a pipeline of this process spent.
 func (s *Server) budget(w http.ResponseWriter, r *http.Request) {
-	runner, err := find(s.options.Runners, r.PathValue("pipeline"))
+	runner, err := inspect.FindRunner(s.options.Runners, r.PathValue("pipeline"))
 	if err != nil {
 		refuse(w, err)
 		return

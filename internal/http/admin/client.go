@@ -18,6 +18,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -29,6 +30,8 @@ type Client struct {
 
 	http *http.Client // nil is http.DefaultClient
 }
+
+var _ inspect.Directory = (*Client)(nil)
 
 // StatusError is a reply that is not a success.
 type StatusError struct {
@@ -52,8 +55,8 @@ func (e *StatusError) Error() string {
 // Unwrap returns the sentinel that the status stands for.
 func (e *StatusError) Unwrap() error {
 	switch {
-	case e.Status == http.StatusNotFound && strings.Contains(e.Problem.Error, ErrUnknownPipeline.Error()):
-		return ErrUnknownPipeline
+	case e.Status == http.StatusNotFound && strings.Contains(e.Problem.Error, inspect.ErrUnknownPipeline.Error()):
+		return inspect.ErrUnknownPipeline
 	case e.Status == http.StatusNotFound:
 		return stream.ErrUnknownTopic
 	case e.Status == http.StatusRequestEntityTooLarge:
@@ -166,7 +169,7 @@ func (c *Client) post(ctx context.Context, records []stream.Record, numbering fu
 
 // CreateTopic implements Directory.
 func (c *Client) CreateTopic(ctx context.Context, topic stream.Topic) error {
-	body := fmt.Appendf(nil, `{"partitions":%d,"key":%s}`, topic.Partitions, appendText(nil, []byte(topic.Key)))
+	body := fmt.Appendf(nil, `{"partitions":%d,"key":%s}`, topic.Partitions, inspect.AppendText(nil, []byte(topic.Key)))
 	return c.call(ctx, http.MethodPut, "/v1/topics/"+url.PathEscape(topic.Name), body, nil)
 }
 
@@ -176,16 +179,16 @@ func (c *Client) DeleteTopic(ctx context.Context, name string) error {
 }
 
 // List implements Directory.
-func (c *Client) List(ctx context.Context) ([]Topic, error) {
-	var reply struct{ Topics []Topic }
+func (c *Client) List(ctx context.Context) ([]inspect.Topic, error) {
+	var reply struct{ Topics []inspect.Topic }
 	err := c.call(ctx, http.MethodGet, "/v1/topics", nil, &reply)
 	return reply.Topics, err
 }
 
 // Records implements Directory.
-func (c *Client) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error] {
+func (c *Client) Records(ctx context.Context, q inspect.Query) iter.Seq2[stream.Record, error] {
 	values := url.Values{}
-	if q.Partition != AllPartitions {
+	if q.Partition != inspect.AllPartitions {
 		values.Set("partition", strconv.Itoa(int(q.Partition)))
 	}
 	values.Set("offset", strconv.FormatInt(q.From, 10))
@@ -193,11 +196,11 @@ func (c *Client) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, 
 	values.Set("follow", strconv.FormatBool(q.Follow))
 	values.Set("view", strconv.FormatBool(q.View))
 	path := "/v1/topics/" + url.PathEscape(q.Topic) + "/records?" + values.Encode()
-	return readLines(ctx, c, http.MethodGet, path, func(line []byte) (stream.Record, error) { return parseRecord(line, q.Topic) })
+	return readLines(ctx, c, http.MethodGet, path, func(line []byte) (stream.Record, error) { return inspect.ParseRecord(line, q.Topic) })
 }
 
 // Entries implements Directory.
-func (c *Client) Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error] {
+func (c *Client) Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[inspect.Entry, error] {
 	path := "/v1/state/" + url.PathEscape(pipeline)
 	if key != nil {
 		path += "/" + url.PathEscape(*key)
@@ -206,12 +209,12 @@ func (c *Client) Entries(ctx context.Context, pipeline string, key *string) iter
 }
 
 // EntriesOf implements Directory.
-func (c *Client) EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error] {
+func (c *Client) EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[inspect.Entry, error] {
 	path := "/v1/state/" + url.PathEscape(pipeline) + "?kind=" + url.QueryEscape(string(rune(kind)))
 	return readLines(ctx, c, http.MethodGet, path, parseEntry)
 }
 
-func parseEntry(line []byte) (e Entry, err error) { return e, json.Unmarshal(line, &e) }
+func parseEntry(line []byte) (e inspect.Entry, err error) { return e, json.Unmarshal(line, &e) }
 
 // Lag implements Directory.
 func (c *Client) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {

@@ -12,34 +12,10 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
-
-// Letters implements Directory.
-func (l *Local) Letters(ctx context.Context, pipeline string, f deadletter.Filter, all bool) iter.Seq2[deadletter.Letter, error] {
-	return deadletter.Letters(ctx, l.Log, pipeline, f, all)
-}
-
-// Settle implements Directory.
-func (l *Local) Settle(ctx context.Context, job deadletter.Job) iter.Seq2[deadletter.Progress, error] {
-	return deadletter.Settle(ctx, l.Log, job)
-}
-
-// ErrNotStopped says that a pipeline that is to be resumed is not stopped.
-var ErrNotStopped = errors.New("is not stopped")
-
-// Resume implements Directory.
-func (l *Local) Resume(_ context.Context, pipeline string) error {
-	r, err := find(l.runners, pipeline)
-	if err != nil {
-		return err
-	}
-	if !r.Resume() {
-		return fmt.Errorf("pipeline %q %w", pipeline, ErrNotStopped)
-	}
-	return nil
-}
 
 // letterLine is a dead letter as a line of JSON.
 type letterLine struct {
@@ -49,7 +25,7 @@ type letterLine struct {
 
 func appendLetter(dst []byte, l deadletter.Letter) []byte {
 	dst = strconv.AppendBool(append(dst, `{"settled":`...), l.Settled)
-	return append(AppendRecord(append(dst, `,"record":`...), &l.Record), '}')
+	return append(inspect.AppendRecord(append(dst, `,"record":`...), &l.Record), '}')
 }
 
 func parseLetter(line []byte, pipeline string) (deadletter.Letter, error) {
@@ -57,7 +33,7 @@ func parseLetter(line []byte, pipeline string) (deadletter.Letter, error) {
 	if err := json.Unmarshal(line, &read); err != nil {
 		return deadletter.Letter{}, err
 	}
-	r, err := parseRecord(read.Record, deadletter.Topic(pipeline))
+	r, err := inspect.ParseRecord(read.Record, deadletter.Topic(pipeline))
 	l := deadletter.Read(r)
 	l.Settled = read.Settled
 	return l, err
@@ -146,7 +122,7 @@ func (s *Server) change(w http.ResponseWriter, r *http.Request) {
 	case "redrive", "drop":
 		s.settle(w, r)
 	case "resume":
-		if err := s.local.Resume(r.Context(), r.PathValue("pipeline")); errors.Is(err, ErrNotStopped) {
+		if err := s.local.Resume(r.Context(), r.PathValue("pipeline")); errors.Is(err, inspect.ErrNotStopped) {
 			problem(w, http.StatusConflict, "see afterbay dlq stats", "%v", err)
 		} else if err != nil {
 			refuse(w, err)

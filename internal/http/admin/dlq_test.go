@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -76,17 +77,17 @@ func seesAndResumes(t *testing.T, runner *running.Runner, log stream.Log, url st
 	if err := client.Resume(t.Context(), "copy"); err == nil || !strings.Contains(err.Error(), "is not stopped") {
 		t.Error(err)
 	}
-	if err := client.Resume(t.Context(), "gone"); !errors.Is(err, admin.ErrUnknownPipeline) {
+	if err := client.Resume(t.Context(), "gone"); !errors.Is(err, inspect.ErrUnknownPipeline) {
 		t.Error(err)
 	}
 }
 
 // seesLetters compares what is read of the dead letters through the process and
 // beside it, and drops some.
-func seesLetters(t *testing.T, log admin.Log, url string) {
+func seesLetters(t *testing.T, log inspect.Log, url string) {
 	t.Helper()
 	client := &admin.Client{URL: url}
-	read := func(d admin.Directory, f deadletter.Filter) (list []deadletter.Letter) {
+	read := func(d inspect.Directory, f deadletter.Filter) (list []deadletter.Letter) {
 		for l, err := range d.Letters(t.Context(), "copy", f, true) {
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +96,7 @@ func seesLetters(t *testing.T, log admin.Log, url string) {
 		}
 		return list
 	}
-	local := &admin.Local{Log: log}
+	local := &inspect.Local{Log: log}
 	f := deadletter.Filter{Stage: "decode", Key: "k", Reason: "byte", Partitions: []int32{0, 2}, Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}
 	if d := cmp.Diff(read(local, f), read(client, f)); d != "" || len(read(local, f)) != 30 {
 		t.Errorf("%d letters: %s", len(read(local, f)), d)

@@ -8,6 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -28,7 +29,7 @@ func Example() {
 	lines := "{\"user\":\"ann\"}\n{\"user\":\"bob\"}\n"
 	published, err := ingest.Publish(ctx, client, strings.NewReader(lines), ingest.Options{Topic: "clicks"})
 	fmt.Println(published.Appended, err)
-	for r := range client.Records(ctx, admin.Query{Topic: "clicks"}) {
+	for r := range client.Records(ctx, inspect.Query{Topic: "clicks"}) {
 		fmt.Printf("%d %s %s\n", r.Offset, r.Key, r.Value)
 	}
 	stop()

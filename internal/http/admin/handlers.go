@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/ingest"
-	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -69,15 +68,15 @@ func (s *Server) topics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	caller := access.From(r.Context())
-	list = slices.DeleteFunc(list, func(t Topic) bool { return !caller.Knows(t.Name) })
-	ingest.WriteJSON(w, http.StatusOK, map[string][]Topic{"topics": list})
+	list = slices.DeleteFunc(list, func(t inspect.Topic) bool { return !caller.Knows(t.Name) })
+	ingest.WriteJSON(w, http.StatusOK, map[string][]inspect.Topic{"topics": list})
 }
 
 func refuse(w http.ResponseWriter, err error) {
 	switch {
-	case errors.Is(err, stream.ErrUnknownTopic), errors.Is(err, ErrUnknownPipeline):
+	case errors.Is(err, stream.ErrUnknownTopic), errors.Is(err, inspect.ErrUnknownPipeline):
 		problem(w, http.StatusNotFound, "", "%v", err)
-	case errors.Is(err, ErrNamed), errors.Is(err, stream.ErrTopicInUse):
+	case errors.Is(err, inspect.ErrNamed), errors.Is(err, stream.ErrTopicInUse):
 		problem(w, http.StatusConflict, "", "%v", err)
 	case errors.Is(err, deadletter.ErrBusy):
 		problem(w, http.StatusConflict, "try again when it is done", "%v", err)
@@ -89,8 +88,8 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 // parseQuery reads partition, offset, limit and follow.
-func parseQuery(r *http.Request) (Query, error) {
-	q := Query{Topic: r.PathValue("topic"), Partition: AllPartitions}
+func parseQuery(r *http.Request) (inspect.Query, error) {
+	q := inspect.Query{Topic: r.PathValue("topic"), Partition: inspect.AllPartitions}
 	values := r.URL.Query()
 	number := func(name string, bits int, def int64) (int64, error) {
 		if !values.Has(name) {
@@ -98,7 +97,7 @@ func parseQuery(r *http.Request) (Query, error) {
 		}
 		return strconv.ParseInt(values.Get(name), 10, bits)
 	}
-	partition, err := number("partition", 32, int64(AllPartitions))
+	partition, err := number("partition", 32, int64(inspect.AllPartitions))
 	q.Partition = int32(partition)
 	from, err1 := number("offset", 64, 0)
 	limit, err2 := number("limit", 64, 0)
@@ -124,7 +123,7 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[stream.Record, error] { return s.local.Records(ctx, q) },
-		func(dst []byte, record stream.Record) []byte { return AppendRecord(dst, &record) })
+		func(dst []byte, record stream.Record) []byte { return inspect.AppendRecord(dst, &record) })
 }
 
 func (s *Server) state(w http.ResponseWriter, r *http.Request) {
@@ -138,31 +137,10 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "kind is one letter, of entries of all keys", "read the query: kind %q", kind)
 		return
 	}
-	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[Entry, error] {
+	streamLines(s, w, r, func(ctx context.Context) iter.Seq2[inspect.Entry, error] {
 		if kind != "" {
 			return s.local.EntriesOf(ctx, r.PathValue("pipeline"), kind[0])
 		}
 		return s.local.Entries(ctx, r.PathValue("pipeline"), key)
-	}, AppendEntry)
-}
-
-// AppendEntry appends an entry as one line of JSON, without its end.
-func AppendEntry(dst []byte, e Entry) []byte {
-	text, err := json.Marshal(e)
-	if err != nil {
-		panic("serve: an entry cannot be encoded: " + err.Error()) // plain data always can
-	}
-	return append(dst, text...)
-}
-
-// find returns what runs a pipeline of this process.
-func find(runners []*pipeline.Runner, pipeline string) (*pipeline.Runner, error) {
-	var names []string
-	for _, r := range runners {
-		if r.Name() == pipeline {
-			return r, nil
-		}
-		names = append(names, r.Name())
-	}
-	return nil, fmt.Errorf("%w %q: this process runs %v", ErrUnknownPipeline, pipeline, names)
+	}, inspect.AppendEntry)
 }

@@ -6,70 +6,14 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/stream"
 )
-
-// Lag implements Directory.
-func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
-	mine := func(group string) bool {
-		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".") // of its inputs and sinks
-	}
-	var reads []observe.Read
-	for _, r := range l.reads {
-		if mine(r.Group) {
-			reads = append(reads, r)
-		}
-	}
-	groups, err := l.Groups(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list pipelines: %w", err)
-	}
-	for _, group := range groups {
-		if !mine(group) || deadletter.IsGroup(group) || slices.ContainsFunc(l.reads, func(r observe.Read) bool { return r.Group == group }) {
-			continue
-		}
-		found, err := l.readsOf(ctx, group)
-		if err != nil {
-			return nil, err
-		}
-		reads = append(reads, found...)
-	}
-	if pipeline != "" && len(reads) == 0 {
-		return nil, unknownPipeline(pipeline, groups)
-	}
-	list, err := l.lag.Measure(ctx, l, reads...)
-	return append([]observe.Lag{}, list...), err // in JSON an empty list
-}
-
-// readsOf finds the topics that a group has committed offsets of.
-func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, error) {
-	topics, err := l.Topics(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
-	}
-	var reads []observe.Read
-	for _, t := range topics {
-		for i := range t.Partitions {
-			committed, err := l.Committed(ctx, group, stream.Partition{Topic: t.Name, Index: i})
-			if err != nil {
-				return nil, fmt.Errorf("topics of %q: %w", group, err)
-			}
-			if committed > 0 {
-				reads = append(reads, observe.Read{Group: group, Topic: t.Name})
-				break
-			}
-		}
-	}
-	return reads, nil
-}
 
 // Lags says in JSON how far pipelines are behind, the worst first.
 type Lags struct {
@@ -102,7 +46,7 @@ const (
 // lagWatch measures how far the pipelines of a process are behind, about every
 // second, and compares that with what they allow.
 type lagWatch struct {
-	local    *Local
+	local    *inspect.Local
 	runners  []*pipeline.Runner
 	backlogs *backlogs
 	logger   *slog.Logger
@@ -114,7 +58,7 @@ type lagWatch struct {
 	warned map[string]bool // by pipeline, in the log
 }
 
-func newLagWatch(l *Local, runners []*pipeline.Runner, b *backlogs, logger *slog.Logger) *lagWatch {
+func newLagWatch(l *inspect.Local, runners []*pipeline.Runner, b *backlogs, logger *slog.Logger) *lagWatch {
 	return &lagWatch{local: l, runners: runners, backlogs: b, logger: logger, warned: map[string]bool{}}
 }
 
@@ -136,7 +80,7 @@ func (w *lagWatch) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lagStale)
 	defer cancel()
 	w.backlogs.begin()
-	list, err := w.local.lag.Measure(ctx, w.local, w.local.reads...)
+	list, err := w.local.OwnLag(ctx)
 	if err == nil {
 		w.backlogs.measured(time.Now(), list)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -279,10 +280,10 @@ func TestLagOfAPipelineIsThatOfItsInputsToo(t *testing.T) {
 			t.Errorf("%q: %s", name, diff)
 		}
 	}
-	if _, err := l.local.Lag(t.Context(), "cop"); !errors.Is(err, ErrUnknownPipeline) || !strings.Contains(err.Error(), "there are copy.repartition.in") {
+	if _, err := l.local.Lag(t.Context(), "cop"); !errors.Is(err, inspect.ErrUnknownPipeline) || !strings.Contains(err.Error(), "there are copy.repartition.in") {
 		t.Errorf("%v", err)
 	}
-	empty := &Local{Log: l}
+	empty := &inspect.Local{Log: l}
 	if list, err := empty.Lag(t.Context(), "copy"); err != nil || len(list) != 2 { // by what its inputs committed
 		t.Errorf("%v, %v", list, err)
 	}

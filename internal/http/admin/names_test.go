@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -70,7 +71,7 @@ func TestTopicsOfOthersWithNamesOfTheEngineTakeRecords(t *testing.T) {
 			t.Errorf("%s: %v, want %v: %s, %s", topic, got, want, text, more)
 		}
 	}
-	local := &admin.Local{Log: log} // of a command
+	local := &inspect.Local{Log: log} // of a command
 	commits(t, log, "b", "orders.dlq")
 	for topic, want := range map[string]bool{"orders.dlq": true, "in": true, "mail.inbox": false, "shop.dlq": false, "shop.g2.out": false, "chat.inbox": false, "__topics": false} {
 		if got, err := local.Takes(t.Context(), topic); got != want || err != nil {

@@ -3,16 +3,12 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"iter"
 	"net/http"
 	"net/url"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
-	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/task/async"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // Ordered is how many events a command was about.
@@ -26,7 +22,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, `send {"drop":false,"partition":-1,"offset":-1}`, "read the order: %v", err)
 		return
 	}
-	runner, err := find(s.options.Runners, r.PathValue("pipeline"))
+	runner, err := inspect.FindRunner(s.options.Runners, r.PathValue("pipeline"))
 	if err != nil {
 		refuse(w, err)
 		return
@@ -48,33 +44,4 @@ func (c *Client) Command(ctx context.Context, pipeline string, command async.Com
 	var reply Ordered
 	err = c.call(ctx, http.MethodPost, "/v1/queue/"+url.PathEscape(pipeline), body, &reply, "Content-Type", "application/json")
 	return reply.Events, err
-}
-
-// Queued yields the events of the async queue of a pipeline, by partition and offset. An
-// error ends it.
-func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*async.Entry, error] {
-	return func(yield func(*async.Entry, error) bool) {
-		for e, err := range d.Entries(ctx, pipeline, nil) {
-			var queued *async.Entry
-			if err == nil {
-				if e.Kind != string(rune(statekey.Queued)) {
-					continue
-				}
-				if queued, err = parseQueued(e); err == nil && queued.Over {
-					continue // it has ended
-				}
-			}
-			if !yield(queued, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func parseQueued(e Entry) (*async.Entry, error) {
-	key, err := e.Stored()
-	if err != nil {
-		return nil, fmt.Errorf("partition %d: %w", e.Partition, errors.Join(async.ErrDamaged, err))
-	}
-	return async.Parse(stream.Partition{Index: e.Partition}, key, e.Value)
 }

@@ -22,19 +22,13 @@ import (
 	"github.com/afterbay/afterbay/internal/http/reload"
 	"github.com/afterbay/afterbay/internal/http/server"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // DefaultAddress is where a process listens when nothing else is said.
 const DefaultAddress = "127.0.0.1:7070"
-
-// Log is what a server shows and appends to.
-type Log interface {
-	stream.Log
-	stream.Inspector
-}
 
 // Options of a Server. The zero value listens for this machine alone.
 type Options struct {
@@ -95,8 +89,8 @@ func (o Options) address() string {
 // Server answers HTTP for one process. Make one with Listen.
 type Server struct {
 	options  Options
-	log      Log
-	local    *Local
+	log      inspect.Log
+	local    *inspect.Local
 	lag      *lagWatch
 	backlogs *backlogs
 	listener net.Listener
@@ -110,7 +104,7 @@ type Server struct {
 
 // Listen takes the address; Run serves it. The server has health at once, and
 // is ready from Ready on.
-func Listen(log Log, o Options) (*Server, error) {
+func Listen(log inspect.Log, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -131,7 +125,7 @@ func Listen(log Log, o Options) (*Server, error) {
 }
 
 // Unheard returns a server that listens nowhere, for its methods.
-func Unheard(log Log, o Options) *Server {
+func Unheard(log inspect.Log, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -139,19 +133,18 @@ func Unheard(log Log, o Options) *Server {
 }
 
 // newServer returns a server that listens nowhere. A nil secure is no TLS.
-func newServer(log Log, o Options, secure *tls.Config) *Server {
+func newServer(log inspect.Log, o Options, secure *tls.Config) *Server {
 	s := &Server{
-		options: o, log: log, local: &Local{Log: log, runners: o.Runners}, admin: rand.Text(),
+		options: o, log: log, admin: rand.Text(),
 		ending: make(chan struct{}), started: time.Now(),
 	}
-	for _, r := range o.Runners {
-		s.local.reads = append(append(s.local.reads, r.Reads()...), r.SinkReads()...)
+	var names, own []string
+	if o.Gateway != nil {
+		names, own = o.Gateway.Topics, []string{sequence.Inbox(o.Gateway.Name), sequence.Results(o.Gateway.Name)}
 	}
+	s.local = inspect.NewLocal(log, o.Runners, names, own)
 	s.backlogs = newBacklogs(o.Runners, o.Logger)
 	s.lag = newLagWatch(s.local, o.Runners, s.backlogs, o.Logger)
-	if o.Gateway != nil {
-		s.local.gateway, s.local.own = o.Gateway.Topics, []string{sequence.Inbox(o.Gateway.Name), sequence.Results(o.Gateway.Name)}
-	}
 	s.http = server.New(server.Options{
 		Name: "admin", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }), Class: func(r *http.Request) server.Class { return s.mux.Class(r) },
 		Connections: o.Connections, Memory: o.Memory, Plain2: len(o.Endpoints) > 0, TLS: secure, Logger: o.Logger,

@@ -30,6 +30,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -49,7 +50,7 @@ func newLog(t testing.TB) *memory.Log {
 }
 
 // start runs a server until the test ends.
-func start(t testing.TB, log admin.Log, o admin.Options) (*admin.Server, string) {
+func start(t testing.TB, log inspect.Log, o admin.Options) (*admin.Server, string) {
 	t.Helper()
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
@@ -196,7 +197,7 @@ var odd = []stream.Record{
 	{Partition: stream.Partition{Topic: "one"}, Value: []byte("null")},
 }
 
-func collect(t testing.TB, d admin.Directory, q admin.Query) []stream.Record {
+func collect(t testing.TB, d inspect.Directory, q inspect.Query) []stream.Record {
 	t.Helper()
 	var all []stream.Record
 	for r, err := range d.Records(t.Context(), q) {
@@ -214,7 +215,7 @@ func TestClientSeesWhatTheLogHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, url := start(t, log, admin.Options{Token: "secret"})
-	local, client := &admin.Local{Log: log}, &admin.Client{URL: url, Token: server.Admin().Token}
+	local, client := &inspect.Local{Log: log}, &admin.Client{URL: url, Token: server.Admin().Token}
 	if err := client.CreateTopic(t.Context(), stream.Topic{Name: "made", Partitions: 2, Key: "id"}); err != nil {
 		t.Fatal(err)
 	}
@@ -227,10 +228,10 @@ func TestClientSeesWhatTheLogHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, q := range []admin.Query{
-		{Topic: "one", Partition: admin.AllPartitions}, {Topic: "one", From: 3}, {Topic: "one", From: -2},
-		{Topic: "one", Limit: 2}, {Topic: "one", From: 100}, {Topic: "made", Partition: admin.AllPartitions},
-		{Topic: "made", Partition: 1, From: -5}, {Topic: "made", Partition: admin.AllPartitions, Limit: 700},
+	for _, q := range []inspect.Query{
+		{Topic: "one", Partition: inspect.AllPartitions}, {Topic: "one", From: 3}, {Topic: "one", From: -2},
+		{Topic: "one", Limit: 2}, {Topic: "one", From: 100}, {Topic: "made", Partition: inspect.AllPartitions},
+		{Topic: "made", Partition: 1, From: -5}, {Topic: "made", Partition: inspect.AllPartitions, Limit: 700},
 		{Topic: "one", Limit: 8, Follow: true},
 	} {
 		want := collect(t, local, q)
@@ -239,10 +240,10 @@ func TestClientSeesWhatTheLogHolds(t *testing.T) {
 		}
 		t.Logf("%+v: %d records", q, len(want))
 	}
-	if n := len(collect(t, client, admin.Query{Topic: "made", Partition: admin.AllPartitions})); n != 1000 {
+	if n := len(collect(t, client, inspect.Query{Topic: "made", Partition: inspect.AllPartitions})); n != 1000 {
 		t.Errorf("%d records, want 1000: the others are repeated", n)
 	}
-	if diff := cmp.Diff(odd, collect(t, client, admin.Query{Topic: "one"})); diff != "" {
+	if diff := cmp.Diff(odd, collect(t, client, inspect.Query{Topic: "one"})); diff != "" {
 		t.Error(diff)
 	}
 	want, err := local.List(t.Context())
@@ -258,8 +259,8 @@ func TestClientSeesWhatTheLogHolds(t *testing.T) {
 func TestWrongQuestionsSayWhatThereIs(t *testing.T) {
 	log := newLog(t)
 	_, url := start(t, log, admin.Options{})
-	for _, d := range []admin.Directory{&admin.Local{Log: log}, &admin.Client{URL: url}} {
-		for q, want := range map[admin.Query]string{
+	for _, d := range []inspect.Directory{&inspect.Local{Log: log}, &admin.Client{URL: url}} {
+		for q, want := range map[inspect.Query]string{
 			{Topic: "gone"}:             "the topics are in, one",
 			{Topic: "in", Partition: 3}: "has the partitions 0 to 2",
 		} {
@@ -298,7 +299,7 @@ func TestFollowSeesRecordsAsTheyComeAndEndsWithTheServer(t *testing.T) {
 	seen := make(chan string)
 	go func() {
 		defer close(seen)
-		for r, err := range client.Records(t.Context(), admin.Query{Topic: "in", Partition: admin.AllPartitions, Follow: true}) {
+		for r, err := range client.Records(t.Context(), inspect.Query{Topic: "in", Partition: inspect.AllPartitions, Follow: true}) {
 			if err != nil {
 				t.Error(err)
 				return
@@ -366,21 +367,21 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}, Version: "test",
 		Stats: func() embedded.Stats { return store }})
 
-	local, client := &admin.Local{Log: log}, &admin.Client{URL: url}
+	local, client := &inspect.Local{Log: log}, &admin.Client{URL: url}
 	dump := entries(t, local, nil)
 	if diff := cmp.Diff(dump, entries(t, client, nil)); diff != "" || len(dump) < 40 {
 		t.Error(len(dump), diff)
 	}
-	if !slices.IsSortedFunc(dump, func(a, b admin.Entry) int { return int(a.Partition - b.Partition) }) {
+	if !slices.IsSortedFunc(dump, func(a, b inspect.Entry) int { return int(a.Partition - b.Partition) }) {
 		t.Error("not in the order of partitions")
 	}
 	key := "key 7"
 	found := entries(t, client, &key)
-	if len(found) == 0 || !slices.ContainsFunc(found, func(e admin.Entry) bool { return e.Key == key }) {
+	if len(found) == 0 || !slices.ContainsFunc(found, func(e inspect.Entry) bool { return e.Key == key }) {
 		t.Errorf("state of %q: %+v", key, found)
 	}
 	for _, e := range found {
-		if !strings.Contains(e.Key, key) || !slices.ContainsFunc(dump, func(d admin.Entry) bool { return cmp.Equal(d, e) }) {
+		if !strings.Contains(e.Key, key) || !slices.ContainsFunc(dump, func(d inspect.Entry) bool { return cmp.Equal(d, e) }) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -393,9 +394,9 @@ func TestStateStatusAndMetricsOfAPipeline(t *testing.T) {
 	checkMetrics(t, url)
 }
 
-func entries(t testing.TB, d admin.Directory, key *string) []admin.Entry {
+func entries(t testing.TB, d inspect.Directory, key *string) []inspect.Entry {
 	t.Helper()
-	var all []admin.Entry
+	var all []inspect.Entry
 	for e, err := range d.Entries(t.Context(), "copy", key) {
 		if err != nil {
 			t.Fatal(err)
@@ -406,13 +407,13 @@ func entries(t testing.TB, d admin.Directory, key *string) []admin.Entry {
 }
 
 // checkKinds compares the entries of each kind with those among all.
-func checkKinds(t *testing.T, all []admin.Entry, directories ...admin.Directory) {
+func checkKinds(t *testing.T, all []inspect.Entry, directories ...inspect.Directory) {
 	t.Helper()
 	for _, d := range directories {
 		n := 0
 		for _, kind := range []byte{statekey.Generation, statekey.Watermark, 'e', 'l', statekey.Journal} {
 			for e, err := range d.EntriesOf(t.Context(), "copy", kind) {
-				if n++; err != nil || e.Kind != string(rune(kind)) || !slices.ContainsFunc(all, func(a admin.Entry) bool { return cmp.Equal(a, e) }) {
+				if n++; err != nil || e.Kind != string(rune(kind)) || !slices.ContainsFunc(all, func(a inspect.Entry) bool { return cmp.Equal(a, e) }) {
 					t.Errorf("%T: %+v of kind %c, %v", d, e, kind, err)
 				}
 			}
@@ -425,15 +426,15 @@ func checkKinds(t *testing.T, all []admin.Entry, directories ...admin.Directory)
 
 // checkLag asks a log, and the server that has it, how far an idle pipeline is
 // behind.
-func checkLag(t *testing.T, url string, local, client admin.Directory) {
+func checkLag(t *testing.T, url string, local, client inspect.Directory) {
 	t.Helper()
 	var all [2][]observe.Lag
-	for i, d := range []admin.Directory{local, client} {
+	for i, d := range []inspect.Directory{local, client} {
 		var err error
 		if all[i], err = d.Lag(t.Context(), "copy"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Lag(t.Context(), "nobody"); !errors.Is(err, admin.ErrUnknownPipeline) {
+		if _, err := d.Lag(t.Context(), "nobody"); !errors.Is(err, inspect.ErrUnknownPipeline) {
 			t.Error(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -59,7 +60,7 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	}
 	for _, runner := range s.options.Runners {
 		p := s.pipeline(runner)
-		lags, err := s.local.lag.Measure(ctx, s.log, runner.Reads()...)
+		lags, err := s.local.LagOf(ctx, runner.Reads()...)
 		if err != nil {
 			return all, err
 		}
@@ -91,7 +92,7 @@ func (s *Server) pipeline(r *pipeline.Runner) pipeline.Snapshot {
 func (s *Server) journalOf(ctx context.Context, pipeline string) ([]journal.Count, error) {
 	var sum journal.Stats
 	for entry, err := range s.local.EntriesOf(ctx, pipeline, statekey.JournalHead) {
-		if errors.Is(err, ErrUnknownPipeline) { // it has committed nothing
+		if errors.Is(err, inspect.ErrUnknownPipeline) { // it has committed nothing
 			break
 		}
 		if err != nil {

@@ -67,7 +67,7 @@ func follows(r *http.Request) bool {
 func (s *Server) guarded(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		topic := r.PathValue("topic")
-		pipeline, written := s.local.writer(topic)
+		pipeline, written := s.local.Writer(topic)
 		takes, err := s.local.Takes(r.Context(), topic)
 		switch {
 		case err != nil:

@@ -7,36 +7,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
-	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/stream"
 )
-
-// Timing is how events that a pipeline computed together came through, as JSON.
-type Timing struct {
-	Pipeline  string `json:"pipeline"`
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-	First     int64  `json:"first"` // offset of the first event
-	Next      int64  `json:"next"`  // and of the one behind the last
-
-	Begun     time.Time     `json:"begun"`
-	Feature   time.Duration `json:"feature_ns"` // of the whole chunk, as is the model's and emit's
-	Model     time.Duration `json:"model_ns"`
-	Emit      time.Duration `json:"emit_ns"`
-	Made      time.Time     `json:"made"`
-	Committed time.Time     `json:"committed"`
-}
-
-// NewTiming returns what a pipeline observed.
-func NewTiming(pipeline string, p observe.Passage) Timing {
-	return Timing{
-		Pipeline: pipeline, Topic: p.Topic, Partition: p.Partition, First: p.First, Next: p.Next,
-		Begun: p.Begun.UTC(), Feature: p.Feature, Model: p.Model, Emit: p.Emit, Made: p.Made.UTC(), Committed: p.Committed.UTC(),
-	}
-}
 
 // timing replies with the times of an event in a pipeline.
 func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +28,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, p := range slices.Backward(runner.Passages()) { // the newest first
 			if p.Has(values.Get("topic"), int32(partition), offset) {
-				ingest.WriteJSON(w, http.StatusOK, NewTiming(runner.Name(), p))
+				ingest.WriteJSON(w, http.StatusOK, inspect.NewTiming(runner.Name(), p))
 				return
 			}
 		}
@@ -63,7 +38,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 
 // Timing returns how an event came through a pipeline, where the process still
 // has it.
-func (c *Client) Timing(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (timing Timing, found bool, err error) {
+func (c *Client) Timing(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (timing inspect.Timing, found bool, err error) {
 	values := url.Values{
 		"pipeline": {pipeline}, "topic": {p.Topic},
 		"partition": {strconv.Itoa(int(p.Index))}, "offset": {strconv.FormatInt(int64(offset), 10)},
@@ -71,7 +46,7 @@ func (c *Client) Timing(ctx context.Context, pipeline string, p stream.Partition
 	err = c.call(ctx, http.MethodGet, "/v1/timing?"+values.Encode(), nil, &timing)
 	var failure *StatusError
 	if errors.As(err, &failure) && failure.Status == http.StatusNotFound {
-		return Timing{}, false, nil
+		return inspect.Timing{}, false, nil
 	}
 	return timing, err == nil, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -46,7 +47,7 @@ func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	all := runner.Passages()
 	want := all[slices.IndexFunc(all, func(p observe.Passage) bool { return p.Has("in", 2, 1) })]
 	got, found, err := client.Timing(t.Context(), "copy", in, 1)
-	if err != nil || !found || got != admin.NewTiming("copy", want) || got.Next != 2 || got.Emit <= 0 || got.Committed.Before(got.Made) {
+	if err != nil || !found || got != inspect.NewTiming("copy", want) || got.Next != 2 || got.Emit <= 0 || got.Committed.Before(got.Made) {
 		t.Errorf("%+v, %v, %v, want %+v", got, found, err, want)
 	}
 	for _, miss := range []struct {

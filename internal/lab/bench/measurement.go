@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/config"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/models/tree"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -35,7 +35,7 @@ type measurement struct {
 	data       string // data directory
 	deliveries map[string]stream.Delivery
 	runner     *pipeline.Runner
-	records    admin.Log
+	records    inspect.Log
 	meter      *term.Meter
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -23,7 +23,7 @@ type consumer interface{ consume(*stream.Record) error }
 
 // tails read topics as their records become durable. A nil one reads nothing.
 type tails struct {
-	log   admin.Log
+	log   inspect.Log
 	new   func(stream.Partition) consumer
 	stop  context.CancelFunc
 	group errgroup.Group
@@ -37,7 +37,7 @@ type partitionTail struct {
 	next      atomic.Int64 // offset that was not yet read
 }
 
-func newTails(log admin.Log, consumer func(stream.Partition) consumer) *tails {
+func newTails(log inspect.Log, consumer func(stream.Partition) consumer) *tails {
 	return &tails{log: log, new: consumer}
 }
 

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/term"
@@ -60,7 +60,7 @@ func (d *Demonstration) Run(ctx context.Context) (err error) {
 		fmt.Fprintln(d.Err, "stopped by a signal: what was committed stays")
 		return nil
 	}
-	found, err := countOutputs(d.ctx, &admin.Local{Log: d.log}, d.runner.Outputs())
+	found, err := countOutputs(d.ctx, &inspect.Local{Log: d.log}, d.runner.Outputs())
 	if err != nil {
 		return err
 	}
@@ -133,11 +133,11 @@ type outputs struct {
 var actionField = []byte(`"action":"`)
 
 // countOutputs reads what a pipeline wrote: the dead letters last.
-func countOutputs(ctx context.Context, directory admin.Directory, topics []string) (*outputs, error) {
+func countOutputs(ctx context.Context, directory inspect.Directory, topics []string) (*outputs, error) {
 	found := &outputs{decisions: map[string]int{}, dead: map[string]int{}}
 	for i, topic := range topics {
 		ids := map[string]bool{}
-		for r, err := range directory.Records(ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
+		for r, err := range directory.Records(ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
 			if err != nil {
 				return nil, err
 			}

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -25,7 +25,7 @@ func TestDemoWouldSeeARepeatedOrMissingDecision(t *testing.T) {
 			}
 		}
 	}
-	found, err := countOutputs(t.Context(), &admin.Local{Log: log}, []string{"decisions", "dlq"})
+	found, err := countOutputs(t.Context(), &inspect.Local{Log: log}, []string{"decisions", "dlq"})
 	if err != nil || found.records != 6 || found.repeated != 1 || term.Counts(found.decisions) != "allow 4" || term.Counts(found.dead) != "decode 2" {
 		t.Errorf("%+v, %v", found, err)
 	}

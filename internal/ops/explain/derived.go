@@ -3,8 +3,8 @@ package explain
 import (
 	"context"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
@@ -13,13 +13,13 @@ import (
 type derived map[string]string
 
 // readDerived reads what the generations in a directory were derived into.
-func readDerived(ctx context.Context, d admin.Directory, topics []admin.Topic) (derived, error) {
+func readDerived(ctx context.Context, d inspect.Directory, topics []inspect.Topic) (derived, error) {
 	found := derived{}
 	for _, t := range topics {
 		if _, ok := naming.Owner(t.Name, naming.Generations); !ok {
 			continue
 		}
-		for r, err := range d.Records(ctx, admin.Query{Topic: t.Name, Partition: admin.AllPartitions}) {
+		for r, err := range d.Records(ctx, inspect.Query{Topic: t.Name, Partition: inspect.AllPartitions}) {
 			if err != nil {
 				return nil, err
 			}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/answers"
@@ -48,7 +48,7 @@ func Example() {
 	}
 
 	report, err := explain.Explain(ctx, "velocity:payments/0@2:decisions", explain.Options{
-		Directory: &admin.Local{Log: log}, Pipelines: []lang.Pipeline{pipeline},
+		Directory: &inspect.Local{Log: log}, Pipelines: []lang.Pipeline{pipeline},
 	})
 	if err != nil {
 		panic(err)

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -36,14 +36,14 @@ const (
 
 // Options say what Explain may use.
 type Options struct {
-	Directory admin.Directory
+	Directory inspect.Directory
 
 	// Pipelines are replayed where one of them made the output; without any
 	// there is no row.
 	Pipelines []lang.Pipeline
 
 	// Timing returns how an event came through a pipeline; nil knows of none.
-	Timing func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool, error)
+	Timing func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (inspect.Timing, bool, error)
 
 	// Progress is told what is done and how many records of how many it has
 	// taken, every few thousand; nil is not told.
@@ -123,7 +123,7 @@ func (m Model) String() string { return m.Name + " " + m.Digest }
 // explanation is a Report being made.
 type explanation struct {
 	Options
-	topics  []admin.Topic
+	topics  []inspect.Topic
 	derived derived
 	report  Report
 }
@@ -178,7 +178,7 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 // at returns the record at a position that a header names.
 func (e *explanation) at(ctx context.Context, position string) (*Record, error) {
 	p, offset, ok := parsePosition(position)
-	i := slices.IndexFunc(e.topics, func(t admin.Topic) bool { return t.Name == p.Topic })
+	i := slices.IndexFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic })
 	switch {
 	case !ok || i < 0:
 		return &Record{Position: position, Missing: "the log has no such topic"}, nil
@@ -199,7 +199,7 @@ func (e *explanation) at(ctx context.Context, position string) (*Record, error) 
 
 // read returns the record at an offset.
 func (e *explanation) read(ctx context.Context, p stream.Partition, offset stream.Offset) (stream.Record, bool, error) {
-	for r, err := range e.Directory.Records(ctx, admin.Query{Topic: p.Topic, Partition: p.Index, From: int64(offset), Limit: 1}) {
+	for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: p.Topic, Partition: p.Index, From: int64(offset), Limit: 1}) {
 		return r, err == nil && r.Offset == offset, err
 	}
 	return stream.Record{}, false, nil
@@ -223,7 +223,7 @@ func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition
 func newRecord(r *stream.Record) *Record {
 	record := &Record{}
 	// The line has the names of the fields time, key and value.
-	if err := json.Unmarshal(admin.AppendRecord(nil, r), record); err != nil {
+	if err := json.Unmarshal(inspect.AppendRecord(nil, r), record); err != nil {
 		panic("explain: a record's own JSON cannot be read: " + err.Error())
 	}
 	record.Position, record.Kind, record.ID, record.stored = position(r), KindEvent, header.Get(r, header.ID), *r

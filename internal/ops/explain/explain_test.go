@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/explain"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
@@ -146,10 +146,10 @@ func payments(n int) []stream.Record {
 }
 
 // stored returns what a topic holds.
-func stored(t *testing.T, d admin.Directory, topic string) []stream.Record {
+func stored(t *testing.T, d inspect.Directory, topic string) []stream.Record {
 	t.Helper()
 	var list []stream.Record
-	for r, err := range d.Records(t.Context(), admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
+	for r, err := range d.Records(t.Context(), inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,11 +160,11 @@ func stored(t *testing.T, d admin.Directory, topic string) []stream.Record {
 
 func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
 
-func newLog(t *testing.T) (*memory.Log, *admin.Local) {
+func newLog(t *testing.T) (*memory.Log, *inspect.Local) {
 	t.Helper()
 	log := memory.New(memory.Options{})
 	t.Cleanup(func() { _ = log.Close() })
-	return log, &admin.Local{Log: log}
+	return log, &inspect.Local{Log: log}
 }
 
 func TestReplayGivesEveryOutputAgain(t *testing.T) {
@@ -277,13 +277,13 @@ func TestEventsAreFoundByTheirIDs(t *testing.T) {
 
 // trimmed is a directory whose first records of a topic retention has removed.
 type trimmed struct {
-	admin.Directory
+	inspect.Directory
 	topic string
 	first stream.Offset
 }
 
-// List implements admin.Directory.
-func (d *trimmed) List(ctx context.Context) ([]admin.Topic, error) {
+// List implements inspect.Directory.
+func (d *trimmed) List(ctx context.Context) ([]inspect.Topic, error) {
 	topics, err := d.Directory.List(ctx)
 	for i := range topics {
 		if topics[i].Name == d.topic {
@@ -295,8 +295,8 @@ func (d *trimmed) List(ctx context.Context) ([]admin.Topic, error) {
 	return topics, err
 }
 
-// Records implements admin.Directory.
-func (d *trimmed) Records(ctx context.Context, q admin.Query) iter.Seq2[stream.Record, error] {
+// Records implements inspect.Directory.
+func (d *trimmed) Records(ctx context.Context, q inspect.Query) iter.Seq2[stream.Record, error] {
 	if q.Topic == d.topic {
 		q.From = max(q.From, int64(d.first))
 	}
@@ -363,12 +363,12 @@ func TestReplayWithAnotherModelNamesItsDigest(t *testing.T) {
 
 // stopping is a directory that calls stop when a replay begins.
 type stopping struct {
-	admin.Directory
+	inspect.Directory
 	stop func()
 }
 
-// Records implements admin.Directory.
-func (d *stopping) Records(ctx context.Context, q admin.Query) iter.Seq2[stream.Record, error] {
+// Records implements inspect.Directory.
+func (d *stopping) Records(ctx context.Context, q inspect.Query) iter.Seq2[stream.Record, error] {
 	if q.Limit > 1 {
 		d.stop()
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // find returns the record that was asked for, or the event.
 func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 	p, _, ok := parsePosition(id)
-	if ok && slices.ContainsFunc(e.topics, func(t admin.Topic) bool { return t.Name == p.Topic }) {
+	if ok && slices.ContainsFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic }) {
 		r, err := e.at(ctx, id)
 		if err == nil && r.Missing != "" {
 			err = fmt.Errorf("%s: %w: %s: see afterbay topics for the offsets there are", id, ErrNotFound, strings.TrimPrefix(r.Missing, "not there: "))
@@ -77,7 +77,7 @@ func (e *explanation) near(ctx context.Context, id string, made madeOf) (*Record
 		if err != nil {
 			return nil, err
 		}
-		for r, err := range e.Directory.Records(ctx, admin.Query{Topic: p.Topic, Partition: p.Index, From: int64(at)}) {
+		for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: p.Topic, Partition: p.Index, From: int64(at)}) {
 			if err != nil {
 				return nil, err
 			}
@@ -115,7 +115,7 @@ func sameSource(id string, made madeOf) (stream.Offset, bool) {
 
 // lowest returns the offset of the first record that is made of the event or a later
 // one, by bisection; the end where the partition holds other records.
-func (e *explanation) lowest(ctx context.Context, p stream.Partition, in admin.Partition, made madeOf) (stream.Offset, error) {
+func (e *explanation) lowest(ctx context.Context, p stream.Partition, in inspect.Partition, made madeOf) (stream.Offset, error) {
 	low, high := in.First, in.Next
 	for low < high {
 		middle := low + (high-low)/2
@@ -148,7 +148,7 @@ func (e *explanation) all(ctx context.Context, what string, take func(*stream.Re
 		}
 	}
 	for _, topic := range e.topics {
-		for r, err := range e.Directory.Records(ctx, admin.Query{Topic: topic.Name, Partition: admin.AllPartitions}) {
+		for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: topic.Name, Partition: inspect.AllPartitions}) {
 			if err != nil {
 				return err
 			}

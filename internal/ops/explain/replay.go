@@ -12,12 +12,11 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
-	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -91,8 +90,8 @@ func (e *explanation) replays(ctx context.Context) error {
 // player is a stream.Log of one partition of a directory. It keeps the state
 // beside it and of the outputs those of the last event.
 type player struct {
-	directory admin.Directory
-	topics    []admin.Topic
+	directory inspect.Directory
+	topics    []inspect.Topic
 	group     string
 	partition stream.Partition
 	until     stream.Offset // of the event
@@ -128,7 +127,7 @@ func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record
 }
 
 // observe keeps the row of the event.
-func (p *player) observe(o *task.Observed) {
+func (p *player) observe(o *pipeline.Observed) {
 	if o.Record.Partition != p.partition || o.Record.Offset != p.until {
 		return
 	}
@@ -269,9 +268,9 @@ func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Me
 	if group != p.group {
 		return generation.NewIdle(), nil
 	}
-	i := slices.IndexFunc(p.topics, func(t admin.Topic) bool { return t.Name == p.partition.Topic })
+	i := slices.IndexFunc(p.topics, func(t inspect.Topic) bool { return t.Name == p.partition.Topic })
 	s := &playing{Idle: generation.NewIdle(), player: p, state: memory.State{}, first: p.topics[i].Partitions[p.partition.Index].First}
-	s.next, s.stop = iter.Pull2(p.directory.Records(ctx, admin.Query{
+	s.next, s.stop = iter.Pull2(p.directory.Records(ctx, inspect.Query{
 		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.until - s.first + 1),
 	}))
 	return s, nil

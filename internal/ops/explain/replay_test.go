@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	running "github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -51,7 +51,7 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 	if _, err := answers.RunAll(t.Context(), log, newRunner(0), events); err != nil {
 		t.Fatal(err)
 	}
-	d := &admin.Local{Log: log}
+	d := &inspect.Local{Log: log}
 	topics, err := d.List(t.Context())
 	if err != nil {
 		t.Fatal(err)

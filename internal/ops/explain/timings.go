@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -22,16 +22,16 @@ const timingsMax = 16_384
 func timingsPath(dir string) string { return filepath.Join(dir, "timings") }
 
 // Timings are how events came through, in the order of their commit.
-type Timings []admin.Timing
+type Timings []inspect.Timing
 
 // Find returns how an event came through a pipeline.
-func (list Timings) Find(pipeline string, p stream.Partition, offset stream.Offset) (admin.Timing, bool) {
+func (list Timings) Find(pipeline string, p stream.Partition, offset stream.Offset) (inspect.Timing, bool) {
 	for _, one := range slices.Backward(list) {
 		if one.Pipeline == pipeline && one.Topic == p.Topic && one.Partition == p.Index && int64(offset) >= one.First && int64(offset) < one.Next {
 			return one, true
 		}
 	}
-	return admin.Timing{}, false
+	return inspect.Timing{}, false
 }
 
 // ReadTimings returns what WriteTimings left in a data directory. It is a
@@ -44,7 +44,7 @@ func ReadTimings(dir string) Timings {
 	defer file.Close()
 	var list Timings
 	for lines := bufio.NewScanner(file); lines.Scan() && len(list) < 2*timingsMax; {
-		var one admin.Timing
+		var one inspect.Timing
 		if json.Unmarshal(lines.Bytes(), &one) == nil && one.Pipeline != "" {
 			list = append(list, one)
 		}
@@ -60,13 +60,13 @@ func WriteTimings(dir string, runners []*pipeline.Runner) error {
 	known := len(list)
 	for _, r := range runners {
 		for _, p := range r.Passages() {
-			list = append(list, admin.NewTiming(r.Name(), p))
+			list = append(list, inspect.NewTiming(r.Name(), p))
 		}
 	}
 	if len(list) == known {
 		return nil
 	}
-	slices.SortStableFunc(list, func(a, b admin.Timing) int { return a.Committed.Compare(b.Committed) })
+	slices.SortStableFunc(list, func(a, b inspect.Timing) int { return a.Committed.Compare(b.Committed) })
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	for _, p := range list[max(0, len(list)-timingsMax):] {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -19,7 +19,7 @@ import (
 )
 
 // Compare says how what a generation made differs from what was there before, topic by topic, with a chart for each number.
-func Compare(ctx context.Context, d admin.Directory, pipeline string, topics []string, p *reprocess.Progress) ([]*reprocess.Comparison, []plot.Chart, error) {
+func Compare(ctx context.Context, d inspect.Directory, pipeline string, topics []string, p *reprocess.Progress) ([]*reprocess.Comparison, []plot.Chart, error) {
 	var all []*reprocess.Comparison
 	var charts []plot.Chart
 	begun := generation.Begun{Pipeline: pipeline, Generation: p.Generation, Into: p.Into}
@@ -49,10 +49,10 @@ func Compare(ctx context.Context, d admin.Directory, pipeline string, topics []s
 }
 
 // recordsOf yields those of topics, one topic after the other.
-func recordsOf(ctx context.Context, d admin.Directory, topics ...string) iter.Seq2[stream.Record, error] {
+func recordsOf(ctx context.Context, d inspect.Directory, topics ...string) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for _, topic := range topics {
-			for r, err := range d.Records(ctx, admin.Query{Topic: topic, Partition: admin.AllPartitions}) {
+			for r, err := range d.Records(ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
 				if !yield(r, err) {
 					return
 				}

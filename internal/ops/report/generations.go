@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
@@ -68,7 +68,7 @@ func (r *Generations) Write(out io.Writer) error {
 }
 
 // ReadGenerations gathers them from state and from the topic of generations.
-func ReadGenerations(ctx context.Context, directory admin.Directory, pipeline string) (report Generations, err error) {
+func ReadGenerations(ctx context.Context, directory inspect.Directory, pipeline string) (report Generations, err error) {
 	report = Generations{Pipeline: pipeline, Partitions: []partitionReport{}, Derived: []derivedReport{}}
 	for e, err := range directory.EntriesOf(ctx, pipeline, statekey.Generation) {
 		if err != nil {
@@ -80,7 +80,7 @@ func ReadGenerations(ctx context.Context, directory admin.Directory, pipeline st
 		}
 		report.Partitions = append(report.Partitions, partitionReport{Partition: e.Partition, Generation: n, Fingerprint: fingerprint})
 	}
-	q := admin.Query{Topic: generation.Topic(pipeline), Partition: admin.AllPartitions}
+	q := inspect.Query{Topic: generation.Topic(pipeline), Partition: inspect.AllPartitions}
 	for r, err := range directory.Records(ctx, q) {
 		if errors.Is(err, stream.ErrUnknownTopic) {
 			break // none was reprocessed

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 )
@@ -30,7 +30,7 @@ type JournalCount struct {
 }
 
 // ReadJournal reads the journal of a pipeline. price is what a unit of a model costs, instead of what the file says.
-func ReadJournal(ctx context.Context, directory admin.Directory, pipeline string, price map[string]float64) (*Journal, error) {
+func ReadJournal(ctx context.Context, directory inspect.Directory, pipeline string, price map[string]float64) (*Journal, error) {
 	stats, err := journalOf(ctx, directory, pipeline)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func ReadJournal(ctx context.Context, directory admin.Directory, pipeline string
 }
 
 // journalOf returns the sum over the partitions of the pipeline.
-func journalOf(ctx context.Context, directory admin.Directory, pipeline string) (sum journal.Stats, err error) {
+func journalOf(ctx context.Context, directory inspect.Directory, pipeline string) (sum journal.Stats, err error) {
 	partitions := 0
 	for entry, err := range directory.EntriesOf(ctx, pipeline, statekey.JournalHead) {
 		if err != nil {

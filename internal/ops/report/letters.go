@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
@@ -59,7 +59,7 @@ func AppendLetter(dst []byte, l *deadletter.Letter, asJSON bool) []byte {
 }
 
 // WriteLetter writes the newest dead letter of an event, or the one at a position.
-func WriteLetter(ctx context.Context, out io.Writer, directory admin.Directory, pipeline, letter string) error {
+func WriteLetter(ctx context.Context, out io.Writer, directory inspect.Directory, pipeline, letter string) error {
 	var found *deadletter.Letter
 	for l, err := range directory.Letters(ctx, pipeline, deadletter.Filter{}, true) {
 		if err != nil {
@@ -110,7 +110,7 @@ type LetterStats struct {
 }
 
 // CountLetters counts dead letters.
-func CountLetters(ctx context.Context, directory admin.Directory, pipeline string, filter Filter) (*LetterStats, error) {
+func CountLetters(ctx context.Context, directory inspect.Directory, pipeline string, filter Filter) (*LetterStats, error) {
 	var tallies deadletter.Tallies
 	for l, err := range directory.Letters(ctx, pipeline, filter, true) {
 		if err != nil {

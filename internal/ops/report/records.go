@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/stream"
@@ -14,7 +14,7 @@ import (
 // AppendRecord appends the value of a record to dst or, with headers, all of it as JSON.
 func AppendRecord(dst []byte, r *stream.Record, headers bool) []byte {
 	if headers {
-		return admin.AppendRecord(dst, r)
+		return inspect.AppendRecord(dst, r)
 	}
 	if event := header.Get(r, header.Cancel); event != "" { // it has no value
 		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
@@ -28,7 +28,7 @@ func (s *Settling) words() (done, verb string) {
 }
 
 // Run does it. It says on errs how far it is.
-func (s *Settling) Run(ctx context.Context, out, errs io.Writer, directory admin.Directory) (err error) {
+func (s *Settling) Run(ctx context.Context, out, errs io.Writer, directory inspect.Directory) (err error) {
 	done, _ := s.words()
 	var p deadletter.Progress
 	shown := time.Now()
@@ -63,7 +63,7 @@ func printRefusals(out io.Writer, p *deadletter.Progress) {
 }
 
 // Rehearse says what Run would do.
-func (s *Settling) Rehearse(ctx context.Context, out io.Writer, directory admin.Directory) error {
+func (s *Settling) Rehearse(ctx context.Context, out io.Writer, directory inspect.Directory) error {
 	_, verb := s.words()
 	var p deadletter.Progress
 	for l, err := range directory.Letters(ctx, s.Pipeline, s.Filter, false) {

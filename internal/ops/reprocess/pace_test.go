@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -146,7 +146,7 @@ func TestLiveTrafficKeepsItsPaceAndNoReaderSeesAMix(t *testing.T) {
 	watching, unwatch := context.WithCancel(t.Context())
 	var watchers sync.WaitGroup
 	tr.watch(watching, &watchers)
-	views := &viewers{T: t, local: &admin.Local{Log: log}}
+	views := &viewers{T: t, local: &inspect.Local{Log: log}}
 	watchers.Go(func() { views.watch(watching) })
 	tr.send(*paceTime) // to warm up
 	rate := 1.1 * float64(*paceEvents) / float64(*pacePairs) / paceTime.Seconds()
@@ -192,7 +192,7 @@ func TestLiveTrafficKeepsItsPaceAndNoReaderSeesAMix(t *testing.T) {
 // viewers read the view again and again.
 type viewers struct {
 	*testing.T
-	local         *admin.Local
+	local         *inspect.Local
 	all           []map[int32]*seen
 	reads, before int
 }
@@ -217,7 +217,7 @@ func (v *viewers) watch(ctx context.Context) {
 
 func (v *viewers) read(ctx context.Context) {
 	parts := map[int32]*seen{}
-	for r, err := range v.local.Records(ctx, admin.Query{Topic: "out", Partition: admin.AllPartitions, View: true}) {
+	for r, err := range v.local.Records(ctx, inspect.Query{Topic: "out", Partition: inspect.AllPartitions, View: true}) {
 		if ctx.Err() != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package admin
+package inspect
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/gateway/sequence"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -38,7 +37,7 @@ func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 		return false, fmt.Errorf("list groups: %w", err)
 	}
 	switch {
-	case slices.Contains(groups, owner), slices.Contains(groups, sequence.Group(owner)):
+	case slices.Contains(groups, owner), slices.Contains(groups, naming.Of(owner, naming.Sequence)):
 		return false, nil
 	case len(l.runners) > 0:
 		return true, nil
@@ -60,8 +59,8 @@ func (l *Local) readBy(ctx context.Context, groups []string, topic string) (bool
 // ErrNamed says that a topic cannot be deleted: something that runs names it.
 var ErrNamed = errors.New("topic is in use")
 
-// writer returns the pipeline of this process that writes a topic.
-func (l *Local) writer(topic string) (pipeline string, ok bool) {
+// Writer returns the pipeline of this process that writes a topic.
+func (l *Local) Writer(topic string) (pipeline string, ok bool) {
 	for _, r := range l.runners {
 		if slices.Contains(r.Outputs(), topic) {
 			return r.Name(), true
@@ -72,7 +71,7 @@ func (l *Local) writer(topic string) (pipeline string, ok bool) {
 
 // named returns what names a topic in this process, "" for nothing.
 func (l *Local) named(topic string) string {
-	if pipeline, ok := l.writer(topic); ok {
+	if pipeline, ok := l.Writer(topic); ok {
 		return fmt.Sprintf("pipeline %q writes it", pipeline)
 	}
 	for _, r := range l.runners {
@@ -89,7 +88,7 @@ func (l *Local) named(topic string) string {
 				return fmt.Sprintf("a sink of pipeline %q reads it", r.Name())
 			}
 		}
-		gateway := sequence.DeadTopic(r.Name()) // of a gateway of that name
+		gateway := deadletter.Topic(naming.Of(r.Name(), naming.Sequence)) // of a gateway of that name
 		if topic == generation.Topic(r.Name()) || deadletter.IsTopic(topic) && naming.Root(topic) == r.Name() && topic != gateway {
 			return fmt.Sprintf("pipeline %q keeps it", r.Name())
 		}

@@ -1,4 +1,4 @@
-package admin
+package inspect
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 func AppendRecord(dst []byte, r *stream.Record) []byte {
 	dst = fmt.Appendf(dst, `{"partition":%d,"offset":%d,"time":"%s"`, r.Partition.Index, r.Offset, r.Time.UTC().Format(time.RFC3339Nano))
 	if r.Key != nil {
-		dst = appendText(append(dst, `,"key":`...), r.Key)
+		dst = AppendText(append(dst, `,"key":`...), r.Key)
 	}
 	for i, h := range r.Headers {
 		if i == 0 {
@@ -30,8 +30,8 @@ func AppendRecord(dst []byte, r *stream.Record) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '[')
-		dst = append(appendText(dst, []byte(h.Key)), ',')
-		dst = append(appendText(dst, h.Value), ']')
+		dst = append(AppendText(dst, []byte(h.Key)), ',')
+		dst = append(AppendText(dst, h.Value), ']')
 		if i == len(r.Headers)-1 {
 			dst = append(dst, ']')
 		}
@@ -52,7 +52,8 @@ func verbatim(value []byte) bool {
 		!bytes.HasPrefix(value, []byte(`{"base64"`)) && len(bytes.Trim(value, " \t\r")) == len(value)
 }
 
-func appendText(dst, text []byte) []byte {
+// AppendText appends a text as a value of JSON: {"base64":"..."} if it is not UTF-8.
+func AppendText(dst, text []byte) []byte {
 	if !utf8.Valid(text) {
 		return appendBinary(dst, text)
 	}
@@ -68,8 +69,8 @@ func appendBinary(dst, data []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(dst, data), `"}`...)
 }
 
-// parseRecord reads what AppendRecord wrote.
-func parseRecord(line []byte, topic string) (stream.Record, error) {
+// ParseRecord reads what AppendRecord wrote.
+func ParseRecord(line []byte, topic string) (stream.Record, error) {
 	var e struct {
 		Partition int32
 		Offset    stream.Offset

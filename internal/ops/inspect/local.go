@@ -1,16 +1,13 @@
-package admin
+package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
@@ -18,93 +15,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Directory is what tools do with a data directory. Local does it with the log,
-// Client through the process that holds it.
-type Directory interface {
-	ingest.Appender
-
-	// CreateTopic makes a topic, as stream.Log says.
-	CreateTopic(ctx context.Context, topic stream.Topic) error
-
-	// DeleteTopic deletes a topic, as stream.Log says. It is refused with ErrNamed
-	// while a pipeline, table, sink or gateway of the process names it.
-	DeleteTopic(ctx context.Context, name string) error
-
-	// List describes the topics by name.
-	List(ctx context.Context) ([]Topic, error)
-
-	// Records yields what q selects: partition by partition, or where it
-	// follows as they come. An error ends it.
-	Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error]
-
-	// Entries yields the state of a pipeline in the order of partition and
-	// key: all of it, or what belongs to one user key. An error ends it.
-	Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error]
-
-	// EntriesOf yields those of a kind, of package statekey, in the same order.
-	EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error]
-
-	// Lag returns how far a pipeline, or with "" every one, is behind in each
-	// partition that it reads, the worst first. One that does not run is known
-	// by what it committed.
-	Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
-
-	// Letters yields the dead letters of a pipeline, as deadletter.Letters does.
-	Letters(ctx context.Context, pipeline string, f deadletter.Filter, all bool) iter.Seq2[deadletter.Letter, error]
-
-	// Settle sends the events of dead letters back, or drops them, as deadletter.Settle
-	// does.
-	Settle(ctx context.Context, job deadletter.Job) iter.Seq2[deadletter.Progress, error]
-
-	// Resume lets a pipeline go on that stands still for its dead letters. Only
-	// the process that runs it can.
-	Resume(ctx context.Context, pipeline string) error
+// Log is what can be inspected.
+type Log interface {
+	stream.Log
+	stream.Inspector
 }
-
-var (
-	_ Directory = (*Local)(nil)
-	_ Directory = (*Client)(nil)
-)
-
-// Topic is a topic and what its partitions hold.
-type Topic struct {
-	Name       string      `json:"name"`
-	Key        string      `json:"key,omitempty"`
-	Partitions []Partition `json:"partitions"`
-}
-
-// Partition is the first offset that a partition retains, and the next one to
-// be written.
-type Partition struct {
-	First stream.Offset `json:"first"`
-	Next  stream.Offset `json:"next"`
-}
-
-// Query selects records of a topic.
-type Query struct {
-	Topic     string
-	Partition int32 // AllPartitions takes every one
-	From      int64 // offset; below 0 so many before the end
-	Limit     int64 // most records; 0 is no limit
-	Follow    bool  // wait for more
-
-	// View reads the topic as generation.ViewOf says, from its beginning; From is 0.
-	View bool
-}
-
-// AllPartitions in a Query stands for every partition of the topic.
-const AllPartitions int32 = -1
-
-// Entry is one key of a pipeline's state.
-type Entry struct {
-	Partition int32  `json:"partition"`
-	Kind      string `json:"kind"` // first byte of the stored key
-	Key       string `json:"key"`  // its rest, quoted as Go does, without the quotes
-	Value     []byte `json:"value"`
-}
-
-// ErrUnknownPipeline says that no pipeline of that name has state.
-var ErrUnknownPipeline = errors.New("unknown pipeline")
 
 // Local is the Directory of a log that this process has open.
 type Local struct {
@@ -115,6 +30,16 @@ type Local struct {
 	own     []string           // and that it keeps to itself
 	reads   []observe.Read     // theirs
 	lag     observe.LagMeter
+}
+
+// NewLocal returns the Directory of a log in a process that runs pipelines, and maybe a
+// gateway, which names topics and keeps some of its own.
+func NewLocal(log Log, runners []*pipeline.Runner, gateway, own []string) *Local {
+	l := &Local{Log: log, runners: runners, gateway: gateway, own: own}
+	for _, r := range runners {
+		l.reads = append(append(l.reads, r.Reads()...), r.SinkReads()...)
+	}
+	return l
 }
 
 // List implements Directory.
@@ -134,23 +59,6 @@ func (l *Local) List(ctx context.Context) ([]Topic, error) {
 		}
 	}
 	return list, nil
-}
-
-// Find returns a topic of d. One that is not there is a stream.ErrUnknownTopic
-// that says what to do.
-func Find(ctx context.Context, d Directory, name string) (Topic, error) {
-	topics, err := d.List(ctx)
-	if err != nil {
-		return Topic{}, err
-	}
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		if t.Name == name {
-			return t, nil
-		}
-		names[i] = t.Name
-	}
-	return Topic{}, fmt.Errorf("topic %q: %w: %s", name, stream.ErrUnknownTopic, ingest.TopicHint(ctx, names))
 }
 
 // Records implements Directory.
@@ -298,21 +206,6 @@ func prefixes(key *string) [][]byte {
 	return statekey.Prefixes(*key)
 }
 
-// Stored returns the key as it is stored, kind and all.
-func (e Entry) Stored() ([]byte, error) {
-	rest, err := strconv.Unquote(`"` + e.Key + `"`)
-	return append([]byte(e.Kind), rest...), err
-}
-
-func newEntry(partition int32, e stream.Entry) Entry {
-	entry := Entry{Partition: partition, Value: e.Value}
-	if len(e.Key) > 0 {
-		quoted := strconv.Quote(string(e.Key[1:]))
-		entry.Kind, entry.Key = string(rune(e.Key[0])), quoted[1:len(quoted)-1]
-	}
-	return entry
-}
-
 func unknownPipeline(name string, groups []string) error {
 	hint := "none has committed anything yet: start one with afterbay run"
 	if groups = slices.DeleteFunc(slices.Clone(groups), deadletter.IsGroup); len(groups) > 0 {
@@ -357,4 +250,16 @@ func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error)
 		}
 	}
 	return views, nil
+}
+
+// FindRunner returns what runs a pipeline of this process.
+func FindRunner(runners []*pipeline.Runner, pipeline string) (*pipeline.Runner, error) {
+	var names []string
+	for _, r := range runners {
+		if r.Name() == pipeline {
+			return r, nil
+		}
+		names = append(names, r.Name())
+	}
+	return nil, fmt.Errorf("%w %q: this process runs %v", ErrUnknownPipeline, pipeline, names)
 }

@@ -1,0 +1,74 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Lag implements Directory.
+func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
+	mine := func(group string) bool {
+		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".") // of its inputs and sinks
+	}
+	var reads []observe.Read
+	for _, r := range l.reads {
+		if mine(r.Group) {
+			reads = append(reads, r)
+		}
+	}
+	groups, err := l.Groups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list pipelines: %w", err)
+	}
+	for _, group := range groups {
+		if !mine(group) || deadletter.IsGroup(group) || slices.ContainsFunc(l.reads, func(r observe.Read) bool { return r.Group == group }) {
+			continue
+		}
+		found, err := l.readsOf(ctx, group)
+		if err != nil {
+			return nil, err
+		}
+		reads = append(reads, found...)
+	}
+	if pipeline != "" && len(reads) == 0 {
+		return nil, unknownPipeline(pipeline, groups)
+	}
+	list, err := l.LagOf(ctx, reads...)
+	return append([]observe.Lag{}, list...), err // in JSON an empty list
+}
+
+// readsOf finds the topics that a group has committed offsets of.
+func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, error) {
+	topics, err := l.Topics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	var reads []observe.Read
+	for _, t := range topics {
+		for i := range t.Partitions {
+			committed, err := l.Committed(ctx, group, stream.Partition{Topic: t.Name, Index: i})
+			if err != nil {
+				return nil, fmt.Errorf("topics of %q: %w", group, err)
+			}
+			if committed > 0 {
+				reads = append(reads, observe.Read{Group: group, Topic: t.Name})
+				break
+			}
+		}
+	}
+	return reads, nil
+}
+
+// LagOf measures how far readers are behind, the worst first.
+func (l *Local) LagOf(ctx context.Context, reads ...observe.Read) ([]observe.Lag, error) {
+	return l.lag.Measure(ctx, l, reads...)
+}
+
+// OwnLag is LagOf the pipelines and sinks of this process.
+func (l *Local) OwnLag(ctx context.Context) ([]observe.Lag, error) { return l.LagOf(ctx, l.reads...) }

@@ -1,0 +1,31 @@
+package inspect
+
+import (
+	"time"
+
+	"github.com/afterbay/afterbay/internal/observe"
+)
+
+// Timing is how events that a pipeline computed together came through, as JSON.
+type Timing struct {
+	Pipeline  string `json:"pipeline"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	First     int64  `json:"first"` // offset of the first event
+	Next      int64  `json:"next"`  // and of the one behind the last
+
+	Begun     time.Time     `json:"begun"`
+	Feature   time.Duration `json:"feature_ns"` // of the whole chunk, as is the model's and emit's
+	Model     time.Duration `json:"model_ns"`
+	Emit      time.Duration `json:"emit_ns"`
+	Made      time.Time     `json:"made"`
+	Committed time.Time     `json:"committed"`
+}
+
+// NewTiming returns what a pipeline observed.
+func NewTiming(pipeline string, p observe.Passage) Timing {
+	return Timing{
+		Pipeline: pipeline, Topic: p.Topic, Partition: p.Partition, First: p.First, Next: p.Next,
+		Begun: p.Begun.UTC(), Feature: p.Feature, Model: p.Model, Emit: p.Emit, Made: p.Made.UTC(), Committed: p.Committed.UTC(),
+	}
+}
