@@ -18,14 +18,20 @@ var lagFields = []spec.Field[Lag]{
 	{Name: "critical", Affects: spec.Nothing, Form: spec.Into(func(l *Lag) *time.Duration { return &l.Critical }, spec.Span(time.Second, 30*spec.Day)), Example: "60s"},
 }
 
+// LagBound is a bound by its word in the file.
+type LagBound struct {
+	Word  string
+	Limit time.Duration // 0 is none
+}
+
+// Bounds returns all bounds, the shorter first.
+func (l Lag) Bounds() []LagBound { return []LagBound{{"warn", l.Warn}, {"critical", l.Critical}} }
+
 // Check reports what is wrong with the bounds.
 func (l Lag) Check(f *Findings) {
-	for _, at := range []struct {
-		path string
-		time.Duration
-	}{{"lag.warn", l.Warn}, {"lag.critical", l.Critical}} {
-		if at.Duration != 0 && (at.Duration < time.Second || at.Duration > 30*24*time.Hour) {
-			f.Fail(at.path, "%v is out of range: use 1s to 720h", at.Duration)
+	for _, b := range l.Bounds() {
+		if b.Limit != 0 && (b.Limit < time.Second || b.Limit > 30*24*time.Hour) {
+			f.Fail("lag."+b.Word, "%v is out of range: use 1s to 720h", b.Limit)
 		}
 	}
 	if l.Critical != 0 && l.Critical < l.Warn {

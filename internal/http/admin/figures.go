@@ -180,7 +180,7 @@ var figures = append(metric.List[*Snapshot]{
 		metric.Gauge("lag", metric.Seconds, "Time since the append of the oldest record that is not yet committed.", func(l observe.Lag) float64 { return l.Seconds }),
 	),
 	metric.Each("", []string{"pipeline", "bound"}, eachBound,
-		metric.Flag("lag_above", "1 while the lag of the pipeline is above a bound of its file: warn, critical.", func(is bool) bool { return is }),
+		metric.Flag("lag_above", "1 while the lag of the pipeline is above this bound of `lag` in its file.", func(is bool) bool { return is }),
 	),
 	metric.Each("", ofPartition, eachRestore,
 		metric.Gauge("restore_remaining_records", metric.None, "Records of the changelog to read before the partition is processed. Absent if its state is restored.", func(r stream.Restoring) int64 { return r.Left }),

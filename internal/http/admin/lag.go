@@ -162,12 +162,11 @@ func (w *lagWatch) latestLag() (lags []observe.Lag, bounds []bound) {
 		return nil, nil
 	}
 	for _, r := range w.runners {
-		worst, lag := w.worst(r), r.Pipeline.Lag
-		if lag.Warn != 0 {
-			bounds = append(bounds, bound{r.Name(), "warn", exceeds(worst, lag.Warn)})
-		}
-		if lag.Critical != 0 {
-			bounds = append(bounds, bound{r.Name(), "critical", exceeds(worst, lag.Critical)})
+		worst := w.worst(r)
+		for _, b := range r.Pipeline.Lag.Bounds() {
+			if b.Limit != 0 {
+				bounds = append(bounds, bound{r.Name(), b.Word, exceeds(worst, b.Limit)})
+			}
 		}
 	}
 	return w.latest, bounds
