@@ -20,10 +20,8 @@ type bound struct {
 	budget observe.Budget
 }
 
-// bind resolves the names of a pipeline and types its expressions, from its file alone.
-// Steps end before the first score of a model for which absent is true; nil is none. The
-// findings of the result have those about models among them.
-func bind(p *lang.Pipeline, absent func(model string) bool, models *lang.Findings) *bound {
+// bind resolves the names of a pipeline that stand above its steps, from its file alone.
+func bind(p *lang.Pipeline) *bound {
 	b := &bound{Scope: lang.NewScope(p)}
 	bindHeader(p, b.Findings)
 	b.budget = budgetOf(p.Budget, b.Findings)
@@ -32,10 +30,16 @@ func bind(p *lang.Pipeline, absent func(model string) bool, models *lang.Finding
 	bindConstants(b.Scope)
 	b.turns = bindTurns(b.Scope)
 	bindModels(b.Scope)
-	b.Findings = b.Findings.Plus(models)
-	b.Names.Later, b.Absent = lang.DeclaredIn(p), absent
-	b.Steps("steps", p.Steps)
 	return b
+}
+
+// bindSteps resolves the names of the steps and types their expressions. Steps end before
+// the first score of a model for which absent is true; nil is none. The findings have
+// those about models among them then.
+func (b *bound) bindSteps(absent func(model string) bool, models *lang.Findings) {
+	b.Findings = b.Findings.Plus(models)
+	b.Names.Later, b.Absent = lang.DeclaredIn(b.Pipeline), absent
+	b.Steps("steps", b.Pipeline.Steps)
 }
 
 // bindHeader checks what stands above the steps.

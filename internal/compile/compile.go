@@ -90,7 +90,8 @@ func (c *Compiled) Close() { c.open.Close() }
 // Errors, all at once.
 //
 // It is passes with values in between. Each reads those before it and changes none; only
-// the opening reads anything but its arguments.
+// the opening reads anything but its arguments. Models are opened before steps are bound,
+// as a score ends the steps whose model is not there.
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	var (
 		open  *opening
@@ -103,13 +104,14 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		kept  [2][]feature.Spec
 	)
 	each := newPasses(options.watch)
-	each.run(PassOpen, func() { open = openModels(&p, options) }, &p)
+	each.run(PassBind, func() { b = bind(&p) }, &p)
+	each.run(PassOpen, func() { open = openModels(b, options) }, &p, b)
 	defer func() {
 		if err != nil {
 			open.Close()
 		}
 	}()
-	each.run(PassBind, func() { b = bind(&p, open.absent(), open.Findings) }, &p, &open.opened)
+	each.run(PassBind, func() { b.bindSteps(open.absent(), open.Findings) }, &p, &open.opened)
 	each.run(PassOpen, func() { nodes = open.openSteps(b) }, &p, b)
 	each.run(PassCheck, func() { facts = check(b, nodes, options, open.Findings) }, &p, b, nodes, &open.opened)
 	if len(facts.errs) > 0 {

@@ -44,8 +44,7 @@ func (o *opening) openInline(m *lang.Model, inputs []model.ManifestInput) (lang.
 		o.Fail(where, "%v", err)
 		return lang.Loaded{}, false
 	}
-	types, _ := outputTypes("", m.Outputs, lang.NewFindings())
-	return o.loaded("models."+m.Name, m, types, loaded)
+	return o.loaded("models."+m.Name, m, o.types[m.Name], loaded)
 }
 
 // inlineConfig fills in the kind of a model: the newest that takes what the pipeline says.

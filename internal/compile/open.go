@@ -33,17 +33,18 @@ type opened struct {
 type opening struct {
 	opened
 	options Options
+	types   map[string][]value.Type // of the outputs of models, as bind found them
 }
 
 // openModels opens the models that a pipeline names by themselves.
-func openModels(p *lang.Pipeline, options Options) *opening {
+func openModels(b *bound, options Options) *opening {
 	found := lang.NewFindings()
-	o := &opening{options: options, opened: opened{instead: options.Instead, Resources: &lang.Resources{
-		Findings: found, Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p.Budget, lang.NewFindings()),
+	o := &opening{options: options, types: b.Answers, opened: opened{instead: options.Instead, Resources: &lang.Resources{
+		Findings: found, Pipeline: b.Pipeline, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: b.budget,
 		Models: map[string]lang.Loaded{},
 	}}}
 	o.Inline = o.openInline
-	for _, m := range p.Models {
+	for _, m := range b.Pipeline.Models {
 		path := "models." + m.Name
 		if !naming.Identifier(m.Name) {
 			continue // which bind reports
@@ -53,7 +54,7 @@ func openModels(p *lang.Pipeline, options Options) *opening {
 			o.whereModel(path, &m)
 			continue
 		}
-		types, ok := outputTypes("", m.Outputs, lang.NewFindings())
+		types, ok := o.types[m.Name]
 		if loaded := o.loadModel(path, &m); loaded != nil && ok {
 			if known, ok := o.loaded(path, &m, types, loaded); ok {
 				o.Models[m.Name] = known
