@@ -178,3 +178,22 @@ func (r *reads) listOffsetOnce(ctx context.Context, p stream.Partition, which in
 	got := &resp.Topics[0].Partitions[0]
 	return got.Offset, kerr.ErrorForCode(got.ErrorCode)
 }
+
+// bounds returns the topic of the changelog of p, its first offset and its end,
+// asking for all of them at once.
+func (r *reads) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
+	var extentErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { first, end, extentErr = r.extent(ctx, changelog) })
+	t, err = r.log.topics.refresh(ctx, changelog.Topic)
+	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
+		if err = r.log.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
+			t, err = r.log.topics.refresh(ctx, changelog.Topic)
+		}
+	}
+	asking.Wait()
+	if n := int32(len(t.leaders)); err == nil && changelog.Index >= n {
+		err = &stream.PartitionsError{Topic: p.Topic, Partitions: p.Index + 1, State: n}
+	}
+	return t, first, end, cmp.Or(err, extentErr)
+}

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"fmt"
 	"iter"
 
@@ -9,26 +8,6 @@ import (
 
 	"github.com/afterbay/afterbay/stream"
 )
-
-// catchUp applies the changelog from next to end, and returns the position that
-// it is at then. To fetch ahead meanwhile was tried, and is not faster.
-func (s *member) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
-	f := newFollower(s, copied, changelog, next)
-	var waiting stall
-	for f.next < end {
-		if err := s.log.restores.progressed(ctx, p, f.next, end); err != nil {
-			return 0, err
-		}
-		records, after, err := waiting.fetch(ctx, s.log, changelog, f.next)
-		if err != nil {
-			return 0, err
-		}
-		if err := f.follow(records, after); err != nil {
-			return 0, err
-		}
-	}
-	return f.replay.position, f.replay.end()
-}
 
 // follower applies a changelog to a copy.
 type follower struct {

@@ -1,11 +1,9 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -49,16 +47,6 @@ func (s *member) joins() {
 	if id, _ := s.client.GroupMetadata(); id == "" && len(s.shares) > 0 {
 		s.endLocked(stream.ErrFenced)
 	}
-}
-
-// share returns the share of p, or makes it. Its caller holds mu.
-func (s *member) share(p stream.Partition) *share {
-	sh := s.find(p)
-	if sh == nil && s.err == nil {
-		sh = &share{partition: p, cancel: func() {}, released: make(chan struct{})}
-		s.shares = append(s.shares, sh)
-	}
-	return sh
 }
 
 // onOffsets is called by the client with the committed offsets of partitions,
@@ -120,68 +108,6 @@ func (s *member) receive(p stream.Partition, next int64, never bool) {
 	})
 }
 
-// restore reads the changelog on from where the local copy is, up to its end:
-// the offset is that of the newest transaction (the client asks for a stable
-// one), and so must be the position in the changelog.
-func (s *member) restore(ctx context.Context, sh *share, never bool) error {
-	l := s.log
-	p, done, err := l.restores.begin(ctx, s.group, sh.partition)
-	if err != nil {
-		return err
-	}
-	defer done()
-	copied, err := l.store.local(s.group, sh.partition)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	sh.local = copied
-	s.mu.Unlock()
-	changelog := changelogOf(s.group, sh.partition)
-	t, first, end, err := l.reads.bounds(ctx, sh.partition, changelog)
-	if err != nil {
-		return err
-	}
-	next, err := copied.take(s, t.id, first, end)
-	if err != nil {
-		return err
-	}
-	position, err := s.catchUp(ctx, p, copied, changelog, next, end)
-	if err != nil {
-		return err
-	}
-	want := sh.next
-	if never {
-		want = -1
-	}
-	if position != want {
-		return l.apart(s.group, sh.partition, want, position)
-	}
-	if !copied.caughtUp(s) {
-		return stream.ErrFenced
-	}
-	return nil
-}
-
-// bounds returns the topic of the changelog of p, its first offset and its end,
-// asking for all of them at once.
-func (r *reads) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
-	var extentErr error
-	var asking sync.WaitGroup
-	asking.Go(func() { first, end, extentErr = r.extent(ctx, changelog) })
-	t, err = r.log.topics.refresh(ctx, changelog.Topic)
-	for tries := 1; passing(err) && ctx.Err() == nil; tries++ {
-		if err = r.log.await(ctx, tries, "restore "+changelog.String(), err); err == nil {
-			t, err = r.log.topics.refresh(ctx, changelog.Topic)
-		}
-	}
-	asking.Wait()
-	if n := int32(len(t.leaders)); err == nil && changelog.Index >= n {
-		err = &stream.PartitionsError{Topic: p.Topic, Partitions: p.Index + 1, State: n}
-	}
-	return t, first, end, cmp.Or(err, extentErr)
-}
-
 // onRevoked is called by the client before it gives up partitions, which waits
 // until it returns.
 func (s *member) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
@@ -226,34 +152,4 @@ func isOpen(c chan struct{}) bool {
 	default:
 		return true
 	}
-}
-
-// patience is how long the group waits for a member that was last in Poll when
-// it was, and that was asked to give up partitions at began.
-func (s *member) patience(began time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	timeout := s.log.opts.RebalanceTimeout
-	if s.polling {
-		return timeout
-	}
-	if s.seen.After(began) {
-		began = s.seen
-	}
-	return timeout - time.Since(began)
-}
-
-// release makes a share nobody's. Its caller holds mu.
-func (s *member) release(sh *share) {
-	sh.cancel()
-	if sh.local != nil {
-		sh.local.leave(s)
-	}
-	if sh.begun {
-		s.hold(false, sh.partition)
-	}
-	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
-	sh.queue, sh.taken = nil, 0
-	signal(s.room) // the reader may wait for what nobody will take
-	close(sh.released)
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -98,80 +97,6 @@ func (l *Log) Committed(ctx context.Context, group string, p stream.Partition) (
 	return stream.Offset(max(offset, 0)), err
 }
 
-// groupOffsets are the offsets that groups committed.
-type groupOffsets struct{ log *Log }
-
-// committed returns the offset of p that group committed, -1 where it did not,
-// when no transaction is under way that may move it.
-func (o *groupOffsets) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
-	req, err := o.stable(ctx, group, map[string][]int32{p.Topic: {p.Index}})
-	if err != nil {
-		return 0, err
-	}
-	var waiting stall
-	for tries := 1; ; tries++ {
-		offset, err := o.fetch(ctx, req)
-		if err == nil {
-			return offset, nil
-		}
-		if errors.Is(err, kerr.UnstableOffsetCommit) {
-			if err := waiting.group(ctx, o.log, group); err != nil {
-				return 0, err
-			}
-		}
-		if !errors.Is(err, kerr.UnstableOffsetCommit) && !passing(err) {
-			return 0, o.log.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))
-		}
-		if err := o.log.wait(ctx, min(backOff(tries), 5*fetchWait)); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// stable asks for what group committed of partitions, which is refused
-// while a transaction may move it.
-func (o *groupOffsets) stable(ctx context.Context, group string, partitions map[string][]int32) (*kmsg.OffsetFetchRequest, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = group
-	for name, indexes := range partitions {
-		t, err := o.log.topics.get(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		topic := kmsg.NewOffsetFetchRequestGroupTopic()
-		topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, indexes
-		g.Topics = append(g.Topics, topic)
-	}
-	req.Groups = append(req.Groups, g)
-	return req, nil
-}
-
-// fetch returns the one offset that req asks for.
-func (o *groupOffsets) fetch(ctx context.Context, req *kmsg.OffsetFetchRequest) (int64, error) {
-	resp, err := req.RequestWith(ctx, o.log.client)
-	if err != nil {
-		return 0, err
-	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return 0, err
-	}
-	for _, g := range resp.Groups {
-		if err := kerr.ErrorForCode(g.ErrorCode); errors.Is(err, kerr.GroupIDNotFound) {
-			return -1, nil
-		} else if err != nil {
-			return 0, err
-		}
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				return p.Offset, kerr.ErrorForCode(p.ErrorCode)
-			}
-		}
-	}
-	return -1, nil
-}
-
 // Groups implements stream.Inspector.
 func (l *Log) Groups(ctx context.Context) ([]string, error) {
 	if err := l.usable(); err != nil {
@@ -198,26 +123,6 @@ func (l *Log) Groups(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(groups)
 	return slices.Compact(groups), nil
-}
-
-func (o *groupOffsets) ever(ctx context.Context, group string) (bool, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = group
-	req.Groups = append(req.Groups, g)
-	resp, err := req.RequestWith(ctx, o.log.client)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	if err != nil {
-		return false, o.log.failure(ctx, fmt.Errorf("read what group %q committed: %w", group, err))
-	}
-	for _, g := range resp.Groups {
-		if len(g.Topics) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // StatePartitions implements stream.Sizer: the changelog has as many partitions. State

@@ -3,14 +3,9 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
 )
@@ -102,72 +97,65 @@ func (r *restorer) progressed(ctx context.Context, p *progress, next, end int64)
 	return r.log.store.makeRoom(ctx)
 }
 
-// stableMost is how long a new assignment waits for transactions that are just
-// being ended; after it the client library waits a second at a time.
-const stableMost = 500 * time.Millisecond
-
-// awaitStable waits until no transaction under way holds the offsets of
-// partitions. The markers of a commit come some milliseconds after its answer:
-// whoever takes a partition over would find them missing, and sleep.
-func (s *member) awaitStable(added map[string][]int32) {
-	ctx, cancel := context.WithTimeout(s.ctx, stableMost)
-	defer cancel()
-	req, err := s.log.offsets.stable(ctx, s.group, added)
+// restore reads the changelog on from where the local copy is, up to its end:
+// the offset is that of the newest transaction (the client asks for a stable
+// one), and so must be the position in the changelog.
+func (s *member) restore(ctx context.Context, sh *share, never bool) error {
+	l := s.log
+	p, done, err := l.restores.begin(ctx, s.group, sh.partition)
 	if err != nil {
-		return
+		return err
 	}
-	for tries := 1; ; tries++ {
-		unstable, err := s.unstable(ctx, req)
-		if err == nil && !unstable || lasting(err) { // the client library finds out what is wrong
-			return
-		}
-		if err != nil || s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
-			s.mu.Lock()
-			if s.err == nil {
-				s.work.Go(func() { s.watchOffsets(req) })
-			}
-			s.mu.Unlock()
-			return
-		}
+	defer done()
+	copied, err := l.store.local(s.group, sh.partition)
+	if err != nil {
+		return err
 	}
+	s.mu.Lock()
+	sh.local = copied
+	s.mu.Unlock()
+	changelog := changelogOf(s.group, sh.partition)
+	t, first, end, err := l.reads.bounds(ctx, sh.partition, changelog)
+	if err != nil {
+		return err
+	}
+	next, err := copied.take(s, t.id, first, end)
+	if err != nil {
+		return err
+	}
+	position, err := s.catchUp(ctx, p, copied, changelog, next, end)
+	if err != nil {
+		return err
+	}
+	want := sh.next
+	if never {
+		want = -1
+	}
+	if position != want {
+		return l.apart(s.group, sh.partition, want, position)
+	}
+	if !copied.caughtUp(s) {
+		return stream.ErrFenced
+	}
+	return nil
 }
 
-// watchOffsets sees that the offsets of req are decided, for which the client
-// library waits beside it.
-func (s *member) watchOffsets(req *kmsg.OffsetFetchRequest) {
+// catchUp applies the changelog from next to end, and returns the position that
+// it is at then. To fetch ahead meanwhile was tried, and is not faster.
+func (s *member) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
+	f := newFollower(s, copied, changelog, next)
 	var waiting stall
-	for {
-		unstable, err := s.unstable(s.ctx, req)
-		if err == nil && !unstable || lasting(err) {
-			return
+	for f.next < end {
+		if err := s.log.restores.progressed(ctx, p, f.next, end); err != nil {
+			return 0, err
 		}
-		if unstable {
-			if err := waiting.group(s.ctx, s.log, s.group); err != nil {
-				s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
-				return
-			}
+		records, after, err := waiting.fetch(ctx, s.log, changelog, f.next)
+		if err != nil {
+			return 0, err
 		}
-		if s.log.wait(s.ctx, time.Second) != nil {
-			return
+		if err := f.follow(records, after); err != nil {
+			return 0, err
 		}
 	}
-}
-
-// unstable reports whether the answer is that an offset may change. An error is
-// that there is no answer, as where ctx was done meanwhile.
-func (s *member) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
-	resp, err := req.RequestWith(ctx, s.log.client)
-	if err != nil {
-		return false, err
-	}
-	for _, g := range resp.Groups {
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				if errors.Is(kerr.ErrorForCode(p.ErrorCode), kerr.UnstableOffsetCommit) {
-					return true, nil
-				}
-			}
-		}
-	}
-	return false, nil
+	return f.replay.position, f.replay.end()
 }

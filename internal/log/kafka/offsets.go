@@ -1,0 +1,177 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/afterbay/afterbay/stream"
+)
+
+// groupOffsets are the offsets that groups committed.
+type groupOffsets struct{ log *Log }
+
+// committed returns the offset of p that group committed, -1 where it did not,
+// when no transaction is under way that may move it.
+func (o *groupOffsets) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
+	req, err := o.stable(ctx, group, map[string][]int32{p.Topic: {p.Index}})
+	if err != nil {
+		return 0, err
+	}
+	var waiting stall
+	for tries := 1; ; tries++ {
+		offset, err := o.fetch(ctx, req)
+		if err == nil {
+			return offset, nil
+		}
+		if errors.Is(err, kerr.UnstableOffsetCommit) {
+			if err := waiting.group(ctx, o.log, group); err != nil {
+				return 0, err
+			}
+		}
+		if !errors.Is(err, kerr.UnstableOffsetCommit) && !passing(err) {
+			return 0, o.log.failure(ctx, fmt.Errorf("read what group %q committed of %v: %w", group, p, err))
+		}
+		if err := o.log.wait(ctx, min(backOff(tries), 5*fetchWait)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// stable asks for what group committed of partitions, which is refused
+// while a transaction may move it.
+func (o *groupOffsets) stable(ctx context.Context, group string, partitions map[string][]int32) (*kmsg.OffsetFetchRequest, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	for name, indexes := range partitions {
+		t, err := o.log.topics.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		topic := kmsg.NewOffsetFetchRequestGroupTopic()
+		topic.Topic, topic.TopicID, topic.Partitions = t.name, t.id, indexes
+		g.Topics = append(g.Topics, topic)
+	}
+	req.Groups = append(req.Groups, g)
+	return req, nil
+}
+
+// fetch returns the one offset that req asks for.
+func (o *groupOffsets) fetch(ctx context.Context, req *kmsg.OffsetFetchRequest) (int64, error) {
+	resp, err := req.RequestWith(ctx, o.log.client)
+	if err != nil {
+		return 0, err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return 0, err
+	}
+	for _, g := range resp.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); errors.Is(err, kerr.GroupIDNotFound) {
+			return -1, nil
+		} else if err != nil {
+			return 0, err
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				return p.Offset, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	return -1, nil
+}
+
+func (o *groupOffsets) ever(ctx context.Context, group string) (bool, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	req.Groups = append(req.Groups, g)
+	resp, err := req.RequestWith(ctx, o.log.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return false, o.log.failure(ctx, fmt.Errorf("read what group %q committed: %w", group, err))
+	}
+	for _, g := range resp.Groups {
+		if len(g.Topics) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// stableMost is how long a new assignment waits for transactions that are just
+// being ended; after it the client library waits a second at a time.
+const stableMost = 500 * time.Millisecond
+
+// awaitStable waits until no transaction under way holds the offsets of
+// partitions. The markers of a commit come some milliseconds after its answer:
+// whoever takes a partition over would find them missing, and sleep.
+func (s *member) awaitStable(added map[string][]int32) {
+	ctx, cancel := context.WithTimeout(s.ctx, stableMost)
+	defer cancel()
+	req, err := s.log.offsets.stable(ctx, s.group, added)
+	if err != nil {
+		return
+	}
+	for tries := 1; ; tries++ {
+		unstable, err := s.unstable(ctx, req)
+		if err == nil && !unstable || lasting(err) { // the client library finds out what is wrong
+			return
+		}
+		if err != nil || s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
+			s.mu.Lock()
+			if s.err == nil {
+				s.work.Go(func() { s.watchOffsets(req) })
+			}
+			s.mu.Unlock()
+			return
+		}
+	}
+}
+
+// watchOffsets sees that the offsets of req are decided, for which the client
+// library waits beside it.
+func (s *member) watchOffsets(req *kmsg.OffsetFetchRequest) {
+	var waiting stall
+	for {
+		unstable, err := s.unstable(s.ctx, req)
+		if err == nil && !unstable || lasting(err) {
+			return
+		}
+		if unstable {
+			if err := waiting.group(s.ctx, s.log, s.group); err != nil {
+				s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
+				return
+			}
+		}
+		if s.log.wait(s.ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// unstable reports whether the answer is that an offset may change. An error is
+// that there is no answer, as where ctx was done meanwhile.
+func (s *member) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
+	resp, err := req.RequestWith(ctx, s.log.client)
+	if err != nil {
+		return false, err
+	}
+	for _, g := range resp.Groups {
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if errors.Is(kerr.ErrorForCode(p.ErrorCode), kerr.UnstableOffsetCommit) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
+}
