@@ -31,10 +31,9 @@ type stepRecords struct {
 
 // touched is a partition of a step.
 type touched struct {
-	partition stream.Partition
+	share     *share
 	next      stream.Offset
 	changelog stream.Partition
-	local     *local
 	last      int // the index of its last record in the changelog: the position
 	parts     map[string]int
 }
@@ -93,7 +92,7 @@ func (s *member) check(step *stream.Transaction) error {
 		if sh == nil || !sh.given {
 			return fmt.Errorf("%v: %w", p, stream.ErrFenced)
 		}
-		s.step.touched = append(s.step.touched, touched{partition: p, next: next, changelog: changelogOf(s.group, p), local: sh.local})
+		s.step.touched = append(s.step.touched, touched{share: sh, next: next, changelog: changelogOf(s.group, p)})
 	}
 	for i := range step.Changes {
 		if _, ok := step.Offsets[step.Changes[i].Partition]; !ok {
@@ -189,7 +188,7 @@ func (s *member) build(step *stream.Transaction, outputs []stream.Record, places
 	for i := range b.touched {
 		t := &b.touched[i]
 		for j := range step.Changes {
-			if c := &step.Changes[j]; c.Partition.Index == t.partition.Index && c.Partition.Topic == t.partition.Topic {
+			if c := &step.Changes[j]; c.Partition.Index == t.share.partition.Index && c.Partition.Topic == t.share.partition.Topic {
 				if err := b.change(t, c, s.log.opts.MaxRecordBytes); err != nil {
 					return err
 				}
@@ -231,7 +230,7 @@ func (b *stepRecords) own(kind byte, key []byte) []byte {
 func (b *stepRecords) change(t *touched, c *stream.Change, most int) error {
 	const overhead = 32
 	if len(c.Key) > most/2 {
-		return fmt.Errorf("a key of %d bytes in the state beside %v: %w", len(c.Key), t.partition, stream.ErrTooLarge)
+		return fmt.Errorf("a key of %d bytes in the state beside %v: %w", len(c.Key), t.share.partition, stream.ErrTooLarge)
 	}
 	n := 0
 	if whole := most - len(c.Key) - overhead; len(c.Value) > whole {
@@ -241,7 +240,7 @@ func (b *stepRecords) change(t *touched, c *stream.Change, most int) error {
 			rest = rest[cut:]
 		}
 	}
-	before := t.local.partsOf(c.Key)
+	before := t.share.local.partsOf(c.Key)
 	if count, ok := t.parts[string(c.Key)]; ok {
 		before = max(before, count)
 	}
@@ -345,12 +344,12 @@ func (s *member) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopi
 		t := &s.step.touched[i]
 		at := -1
 		for j := range topics {
-			if topics[j].Topic == t.partition.Topic {
+			if topics[j].Topic == t.share.partition.Topic {
 				at = j
 			}
 		}
 		if at < 0 {
-			info, err := s.log.topics.get(ctx, t.partition.Topic)
+			info, err := s.log.topics.get(ctx, t.share.partition.Topic)
 			if err != nil {
 				return nil, err
 			}
@@ -359,7 +358,7 @@ func (s *member) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopi
 			topics, at = append(topics, topic), len(topics)
 		}
 		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset = t.partition.Index, int64(t.next)
+		p.Partition, p.Offset = t.share.partition.Index, int64(t.next)
 		topics[at].Partitions = append(topics[at].Partitions, p)
 	}
 	return topics, nil
@@ -370,10 +369,10 @@ func (s *member) apply(step *stream.Transaction) {
 	for i := range s.step.touched {
 		t := &s.step.touched[i]
 		next := s.step.records[t.last].Offset + 1
-		t.local.apply(s, edits{next: next, position: int64(t.next), parts: t.parts, changes: func(yield func(key, value []byte) bool) {
+		t.share.local.apply(t.share, edits{next: next, position: int64(t.next), parts: t.parts, changes: func(yield func(key, value []byte) bool) {
 			for j := range step.Changes {
 				c := &step.Changes[j]
-				if c.Partition.Index == t.partition.Index && c.Partition.Topic == t.partition.Topic && !yield(c.Key, c.Value) {
+				if c.Partition.Index == t.share.partition.Index && c.Partition.Topic == t.share.partition.Topic && !yield(c.Key, c.Value) {
 					return
 				}
 			}

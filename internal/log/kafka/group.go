@@ -96,6 +96,9 @@ func (s *member) receive(p stream.Partition, next int64, never bool) {
 		err := s.restore(ctx, sh, never)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if (err != nil || ctx.Err() != nil) && sh.local != nil {
+			sh.local.leave(sh) // it may have taken the copy after its release
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:

@@ -233,8 +233,8 @@ func TestLateCommitLeavesTheHeirsStateAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, heir := &member{}, &member{}
-	for _, s := range []*member{late, heir} {
+	late, heir := &share{}, &share{}
+	for _, s := range []*share{late, heir} {
 		if _, err := copied.take(s, [16]byte{1}, 0, 0); err != nil {
 			t.Fatal(err)
 		}

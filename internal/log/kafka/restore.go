@@ -119,11 +119,11 @@ func (s *member) restore(ctx context.Context, sh *share, never bool) error {
 	if err != nil {
 		return err
 	}
-	next, err := copied.take(s, t.id, first, end)
+	next, err := copied.take(sh, t.id, first, end)
 	if err != nil {
 		return err
 	}
-	position, err := s.catchUp(ctx, p, copied, changelog, next, end)
+	position, err := s.catchUp(ctx, p, newFollower(sh, copied, changelog, next), end)
 	if err != nil {
 		return err
 	}
@@ -134,22 +134,21 @@ func (s *member) restore(ctx context.Context, sh *share, never bool) error {
 	if position != want {
 		return l.apart(s.group, sh.partition, want, position)
 	}
-	if !copied.caughtUp(s) {
+	if !copied.caughtUp(sh) {
 		return stream.ErrFenced
 	}
 	return nil
 }
 
-// catchUp applies the changelog from next to end, and returns the position that
-// it is at then. To fetch ahead meanwhile was tried, and is not faster.
-func (s *member) catchUp(ctx context.Context, p *progress, copied *local, changelog stream.Partition, next, end int64) (int64, error) {
-	f := newFollower(s, copied, changelog, next)
+// catchUp has f apply its changelog up to end, and returns the position that it is at
+// then. To fetch ahead meanwhile was tried, and is not faster.
+func (s *member) catchUp(ctx context.Context, p *progress, f *follower, end int64) (int64, error) {
 	var waiting stall
 	for f.next < end {
 		if err := s.log.restores.progressed(ctx, p, f.next, end); err != nil {
 			return 0, err
 		}
-		records, after, err := waiting.fetch(ctx, s.log, changelog, f.next)
+		records, after, err := waiting.fetch(ctx, s.log, f.changelog, f.next)
 		if err != nil {
 			return 0, err
 		}

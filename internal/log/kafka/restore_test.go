@@ -309,7 +309,7 @@ func TestRestoreThatIsCutInAValueReadsItsPartsAgain(t *testing.T) {
 		{Offset: 8, Key: []byte{kindPosition}, Value: []byte{7: 3}},
 	}
 	for cut := range records {
-		who := &member{}
+		who := &share{}
 		from, err := copied.take(who, [16]byte{1, byte(cut)}, 4, 9)
 		if err != nil || from != 4 {
 			t.Fatal(from, err)

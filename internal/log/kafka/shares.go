@@ -206,7 +206,7 @@ func (s *member) patience(began time.Time) time.Duration {
 func (s *member) release(sh *share) {
 	sh.cancel()
 	if sh.local != nil {
-		sh.local.leave(s)
+		sh.local.leave(sh)
 	}
 	if sh.begun {
 		s.hold(false, sh.partition)

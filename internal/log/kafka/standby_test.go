@@ -275,7 +275,7 @@ func TestStandbyLeavesTheOwnersStateAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if copied.others(m) {
+	if copied.others(m.shares[0]) {
 		t.Error("the owner may not change its state")
 	}
 }

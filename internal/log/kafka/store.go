@@ -54,7 +54,7 @@ type local struct {
 
 	mu     sync.Mutex // guards the rest
 	made   int        // how often it was begun anew
-	owner  any        // who may change it: the member that owns the partition, or a *standby; nil is nobody
+	owner  any        // what may change it: the *share that a member has of the partition, or a *standby; nil is none
 	topic  [16]byte   // the id of the changelog
 	next   int64      // all of the changelog before is in space
 	caught time.Time  // when next was the changelog's end, or the reading began from its beginning
@@ -434,13 +434,13 @@ func (l *local) kept(who any) bool {
 }
 
 // caughtUp notes that the copy is at the end of its changelog.
-func (l *local) caughtUp(s *member) bool {
+func (l *local) caughtUp(who any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owner == s {
+	if l.owner == who {
 		l.whole, l.caught = true, time.Now()
 	}
-	return l.owner == s
+	return l.owner == who
 }
 
 // leave ends the time of who as the owner.
