@@ -87,7 +87,7 @@ func (b *balancer) ParseSyncAssignment(assignment []byte) (map[string][]int32, e
 	if given.ReadFrom(assignment) == nil && len(given.UserData) > 0 {
 		_ = json.Unmarshal(given.UserData, &d)
 	}
-	b.member.setDuty(d)
+	b.member.standbys.set(d)
 	return b.GroupBalancer.ParseSyncAssignment(assignment)
 }
 

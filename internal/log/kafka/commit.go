@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,153 +32,127 @@ type stepRecords struct {
 
 // touched is a partition of a step.
 type touched struct {
-	share     *share
-	next      stream.Offset
-	changelog stream.Partition
-	last      int // the index of its last record in the changelog: the position
-	parts     map[string]int
+	share *share
+	next  stream.Offset
+	last  int // the index of its last record in the changelog: the position
+	parts map[string]int
 }
 
-// Commit implements stream.Member.
-func (s *member) Commit(step stream.Transaction) *stream.Pending {
-	pending := stream.NewPending()
-	err := s.admit(&step)
-	if err != nil || len(step.Outputs)+len(step.Offsets) == 0 {
-		pending.Decide(err)
-		s.Wake()
-		return pending
-	}
-	s.coming, s.inFlight = s.inFlight, s.coming
-	go func() {
-		defer s.work.Done()
-		err := s.transact(s.ctx, &step)
-		s.decided(err)
-		pending.Decide(err)
-		s.Wake()
-	}()
-	return pending
+// committer commits the transactions of a member, one at a time.
+//
+// It has no mutex: shares admits a commit when none is outstanding. step, proven and
+// inFlight are of the goroutine of the commit under way; next, which hands it what was
+// coming, and deliver are of the goroutine that polls. The lease and every are atomic.
+type committer struct {
+	log      *Log
+	life     *lifetime // of the member: what ended commits nothing
+	group    string
+	id       string // of the transactions
+	instance string // the member's static name; "" is none
+	delivery Delivery
+	client   *kgo.Client // the member's: its transactions are those of the group
+
+	beside *kgo.Client // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
+	lease  lease       // of beside under AtMostOnce
+
+	begun time.Time    // when the newest commit began
+	every atomic.Int64 // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
+
+	step             stepRecords // of the commit under way
+	proven           proven
+	inFlight, coming *delivered // outputs written beside that, and beside the next
 }
 
-// admit begins the commit of a step in which there is anything, which ends with
-// work.Done; or it ends the member.
-func (s *member) admit(step *stream.Transaction) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.check(step); err != nil {
-		s.endLocked(stream.ErrFenced)
-		return fmt.Errorf("commit: %w", err)
+// newCommitter returns one without the client of the member.
+func newCommitter(l *Log, life *lifetime, group, id, instance string) (c *committer, err error) {
+	c = &committer{
+		log: l, life: life, group: group, id: id, instance: instance, delivery: l.opts.delivery(group),
+		proven: proven{}, inFlight: &delivered{}, coming: &delivered{},
 	}
-	if len(step.Outputs)+len(step.Offsets) > 0 {
-		s.pending = true
-		s.work.Add(1)
-		if now := time.Now(); s.log.opts.delivery(s.group) != AtLeastOnce {
-			s.every, s.begun = min(now.Sub(s.begun), commitInterval), now
-		}
+	switch c.delivery {
+	case AtLeastOnce:
+		c.beside, err = l.newClient(kgo.ProducerLinger(gather))
+	case AtMostOnce:
+		// What a member has not written when it ends is given up: later it would
+		// come behind what the next owner of the partition wrote.
+		c.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(c.lease.guard(l.opts.dialer())))
 	}
-	return nil
+	return c, err
 }
 
-// check checks that the member owns what a step touches, and notes it. Its
-// caller holds mu.
-func (s *member) check(step *stream.Transaction) error {
-	switch {
-	case s.err != nil:
-		return s.err
-	case s.pending:
-		return errOutstanding
+func (c *committer) close() {
+	if c.beside != nil {
+		c.beside.Close()
 	}
-	s.step.touched = s.step.touched[:0]
-	for p, next := range step.Offsets {
-		sh := s.find(p)
-		if sh == nil || !sh.given {
-			return fmt.Errorf("%v: %w", p, stream.ErrFenced)
-		}
-		s.step.touched = append(s.step.touched, touched{share: sh, next: next, changelog: changelogOf(s.group, p)})
-	}
-	for i := range step.Changes {
-		if _, ok := step.Offsets[step.Changes[i].Partition]; !ok {
-			panic(fmt.Sprintf("kafka: a step changes state beside %v without its offset", step.Changes[i].Partition))
-		}
-	}
-	return nil
 }
 
-// decided ends a commit.
-func (s *member) decided(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending = false
-	if err != nil {
-		s.endLocked(stream.ErrFenced)
-	}
-	for i := len(s.shares) - 1; i >= 0; i-- {
-		if s.shares[i].leaving {
-			s.release(s.shares[i])
-		}
+// next makes the step that was admitted the one under way.
+func (c *committer) next(touched []touched) {
+	c.step.touched = touched
+	c.coming, c.inFlight = c.inFlight, c.coming
+	if now := time.Now(); c.delivery != AtLeastOnce {
+		c.every.Store(int64(min(now.Sub(c.begun), commitInterval)))
+		c.begun = now
 	}
 }
+
+// apart is how far apart commits are that outputs wait for, 0 if they wait for none.
+func (c *committer) apart() time.Duration { return time.Duration(c.every.Load()) }
 
 // transact commits a step: one transaction that begins here, in sequence. An
 // error of any record aborts it. What fails is not tried again: the member
 // ends, and whoever joins next finds out what was committed.
-func (s *member) transact(ctx context.Context, step *stream.Transaction) error {
-	e := s.inFlight
+func (c *committer) transact(ctx context.Context, step *stream.Transaction) error {
+	e := c.inFlight
 	apart, within := step.Outputs[:e.taken], step.Outputs[e.taken:]
-	places, err := s.log.place(ctx, within)
+	places, err := c.log.place(ctx, within)
 	if err = cmp.Or(e.err, err); err == nil {
-		err = s.build(step, within, places)
+		err = c.build(step, within, places)
 	}
-	late := s.log.opts.delivery(s.group) == AtMostOnce && len(apart) > 0
+	late := c.delivery == AtMostOnce && len(apart) > 0
 	if late && err == nil {
-		places, err = s.log.place(ctx, apart)
+		places, err = c.log.place(ctx, apart)
 	}
 	if err != nil {
-		return fmt.Errorf("commit: %w", cmp.Or(s.dead(), err))
+		return fmt.Errorf("commit: %w", cmp.Or(c.life.dead(), err))
 	}
 	err = e.sent.wait(ctx)
 	begun := time.Now()
-	if err == nil && len(s.step.records) > 0 {
-		err = s.transaction(ctx)
+	if err == nil && len(c.step.records) > 0 {
+		err = c.transaction(ctx)
 	}
 	if err == nil && late {
-		err = s.writeAfter(ctx, copyRecords(apart, places), begun)
+		err = c.writeAfter(ctx, copyRecords(apart, places), begun)
 	}
 	if err != nil {
-		if dead := s.dead(); dead != nil {
+		if dead := c.life.dead(); dead != nil {
 			return fmt.Errorf("commit: %w", dead)
 		}
-		return s.afterCommit(ctx, err)
+		return c.failed(ctx, err)
 	}
-	s.apply(step)
+	c.apply(step)
 	e.reset()
 	return nil
 }
 
 // writeAfter writes outputs of a step whose transaction began at a time, as long as
 // the member surely has its partitions.
-func (s *member) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, s.lease.begin(begun, s.log.opts.SessionTimeout-s.log.opts.HeartbeatInterval))
+func (c *committer) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, c.lease.begin(begun, c.log.opts.SessionTimeout-c.log.opts.HeartbeatInterval))
 	defer cancel()
 	var sent written
-	sent.begin(ctx, s.beside, outputs)
-	send(s.beside)
+	sent.begin(ctx, c.beside, outputs)
+	send(c.beside)
 	err := sent.wait(ctx)
 	if err == nil {
-		s.lease.end()
+		c.lease.end()
 	}
 	return err
 }
 
-// dead returns why the member ended, or nil.
-func (s *member) dead() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
 // build makes the records of the transaction, with these outputs.
-func (s *member) build(step *stream.Transaction, outputs []stream.Record, places []int32) error {
-	b := &s.step
+func (c *committer) build(step *stream.Transaction, outputs []stream.Record, places []int32) error {
+	b := &c.step
 	b.records, b.headers, b.bytes = b.records[:0], b.headers[:0], b.bytes[:0]
 	for i := range outputs {
 		r := b.add()
@@ -188,8 +163,8 @@ func (s *member) build(step *stream.Transaction, outputs []stream.Record, places
 	for i := range b.touched {
 		t := &b.touched[i]
 		for j := range step.Changes {
-			if c := &step.Changes[j]; c.Partition.Index == t.share.partition.Index && c.Partition.Topic == t.share.partition.Topic {
-				if err := b.change(t, c, s.log.opts.MaxRecordBytes); err != nil {
+			if change := &step.Changes[j]; change.Partition.Index == t.share.partition.Index && change.Partition.Topic == t.share.partition.Topic {
+				if err := b.change(t, change, c.log.opts.MaxRecordBytes); err != nil {
 					return err
 				}
 			}
@@ -214,7 +189,7 @@ func (b *stepRecords) add() *kgo.Record {
 
 func (b *stepRecords) changelog(t *touched, key, value []byte) *kgo.Record {
 	r := b.add()
-	r.Topic, r.Partition, r.Key, r.Value = t.changelog.Topic, t.changelog.Index, key, value
+	r.Topic, r.Partition, r.Key, r.Value = t.share.changelog.Topic, t.share.changelog.Index, key, value
 	return r
 }
 
@@ -264,24 +239,24 @@ func (b *stepRecords) change(t *touched, c *stream.Change, most int) error {
 // transaction commits the records and offsets. Nothing is in flight where an
 // offset or the end is sent: offsets beside records stall, and a transaction
 // without a record would end without a word to the broker.
-func (s *member) transaction(ctx context.Context) error {
-	if err := s.client.BeginTransaction(); err != nil {
+func (c *committer) transaction(ctx context.Context) error {
+	if err := c.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	if err := s.log.prove(ctx, s.client, s.proven, s.step.records); err != nil {
+	if err := (repairer{c.log}).prove(ctx, c.client, c.proven, c.step.records); err != nil {
 		return err
 	}
-	b := &s.step
+	b := &c.step
 	b.err = nil
-	b.begin(ctx, s.client, b.records)
-	send(s.client)
+	b.begin(ctx, c.client, b.records)
+	send(c.client)
 	if err := b.wait(ctx); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
-	if err := s.commitOffsets(ctx); err != nil {
+	if err := c.commitOffsets(ctx); err != nil {
 		return err
 	}
-	if err := s.log.end(ctx, s.client, &b.records[len(b.records)-1]); err != nil {
+	if err := c.log.end(ctx, c.client, &b.records[len(b.records)-1]); err != nil {
 		return fmt.Errorf("end: %w", err)
 	}
 	return nil
@@ -307,22 +282,22 @@ func (l *Log) end(ctx context.Context, client *kgo.Client, written *kgo.Record) 
 // it the generation is refused; the member is the owner all the same, until it
 // gave a partition up. One that lost its membership is dead before the client
 // joins again (joins).
-func (s *member) commitOffsets(ctx context.Context) error {
-	topics, err := s.offsets(ctx)
+func (c *committer) commitOffsets(ctx context.Context) error {
+	topics, err := c.offsets(ctx)
 	if err != nil || len(topics) == 0 {
 		return err
 	}
 	m := identity{}
-	if s.member != "" {
-		m.instance = &s.member
+	if c.instance != "" {
+		m.instance = &c.instance
 	}
-	patience := time.Now().Add(s.log.opts.RebalanceTimeout)
+	patience := time.Now().Add(c.log.opts.RebalanceTimeout)
 	for tries := 1; ; tries++ {
-		m.id, m.generation = s.client.GroupMetadata()
-		if err := s.dead(); err != nil {
+		m.id, m.generation = c.client.GroupMetadata()
+		if err := c.life.dead(); err != nil {
 			return err
 		}
-		err := commitOffsets(ctx, s.client, s.id, s.group, m, topics...)
+		err := commitOffsets(ctx, c.client, c.id, c.group, m, topics...)
 		switch {
 		case err == nil:
 			return nil
@@ -331,17 +306,17 @@ func (s *member) commitOffsets(ctx context.Context) error {
 		case !errors.Is(err, kerr.IllegalGeneration) && !errors.Is(err, kerr.RebalanceInProgress) && !errors.Is(err, kerr.StaleMemberEpoch):
 			return err
 		}
-		if err := s.log.wait(ctx, backOff(tries)/5); err != nil {
+		if err := c.log.wait(ctx, backOff(tries)/5); err != nil {
 			return err
 		}
 	}
 }
 
 // offsets are those of the step, by topic.
-func (s *member) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopic, error) {
+func (c *committer) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopic, error) {
 	var topics []kmsg.TxnOffsetCommitRequestTopic
-	for i := range s.step.touched {
-		t := &s.step.touched[i]
+	for i := range c.step.touched {
+		t := &c.step.touched[i]
 		at := -1
 		for j := range topics {
 			if topics[j].Topic == t.share.partition.Topic {
@@ -349,7 +324,7 @@ func (s *member) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopi
 			}
 		}
 		if at < 0 {
-			info, err := s.log.topics.get(ctx, t.share.partition.Topic)
+			info, err := c.log.topics.get(ctx, t.share.partition.Topic)
 			if err != nil {
 				return nil, err
 			}
@@ -365,14 +340,14 @@ func (s *member) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopi
 }
 
 // apply makes the local copies follow what was committed.
-func (s *member) apply(step *stream.Transaction) {
-	for i := range s.step.touched {
-		t := &s.step.touched[i]
-		next := s.step.records[t.last].Offset + 1
+func (c *committer) apply(step *stream.Transaction) {
+	for i := range c.step.touched {
+		t := &c.step.touched[i]
+		next := c.step.records[t.last].Offset + 1
 		t.share.local.apply(t.share, edits{next: next, position: int64(t.next), parts: t.parts, changes: func(yield func(key, value []byte) bool) {
 			for j := range step.Changes {
-				c := &step.Changes[j]
-				if c.Partition.Index == t.share.partition.Index && c.Partition.Topic == t.share.partition.Topic && !yield(c.Key, c.Value) {
+				change := &step.Changes[j]
+				if change.Partition.Index == t.share.partition.Index && change.Partition.Topic == t.share.partition.Topic && !yield(change.Key, change.Value) {
 					return
 				}
 			}

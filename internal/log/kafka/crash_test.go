@@ -78,8 +78,8 @@ func removeMember(t *testing.T, l *Log, s *member) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
 	m := kmsg.NewLeaveGroupRequestMember()
-	if m.MemberID, _ = s.client.GroupMetadata(); s.member != "" {
-		m.InstanceID = &s.member
+	if m.MemberID, _ = s.client.GroupMetadata(); s.instance != "" {
+		m.InstanceID = &s.instance
 	}
 	req.MemberID, req.Members = m.MemberID, append(req.Members, m)
 	resp, err := req.RequestWith(t.Context(), l.client)
@@ -134,7 +134,7 @@ func joinedAgain(t *testing.T, o Options, static, left bool) {
 	client.ForceRebalance()
 	until(t, "it joined again", func() bool {
 		id, now := client.GroupMetadata()
-		return s.(*member).dead() != nil || id != "" && id != before && now != generation
+		return s.(*member).life.dead() != nil || id != "" && id != before && now != generation
 	})
 	err := s.Commit(stream.Transaction{
 		Changes: []stream.Change{{Partition: in, Key: []byte("b"), Value: []byte("1")}},
@@ -248,9 +248,9 @@ func crashWithPrefetched(t *testing.T, o Options) {
 	}
 	pollRecords(t, s, 10, 10)
 	commit(t, s, 4, "read", []byte("4"))
-	m := s.(*member)
+	m := s.(*member).shares
 	m.mu.Lock()
-	ahead := m.shares[0].buffered()
+	ahead := m.all[0].buffered()
 	m.mu.Unlock()
 	if ahead == 0 {
 		t.Fatal("nothing was read ahead")
@@ -488,10 +488,10 @@ func TestPartitionStaysWhileACommitIsOutstanding(t *testing.T) {
 
 // revoking reports whether Poll told the member to give a partition up.
 func revoking(s stream.Member) bool {
-	m := s.(*member)
+	m := s.(*member).shares
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, sh := range m.shares {
+	for _, sh := range m.all {
 		if sh.told {
 			return true
 		}

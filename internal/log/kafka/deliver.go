@@ -71,23 +71,23 @@ func (e *delivered) reset() {
 	e.taken, e.used, e.free = 0, e.used[:0], append(e.free, e.used...)
 }
 
-// Deliver implements stream.Deliverer.
-func (s *member) Deliver(outputs []stream.Record) {
-	switch s.log.opts.delivery(s.group) {
+// deliver takes outputs of the step that is coming, those of earlier calls included.
+func (c *committer) deliver(outputs []stream.Record) {
+	switch c.delivery {
 	case AtLeastOnce:
-		s.writeBeside(s.coming, outputs)
+		c.writeBeside(c.coming, outputs)
 	case AtMostOnce:
-		s.coming.taken = len(outputs)
+		c.coming.taken = len(outputs)
 	}
 }
 
 // writeBeside writes those of the outputs of a step that were not.
-func (s *member) writeBeside(e *delivered, outputs []stream.Record) {
+func (c *committer) writeBeside(e *delivered, outputs []stream.Record) {
 	fresh := outputs[e.taken:]
 	if len(fresh) == 0 || e.err != nil {
 		return
 	}
-	places, err := s.log.place(s.ctx, fresh)
+	places, err := c.log.place(c.life.ctx, fresh)
 	if err != nil {
 		e.err = err
 		return
@@ -99,6 +99,6 @@ func (s *member) writeBeside(e *delivered, outputs []stream.Record) {
 	}
 	e.taken += len(fresh)
 	e.used = append(e.used, memory)
-	e.sent.begin(s.ctx, s.beside, memory.records)
-	send(s.beside)
+	e.sent.begin(c.life.ctx, c.beside, memory.records)
+	send(c.beside)
 }

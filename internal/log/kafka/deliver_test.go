@@ -155,7 +155,8 @@ func TestOutputsThatAreNotDeliveredAreCommittedWithTheirStep(t *testing.T) {
 // that it read ahead is of a partition that goes to another member.
 func TestReaderGoesOnWhenAPartitionIsGivenUp(t *testing.T) {
 	sh := &share{partition: in, queue: make([]stream.Record, 2), cancel: func() {}, released: make(chan struct{})}
-	s := &member{log: &Log{opts: Options{BufferRecords: 1}}, signals: signals{room: make(chan struct{}, 1)}, shares: []*share{sh}}
+	s := newShares("g", 1)
+	s.all = []*share{sh}
 	if !s.full() {
 		t.Fatal("there is room")
 	}

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,18 +13,14 @@ import (
 // onAssigned is called by the client before it fetches the offsets of added.
 func (s *member) onAssigned(_ context.Context, client *kgo.Client, added map[string][]int32) {
 	s.rejoin(client, added)
-	s.mu.Lock()
-	for topic, indexes := range added {
-		for _, index := range indexes {
-			s.share(stream.Partition{Topic: topic, Index: index})
-		}
-	}
-	s.mu.Unlock()
+	s.shares.assign(added)
 	if len(added) > 0 {
 		select {
 		case <-s.alone:
-			s.awaitStable(added)
-		case <-s.ctx.Done():
+			if req := s.log.offsets.await(s.life.ctx, s.group, added); req != nil {
+				s.run(func() error { return s.log.offsets.watch(s.life.ctx, s.group, req) })
+			}
+		case <-s.life.ctx.Done():
 		}
 	}
 }
@@ -42,10 +37,8 @@ func (s *member) onAssigned(_ context.Context, client *kgo.Client, added map[str
 //
 // So who has partitions and no id any more is at its end.
 func (s *member) joins() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if id, _ := s.client.GroupMetadata(); id == "" && len(s.shares) > 0 {
-		s.endLocked(stream.ErrFenced)
+	if id, _ := s.client.GroupMetadata(); id == "" && s.shares.any() {
+		s.end(stream.ErrFenced)
 	}
 }
 
@@ -82,58 +75,34 @@ func (s *member) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo
 
 // receive restores the state of a share; never says that nothing was committed.
 func (s *member) receive(p stream.Partition, next int64, never bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sh := s.share(p)
-	if sh == nil || sh.begun {
+	ctx, sh := s.shares.restore(s.life.ctx, p, next)
+	if sh == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	sh.begun, sh.next, sh.cancel = true, next, cancel
-	s.hold(true, p)
-	s.work.Go(func() {
-		defer cancel()
-		err := s.restore(ctx, sh, never)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if (err != nil || ctx.Err() != nil) && sh.local != nil {
-			sh.local.leave(sh) // it may have taken the copy after its release
-		}
+	committed := next
+	if never {
+		committed = -1
+	}
+	s.run(func() error {
+		copied, err := s.log.restores.restore(ctx, s.group, sh, committed)
 		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			s.endLocked(fmt.Errorf("restore the state of group %q beside %v: %w", s.group, p, err))
-		default:
-			sh.restored = true
-			s.hold(false, p)
-			signal(s.ready)
+		case err == nil:
+			s.shares.restored(ctx, sh, copied)
+		case ctx.Err() == nil:
+			return fmt.Errorf("restore the state of group %q beside %v: %w", s.group, p, err)
 		}
+		return nil
 	})
 }
 
 // onRevoked is called by the client before it gives up partitions, which waits
 // until it returns.
 func (s *member) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-	s.mu.Lock()
 	began := time.Now()
-	var waiting []*share
-	for _, sh := range slices.Clone(s.shares) {
-		if !slices.Contains(lost[sh.partition.Topic], sh.partition.Index) {
-			continue
-		}
-		sh.revoked = true
-		sh.cancel()
-		if !sh.given {
-			s.release(sh)
-			continue
-		}
-		waiting = append(waiting, sh)
-	}
-	s.mu.Unlock()
-	signal(s.ready)
+	waiting := s.shares.revoke(lost)
 	for _, sh := range waiting {
 		for isOpen(sh.released) {
-			patience := s.patience(began)
+			patience := s.shares.patience(began, s.log.opts.RebalanceTimeout)
 			if patience <= 0 {
 				s.end(stream.ErrFenced)
 				return

@@ -35,6 +35,48 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 // which is done in milliseconds or, where brokers are not well, not soon: then
 // others are to have the partitions meanwhile.
 func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*member, error) {
+	counts, err := l.prepare(ctx, group, topics)
+	if err != nil {
+		return nil, err
+	}
+	s := &member{
+		log: l, group: group, topics: topics, wake: make(chan struct{}, 1), alone: make(chan struct{}),
+		life: newLifetime(), shares: newShares(group, l.opts.BufferRecords), standbys: newStandbys(l, group),
+		overseer: &overseer{log: l, group: group, topics: topics, counts: counts},
+	}
+	if err := l.register(s); err != nil {
+		return nil, err
+	}
+	if s.commits, err = newCommitter(l, s.life, group, s.id, s.instance); err == nil {
+		_, err = l.newClient(s.clientOptions()...) // OnNewClient has it
+	}
+	if err != nil {
+		s.commits.close()
+		s.life.cancel()
+		l.unregister(s)
+		return nil, err
+	}
+	s.life.begin(s.read)
+	s.life.begin(func() { s.standbys.run(s.life.ctx) })
+	s.run(func() error { return s.overseer.run(s.life.ctx, s.client.ForceRebalance) })
+	if quick {
+		s.client.AddConsumeTopics(topics...)
+	}
+	if err := s.begin(ctx, quick); err != nil {
+		err = cmp.Or(s.life.dead(), err) // the group may have been refused meanwhile
+		s.end(stream.ErrClosed)
+		<-s.life.over
+		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
+	}
+	if !quick {
+		s.client.AddConsumeTopics(topics...)
+	}
+	return s, nil
+}
+
+// prepare makes the changelogs of a group and its topics, or checks them, and returns
+// how many partitions each topic has.
+func (l *Log) prepare(ctx context.Context, group string, topics []string) (counts map[string]int32, err error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
@@ -45,7 +87,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	if _, err := l.topics.ask(ctx, names...); err != nil {
 		return nil, err
 	}
-	counts := map[string]int32{}
+	counts = map[string]int32{}
 	for _, topic := range topics {
 		t, err := l.topics.recent(ctx, topic)
 		if err != nil {
@@ -56,50 +98,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		}
 		counts[topic] = int32(len(t.leaders))
 	}
-	s := &member{
-		log: l, group: group, topics: topics, counts: counts, polls: polls{seen: time.Now()}, lifetime: lifetime{alone: make(chan struct{}), ended: make(chan struct{})},
-		signals: signals{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1), room: make(chan struct{}, 1), duties: make(chan struct{}, 1)},
-		commits: commits{inFlight: &delivered{}, coming: &delivered{}, proven: proven{}},
-	}
-	if err := l.register(s); err != nil {
-		return nil, err
-	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	var err error
-	switch l.opts.delivery(s.group) {
-	case AtLeastOnce:
-		s.beside, err = l.newClient(kgo.ProducerLinger(gather))
-	case AtMostOnce:
-		// What a member has not written when it ends is given up: later it would
-		// come behind what the next owner of the partition wrote.
-		s.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(s.lease.guard(l.opts.dialer())))
-	}
-	if err == nil {
-		s.mu.Lock() // callbacks come before the client is known
-		s.client, err = l.newClient(s.clientOptions()...)
-		s.mu.Unlock()
-	}
-	if err != nil {
-		s.cancel()
-		l.unregister(s)
-		return nil, err
-	}
-	s.work.Go(s.read)
-	s.work.Go(s.standBy)
-	s.work.Go(s.oversee)
-	if quick {
-		s.client.AddConsumeTopics(topics...)
-	}
-	if err := s.begin(ctx, quick); err != nil {
-		err = cmp.Or(s.dead(), err) // the group may have been refused meanwhile
-		s.end(stream.ErrClosed)
-		<-s.ended
-		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
-	}
-	if !quick {
-		s.client.AddConsumeTopics(topics...)
-	}
-	return s, nil
+	return counts, nil
 }
 
 // begin ends a transaction that a crash left, which hides offsets: the client
@@ -160,7 +159,7 @@ func (l *Log) register(s *member) error {
 	name := fmt.Sprintf("%s-%d", l.store.id, s.slot)
 	s.id = "afterbay-" + safeName(s.group) + "-" + name
 	if l.opts.Dir != "" {
-		s.member = "afterbay-" + name
+		s.instance = "afterbay-" + name
 	}
 	return nil
 }
@@ -199,8 +198,8 @@ func (s *member) clientOptions() []kgo.Opt {
 		kgo.AdjustFetchOffsetsFn(s.onOffsets),
 		kgo.WithHooks(s),
 	}
-	if s.member != "" {
-		opts = append(opts, kgo.InstanceID(s.member))
+	if s.instance != "" {
+		opts = append(opts, kgo.InstanceID(s.instance))
 	}
 	if o.ServerGroups { // the library knows by the balancer which of theirs is wanted
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.CooperativeStickyBalancer()))
@@ -213,33 +212,22 @@ func (s *member) clientOptions() []kgo.Opt {
 // Close implements stream.Member.
 func (s *member) Close() error {
 	s.end(stream.ErrClosed)
-	<-s.ended
+	<-s.life.over
 	return nil
 }
 
 // end makes the member dead, for the first reason given.
 func (s *member) end(reason error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endLocked(reason)
-}
-
-func (s *member) endLocked(reason error) {
-	if s.err != nil {
+	if !s.life.end(reason) {
 		return
 	}
-	s.err = reason
-	s.cancel()
-	for _, sh := range slices.Clone(s.shares) {
-		s.release(sh)
-	}
-	signal(s.ready)
+	s.shares.close()
 	go s.leave()
 }
 
 // leave lets go of everything.
 func (s *member) leave() {
-	s.work.Wait()
+	s.life.work.Wait()
 	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.TransactionTimeout)
 	defer cancel()
 	// Without it the broker would do so, after the timeout of the transaction.
@@ -247,24 +235,19 @@ func (s *member) leave() {
 	id, _ := s.client.GroupMetadata()
 	_ = s.client.LeaveGroupContext(patience) // as part of Close it would wait for brokers that are down
 	switch o := &s.log.opts; {
-	case s.member == "":
+	case s.instance == "":
 	case o.ServerGroups:
 		s.leaveServerGroup(patience, id)
 	case !o.Stay:
 		s.leaveStatic(patience, id)
 	}
 	s.client.CloseAllowingRebalance()
-	if s.beside != nil {
-		s.beside.Close()
-	}
-	s.mu.Lock()
-	held := s.held
-	s.mu.Unlock()
-	if held { // else the next member asks at once
+	s.commits.close()
+	if s.held.Load() { // else the next member asks at once
 		_ = s.log.wait(context.Background(), heldWait)
 	}
 	s.log.unregister(s)
-	close(s.ended)
+	close(s.life.over)
 }
 
 const heldWait = time.Second
@@ -274,7 +257,7 @@ func (s *member) leaveStatic(ctx context.Context, id string) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
 	m := kmsg.NewLeaveGroupRequestMember()
-	m.MemberID, m.InstanceID = id, &s.member
+	m.MemberID, m.InstanceID = id, &s.instance
 	req.Members = append(req.Members, m)
 	_, _ = req.RequestWith(ctx, s.client)
 }
@@ -284,7 +267,7 @@ func (s *member) leaveStatic(ctx context.Context, id string) {
 // timed out. The client says it without the name, which Kafka refuses.
 func (s *member) leaveServerGroup(ctx context.Context, id string) {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.member, -1
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.instance, -1
 	if s.log.opts.Stay {
 		req.MemberEpoch = -2
 	}

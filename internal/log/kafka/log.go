@@ -147,7 +147,7 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, s := range members {
-		closing.Go(func() { s.end(stream.ErrClosed); <-s.ended })
+		closing.Go(func() { s.end(stream.ErrClosed); <-s.life.over })
 	}
 	closing.Wait()
 	l.tails.Wait()

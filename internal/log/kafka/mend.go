@@ -84,7 +84,7 @@ type proven map[string]bool
 
 // prove sees, before client first writes to a topic, that nothing of its id is
 // undecided there: the next commit would show it.
-func (l *Log) prove(ctx context.Context, client *kgo.Client, topics proven, records []kgo.Record) error {
+func (r repairer) prove(ctx context.Context, client *kgo.Client, topics proven, records []kgo.Record) error {
 	last := ""
 	for i := range records {
 		topic := records[i].Topic
@@ -94,7 +94,7 @@ func (l *Log) prove(ctx context.Context, client *kgo.Client, topics proven, reco
 		if last = topic; topics[topic] {
 			continue
 		}
-		if err := (repairer{l}).proveTopic(ctx, client, topic); err != nil {
+		if err := r.proveTopic(ctx, client, topic); err != nil {
 			return err
 		}
 		topics[topic] = true

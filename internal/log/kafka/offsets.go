@@ -110,57 +110,52 @@ func (o *groupOffsets) ever(ctx context.Context, group string) (bool, error) {
 // being ended; after it the client library waits a second at a time.
 const stableMost = 500 * time.Millisecond
 
-// awaitStable waits until no transaction under way holds the offsets of
-// partitions. The markers of a commit come some milliseconds after its answer:
-// whoever takes a partition over would find them missing, and sleep.
-func (s *member) awaitStable(added map[string][]int32) {
-	ctx, cancel := context.WithTimeout(s.ctx, stableMost)
+// await waits until no transaction under way holds the offsets that group committed of
+// partitions. The markers of a commit come some milliseconds after its answer: a member
+// that takes a partition over would find them missing, and sleep. If they take longer,
+// await returns the request whose answer is to be watched.
+func (o *groupOffsets) await(ctx context.Context, group string, partitions map[string][]int32) (undecided *kmsg.OffsetFetchRequest) {
+	ctx, cancel := context.WithTimeout(ctx, stableMost)
 	defer cancel()
-	req, err := s.log.offsets.stable(ctx, s.group, added)
+	req, err := o.stable(ctx, group, partitions)
 	if err != nil {
-		return
+		return nil
 	}
 	for tries := 1; ; tries++ {
-		unstable, err := s.unstable(ctx, req)
+		unstable, err := o.unstable(ctx, req)
 		if err == nil && !unstable || lasting(err) { // the client library finds out what is wrong
-			return
+			return nil
 		}
-		if err != nil || s.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
-			s.mu.Lock()
-			if s.err == nil {
-				s.work.Go(func() { s.watchOffsets(req) })
-			}
-			s.mu.Unlock()
-			return
+		if err != nil || o.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
+			return req
 		}
 	}
 }
 
-// watchOffsets sees that the offsets of req are decided, for which the client
-// library waits beside it.
-func (s *member) watchOffsets(req *kmsg.OffsetFetchRequest) {
+// watch sees that the offsets of req are decided, for which the client library waits
+// beside it. An error says why they will not be.
+func (o *groupOffsets) watch(ctx context.Context, group string, req *kmsg.OffsetFetchRequest) error {
 	var waiting stall
 	for {
-		unstable, err := s.unstable(s.ctx, req)
+		unstable, err := o.unstable(ctx, req)
 		if err == nil && !unstable || lasting(err) {
-			return
+			return nil
 		}
 		if unstable {
-			if err := waiting.group(s.ctx, s.log, s.group); err != nil {
-				s.end(fmt.Errorf("read what group %q committed: %w", s.group, err))
-				return
+			if err := waiting.group(ctx, o.log, group); err != nil {
+				return fmt.Errorf("read what group %q committed: %w", group, err)
 			}
 		}
-		if s.log.wait(s.ctx, time.Second) != nil {
-			return
+		if o.log.wait(ctx, time.Second) != nil {
+			return nil
 		}
 	}
 }
 
 // unstable reports whether the answer is that an offset may change. An error is
 // that there is no answer, as where ctx was done meanwhile.
-func (s *member) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
-	resp, err := req.RequestWith(ctx, s.log.client)
+func (o *groupOffsets) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
+	resp, err := req.RequestWith(ctx, o.log.client)
 	if err != nil {
 		return false, err
 	}

@@ -206,7 +206,7 @@ func (p *producer) append(ctx context.Context, l *Log, numbers []int64, records 
 }
 
 func (p *producer) commit(ctx context.Context, l *Log, out []kgo.Record, highest int64) error {
-	if err := l.prove(ctx, p.client, p.proven, out); err != nil {
+	if err := (repairer{l}).prove(ctx, p.client, p.proven, out); err != nil {
 		return err
 	}
 	if err := p.client.BeginTransaction(); err != nil {

@@ -97,58 +97,51 @@ func (r *restorer) progressed(ctx context.Context, p *progress, next, end int64)
 	return r.log.store.makeRoom(ctx)
 }
 
-// restore reads the changelog on from where the local copy is, up to its end:
-// the offset is that of the newest transaction (the client asks for a stable
-// one), and so must be the position in the changelog.
-func (s *member) restore(ctx context.Context, sh *share, never bool) error {
-	l := s.log
-	p, done, err := l.restores.begin(ctx, s.group, sh.partition)
+// restore reads the changelog of a share of group on from where the local copy is, up to
+// its end, and makes the share the copy's owner. committed is the offset of the newest
+// transaction (the client asks for a stable one), -1 if there was none, and so must be
+// the position in the changelog.
+func (r *restorer) restore(ctx context.Context, group string, sh *share, committed int64) (*local, error) {
+	p, done, err := r.begin(ctx, group, sh.partition)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
-	copied, err := l.store.local(s.group, sh.partition)
+	copied, err := r.log.store.local(group, sh.partition)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.mu.Lock()
-	sh.local = copied
-	s.mu.Unlock()
-	changelog := changelogOf(s.group, sh.partition)
-	t, first, end, err := l.reads.bounds(ctx, sh.partition, changelog)
+	t, first, end, err := r.log.reads.bounds(ctx, sh.partition, sh.changelog)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next, err := copied.take(sh, t.id, first, end)
+	if err == nil {
+		var position int64
+		position, err = r.catchUp(ctx, p, newFollower(sh, copied, sh.changelog, next), end)
+		if err == nil && position != committed {
+			err = r.log.apart(group, sh.partition, committed, position)
+		}
+	}
+	if err == nil && !copied.caughtUp(sh) {
+		err = stream.ErrFenced
+	}
 	if err != nil {
-		return err
+		copied.leave(sh)
+		return nil, err
 	}
-	position, err := s.catchUp(ctx, p, newFollower(sh, copied, changelog, next), end)
-	if err != nil {
-		return err
-	}
-	want := sh.next
-	if never {
-		want = -1
-	}
-	if position != want {
-		return l.apart(s.group, sh.partition, want, position)
-	}
-	if !copied.caughtUp(sh) {
-		return stream.ErrFenced
-	}
-	return nil
+	return copied, nil
 }
 
 // catchUp has f apply its changelog up to end, and returns the position that it is at
 // then. To fetch ahead meanwhile was tried, and is not faster.
-func (s *member) catchUp(ctx context.Context, p *progress, f *follower, end int64) (int64, error) {
+func (r *restorer) catchUp(ctx context.Context, p *progress, f *follower, end int64) (int64, error) {
 	var waiting stall
 	for f.next < end {
-		if err := s.log.restores.progressed(ctx, p, f.next, end); err != nil {
+		if err := r.progressed(ctx, p, f.next, end); err != nil {
 			return 0, err
 		}
-		records, after, err := waiting.fetch(ctx, s.log, f.changelog, f.next)
+		records, after, err := waiting.fetch(ctx, r.log, f.changelog, f.next)
 		if err != nil {
 			return 0, err
 		}

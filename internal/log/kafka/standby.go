@@ -2,10 +2,12 @@ package kafka
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,7 +18,7 @@ import (
 // standby is a copy of a state of another process that a member keeps warm. It
 // reads what the owner committed, and no more of the changelog than that: whoever
 // takes the partition over goes on from there as from any local copy. The
-// goroutine of member.standBy owns it.
+// goroutine of standbys.run owns it.
 //
 // It never changes a copy that somebody else may: the owner of the partition in
 // the same process, which takes it without asking, or one that is yet to leave.
@@ -28,7 +30,23 @@ type standby struct {
 	failed               int // times in sequence
 	again                time.Time
 
-	behind int64 // records; -1 before that is known. The member's mutex guards it
+	behind int64 // records; -1 before that is known. The mutex of standbys guards it
+}
+
+// standbys are the standbys of a member: the leader of its group sets them, and run keeps
+// them warm. The mutex lets others see which there are, and how far each is; nothing is
+// waited for under it.
+type standbys struct {
+	log   *Log
+	group string
+	moved chan struct{} // holds a token when wanted has changed
+
+	mu     sync.Mutex // guards the rest
+	wanted map[stream.Partition]*standby
+}
+
+func newStandbys(l *Log, group string) *standbys {
+	return &standbys{log: l, group: group, moved: make(chan struct{}, 1)}
 }
 
 const (
@@ -40,50 +58,49 @@ const (
 	standbySaid = 8
 )
 
-// setDuty says what the member is standby of.
-func (s *member) setDuty(d duty) {
+// set says what the member is standby of.
+func (s *standbys) set(d duty) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keep := map[stream.Partition]*standby{}
 	for topic, indexes := range d {
 		for _, index := range indexes {
 			p := stream.Partition{Topic: topic, Index: index}
-			if keep[p] = s.standbys[p]; keep[p] == nil {
+			if keep[p] = s.wanted[p]; keep[p] == nil {
 				keep[p] = &standby{partition: p, changelog: changelogOf(s.group, p), behind: -1}
 			}
 		}
 	}
-	s.standbys = keep
-	signal(s.duties)
+	s.wanted = keep
+	signal(s.moved)
 }
 
-// standBy keeps the copies warm until the member ends: a fetch of each in turn,
-// so that one fetch is in memory and the first reading of a large one does not
-// hold up the others.
-func (s *member) standBy() {
+// run keeps the copies warm until ctx ends: a fetch of each in turn, so that one fetch
+// is in memory and the first reading of a large one does not hold up the others.
+func (s *standbys) run(ctx context.Context) {
 	var known []*standby
 	defer func() { leaveAll(known, nil) }()
 	pause := time.NewTimer(standbyPause)
 	defer pause.Stop()
-	for atOnce := true; s.ctx.Err() == nil; {
+	for atOnce := true; ctx.Err() == nil; {
 		if !atOnce {
 			select {
-			case <-s.duties:
+			case <-s.moved:
 			case <-pause.C:
-			case <-s.ctx.Done():
+			case <-ctx.Done():
 				return
 			}
 		}
 		atOnce = false
-		list := s.dutyNow()
+		list := s.list()
 		leaveAll(known, list)
 		known = list
 		for _, sb := range list {
 			if time.Now().Before(sb.again) {
 				continue
 			}
-			more, err := s.keepWarm(sb)
-			if s.ctx.Err() != nil {
+			more, err := s.keepWarm(ctx, sb)
+			if ctx.Err() != nil {
 				return
 			}
 			s.warmed(sb, err)
@@ -95,12 +112,12 @@ func (s *member) standBy() {
 	}
 }
 
-// dutyNow returns the standbys in order.
-func (s *member) dutyNow() []*standby {
+// list returns the standbys in order.
+func (s *standbys) list() []*standby {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*standby, 0, len(s.standbys))
-	for _, sb := range s.standbys {
+	list := make([]*standby, 0, len(s.wanted))
+	for _, sb := range s.wanted {
 		list = append(list, sb)
 	}
 	slices.SortFunc(list, func(a, b *standby) int {
@@ -119,7 +136,7 @@ func leaveAll(known, list []*standby) {
 }
 
 // warmed notes how a look went. What fails is tried again, later each time.
-func (s *member) warmed(sb *standby, err error) {
+func (s *standbys) warmed(sb *standby, err error) {
 	switch {
 	case err == nil:
 		sb.failed = 0
@@ -141,23 +158,23 @@ func (s *member) warmed(sb *standby, err error) {
 // more. What makes a copy useless meanwhile shows in the next take, which begins
 // anew: the changelog was made anew, or let go of what follows, or the copy is
 // so old that deletions may be forgotten.
-func (s *member) keepWarm(sb *standby) (more bool, err error) {
+func (s *standbys) keepWarm(ctx context.Context, sb *standby) (more bool, err error) {
 	l := s.log
 	if sb.follower == nil {
-		if err := s.beginStandby(sb); err != nil {
+		if err := s.begin(ctx, sb); err != nil {
 			return false, err
 		}
 	}
-	if err := l.store.makeRoom(s.ctx); err != nil {
+	if err := l.store.makeRoom(ctx); err != nil {
 		return false, err
 	}
 	moment := time.Now()
-	part, err := l.reads.fetchOnce(s.ctx, sb.changelog, sb.follower.next, 0)
-	if t, known := l.topics.partition(s.ctx, sb.changelog); err == nil && (known != nil || t.id != sb.topic) {
+	part, err := l.reads.fetchOnce(ctx, sb.changelog, sb.follower.next, 0)
+	if t, known := l.topics.partition(ctx, sb.changelog); err == nil && (known != nil || t.id != sb.topic) {
 		err = kerr.UnknownTopicID
 	}
 	if err != nil {
-		if _, told := l.topics.refresh(s.ctx, sb.changelog.Topic); told != nil {
+		if _, told := l.topics.refresh(ctx, sb.changelog.Topic); told != nil {
 			err = told
 		}
 		return false, fmt.Errorf("read %v at %d: %w", sb.changelog, sb.follower.next, err)
@@ -176,8 +193,8 @@ func (s *member) keepWarm(sb *standby) (more bool, err error) {
 	return more, nil
 }
 
-// beginStandby takes the copy where nobody else may change it.
-func (s *member) beginStandby(sb *standby) error {
+// begin takes the copy where nobody else may change it.
+func (s *standbys) begin(ctx context.Context, sb *standby) error {
 	l := s.log
 	var err error
 	if sb.copied, err = l.store.local(s.group, sb.partition); err != nil {
@@ -186,15 +203,15 @@ func (s *member) beginStandby(sb *standby) error {
 	if sb.copied.others(sb) {
 		return errTaken
 	}
-	t, err := l.topics.refresh(s.ctx, sb.changelog.Topic)
+	t, err := l.topics.refresh(ctx, sb.changelog.Topic)
 	if err != nil {
 		return err
 	}
-	first, err := l.reads.listOffsetOnce(s.ctx, sb.changelog, earliest)
+	first, err := l.reads.listOffsetOnce(ctx, sb.changelog, earliest)
 	if err != nil {
 		return err
 	}
-	end, err := l.reads.listOffsetOnce(s.ctx, sb.changelog, latest)
+	end, err := l.reads.listOffsetOnce(ctx, sb.changelog, latest)
 	if err != nil {
 		return err
 	}
@@ -207,29 +224,35 @@ func (s *member) beginStandby(sb *standby) error {
 }
 
 // lag notes how many records of the changelog a standby lacks.
-func (s *member) lag(sb *standby, behind int64) {
+func (s *standbys) lag(sb *standby, behind int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sb.behind = behind
 }
 
+// describe returns how far those are of which it is known.
+func (s *standbys) describe() (list []stream.Standby) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sb := range s.wanted {
+		if sb.behind >= 0 {
+			list = append(list, stream.Standby{Group: s.group, Partition: sb.partition, Behind: sb.behind})
+		}
+	}
+	return list
+}
+
 // Standbys implements stream.Follower.
 func (l *Log) Standbys() []stream.Standby {
 	l.mu.Lock()
-	members := make([]*member, 0, len(l.members))
+	all := make([]*standbys, 0, len(l.members))
 	for s := range l.members {
-		members = append(members, s)
+		all = append(all, s.standbys)
 	}
 	l.mu.Unlock()
 	var list []stream.Standby
-	for _, s := range members {
-		s.mu.Lock()
-		for _, sb := range s.standbys {
-			if sb.behind >= 0 {
-				list = append(list, stream.Standby{Group: s.group, Partition: sb.partition, Behind: sb.behind})
-			}
-		}
-		s.mu.Unlock()
+	for _, s := range all {
+		list = append(list, s.describe()...)
 	}
 	slices.SortFunc(list, func(a, b stream.Standby) int {
 		return cmp.Or(cmp.Compare(b.Behind, a.Behind), strings.Compare(a.Group, b.Group), strings.Compare(a.Partition.Topic, b.Partition.Topic), cmp.Compare(a.Partition.Index, b.Partition.Index))

@@ -201,10 +201,10 @@ func TestStandbyTakesOver(t *testing.T) {
 
 // owned reports whether Poll gave the member a partition.
 func owned(s stream.Member) bool {
-	m := s.(*member)
+	m := s.(*member).shares
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.shares, func(sh *share) bool { return sh.given && !sh.revoked })
+	return slices.ContainsFunc(m.all, func(sh *share) bool { return sh.given && !sh.revoked })
 }
 
 // What is not committed is in no copy, and neither is what was aborted.
@@ -261,7 +261,7 @@ func TestStandbyLeavesTheOwnersStateAlone(t *testing.T) {
 	l := open(t, o)
 	s, a := mustOwn(t, l)
 	m := s.(*member)
-	m.setDuty(duty{"in": {0}})
+	m.standbys.set(duty{"in": {0}})
 	for i := range 50 {
 		key := fmt.Sprint(i)
 		commit(t, s, 0, key, []byte("1"))
@@ -275,7 +275,7 @@ func TestStandbyLeavesTheOwnersStateAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if copied.others(m.shares[0]) {
+	if copied.others(m.shares.all[0]) {
 		t.Error("the owner may not change its state")
 	}
 }

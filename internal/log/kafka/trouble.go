@@ -101,21 +101,22 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 // OnGroupManageError is called by the client when the group is lost, after it
 // told that the partitions are.
 func (s *member) OnGroupManageError(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held = s.held || errors.Is(err, kerr.UnreleasedInstanceID)
-	if err = advise(err); !lasting(err) {
-		s.endLocked(stream.ErrFenced)
-	} else if s.err == nil || errors.Is(s.err, stream.ErrFenced) {
-		s.endLocked(err)
-		s.err = fmt.Errorf("be a member of group %q: %w", s.group, err)
+	if errors.Is(err, kerr.UnreleasedInstanceID) {
+		s.held.Store(true)
 	}
+	if err = advise(err); !lasting(err) {
+		s.end(stream.ErrFenced)
+		return
+	}
+	err = fmt.Errorf("be a member of group %q: %w", s.group, err)
+	s.end(err)
+	s.life.explain(err)
 }
 
-// afterCommit gives the error of a commit its meaning. What no new member would
+// failed gives the error of a commit its meaning. What no new member would
 // do better ends the task; for all else the outcome is unknown, and a new
 // member finds out.
-func (s *member) afterCommit(ctx context.Context, err error) error {
+func (c *committer) failed(ctx context.Context, err error) error {
 	err = advise(err)
 	var answer *kerr.Error
 	switch {
@@ -123,7 +124,7 @@ func (s *member) afterCommit(ctx context.Context, err error) error {
 		return fmt.Errorf("commit: %w", err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return fmt.Errorf("commit: %w", refuse("nothing of the step was committed; make the topics that are gone again, as afterbay run does when it starts", "a topic that the step writes, or its changelog, is gone: %w", err))
-	case errors.As(err, &answer) && !answer.Retriable && s.replaced(ctx):
+	case errors.As(err, &answer) && !answer.Retriable && c.replaced(ctx):
 		return fmt.Errorf("commit: %w", advise(kerr.FencedInstanceID))
 	}
 	return fmt.Errorf("commit: the outcome is unknown: %w: %w", stream.ErrFenced, err)
@@ -133,17 +134,17 @@ func (s *member) afterCommit(ctx context.Context, err error) error {
 // name. Without that check two processes of one identity would fence each other
 // for ever. It is not another process where the client joined again: the member
 // is dead then.
-func (s *member) replaced(ctx context.Context) bool {
-	if s.member == "" || s.log.opts.ServerGroups {
+func (c *committer) replaced(ctx context.Context) bool {
+	if c.instance == "" || c.log.opts.ServerGroups {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.log.opts.SessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.log.opts.SessionTimeout)
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
-	req.Group, req.InstanceID = s.group, &s.member
-	req.MemberID, req.Generation = s.client.GroupMetadata()
-	resp, err := req.RequestWith(ctx, s.client)
-	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && s.dead() == nil
+	req.Group, req.InstanceID = c.group, &c.instance
+	req.MemberID, req.Generation = c.client.GroupMetadata()
+	resp, err := req.RequestWith(ctx, c.client)
+	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && c.life.dead() == nil
 }
 
 // reach asks the brokers for anything, so that what is wrong with the way to

@@ -416,7 +416,7 @@ func TestMemberThatJoinedAgainIsNotAnotherProcess(t *testing.T) {
 		join := req.(*kmsg.JoinGroupRequest)
 		resp := join.ResponseKind().(*kmsg.JoinGroupResponse)
 		switch {
-		case decided.Load() || join.InstanceID == nil || *join.InstanceID != s.(*member).member:
+		case decided.Load() || join.InstanceID == nil || *join.InstanceID != s.(*member).instance:
 			return nil, nil, false
 		case join.MemberID == id:
 			resp.ErrorCode = kerr.UnknownMemberID.Code
