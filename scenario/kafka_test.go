@@ -70,7 +70,7 @@ func TestScenariosOnABroker(t *testing.T) {
 func onKafka(t *testing.T, file string, brokers func() []string) {
 	t.Helper()
 	open := func(context.Context, string) (engine, error) {
-		return kafka.Open(t.Context(), kafka.Options{Brokers: brokers(), HeartbeatInterval: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+		return kafka.Open(t.Context(), kafka.Options{Brokers: brokers(), Timeouts: kafka.Timeouts{Heartbeat: 50 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler)})
 	}
 	w := prepared(t, file)
 	want, err := w.run(t.Context(), ways[0], "")

@@ -161,7 +161,7 @@ func openService(ctx context.Context, brokers, dir string, session time.Duration
 	if brokers == "-" {
 		return embedded.Open(dir, embedded.Options{})
 	}
-	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true, SessionTimeout: session})
+	return kafka.Open(ctx, kafka.Options{Brokers: strings.Split(brokers, ","), Dir: dir, Stay: true, Timeouts: kafka.Timeouts{Session: session}})
 }
 
 // failingEnds are how events ended.

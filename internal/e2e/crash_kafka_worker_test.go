@@ -93,7 +93,7 @@ func runKafkaChild(arguments string) error {
 	for _, delivery := range crashDeliveries {
 		group.Go(func() error {
 			return runDelivery(ctx, dir, kafka.Options{
-				Brokers: strings.Split(brokers, ","), Dir: filepath.Join(dir, fmt.Sprint(name, "-", delivery)), Stay: stay, Delivery: delivery, SessionTimeout: session,
+				Brokers: strings.Split(brokers, ","), Dir: filepath.Join(dir, fmt.Sprint(name, "-", delivery)), Stay: stay, Delivery: delivery, Timeouts: kafka.Timeouts{Session: session},
 			}, &order)
 		})
 	}

@@ -208,7 +208,7 @@ func openKafka(t testing.TB, dir string) stream.Log {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: cluster.ListenAddrs(), Dir: dir, HeartbeatInterval: 50 * time.Millisecond})
+	log, err := kafka.Open(t.Context(), kafka.Options{Brokers: cluster.ListenAddrs(), Dir: dir, Timeouts: kafka.Timeouts{Heartbeat: 50 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func broker(t *testing.T) []string {
 func onBroker(t *testing.T) Options {
 	t.Helper()
 	o := conforming(broker(t))
-	o.RebalanceTimeout, o.HeartbeatInterval = 400*time.Millisecond, 50*time.Millisecond
+	o.Timeouts.Rebalance, o.Timeouts.Heartbeat = 400*time.Millisecond, 50*time.Millisecond
 	return o
 }
 

@@ -138,7 +138,7 @@ func (c *committer) transact(ctx context.Context, step *stream.Transaction) erro
 // writeAfter writes outputs of a step whose transaction began at a time, as long as
 // the member surely has its partitions.
 func (c *committer) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, c.lease.begin(begun, c.log.opts.SessionTimeout-c.log.opts.HeartbeatInterval))
+	ctx, cancel := context.WithDeadline(ctx, c.lease.begin(begun, c.log.opts.Timeouts.Session-c.log.opts.Timeouts.Heartbeat))
 	defer cancel()
 	var sent written
 	sent.begin(ctx, c.beside, outputs)
@@ -291,7 +291,7 @@ func (c *committer) commitOffsets(ctx context.Context) error {
 	if c.instance != "" {
 		m.instance = &c.instance
 	}
-	patience := time.Now().Add(c.log.opts.RebalanceTimeout)
+	patience := time.Now().Add(c.log.opts.Timeouts.Rebalance)
 	for tries := 1; ; tries++ {
 		m.id, m.generation = c.client.GroupMetadata()
 		if err := c.life.dead(); err != nil {

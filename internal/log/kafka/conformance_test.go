@@ -28,9 +28,10 @@ func fakeWith(t *testing.T, more ...kfake.Opt) *kfake.Cluster {
 // conforming returns options as the suite wants them.
 func conforming(brokers []string) Options {
 	return Options{
-		Brokers:          brokers,
-		Logger:           slog.New(slog.DiscardHandler),
-		RebalanceTimeout: 75 * time.Millisecond, HeartbeatInterval: 10 * time.Millisecond, CheckpointEvery: 20 * time.Millisecond,
+		Brokers:  brokers,
+		Logger:   slog.New(slog.DiscardHandler),
+		Timeouts: Timeouts{Rebalance: 75 * time.Millisecond, Heartbeat: 10 * time.Millisecond},
+		State:    LocalState{CheckpointEvery: 20 * time.Millisecond},
 	}
 }
 

@@ -25,14 +25,14 @@ func fakeCluster(t *testing.T) (*kfake.Cluster, Options) {
 	t.Helper()
 	cluster := fakeWith(t)
 	o := conforming(cluster.ListenAddrs())
-	o.SessionTimeout, o.TransactionTimeout = 300*time.Millisecond, 300*time.Millisecond
+	o.Timeouts.Session, o.Timeouts.Transaction = 300*time.Millisecond, 300*time.Millisecond
 	return cluster, o
 }
 
 // patient returns o for tests in which nobody is to be removed, however long the
 // machine does something else.
 func patient(o Options) Options {
-	o.SessionTimeout, o.RebalanceTimeout, o.TransactionTimeout = 20*time.Second, 20*time.Second, 20*time.Second
+	o.Timeouts.Session, o.Timeouts.Rebalance, o.Timeouts.Transaction = 20*time.Second, 20*time.Second, 20*time.Second
 	return o
 }
 
@@ -43,7 +43,7 @@ func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
 			eachBroker(t, func(t *testing.T, o Options) {
 				dead := o
-				dead.SessionTimeout, dead.HeartbeatInterval = 60*time.Second, 50*time.Second // so that it does not hear that it was removed
+				dead.Timeouts.Session, dead.Timeouts.Heartbeat = 60*time.Second, 50*time.Second // so that it does not hear that it was removed
 				if static {
 					dead.Dir = t.TempDir()
 				}
@@ -113,7 +113,7 @@ func TestMemberThatJoinedAgainIsFenced(t *testing.T) {
 // joinedAgain closes the member of the other owner before, where it left.
 func joinedAgain(t *testing.T, o Options, static, left bool) {
 	silent := o
-	silent.SessionTimeout, silent.HeartbeatInterval, silent.RebalanceTimeout = 60*time.Second, 50*time.Second, 30*time.Second
+	silent.Timeouts.Session, silent.Timeouts.Heartbeat, silent.Timeouts.Rebalance = 60*time.Second, 50*time.Second, 30*time.Second
 	if static {
 		silent.Dir = t.TempDir()
 	}
@@ -233,7 +233,7 @@ func TestCrashWithPrefetchedRecordsLosesNone(t *testing.T) {
 func crashWithPrefetched(t *testing.T, o Options) {
 	kill := &cord{}
 	dead := o
-	dead.dial, dead.SessionTimeout, dead.TransactionTimeout = kill.dial, time.Second, 300*time.Millisecond
+	dead.dial, dead.Timeouts.Session, dead.Timeouts.Transaction = kill.dial, time.Second, 300*time.Millisecond
 	l := open(t, dead)
 	s, err := l.Join(t.Context(), "g", "in")
 	if err != nil {
@@ -379,7 +379,7 @@ func olderThanTombstones(t *testing.T, o Options, compact func(l *Log, write fun
 	compact(l, func() { commit(t, s, 0, "other", []byte("2")) })
 	closeLog(t, l)
 	for _, age := range []time.Duration{time.Hour, time.Nanosecond} {
-		kept.RebuildAfter = age
+		kept.State.RebuildAfter = age
 		l = open(t, kept)
 		_, a := mustOwn(t, l)
 		wantValue(t, a.State, "left", []byte("2"))
@@ -434,7 +434,7 @@ func outputTooLargeForItsTopic(t *testing.T, o Options) {
 func TestPartitionStaysWhileACommitIsOutstanding(t *testing.T) {
 	cluster := fakeWith(t)
 	o := conforming(cluster.ListenAddrs())
-	o.RebalanceTimeout, o.SessionTimeout, o.TransactionTimeout = 30*time.Second, 10*time.Second, 30*time.Second
+	o.Timeouts.Rebalance, o.Timeouts.Session, o.Timeouts.Transaction = 30*time.Second, 10*time.Second, 30*time.Second
 	l, another := openAt(t, o).(*Log), openAt(t, o).(*Log)
 	defer closeLog(t, l)
 	defer closeLog(t, another)

@@ -20,7 +20,7 @@ const commitInterval = 50 * time.Millisecond
 // records, and the brokers take some 20 ms between two of one member.
 func (s *member) Pace() stream.Pace {
 	o := &s.log.opts
-	return stream.Pace{Interval: o.CommitInterval, Events: 8192, Bytes: 4 << 20, RecordBytes: o.MaxRecordBytes}
+	return stream.Pace{Interval: commitInterval, Events: 8192, Bytes: 4 << 20, RecordBytes: o.MaxRecordBytes}
 }
 
 // gather is how long a client waits at most for more records before it sends a

@@ -219,7 +219,7 @@ func TestOutputsOfAMemberThatEndedAreNotWrittenLater(t *testing.T) {
 func TestOutputsOfAProcessThatStoodStillAreNotWritten(t *testing.T) {
 	cluster, _ := fakeCluster(t)
 	o := patient(conforming(cluster.ListenAddrs()))
-	o.Delivery, o.SessionTimeout, o.HeartbeatInterval = AtMostOnce, 10*time.Second, 9900*time.Millisecond
+	o.Delivery, o.Timeouts.Session, o.Timeouts.Heartbeat = AtMostOnce, 10*time.Second, 9900*time.Millisecond
 	l := open(t, o)
 	apart := stream.Partition{Topic: "apart"}
 	if err := l.CreateTopic(t.Context(), stream.Topic{Name: "apart", Partitions: 1}); err != nil {

@@ -37,22 +37,22 @@ var brokerSettings = []setting{
 		means: "the transaction of a process that was killed is ended up to this long after its timeout; until then nobody reads past it, and its partitions wait",
 	}, {
 		name: "transaction.max.timeout.ms", level: Fault,
-		wrong: func(e *examination, v int64) bool { return v < milliseconds(e.log.opts.TransactionTimeout) },
-		want:  func(e *examination) int64 { return milliseconds(e.log.opts.TransactionTimeout) },
+		wrong: func(e *examination, v int64) bool { return v < milliseconds(e.log.opts.Timeouts.Transaction) },
+		want:  func(e *examination) int64 { return milliseconds(e.log.opts.Timeouts.Transaction) },
 		means: "the transaction timeout that is asked for is longer, so no transaction begins",
 	}, {
 		name: "group.min.session.timeout.ms", level: Fault,
 		wrong: func(e *examination, v int64) bool {
-			return !e.log.opts.ServerGroups && v > milliseconds(e.log.opts.SessionTimeout)
+			return !e.log.opts.ServerGroups && v > milliseconds(e.log.opts.Timeouts.Session)
 		},
-		want:  func(e *examination) int64 { return milliseconds(e.log.opts.SessionTimeout) },
+		want:  func(e *examination) int64 { return milliseconds(e.log.opts.Timeouts.Session) },
 		means: "the session timeout that is asked for is shorter, so nobody is let into a group",
 	}, {
 		name: "group.max.session.timeout.ms", level: Fault,
 		wrong: func(e *examination, v int64) bool {
-			return !e.log.opts.ServerGroups && v < milliseconds(e.log.opts.SessionTimeout)
+			return !e.log.opts.ServerGroups && v < milliseconds(e.log.opts.Timeouts.Session)
 		},
-		want:  func(e *examination) int64 { return milliseconds(e.log.opts.SessionTimeout) },
+		want:  func(e *examination) int64 { return milliseconds(e.log.opts.Timeouts.Session) },
 		means: "the session timeout that is asked for is longer, so nobody is let into a group",
 	}, {
 		name: "group.consumer.session.timeout.ms", level: Warning, dynamic: true,

@@ -411,7 +411,7 @@ func TestExamineOnABroker(t *testing.T) {
 	}
 
 	good := bad // what pipelines ask for fits the settings
-	good.SessionTimeout, good.TransactionTimeout, good.MaxRecordBytes = 10*time.Second, time.Second, 50_000
+	good.Timeouts.Session, good.Timeouts.Transaction, good.MaxRecordBytes = 10*time.Second, time.Second, 50_000
 	ran(t, good)
 	findings = examine(t, good, Plan{})
 	wantNoFault(t, findings)

@@ -275,9 +275,9 @@ func (e *examination) changelog(ctx context.Context, r Reading) {
 	} else {
 		e.sound(about, "cleanup.policy=compact")
 	}
-	least := 2 * milliseconds(e.log.opts.RebuildAfter)
+	least := 2 * milliseconds(e.log.opts.State.RebuildAfter)
 	if v, err := strconv.ParseInt(configs["delete.retention.ms"], 10, 64); err == nil && v < least {
-		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was away for less than %v takes its local state as it is, and compaction may have forgotten deletions: deleted keys come back", e.log.opts.RebuildAfter), alterTopic(e.server, name, fmt.Sprintf("delete.retention.ms=%d", least)))
+		e.find(Fault, about, fmt.Sprintf("delete.retention.ms=%d", v), fmt.Sprintf("a process that was away for less than %v takes its local state as it is, and compaction may have forgotten deletions: deleted keys come back", e.log.opts.State.RebuildAfter), alterTopic(e.server, name, fmt.Sprintf("delete.retention.ms=%d", least)))
 	} else if err == nil {
 		e.sound(about, "delete.retention.ms=%d", v)
 	}

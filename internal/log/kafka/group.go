@@ -102,7 +102,7 @@ func (s *member) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]i
 	waiting := s.shares.revoke(lost)
 	for _, sh := range waiting {
 		for isOpen(sh.released) {
-			patience := s.shares.patience(began, s.log.opts.RebalanceTimeout)
+			patience := s.shares.patience(began, s.log.opts.Timeouts.Rebalance)
 			if patience <= 0 {
 				s.end(stream.ErrFenced)
 				return

@@ -106,7 +106,7 @@ func (l *Log) prepare(ctx context.Context, group string, topics []string) (count
 func (s *member) begin(ctx context.Context, quick bool) error {
 	within := ctx
 	if quick {
-		short, cancel := context.WithTimeout(ctx, s.log.opts.TransactionTimeout)
+		short, cancel := context.WithTimeout(ctx, s.log.opts.Timeouts.Transaction)
 		defer cancel()
 		within = short
 	}
@@ -185,13 +185,13 @@ func (s *member) clientOptions() []kgo.Opt {
 		kgo.WithPools(newRecordPool(4 * o.BufferRecords)),
 		kgo.ProducerLinger(gather),
 		kgo.TransactionalID(s.id),
-		kgo.TransactionTimeout(o.TransactionTimeout),
+		kgo.TransactionTimeout(o.Timeouts.Transaction),
 		kgo.ConsumerGroup(s.group),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(o.SessionTimeout),
-		kgo.HeartbeatInterval(o.HeartbeatInterval),
-		kgo.RebalanceTimeout(o.RebalanceTimeout + o.SessionTimeout),
+		kgo.SessionTimeout(o.Timeouts.Session),
+		kgo.HeartbeatInterval(o.Timeouts.Heartbeat),
+		kgo.RebalanceTimeout(o.Timeouts.Rebalance + o.Timeouts.Session),
 		kgo.OnPartitionsAssigned(s.onAssigned),
 		kgo.OnPartitionsRevoked(s.onRevoked),
 		kgo.OnPartitionsLost(lost),
@@ -228,7 +228,7 @@ func (s *member) end(reason error) {
 // leave lets go of everything.
 func (s *member) leave() {
 	s.life.work.Wait()
-	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.TransactionTimeout)
+	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.Timeouts.Transaction)
 	defer cancel()
 	// Without it the broker would do so, after the timeout of the transaction.
 	_ = s.client.EndTransaction(patience, kgo.TryAbort)

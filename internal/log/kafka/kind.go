@@ -51,7 +51,7 @@ func (c *Config) Open(ctx context.Context, p stream.Process) (stream.Engine, err
 	if err != nil {
 		return nil, err
 	}
-	o.Dir, o.Stay, o.Standbys, o.StateMemoryBytes, o.Deliveries = p.Dir, p.Dir != "" && !p.Leave, p.Standbys, p.StateBytes, p.Deliveries
+	o.Dir, o.Stay, o.Standbys, o.State.MemoryBytes, o.Deliveries = p.Dir, p.Dir != "" && !p.Leave, p.Standbys, p.StateBytes, p.Deliveries
 	if err := o.Validate(); err != nil {
 		return nil, &stream.Mistake{Err: err}
 	}

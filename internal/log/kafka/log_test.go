@@ -198,8 +198,8 @@ func TestLocalStateIsUsedWhileItIsFresh(t *testing.T) {
 	commit(t, s, 0, "a", []byte("1"))
 	closeLog(t, l)
 	for i, fresh := range []bool{true, true, false} {
-		if o.RebuildAfter = time.Hour; !fresh {
-			o.RebuildAfter = time.Nanosecond
+		if o.State.RebuildAfter = time.Hour; !fresh {
+			o.State.RebuildAfter = time.Nanosecond
 		}
 		l = open(t, o)
 		copied, err := l.store.local("g", in)
@@ -278,10 +278,10 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Brokers is empty":       {},
 		"is not host:port":       {Brokers: []string{"host"}},
 		"Stay without Dir":       {Brokers: []string{"h:1"}, Stay: true},
-		"HeartbeatInterval":      {Brokers: []string{"h:1"}, SessionTimeout: time.Second, HeartbeatInterval: time.Second},
+		"Timeouts.Heartbeat":     {Brokers: []string{"h:1"}, Timeouts: Timeouts{Session: time.Second, Heartbeat: time.Second}},
 		"unknown SASL mechanism": {Brokers: []string{"h:1"}, SASL: SASL{Mechanism: "NTLM", User: "u"}},
 		"without a token":        {Brokers: []string{"h:1"}, SASL: SASL{Mechanism: "OAUTHBEARER"}},
-		"RebuildAfter is -1s":    {Brokers: []string{"h:1"}, RebuildAfter: -time.Second},
+		"RebuildAfter is -1s":    {Brokers: []string{"h:1"}, State: LocalState{RebuildAfter: -time.Second}},
 		"there are exactly":      {Brokers: []string{"h:1"}, Delivery: 3},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {

@@ -77,7 +77,7 @@ func TestServerGroupsOnABroker(t *testing.T) {
 func TestStaticMembersOfServerGroupsOnABroker(t *testing.T) {
 	o := onBroker(t)
 	o.ServerGroups, o.Dir, o.Stay = true, t.TempDir(), true
-	o.TransactionTimeout = time.Second // as long does a killed one try to say that it ends
+	o.Timeouts.Transaction = time.Second // as long does a killed one try to say that it ends
 	var said strings.Builder
 	o.Logger = slog.New(slog.NewTextHandler(&said, nil))
 	var kill *cord

@@ -26,7 +26,7 @@ type overseer struct {
 // name in between, the brokers move nothing, and no member would join again: run calls
 // rejoin then.
 func (o *overseer) run(ctx context.Context, rejoin func()) error {
-	for o.log.wait(ctx, o.log.opts.SessionTimeout) == nil {
+	for o.log.wait(ctx, o.log.opts.Timeouts.Session) == nil {
 		if err := o.grown(ctx); err != nil {
 			return err
 		}

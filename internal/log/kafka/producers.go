@@ -108,7 +108,7 @@ func (p *producer) open(ctx context.Context, l *Log) error {
 	if _, err := l.ensureTopic(ctx, producersTopic, 1); err != nil {
 		return err
 	}
-	client, err := l.newClient(kgo.TransactionalID(p.id), kgo.TransactionTimeout(l.opts.TransactionTimeout))
+	client, err := l.newClient(kgo.TransactionalID(p.id), kgo.TransactionTimeout(l.opts.Timeouts.Transaction))
 	if err != nil {
 		return err
 	}

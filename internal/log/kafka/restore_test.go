@@ -156,7 +156,7 @@ func TestRestoreKeepsWithinMemory(t *testing.T) {
 	const values, most = 300, 60_000
 	o := conforming(fake(t))
 	writeState(t, o, 1, values)
-	o.CheckpointEvery, o.StateMemoryBytes, o.BufferBytes = time.Hour, most, 10_000
+	o.State.CheckpointEvery, o.State.MemoryBytes, o.BufferBytes = time.Hour, most, 10_000
 	l := openAt(t, o).(*Log)
 	defer closeLog(t, l)
 	_, a := mustOwn(t, l)
@@ -169,11 +169,11 @@ func TestRestoreKeepsWithinMemory(t *testing.T) {
 // A state that nobody owned for long is of no use, and leaves the disk.
 func TestLocalStateIsRemovedWhenItIsOld(t *testing.T) {
 	o := conforming(fake(t))
-	o.Dir, o.CheckpointEvery = t.TempDir(), time.Hour
+	o.Dir, o.State.CheckpointEvery = t.TempDir(), time.Hour
 	writeState(t, o, 1, 3)
 	look := func(age time.Duration, want int) {
 		t.Helper()
-		o.RebuildAfter = age
+		o.State.RebuildAfter = age
 		l := openAt(t, o).(*Log)
 		defer closeLog(t, l)
 		if err := l.store.purge(); err != nil {
@@ -195,7 +195,7 @@ func TestLocalStateIsRemovedWhenItIsOld(t *testing.T) {
 	look(time.Hour, 3)
 	look(time.Nanosecond, 0)
 	look(time.Hour, 0)
-	o.RebuildAfter = time.Nanosecond
+	o.State.RebuildAfter = time.Nanosecond
 	l := openAt(t, o).(*Log)
 	defer closeLog(t, l)
 	_, a := mustOwn(t, l)

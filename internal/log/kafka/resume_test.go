@@ -21,7 +21,7 @@ import (
 func resumable(t *testing.T) Options {
 	o := onBroker(t) // a fake one has all members join again
 	o.Dir, o.Stay = t.TempDir(), true
-	o.SessionTimeout, o.RebalanceTimeout = 30*time.Second, 30*time.Second
+	o.Timeouts.Session, o.Timeouts.Rebalance = 30*time.Second, 30*time.Second
 	return o
 }
 
@@ -138,7 +138,7 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 	l := open(t, stuck)
 	s, _ := ownAgain(t, l)
 	id := s.(*member).id
-	o.SessionTimeout = 20 * time.Second
+	o.Timeouts.Session = 20 * time.Second
 	others := open(t, o)
 	heir, err := others.Join(t.Context(), "g", "in")
 	if err != nil {
@@ -194,7 +194,7 @@ func TestMemberThatCannotBeginHoldsNothing(t *testing.T) {
 func TestPartitionWithoutAnOwnerIsSharedOut(t *testing.T) {
 	cluster, _ := fakeCluster(t)
 	o := conforming(cluster.ListenAddrs())
-	o.Dir, o.SessionTimeout = t.TempDir(), 200*time.Millisecond
+	o.Dir, o.Timeouts.Session = t.TempDir(), 200*time.Millisecond
 	l := open(t, o)
 	var emptied atomic.Bool
 	cluster.ControlKey(int16(kmsg.SyncGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {

@@ -42,7 +42,7 @@ func simulate(t *testing.T, seed uint64, delivery Delivery, broken func(*kfake.C
 			var network kfake.VirtualNetwork
 			cluster := fakeWith(t, kfake.ListenFn(network.Listen))
 			o := conforming(cluster.ListenAddrs())
-			o.dial, o.CheckpointEvery, o.Delivery = network.DialContext, 200*time.Millisecond, delivery
+			o.dial, o.State.CheckpointEvery, o.Delivery = network.DialContext, 200*time.Millisecond, delivery
 			if broken != nil {
 				broken(cluster, &o)
 			}

@@ -145,7 +145,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	cluster, o := fakeCluster(t)
 	o.MaxRecordBytes, o.BufferBytes = 1000, 3000
-	o.SessionTimeout, o.TransactionTimeout = 3*time.Second, 10*time.Second // nobody else is to be lost where the machine is busy
+	o.Timeouts.Session, o.Timeouts.Transaction = 3*time.Second, 10*time.Second // nobody else is to be lost where the machine is busy
 	restores := watchRestores(cluster)
 	kill := &cord{}
 	dying := o
@@ -426,7 +426,7 @@ func TestStandbyOlderThanTombstonesBeginsAnew(t *testing.T) {
 			for _, key := range []string{"first", "deleted", "left"} {
 				commit(t, s, 0, key, []byte("1"))
 			}
-			o.RebuildAfter = age
+			o.State.RebuildAfter = age
 			warm, copied := behind(t, o, hold, s, func(l *Log) {
 				commit(t, s, 0, "deleted", nil)
 				commit(t, s, 0, "left", []byte("2"))

@@ -85,7 +85,7 @@ func openStore(o *Options) (*store, error) {
 	if err := vfs.Protect(vfs.OS(), s.dir, stateFolder, slotFile); err != nil {
 		o.Logger.Warn("other users have permissions on the local state: make the user of this process the owner of all that is in it (chown -R), or mount its file system so that no other user can read it", "dir", s.dir, "reason", err)
 	}
-	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, stateFolder), MemoryMaxBytes: o.StateMemoryBytes})
+	s.cells, err = state.Open(state.Options{Dir: filepath.Join(s.dir, stateFolder), MemoryMaxBytes: o.State.MemoryBytes})
 	if heldBy(err) {
 		err = fmt.Errorf("%s: %w", s.dir, ErrLocked)
 	}
@@ -142,7 +142,7 @@ func (s *store) close() error {
 // background, to a store that is being closed.
 func (s *store) checkpoints() {
 	defer close(s.done)
-	ticker := time.NewTicker(s.opts.CheckpointEvery)
+	ticker := time.NewTicker(s.opts.State.CheckpointEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -246,7 +246,7 @@ func (l *local) purge() error {
 }
 
 // fresh reports whether compaction cannot have forgotten deletions since.
-func (l *local) fresh() bool { return time.Since(l.caught) < l.store.opts.RebuildAfter }
+func (l *local) fresh() bool { return time.Since(l.caught) < l.store.opts.State.RebuildAfter }
 
 // clear empties a copy. Its mark goes first, durably: it must not speak of cells
 // that are gone.

@@ -33,8 +33,8 @@ var advice = map[*kerr.Error]string{
 	kerr.PolicyViolation:                    "create the topic as the brokers' policy wants it",
 	kerr.TopicDeletionDisabled:              "set delete.topic.enable=true on the brokers, or keep the topic",
 	kerr.InvalidTimestamp:                   "an output has the time of its event: set message.timestamp.before.max.ms and message.timestamp.after.max.ms of the topic to 9223372036854775807, as topics have that are made here",
-	kerr.InvalidSessionTimeout:              "set SessionTimeout within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
-	kerr.InvalidTransactionTimeout:          "set TransactionTimeout below transaction.max.timeout.ms of the brokers",
+	kerr.InvalidSessionTimeout:              "set Timeouts.Session within group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
+	kerr.InvalidTransactionTimeout:          "set Timeouts.Transaction below transaction.max.timeout.ms of the brokers",
 	kerr.GroupMaxSizeReached:                "run fewer members, or raise group.max.size of the brokers",
 	kerr.InconsistentGroupProtocol:          "end the other members of the group first: all of them use the same group protocol",
 	kerr.UnsupportedVersion:                 "use brokers of Kafka 2.5 or later; groups assigned by the brokers need 4.0",
@@ -138,7 +138,7 @@ func (c *committer) replaced(ctx context.Context) bool {
 	if c.instance == "" || c.log.opts.ServerGroups {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.log.opts.SessionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.log.opts.Timeouts.Session)
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.InstanceID = c.group, &c.instance

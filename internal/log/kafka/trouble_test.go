@@ -102,7 +102,7 @@ func waitForBrokers(t *testing.T) {
 	var told shown
 	o := conforming(fake(t, kfake.ListenFn(way.Listen)))
 	o.dial, o.Logger = way.dial, slog.New(slog.NewTextHandler(&told, nil))
-	o.SessionTimeout, o.CheckpointEvery = 500*time.Millisecond, time.Minute
+	o.Timeouts.Session, o.State.CheckpointEvery = 500*time.Millisecond, time.Minute
 	l := open(t, o)
 	s, _ := mustOwn(t, l)
 	commit(t, s, 1, "a", []byte("1"))
@@ -328,7 +328,7 @@ func addPartitions(t *testing.T, l *Log, name string, count int32) {
 // other in turn.
 func TestIdentityUsedTwiceEndsTheOlderProcess(t *testing.T) {
 	o := conforming(broker(t))
-	o.RebalanceTimeout, o.HeartbeatInterval = 10*time.Second, time.Second // so that a commit may come first
+	o.Timeouts.Rebalance, o.Timeouts.Heartbeat = 10*time.Second, time.Second // so that a commit may come first
 	o.Dir = t.TempDir()
 	older := open(t, o)
 	s, _ := mustOwn(t, older)
@@ -407,7 +407,7 @@ func TestTopicThatIsBeingMadeIsAwaited(t *testing.T) {
 func TestMemberThatJoinedAgainIsNotAnotherProcess(t *testing.T) {
 	cluster := fakeWith(t)
 	o := conforming(cluster.ListenAddrs())
-	o.Dir, o.RebalanceTimeout = t.TempDir(), 30*time.Second
+	o.Dir, o.Timeouts.Rebalance = t.TempDir(), 30*time.Second
 	s, _ := mustOwn(t, open(t, o))
 	id, _ := s.(*member).client.GroupMetadata()
 	var decided atomic.Bool

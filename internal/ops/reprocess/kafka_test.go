@@ -49,7 +49,7 @@ func TestStateAndTopicsOnKafka(t *testing.T) {
 	}{{"state", beginWithState}, {"live", beginWithLive}, {"topics", intoTopics}} {
 		t.Run(test.name, func(t *testing.T) {
 			run := func(t *testing.T, brokers []string) {
-				log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, HeartbeatInterval: 50 * time.Millisecond})
+				log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, Timeouts: kafka.Timeouts{Heartbeat: 50 * time.Millisecond}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +78,7 @@ func TestStateAndTopicsOnKafka(t *testing.T) {
 
 func rollingRestart(t *testing.T, brokers []string, n int) {
 	open := func() *kafka.Log {
-		log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, HeartbeatInterval: 50 * time.Millisecond})
+		log, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, Timeouts: kafka.Timeouts{Heartbeat: 50 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
 		}
