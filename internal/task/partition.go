@@ -9,11 +9,11 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/table"
-	"github.com/afterbay/afterbay/internal/task/timer"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -53,9 +53,9 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 
 // timerMarks says where timers of a partition may fire.
 type timerMarks struct {
-	marks     timer.Marks // of the chunk
-	markChunk uint64      // that marks is of
-	fired     int64       // offset before which all that was due has fired, in transactions of their own
+	marks     due.Marks // of the chunk
+	markChunk uint64    // that marks is of
+	fired     int64     // offset before which all that was due has fired, in transactions of their own
 }
 
 // newPartition restores what is kept beside a partition. Of keys that takes so

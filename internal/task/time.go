@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/internal/task/timer"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
 )
@@ -132,7 +132,7 @@ func (ch *chunk) fireRest(limit int) error {
 		if p.markChunk != ch.serial {
 			continue
 		}
-		var later []timer.Entry // what is left is not due before the next chunk
+		var later []due.Entry // what is left is not due before the next chunk
 		watermark := p.marks.Watermark()
 		for ch.fired = 0; ch.fired < limit; {
 			k, at, err := p.keys.Awaited(watermark)
@@ -151,7 +151,7 @@ func (ch *chunk) fireRest(limit int) error {
 				return err
 			}
 			if blocked != never {
-				later = append(later, timer.Entry{At: blocked, Key: k.Name})
+				later = append(later, due.Entry{At: blocked, Key: k.Name})
 			}
 			if next != never {
 				p.keys.Await(k, next)
@@ -160,7 +160,7 @@ func (ch *chunk) fireRest(limit int) error {
 		if limit < math.MaxInt && !p.keys.Awaits(watermark, 0) {
 			p.fired = p.marks.Begin()
 		}
-		slices.SortFunc(later, func(a, b timer.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
+		slices.SortFunc(later, func(a, b due.Entry) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.At, b.At)) })
 		for _, entry := range slices.Compact(later) {
 			p.keys.AwaitAnyway(entry)
 		}

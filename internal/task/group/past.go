@@ -8,7 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/internal/task/timer"
+	"github.com/afterbay/afterbay/internal/task/due"
 )
 
 // past is a group that ended and is still known: an event of its time is late, or was
@@ -58,8 +58,8 @@ func pastOf(q *series, g *group, e *Ended, at int64) *past {
 func (s *Set) know(p *past) {
 	p.of.past = append(p.of.past, p)
 	s.past[p.key] = p
-	s.due.Push(timer.Entry{At: p.until, Key: p.key})
-	s.over.Push(timer.Entry{At: p.until, Key: p.key})
+	s.due.Push(due.Entry{At: p.until, Key: p.key})
+	s.over.Push(due.Entry{At: p.until, Key: p.key})
 	most := 0
 	for _, g := range s.plan.Groups {
 		most += g.Open
@@ -75,7 +75,7 @@ func (s *Set) know(p *past) {
 	}
 	s.over.Reset()
 	for key, p := range s.past {
-		s.over.Push(timer.Entry{At: p.until, Key: key})
+		s.over.Push(due.Entry{At: p.until, Key: key})
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/internal/task/timer"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -76,8 +76,8 @@ type Set struct {
 	series map[string]*series // by name: its state key
 	past   map[string]*past   // groups that ended and are known, by state key
 	open   []int              // groups that did not end, of each of the plan
-	due    timer.Queue        // series by when their first group ends, and past by when it is forgotten
-	over   timer.Queue        // past alone
+	due    due.Queue          // series by when their first group ends, and past by when it is forgotten
+	over   due.Queue          // past alone
 	ended  []*Ended           // to be taken
 	dirty  []*series
 	told   []string  // keys of past that changed
@@ -151,7 +151,7 @@ func (s *Set) await(q *series) {
 	}
 	if q.open > 0 && q.ends < q.at {
 		q.at = q.ends
-		s.due.Push(timer.Entry{At: q.at, Key: q.name})
+		s.due.Push(due.Entry{At: q.at, Key: q.name})
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/internal/task/timer"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -145,8 +145,8 @@ type Memory struct {
 	scratch  []byte
 	saved    feature.Saved // of the event being counted
 	due      *Queue
-	dueBytes int64       // of due, at most
-	timers   timer.Queue // keys of which a timer may be due
+	dueBytes int64     // of due, at most
+	timers   due.Queue // keys of which a timer may be due
 	events   *async.Queue
 }
 

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/feature"
-	"github.com/afterbay/afterbay/internal/task/timer"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -17,8 +17,8 @@ import (
 // the time that its newest event gives. It is in memory alone.
 type Queue struct {
 	terms   *Terms
-	windows timer.Queue
-	keys    timer.Queue // for their own end
+	windows due.Queue
+	keys    due.Queue // for their own end
 }
 
 // buckets is how finely the keys are put into buckets by the time of their end:
@@ -43,7 +43,7 @@ func (q *Queue) Push(key string, newest int64, end Ended) (at int64) {
 	}
 	at = newest + silence.Microseconds()
 	if matters {
-		d.Push(timer.Entry{At: at, Key: key})
+		d.Push(due.Entry{At: at, Key: key})
 	}
 	return at
 }
@@ -55,7 +55,7 @@ func (q *Queue) Until(watermark int64) bool {
 
 // Look is a key that is to be looked at, and for which end.
 type Look struct {
-	timer.Entry
+	due.Entry
 	End Ended
 }
 
@@ -75,7 +75,7 @@ func (q *Queue) Pop(watermark int64, to []Look) []Look {
 // Cut reports whether keys were let go that are to be looked at by a watermark:
 // then Load has to find them.
 func (q *Queue) Cut(watermark int64) bool {
-	for _, d := range []*timer.Queue{&q.windows, &q.keys} {
+	for _, d := range []*due.Queue{&q.windows, &q.keys} {
 		if horizon, cut := d.Horizon(); cut && watermark >= horizon {
 			return true
 		}

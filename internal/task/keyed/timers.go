@@ -6,9 +6,9 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
-	"github.com/afterbay/afterbay/internal/task/timer"
 )
 
 var errDamaged = errors.New("stored state is damaged")
@@ -66,12 +66,12 @@ func (m *Memory) sealCall(k *Key, c *operator.Call, kept *Call, to *output.Write
 func (m *Memory) Await(k *Key, at int64) {
 	if !k.awaited || at < k.timer {
 		k.awaited, k.timer = true, at
-		m.timers.Push(timer.Entry{At: at, Key: k.Name})
+		m.timers.Push(due.Entry{At: at, Key: k.Name})
 	}
 }
 
 // AwaitAnyway is Await of a key that may be noted for a timer before.
-func (m *Memory) AwaitAnyway(e timer.Entry) { m.timers.Push(e) }
+func (m *Memory) AwaitAnyway(e due.Entry) { m.timers.Push(e) }
 
 // Awaited returns the first key of which a timer may be due by a watermark, and
 // the time it was noted for, and notes it no more; nil where there is none.
@@ -109,7 +109,7 @@ func (m *Memory) loadTimers() error {
 			return fmt.Errorf("function state of %v: %w", m.id, errDamaged)
 		}
 		if len(keyed.Timers) > 0 {
-			m.timers.Push(timer.Entry{At: keyed.Timers[0].At, Key: value.Text(key)})
+			m.timers.Push(due.Entry{At: keyed.Timers[0].At, Key: value.Text(key)})
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package timer is a queue of keys by the event time at which they are to be
+// Package due is a queue of keys by the event time at which they are to be
 // looked at: when their windows end, or a timer may fire.
-package timer
+package due
 
 // Entry is a key and a watermark, in microseconds.
 type Entry struct {

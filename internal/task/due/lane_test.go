@@ -1,4 +1,4 @@
-package timer
+package due
 
 import (
 	"math/rand/v2"
