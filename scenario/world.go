@@ -83,7 +83,7 @@ func (w *world) load(c *command, code lang.Code) error {
 	if err != nil {
 		return err
 	}
-	if err := file.ReadModels(path, kinds).Sorted(); err != nil {
+	if err := file.ReadModels(path).Sorted(); err != nil {
 		return err
 	}
 	for i, p := range file.Pipelines {

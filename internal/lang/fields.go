@@ -258,12 +258,6 @@ var tenantFields = []spec.Field[Tenant]{
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }
 
-// Again returns what reads the steps below steps.
-func (k Kinds) Again() func(r *spec.Reader, n *spec.Node, path string, into any) {
-	steps := spec.ListOf(k.StepForm())
-	return func(r *spec.Reader, n *spec.Node, path string, into any) { steps.Read(r, n, path, into.(*[]Step)) }
-}
-
 // PrintAgain prints the steps below steps.
 func PrintAgain(p *spec.Printer, path string, values any) {
 	spec.ListOf(printedStep).Print(p, path, values.(*[]Step))

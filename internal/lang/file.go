@@ -17,6 +17,7 @@ type File struct {
 	Pipelines []Pipeline // one a document; a chain works through the log
 
 	source *spec.Source
+	forms  *forms
 	Places []map[string]spec.Place // of each pipeline's fields
 	models []map[string]*Manifest  // of each pipeline, by the model's name
 	wrong  []wrongPipeline
@@ -45,7 +46,7 @@ func LoadPartly(path string, kinds Kinds) (*File, error) {
 	if file == nil {
 		return nil, err
 	}
-	more := file.ReadModels(path, kinds)
+	more := file.ReadModels(path)
 	for i := range file.wrong {
 		joinPaths(path, &file.wrong[i].pipeline)
 	}
@@ -59,10 +60,10 @@ func LoadPartly(path string, kinds Kinds) (*File, error) {
 
 // ReadModels makes the paths of models relative to the folder of the pipeline file, and
 // reads the manifests among them. It is called once, by who did not Load the file.
-func (f *File) ReadModels(path string, kinds Kinds) (all spec.Errors) {
+func (f *File) ReadModels(path string) (all spec.Errors) {
 	for i := range f.Pipelines {
 		joinPaths(path, &f.Pipelines[i])
-		manifests, found := readManifests(&f.Pipelines[i], kinds)
+		manifests, found := f.forms.readManifests(&f.Pipelines[i])
 		f.models, all = append(f.models, manifests), append(all, found...)
 	}
 	return all
@@ -90,7 +91,7 @@ func ParseBeside(filename string, data []byte, kinds Kinds) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := file.ReadModels(filename, kinds); found != nil {
+	if found := file.ReadModels(filename); found != nil {
 		return nil, found.Sorted()
 	}
 	return file, nil
@@ -113,11 +114,12 @@ func ParsePartly(filename string, data []byte, lookup spec.Lookup, kinds Kinds) 
 
 // parse is ParsePartly. Paths of files are joined with folder, if there is one.
 func parse(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*File, error) {
-	if err := kinds.Check(); err != nil {
+	forms, err := kinds.forms()
+	if err != nil {
 		return nil, err
 	}
-	fields, again := spec.MappingOf(kinds.Fields()), kinds.Again()
-	file := &File{Name: filename}
+	fields, again := spec.MappingOf(forms.pipeline), forms.again()
+	file := &File{Name: filename, forms: forms}
 	s, documents, found := spec.PipelineFiles.Read(filename, data)
 	file.source = s
 	lines := make(map[string]int) // of each pipeline's name

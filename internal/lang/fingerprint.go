@@ -21,12 +21,15 @@ const (
 	DefaultFetchMax     = 10 << 20
 )
 
+// printedPipeline prints a pipeline of any kinds.
+var printedPipeline = spec.MappingOf(Kinds{}.Fields())
+
 // Canonical returns the text of the fields of a pipeline that decide outputs. Two
 // pipelines with the same text make the same outputs of the same events, if their models
 // and functions are the same.
 func (p *Pipeline) Canonical() string {
 	made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
-	spec.MappingOf(Kinds{}.Fields()).Print(made, "", p)
+	printedPipeline.Print(made, "", p)
 	for i := range p.Models {
 		if m := p.Models[i].Manifest; m != nil {
 			printManifest(made, "models."+p.Models[i].Name+".manifest", m)

@@ -1,7 +1,6 @@
 package lang
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,40 +33,6 @@ func (k Kinds) With(code Code) (Kinds, error) {
 		Models:  slices.Concat(k.Models, code.ModelKinds),
 	}
 	return all, all.Check()
-}
-
-// Check returns what is wrong with the kinds.
-func (k Kinds) Check() error {
-	_, ofSinks := k.sinkFields()
-	_, ofLogs := k.logKinds()
-	_, ofModels := ModelKinds(k.Models)
-	errs := []error{ofSinks}
-	for _, kind := range k.Steps {
-		if kind.Check != nil {
-			errs = append(errs, kind.Check(k))
-		}
-	}
-	return errors.Join(append(errs, ofLogs, ofModels)...)
-}
-
-// Fields returns the fields of a pipeline that may name the kinds, for which Check has to
-// return nil.
-func (k Kinds) Fields() []spec.Field[Pipeline] {
-	sinks, err := k.sinkFields()
-	if err != nil {
-		panic(err)
-	}
-	engine := slices.IndexFunc(pipelineFieldsAbove, func(f spec.Field[Pipeline]) bool { return f.Name == "engine" })
-	fields := slices.Concat(pipelineFieldsAbove, []spec.Field[Pipeline]{
-		{Name: "steps", Affects: spec.State, Required: true, Form: spec.Into(func(p *Pipeline) *[]Step { return &p.Steps }, spec.ListOf(k.StepForm())),
-			Example: "[emit: {topic: decisions, value: [customer, amount]}]", Help: "what happens to an event, in this order"},
-	}, pipelineFieldsBelow, []spec.Field[Pipeline]{
-		{Name: "sinks", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *[]Sink { return &p.Sinks }, spec.ListOf(spec.MappingOf(sinks))),
-			Example: "[{from: freezes, http: {url: 'https://cards.example.com/freeze'}}]", Absent: "none",
-			Help: "services that get the records of topics, from `afterbay run`, each record until the service took it"},
-	})
-	fields[engine].Form = spec.Into(func(p *Pipeline) *Engine { return &p.Engine }, k.EngineForm())
-	return fields
 }
 
 // sinkFields returns the fields of a sink: one for each kind between those of all.

@@ -211,6 +211,10 @@ func (k Kinds) EngineForm() spec.Form[Engine] {
 	if err != nil {
 		panic(err)
 	}
+	return k.engineForm(all)
+}
+
+func (k Kinds) engineForm(all []logKind) spec.Form[Engine] {
 	shapes := []spec.Shape{spec.ReadURL.Shape}
 	for _, kind := range settled(all) {
 		shapes = append(shapes, kind.Shape)

@@ -10,13 +10,10 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// ManifestFields returns the fields of a manifest that may be of the kinds, for which
-// Check has to return nil.
-func (k Kinds) ManifestFields() []spec.Field[model.Manifest] {
+// manifestFields returns the fields of a manifest that may be of the kinds, and what is
+// wrong with the kinds.
+func (k Kinds) manifestFields() ([]spec.Field[model.Manifest], error) {
 	chosen, err := ModelKinds(k.Models)
-	if err != nil {
-		panic(err)
-	}
 	names, without := models.Told(), []string{}
 	for _, kind := range k.Models {
 		if names = append(names, kind.Name); kind.NoFile {
@@ -32,7 +29,7 @@ func (k Kinds) ManifestFields() []spec.Field[model.Manifest] {
 			f.Absent = "required, but with " + spec.Listed(without, "and")
 		}
 	}
-	return fields
+	return fields, err
 }
 
 // modelKinds are how a manifest has what only models of its kind need.

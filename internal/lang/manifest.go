@@ -106,11 +106,19 @@ func IsManifest(path string) bool { return spec.IsFile(path, &spec.ManifestFiles
 // are relative to its folder: in the result they are joined with it. An error is
 // Errors where the file was read but is not valid.
 func LoadManifest(path string, kinds Kinds) (*Manifest, error) {
+	f, err := kinds.forms()
+	if err != nil {
+		return nil, err
+	}
+	return f.loadManifest(path)
+}
+
+func (f *forms) loadManifest(path string) (*Manifest, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read model manifest: %w", err)
 	}
-	m, err := parseManifest(path, data, os.LookupEnv, kinds, filepath.Dir(path))
+	m, err := f.parseManifest(path, data, os.LookupEnv, filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
@@ -127,17 +135,18 @@ func ParseManifest(filename string, data []byte, kinds Kinds) (*Manifest, error)
 
 // ParseManifestWith is ParseManifest with the environment variables that lookup knows.
 func ParseManifestWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*Manifest, error) {
-	return parseManifest(filename, data, lookup, kinds, "")
+	f, err := kinds.forms()
+	if err != nil {
+		return nil, err
+	}
+	return f.parseManifest(filename, data, lookup, "")
 }
 
 // parseManifest is ParseManifestWith. Paths of files below kinds, and that of golden
 // vectors, are joined with folder, if there is one.
-func parseManifest(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*Manifest, error) {
-	if err := kinds.Check(); err != nil {
-		return nil, err
-	}
+func (f *forms) parseManifest(filename string, data []byte, lookup spec.Lookup, folder string) (*Manifest, error) {
 	m := &Manifest{}
-	r, root, err := spec.ReadOneIn(folder, &spec.ManifestFiles, filename, data, lookup, kinds.ManifestFields(), &m.Manifest)
+	r, root, err := spec.ReadOneIn(folder, &spec.ManifestFiles, filename, data, lookup, f.manifest, &m.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +157,9 @@ func parseManifest(filename string, data []byte, lookup spec.Lookup, kinds Kinds
 	for i := range m.Inputs {
 		m.Inputs[i].Type = cmp.Or(m.Inputs[i].Type, model.Number)
 	}
-	kinds.ownMapping(r, root, &m.Manifest)
+	f.kinds.ownMapping(r, root, &m.Manifest)
 	switch {
-	case m.File == "" && !kinds.noFile(&m.Manifest):
+	case m.File == "" && !f.kinds.noFile(&m.Manifest):
 		r.Missing(root, "", "file", "")
 	case (m.File == "") != (m.Digest == ""):
 		r.Fail(root.Offset, "", "`file` and `sha256` belong together", "write both")
@@ -159,7 +168,7 @@ func parseManifest(filename string, data []byte, lookup spec.Lookup, kinds Kinds
 		return nil, err
 	}
 	m.Dir = folder
-	m.Config = models.ConfigOf(&m.Manifest, kinds.Models)
+	m.Config = models.ConfigOf(&m.Manifest, f.kinds.Models)
 	return m, nil
 }
 
@@ -179,7 +188,7 @@ func (m *Manifest) Explain(err error) error {
 
 // readManifests reads the manifests that a pipeline's models name. One that
 // cannot be read at all is left to who loads the model.
-func readManifests(p *Pipeline, kinds Kinds) (map[string]*Manifest, spec.Errors) {
+func (f *forms) readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
 	var all spec.Errors
 	manifests := map[string]*Manifest{}
 	for i := range p.Models {
@@ -187,7 +196,7 @@ func readManifests(p *Pipeline, kinds Kinds) (map[string]*Manifest, spec.Errors)
 		if !NamesManifest(named.File) {
 			continue
 		}
-		m, err := LoadManifest(named.File, kinds)
+		m, err := f.loadManifest(named.File)
 		var found spec.Errors
 		switch {
 		case err == nil:

@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,11 +18,9 @@ type StepKind struct {
 	// New returns a step of the kind that says nothing.
 	New func() Step
 
-	// Table reads what stands behind the word into what New returns, and prints a step.
-	Table func(Kinds) spec.Table
-
-	// Check returns what is wrong with kinds that steps of this one name; nil needs none.
-	Check func(Kinds) error
+	// Table reads what stands behind the word into what New returns, and prints a step. Its
+	// error is what is wrong with kinds that steps of this one name.
+	Table func(Kinds) (spec.Table, error)
 
 	// Print is Table for a step that is there, so that no list of kinds is needed; nil is
 	// Table.
@@ -35,12 +34,12 @@ func KindOf[T any, P interface {
 }](name string, affects spec.Affects, form spec.Form[T], example, help string) StepKind {
 	return StepKind{
 		Name: name, Affects: affects, Example: example, Help: help,
-		New: func() Step { return P(new(T)) }, Table: func(Kinds) spec.Table { return spec.TableBy(form) },
+		New: func() Step { return P(new(T)) }, Table: func(Kinds) (spec.Table, error) { return spec.TableBy(form), nil },
 	}
 }
 
-// field returns the field of a step that chooses the kind.
-func (kind *StepKind) field(k Kinds) spec.Field[Step] {
+// field returns the field of a step that chooses the kind, and is read by a table.
+func (kind *StepKind) field(table spec.Table) spec.Field[Step] {
 	begin := func(s *Step) any {
 		*s = kind.New()
 		return *s
@@ -51,24 +50,38 @@ func (kind *StepKind) field(k Kinds) spec.Field[Step] {
 		}
 		return *s
 	}
-	return spec.Field[Step]{Name: kind.Name, Affects: kind.Affects, Form: spec.Chosen(begin, written, kind.Table(k)), Example: kind.Example, Help: kind.Help}
+	return spec.Field[Step]{Name: kind.Name, Affects: kind.Affects, Form: spec.Chosen(begin, written, table), Example: kind.Example, Help: kind.Help}
 }
 
 // printedStep prints a step of any kind.
 var printedStep = spec.Form[Step]{Print: func(p *spec.Printer, path string, s *Step) {
-	kind := *(*s).StepKind()
-	if kind.Print != nil {
-		table := kind.Print(*s)
-		kind.Table = func(Kinds) spec.Table { return table }
-	}
-	spec.MappingOf([]spec.Field[Step]{kind.field(Kinds{})}).Print(p, path, s)
+	kind := (*s).StepKind()
+	spec.MappingOf([]spec.Field[Step]{kind.field(kind.printed(*s))}).Print(p, path, s)
 }}
 
-// StepForm reads one step: a mapping of one word. It prints a step of any kinds.
-func (k Kinds) StepForm() spec.Form[Step] {
+// printed returns the table that prints a step.
+func (kind *StepKind) printed(s Step) spec.Table {
+	if kind.Print != nil {
+		return kind.Print(s)
+	}
+	table, err := kind.Table(Kinds{})
+	if err != nil {
+		panic(err) // it names no kinds
+	}
+	return table
+}
+
+// stepForm returns the form of a step, and what is wrong with the kinds that steps name.
+func (k Kinds) stepForm() (form spec.Form[Step], err error) {
 	var fields []spec.Field[Step]
+	var errs []error
 	for _, kind := range k.Steps {
-		fields = append(fields, kind.field(k))
+		table, err := kind.Table(k)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fields = append(fields, kind.field(table))
 	}
 	f := spec.MappingOf(fields)
 	f.Shape.Kind = spec.AStep
@@ -83,5 +96,5 @@ func (k Kinds) StepForm() spec.Form[Step] {
 			return
 		}
 		f.Read(r, n, path, into)
-	}, Print: printedStep.Print, Shape: f.Shape}
+	}, Print: printedStep.Print, Shape: f.Shape}, errors.Join(errs...)
 }

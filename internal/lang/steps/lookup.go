@@ -68,11 +68,10 @@ func (*Lookup) StepKind() *lang.StepKind { return &lookupKind }
 var lookupKind = lang.StepKind{
 	Name: "lookup", Affects: spec.State, Example: "{name: profile, table: users, key: user, fields: {trusted: bool}, empty: {trusted: false}}", Help: "finds the row of a key, a JSON object: in a table of the log, or outside of it",
 	New: func() lang.Step { return new(Lookup) },
-	Check: func(k lang.Kinds) error {
-		_, err := fieldsOf(k)
-		return err
+	Table: func(k lang.Kinds) (spec.Table, error) {
+		form, err := formOf(k)
+		return spec.TableBy(form), err
 	},
-	Table: func(k lang.Kinds) spec.Table { return spec.TableBy(formOf(k)) },
 	Print: func(s lang.Step) spec.Table { return spec.Fields(s.(*Lookup).fields()) },
 }
 
@@ -166,12 +165,10 @@ func placesOf(k lang.Kinds) []string {
 	return places
 }
 
-// formOf reads a lookup, whose rows are in one place.
-func formOf(k lang.Kinds) spec.Form[Lookup] {
+// formOf reads a lookup, whose rows are in one place. Its error is what is wrong with the
+// kinds of lookups.
+func formOf(k lang.Kinds) (form spec.Form[Lookup], err error) {
 	fields, err := fieldsOf(k)
-	if err != nil {
-		panic(err) // Check says so
-	}
 	f, places := spec.MappingOf(fields), placesOf(k)
 	return spec.Form[Lookup]{Read: func(r *spec.Reader, n *spec.Node, path string, into *Lookup) {
 		before := len(r.Errors)
@@ -185,7 +182,7 @@ func formOf(k lang.Kinds) spec.Form[Lookup] {
 		if len(r.Errors) == before && given != 1 {
 			r.Fail(r.Places[path].Offset, path, fmt.Sprintf("rows are in one place: a lookup has exactly one of %s", spec.Listed(places, "and")), "name a topic as `table`, or say where else the rows are")
 		}
-	}, Print: printLookup, Shape: f.Shape}
+	}, Print: printLookup, Shape: f.Shape}, err
 }
 
 // printLookup prints a lookup by its own kind alone, so that no list of kinds is needed.
