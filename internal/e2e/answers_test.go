@@ -119,7 +119,7 @@ func TestModelAnswersWithTextsAndVectors(t *testing.T) {
 		for i := range p.Models {
 			p.Models[i].Journal = c.journal
 		}
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("hello", "ho", "mute", "hello"))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, writerEvents("hello", "ho", "mute", "hello"))
 		values := answer.Values("out")
 		slices.Sort(values)
 		if !slices.Equal(values, want) {
@@ -214,7 +214,7 @@ func TestWordsAreShownWhileTheyCome(t *testing.T) {
 			m := &talker{asked: map[string]int{}}
 			p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
 			p.Models[0].Journal, p.Code.Models["writer"], p.Steps = kept, m, []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
-			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("a", "again"))
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, writerEvents("a", "again"))
 			out := answer.Values("out")
 			slices.Sort(out)
 			if want := []string{`{"writer_words":"a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 "}`, `{"writer_words":"again0 again1 again2 again3 again4 again5 again6 again7 again8 again9 "}`}; !slices.Equal(out, want) {
@@ -245,7 +245,7 @@ func TestWordsOfCallsThatCountNoMoreAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := writerPipeline(steps.Score{Async: true, Partial: &steps.Partial{Topic: "drafts"}}, &lang.Calling{}, []lang.Field{{Name: "words", Type: "string"}})
 		p.Code.Models["writer"], p.Steps = &talker{asked: map[string]int{}}, []lang.Step{p.Steps[0], &steps.Emit{Topic: "out", Names: []string{"writer.words"}}}
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, writerEvents("deaf", "never"))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, writerEvents("deaf", "never"))
 		var drafts []string
 		for _, d := range draftsOf(answer)["k0"] {
 			drafts = append(drafts, fmt.Sprint(d.attempt, ":", strings.Count(d.words, "deaf")))

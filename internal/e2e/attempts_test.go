@@ -59,7 +59,7 @@ type draft struct {
 }
 
 // twoWriters is a pipeline of which two scores are shown while they come, each word
-// of them, with a stage between them that parks too.
+// of them, with a stage between them that queues too.
 func twoWriters(m *patient, journal *lang.Journal) lang.Pipeline {
 	partial := &steps.Partial{Topic: "drafts", Interval: time.Millisecond}
 	p := writerPipeline(steps.Score{As: "first", Async: true, Partial: partial}, &lang.Calling{
@@ -111,7 +111,7 @@ func TestAttemptsOfWordsAreCountedWhateverFails(t *testing.T) {
 			m := &patient{rng: rand.New(rand.NewPCG(seed, 1)), percent: int(seed / 4 % 2 * 40)}
 			events := writerEvents("a", "b", "c")
 			events[1].Partition.Index = 1
-			answer, _ := runParking(t, inspected{faulty, inner}, twoWriters(m, journal), 1+int(seed/2%2), events)
+			answer, _ := runQueueing(t, inspected{faulty, inner}, twoWriters(m, journal), 1+int(seed/2%2), events)
 			if out := answer.Values("out"); len(out) != 3 {
 				t.Fatalf("seed %d: %q", seed, out)
 			}
@@ -150,7 +150,7 @@ func TestAttemptsOfWordsAreCountedWhateverFails(t *testing.T) {
 // An answer that is complete stands: what the next score says is of the same attempt.
 func TestAttemptGoesOnWithTheNextScore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answer, _ := runParking(t, memory.New(memory.Options{}), twoWriters(&patient{rng: rand.New(rand.NewPCG(1, 1))}, nil), 1, writerEvents("a"))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), twoWriters(&patient{rng: rand.New(rand.NewPCG(1, 1))}, nil), 1, writerEvents("a"))
 		var got []string
 		for _, d := range draftsOf(answer)["k0"] {
 			got = append(got, fmt.Sprint(d.score, " ", strings.Count(d.words, " "), " of ", d.attempt))

@@ -38,14 +38,14 @@ func (e *endless) Predict(ctx context.Context, rows model.Rows, scores []float32
 // TestEventsThatAreGivenUpStopTheirCalls has a client, or an operator, give up an
 // event that a model is being asked about.
 func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
-	for _, how := range []string{"client", "client, copied", "client, parks nothing", "operator"} {
+	for _, how := range []string{"client", "client, copied", "client, queues nothing", "operator"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &endless{}
-				p := parkPipeline(&e.service, steps.Score{Async: true, Ordered: true, Batch: steps.Batch{Size: 1}}, lang.Calling{Timeout: time.Hour})
+				p := queueingPipeline(&e.service, steps.Score{Async: true, Ordered: true, Batch: steps.Batch{Size: 1}}, lang.Calling{Timeout: time.Hour})
 				p.Code.Models["far"] = e
-				parks := how != "client, parks nothing"
-				if !parks {
+				queues := how != "client, queues nothing"
+				if !queues {
 					p.Models, p.Steps = nil, []lang.Step{&steps.Emit{Topic: "out", Names: []string{"n"}}}
 				}
 				if how == "client, copied" {
@@ -63,7 +63,7 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- runner.Run(ctx, log) }()
-				for parks && e.under.Load() == 0 {
+				for queues && e.under.Load() == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				if how == "operator" {
@@ -88,13 +88,13 @@ func TestEventsThatAreGivenUpStopTheirCalls(t *testing.T) {
 					out += len(readPartition(t, log, stream.Partition{Topic: "out", Index: i}))
 				}
 				want, dead := 1, uint64(0)
-				if !parks {
+				if !queues {
 					want = 2
 				}
 				if how == "operator" {
 					dead = 1
 				}
-				if out != want || c.DeadLetters != dead || parks && e.cancelled.Load() != 1 {
+				if out != want || c.DeadLetters != dead || queues && e.cancelled.Load() != 1 {
 					t.Errorf("%d outputs, %d dead letters, %d calls cancelled: %s", out, c.DeadLetters, e.cancelled.Load(), fmt.Sprint(c))
 				}
 			})

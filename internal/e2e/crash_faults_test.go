@@ -42,7 +42,7 @@ var (
 const failingChild = "AFTERBAY_FAILING_CHILD"
 
 // failingWays are the ways to take a service that fails: to read no more while it
-// does, or to have events parked, their answers kept, and those of a key in order.
+// does, or to have events queued, their answers kept, and those of a key in order.
 var failingWays = []string{"pause", "queue"}
 
 // A row with failingPoison, one of failingOdd, is refused.
@@ -51,7 +51,7 @@ const (
 	failingOdd    = 101
 )
 
-// failingPipeline asks a service about each event, and where it parks them has a
+// failingPipeline asks a service about each event, and where it queues them has a
 // feature of the scores before: then an output shows that its key was in order.
 func failingPipeline(ctx context.Context, way, url string) (lang.Pipeline, *modelserver.Model, error) {
 	m, err := modelserver.Load(ctx, modelserver.Options{

@@ -168,7 +168,7 @@ func TestWhatNoClientSentHasNoEnd(t *testing.T) {
 	for _, answers := range [][]string{{"answers"}, nil} {
 		p := contactPipeline()
 		p.Replies = answers
-		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
+		answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 		if list := answer.Values("support.ended"); len(list) > 0 || len(answer.Values("answers")) == 0 {
 			t.Errorf("answers %q: ends are %q", answers, list)
 		}
@@ -191,7 +191,7 @@ func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
 				Value: fmt.Appendf(nil, `{"customer":"ann","at":%d,"id":"%d","text":"spam"}`, at, i),
 			})
 		}
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, fromClient(events...))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, fromClient(events...))
 		ends := endsIn(t, answer, "answers", "support.ended", "support.dlq")
 		if d := cmp.Diff(map[string][]string{clientEvent(0): {"support.ended"}, clientEvent(1): {want}}, ends); d != "" {
 			t.Errorf("late: %s: %s", late, d)
@@ -199,11 +199,11 @@ func TestLateEventsEndByWhatBecameOfThem(t *testing.T) {
 	}
 }
 
-// TestParkedEventsOfClientsEndOnce has events answered before they wait for a model,
+// TestQueuedEventsOfClientsEndOnce has events answered before they wait for a model,
 // behind it, and not at all, while commits fail.
-func TestParkedEventsOfClientsEndOnce(t *testing.T) {
+func TestQueuedEventsOfClientsEndOnce(t *testing.T) {
 	for seed := range uint64(4) {
-		p := parkPipeline(&service{}, steps.Score{Async: true}, lang.Calling{Concurrency: 4},
+		p := queueingPipeline(&service{}, steps.Score{Async: true}, lang.Calling{Concurrency: 4},
 			&steps.Emit{Topic: "early", When: "n <= 30", Names: []string{"n"}})
 		p.Steps[len(p.Steps)-1].(*steps.Emit).When = "n > 60"
 		p.Replies, p.Commit.Size = []string{"early", "out"}, 10
@@ -211,7 +211,7 @@ func TestParkedEventsOfClientsEndOnce(t *testing.T) {
 		log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{
 			Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10},
 		}), sound}
-		answer, _ := runParking(t, log, p, 2, fromClient(parkEvents(90, 5)...))
+		answer, _ := runQueueing(t, log, p, 2, fromClient(queueEvents(90, 5)...))
 		ends := endsIn(t, answer, "early", "out", "parking.ended", "parking.dlq")
 		for i := range 90 {
 			want := []string{"early", "parking.ended", "out"}[i/30]
@@ -244,7 +244,7 @@ func TestMembersOfAGroupEndWithIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.p.Replies = []string{"calls"}
-			answer, _ := runParking(t, memory.New(memory.Options{}), c.p, 1, events())
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), c.p, 1, events())
 			if d := cmp.Diff(c.want, endsIn(t, answer, "calls", "support.ended", "support.dlq")); d != "" {
 				t.Error(d)
 			}
@@ -255,7 +255,7 @@ func TestMembersOfAGroupEndWithIt(t *testing.T) {
 // TestTimersAreNobodysEvent sees that what a timer writes is not of the client whose
 // event moved time to it.
 func TestTimersAreNobodysEvent(t *testing.T) {
-	answer, _ := runParking(t, memory.New(memory.Options{}), visitPipeline(), 1, fromClient(click("ann", 100), click("bob", 200)))
+	answer, _ := runQueueing(t, memory.New(memory.Options{}), visitPipeline(), 1, fromClient(click("ann", 100), click("bob", 200)))
 	want := map[string][]string{clientEvent(0): {"counted"}, clientEvent(1): {"counted"}}
 	if d := cmp.Diff(want, endsIn(t, answer, "counted", "visits")); d != "" || len(answer.Values("visits")) != 1 {
 		t.Errorf("%s, visits %q", d, answer.Values("visits"))

@@ -50,7 +50,7 @@ func (s served) Service(m *model.Manifest) (url, service string) {
 func sharedPipelines(s *service, call lang.Calling) []lang.Pipeline {
 	var pipelines []lang.Pipeline
 	for _, name := range []string{"one", "two"} {
-		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Async: name == "two"}, call)
+		p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Async: name == "two"}, call)
 		p.Name, p.Input.Topic = name, name
 		p.Steps[1].(*steps.Emit).Topic = "out-" + name
 		p.Models[0].Go, p.Models[0].File = "", "far.yaml"
@@ -76,7 +76,7 @@ func runShared(t *testing.T, pipelines []lang.Pipeline, members, events int) []*
 		if err := r.CreateTopics(ctx, log); err != nil {
 			t.Fatal(err)
 		}
-		list := parkEvents(events, 20)
+		list := queueEvents(events, 20)
 		for i := range list {
 			list[i].Partition.Topic = r.Input()
 		}
@@ -168,7 +168,7 @@ func TestMemberDoesNotWaitForItsOwnCalls(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}}, lang.Calling{
+		p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}}, lang.Calling{
 			Timeout: time.Hour, Concurrency: 1, Backoff: lang.Backoff{Base: time.Millisecond, Max: time.Millisecond}, Breaker: lang.Breaker{Failures: 100, Open: "queue"},
 		})
 		runner, err := builtin.New(p, pipeline.Options{})
@@ -183,7 +183,7 @@ func TestMemberDoesNotWaitForItsOwnCalls(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- runner.Run(ctx, log) }()
 		start := time.Now()
-		for _, e := range parkEvents(500, 10) {
+		for _, e := range queueEvents(500, 10) {
 			if err := log.Append(ctx, e); err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +212,7 @@ func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 4}}, lang.Calling{Timeout: time.Second, Concurrency: 3})
+		p := queueingPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 4}}, lang.Calling{Timeout: time.Second, Concurrency: 3})
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -220,7 +220,7 @@ func TestAnswerOfACallThatHangsIsRefused(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, parkEvents(100, 10)...)); err != nil {
+		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, queueEvents(100, 10)...)); err != nil {
 			t.Fatal(err)
 		}
 		go func() { ended <- runner.Run(ctx, log) }()
@@ -264,9 +264,9 @@ func TestBreakerOpensAtItsRate(t *testing.T) {
 				}
 				return nil
 			}}
-			p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+			p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
 				lang.Calling{Breaker: lang.Breaker{Rate: rate, Open: "fallback"}, Concurrency: 1})
-			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 5))
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(100, 5))
 			marked := 0
 			for _, values := range byKey(answer, "out") {
 				for _, v := range values {
@@ -288,9 +288,9 @@ func TestCallsKeepTheirShareOfTheBudget(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &punctual{}
-			p := parkPipeline(&s.service, steps.Score{Async: async}, lang.Calling{Budget: true})
+			p := queueingPipeline(&s.service, steps.Score{Async: async}, lang.Calling{Budget: true})
 			p.Budget, p.Code.Models["far"] = lang.Budget{P99: 100 * time.Millisecond, Queue: 20 * time.Millisecond, Model: 65 * time.Millisecond}, s
-			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(10, 3))
 			checkOutputs(t, answer, 10, 3, false)
 			if s.left != 65*time.Millisecond {
 				t.Errorf("async %v: calls have %v", async, s.left)

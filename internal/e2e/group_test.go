@@ -303,9 +303,9 @@ func TestGroupsThatEndBadlyAreNamedAndGoOnWhenSentBack(t *testing.T) {
 	}
 }
 
-// TestGroupThatIsParkedGoesOnOnceWithItsMembers scores calls off the loop, over a log
+// TestGroupThatIsQueuedGoesOnOnceWithItsMembers scores calls off the loop, over a log
 // that loses commits and hides that they were done.
-func TestGroupThatIsParkedGoesOnOnceWithItsMembers(t *testing.T) {
+func TestGroupThatIsQueuedGoesOnOnceWithItsMembers(t *testing.T) {
 	events := callEvents(2, 200)
 	group := callParts
 	group.By, group.Incomplete = "said", "pass" // a let of its case, which stands below a score of another
@@ -315,7 +315,7 @@ func TestGroupThatIsParkedGoesOnOnceWithItsMembers(t *testing.T) {
 		return list
 	}
 	p := scoredCalls(group, volumeModel{}, nil)
-	want, _ := runParking(t, memory.New(memory.Options{}), p, 1, events)
+	want, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 	if n := len(outputs(want)); n < 150 {
 		t.Fatalf("%d calls", n)
 	}
@@ -326,16 +326,16 @@ func TestGroupThatIsParkedGoesOnOnceWithItsMembers(t *testing.T) {
 		}), sound}
 		p := scoredCalls(group, volumeModel{remote: true}, &lang.Calling{Concurrency: 4})
 		p.Commit.Size = 20
-		got, _ := runParking(t, log, p, 2, events)
+		got, _ := runQueueing(t, log, p, 2, events)
 		if d := cmp.Diff(outputs(want), outputs(got)); d != "" {
 			t.Fatalf("seed %d: %s", seed, d)
 		}
 	}
 }
 
-// TestParkedGroupThatIsGivenUpGoesOnWhenSentBack has a model refuse the sound of a
+// TestQueuedGroupThatIsGivenUpGoesOnWhenSentBack has a model refuse the sound of a
 // call, until it takes it.
-func TestParkedGroupThatIsGivenUpGoesOnWhenSentBack(t *testing.T) {
+func TestQueuedGroupThatIsGivenUpGoesOnWhenSentBack(t *testing.T) {
 	p := scoredCalls(callParts, refusing{volumeModel{remote: true}}, &lang.Calling{Attempts: 1})
 	log := run(t, p, chunk("a", 100, "c1", 1, true), chunk("a", 101, "c1", 0, false))
 	open := openLetters(t, log.(deadletter.Log), "support")

@@ -21,7 +21,7 @@ import (
 // historyPipeline writes the texts of each key to a table, and looks up the earlier
 // ones.
 func historyPipeline(s *service, score *steps.Score) lang.Pipeline {
-	p := parkPipeline(s, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: lang.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
+	p := queueingPipeline(s, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "queue", Probe: time.Millisecond}, Backoff: lang.Backoff{Base: time.Millisecond, Max: 10 * time.Millisecond}})
 	p.Steps = []lang.Step{
 		&steps.Lookup{
 			Name: "past", Table: "history", Key: "k", Fields: []lang.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},
@@ -87,8 +87,8 @@ func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 				}
 				p := historyPipeline(s, score)
 				p.Commit.Size = 10
-				runParking(t, log, p, 2, historyEvents(0, events/2, keys))
-				answer, _ := runParking(t, log, p, 1, historyEvents(events/2, events, keys)) // goes on with the stored state
+				runQueueing(t, log, p, 2, historyEvents(0, events/2, keys))
+				answer, _ := runQueueing(t, log, p, 1, historyEvents(events/2, events, keys)) // goes on with the stored state
 				checkHistory(t, answer, events, keys)
 			})
 		}
@@ -99,11 +99,11 @@ func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 func TestRowsOfOthersComeBetween(t *testing.T) {
 	log := memory.New(memory.Options{})
 	p := historyPipeline(&service{}, nil)
-	runParking(t, log, p, 1, historyEvents(0, 3, 1))
+	runQueueing(t, log, p, 1, historyEvents(0, 3, 1))
 	if err := log.Append(t.Context(), row("history", "k0", `{"turns":40,"said":4}`)); err != nil {
 		t.Fatal(err)
 	}
-	answer, _ := runParking(t, log, p, 1, historyEvents(3, 5, 1))
+	answer, _ := runQueueing(t, log, p, 1, historyEvents(3, 5, 1))
 	want := []string{`{"turn":40,"after":4,"n":4}`, `{"turn":41,"after":4,"n":5}`}
 	if got := byKey(answer, "out")["k0"]; !slices.Equal(got[3:], want) {
 		t.Errorf("got %s, want %s", got[3:], want)
@@ -116,7 +116,7 @@ func TestTablesThatCannotTakeTurnsAreRefused(t *testing.T) {
 		change func(*lang.Pipeline)
 		word   string
 	}{
-		"parks": {func(p *lang.Pipeline) { p.Steps[1].(*steps.Score).Ordered = false }, "write ordered: true at the step that queues"},
+		"queues": {func(p *lang.Pipeline) { p.Steps[1].(*steps.Score).Ordered = false }, "write ordered: true at the step that queues"},
 		"emit": {func(p *lang.Pipeline) {
 			p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "string"})
 			p.Steps[2].(*steps.Emit).Key = "other"
@@ -157,7 +157,7 @@ func TestRowThatTheLogRefusesIsNotThere(t *testing.T) {
 		for i, text := range []string{"a", strings.Repeat("b", 450<<10), "c"} {
 			events = append(events, row("in", key, fmt.Sprintf(`{"k":%q,"n":%d,"text":%q}`, key, i+1, text)))
 		}
-		answer, runner := runParking(t, log, p, 1, events)
+		answer, runner := runQueueing(t, log, p, 1, events)
 		if got := runner.Counts().DeadLetters; got != 1 {
 			t.Errorf("%d dead letters", got)
 		}

@@ -51,7 +51,7 @@ func (s *told) Predict(ctx context.Context, rows model.Rows, scores []float32) e
 // toldPipeline asks the service about each event, as a pipeline does that says no
 // more of the model.
 func toldPipeline(s *told, score steps.Score) lang.Pipeline {
-	p := parkPipeline(&s.service, score, lang.Calling{})
+	p := queueingPipeline(&s.service, score, lang.Calling{})
 	p.Models[0].Call = nil
 	p.Code.Models["far"] = s
 	return p
@@ -59,7 +59,7 @@ func toldPipeline(s *told, score steps.Score) lang.Pipeline {
 
 // sameEvents are n events of one partition that ask questions.
 func sameEvents(n, questions int) []stream.Record {
-	events := parkEvents(n, 10)
+	events := queueEvents(n, 10)
 	for i := range events {
 		events[i].Partition.Index = 0
 		events[i].Value = fmt.Appendf(nil, `{"k":%q,"n":%d}`, events[i].Key, i%questions+1)
@@ -78,7 +78,7 @@ func TestModelOfKindRemoteThatIsDownPausesItsPipeline(t *testing.T) {
 				}
 				return nil
 			}
-			answer, _ := runParking(t, memory.New(memory.Options{}), toldPipeline(s, steps.Score{}), 1, parkEvents(300, 10))
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), toldPipeline(s, steps.Score{}), 1, queueEvents(300, 10))
 			checkOutputs(t, answer, 300, 10, false)
 		})
 	}
@@ -96,13 +96,13 @@ func TestFeaturesOfScoresOfAModelThatMayBeDownAreInOrder(t *testing.T) {
 		past := &steps.Features{List: []steps.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 		p := toldPipeline(s, steps.Score{})
 		p.Steps = append([]lang.Step{past}, p.Steps...)
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(100, 10))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(100, 10))
 		checkOutputs(t, answer, 100, 10, true)
 	})
 }
 
-// TestAnswersAreKeptByDefaultWhereEventsAreParked asks 50 questions 200 times.
-func TestAnswersAreKeptByDefaultWhereEventsAreParked(t *testing.T) {
+// TestAnswersAreKeptByDefaultWhereEventsAreQueued asks 50 questions 200 times.
+func TestAnswersAreKeptByDefaultWhereEventsAreQueued(t *testing.T) {
 	for name, c := range map[string]struct {
 		info    model.Info
 		journal *lang.Journal
@@ -127,7 +127,7 @@ func TestAnswersAreKeptByDefaultWhereEventsAreParked(t *testing.T) {
 				s := &told{info: c.info}
 				p := toldPipeline(s, steps.Score{Async: c.async, Batch: steps.Batch{Size: 4}})
 				p.Input.Partitions, p.Models[0].Journal = 1, c.journal
-				answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, sameEvents(200, 50))
+				answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, sameEvents(200, 50))
 				rows := 0
 				for _, size := range s.sizes {
 					rows += size
@@ -167,7 +167,7 @@ func TestAnswersToOtherRequestsAreOthers(t *testing.T) {
 				p := toldPipeline(s, steps.Score{Async: true})
 				p.Models[0].Manifest = &model.Manifest{Kind: "voice", Config: &voice.Config{Seconds: seconds}}
 				p.Input.Partitions, p.Models[0].Journal = 1, &lang.Journal{Price: 0.25}
-				runParking(t, log, p, 1, sameEvents(200, 50))
+				runQueueing(t, log, p, 1, sameEvents(200, 50))
 				asked = len(s.rows)
 			}
 			if asked != want {
@@ -207,7 +207,7 @@ func TestLateAnswerIsRefusedAndKept(t *testing.T) {
 			p := toldPipeline(s, steps.Score{Async: c.async, Batch: steps.Batch{Size: 2}})
 			p.Code.Models["far"] = late{s}
 			p.Models[0].Journal = c.journal
-			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(10, 3))
 			checkOutputs(t, answer, 10, 3, false)
 			twice := 0
 			for _, n := range s.rows {

@@ -143,7 +143,7 @@ func TestRowsOutsideAreFoundInFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{}
 		p := shelfPipeline(s, func(l *steps.Lookup) { l.Ordered, l.Cache.TTL = true, time.Hour })
-		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
+		answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(500, 20))
 		checkLevels(t, byKey(answer, "out"), 500, 20, len(answer.Values("shelves.dlq")))
 		for key, n := range s.asked {
 			if key != "k3" && n > 8 { // k3 is looked for by halves
@@ -200,7 +200,7 @@ func TestRowsAreAskedForAgainWhenTheyAreTooOld(t *testing.T) {
 func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
 	for name, change := range map[string]func(*steps.Lookup){
 		"pause":   func(*steps.Lookup) {},
-		"park":    func(l *steps.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "queue"}} },
+		"queue":   func(l *steps.Lookup) { l.Call = &lang.Calling{Breaker: lang.Breaker{Open: "queue"}} },
 		"async":   func(l *steps.Lookup) { l.Async = true },
 		"journal": func(l *steps.Lookup) { l.Journal = &lang.Journal{} },
 	} {
@@ -214,7 +214,7 @@ func TestSourceOfRowsThatIsDownMakesNoDeadLetter(t *testing.T) {
 					return nil
 				}}
 				p := shelfPipeline(s, func(l *steps.Lookup) { l.Ordered = true; change(l) })
-				answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(300, 20))
+				answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 2, queueEvents(300, 20))
 				checkLevels(t, byKey(answer, "out"), 300, 20, len(answer.Values("shelves.dlq")))
 				if runner.Counts().Retries == 0 {
 					t.Errorf("counts %+v", runner.Counts())
@@ -230,7 +230,7 @@ func TestRowsAreTheirFallbackWhileTheBreakerIsOpen(t *testing.T) {
 		p := shelfPipeline(s, func(l *steps.Lookup) {
 			l.Call = &lang.Calling{Breaker: lang.Breaker{Failures: 1, Open: "fallback"}}
 		})
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(20, 20))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(20, 20))
 		for place, records := range answer {
 			for i := range records {
 				if place.Topic == "out" && (header.Get(&records[i], header.Fallback) != "row" || !strings.HasSuffix(string(records[i].Value), `"level":-1}`)) {
@@ -264,7 +264,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 			}
 			first, again := &shelf{}, &shelf{}
 			log, other := memory.New(memory.Options{}), memory.New(memory.Options{})
-			answer, _ := runParking(t, log, recorded(first), 2, events)
+			answer, _ := runQueueing(t, log, recorded(first), 2, events)
 			want := answer.Values("out")
 			p := recorded(again)
 			if err := newRunner(t, p, pipeline.Options{}).CreateTopics(t.Context(), other); err != nil {
@@ -272,7 +272,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 			}
 			copyJournal(t, p, log, other)
 			again.calls = make([][]string, 1000) // its rows have other numbers
-			answer, _ = runParking(t, other, p, 2, events)
+			answer, _ = runQueueing(t, other, p, 2, events)
 			got := answer.Values("out")
 			slices.Sort(got)
 			slices.Sort(want)
@@ -294,7 +294,7 @@ func TestSlowSourceIsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{instead: func() error { time.Sleep(2 * time.Second); return nil }}
 		p := shelfPipeline(s, func(l *steps.Lookup) { l.Key, l.Batch.Size = "n", 1 })
-		answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(300, 50))
+		answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(300, 50))
 		if c := runner.Counts(); len(answer.Values("out")) != 300 || c.Retries > 0 || c.Enqueued > 0 {
 			t.Errorf("%d outputs, counts %+v", len(answer.Values("out")), c)
 		}
@@ -304,7 +304,7 @@ func TestSlowSourceIsInTime(t *testing.T) {
 func TestKeyOfALookupOutsideMayBeAnInt(t *testing.T) {
 	s := &shelf{}
 	p := shelfPipeline(s, func(l *steps.Lookup) { l.Key, l.When = "n", "n > 4" })
-	answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(9, 9))
+	answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(9, 9))
 	got := answer.Values("out")
 	slices.Sort(got)
 	var want []string

@@ -420,7 +420,7 @@ func (d deliveringMember) Deliver(outputs []stream.Record) { *d.taken = max(*d.t
 func TestOutputsThatMayDifferWaitForTheirCommit(t *testing.T) {
 	plain := lookupPipeline()
 	plain.Steps = []lang.Step{&steps.Emit{Topic: "seen", Names: []string{"user"}}}
-	asking := parkPipeline(&service{}, steps.Score{}, lang.Calling{})
+	asking := queueingPipeline(&service{}, steps.Score{}, lang.Calling{})
 	asking.Models[0].Call = nil
 	for name, c := range map[string]struct {
 		pipeline lang.Pipeline
@@ -429,13 +429,13 @@ func TestOutputsThatMayDifferWaitForTheirCommit(t *testing.T) {
 	}{
 		"plain":        {plain, []stream.Record{post("ann", 7, 1)}, true},
 		"lookup":       {lookupPipeline(), []stream.Record{row("users", "ann", `{"level":3}`), post("ann", 7, 1)}, false},
-		"remote model": {asking, parkEvents(10, 3), false},
-		"parked":       {parkPipeline(&service{}, steps.Score{Async: true}, lang.Calling{}), parkEvents(10, 3), false},
+		"remote model": {asking, queueEvents(10, 3), false},
+		"queued":       {queueingPipeline(&service{}, steps.Score{Async: true}, lang.Calling{}), queueEvents(10, 3), false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			taken := 0
 			log := delivering{memory.New(memory.Options{}), &taken}
-			runParking(t, log, c.pipeline, 1, c.events)
+			runQueueing(t, log, c.pipeline, 1, c.events)
 			if (taken > 0) != c.want {
 				t.Errorf("%s: %d outputs were handed over before their commit", name, taken)
 			}

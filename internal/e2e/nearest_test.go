@@ -104,7 +104,7 @@ func TestCallsForDocumentsHaveFewVectors(t *testing.T) {
 	for i := range 200 {
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","n":%d,"v":[%d,0,1]}`, i, i)})
 	}
-	answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, events)
+	answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 	if n := len(answer.Values("out")); n != 200 || source.keys.Load() != 16 {
 		t.Errorf("%d outputs, and at most %d vectors a call", n, source.keys.Load())
 	}

@@ -24,7 +24,7 @@ func onEngine(t *testing.T, engine string, p lang.Pipeline, events []stream.Reco
 	t.Helper()
 	log := openLog(t, engine, t.TempDir())
 	defer closeLog(t, log)
-	answer, _ := runParking(t, log, p, 2, events)
+	answer, _ := runQueueing(t, log, p, 2, events)
 	all := map[string][]string{"dead": answer.Values(p.Name + ".dlq")}
 	for _, topic := range []string{"out", "drafts"} {
 		for key, values := range byKey(answer, topic) {
@@ -53,7 +53,7 @@ func TestRowsOutsideAreFoundOnKafka(t *testing.T) {
 					l.Ordered, l.Cache.TTL, l.Journal = true, time.Hour, journal
 					l.Call = &lang.Calling{Backoff: lang.Backoff{Base: 10 * time.Millisecond, Max: 10 * time.Millisecond}}
 				})
-				got := onEngine(t, engine, p, parkEvents(200, 20))
+				got := onEngine(t, engine, p, queueEvents(200, 20))
 				want := map[string][]string{}
 				for key, values := range rowLevels(200, 20) {
 					want["out "+key] = values

@@ -132,7 +132,7 @@ type overloaded struct {
 	model  *turnstile
 	runner *pipeline.Runner
 	events int
-	most   int64 // parked at once
+	most   int64 // queued at once
 }
 
 func newOverloaded(t *testing.T, o overload, log stream.Log) *overloaded {
@@ -333,14 +333,14 @@ func TestReadingStopsVisiblyWhileAModelIsDown(t *testing.T) {
 				}
 				return nil
 			}}
-			runner, err := builtin.New(parkPipeline(s, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: open}}), pipeline.Options{})
+			runner, err := builtin.New(queueingPipeline(s, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: open}}), pipeline.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			log := openLog(t, "memory", "")
 			var down atomic.Int64
 			time.AfterFunc(45*time.Second, func() { down.Store(runner.Snapshot().Memory.Down) })
-			if _, err := answers.RunAll(t.Context(), log, runner, parkEvents(100, 10)); err != nil {
+			if _, err := answers.RunAll(t.Context(), log, runner, queueEvents(100, 10)); err != nil {
 				t.Fatal(err)
 			}
 			want := int64(0)

@@ -148,7 +148,7 @@ func runChats(t *testing.T, p lang.Pipeline, questions []string) answers.Answer 
 	for _, q := range questions {
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte(q), Value: fmt.Appendf(nil, `{"text":%q}`, q)})
 	}
-	answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, events)
+	answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 	return answer
 }
 

@@ -294,7 +294,7 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+				p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
 					lang.Calling{Expire: time.Minute, Breaker: lang.Breaker{Open: open, Failures: 1}})
 				p.Input.Partitions, p.Models[0].Journal = 1, &lang.Journal{}
 				known, log := make([]stream.Record, 200), memory.New(memory.Options{})
@@ -307,9 +307,9 @@ func TestKnownAnswersDoNotWaitForAnEndpointThatIsDown(t *testing.T) {
 						all[i].Value = fmt.Appendf(nil, `{"k":"k","n":%d}`, 1000+i) // nobody asked that
 					}
 				}
-				runParking(t, log, p, 1, known)
+				runQueueing(t, log, p, 1, known)
 				down.Store(true)
-				answer, _ := runParking(t, log, p, 1, all)
+				answer, _ := runQueueing(t, log, p, 1, all)
 				twice := 0
 				for _, value := range answer.Values("out") {
 					if !strings.Contains(value, "-1") {

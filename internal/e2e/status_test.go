@@ -16,7 +16,7 @@ import (
 )
 
 // Events are timed by the case of the first route that they took, those that are
-// parked there too; which of a route within it does not matter.
+// queued there too; which of a route within it does not matter.
 func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
 	note := []lang.Step{&steps.Let{List: []lang.Binding{{Name: "noted", Expr: "n"}}}}
 	within := []lang.Case{{Name: "odd", When: "n % 2 == 1", Steps: note}, {Name: "default", Steps: note}}
@@ -35,7 +35,7 @@ func TestEventsAreTimedByTheCaseOfTheirRoute(t *testing.T) {
 		},
 		Code: lang.Code{Models: map[string]model.Model{"writer": writer{}}},
 	}
-	_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(60, 20))
+	_, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(60, 20))
 	m, got, missed := runner.Snapshot(), map[string]uint64{}, map[string]uint64{}
 	for _, c := range m.Cases {
 		got[c.Case], missed[c.Case] = c.Events, c.Missed

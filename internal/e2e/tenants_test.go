@@ -40,7 +40,7 @@ const (
 	loudBetween   = time.Millisecond
 	tenantCalls   = 8
 	tenantRows    = 2
-	tenantParked  = 200 // of a tenant, beyond which its events are told of in topic later
+	tenantQueued  = 200 // of a tenant, beyond which its events are told of in topic later
 	tenantCallMin = 15 * time.Millisecond
 	tenantCallMax = 25 * time.Millisecond
 )
@@ -50,13 +50,13 @@ func tenantPipeline(seed uint64, fair bool) lang.Pipeline {
 		time.Sleep(tenantCallMin + time.Duration(rand.New(rand.NewPCG(seed, uint64(call))).Int64N(int64(tenantCallMax-tenantCallMin))))
 		return nil
 	}}
-	p := parkPipeline(s, steps.Score{
+	p := queueingPipeline(s, steps.Score{
 		Async: true, Batch: steps.Batch{Size: tenantRows},
 		OnFailure: []lang.Step{&steps.Emit{Topic: "later", Names: []string{"n"}}},
 	}, lang.Calling{Concurrency: tenantCalls})
 	p.Input.Time.Late = "include" // appends at the same time come in any order
 	if fair {
-		p.Tenant = lang.Tenant{By: "k", Max: tenantParked}
+		p.Tenant = lang.Tenant{By: "k", Max: tenantQueued}
 	}
 	return p
 }
@@ -247,15 +247,15 @@ func TestLoudTenantCostsOthersAtMostTheirLatencyAgain(t *testing.T) {
 	}
 }
 
-// TestEventsBeyondATenantsShareAreGivenUp parks more of a tenant than it may have:
+// TestEventsBeyondATenantsShareAreGivenUp queues more of a tenant than it may have:
 // those beyond are dead letters, and another tenant's are not.
 func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
-		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{})
+		p := queueingPipeline(s, steps.Score{Async: true}, lang.Calling{})
 		p.Tenant = lang.Tenant{By: `k == "k0" ? "loud" : "other"`, Max: 7}
-		p.Commit.Size = 1 // each event is looked at with those before it parked
-		answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(60, 12))
+		p.Commit.Size = 1 // each event is looked at with those before it queued
+		answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 2, queueEvents(60, 12))
 		if c := runner.Counts(); c.DeadLetters != uint64(60-len(answer.Values("out"))) || c.DeadLetters == 0 {
 			t.Errorf("%d outputs and %d dead letters", len(answer.Values("out")), c.DeadLetters)
 		}
@@ -269,11 +269,11 @@ func TestEventsBeyondATenantsShareAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestEventParkedAgainKeepsItsTenant parks events for a second model that is down:
+// TestEventQueuedAgainKeepsItsTenant queues events for a second model that is down:
 // those of a tenant beyond its share would be given up if they were counted anew.
-func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
+func TestEventQueuedAgainKeepsItsTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := parkPipeline(&service{}, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
+		p := queueingPipeline(&service{}, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 		p.Tenant, p.Priority = lang.Tenant{By: "k", Max: 50}, lang.Priority{Low: "true"}
 		second := *p.Steps[0].(*steps.Score)
 		second.As, second.Model = "again", "down"
@@ -288,10 +288,10 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 		log := memory.New(memory.Options{})
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, parkEvents(20, 2)...), runner.Run(ctx, log)); err != nil {
+		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, queueEvents(20, 2)...), runner.Run(ctx, log)); err != nil {
 			t.Fatal(err)
 		}
-		parked := 0
+		queued := 0
 		for index := range int32(2) {
 			partition := stream.Partition{Topic: "in", Index: index}
 			state, err := log.State(t.Context(), "parking", partition)
@@ -306,13 +306,13 @@ func TestEventParkedAgainKeepsItsTenant(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if parked++; e.Step != "score again" || e.Tenant != string(e.Record.Key) || e.Class != control.LowClass {
+				if queued++; e.Step != "score again" || e.Tenant != string(e.Record.Key) || e.Class != control.LowClass {
 					t.Errorf("queued for the step %s of tenant %q, %v, key %s", e.Step, e.Tenant, e.Class, e.Record.Key)
 				}
 			}
 		}
-		if parked != 20 {
-			t.Errorf("%d are parked", parked)
+		if queued != 20 {
+			t.Errorf("%d are queued", queued)
 		}
 	})
 }
@@ -334,15 +334,15 @@ func TestUrgentEventsAreCalledForFirst(t *testing.T) {
 			order = append(order, int(rows[0])%3)
 			return nil
 		}}
-		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 1}},
+		p := queueingPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 1}},
 			lang.Calling{Concurrency: 1, Breaker: lang.Breaker{Failures: 1, Probe: 2 * time.Second, Open: "queue"}})
 		p.Priority = lang.Priority{High: "int(n) % 3 == 1", Low: "int(n) % 3 == 2", Age: time.Hour}
 		p.Input.Partitions = 1
-		events := parkEvents(n, 10)
+		events := queueEvents(n, 10)
 		for i := range events {
 			events[i].Partition.Index = 0
 		}
-		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
+		_, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 		c := runner.Counts()
 		if c.Dispatched[0] < n/3 || c.Dispatched[1] < n/3 || c.Dispatched[2] < n/3 || c.WaitSeconds[2] < c.WaitSeconds[0] {
 			t.Errorf("dispatched %v, which waited for %v s", c.Dispatched, c.WaitSeconds)
@@ -370,7 +370,7 @@ func TestTurnsAreRefusedWhereNothingWaits(t *testing.T) {
 		"want them to fall":       func(p *lang.Pipeline) { p.Priority.Weights = []int{1, 2, 3} },
 		"tenant.max: -1 is negat": func(p *lang.Pipeline) { p.Tenant.Max = -1 },
 	} {
-		p := parkPipeline(&service{}, async, call)
+		p := queueingPipeline(&service{}, async, call)
 		change(&p)
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)

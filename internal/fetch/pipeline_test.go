@@ -204,7 +204,7 @@ func (w *world) run(t *testing.T, log stream.Log, number int) {
 		}
 	}
 	text := file
-	if w.vars["CACHE"] == "20B" { // what is fetched again parks events of any model
+	if w.vars["CACHE"] == "20B" { // what is fetched again queues events of any model
 		text = strings.Replace(file, ", call: {backoff: {base: 5ms, max: 20ms}, breaker: {probe: 20ms}}}\nsteps", "}\nsteps", 1)
 	}
 	runner := w.open(t, text)

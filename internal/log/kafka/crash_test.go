@@ -37,7 +37,7 @@ func patient(o Options) Options {
 }
 
 // A zombie is fenced by the offsets that it commits, also where they do not
-// move: its step has nothing but what parked work came to.
+// move: its step has nothing but what queued work came to.
 func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 	for _, static := range []bool{false, true} {
 		t.Run(fmt.Sprintf("static=%v", static), func(t *testing.T) {
@@ -48,12 +48,12 @@ func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 					dead.Dir = t.TempDir()
 				}
 				s, _ := mustOwn(t, open(t, dead))
-				commit(t, s, 0, "parked", []byte("1"))
+				commit(t, s, 0, "queued", []byte("1"))
 				l := open(t, o)
 				removeMember(t, l, s.(*member))
 				heir, a := mustOwn(t, l)
 				err := s.Commit(stream.Transaction{
-					Changes: []stream.Change{{Partition: in, Key: []byte("parked")}},
+					Changes: []stream.Change{{Partition: in, Key: []byte("queued")}},
 					Offsets: map[stream.Partition]stream.Offset{in: 0},
 				}).Wait(t.Context())
 				if !errors.Is(err, stream.ErrFenced) {
@@ -63,9 +63,9 @@ func TestZombieWithOnlyCompletionsIsRefused(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wantValue(t, view, "parked", []byte("1"))
-				commit(t, heir, 0, "parked", nil)
-				wantValue(t, a.State, "parked", nil)
+				wantValue(t, view, "queued", []byte("1"))
+				commit(t, heir, 0, "queued", nil)
+				wantValue(t, a.State, "queued", nil)
 			})
 		})
 	}

@@ -152,7 +152,7 @@ func TestStateIsCopiedWholeAfterFailures(t *testing.T) {
 }
 
 // TestStateThatAnotherMemberTookIsNotCopied has the group that is copied from lose its
-// partition, its events parked, or another offset than was planned.
+// partition, its events queued, or another offset than was planned.
 func TestStateThatAnotherMemberTookIsNotCopied(t *testing.T) {
 	cells := generation.Fingerprint{Pipeline: "fraud", Outputs: "one", Order: "order"}
 	number := entry(statekey.Generation, string(cells.Append(nil, 1)))
@@ -164,7 +164,7 @@ func TestStateThatAnotherMemberTookIsNotCopied(t *testing.T) {
 		want  error
 	}{
 		"fenced": {[]stream.Change{number}, 1, 5, generation.ErrRuns},
-		"parked": {[]stream.Change{number, entry(statekey.Queued, "event")}, 2, 5, generation.ErrQueued},
+		"queued": {[]stream.Change{number, entry(statekey.Queued, "event")}, 2, 5, generation.ErrQueued},
 		"gone":   {[]stream.Change{number}, 2, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,8 +118,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// parking does to an ordered queue what a dispatcher does, and checks what it gives.
-type parking struct {
+// queueing does to an ordered queue what a dispatcher does, and checks what it gives.
+type queueing struct {
 	*testing.T
 	rng    *rand.Rand
 	queue  *Queue
@@ -130,7 +130,7 @@ type parking struct {
 	taken  map[int64]*Waiting
 }
 
-func (p *parking) take(w *Waiting) {
+func (p *queueing) take(w *Waiting) {
 	if first := p.line[w.key][0]; first != w.Offset {
 		p.Fatalf("%d was taken before %d of its key", w.Offset, first)
 	}
@@ -143,22 +143,22 @@ func (p *parking) take(w *Waiting) {
 	p.taken[w.Offset] = w
 }
 
-func (p *parking) park(at int64, key string, behind bool) {
+func (p *queueing) enqueue(at int64, key string, behind bool) {
 	p.steps[at] = p.step
 	p.queue.Add(at, []byte(key), Head{Stage: p.rng.IntN(2), Behind: behind, Due: p.rng.Int64N(100)}, p.step)
 }
 
-func (p *parking) add() {
+func (p *queueing) add() {
 	key := fmt.Sprint(p.rng.IntN(4))
 	if others := len(p.line[key]) > 0; p.queue.Before(key, p.offset) != others || p.queue.Holds(key) != others {
 		p.Fatalf("key %s: before %t", key, p.queue.Before(key, p.offset))
 	}
 	p.line[key] = append(p.line[key], p.offset)
-	p.park(p.offset, key, len(p.line[key]) > 1)
+	p.enqueue(p.offset, key, len(p.line[key]) > 1)
 	p.offset++
 }
 
-func (p *parking) takeSome() {
+func (p *queueing) takeSome() {
 	for _, w := range p.queue.Ready() {
 		p.take(w)
 	}
@@ -174,14 +174,14 @@ func (p *parking) takeSome() {
 }
 
 // endSome puts some of what was taken back, and ends some.
-func (p *parking) endSome() {
+func (p *queueing) endSome() {
 	for _, at := range slices.Sorted(maps.Keys(p.taken)) {
 		w := p.taken[at]
 		switch p.rng.IntN(4) {
 		case 0:
 			delete(p.taken, at)
 			if w.Behind {
-				p.park(at, w.key, false)
+				p.enqueue(at, w.key, false)
 			} else {
 				p.queue.Retry(w, p.rng.Int64N(100))
 			}
@@ -201,7 +201,7 @@ func TestQueueKeepsTheOrderOfKeys(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
-		p := &parking{T: t, rng: rng, queue: NewQueue(true), step: 1, steps: map[int64]uint64{}, line: map[string][]int64{}, taken: map[int64]*Waiting{}}
+		p := &queueing{T: t, rng: rng, queue: NewQueue(true), step: 1, steps: map[int64]uint64{}, line: map[string][]int64{}, taken: map[int64]*Waiting{}}
 		for turn := 0; turn < 300 || p.queue.Len() > 0; turn++ {
 			if turn < 300 {
 				for range rng.IntN(3) {

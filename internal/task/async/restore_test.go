@@ -53,8 +53,8 @@ func TestQueuedEventsFindTheirStepByItsLabel(t *testing.T) {
 	if _, _, err := restore("", "let a", "score mood"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "the event in/0@7 of pipeline \"chat\" was queued for the step `score tone`, which the pipeline lacks: run") {
 		t.Error(err)
 	}
-	var parked *ErrQueued
-	if _, _, err := restore("by another version: run that", "score tone"); !errors.As(err, &parked) || !strings.Contains(err.Error(), "were queued by another version: run that until `afterbay queue ls` shows none") {
+	var queued *ErrQueued
+	if _, _, err := restore("by another version: run that", "score tone"); !errors.As(err, &queued) || !strings.Contains(err.Error(), "were queued by another version: run that until `afterbay queue ls` shows none") {
 		t.Error(err)
 	}
 }

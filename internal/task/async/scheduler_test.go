@@ -51,7 +51,7 @@ func TestEventsThatEndBeforeTheirTurnsAreForgotten(t *testing.T) {
 		left = append(left, w.Offset)
 	}
 	if slices.Sort(left); len(left) != p.Len() || left[0] != 9_990 {
-		t.Errorf("%v are called for, %d are parked", left, p.Len())
+		t.Errorf("%v are called for, %d are queued", left, p.Len())
 	}
 }
 
@@ -121,20 +121,20 @@ func TestEventBehindWhichAnUrgentOneWaitsTakesItsTurn(t *testing.T) {
 	}
 }
 
-func TestTenantsCountWhatIsParked(t *testing.T) {
+func TestTenantsCountWhatIsQueued(t *testing.T) {
 	d, p := newDispatcher(t, true, operator.Fairness{})
-	parked := d.plan.Tenants.Queued
+	queued := d.plan.Tenants.Queued
 	for offset := range int64(6) {
 		p.Restore(offset, []byte("k"), Head{Tenant: fmt.Sprint(offset % 2)})
 	}
 	p.Restore(0, []byte("k"), Head{Tenant: "0"}) // again
 	p.Remove(1)
 	p.Remove(1)
-	if a, b := parked("0"), parked("1"); a != 3 || b != 2 {
-		t.Errorf("%d and %d are parked", a, b)
+	if a, b := queued("0"), queued("1"); a != 3 || b != 2 {
+		t.Errorf("%d and %d are queued", a, b)
 	}
 	d.Forget(p.ID)
-	if a, b := parked("0"), parked("1"); a != 0 || b != 0 || len(d.plan.Tenants.queued) != 0 {
-		t.Errorf("%d and %d are parked where the partition went", a, b)
+	if a, b := queued("0"), queued("1"); a != 0 || b != 0 || len(d.plan.Tenants.queued) != 0 {
+		t.Errorf("%d and %d are queued where the partition went", a, b)
 	}
 }

@@ -406,9 +406,9 @@ func TestDamagedGroupsAreRefused(t *testing.T) {
 	}
 }
 
-// TestParkedGroupIsApartFromOthersOfItsSeries queues one of two members that were open
+// TestQueuedGroupIsApartFromOthersOfItsSeries queues one of two members that were open
 // at once: its members are not those of the other, before a restart and after it.
-func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
+func TestQueuedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
 	w := newWorld(t, func(g *operator.Group) { g.Order, g.End, g.Idle = nil, nil, time.Minute })
 	feed := func(at, offset, part, watermark int64) *Ended {
 		t.Helper()
@@ -443,7 +443,7 @@ func TestParkedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
 	w.commit()
 	w.open()
 	if err := w.plan.Attach(w.state, partition, ref, row); err != nil || row.Text(w.slots["parts.sound"]) != "<3><1>" {
-		t.Errorf("parked with %q: %v", row.Text(w.slots["parts.sound"]), err)
+		t.Errorf("queued with %q: %v", row.Text(w.slots["parts.sound"]), err)
 	}
 	second := feed(400, 7, 7, 300)
 	if got := w.told(second); !strings.Contains(got, "<4><5><6>") {

@@ -80,7 +80,7 @@ func sleepy(seed uint64, most time.Duration) func(int, []float64) error {
 	}
 }
 
-func parkPipeline(s *service, score steps.Score, call lang.Calling, given ...lang.Step) lang.Pipeline {
+func queueingPipeline(s *service, score steps.Score, call lang.Calling, given ...lang.Step) lang.Pipeline {
 	score.Model, score.Inputs = "far", []string{"n"}
 	emit := &steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}
 	return lang.Pipeline{
@@ -94,8 +94,8 @@ func parkPipeline(s *service, score steps.Score, call lang.Calling, given ...lan
 	}
 }
 
-// parkEvents returns events 1 to n of a few keys.
-func parkEvents(n, keys int) []stream.Record {
+// queueEvents returns events 1 to n of a few keys.
+func queueEvents(n, keys int) []stream.Record {
 	var events []stream.Record
 	for i := range n {
 		key := fmt.Sprint("k", i*7%keys)
@@ -109,7 +109,7 @@ func parkEvents(n, keys int) []stream.Record {
 	return events
 }
 
-func runParking(t *testing.T, log stream.Log, p lang.Pipeline, members int, events []stream.Record) (answers.Answer, *pipeline.Runner) {
+func runQueueing(t *testing.T, log stream.Log, p lang.Pipeline, members int, events []stream.Record) (answers.Answer, *pipeline.Runner) {
 	t.Helper()
 	runner, err := builtin.New(p, pipeline.Options{Members: members})
 	if err != nil {
@@ -163,8 +163,8 @@ func TestAsyncEventsAreWrittenOnceEach(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: sleepy(1, 300*time.Millisecond)}
-			p := parkPipeline(s, steps.Score{Async: true, Ordered: ordered, Batch: steps.Batch{Size: 3}}, lang.Calling{})
-			answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(500, 20))
+			p := queueingPipeline(s, steps.Score{Async: true, Ordered: ordered, Batch: steps.Batch{Size: 3}}, lang.Calling{})
+			answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(500, 20))
 			checkOutputs(t, answer, 500, 20, ordered)
 			if c := runner.Counts(); c.Events != 500 || c.Outputs != 500 || c.Enqueued < 500 {
 				t.Errorf("counts %+v", c)
@@ -192,9 +192,9 @@ func (l local) Info() model.Info {
 func TestLocalModelMayTakeItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: sleepy(1, time.Minute)}
-		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 8}}, lang.Calling{})
+		p := queueingPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 8}}, lang.Calling{})
 		p.Models[0].Call, p.Code.Models["far"] = nil, local{s}
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(32, 4))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(32, 4))
 		checkOutputs(t, answer, 32, 4, false)
 		for v, n := range s.rows {
 			if n != 1 {
@@ -222,9 +222,9 @@ func (l *joinedLater) Join(ctx context.Context, group string, topics ...string) 
 func TestSlowStepIsNotTakenFromItsMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: sleepy(1, time.Minute)}
-		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 64}}, lang.Calling{})
+		p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 64}}, lang.Calling{})
 		p.Models[0].Call, p.Code.Models["far"] = nil, local{s}
-		answer, runner := runParking(t, &joinedLater{Log: memory.New(memory.Options{})}, p, 2, parkEvents(32, 4))
+		answer, runner := runQueueing(t, &joinedLater{Log: memory.New(memory.Options{})}, p, 2, queueEvents(32, 4))
 		checkOutputs(t, answer, 32, 4, true)
 		if c := runner.Counts(); c.Rejoined > 0 || c.ModelRows != 32 {
 			t.Errorf("computed more than once: %+v", c)
@@ -232,17 +232,17 @@ func TestSlowStepIsNotTakenFromItsMember(t *testing.T) {
 	})
 }
 
-// TestParkedEventsAreMeasuredOnceWhenTheyEnd has calls of a second, for which
+// TestQueuedEventsAreMeasuredOnceWhenTheyEnd has calls of a second, for which
 // events wait in the model's phase, and drops some of the events after that.
-func TestParkedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
+func TestQueuedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(time.Second); return nil }}
-		p := parkPipeline(s, steps.Score{Async: true, When: "n > 10.0"}, lang.Calling{})
+		p := queueingPipeline(s, steps.Score{Async: true, When: "n > 10.0"}, lang.Calling{})
 		p.Steps = slices.Insert(p.Steps, 1, lang.Step(&steps.Route{Cases: []lang.Case{
 			{Name: "much", When: "n > 40.0", Then: "drop"}, {Name: "default", Steps: []lang.Step{&steps.Let{List: []lang.Binding{{Name: "half", Expr: "n / 2.0"}}}}},
 		}}))
 		p.Budget = lang.Budget{P99: 500 * time.Millisecond}
-		_, runner := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(50, 10))
+		_, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(50, 10))
 		m := runner.Snapshot()
 		for _, phase := range observe.Phases {
 			if h := m.Phases[phase.String()].Histogram; h.Count != 50 {
@@ -277,8 +277,8 @@ func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
 							}
 							return nil
 						}}
-						p := parkPipeline(s, steps.Score{Async: async, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: open}})
-						answer, runner := runParking(t, memory.New(memory.Options{}), p, 2, parkEvents(300, 10))
+						p := queueingPipeline(s, steps.Score{Async: async, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: open}})
+						answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 2, queueEvents(300, 10))
 						checkOutputs(t, answer, 300, 10, true)
 						if runner.Counts().Retries == 0 {
 							t.Errorf("counts %+v", runner.Counts())
@@ -293,9 +293,9 @@ func TestModelThatIsDownMakesNoDeadLetter(t *testing.T) {
 func TestOpenBreakerFallsBackAndMarksOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
-		p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
+		p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 1}, Fallback: []lang.Binding{{Name: "twice", Expr: "-1.0"}}},
 			lang.Calling{Breaker: lang.Breaker{Failures: 2, Open: "fallback"}})
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(20, 5))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(20, 5))
 		marked := 0
 		for place, records := range answer {
 			for i := range records {
@@ -313,9 +313,9 @@ func TestOpenBreakerFallsBackAndMarksOutputs(t *testing.T) {
 func TestTimeoutCancelsTheCallAndTheEventIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hanging{service: service{}, until: 5}
-		p := parkPipeline(&s.service, steps.Score{Async: true}, lang.Calling{Timeout: time.Second})
+		p := queueingPipeline(&s.service, steps.Score{Async: true}, lang.Calling{Timeout: time.Second})
 		p.Code.Models["far"] = s
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(10, 3))
 		checkOutputs(t, answer, 10, 3, false)
 		if s.cancelled == 0 {
 			t.Error("no call was cancelled")
@@ -357,7 +357,7 @@ func TestRowAtFaultIsOneDeadLetter(t *testing.T) {
 						}
 						return nil
 					}}
-					p := parkPipeline(s, steps.Score{Async: async, Batch: steps.Batch{Size: 64}}, lang.Calling{})
+					p := queueingPipeline(s, steps.Score{Async: async, Batch: steps.Batch{Size: 64}}, lang.Calling{})
 					log := memory.New(memory.Options{})
 					runner, err := builtin.New(p, pipeline.Options{})
 					if err != nil {
@@ -370,7 +370,7 @@ func TestRowAtFaultIsOneDeadLetter(t *testing.T) {
 						t.Fatal(err)
 					}
 					go func() { ended <- runner.Run(ctx, log) }()
-					events := parkEvents(200, 10)
+					events := queueEvents(200, 10)
 					if err := log.Append(ctx, events[:100]...); err != nil {
 						t.Fatal(err)
 					}
@@ -404,13 +404,13 @@ func TestOneRowAtFaultCostsAFewCalls(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{Attempts: 1})
+		p := queueingPipeline(s, steps.Score{Async: true}, lang.Calling{Attempts: 1})
 		p.Input.Partitions = 1
-		events := parkEvents(64, 10)
+		events := queueEvents(64, 10)
 		for i := range events {
 			events[i].Partition.Index = 0
 		}
-		answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, events)
+		answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 		if out, dead := len(answer.Values("out")), answer[stream.Partition{Topic: "parking.dlq"}]; out != 63 || len(dead) != 1 || header.Get(&dead[0], header.Attempts) != "1" {
 			t.Errorf("%d outputs, %d dead letters", out, len(dead))
 		}
@@ -424,9 +424,9 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 	}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}
-			p := parkPipeline(s, steps.Score{Async: true, Ordered: given == nil, OnFailure: given}, lang.Calling{Expire: time.Minute}) // who waits behind others waits too
+			p := queueingPipeline(s, steps.Score{Async: true, Ordered: given == nil, OnFailure: given}, lang.Calling{Expire: time.Minute}) // who waits behind others waits too
 			start := time.Now()
-			answer, _ := runParking(t, memory.New(memory.Options{}), p, 1, parkEvents(10, 3))
+			answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(10, 3))
 			made := 5 * min(len(given), 1)
 			dead := 10 - made
 			if took := time.Since(start); took < time.Minute || took > 2*time.Minute {
@@ -450,7 +450,7 @@ func TestExpiredAndFailedEventsAreGivenUpWithTheirSteps(t *testing.T) {
 	}
 }
 
-func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
+func TestQueuedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := &service{instead: func(int, []float64) error {
@@ -459,7 +459,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
+		p := queueingPipeline(s, steps.Score{Async: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 		p.Queue.Max = 50
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
@@ -478,7 +478,7 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 				}
 			}
 		}()
-		answer, err := answers.RunAll(t.Context(), log, runner, parkEvents(2000, 20))
+		answer, err := answers.RunAll(t.Context(), log, runner, queueEvents(2000, 20))
 		close(done)
 		if err != nil {
 			t.Fatal(err)
@@ -486,28 +486,28 @@ func TestParkedEventsAreBoundedAndTheSourcePauses(t *testing.T) {
 		synctest.Wait()
 		checkOutputs(t, answer, 2000, 20, false)
 		if most < 30 || most > 40 {
-			t.Errorf("%d events were parked, 38 are read", most)
+			t.Errorf("%d events were queued, 38 are read", most)
 		}
 	})
 }
 
-func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
+func TestWhatNeedsOrderIsRefusedWhereEventsQueueInAny(t *testing.T) {
 	feature := &steps.Features{List: []steps.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
-	below := parkPipeline(&service{}, steps.Score{}, lang.Calling{})
+	below := queueingPipeline(&service{}, steps.Score{}, lang.Calling{})
 	below.Steps = append(below.Steps, feature)
 	for want, p := range map[string]lang.Pipeline{
-		"those of a key would be added in any order":   parkPipeline(&service{}, steps.Score{}, lang.Calling{}, feature),
+		"those of a key would be added in any order":   queueingPipeline(&service{}, steps.Score{}, lang.Calling{}, feature),
 		"those of a key would be counted in any order": below,
 		"set Timeout or Budget": func() lang.Pipeline {
-			p := parkPipeline(&service{}, steps.Score{}, lang.Calling{Timeout: time.Second, Budget: true})
+			p := queueingPipeline(&service{}, steps.Score{}, lang.Calling{Timeout: time.Second, Budget: true})
 			p.Budget.P99 = time.Second
 			return p
 		}(),
-		"a rate of 2":        parkPipeline(&service{}, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Rate: 2}}),
-		"unknown word":       parkPipeline(&service{}, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "wait"}}),
-		"has open: fallback": parkPipeline(&service{}, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "fallback"}}),
-		"only let, decide":   parkPipeline(&service{}, steps.Score{OnFailure: []lang.Step{&steps.Score{Model: "far"}}}, lang.Calling{}),
-		"is introduced below": parkPipeline(&service{}, steps.Score{OnFailure: []lang.Step{
+		"a rate of 2":        queueingPipeline(&service{}, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Rate: 2}}),
+		"unknown word":       queueingPipeline(&service{}, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "wait"}}),
+		"has open: fallback": queueingPipeline(&service{}, steps.Score{}, lang.Calling{Breaker: lang.Breaker{Open: "fallback"}}),
+		"only let, decide":   queueingPipeline(&service{}, steps.Score{OnFailure: []lang.Step{&steps.Score{Model: "far"}}}, lang.Calling{}),
+		"is introduced below": queueingPipeline(&service{}, steps.Score{OnFailure: []lang.Step{
 			&steps.Emit{Topic: "unscored", Names: []string{"far.twice"}},
 		}}, lang.Calling{}),
 	} {
@@ -517,8 +517,8 @@ func TestWhatNeedsOrderIsRefusedWhereEventsParkInAny(t *testing.T) {
 	}
 }
 
-// TestOrdersCallForAndGiveUpParkedEvents orders what parked run and drop do.
-func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
+// TestOrdersCallForAndGiveUpQueuedEvents orders what queue retry and drop do.
+func TestOrdersCallForAndGiveUpQueuedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		s := &service{}
@@ -528,7 +528,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 			}
 			return nil
 		}
-		p := parkPipeline(s, steps.Score{Async: true, Ordered: true}, lang.Calling{Backoff: lang.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: lang.Breaker{Open: "queue", Failures: 1000}})
+		p := queueingPipeline(s, steps.Score{Async: true, Ordered: true}, lang.Calling{Backoff: lang.Backoff{Base: time.Hour, Max: time.Hour}, Breaker: lang.Breaker{Open: "queue", Failures: 1000}})
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{Members: 2})
 		if err != nil {
@@ -540,7 +540,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- runner.Run(ctx, log) }()
-		events := parkEvents(10, 10)
+		events := queueEvents(10, 10)
 		if err := log.Append(ctx, events...); err != nil {
 			t.Fatal(err)
 		}
@@ -569,7 +569,7 @@ func TestOrdersCallForAndGiveUpParkedEvents(t *testing.T) {
 func TestAnswersOfDroppedEventsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{instead: func(int, []float64) error { time.Sleep(2 * time.Second); return nil }}
-		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{})
+		p := queueingPipeline(s, steps.Score{Async: true}, lang.Calling{})
 		p.Models[0].Journal = &lang.Journal{Off: true}
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
@@ -577,7 +577,7 @@ func TestAnswersOfDroppedEventsAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, parkEvents(10, 3)...)); err != nil {
+		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, queueEvents(10, 3)...)); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)

@@ -23,10 +23,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice has a model refuse
+// TestRedriveOfAQueuedEventQueuesItAgainAndDoesNothingTwice has a model refuse
 // events that it is asked about off the loop, also when they are sent back, until
 // it is corrected.
-func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
+func TestRedriveOfAQueuedEventQueuesItAgainAndDoesNothingTwice(t *testing.T) {
 	const events, keys = 200, 10
 	for _, engine := range []string{"memory", "embedded", "kafka"} {
 		for _, ordered := range []bool{false, true} {
@@ -40,11 +40,11 @@ func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, steps.Score{Async: true, Ordered: ordered}, lang.Calling{Attempts: 1},
+				p := queueingPipeline(s, steps.Score{Async: true, Ordered: ordered}, lang.Calling{Attempts: 1},
 					&steps.Features{List: []steps.Feature{{Name: "seen", Last: events, Value: "n", Aggregates: []string{"count"}}}},
 					&steps.Emit{Topic: "early", Names: []string{"n", "seen.count"}},
 				)
-				runAll(t, log, p, parkEvents(events, keys))
+				runAll(t, log, p, queueEvents(events, keys))
 				for attempts := 1; attempts <= 3; attempts++ {
 					open := openLetters(t, log.(deadletter.Log), "parking")
 					for _, l := range open {
@@ -81,9 +81,9 @@ func TestRedriveOfAParkedEventParksItAgainAndDoesNothingTwice(t *testing.T) {
 	}
 }
 
-// TestPipelineThatStandsStillCallsForNoParkedEvents has a model refuse everything
-// that is parked, until it is corrected and the pipeline told to go on.
-func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
+// TestPipelineThatStandsStillCallsForNoQueuedEvents has a model refuse everything
+// that is queued, until it is corrected and the pipeline told to go on.
+func TestPipelineThatStandsStillCallsForNoQueuedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 2000
 		var corrected atomic.Bool
@@ -94,7 +94,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 			}
 			return nil
 		}}
-		p := parkPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 8}}, lang.Calling{Attempts: 1})
+		p := queueingPipeline(s, steps.Score{Async: true, Batch: steps.Batch{Size: 8}}, lang.Calling{Attempts: 1})
 		p.DeadLetters.StopAbove = spec.Share{Of: 0.05, Per: time.Minute}
 		log := memory.New(memory.Options{})
 		runner, err := builtin.New(p, pipeline.Options{})
@@ -102,7 +102,7 @@ func TestPipelineThatStandsStillCallsForNoParkedEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, parkEvents(events, 20)...)); err != nil {
+		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, queueEvents(events, 20)...)); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)

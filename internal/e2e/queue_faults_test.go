@@ -26,9 +26,9 @@ import (
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
-// TestParkedEventsSurviveFaults loses commits, partitions and time, and has calls
+// TestQueuedEventsSurviveFaults loses commits, partitions and time, and has calls
 // be slow and fail, with features that read the scores of their key.
-func TestParkedEventsSurviveFaults(t *testing.T) {
+func TestQueuedEventsSurviveFaults(t *testing.T) {
 	const n, keys = 150, 6
 	feature := &steps.Features{List: []steps.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 	sum := func(a answers.Answer) map[string][]string { return byKey(a, "sums") }
@@ -53,7 +53,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 					}
 					return nil
 				}}
-				p := parkPipeline(s, steps.Score{Async: async, Ordered: true}, lang.Calling{
+				p := queueingPipeline(s, steps.Score{Async: async, Ordered: true}, lang.Calling{
 					Attempts: 10, // a third of the calls fails: three of a row are too likely
 					Breaker:  lang.Breaker{Open: "queue", Probe: time.Second},
 				}, feature)
@@ -67,7 +67,7 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 				if seed == 0 {
 					log = inner
 				}
-				answer, err := answers.RunAll(t.Context(), log, runner, parkEvents(n, keys))
+				answer, err := answers.RunAll(t.Context(), log, runner, queueEvents(n, keys))
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
@@ -93,21 +93,21 @@ func TestParkedEventsSurviveFaults(t *testing.T) {
 	}
 }
 
-// TestParkedEventsKeepTheirPlaceInEventTime has events wait for their scores while
+// TestQueuedEventsKeepTheirPlaceInEventTime has events wait for their scores while
 // later ones pass by times at which windows end and keys are forgotten. What comes
 // of them, and what is kept of keys in the end, is as where nothing waits.
-func TestParkedEventsKeepTheirPlaceInEventTime(t *testing.T) {
+func TestQueuedEventsKeepTheirPlaceInEventTime(t *testing.T) {
 	const n, keys = 120, 5
 	run := func(t *testing.T, seed uint64, async bool) (map[string][]string, map[string]string) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		p := parkPipeline(&service{instead: sleepy(seed, 300*time.Millisecond)}, steps.Score{Async: async, Ordered: true}, lang.Calling{}, &steps.Features{List: []steps.Feature{
+		p := queueingPipeline(&service{instead: sleepy(seed, 300*time.Millisecond)}, steps.Score{Async: async, Ordered: true}, lang.Calling{}, &steps.Features{List: []steps.Feature{
 			{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}, {Name: "sums", Value: "far.twice", Windows: []string{"60s"}, Aggregates: []string{"sum"}},
 			{Name: "numbers", Value: "n", Windows: []string{"60s"}, Aggregates: []string{"sum"}}, {Name: "before", Value: "n", Last: 2, Aggregates: []string{"sum"}},
 		}})
 		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "t", Type: "int"})
 		p.Input.Time, p.Queue.Max = lang.EventTime{Field: "t", Unit: "s"}, 20 // later events come while others wait
 		p.Steps = append(p.Steps, &steps.Emit{Topic: "sums", Names: []string{"n", "past.*", "sums.*", "numbers.*", "before.*"}})
-		at, events := int64(800_000_000), parkEvents(n, keys)
+		at, events := int64(800_000_000), queueEvents(n, keys)
 		for i := range events {
 			if at += rng.Int64N(20); rng.IntN(10) == 0 {
 				at += 40 * 24 * 3600
@@ -115,10 +115,10 @@ func TestParkedEventsKeepTheirPlaceInEventTime(t *testing.T) {
 			events[i].Value = fmt.Appendf(nil, `{"k":%q,"n":%d,"t":%d}`, events[i].Key, i+1, at)
 		}
 		log := memory.New(memory.Options{})
-		answer, runner := runParking(t, log, p, 1, events)
+		answer, runner := runQueueing(t, log, p, 1, events)
 		checkOutputs(t, answer, n, keys, true)
 		if async && runner.Counts().Enqueued < n {
-			t.Error("nothing was parked")
+			t.Error("nothing was queued")
 		}
 		return byKey(answer, "sums"), keptOf(t, log)
 	}
@@ -136,7 +136,7 @@ func TestParkedEventsKeepTheirPlaceInEventTime(t *testing.T) {
 	}
 }
 
-// keptOf returns what is stored of the keys of parkPipeline's input.
+// keptOf returns what is stored of the keys of queueingPipeline's input.
 func keptOf(t *testing.T, log stream.Inspector) map[string]string {
 	t.Helper()
 	kept := map[string]string{}
@@ -157,9 +157,9 @@ func keptOf(t *testing.T, log stream.Inspector) map[string]string {
 	return kept
 }
 
-// TestParkedEventsSurviveARestart ends a process with events parked, and goes on
+// TestQueuedEventsSurviveARestart ends a process with events queued, and goes on
 // in another.
-func TestParkedEventsSurviveARestart(t *testing.T) {
+func TestQueuedEventsSurviveARestart(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *embedded.Log {
 		log, err := embedded.Open(dir, embedded.Options{})
@@ -168,7 +168,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 		}
 		return log
 	}
-	down := parkPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, steps.Score{Async: true, Ordered: true},
+	down := queueingPipeline(&service{instead: func(int, []float64) error { return blamed(model.BlameWay) }}, steps.Score{Async: true, Ordered: true},
 		lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
 	log := open()
 	runner, err := builtin.New(down, pipeline.Options{})
@@ -180,7 +180,7 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	if err := runner.CreateTopics(ctx, log); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Append(ctx, parkEvents(100, 10)...); err != nil {
+	if err := log.Append(ctx, queueEvents(100, 10)...); err != nil {
 		t.Fatal(err)
 	}
 	go func() { ended <- runner.Run(ctx, log) }()
@@ -200,21 +200,21 @@ func TestParkedEventsSurviveARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var parked *async.ErrQueued
-	if err := changed.Run(t.Context(), log); !errors.As(err, &parked) {
+	var queued *async.ErrQueued
+	if err := changed.Run(t.Context(), log); !errors.As(err, &queued) {
 		t.Errorf("another pipeline ran on: %v", err)
 	}
-	up := parkPipeline(&service{}, steps.Score{Async: true, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
-	answer, _ := runParking(t, log, up, 1, nil)
+	up := queueingPipeline(&service{}, steps.Score{Async: true, Ordered: true}, lang.Calling{Breaker: lang.Breaker{Open: "queue"}})
+	answer, _ := runQueueing(t, log, up, 1, nil)
 	checkOutputs(t, answer, 100, 10, true)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestWhyParkedEventsWaitIsKept has a service fail in one way, and then in a way
+// TestWhyQueuedEventsWaitIsKept has a service fail in one way, and then in a way
 // that is another one each time: both are found with the events, for few writes.
-func TestWhyParkedEventsWaitIsKept(t *testing.T) {
+func TestWhyQueuedEventsWaitIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := &service{instead: func(call int, _ []float64) error {
@@ -223,7 +223,7 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 			}
 			return fmt.Errorf("call %d: %w", call, blamed(model.BlameModel))
 		}}
-		p := parkPipeline(s, steps.Score{Async: true}, lang.Calling{
+		p := queueingPipeline(s, steps.Score{Async: true}, lang.Calling{
 			Backoff: lang.Backoff{Base: 100 * time.Millisecond, Max: 100 * time.Millisecond}, Breaker: lang.Breaker{Failures: 1000, Rate: 1, Probe: 10 * time.Millisecond}})
 		runner, err := builtin.New(p, pipeline.Options{})
 		if err != nil {
@@ -231,7 +231,7 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 		}
 		log := memory.New(memory.Options{})
 		ctx, stop := context.WithCancel(t.Context())
-		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, parkEvents(20, 4)...)); err != nil {
+		if err := errors.Join(runner.CreateTopics(ctx, log), log.Append(ctx, queueEvents(20, 4)...)); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
@@ -239,12 +239,12 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 		for _, want := range []model.Blame{model.BlameWay, model.BlameModel} {
 			time.Sleep(9 * time.Second)
 			synctest.Wait()
-			why := whyParked(t, log)
+			why := whyQueued(t, log)
 			if len(why) != 20 || slices.ContainsFunc(why, func(why string) bool { return !strings.HasSuffix(why, blamed(want).Error()) }) {
 				t.Errorf("after %v: %q", time.Since(start), why)
 			}
 			if enqueued := runner.Counts().Enqueued; want == model.BlameWay && enqueued != 2*20 { // and why
-				t.Errorf("parked %d times", enqueued)
+				t.Errorf("queued %d times", enqueued)
 			}
 			time.Sleep(21 * time.Second)
 		}
@@ -253,13 +253,13 @@ func TestWhyParkedEventsWaitIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c := runner.Counts(); c.Enqueued > 12*20 || c.Retries < 200*20 {
-			t.Errorf("parked %d times of %d retries", c.Enqueued, c.Retries)
+			t.Errorf("queued %d times of %d retries", c.Enqueued, c.Retries)
 		}
 	})
 }
 
-// whyParked returns why the parked events wait.
-func whyParked(t *testing.T, log stream.Inspector) (why []string) {
+// whyQueued returns why the queued events wait.
+func whyQueued(t *testing.T, log stream.Inspector) (why []string) {
 	t.Helper()
 	for key, data := range keptOf(t, log) {
 		if at := strings.IndexByte(key, statekey.Queued); at > 0 {
@@ -278,7 +278,7 @@ func whyParked(t *testing.T, log stream.Inspector) (why []string) {
 // where nothing fails, and each event has its answer once in any case.
 func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 	const n, questions = 300, 25
-	events := parkEvents(n, 10)
+	events := queueEvents(n, 10)
 	for i := range events {
 		events[i].Partition.Index = 0 // each partition has a journal of its own
 		events[i].Value = fmt.Appendf(nil, `{"k":%q,"n":%d}`, events[i].Key, i%questions+1)
@@ -289,7 +289,7 @@ func TestJournalledQuestionIsAskedOnce(t *testing.T) {
 				inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 				faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
 				s := &service{instead: sleepy(seed, 50*time.Millisecond)}
-				p := parkPipeline(s, steps.Score{Batch: steps.Batch{Size: 4}}, lang.Calling{})
+				p := queueingPipeline(s, steps.Score{Batch: steps.Batch{Size: 4}}, lang.Calling{})
 				p.Models[0].Journal, p.Input.Partitions = &lang.Journal{By: by}, 1
 				runner, err := builtin.New(p, pipeline.Options{})
 				if err != nil {
@@ -333,7 +333,7 @@ func TestCallsUnderWayAreNotRepeatedAtARebalance(t *testing.T) {
 	for _, kept := range []*lang.Journal{nil, {}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{instead: func(int, []float64) error { time.Sleep(700 * time.Millisecond); return nil }}
-			p := parkPipeline(s, steps.Score{Async: true, Ordered: true}, lang.Calling{})
+			p := queueingPipeline(s, steps.Score{Async: true, Ordered: true}, lang.Calling{})
 			p.Models[0].Journal = kept
 			log := memory.New(memory.Options{})
 			var runners [2]*pipeline.Runner
@@ -352,7 +352,7 @@ func TestCallsUnderWayAreNotRepeatedAtARebalance(t *testing.T) {
 			if err := runners[0].CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
-			if err := log.Append(t.Context(), parkEvents(60, 20)...); err != nil {
+			if err := log.Append(t.Context(), queueEvents(60, 20)...); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)

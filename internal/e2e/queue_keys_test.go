@@ -74,7 +74,7 @@ func totals(numbers []int) (list []string) {
 // belowQueue returns a pipeline that keeps something of each key below a step that queues
 // events.
 func belowQueue(s *service, implied bool, given []lang.Step) lang.Pipeline {
-	p := parkPipeline(s, steps.Score{}, lang.Calling{Backoff: lang.Backoff{Base: time.Second, Max: time.Minute}, Breaker: lang.Breaker{Failures: 1000}})
+	p := queueingPipeline(s, steps.Score{}, lang.Calling{Backoff: lang.Backoff{Base: time.Second, Max: time.Minute}, Breaker: lang.Breaker{Failures: 1000}})
 	p.Code.Models["fading"] = fading{"one"}
 	p.Code.Functions = map[string]udf.Function{"tally": tally}
 	p.Models = append(p.Models, lang.Model{Name: "fading", Go: "fading", Version: 1, Outputs: []lang.Field{{Name: "level", Type: "number"}}})
@@ -131,8 +131,8 @@ func keptInOrder(t *testing.T, p lang.Pipeline) {
 	t.Helper()
 	p.Steps[0].(*steps.Score).Ordered = true
 	p.Commit.Size = 20
-	events := parkEvents(300, 5)
-	answer, runner := runParking(t, memory.New(memory.Options{}), p, 1, events)
+	events := queueEvents(300, 5)
+	answer, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
 	if runner.Counts().Enqueued == 0 {
 		t.Error("nothing was queued")
 	}
