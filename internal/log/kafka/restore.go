@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -120,7 +121,7 @@ func (r *restorer) restore(ctx context.Context, group string, sh *share, committ
 		var position int64
 		position, err = r.catchUp(ctx, p, newFollower(sh, copied, sh.changelog, next), end)
 		if err == nil && position != committed {
-			err = r.log.apart(group, sh.partition, committed, position)
+			err = r.differ(ctx, group, sh.partition, committed, position)
 		}
 	}
 	if err == nil && !copied.caughtUp(sh) {
@@ -131,6 +132,25 @@ func (r *restorer) restore(ctx context.Context, group string, sh *share, committ
 		return nil, err
 	}
 	return copied, nil
+}
+
+// differ returns why a partition cannot be restored whose committed offset is not the
+// position in its changelog. A broker that comes back after a crash may have a group
+// coordinator that did not read its log: it answers that nothing was committed, until
+// it notices ("out of sync with the underlying log", Kafka 4.3). So the group is asked
+// again for a while. If the answer changes, the member joins again.
+func (r *restorer) differ(ctx context.Context, group string, p stream.Partition, committed, position int64) error {
+	patience, cancel := context.WithTimeout(ctx, r.log.opts.Timeouts.Rebalance)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		again, err := r.log.offsets.committed(patience, group, p)
+		if err == nil && again != committed {
+			return fmt.Errorf("a broker said that the group committed offset %d, and it committed %d: %w", committed, again, stream.ErrFenced)
+		}
+		if r.log.wait(patience, backOff(tries)) != nil {
+			return r.log.failure(ctx, r.log.apart(group, p, committed, position))
+		}
+	}
 }
 
 // catchUp has f apply its changelog up to end, and returns the position that it is at

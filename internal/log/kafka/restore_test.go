@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -330,5 +331,53 @@ func TestRestoreThatIsCutInAValueReadsItsPartsAgain(t *testing.T) {
 		if from != 9 || copied.positionNow() != 3 {
 			t.Errorf("cut after %d: at %d, position %d", cut, from, copied.positionNow())
 		}
+	}
+}
+
+// A coordinator that has not read its log says for a while that nothing was committed. The
+// member joins again instead of ending its pipeline.
+func TestOffsetThatABrokerForgotForAMomentIsAskedForAgain(t *testing.T) {
+	cluster := fakeWith(t)
+	l := open(t, conforming(cluster.ListenAddrs()))
+	if err := l.Append(t.Context(), stream.Record{Partition: in}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := mustOwn(t, l)
+	commit(t, s, 1, "a", []byte("1"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var answers atomic.Int32
+	cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if answers.Add(1) > 3 {
+			return nil, nil, false
+		}
+		asked := req.(*kmsg.OffsetFetchRequest)
+		resp := asked.ResponseKind().(*kmsg.OffsetFetchResponse)
+		for _, g := range asked.Groups {
+			group := kmsg.NewOffsetFetchResponseGroup()
+			group.Group = g.Group
+			for _, asked := range g.Topics {
+				topic := kmsg.NewOffsetFetchResponseGroupTopic()
+				topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+				for _, index := range asked.Partitions {
+					p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+					p.Partition, p.Offset = index, -1
+					topic.Partitions = append(topic.Partitions, p)
+				}
+				group.Topics = append(group.Topics, topic)
+			}
+			resp.Groups = append(resp.Groups, group)
+		}
+		return resp, nil, true
+	})
+	if _, _, err := own(t, l); !errors.Is(err, stream.ErrFenced) || answers.Load() <= 3 {
+		t.Fatalf("the member ended with %v after %d answers", err, answers.Load())
+	}
+	_, a := mustOwn(t, l)
+	wantValue(t, a.State, "a", []byte("1"))
+	if a.Next != 1 {
+		t.Errorf("the next offset is %d", a.Next)
 	}
 }
