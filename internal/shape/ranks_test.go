@@ -22,7 +22,7 @@ var ranks = []struct {
 		"internal/models/onnx/worker", "internal/spec",
 	}},
 	{4, []string{
-		"internal/state/deadletter", "internal/state/generation", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
+		"internal/state/deadletter", "internal/state/generation", "internal/state/order", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
 		"internal/models/process", "internal/models/remote",
 		"internal/fetch", "internal/sinks/row", "internal/failure",
 	}},

@@ -32,6 +32,10 @@ const (
 	// Source is topic/partition@offset of the event that a copy is of. An
 	// announcement has no offset; its watermark may be "idle".
 	Source = prefix + "source"
+	// Order is the place of a copy in the order of its sources, and Frontier how far these
+	// are: see package state/order.
+	Order    = prefix + "order"
+	Frontier = prefix + "frontier"
 )
 
 const prefix = "afterbay-"

@@ -10,6 +10,7 @@ const (
 	Generation = 'g' // -> generation, digests
 	Watermark  = 'w' // -> newest event time
 	Source     = 's' // topic/partition -> newest watermark that came from there
+	Released   = 'O' // -> how far the events of an ordered partition were released
 	ID         = 'd' // number -> ids seen
 	Call       = 'c' // user key, function -> its state and timers
 	Journal    = 'j' // request, number -> its answer

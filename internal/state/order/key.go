@@ -1,0 +1,48 @@
+// Package order puts the events of several source partitions into one order. The order is
+// a function of these partitions alone: repartitioners, members, commits and crashes do not
+// decide it.
+//
+//  1. A repartitioner gives each event a [Key]: its order time, source and offset. The
+//     order time depends on the source partition up to the event, and on what was recorded
+//     of the clock while that partition was silent.
+//  2. A [Mark] is a frontier: each later event of that source has a greater key.
+//  3. A [Merger] releases the event with the least key as soon as the frontiers of all
+//     sources have reached it. So the events of a partition are released in the order of
+//     their keys.
+//
+// Times are microseconds since 1970.
+package order
+
+import (
+	"cmp"
+	"math"
+)
+
+// Key is the place of an event in the order.
+type Key struct {
+	Time   int64 // order time
+	Source int32 // number of the source partition
+	Offset int64 // in the source partition
+}
+
+// First is before each key of an event, and Last behind.
+var (
+	First = Key{Time: math.MinInt64, Source: math.MinInt32, Offset: math.MinInt64}
+	Last  = Key{Time: math.MaxInt64, Source: math.MaxInt32, Offset: math.MaxInt64}
+)
+
+// Compare returns -1, 0 or 1 if k is before other, the same, or behind it.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Time, other.Time), cmp.Compare(k.Source, other.Source), cmp.Compare(k.Offset, other.Offset))
+}
+
+// Before reports whether k is before other.
+func (k Key) Before(other Key) bool {
+	if k.Time != other.Time {
+		return k.Time < other.Time
+	}
+	if k.Source != other.Source {
+		return k.Source < other.Source
+	}
+	return k.Offset < other.Offset
+}

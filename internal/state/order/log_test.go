@@ -1,0 +1,324 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const meets, results, group = "p.repartition", "results", "p"
+
+// TestKilledReadersReleaseTheSameSequence has events copied to partitions of a log, with
+// marks, events that nobody copied, and events behind what their marks say. Readers that
+// are killed at random release them, and commit what they released up to anywhere. The
+// results of each partition are those of one reader that read all at once.
+func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		log := memory.New(memory.Options{})
+		numbers, partitions := 1+r.IntN(5), int32(1+r.IntN(3))
+		written := write(t, log, r, numbers, partitions)
+		var sources []int32
+		for i := range numbers {
+			sources = append(sources, order.Number(i/3, int32(i%3)))
+		}
+		kills := r.IntN(3) * r.IntN(20)
+		var want [][]string
+		events := 0
+		for _, list := range written {
+			want = append(want, sequence(list, sources))
+			events += len(want[len(want)-1])
+		}
+		read(t, order.NewLog(log, meets, sources...), r, events, kills)
+		ends(t, log, order.NewLog(log, meets, sources...), partitions)
+		for i, want := range want {
+			got := texts(t, log, stream.Partition{Topic: results, Index: int32(i)})
+			if !slices.Equal(got, want) {
+				t.Fatalf("seed %d: partition %d, %d kills: released\n%v, want\n%v", seed, i, kills, got, want)
+			}
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// copied is a record of the topic where sources meet, as the test knows it.
+type copied struct {
+	text  string
+	key   order.Key
+	plain bool        // nobody copied it
+	marks order.Marks // it is no event
+}
+
+// write fills the topic, and returns what is in each partition. At the end all sources are
+// far ahead.
+func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions int32) [][]copied {
+	t.Helper()
+	for _, topic := range []string{meets, results} {
+		if err := log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: partitions}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := order.Rules{Wait: int64(r.IntN(3) * 10)}
+	rules.Lateness = rules.Wait
+	list := make([][]copied, partitions)
+	var state []order.Source
+	for i := range sources {
+		state = append(state, order.NewSource(order.Number(i/3, int32(i%3))))
+	}
+	add := func(index int32, c copied) {
+		record := stream.Record{Partition: stream.Partition{Topic: meets, Index: index}, Value: []byte(c.text)}
+		switch {
+		case c.marks != nil:
+			record.Headers = []stream.Header{{Key: header.Frontier, Value: c.marks.Append(nil)}}
+		case !c.plain:
+			place := order.Copy{Placed: order.Placed{Key: c.key}}
+			record.Headers = []stream.Header{{Key: header.Order, Value: place.Append(nil)}}
+		}
+		if err := log.Append(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		list[index] = append(list[index], c)
+	}
+	broadcast := func(marks order.Marks) {
+		for i := range partitions {
+			add(i, copied{marks: marks})
+		}
+	}
+	for now := int64(1000); now < 1000+int64(r.IntN(2000)); now += int64(r.IntN(20)) {
+		s := &state[r.IntN(sources)]
+		for range r.IntN(4) {
+			at := now - int64(r.IntN(30))
+			k := s.Place(rules, s.Next, at, at).Key
+			add(r.Int32N(partitions), copied{text: fmt.Sprint(k.Source, "@", k.Offset), key: k})
+		}
+		if r.IntN(2) == 0 {
+			s.Silent(rules, now)
+		}
+		broadcast(order.Marks{s.Frontier(rules)})
+		if r.IntN(20) == 0 { // what goes back counts for nothing
+			broadcast(order.Marks{{Time: now - 300, Source: s.Number}})
+		}
+		switch r.IntN(20) {
+		case 0:
+			add(r.Int32N(partitions), copied{text: fmt.Sprint("plain ", now), plain: true})
+		case 1: // of another version, or of a source that is not known
+			add(r.Int32N(partitions), copied{text: fmt.Sprint("behind ", now), key: order.Key{Time: now - 500, Source: s.Number, Offset: s.Next}})
+		}
+	}
+	var last order.Marks
+	for i := range state {
+		state[i].Silent(rules, 1<<40)
+		last = append(last, state[i].Frontier(rules))
+	}
+	broadcast(last)
+	return list
+}
+
+// TestPollDoesNotWaitForWhatItHolds: where more may be released than one Poll returns, the
+// next one returns at once.
+func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
+	log := memory.New(memory.Options{})
+	defer log.Close()
+	p := stream.Partition{Topic: meets}
+	if err := log.CreateTopic(t.Context(), stream.Topic{Name: meets, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var records []stream.Record
+	for i := range int64(5) {
+		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: i, Offset: i}}}
+		records = append(records, stream.Record{Partition: p, Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}})
+	}
+	records = append(records, stream.Record{Partition: p, Headers: []stream.Header{{Key: header.Frontier, Value: order.Marks{{Time: 9}}.Append(nil)}}})
+	if err := log.Append(t.Context(), records...); err != nil {
+		t.Fatal(err)
+	}
+	m, err := order.NewLog(log, meets, 0).Join(t.Context(), group, meets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	limit := 2 // the mark comes in the third Poll, and releases all
+	for n := stream.Offset(0); n < 5; {
+		batch, err := m.Poll(t.Context(), limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range batch.Records {
+			if r.Offset != n {
+				t.Fatalf("event %d, want %d", r.Offset, n)
+			}
+			n++
+		}
+		m.Pause(p) // and what is paused is not released
+		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if batch, err := m.Poll(soon, 1); err == nil && len(batch.Records) > 0 {
+			t.Fatalf("%+v of a partition that is paused", batch.Records)
+		}
+		cancel()
+		m.Resume(p)
+	}
+}
+
+// sequence is the definition: what is read at once, from nothing.
+func sequence(list []copied, sources []int32) []string {
+	frontiers := map[int32]order.Key{}
+	for _, s := range sources {
+		frontiers[s] = order.First
+	}
+	var events []copied
+	for at, c := range list {
+		if c.marks != nil {
+			for _, k := range c.marks {
+				if frontiers[k.Source].Before(k) {
+					frontiers[k.Source] = k
+				}
+			}
+			continue
+		}
+		if past, known := frontiers[c.key.Source]; c.plain || !known || !past.Before(c.key) {
+			least := order.Last
+			for _, k := range frontiers {
+				if k.Before(least) {
+					least = k
+				}
+			}
+			c.key = order.Key{Time: least.Time, Source: order.Last.Source, Offset: int64(at)}
+		}
+		events = append(events, c)
+	}
+	slices.SortFunc(events, func(a, b copied) int { return a.key.Compare(b.key) })
+	var found []string
+	for n, c := range events {
+		found = append(found, fmt.Sprintf("%d %s", n, c.text))
+	}
+	return found
+}
+
+// read has members release so many events, and commits them. Some members are killed.
+func read(t *testing.T, log stream.Log, r *rand.Rand, events, kills int) {
+	t.Helper()
+	for events > 0 {
+		m, err := log.Join(t.Context(), group, meets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var open []stream.Record // released, and in no step
+		for kill := false; events > 0 && !kill; kill = kills > 0 && r.IntN(10) == 0 {
+			if open = append(open, poll(t, m, 1+r.IntN(30))...); len(open) > 0 && r.IntN(3) > 0 {
+				n := r.IntN(len(open)) + 1
+				events -= commit(t, m, open[:n])
+				open = slices.Clone(open[n:])
+			}
+		}
+		kills = max(0, kills-1)
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ends sees that time moves on behind the last event, and that nothing is read again once a
+// step has that.
+func ends(t *testing.T, log, ordered stream.Log, partitions int32) {
+	t.Helper()
+	m, err := ordered.Join(t.Context(), group, meets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for told := int32(0); told < partitions; {
+		for _, r := range poll(t, m, 100) {
+			marks, err := order.ParseMarks(nil, []byte(header.Get(&r, header.Frontier)))
+			if err != nil || len(marks) != 1 || r.Time.UnixMicro() != marks[0].Time {
+				t.Fatalf("%+v, %v is behind the last event", r, err)
+			}
+			commit(t, m, []stream.Record{r})
+			if marks[0].Time > 1<<39 {
+				told++
+			}
+		}
+	}
+	inspector := log.(stream.Inspector)
+	for i := range partitions {
+		p := stream.Partition{Topic: meets, Index: i}
+		_, next, err := inspector.Offsets(t.Context(), p)
+		committed, errCommitted := inspector.Committed(t.Context(), group, p)
+		state, errState := inspector.State(t.Context(), group, p)
+		if err = errors.Join(err, errCommitted, errState); err != nil || committed != next {
+			t.Fatalf("%v: %d is committed of %d, %v", p, committed, next, err)
+		}
+		released, err := order.Committed(state)
+		_, results, _ := inspector.Offsets(t.Context(), stream.Partition{Topic: results, Index: i})
+		if err != nil || released != results {
+			t.Fatalf("%v: %d events are released, and %d results written: %v", p, released, results, err)
+		}
+	}
+}
+
+// poll returns what may be released now.
+func poll(t *testing.T, m stream.Member, limit int) []stream.Record {
+	t.Helper()
+	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	batch, err := m.Poll(soon, limit)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	for _, a := range batch.Assigned {
+		if next, err := order.Committed(a.State); err != nil || a.Next != next {
+			t.Fatalf("%v begins at %d, and its state at %d: %v", a.Partition, a.Next, next, err)
+		}
+	}
+	return slices.Clone(batch.Records)
+}
+
+// commit commits results of what was released, and returns how many events that is.
+func commit(t *testing.T, m stream.Member, released []stream.Record) int {
+	t.Helper()
+	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
+	for _, e := range released {
+		if next, ok := step.Offsets[e.Partition]; ok && e.Offset != next {
+			t.Fatalf("%v: event %d comes after %d", e.Partition, e.Offset, next-1)
+		}
+		step.Offsets[e.Partition] = e.Offset
+		if header.Get(&e, header.Frontier) == "" {
+			step.Offsets[e.Partition]++
+			step.Outputs = append(step.Outputs, stream.Record{Partition: stream.Partition{Topic: results, Index: e.Partition.Index}, Value: fmt.Appendf(nil, "%d %s", e.Offset, e.Value)})
+		}
+	}
+	if err := m.Commit(step).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return len(step.Outputs)
+}
+
+func texts(t *testing.T, log stream.Log, p stream.Partition) (list []string) {
+	t.Helper()
+	_, next, err := log.(stream.Inspector).Offsets(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next == 0 {
+		return nil
+	}
+	for r, err := range log.Tail(t.Context(), p, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list = append(list, string(r.Value)); r.Offset+1 == next {
+			break
+		}
+	}
+	return list
+}

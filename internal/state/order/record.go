@@ -1,0 +1,114 @@
+package order
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Copy is what a copied event says of its place.
+type Copy struct {
+	Placed
+	Appended int64 // when the source has it from
+}
+
+// Marks are what a repartitioner writes to all partitions behind the copies of a step: the
+// frontiers of its sources that moved.
+type Marks []Key
+
+var errDamaged = errors.New("the place in the order cannot be read: only the pipeline writes this topic")
+
+const (
+	flagLate = 1 << iota
+	flagForced
+)
+
+// Append appends the value of the header of a copy: varints of the order time, of how much
+// earlier the append was, of source, offset and flags. It is about 20 bytes.
+func (c *Copy) Append(to []byte) []byte {
+	to = c.Key.append(to)
+	to = binary.AppendVarint(to, c.Key.Time-c.Appended)
+	flags := uint64(0)
+	if c.Late {
+		flags |= flagLate
+	}
+	if c.Forced {
+		flags |= flagForced
+	}
+	return binary.AppendUvarint(to, flags)
+}
+
+// ParseCopy reads what Append wrote.
+func ParseCopy(data []byte) (c Copy, err error) {
+	r := reader{data}
+	c.Key = r.key()
+	c.Appended = c.Key.Time - r.varint()
+	flags := r.uvarint()
+	c.Late, c.Forced = flags&flagLate != 0, flags&flagForced != 0
+	return c, r.end(flags <= flagLate|flagForced)
+}
+
+// Append appends the value of the header of marks.
+func (m Marks) Append(to []byte) []byte {
+	for _, k := range m {
+		to = k.append(to)
+	}
+	return to
+}
+
+// ParseMarks appends what Append wrote to a list.
+func ParseMarks(to Marks, data []byte) (Marks, error) {
+	for r := (reader{data}); ; {
+		to = append(to, r.key())
+		if len(r.rest) == 0 {
+			return to, r.end(true)
+		}
+	}
+}
+
+func (k Key) append(to []byte) []byte {
+	to = binary.AppendVarint(to, k.Time)
+	to = binary.AppendVarint(to, int64(k.Source))
+	return binary.AppendVarint(to, k.Offset)
+}
+
+// reader reads varints. What it cannot read is noted, and makes all that follows 0.
+type reader struct{ rest []byte }
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	return advance(r, v, n)
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	return advance(r, v, n)
+}
+
+func advance[T int64 | uint64](r *reader, v T, n int) T {
+	if n <= 0 {
+		r.rest = nil
+		return 0
+	}
+	if r.rest = r.rest[n:]; len(r.rest) == 0 {
+		r.rest = []byte{} // not damaged: at the end
+	}
+	return v
+}
+
+func (r *reader) key() Key {
+	k := Key{Time: r.varint()}
+	source := r.varint()
+	if k.Source = int32(source); int64(k.Source) != source {
+		r.rest = nil
+	}
+	k.Offset = r.varint()
+	return k
+}
+
+// end reports whether all was read.
+func (r *reader) end(ok bool) error {
+	if !ok || r.rest == nil || len(r.rest) > 0 {
+		return errDamaged
+	}
+	return nil
+}
