@@ -402,6 +402,7 @@ var functions = map[string][2]string{
 	"exp":    {"exp(x)", "e to the power of x"},
 	"float":  {"float(x)", "an int, or the text of a number, as a number"},
 	"floor":  {"floor(x)", "the largest whole number that is not above x"},
+	"hash":   {"hash(x), hash(x, salt)", "an int from 0 to 2^53 - 1 that is the same for equal x and equal salts, and else as good as random. It takes a [share of keys](../howto/share.md): `hash(card, \"a salt of this use\") % 20 == 0` is true for one card in 20"},
 	"int":    {"int(x)", "a number without its fraction, a time in microseconds since 1970, or the text of an int, as an int"},
 	"join":   {"join(list, between)", "the texts of a list as one, with a text between them"},
 	"len":    {"len(x)", "how many characters a text has, bytes, or texts a list"},

@@ -8,7 +8,7 @@ var ranks = []struct {
 }{
 	{0, []string{"stream", "model", "internal/observe/metric"}},
 	{1, []string{
-		"lookup", "internal/naming", "internal/lab/plot", "internal/sys", "internal/control", "internal/event/value", "internal/event/header",
+		"lookup", "internal/naming", "internal/lab/plot", "internal/sys", "internal/control", "internal/event/value", "internal/event/hash", "internal/event/header",
 		"internal/state/statekey", "internal/state/packed", "internal/task/clock", "internal/task/due", "internal/http/server", "internal/http/reload",
 		"internal/log/balance", "internal/log/optional", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
 	}},
@@ -60,6 +60,7 @@ var alone = map[string]string{
 	"internal/check/dryrun":             "the program's code stays small",
 	"internal/check/lint":               "the program's code stays small",
 	"internal/check/registry":           "the program's code stays small",
+	"internal/event/hash":               "the engine takes shares of keys by it too",
 	"internal/lab/bench":                "the program's code stays small",
 	"internal/lab/demo/moderation":      "go:embed reads files of its own folder",
 	"internal/lab/simulate":             "the program's code stays small",

@@ -13,7 +13,7 @@
 // Operators: + - * / % ** (or ^), == != < <= > >=, && || ! (or and, or, not),
 // ?:, ??, in and not in with a list of literals, contains, startsWith, endsWith,
 // matches with a literal regular expression (RE2), table[key]. Functions:
-// abs ceil exp float floor int join len log lower max min round string trim upper.
+// abs ceil exp float floor hash int join len log lower max min round split string trim upper.
 package expression
 
 import (

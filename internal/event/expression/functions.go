@@ -15,7 +15,7 @@ import (
 )
 
 // functions are the names that a call may have.
-var functions = []string{"abs", "ceil", "exp", "float", "floor", "int", "join", "len", "log", "lower", "max", "min", "round", "split", "string", "trim", "upper"}
+var functions = []string{"abs", "ceil", "exp", "float", "floor", "hash", "int", "join", "len", "log", "lower", "max", "min", "round", "split", "string", "trim", "upper"}
 
 // Functions returns the names that a call may have.
 func Functions() []string { return slices.Clone(functions) }
@@ -51,7 +51,9 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 		return operand{}, at(node, fmt.Sprintf("join takes a list of strings and what goes between them, not %d arguments", len(arguments)))
 	case name == "split" && len(arguments) != 2:
 		return operand{}, at(node, fmt.Sprintf("split takes a string and what separates its parts, not %d arguments", len(arguments)))
-	case !several && !two && len(arguments) != 1:
+	case name == "hash" && len(arguments) != 1 && len(arguments) != 2:
+		return operand{}, at(node, fmt.Sprintf("hash takes a value and maybe a salt, not %d arguments", len(arguments)))
+	case !several && !two && name != "hash" && len(arguments) != 1:
 		return operand{}, at(node, fmt.Sprintf("%s takes one argument, not %d", name, len(arguments)))
 	}
 	xs := make([]operand, len(arguments))
@@ -65,6 +67,8 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 		return extreme(name, xs)
 	}
 	switch name {
+	case "hash":
+		return hashed(xs)
 	case "join":
 		return join(node, xs[0], xs[1])
 	case "split":

@@ -57,7 +57,7 @@ func TestVectorsAreIndexed(t *testing.T) {
 	}
 	for source, want := range map[string]string{
 		"list[3]": "column 5: list has 3 numbers, none at 3 (use 0 to 2)", "list[-4]": "none at -4", `list["a"]`: "the place in a list is an int",
-		"maybe.scores[0] + 1": "may be absent", "list == list": "", "list[0][0]": "only a table, a vector",
+		"maybe.scores[0] + 1": "may be absent", "list == list": "", "hash(list)": "column 6: hash takes a bool, int, number, time, string or bytes, not numbers", "list[0][0]": "only a table, a vector",
 	} {
 		if _, err := expression.Compile(source, listNames{schema}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)

@@ -1,0 +1,78 @@
+package expression
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/hash"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// hashed compiles hash(x) and hash(x, salt): hash.Of the text of x. The text is as
+// string(x) writes it, but that of a whole number is the int of the same value: ints and
+// numbers that are equal have one hash. Bytes are hashed as they are.
+func hashed(xs []operand) (operand, *Error) {
+	salt := constant(value.String, "")
+	if len(xs) == 2 {
+		salt = xs[1]
+	}
+	if salt.typ.Kind != value.String {
+		e := wrong("hash", "a string as its salt", salt)
+		e.Hint = convert(salt, value.String)
+		return operand{}, e
+	}
+	x, by := xs[0], salt.fn.(eval[string])
+	switch f := x.fn.(type) {
+	case eval[bool]:
+		return hashOf(f, by, func(v bool, salt string) int64 { return hash.Of(strconv.FormatBool(v), salt) }, x, salt)
+	case eval[int64]:
+		if x.typ.Kind == value.Time {
+			return hashOf(f, by, hashTime, x, salt)
+		}
+		return hashOf(f, by, hashInt, x, salt)
+	case eval[float64]:
+		return hashOf(f, by, hashNumber, x, salt)
+	case eval[string]:
+		if x.typ.Kind == value.String || x.typ.Kind == value.Bytes {
+			return hashOf(f, by, hash.Of[string], x, salt)
+		}
+	}
+	e := wrong("hash", "a bool, int, number, time, string or bytes", x)
+	if x.typ.Kind == value.Strings {
+		e.Hint = "use join(" + x.text() + `, ",")`
+	}
+	return operand{}, e
+}
+
+func hashOf[T any](get eval[T], by eval[string], f func(T, string) int64, x, salt operand) (operand, *Error) {
+	return derived(value.Int, func(row *value.Row) (int64, *Error) {
+		v, err := get(row)
+		if err != nil {
+			return 0, err
+		}
+		with, err := by(row)
+		if err != nil {
+			return 0, err
+		}
+		return f(v, with), nil
+	}, x, salt)
+}
+
+func hashInt(v int64, salt string) int64 {
+	var digits [20]byte
+	return hash.Of(strconv.AppendInt(digits[:0], v, 10), salt)
+}
+
+// hashNumber writes a whole number as an int, -0 among them.
+func hashNumber(v float64, salt string) int64 {
+	if v >= -1<<63 && v < 1<<63 && v == float64(int64(v)) {
+		return hashInt(int64(v), salt)
+	}
+	var digits [32]byte
+	return hash.Of(appendNumber(digits[:0], v), salt)
+}
+
+func hashTime(micros int64, salt string) int64 {
+	var text [40]byte
+	return hash.Of(time.UnixMicro(micros).UTC().AppendFormat(text[:0], timeLayout), salt)
+}

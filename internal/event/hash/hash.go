@@ -1,0 +1,62 @@
+// Package hash defines the hash by which Afterbay takes shares: which keys are compared,
+// sampled or rolled out to. It is what hash(x, salt) of expressions returns, and the same
+// in every version, process and partition. See docs/adr/0036-hash.md.
+package hash
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"strconv"
+	"sync"
+)
+
+// Bits is how many bits a hash has. A number holds each hash exactly.
+const Bits = 53
+
+// short is the size of the messages that are hashed on the stack.
+const short = 256
+
+// Of returns the hash of x: an int from 0 to 2^53-1. It is the first 53 bits of the
+// SHA-256 digest of a message, as a big-endian integer. The message is the number of
+// bytes of the salt in decimal, a colon, the salt, and x. Each use needs a salt of its
+// own, or all uses take the same keys.
+func Of[T string | []byte](x T, salt string) int64 {
+	var room [short]byte
+	message := append(strconv.AppendInt(room[:0], int64(len(salt)), 10), ':')
+	if len(message)+len(salt)+len(x) > short {
+		return long(message, x, salt)
+	}
+	digest := sha256.Sum256(append(append(message, salt...), x...))
+	return first(digest[:])
+}
+
+// first returns the first 53 bits of a digest.
+func first(digest []byte) int64 { return int64(binary.BigEndian.Uint64(digest) >> (64 - Bits)) }
+
+// stream hashes a message that is not in one piece.
+type stream struct {
+	hash.Hash
+	piece [1024]byte
+}
+
+var streams = sync.Pool{New: func() any { return &stream{Hash: sha256.New()} }}
+
+// long is Of of a message that is longer than short.
+func long[T string | []byte](head []byte, x T, salt string) int64 {
+	s := streams.Get().(*stream)
+	defer streams.Put(s)
+	s.Reset()
+	write(s, head)
+	write(s, salt)
+	write(s, x)
+	return first(s.Sum(s.piece[:0]))
+}
+
+func write[T string | []byte](s *stream, part T) {
+	for len(part) > 0 {
+		n := copy(s.piece[:], part)
+		s.Write(s.piece[:n])
+		part = part[n:]
+	}
+}
