@@ -36,6 +36,7 @@ prove crash-clones "go test ./internal/log/embedded ./internal/state -run 'Crash
 prove damage "go test ./internal/log/embedded -run 'AtEveryWrite|ErrorAtEvery|FullDiskAt|CheckpointPlus|Flipped' -v -timeout 60m -args -all"
 prove trees "PYTHON=\$PWD/.venv/bin/python scripts/trees_bench.sh"
 prove speed "scripts/bench.sh speed"
+prove dearest "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/dearest.sh"
 prove latency "scripts/bench.sh latency"
 prove keys "scripts/bench.sh keys"
 prove parts "scripts/bench.sh parts"

@@ -23,7 +23,7 @@ type benchCommand struct {
 	scheduleFlags
 	tuningFlags
 	Digest     bool   `help:"Print digests of all outputs and of the whole state, where --rate is 0: equal work has equal ones."`
-	CPUProfile string `help:"Write a profile of the CPU to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
+	CPUProfile string `help:"Write a profile of the CPU while events are measured to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
 }
 
 // scheduleFlags say how events come, and what is to hold meanwhile.
@@ -63,8 +63,9 @@ func (c *benchCommand) Run(a *app) error {
 	options := bench.Options{
 		Work: c.Work, Dir: c.Dir, Events: c.Events, Warmup: c.Warmup, Seed: c.Seed, Users: c.Users, Zipf: c.Zipf, Exact: c.Exact,
 		Parallelism: c.Parallelism, Schedule: bench.Schedule(c.scheduleFlags), Tuning: bench.Tuning(c.tuningFlags), Digest: c.Digest,
+		CPUProfile: c.CPUProfile,
 	}
-	return bench.Profiled(c.CPUProfile, func() error { return bench.Measure(a.ctx, &options, a.program(engine)) })
+	return bench.Measure(a.ctx, &options, a.program(engine))
 }
 
 func (c *benchCommand) validate() error {

@@ -51,7 +51,9 @@ func (m *measurement) latency() error {
 		if err := until(ctx, counts); err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		before = usageNow()
+		if before, err = m.profile.begin(); err != nil {
+			return errors.Join(err, group.Wait())
+		}
 		watched, stop := parts.watch(ctx, counts), behind.watch(ctx)
 		if err := errors.Join(group.Wait(), watched(), stop()); err != nil {
 			return err
@@ -59,7 +61,7 @@ func (m *measurement) latency() error {
 		if err := m.runner.WaitIdle(ctx, m.records); err != nil {
 			return err
 		}
-		after = usageNow()
+		after = m.profile.end()
 		return read.end(ctx)
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -37,29 +36,16 @@ type measurement struct {
 	runner     *pipeline.Runner
 	records    inspect.Log
 	meter      *term.Meter
+	profile    *profile
 }
 
 // Measure runs a work and prints a line for each figure: name, value, unit.
-func Measure(ctx context.Context, o *Options, p *Program) error {
+func Measure(ctx context.Context, o *Options, p *Program) (err error) {
 	m := &measurement{Program: p, ctx: ctx, options: o}
-	return m.run()
-}
-
-// Profiled runs a measurement, and writes a profile of its CPU to a file; "" is none.
-func Profiled(file string, run func() error) (err error) {
-	if file == "" {
-		return run()
-	}
-	f, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("%w: name a file with --cpu-profile", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := pprof.StartCPUProfile(f); err != nil {
+	if m.profile, err = newProfile(o.CPUProfile); err != nil {
 		return err
 	}
-	defer pprof.StopCPUProfile()
-	return run()
+	return errors.Join(m.run(), m.profile.close())
 }
 
 func (m *measurement) run() (err error) {
@@ -172,9 +158,13 @@ func (m *measurement) throughput() error {
 	m.print("append_events_per_second", rounded(float64(events-first)/time.Since(begin).Seconds(), 0), "events/s")
 	runtime.GC()
 	var read *tails
-	warm, before := m.decided(), usageNow() // where those are warm enough
 	var after usageOf
-	err := m.whileRunning(func(ctx context.Context) (err error) {
+	warm := m.decided() // where those are warm enough
+	before, err := m.profile.begin()
+	if err != nil {
+		return err
+	}
+	err = m.whileRunning(func(ctx context.Context) (err error) {
 		if m.options.Digest {
 			read = newTails(m.records, func(stream.Partition) consumer { return newDigest() })
 			if err := read.start(ctx, m.runner.Outputs(), false); err != nil {
@@ -185,12 +175,15 @@ func (m *measurement) throughput() error {
 			if err := m.waitDecided(ctx, m.options.Warmup); err != nil {
 				return err
 			}
-			warm, before = m.decided(), usageNow()
+			warm = m.decided()
+			if before, err = m.profile.begin(); err != nil {
+				return err
+			}
 		}
 		if err := errors.Join(m.waitDecided(ctx, events), m.runner.WaitIdle(ctx, m.records)); err != nil { // brokers are not to be asked all the time
 			return err
 		}
-		after = usageNow()
+		after = m.profile.end()
 		return read.end(ctx)
 	})
 	if err != nil {

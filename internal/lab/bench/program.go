@@ -38,7 +38,8 @@ type Options struct {
 	Parallelism int
 	Schedule
 	Tuning
-	Digest bool
+	Digest     bool
+	CPUProfile string // file for a profile of the CPU while events are measured; "" is none
 }
 
 // Schedule is how events come where latency is measured, and what is to hold meanwhile.
