@@ -59,10 +59,10 @@ func (w *Way) Event(s *Member, r *stream.Record) {
 	}
 }
 
-// Parked notes an event that the chunk goes on with, in place of Event, and that
-// is not one of its n: it was first computed at a time, and was parked then. All
+// Queued notes an event that the chunk goes on with, in place of Event, and that
+// is not one of its n: it was first computed at a time, and was queued then. All
 // the time since is its model's.
-func (w *Way) Parked(s *Member, r *stream.Record, since time.Time) {
+func (w *Way) Queued(s *Member, r *stream.Record, since time.Time) {
 	chunk, begun := w.chunk, w.begun
 	w.chunk.Begun, w.chunk.Model, w.begun = since, chunk.Model+max(0, chunk.Begun.Sub(since)), since.UnixNano()
 	w.from, w.at = len(w.passages), len(w.passages) // one of its own

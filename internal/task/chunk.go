@@ -115,7 +115,7 @@ func (ch *chunk) measure(start, made time.Time) {
 		switch {
 		case !it.timed():
 		case it.resumed != nil:
-			ch.building.way.Parked(ch.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
+			ch.building.way.Queued(ch.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
 		case it.group == nil:
 			ch.building.way.Event(ch.metrics, it.Record)
 		}
