@@ -70,7 +70,7 @@ func printBudget(out io.Writer, b admin.Budget) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s; the sum of the phases' p99s is %v\n", budgetVerdict(b), metric.Rounded(b.Bound))
+	said := fmt.Sprintf("%s; the sum of the phases' p99s is %v\n", budgetOutcome(b), metric.Rounded(b.Bound))
 	for _, c := range b.Cases {
 		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, metric.Rounded(c.Limit), keeps(c.Events, c.Missed))
 	}
@@ -87,8 +87,8 @@ func longestOf(b admin.Budget) float64 {
 	return longest
 }
 
-// budgetVerdict says whether the budget is kept, and if not because of what.
-func budgetVerdict(b admin.Budget) string {
+// budgetOutcome says whether the budget is kept, and if not because of what.
+func budgetOutcome(b admin.Budget) string {
 	if b.Limit == 0 {
 		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
 	}

@@ -37,7 +37,7 @@ type placementFlags struct {
 	Place         string `hidden:"" help:"Measure one placement, and print it for the command that started this one." enum:"inside,endpoint," default:""`
 }
 
-// Run measures both placements and prints the verdict.
+// Run measures both placements and prints the better one.
 func (c *placementCommand) Run(a *app) error {
 	if err := c.validate(); err != nil {
 		return err

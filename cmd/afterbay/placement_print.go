@@ -126,7 +126,7 @@ func (c *placementCommand) printJSON(out io.Writer, r *bench.PlacementReport) er
 		Rate     int           `json:"events_per_second"`
 		Inside   placementJSON `json:"inside"`
 		Endpoint placementJSON `json:"endpoint"`
-		Verdict  bench.Choice  `json:"placement"`
+		Choice   bench.Choice  `json:"placement"`
 		Reason   string        `json:"reason"`
 	}{r.Pipeline, r.Model, r.From, c.Rate, of(&r.Inside), of(&r.Endpoint), r.Choice, r.Reason})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-func TestVerdictOfStagesIsArithmetic(t *testing.T) {
+func TestPlacementOfStagesIsArithmetic(t *testing.T) {
 	for stages, headroom := range map[string]string{"feature=8ms,model=22ms,emit=4ms": "16ms", "feature=8ms,model=35ms,emit=4ms": "3ms"} {
 		out := must(t, "", "placement", "--phases", stages, "--budget", "50ms")
 		if !strings.Contains(out, "headroom     "+headroom+" of 50ms\n") {
@@ -39,8 +39,8 @@ func TestVerdictOfStagesIsArithmetic(t *testing.T) {
 	}
 }
 
-// verdictFiles writes the fraud example, with a second pipeline without models.
-func verdictFiles(t *testing.T) string {
+// placementFiles writes the fraud example, with a second pipeline without models.
+func placementFiles(t *testing.T) string {
 	t.Helper()
 	e, err := demo.NewExample(filepath.Join(t.TempDir(), "example"), demo.FraudFiles())
 	if err != nil {
@@ -60,14 +60,14 @@ steps:
 	return e.Pipeline()
 }
 
-type verdictFound struct {
+type placementFound struct {
 	Load              string
 	Inside, Endpoint  placementJSON
 	Placement, Reason string
 }
 
-// verdictOf runs the command with little load.
-func verdictOf(t *testing.T, args ...string) (found verdictFound) {
+// placementOf runs the command with little load.
+func placementOf(t *testing.T, args ...string) (found placementFound) {
 	t.Helper()
 	t.Setenv(asCommand, "1") // of the processes that the command starts
 	args = append([]string{"placement", "--rate=400", "--duration=500ms", "--rounds=1", "--json"}, args...)
@@ -83,11 +83,11 @@ func (p *placementJSON) keepsUp() bool {
 	return p.Unended == 0 && p.Measured > 50 && p.Measured < 350 // of the 200 that count, or so: the others came before
 }
 
-// verdictWhere runs the command until something is so, a few times at most.
-func verdictWhere(t *testing.T, is func(*verdictFound) bool, args ...string) (found verdictFound) {
+// placementWhere runs the command until something is so, a few times at most.
+func placementWhere(t *testing.T, is func(*placementFound) bool, args ...string) (found placementFound) {
 	t.Helper()
 	for range 10 {
-		if found = verdictOf(t, args...); is(&found) {
+		if found = placementOf(t, args...); is(&found) {
 			break
 		}
 		t.Logf("once more: %+v", found)
@@ -95,9 +95,9 @@ func verdictWhere(t *testing.T, is func(*verdictFound) bool, args ...string) (fo
 	return found
 }
 
-func TestVerdictMeasuresBothPlacements(t *testing.T) {
+func TestPlacementMeasuresBothPlacements(t *testing.T) {
 	t.Setenv("AFTERBAY_TOKEN", "of the environment")
-	found := verdictWhere(t, func(f *verdictFound) bool { return f.Inside.keepsUp() && f.Endpoint.keepsUp() }, verdictFiles(t), "--budget", "1m")
+	found := placementWhere(t, func(f *placementFound) bool { return f.Inside.keepsUp() && f.Endpoint.keepsUp() }, placementFiles(t), "--budget", "1m")
 	for name, p := range map[string]placementJSON{"inside": found.Inside, "endpoint": found.Endpoint} {
 		bound := 0.0
 		var names []string
@@ -146,8 +146,8 @@ func (m altered) Predict(ctx context.Context, rows model.Rows, scores []float32)
 	return err
 }
 
-// verdictEndpoint serves models, and returns the flags that name the endpoint.
-func verdictEndpoint(t *testing.T, token string, models ...serving.Named) []string {
+// placementEndpoint serves models, and returns the flags that name the endpoint.
+func placementEndpoint(t *testing.T, token string, models ...serving.Named) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	server, err := serving.Listen(models, serving.ServerOptions{Address: "127.0.0.1:0", Token: token})
@@ -165,21 +165,21 @@ func verdictEndpoint(t *testing.T, token string, models ...serving.Named) []stri
 	return []string{"--endpoint", "grpc://" + server.Address(), "--token", token}
 }
 
-func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
-	file := verdictFiles(t)
+func TestPlacementAsksTheEndpointThatIsNamed(t *testing.T) {
+	file := placementFiles(t)
 	m, err := models.File(filepath.Join(filepath.Dir(file), demo.ModelName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := append([]string{file}, verdictEndpoint(t, "secret", serving.Named{Name: "cards", Model: m},
+	endpoint := append([]string{file}, placementEndpoint(t, "secret", serving.Named{Name: "cards", Model: m},
 		serving.Named{Name: "fraud", Model: altered{m, 0.25, 0}}, serving.Named{Name: "late", Model: altered{m, 0, 400 * time.Millisecond}})...)
 	events := filepath.Join(t.TempDir(), "payments.csv")
 	write(t, events, "tx,customer,amount,country,channel,device,ts\na,ann,12.5,US,chip,,1\nb,bob,3,GB,online,ios,2\n")
-	found := verdictOf(t, append(slices.Clone(endpoint), "--endpoint-model", "cards", "--events", events)...)
+	found := placementOf(t, append(slices.Clone(endpoint), "--endpoint-model", "cards", "--events", events)...)
 	if found.Placement == "" || found.Endpoint.Endpoint != 0 || found.Endpoint.Lost != 0 || !strings.Contains(found.Load, "the 2 events of "+events) {
 		t.Errorf("%+v", found)
 	}
-	found = verdictWhere(t, func(f *verdictFound) bool { return f.Inside.Unended == 0 }, append(slices.Clone(endpoint), "--endpoint-model", "late")...)
+	found = placementWhere(t, func(f *placementFound) bool { return f.Inside.Unended == 0 }, append(slices.Clone(endpoint), "--endpoint-model", "late")...)
 	if found.Placement != "embed" || found.Endpoint.Unended == 0 || found.Inside.Unended != 0 || !strings.Contains(found.Reason, "behind the endpoint it falls behind") {
 		t.Errorf("%+v", found)
 	}
@@ -192,21 +192,21 @@ func TestVerdictAsksTheEndpointThatIsNamed(t *testing.T) {
 		"other token":  {append(slices.Clone(endpoint[:3]), "--token", "guess"), "401"},
 		"no model":     {append(slices.Clone(endpoint), "--endpoint-model", "none"), "none"},
 	} {
-		if r := verdictFails(t, append(slices.Clone(flags), c.args...)...); r.code != exitFailure || !strings.Contains(r.stderr, c.part) {
+		if r := placementFails(t, append(slices.Clone(flags), c.args...)...); r.code != exitFailure || !strings.Contains(r.stderr, c.part) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
 		}
 	}
 }
 
-// verdictFails runs the command with what the processes that it starts say.
-func verdictFails(t *testing.T, args ...string) result {
+// placementFails runs the command with what the processes that it starts say.
+func placementFails(t *testing.T, args ...string) result {
 	t.Helper()
 	t.Setenv(asCommand, "1")
 	return command(t, "", append([]string{"placement"}, args...)...)
 }
 
-func TestVerdictRefusesWhatItCannotMeasure(t *testing.T) {
-	file := verdictFiles(t)
+func TestPlacementRefusesWhatItCannotMeasure(t *testing.T) {
+	file := placementFiles(t)
 	dir := filepath.Dir(file)
 	two := filepath.Join(dir, "two.yaml")
 	text, err := os.ReadFile(file)
@@ -239,7 +239,7 @@ func TestVerdictRefusesWhatItCannotMeasure(t *testing.T) {
 		"all dead letters":  {events("bad.ndjson"), exitFailure, "became dead letters and 0 rows came to models, which measures nothing: decode: "},
 		"endpoint unspoken": {[]string{file, "--rate=100", "--duration=200ms", "--endpoint", silent.URL}, exitFailure, "metadata"},
 	} {
-		r := verdictFails(t, c.args...)
+		r := placementFails(t, c.args...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.part) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.stderr)
 		}

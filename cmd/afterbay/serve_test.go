@@ -129,7 +129,7 @@ func (talking) Answer(_ context.Context, rows model.Rows, _ []float32, texts [][
 // TestRunningEngineServesModelsOfTextsAndVectors has a pipeline ask a server for
 // them, and answers with them itself.
 func TestRunningEngineServesModelsOfTextsAndVectors(t *testing.T) {
-	endpoint := strings.Replace(verdictEndpoint(t, "", serving.Named{Name: "words", Model: talking(0)}, serving.Named{Name: "vectors", Model: talking(3)})[1], "grpc", "http", 1)
+	endpoint := strings.Replace(placementEndpoint(t, "", serving.Named{Name: "words", Model: talking(0)}, serving.Named{Name: "vectors", Model: talking(3)})[1], "grpc", "http", 1)
 	t.Chdir(t.TempDir())
 	write(t, "pipeline.yaml", fmt.Sprintf(`
 pipeline: talk

@@ -17,7 +17,7 @@ import (
 
 // TestEmbedOrServeWorksAsTyped runs the commands of examples/embed-or-serve with
 // a real MLServer that they start, in a folder of the test: they end with an
-// error where decisions differ. The verdict is measured shortly.
+// error where decisions differ. The placement is measured shortly.
 func TestEmbedOrServeWorksAsTyped(t *testing.T) {
 	program := os.Getenv("AFTERBAY_MLSERVER")
 	if program == "" {

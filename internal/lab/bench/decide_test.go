@@ -49,7 +49,7 @@ func placementOf(model, commit, sum time.Duration) Placement {
 	}
 }
 
-func TestVerdictNamesTheChoiceAndWhy(t *testing.T) {
+func TestPlacementNamesTheChoiceAndWhy(t *testing.T) {
 	with := func(p Placement, change func(*Placement)) Placement { change(&p); return p }
 	fast, slow := placementOf(1*ms, 9*ms, 10*ms), placementOf(40*ms, 9*ms, 41*ms)
 	for _, c := range []struct {

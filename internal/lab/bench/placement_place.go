@@ -219,7 +219,7 @@ func (p *placed) measure(c *PlacementOptions) (_ *Placement, err error) {
 	if m.runner, err = p.runner(used, c.Parallelism); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(c.Dir, "afterbay-verdict-")
+	dir, err := os.MkdirTemp(c.Dir, "afterbay-placement-")
 	if err != nil {
 		return nil, failure.As(failure.OfDirectory, fmt.Errorf("%w: name a folder with --dir", err))
 	}
