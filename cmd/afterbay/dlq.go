@@ -170,7 +170,7 @@ func settle(a *app, f *dlqFlags, limit int, drop, dry bool) (err error) {
 	defer func() { err = errors.Join(err, closeDirectory()) }()
 	s := report.Settling{Pipeline: f.Pipeline, Filter: f.filter(), Drop: drop, Limit: limit}
 	if dry {
-		return s.Rehearse(a.ctx, a.stdout, directory)
+		return s.DryRun(a.ctx, a.stdout, directory)
 	}
 	return s.Run(a.ctx, a.stdout, a.stderr, directory)
 }

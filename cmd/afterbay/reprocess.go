@@ -131,7 +131,7 @@ func (a *app) rederive(d inspect.Directory, changed process.Pipeline, request re
 		return client.Reprocess(a.ctx, request)
 	}
 	if request.DryRun {
-		return reprocess.Rehearse(a.ctx, d.(*inspect.Local).Log, changed.Runner, request.Job())
+		return reprocess.DryRun(a.ctx, d.(*inspect.Local).Log, changed.Runner, request.Job())
 	}
 	job := request.Job()
 	return reprocess.Run(a.ctx, d.(*inspect.Local).Log, changed.Runner, job)

@@ -30,11 +30,11 @@ func asked(muted []*muted) (list []Asked) {
 	return list
 }
 
-// rehearsal is what is outside of the process, and is not asked.
-type rehearsal []*muted
+// dryRun is what is outside of the process, and is not asked.
+type dryRun []*muted
 
 // mute returns what is asked in place of a model or service outside of the process.
-func (r *rehearsal) mute(how operator.Batch) model.Model {
+func (r *dryRun) mute(how operator.Batch) model.Model {
 	if how.Calling == nil && !how.Model.Info().Remote {
 		return how.Model
 	}

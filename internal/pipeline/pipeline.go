@@ -70,9 +70,9 @@ type Options struct {
 	// pipeline brings.
 	ModelKinds []model.Kind
 
-	// Rehearse asks nothing outside of the process: models and lookups there answer
+	// DryRun asks nothing outside of the process: models and lookups there answer
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.
-	Rehearse bool
+	DryRun bool
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there.
@@ -98,9 +98,9 @@ type Runner struct {
 // New checks a pipeline and loads its models. What is wrong with it is returned
 // as Errors, all at once.
 func New(p lang.Pipeline, options Options) (*Runner, error) {
-	var quiet rehearsal
+	var quiet dryRun
 	compiling := options.compiling()
-	if options.Rehearse {
+	if options.DryRun {
 		compiling.Instead = quiet.mute
 	}
 	made, err := compile.Compile(p, compiling)

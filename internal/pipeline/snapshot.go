@@ -45,7 +45,7 @@ type Snapshot struct {
 	Took     compile.Took  `json:"-"` // by pass of the compiler
 	Spent    observe.Spent `json:"-"` // of the budget
 	OddTimes []string      `json:"-"` // a finding for each input whose first event times look wrong
-	Asked    []Asked       `json:"-"` // of Options.Rehearse
+	Asked    []Asked       `json:"-"` // of Options.DryRun
 }
 
 // Parts is what parts of a pipeline have done, and how they stand.

@@ -36,7 +36,7 @@ func (l *Loader) Changed(request reprocess.Request) (Pipeline, error) {
 			return Pipeline{}, err
 		}
 	}
-	runner, err := pipeline.New(p, pipeline.Options{Members: Members(0), Logger: l.Logger, Reach: !request.DryRun, Rehearse: request.DryRun, Announce: l.Announce, ModelKinds: l.Kinds.Models})
+	runner, err := pipeline.New(p, pipeline.Options{Members: Members(0), Logger: l.Logger, Reach: !request.DryRun, DryRun: request.DryRun, Announce: l.Announce, ModelKinds: l.Kinds.Models})
 	if err != nil {
 		return Pipeline{}, failure.CannotRun(file.Explain(at, err))
 	}

@@ -49,7 +49,7 @@ func (p *Process) Reprocess(ctx context.Context, request reprocess.Request) iter
 		}
 		defer changed.Runner.Close()
 		if request.DryRun {
-			reprocess.Rehearse(ctx, p.names, changed.Runner, request.Job())(yield)
+			reprocess.DryRun(ctx, p.names, changed.Runner, request.Job())(yield)
 			return
 		}
 		s := &switching{result: make(chan error, 1), told: make(chan struct{})}

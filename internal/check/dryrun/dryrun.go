@@ -35,7 +35,7 @@ type Program struct {
 	Out, Err io.Writer
 }
 
-// rehearsal runs the pipelines of a file on a log in memory, which nobody sees,
+// dryRun runs the pipelines of a file on a log in memory, which nobody sees,
 // and hands over what they make of the events batch by batch, in the order of
 // the events.
 //
@@ -43,7 +43,7 @@ type Program struct {
 // watermarks, ids and rows are those. Where records of several partitions meet
 // again, in a chain or a copied input, their order depends on timing: there all
 // topics have one partition, and events keep the order in which they came.
-type rehearsal struct {
+type dryRun struct {
 	*Program
 	ctx      context.Context
 	log      *memory.Log
@@ -61,7 +61,7 @@ type rehearsal struct {
 	seen []*seen    // of the batch
 }
 
-// part is a pipeline of a rehearsal.
+// part is a pipeline of a dry run.
 type part struct {
 	pipeline lang.Pipeline
 	runner   *pipeline.Runner
@@ -85,10 +85,10 @@ type seen struct {
 	outputs     []stream.Record
 }
 
-// rehearse loads a file. The pipelines that cut holds for, nil for none, end
+// newDryRun loads a file. The pipelines that cut holds for, nil for none, end
 // before the first score whose model cannot be loaded. batch gets what a batch
 // of events led to.
-func (a *Program) rehearse(ctx context.Context, path string, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*rehearsal, error) {
+func (a *Program) newDryRun(ctx context.Context, path string, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
 	file, err := config.Load(path, a.Loader.Kinds)
 	if errors.As(err, new(*fs.PathError)) {
 		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
@@ -96,7 +96,7 @@ func (a *Program) rehearse(ctx context.Context, path string, cut func(*lang.Pipe
 	if err != nil {
 		return nil, failure.NotValid(err)
 	}
-	r := &rehearsal{Program: a, ctx: ctx, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
+	r := &dryRun{Program: a, ctx: ctx, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
 	var found []error
 	var loaded []process.Pipeline
 	parts := map[*pipeline.Runner]*part{}
@@ -183,7 +183,7 @@ func (p *part) stage(name string) string {
 }
 
 // observe keeps an event. Pipelines call it at the same time.
-func (r *rehearsal) observe(p *part, o *pipeline.Observed) {
+func (r *dryRun) observe(p *part, o *pipeline.Observed) {
 	reads := p.runner.Reads()
 	s := &seen{
 		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, approximate: slices.Clone(o.Approximate), failed: o.Err != nil, failure: o.Stage,
@@ -206,7 +206,7 @@ func (r *rehearsal) observe(p *part, o *pipeline.Observed) {
 }
 
 // run runs the pipelines while feed appends events.
-func (r *rehearsal) run(feed func(ctx context.Context) error) error {
+func (r *dryRun) run(feed func(ctx context.Context) error) error {
 	defer r.log.Close()
 	for _, p := range r.parts {
 		if err := p.runner.CreateTopics(r.ctx, r.log); err != nil {
@@ -239,7 +239,7 @@ func (r *rehearsal) run(feed func(ctx context.Context) error) error {
 
 // fillTables appends the rows of tables. One that no pipeline of the file writes
 // has to be given: without its rows, what is computed is not what will be.
-func (r *rehearsal) fillTables() error {
+func (r *dryRun) fillTables() error {
 	given := map[string]bool{}
 	for _, text := range r.tables {
 		to, path, isFile := strings.Cut(text, "=")
@@ -273,7 +273,7 @@ func (r *rehearsal) fillTables() error {
 
 // publish appends the events of a source to a topic; "" is the input of the
 // first pipeline.
-func (r *rehearsal) publish(ctx context.Context, source *ingest.Source, topic string) error {
+func (r *dryRun) publish(ctx context.Context, source *ingest.Source, topic string) error {
 	topic = cmp.Or(topic, r.parts[0].runner.Input())
 	topics, err := r.log.Topics(ctx)
 	if err != nil {
@@ -288,7 +288,7 @@ func (r *rehearsal) publish(ctx context.Context, source *ingest.Source, topic st
 }
 
 // feed is an ingest.Appender.
-type feed struct{ *rehearsal }
+type feed struct{ *dryRun }
 
 // Append implements ingest.Appender.
 func (f *feed) Append(ctx context.Context, records ...stream.Record) error {
@@ -302,7 +302,7 @@ func (f *feed) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 
 // play appends a batch, waits until the pipelines are done with it, and hands
 // over what they made of it.
-func (r *rehearsal) play(ctx context.Context, records []stream.Record) error {
+func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 	if err := r.log.Append(ctx, records...); err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func cause(r *stream.Record) string {
 
 // outputs gives the events the records that were made from them since the last
 // batch.
-func (r *rehearsal) outputs(ctx context.Context, events map[string]*seen) error {
+func (r *dryRun) outputs(ctx context.Context, events map[string]*seen) error {
 	topics, err := r.log.Topics(ctx)
 	if err != nil {
 		return err
@@ -412,7 +412,7 @@ type forgetful struct {
 	read map[string]bool // topics
 }
 
-func newForgetful(r *rehearsal) *forgetful {
+func newForgetful(r *dryRun) *forgetful {
 	f := &forgetful{r.log, map[string]bool{}}
 	for _, p := range r.parts {
 		for _, read := range p.runner.Reads() {

@@ -37,7 +37,7 @@ func (a *Program) Features(ctx context.Context, c FeaturesOptions) (err error) {
 		return failure.Usage("--out %v", err)
 	}
 	e := &export{FeaturesOptions: c, meter: term.NewMeter(a.Err)}
-	if e.rehearsal, err = a.rehearse(ctx, c.File, func(p *lang.Pipeline) bool { return c.Pipeline == "" || p.Name == c.Pipeline }, e.batch); err != nil {
+	if e.dryRun, err = a.newDryRun(ctx, c.File, func(p *lang.Pipeline) bool { return c.Pipeline == "" || p.Name == c.Pipeline }, e.batch); err != nil {
 		return err
 	}
 	e.quiet, e.tables = true, c.Tables
@@ -73,7 +73,7 @@ func (a *Program) Features(ctx context.Context, c FeaturesOptions) (err error) {
 // export is rows on their way to a file.
 type export struct {
 	FeaturesOptions
-	*rehearsal
+	*dryRun
 	meter   *term.Meter
 	part    *part
 	columns []value.Slot

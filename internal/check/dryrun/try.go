@@ -32,7 +32,7 @@ type TryOptions struct {
 // Try prints what the pipelines of a file make of events, and keeps nothing.
 func (a *Program) Try(ctx context.Context, source *ingest.Source, o TryOptions) error {
 	p := &printer{Program: a, limit: o.Limit, json: o.JSON, out: term.NewLines(a.Out, false)}
-	r, err := a.rehearse(ctx, o.File, nil, p.batch)
+	r, err := a.newDryRun(ctx, o.File, nil, p.batch)
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func writeApproximate(out io.Writer, events map[string]int) {
 }
 
 // summary prints what became of all events.
-func (p *printer) summary(r *rehearsal) error {
+func (p *printer) summary(r *dryRun) error {
 	var text strings.Builder
 	if p.limit >= 0 && p.limit < r.appended {
 		fmt.Fprintf(&text, "the first %d of %d events are shown; --limit chooses how many\n", p.limit, r.appended)

@@ -62,8 +62,8 @@ func printRefusals(out io.Writer, p *deadletter.Progress) {
 	}
 }
 
-// Rehearse says what Run would do.
-func (s *Settling) Rehearse(ctx context.Context, out io.Writer, directory inspect.Directory) error {
+// DryRun says what Run would do.
+func (s *Settling) DryRun(ctx context.Context, out io.Writer, directory inspect.Directory) error {
 	_, verb := s.words()
 	var p deadletter.Progress
 	for l, err := range directory.Letters(ctx, s.Pipeline, s.Filter, false) {

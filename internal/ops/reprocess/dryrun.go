@@ -17,30 +17,30 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// rehearsedBytesMax bounds the state that a rehearsal keeps in memory.
-const rehearsedBytesMax = 1 << 30
+// dryRunBytesMax bounds the state that a dry run keeps in memory.
+const dryRunBytesMax = 1 << 30
 
-// errLarge says that a rehearsal needs more memory than it may have.
+// errLarge says that a dry run needs more memory than it may have.
 var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or reprocess without --dry-run")
 
-// Rehearse yields what a job would do, and writes nothing. The runner is one with
-// pipeline.Options.Rehearse: nothing is asked, and the journal of the live generation
+// DryRun yields what a job would do, and writes nothing. The runner is one with
+// pipeline.Options.DryRun: nothing is asked, and the journal of the live generation
 // is read, so that Models says which calls would be made and what they would cost.
 // What follows an answer that is not there is computed with zeros.
-func Rehearse(ctx context.Context, log generation.Log, runner *pipeline.Runner, job Job) iter.Seq2[Progress, error] {
+func DryRun(ctx context.Context, log generation.Log, runner *pipeline.Runner, job Job) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		r := &run{log: log, runner: runner, job: job, yield: yield}
 		if n, ok := log.(*generation.Names); ok {
 			r.log = n.Log
 		}
-		err := r.rehearse(ctx)
+		err := r.dryRun(ctx)
 		if err != nil && !errors.Is(err, errLeft) {
 			yield(r.progress, fmt.Errorf("dry run of pipeline %q: %w", runner.Name(), err))
 		}
 	}
 }
 
-func (r *run) rehearse(ctx context.Context) error {
+func (r *run) dryRun(ctx context.Context) error {
 	if err := r.job.Validate(); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	stage := &rehearsal{Log: r.log, run: r, finish: stop}
+	stage := &dryRun{Log: r.log, run: r, finish: stop}
 	for i := range r.parts {
 		p := &r.parts[i]
 		until, err := r.log.Committed(ctx, r.begun.Group, p.Partition)
@@ -87,38 +87,38 @@ func (r *run) rehearse(ctx context.Context) error {
 	}
 }
 
-// rehearsal is a log whose pipeline reads what the live group has committed, and
+// dryRun is a log whose pipeline reads what the live group has committed, and
 // whose steps go no further than memory.
-type rehearsal struct {
+type dryRun struct {
 	generation.Log
 	run    *run
 	finish func() // ends the run
 
 	mu     sync.Mutex // guards the rest
-	member *rehearsed
+	member *dryMember
 	err    error
 }
 
-func (l *rehearsal) failed() error {
+func (l *dryRun) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
 // CreateTopic implements stream.Log.
-func (l *rehearsal) CreateTopic(context.Context, stream.Topic) error { return nil }
+func (l *dryRun) CreateTopic(context.Context, stream.Topic) error { return nil }
 
-// DeleteTopic implements stream.Log. A rehearsal changes nothing.
-func (l *rehearsal) DeleteTopic(context.Context, string) error { return nil }
+// DeleteTopic implements stream.Log. A dry run changes nothing.
+func (l *dryRun) DeleteTopic(context.Context, string) error { return nil }
 
 // Join implements stream.Log. The first member of the pipeline gets all.
-func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream.Member, error) {
+func (l *dryRun) Join(ctx context.Context, group string, _ ...string) (stream.Member, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if group != l.run.runner.Name() || l.member != nil {
 		return generation.NewIdle(), nil
 	}
-	s := &rehearsed{Idle: generation.NewIdle(), of: l, paused: map[stream.Partition]bool{}, states: map[stream.Partition]*held{}}
+	s := &dryMember{Idle: generation.NewIdle(), of: l, paused: map[stream.Partition]bool{}, states: map[stream.Partition]*held{}}
 	for i := range l.run.parts {
 		if err := s.add(ctx, &l.run.parts[i]); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -129,7 +129,7 @@ func (l *rehearsal) Join(ctx context.Context, group string, _ ...string) (stream
 }
 
 // sum says what came of it so far.
-func (l *rehearsal) sum(p Progress) Progress {
+func (l *dryRun) sum(p Progress) Progress {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.member == nil {
@@ -155,7 +155,7 @@ func (l *rehearsal) sum(p Progress) Progress {
 	return p
 }
 
-// held is what a rehearsal keeps of a partition.
+// held is what a dry run keeps of a partition.
 type held struct {
 	extent
 	state  memory.State // only the member's goroutine changes it
@@ -166,10 +166,10 @@ type held struct {
 	queued int
 }
 
-// rehearsed is the member of a rehearsal.
-type rehearsed struct {
+// dryMember is the member of a dry run.
+type dryMember struct {
 	*generation.Idle
-	of       *rehearsal
+	of       *dryRun
 	assigned bool
 	order    []*held
 	paused   map[stream.Partition]bool
@@ -180,7 +180,7 @@ type rehearsed struct {
 	events, outputs, dead int64
 }
 
-func (s *rehearsed) add(ctx context.Context, e *extent) error {
+func (s *dryMember) add(ctx context.Context, e *extent) error {
 	h := &held{extent: *e, state: memory.State{}, read: e.until <= e.first, done: e.first}
 	h.next, h.stop = iter.Pull2(s.of.Log.Tail(ctx, e.Partition, e.first))
 	s.states[e.Partition] = h
@@ -193,7 +193,7 @@ func (s *rehearsed) add(ctx context.Context, e *extent) error {
 		return err
 	}
 	for entry, err := range s.of.run.begun.Seed(view) {
-		if err == nil && s.bytes > rehearsedBytesMax {
+		if err == nil && s.bytes > dryRunBytesMax {
 			err = errLarge
 		}
 		if err != nil {
@@ -205,7 +205,7 @@ func (s *rehearsed) add(ctx context.Context, e *extent) error {
 }
 
 // Poll implements stream.Member.
-func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, err error) {
+func (s *dryMember) Poll(ctx context.Context, limit int) (batch stream.Batch, err error) {
 	if !s.assigned {
 		s.assigned = true
 		for _, h := range s.order {
@@ -233,7 +233,7 @@ func (s *rehearsed) Poll(ctx context.Context, limit int) (batch stream.Batch, er
 }
 
 // Commit implements stream.Member.
-func (s *rehearsed) Commit(step stream.Transaction) *stream.Pending {
+func (s *dryMember) Commit(step stream.Transaction) *stream.Pending {
 	s.of.mu.Lock()
 	for _, c := range step.Changes {
 		s.change(c)
@@ -250,7 +250,7 @@ func (s *rehearsed) Commit(step stream.Transaction) *stream.Pending {
 		s.events += int64(next - h.done)
 		h.done = next
 	}
-	if s.bytes > rehearsedBytesMax {
+	if s.bytes > dryRunBytesMax {
 		s.of.err = errLarge
 		s.of.finish()
 	}
@@ -262,7 +262,7 @@ func (s *rehearsed) Commit(step stream.Transaction) *stream.Pending {
 	return pending
 }
 
-func (s *rehearsed) change(c stream.Change) {
+func (s *dryMember) change(c stream.Change) {
 	h := s.states[c.Partition]
 	entries := len(h.state)
 	s.bytes += len(c.Value) - len(h.state[string(c.Key)])
@@ -275,7 +275,7 @@ func (s *rehearsed) change(c stream.Change) {
 }
 
 // ended ends the run where all is done.
-func (s *rehearsed) ended() {
+func (s *dryMember) ended() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	for _, h := range s.order {
@@ -287,19 +287,19 @@ func (s *rehearsed) ended() {
 }
 
 // Pause implements stream.Member.
-func (s *rehearsed) Pause(list ...stream.Partition) { s.setPaused(list, true) }
+func (s *dryMember) Pause(list ...stream.Partition) { s.setPaused(list, true) }
 
 // Resume implements stream.Member.
-func (s *rehearsed) Resume(list ...stream.Partition) { s.setPaused(list, false) }
+func (s *dryMember) Resume(list ...stream.Partition) { s.setPaused(list, false) }
 
-func (s *rehearsed) setPaused(list []stream.Partition, paused bool) {
+func (s *dryMember) setPaused(list []stream.Partition, paused bool) {
 	for _, p := range list {
 		s.paused[p] = paused
 	}
 }
 
 // Close implements stream.Member.
-func (s *rehearsed) Close() error {
+func (s *dryMember) Close() error {
 	for _, h := range s.order {
 		h.stop()
 	}

@@ -85,7 +85,7 @@ type Progress struct {
 	Delivered  uint64            `json:"delivered,omitempty"` // to the sink
 	Sink       string            `json:"sink,omitempty"`      // that what was derived goes to
 	CaughtUp   bool              `json:"caught_up"`
-	Outputs    int64             `json:"outputs,omitempty"`      // of a rehearsal
+	Outputs    int64             `json:"outputs,omitempty"`      // of a dry run
 	Dead       int64             `json:"dead_letters,omitempty"` // likewise
 	Live       []generation.Live `json:"live,omitempty"`         // partitions handed over
 	Done       bool              `json:"done"`                   // nothing follows

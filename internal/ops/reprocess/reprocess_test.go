@@ -398,7 +398,7 @@ func paid(version int, models map[string]model.Model) lang.Pipeline {
 }
 
 // TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain derives again with one of two
-// models changed, after a rehearsal that says what it will cost.
+// models changed, after a dry run that says what it will cost.
 func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 	onEngines(t, func(t *testing.T, log generation.Log) {
 		read, judge, judge2 := &service{version: 1}, &service{version: 1}, &service{version: 2}
@@ -412,22 +412,22 @@ func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 			t.Fatalf("%d and %d calls, %d dead letters", asked, judge.calls.Load(), dead)
 		}
 		now := paid(2, map[string]model.Model{"read": read, "judge": judge2})
-		dry, err := builtin.New(now, pipeline.Options{Rehearse: true, Members: 2})
+		dry, err := builtin.New(now, pipeline.Options{DryRun: true, Members: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var said reprocess.Progress
-		for p, err := range reprocess.Rehearse(t.Context(), log, dry, reprocess.Job{}) {
+		for p, err := range reprocess.DryRun(t.Context(), log, dry, reprocess.Job{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			said = p
 		}
 		if said.Events != 300 || said.Outputs != 300-bad || said.Dead != bad || !said.Done || judge2.calls.Load() != 0 {
-			t.Errorf("the rehearsal says %+v, and made %d calls", said, judge2.calls.Load())
+			t.Errorf("the dry run says %+v, and made %d calls", said, judge2.calls.Load())
 		}
 		if h, err := generation.Read(t.Context(), log, "paid"); err != nil || len(h.Begun) != 0 {
-			t.Errorf("the rehearsal began %+v: %v", h.Begun, err)
+			t.Errorf("the dry run began %+v: %v", h.Begun, err)
 		}
 		last := do(t, log, newRunner(t, now), reprocess.Job{})
 		if read.calls.Load() != asked {
@@ -436,7 +436,7 @@ func TestAnswersOfModelsThatDidNotChangeAreNotPaidAgain(t *testing.T) {
 		for _, c := range said.Models {
 			want := map[string]int64{"read@1": 0, "judge@2": judge2.calls.Load()}[c.Model]
 			if int64(c.Calls) != want || c.Price != 0.5 || c.Model == "read@1" && c.Hits == 0 {
-				t.Errorf("the rehearsal says %+v, and there were %d calls", c, want)
+				t.Errorf("the dry run says %+v, and there were %d calls", c, want)
 			}
 		}
 		if n := len(outputs(t, log, "paid.g2.out")); int64(n) != 300-bad || len(last.Models) != 2 {

@@ -43,21 +43,21 @@ func dump(t *testing.T, log generation.Log, group string) [partitions]map[string
 	return all
 }
 
-// rehearse returns the last that a rehearsal says.
-func rehearse(t *testing.T, log generation.Log, p lang.Pipeline, job reprocess.Job) (last reprocess.Progress) {
+// dryRun returns the last that a dry run says.
+func dryRun(t *testing.T, log generation.Log, p lang.Pipeline, job reprocess.Job) (last reprocess.Progress) {
 	t.Helper()
-	dry, err := builtin.New(p, pipeline.Options{Rehearse: true, Members: 2})
+	dry, err := builtin.New(p, pipeline.Options{DryRun: true, Members: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for p, err := range reprocess.Rehearse(t.Context(), log, dry, job) {
+	for p, err := range reprocess.DryRun(t.Context(), log, dry, job) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		last = p
 	}
 	if !last.Done {
-		t.Fatalf("the rehearsal ended with %+v", last)
+		t.Fatalf("the dry run ended with %+v", last)
 	}
 	return last
 }
@@ -81,8 +81,8 @@ func beginWithState(t *testing.T, log generation.Log) {
 		t.Fatalf("what was ended says %+v", ended)
 	}
 	job := reprocess.Job{State: "2"}
-	if said := rehearse(t, log, payments(40), job); said.Events != 200 || said.Outputs+said.Dead < 200 {
-		t.Errorf("a rehearsal says %+v", said)
+	if said := dryRun(t, log, payments(40), job); said.Events != 200 || said.Outputs+said.Dead < 200 {
+		t.Errorf("a dry run says %+v", said)
 	}
 	last := do(t, log, newRunner(t, payments(40)), job)
 	if last.Generation != 3 || last.Events != 200 || last.Of != 200 || last.Resumed {
@@ -137,8 +137,8 @@ func beginWithLive(t *testing.T, log generation.Log) {
 	}
 	stop()
 	before := dump(t, log, "payments")
-	if said := rehearse(t, log, payments(40), job); said.Events != 0 {
-		t.Errorf("a rehearsal without events says %+v", said)
+	if said := dryRun(t, log, payments(40), job); said.Events != 0 {
+		t.Errorf("a dry run without events says %+v", said)
 	}
 	if last := do(t, log, newRunner(t, payments(40)), job); last.Generation != 2 || last.Events != 0 {
 		t.Errorf("it says %+v", last)
