@@ -16,7 +16,7 @@ import (
 
 // TestOnlyTheOwnerMayReadWhatPipelinesKeep walks a data directory with features, a
 // queue, a group, a journal, the state and timers of a function, dead letters and
-// passages. The umask takes nothing away. What is wide is narrow after the next Open.
+// timings. The umask takes nothing away. What is wide is narrow after the next Open.
 func TestOnlyTheOwnerMayReadWhatPipelinesKeep(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "data")

@@ -55,7 +55,7 @@ func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 	var way observe.Way
 	step := func(feature, model, emit, commit time.Duration, queues ...time.Duration) {
 		made := start.Add(feature + model + emit)
-		way.Chunk(s, observe.Passage{Begun: start, Feature: feature, Model: model, Emit: emit, Made: made}, len(queues))
+		way.Chunk(s, observe.Timing{Begun: start, Feature: feature, Model: model, Emit: emit, Made: made}, len(queues))
 		for i, queue := range queues {
 			r := stream.Record{Partition: stream.Partition{Topic: "in", Index: int32(i % 2)}, Offset: stream.Offset(i), Time: start.Add(-queue)}
 			if queue < 0 {
@@ -89,10 +89,10 @@ func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 	if bound := spent.Bound(); !near(bound, (100+5+45+5+60)*ms) {
 		t.Errorf("bound %v", bound)
 	}
-	all := m.Passages()
-	p := all[slices.IndexFunc(all, func(p observe.Passage) bool { return p.Has("in", 1, 1) })]
+	all := m.Timings()
+	p := all[slices.IndexFunc(all, func(p observe.Timing) bool { return p.Has("in", 1, 1) })]
 	if p.First != 1 || p.Next != 2 || !p.Begun.Equal(start) {
-		t.Errorf("passage %+v", p)
+		t.Errorf("timing %+v", p)
 	}
 }
 
@@ -102,7 +102,7 @@ func ExampleMetrics_Spent() {
 	m.SetBudget(b)
 	start := time.Now()
 	var way observe.Way
-	way.Chunk(m.Member(0), observe.Passage{Begun: start, Model: 60 * time.Millisecond, Made: start.Add(60 * time.Millisecond)}, 1)
+	way.Chunk(m.Member(0), observe.Timing{Begun: start, Model: 60 * time.Millisecond, Made: start.Add(60 * time.Millisecond)}, 1)
 	way.Event(m.Member(0), &stream.Record{Partition: stream.Partition{Topic: "payments"}, Offset: 17, Time: start.Add(-2 * time.Millisecond)})
 	way.Commit(m.Member(0), start.Add(64*time.Millisecond))
 	spent := m.Spent()

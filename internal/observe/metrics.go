@@ -115,12 +115,12 @@ func (m *Metrics) Generations() map[int32]uint64 {
 	return all
 }
 
-// Passages returns the newest passages of all members, by their commit.
-func (m *Metrics) Passages() []Passage {
-	var list []Passage
+// Timings returns the newest timings of all members, by their commit.
+func (m *Metrics) Timings() []Timing {
+	var list []Timing
 	for _, s := range m.members {
 		list = append(list, s.Trace.all()...)
 	}
-	slices.SortStableFunc(list, func(a, b Passage) int { return a.Committed.Compare(b.Committed) })
+	slices.SortStableFunc(list, func(a, b Timing) int { return a.Committed.Compare(b.Committed) })
 	return list
 }

@@ -87,7 +87,7 @@ func (w *Way) spans(t *Tracer) []Span {
 	var list []Span
 	batch := -1 // in list, of the events before
 	for _, e := range w.traced {
-		p := &w.passages[w.events[e.event].passage]
+		p := &w.timings[w.events[e.event].timing]
 		if batch < 0 || !list[batch].Start.Equal(p.Begun) {
 			batch = len(list)
 			list = append(list, batchSpan(t, e.Context, p))
@@ -100,7 +100,7 @@ func (w *Way) spans(t *Tracer) []Span {
 
 // batchSpan is the span of events that were computed together, in a trace of its
 // own that the first of them names.
-func batchSpan(t *Tracer, first Context, p *Passage) Span {
+func batchSpan(t *Tracer, first Context, p *Timing) Span {
 	c := first
 	binary.BigEndian.PutUint64(c.Trace[:8], ^binary.BigEndian.Uint64(first.Span[:])|1)
 	binary.BigEndian.PutUint64(c.Span[:], ^binary.BigEndian.Uint64(first.Span[:])|1)
@@ -109,7 +109,7 @@ func batchSpan(t *Tracer, first Context, p *Passage) Span {
 
 // eventSpans are that of an event and those of its phases. Computing features and
 // calling models take turns: they are shown one after the other.
-func (w *Way) eventSpans(t *Tracer, e traced, p *Passage) []Span {
+func (w *Way) eventSpans(t *Tracer, e traced, p *Timing) []Span {
 	begun := p.Begun.Add(-w.events[e.event].queue)
 	computed := p.Begun.Add(p.Feature)
 	list := []Span{{

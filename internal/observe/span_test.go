@@ -43,7 +43,7 @@ func through(t *testing.T, tracer *observe.Tracer, events ...stream.Record) (spa
 	m.SetTracer(tracer)
 	start := time.Unix(1000, 0)
 	var way observe.Way
-	way.Chunk(m.Member(0), observe.Passage{Begun: start, Feature: ms, Model: 5 * ms, Emit: 2 * ms, Made: start.Add(8 * ms)}, len(events))
+	way.Chunk(m.Member(0), observe.Timing{Begun: start, Feature: ms, Model: 5 * ms, Emit: 2 * ms, Made: start.Add(8 * ms)}, len(events))
 	for i := range events {
 		events[i].Partition, events[i].Time = stream.Partition{Topic: "payments"}, start.Add(-3*ms)
 		way.Event(m.Member(0), &events[i])

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// traceMax is how many passages a member keeps.
+// traceMax is how many timings a member keeps.
 const traceMax = 4096
 
-// Passage is how events that were computed together came through: those of one
+// Timing is how events that were computed together came through: those of one
 // partition, with offsets from First up to Next.
-type Passage struct {
+type Timing struct {
 	Topic       string
 	Partition   int32
 	First, Next int64
@@ -26,9 +26,9 @@ type Passage struct {
 	events int
 }
 
-// Pass adds an event's passage to those of its chunk, which are in list from an
+// Pass adds an event's timing to those of its chunk, which are in list from an
 // index on: to that of its partition, if there is one.
-func Pass(list []Passage, from int, p Passage) []Passage {
+func Pass(list []Timing, from int, p Timing) []Timing {
 	for i := from; i < len(list); i++ {
 		if list[i].Partition == p.Partition {
 			list[i].Next = p.Next
@@ -38,24 +38,24 @@ func Pass(list []Passage, from int, p Passage) []Passage {
 	return append(list, p)
 }
 
-// Has reports whether an event is one of the passage.
-func (p *Passage) Has(topic string, partition int32, offset int64) bool {
+// Has reports whether an event is one of the events.
+func (p *Timing) Has(topic string, partition int32, offset int64) bool {
 	return p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next
 }
 
-// Trace keeps the newest passages of a member: what they cost is per chunk, not
+// Trace keeps the newest timings of a member: what they cost is per chunk, not
 // per event. The zero value is empty.
 type Trace struct {
 	mu   sync.Mutex // guards all fields
-	ring []Passage
+	ring []Timing
 	next int
 }
 
-// Add appends passages.
-func (t *Trace) Add(passages ...Passage) {
+// Add appends timings.
+func (t *Trace) Add(timings ...Timing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range passages {
+	for _, p := range timings {
 		if len(t.ring) < traceMax {
 			t.ring = append(t.ring, p)
 			continue
@@ -66,7 +66,7 @@ func (t *Trace) Add(passages ...Passage) {
 }
 
 // all returns what the trace has, in no order.
-func (t *Trace) all() []Passage {
+func (t *Trace) all() []Timing {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.ring)

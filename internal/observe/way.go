@@ -10,27 +10,27 @@ import (
 // Way notes how the events of a step come through, until the step is durable. One
 // goroutine owns it. The zero value is empty.
 type Way struct {
-	Case     int     // that the next events took of the route that is measured, from 1; 0 is none
-	chunk    Passage // times of the chunk that is being noted
-	begun    int64   // of it, nanoseconds
-	from, at int     // its first passage, and that of its newest event
-	passages []Passage
+	Case     int    // that the next events took of the route that is measured, from 1; 0 is none
+	chunk    Timing // times of the chunk that is being noted
+	begun    int64  // of it, nanoseconds
+	from, at int    // its first timing, and that of its newest event
+	timings  []Timing
 	events   []waited
 	traced   []traced
 }
 
-// waited is events of a passage, one after the other, that all waited as long to
+// waited is events of a timing, one after the other, that all waited as long to
 // be read.
 type waited struct {
-	queue      time.Duration
-	passage, n int32
-	way        int // the case, from 1
+	queue     time.Duration
+	timing, n int32
+	way       int // the case, from 1
 }
 
 // Chunk begins the events of a chunk, which all have its times: Begun, Feature,
 // Model, Emit and Made of p. There are n.
-func (w *Way) Chunk(s *Member, p Passage, n int) {
-	w.chunk, w.begun, w.from, w.at = p, p.Begun.UnixNano(), len(w.passages), len(w.passages)
+func (w *Way) Chunk(s *Member, p Timing, n int) {
+	w.chunk, w.begun, w.from, w.at = p, p.Begun.UnixNano(), len(w.timings), len(w.timings)
 	s.Latency.Record(Feature, p.Feature, n)
 	s.Latency.Record(Model, p.Model, n)
 	s.Latency.Record(Emit, p.Emit, n)
@@ -39,17 +39,17 @@ func (w *Way) Chunk(s *Member, p Passage, n int) {
 // Event notes an event of the chunk. The time of what a pipeline wrote does not
 // say when it was appended: it is measured from its reading.
 func (w *Way) Event(s *Member, r *stream.Record) {
-	if w.at == len(w.passages) || w.passages[w.at].Partition != r.Partition.Index {
+	if w.at == len(w.timings) || w.timings[w.at].Partition != r.Partition.Index {
 		w.pass(r)
 	}
-	w.passages[w.at].Next = int64(r.Offset) + 1
-	w.passages[w.at].events++
+	w.timings[w.at].Next = int64(r.Offset) + 1
+	w.timings[w.at].events++
 	queue := time.Duration(0)
 	if !header.Written(r.Headers) {
 		queue = time.Duration(max(0, w.begun-r.Time.UnixNano())) // which costs less than Sub
 		s.Latency.queue.add(queue, 1)
 	}
-	if last := len(w.events) - 1; last >= 0 && w.events[last].queue == queue && w.events[last].passage == int32(w.at) && w.events[last].way == w.Case {
+	if last := len(w.events) - 1; last >= 0 && w.events[last].queue == queue && w.events[last].timing == int32(w.at) && w.events[last].way == w.Case {
 		w.events[last].n++
 	} else {
 		w.events = append(w.events, waited{queue, int32(w.at), 1, w.Case})
@@ -65,7 +65,7 @@ func (w *Way) Event(s *Member, r *stream.Record) {
 func (w *Way) Queued(s *Member, r *stream.Record, since time.Time) {
 	chunk, begun := w.chunk, w.begun
 	w.chunk.Begun, w.chunk.Model, w.begun = since, chunk.Model+max(0, chunk.Begun.Sub(since)), since.UnixNano()
-	w.from, w.at = len(w.passages), len(w.passages) // one of its own
+	w.from, w.at = len(w.timings), len(w.timings) // one of its own
 	s.Latency.Record(Feature, w.chunk.Feature, 1)
 	s.Latency.Record(Model, w.chunk.Model, 1)
 	s.Latency.Record(Emit, w.chunk.Emit, 1)
@@ -73,30 +73,30 @@ func (w *Way) Queued(s *Member, r *stream.Record, since time.Time) {
 	w.chunk, w.begun = chunk, begun
 }
 
-// pass finds the passage of a record's partition in the chunk, or begins it.
+// pass finds the timing of a record's partition in the chunk, or begins it.
 func (w *Way) pass(r *stream.Record) {
-	for w.at = w.from; w.at < len(w.passages); w.at++ {
-		if w.passages[w.at].Partition == r.Partition.Index {
+	for w.at = w.from; w.at < len(w.timings); w.at++ {
+		if w.timings[w.at].Partition == r.Partition.Index {
 			return
 		}
 	}
 	p := w.chunk
 	p.Topic, p.Partition, p.First = r.Partition.Topic, r.Partition.Index, int64(r.Offset)
-	w.passages = append(w.passages, p)
+	w.timings = append(w.timings, p)
 }
 
 // Commit counts the events, whose step became durable at a time.
 func (w *Way) Commit(s *Member, at time.Time) {
-	for i := range w.passages {
-		p := &w.passages[i]
+	for i := range w.timings {
+		p := &w.timings[i]
 		p.Committed = at
 		s.Latency.Record(Commit, at.Sub(p.Made), p.events)
 	}
 	since, of := time.Duration(0), int32(-1)
 	for _, e := range w.events {
-		p := &w.passages[e.passage]
-		if e.passage != of {
-			since, of = at.Sub(p.Begun), e.passage
+		p := &w.timings[e.timing]
+		if e.timing != of {
+			since, of = at.Sub(p.Begun), e.timing
 		}
 		whole := e.queue + since
 		s.Latency.together.add(whole, int(e.n))
@@ -116,7 +116,7 @@ func (w *Way) Commit(s *Member, at time.Time) {
 	}
 	s.Latency.queue.moveTo(&s.Latency.phases[Queue])
 	s.Latency.together.moveTo(&s.Latency.whole)
-	s.Trace.Add(w.passages...)
+	s.Trace.Add(w.timings...)
 	if len(w.traced) > 0 {
 		s.Tracer.Add(w.spans(s.Tracer))
 	}
@@ -124,5 +124,5 @@ func (w *Way) Commit(s *Member, at time.Time) {
 
 // Emptied returns w without events, with its memory.
 func (w *Way) Emptied() Way {
-	return Way{passages: w.passages[:0], events: w.events[:0], traced: w.traced[:0]}
+	return Way{timings: w.timings[:0], events: w.events[:0], traced: w.traced[:0]}
 }

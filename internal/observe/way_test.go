@@ -24,7 +24,7 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 	for round := range 2 {
 		for chunk, feature := range []time.Duration{ms, 30 * ms} {
 			made := start.Add(feature)
-			way.Chunk(s, observe.Passage{Begun: start.Add(-time.Duration(chunk) * 40 * ms), Feature: feature, Made: made}, 3)
+			way.Chunk(s, observe.Timing{Begun: start.Add(-time.Duration(chunk) * 40 * ms), Feature: feature, Made: made}, 3)
 			for i := range 3 {
 				r := stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(3*chunk + i), Time: start.Add(-time.Duration(chunk)*40*ms - 2*ms)}
 				way.Case = i * chunk // none, or of the second chunk 0, 1 and 2
@@ -60,7 +60,7 @@ func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
 	s, start := m.Member(0), time.Unix(1000, 0)
 	var way observe.Way
 	for _, took := range []time.Duration{10 * ms, 50 * ms, 200 * ms} {
-		way.Chunk(s, observe.Passage{Begun: start, Made: start}, 4)
+		way.Chunk(s, observe.Timing{Begun: start, Made: start}, 4)
 		for i := range 4 {
 			way.Case = i
 			way.Event(s, &stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(i), Time: start})
@@ -96,7 +96,7 @@ func BenchmarkWay(b *testing.B) {
 	var way observe.Way
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += events {
-		way.Chunk(s, observe.Passage{Begun: start, Feature: time.Millisecond, Made: start.Add(time.Millisecond)}, events)
+		way.Chunk(s, observe.Timing{Begun: start, Feature: time.Millisecond, Made: start.Add(time.Millisecond)}, events)
 		for i := range records {
 			way.Event(s, &records[i])
 		}

@@ -160,11 +160,11 @@ type Observed = task.Observed
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read
 
-// Passages returns the times of the newest events of all groups of the pipeline.
-func (r *Runner) Passages() []observe.Passage {
-	var list []observe.Passage
+// Timings returns the times of the newest events of all groups of the pipeline.
+func (r *Runner) Timings() []observe.Timing {
+	var list []observe.Timing
 	for _, m := range r.metrics {
-		list = append(list, m.Passages()...)
+		list = append(list, m.Timings()...)
 	}
 	return list
 }

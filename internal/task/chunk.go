@@ -106,7 +106,7 @@ func (ch *chunk) measure(start, made time.Time) {
 			n++
 		}
 	}
-	ch.building.way.Chunk(ch.metrics, observe.Passage{
+	ch.building.way.Chunk(ch.metrics, observe.Timing{
 		Begun: start, Feature: made.Sub(start) - ch.spent[observe.Model], Model: ch.spent[observe.Model], Emit: end.Sub(made), Made: end,
 	}, n)
 	for i := range ch.items {

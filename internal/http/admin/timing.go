@@ -26,7 +26,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 		if name := values.Get("pipeline"); name != "" && name != runner.Name() {
 			continue
 		}
-		for _, p := range slices.Backward(runner.Passages()) { // the newest first
+		for _, p := range slices.Backward(runner.Timings()) { // the newest first
 			if p.Has(values.Get("topic"), int32(partition), offset) {
 				ingest.WriteJSON(w, http.StatusOK, inspect.NewTiming(runner.Name(), p))
 				return

@@ -44,8 +44,8 @@ func TestTimingsOfTheNewestEventsAreServed(t *testing.T) {
 	_, url := start(t, log, admin.Options{Runners: []*running.Runner{runner}, Token: "secret"})
 	client := &admin.Client{URL: url, Token: "secret"}
 	in := stream.Partition{Topic: "in", Index: 2}
-	all := runner.Passages()
-	want := all[slices.IndexFunc(all, func(p observe.Passage) bool { return p.Has("in", 2, 1) })]
+	all := runner.Timings()
+	want := all[slices.IndexFunc(all, func(p observe.Timing) bool { return p.Has("in", 2, 1) })]
 	got, found, err := client.Timing(t.Context(), "copy", in, 1)
 	if err != nil || !found || got != inspect.NewTiming("copy", want) || got.Next != 2 || got.Emit <= 0 || got.Committed.Before(got.Made) {
 		t.Errorf("%+v, %v, %v, want %+v", got, found, err, want)

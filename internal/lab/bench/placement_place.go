@@ -336,9 +336,9 @@ func (a *arrivals) consume(r *stream.Record) error {
 	return nil
 }
 
-// take returns when the events of a passage came in, and forgets them and those
+// take returns when the events of p came in, and forgets them and those
 // before; nil where that was done, or where they were not read yet.
-func (a *arrivals) take(p *observe.Passage) []time.Time {
+func (a *arrivals) take(p *observe.Timing) []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	from, to := p.First-a.first, p.Next-a.first
@@ -351,7 +351,7 @@ func (a *arrivals) take(p *observe.Passage) []time.Time {
 }
 
 // phaseTimes are the times that events spent in each phase. What a pipeline notes of
-// passages says it, with the times at which events came in: the pipeline itself
+// timings says it, with the times at which events came in: the pipeline itself
 // runs as it would without being looked at.
 type phaseTimes struct {
 	runner     *pipeline.Runner
@@ -377,9 +377,9 @@ func (h *phaseTimes) watch(done <-chan struct{}) {
 
 // collect adds the events that came through since the last time.
 func (h *phaseTimes) collect() {
-	passages := h.runner.Passages()
-	slices.SortFunc(passages, func(a, b observe.Passage) int { return cmp.Compare(a.First, b.First) })
-	for _, p := range passages {
+	timings := h.runner.Timings()
+	slices.SortFunc(timings, func(a, b observe.Timing) int { return cmp.Compare(a.First, b.First) })
+	for _, p := range timings {
 		for _, came := range h.partitions[p.Partition].take(&p) {
 			if !came.Before(h.counts) {
 				h.add(&p, came)
@@ -388,8 +388,8 @@ func (h *phaseTimes) collect() {
 	}
 }
 
-// add notes the phases of an event of a passage, by when it came in.
-func (h *phaseTimes) add(p *observe.Passage, came time.Time) {
+// add notes the phases of an event of p, by when it came in.
+func (h *phaseTimes) add(p *observe.Timing, came time.Time) {
 	for phase, took := range [...]time.Duration{p.Begun.Sub(came), p.Feature, p.Model, p.Emit, p.Committed.Sub(p.Made)} {
 		h.phases[phase].add(took)
 	}

@@ -112,7 +112,7 @@ steps:
 	}
 }
 
-func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
+func TestArrivalsAreOfTheEventsOfATiming(t *testing.T) {
 	a := &arrivals{}
 	at := func(i int64) time.Time { return time.Unix(i, 0) }
 	add := func(from, to int64) {
@@ -129,13 +129,13 @@ func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
 	}{
 		{0, 2, 2}, {0, 2, 0}, {1, 4, 0}, {2, 6, 0} /* not read yet */, {3, 5, 2} /* after a gap */, {2, 3, 0}, {5, 6, 0},
 	} {
-		got := a.take(&observe.Passage{First: c.first, Next: c.next})
+		got := a.take(&observe.Timing{First: c.first, Next: c.next})
 		if len(got) != c.want || c.want > 0 && !got[0].Equal(at(c.first)) {
 			t.Errorf("%d to %d: %v", c.first, c.next, got)
 		}
 	}
 	add(5, 8)
-	if got := a.take(&observe.Passage{First: 5, Next: 8}); len(got) != 3 || !got[2].Equal(at(7)) {
+	if got := a.take(&observe.Timing{First: 5, Next: 8}); len(got) != 3 || !got[2].Equal(at(7)) {
 		t.Errorf("%v", got)
 	}
 }
@@ -143,7 +143,7 @@ func TestArrivalsAreOfTheEventsOfAPassage(t *testing.T) {
 func TestPhasesOfAnEventAddUpToItsSum(t *testing.T) {
 	const ms = time.Millisecond
 	came, h := time.Unix(1, 0), phaseTimes{}
-	p := observe.Passage{Begun: came.Add(2 * ms), Feature: 3 * ms, Model: 5 * ms, Emit: 7 * ms, Made: came.Add(17 * ms), Committed: came.Add(28 * ms)}
+	p := observe.Timing{Begun: came.Add(2 * ms), Feature: 3 * ms, Model: 5 * ms, Emit: 7 * ms, Made: came.Add(17 * ms), Committed: came.Add(28 * ms)}
 	h.add(&p, came)
 	phases, sum := h.figures()
 	total := time.Duration(0)

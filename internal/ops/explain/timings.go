@@ -59,7 +59,7 @@ func WriteTimings(dir string, runners []*pipeline.Runner) error {
 	list := ReadTimings(dir)
 	known := len(list)
 	for _, r := range runners {
-		for _, p := range r.Passages() {
+		for _, p := range r.Timings() {
 			list = append(list, inspect.NewTiming(r.Name(), p))
 		}
 	}

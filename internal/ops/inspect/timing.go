@@ -23,7 +23,7 @@ type Timing struct {
 }
 
 // NewTiming returns what a pipeline observed.
-func NewTiming(pipeline string, p observe.Passage) Timing {
+func NewTiming(pipeline string, p observe.Timing) Timing {
 	return Timing{
 		Pipeline: pipeline, Topic: p.Topic, Partition: p.Partition, First: p.First, Next: p.Next,
 		Begun: p.Begun.UTC(), Feature: p.Feature, Model: p.Model, Emit: p.Emit, Made: p.Made.UTC(), Committed: p.Committed.UTC(),
