@@ -267,3 +267,37 @@ func TestNothingIsWrittenOnceALeaseIsOver(t *testing.T) {
 		t.Errorf("written before %v, within %v, after %v, again %v", before, within, after, again)
 	}
 }
+
+// A step is not committed before its outputs are written, which a crash would lose.
+func TestCommitWaitsForOutputsWrittenBesideIt(t *testing.T) {
+	cluster, _ := fakeCluster(t)
+	var cuts atomic.Int32
+	var cutting atomic.Bool
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if req.(*kmsg.ProduceRequest).TransactionID != nil || !cutting.Load() {
+			return nil, nil, false
+		}
+		cuts.Add(1)
+		return nil, errors.New("cut"), true
+	})
+	o := patient(conforming(cluster.ListenAddrs()))
+	o.Delivery = AtLeastOnce
+	l := open(t, o)
+	s, _ := mustOwn(t, l)
+	cutting.Store(true)
+	outputs := []stream.Record{{Partition: in, Time: time.UnixMilli(1), Value: []byte("late")}}
+	s.(stream.Deliverer).Deliver(outputs)
+	pending := s.Commit(stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: 1}})
+	until(t, "the output was tried some times", func() bool { return cuts.Load() > 5 })
+	if next, err := l.Committed(t.Context(), "g", in); err != nil || next != 0 {
+		t.Errorf("offset %d is committed before the output is written, %v", next, err)
+	}
+	cutting.Store(false)
+	if err := pending.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := l.Committed(t.Context(), "g", in); err != nil || next != 1 {
+		t.Errorf("offset %d is committed, %v", next, err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -452,4 +453,36 @@ func TestFetchPassesOverWhatWasAborted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A second commit beside the first would be of the same transaction: it is refused, and
+// its member ends without either.
+func TestCommitBesideAnotherIsRefused(t *testing.T) {
+	cluster := fakeWith(t)
+	o := patient(conforming(cluster.ListenAddrs()))
+	l := open(t, o)
+	s, _ := mustOwn(t, l)
+	begun := make(chan struct{}, 1)
+	cluster.ControlKey(int16(kmsg.TxnOffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		signal(begun)
+		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		topic := kmsg.NewTxnOffsetCommitResponseTopic()
+		topic.Topic = "in"
+		topic.Partitions = append(topic.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{ErrorCode: kerr.RebalanceInProgress.Code})
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	first := s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 1}})
+	<-begun
+	second := s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 2}})
+	if err := second.Wait(t.Context()); !errors.Is(err, errOutstanding) {
+		t.Errorf("the second commit: %v", err)
+	}
+	if err := first.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
+		t.Errorf("the first commit: %v", err)
+	}
+	if next, err := l.Committed(t.Context(), "g", in); err != nil || next != 0 {
+		t.Errorf("offset %d is committed, %v", next, err)
+	}
 }

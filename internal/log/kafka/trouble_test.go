@@ -447,3 +447,48 @@ func TestMemberThatJoinedAgainIsNotAnotherProcess(t *testing.T) {
 		t.Errorf("the commit of a member that joined again: %v", err)
 	}
 }
+
+// A member joins again while its commit is under way: the commit does not go on under the
+// new id, which the brokers would take.
+func TestCommitIsNotTakenUnderTheNextID(t *testing.T) {
+	cluster := fakeWith(t)
+	o := patient(conforming(cluster.ListenAddrs()))
+	l := open(t, o)
+	s, _ := mustOwn(t, l)
+	client := s.(*member).client
+	id, _ := client.GroupMetadata()
+	cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		join := req.(*kmsg.JoinGroupRequest)
+		if join.MemberID != id {
+			return nil, nil, false
+		}
+		resp := join.ResponseKind().(*kmsg.JoinGroupResponse)
+		resp.ErrorCode = kerr.UnknownMemberID.Code
+		return resp, nil, true
+	})
+	refused := make(chan struct{}, 1)
+	cluster.ControlKey(int16(kmsg.TxnOffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if req.(*kmsg.TxnOffsetCommitRequest).MemberID != id {
+			return nil, nil, false
+		}
+		signal(refused)
+		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		topic := kmsg.NewTxnOffsetCommitResponseTopic()
+		topic.Topic = "in"
+		topic.Partitions = append(topic.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{ErrorCode: kerr.IllegalGeneration.Code})
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	done := s.Commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{in: 1}})
+	<-refused
+	removeMember(t, l, s.(*member)) // so that it is let in at once
+	client.ForceRebalance()
+	if err := done.Wait(t.Context()); !errors.Is(err, stream.ErrFenced) {
+		t.Errorf("the commit of a member that joined again: %v", err)
+	}
+	if next, err := l.Committed(t.Context(), "g", in); err != nil || next != 0 {
+		t.Errorf("offset %d is committed, %v", next, err)
+	}
+}
