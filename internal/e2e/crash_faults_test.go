@@ -289,8 +289,8 @@ func outliveFaults(t *testing.T, brokers, way string) {
 	server := faultserver.Start(t, faultserver.Options{
 		File: filepath.Join(dir, "calls"), Seed: *answerSeed, Takes: max(10*time.Millisecond, *failingKill/1000), Poison: failingPoison,
 		Slow: 0.05, SlowFor: 60 * time.Millisecond, Hang: 0.05, Fail: 0.03, Reset: 0.05, Half: 0.05, Wrong: 0.05, // each comes at least ten times
-		Burst: faultserver.Cycle{Every: 1300 * time.Millisecond, For: 150 * time.Millisecond},
-		Flap:  faultserver.Cycle{Every: 1700 * time.Millisecond, For: 300 * time.Millisecond},
+		Burst: faultserver.Cycle{Every: 1300 * time.Millisecond, For: 150 * time.Millisecond, Met: true},
+		Flap:  faultserver.Cycle{Every: 1700 * time.Millisecond, For: 300 * time.Millisecond, Met: true},
 	})
 	p, m, err := failingPipeline(t.Context(), way, server.URL)
 	if err != nil {

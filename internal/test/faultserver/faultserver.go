@@ -56,12 +56,42 @@ type Options struct {
 	Honour bool
 }
 
-// Cycle is a time that comes again, from the start of the server on: the last
-// For of each Every. The zero value never comes.
-type Cycle struct{ Every, For time.Duration }
+// Cycle is a time that comes again: the last For of each Every, from the start of the server
+// on. The zero value never comes.
+type Cycle struct {
+	Every, For time.Duration
 
-func (c Cycle) on(since time.Duration) bool {
-	return c.Every > 0 && since%c.Every >= c.Every-c.For
+	// Met has the time begin with a call: the first that comes Every-For after the end of the
+	// one before, or after the start. A clock alone is missed by calls that come in bursts of
+	// their own. Between two such times, of any cycle, the server answers at least ten calls.
+	// So it does not keep a breaker open whose only calls are probes.
+	Met bool
+}
+
+// cycle is one of a server.
+type cycle struct {
+	Cycle
+	start time.Time // of the server
+	ends  time.Time // of the newest time that began with a call, or the start
+}
+
+func newCycle(c Cycle, start time.Time) cycle { return cycle{c, start, start} }
+
+// between is how many calls are answered between two times that begin with a call.
+const between = 10
+
+// on reports whether a call that comes now falls into the time, which may begin with it.
+// answered counts the calls that were answered since such a time began.
+func (c *cycle) on(now time.Time, answered *int) bool {
+	switch {
+	case c.Every == 0:
+		return false
+	case !c.Met:
+		return now.Sub(c.start)%c.Every >= c.Every-c.For
+	case *answered >= between && now.Sub(c.ends) >= c.Every-c.For:
+		c.ends, *answered = now.Add(c.For), 0
+	}
+	return now.Before(c.ends)
 }
 
 // Validate returns what is wrong with the options, all of it.

@@ -20,13 +20,14 @@ import (
 // Server is the handler of a server that fails.
 type Server struct {
 	options Options
-	started time.Time
 	file    *os.File // nil notes nothing
 
-	mutex  sync.Mutex
-	tries  map[uint64]int  // by the hash of a body
-	names  map[string]bool // paid for
-	flying int
+	mutex       sync.Mutex      // guards what follows
+	tries       map[uint64]int  // by the hash of a body
+	names       map[string]bool // paid for
+	flying      int
+	burst, flap cycle
+	answered    int // calls since a time began that begins with one; enough before the first
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -36,7 +37,8 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o.withDefaults(), started: time.Now(), tries: map[uint64]int{}, names: map[string]bool{}}
+	s := &Server{options: o.withDefaults(), tries: map[uint64]int{}, names: map[string]bool{}, answered: between}
+	s.burst, s.flap = newCycle(o.Burst, time.Now()), newCycle(o.Flap, time.Now())
 	if o.File == "" {
 		return s, nil
 	}
@@ -99,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.count(1)
 	defer s.count(-1)
-	if s.options.Flap.on(time.Since(s.started)) {
+	if s.during(&s.flap) {
 		s.note(r, nil, Down, false)
 		reset(w)
 		return
@@ -141,6 +143,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.note(r, rows, fault, true)
 	s.answer(w, r, rows, fault, hash(string(body)))
+	if fault == None || fault == Slow {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.answered++
+	}
 }
 
 // count counts calls under way.
@@ -150,10 +157,17 @@ func (s *Server) count(by int) {
 	s.flying += by
 }
 
+// during reports whether a call that comes now falls into a time of a cycle.
+func (s *Server) during(c *cycle) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return c.on(time.Now(), &s.answered)
+}
+
 // fault chooses what happens to a call, which depends on its body, on how many
 // calls had the same one, and on the time where there are bursts.
 func (s *Server) fault(body []byte) Fault {
-	if s.options.Burst.on(time.Since(s.started)) {
+	if s.during(&s.burst) {
 		return Fail
 	}
 	of := hash(string(body))
