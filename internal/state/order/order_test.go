@@ -192,6 +192,22 @@ func TestPlacesAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+// TestDamagedMarksMoveNothing: what is read before the damage counts no more than what follows.
+func TestDamagedMarksMoveNothing(t *testing.T) {
+	whole := order.Marks{{Time: 1 << 40, Source: 1, Offset: 7}, {Time: 1 << 40, Source: 300, Offset: 1 << 20}}
+	data := whole.Append(nil)
+	first := len(whole[:1].Append(nil))
+	for n := range data {
+		got, err := order.ParseMarks(order.Marks{order.First}, data[:n])
+		if n == first {
+			continue // a mark less
+		}
+		if err == nil || len(got) != 1 {
+			t.Fatalf("%d of %d bytes are read as %+v, %v", n, len(data), got, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5})
 	f.Fuzz(func(t *testing.T, data []byte) {

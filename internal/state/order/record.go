@@ -55,13 +55,19 @@ func (m Marks) Append(to []byte) []byte {
 	return to
 }
 
-// ParseMarks appends what Append wrote to a list.
+// ParseMarks appends what Append wrote to a list; nothing if a part of it is damaged.
 func ParseMarks(to Marks, data []byte) (Marks, error) {
+	n := len(to)
 	for r := (reader{data}); ; {
 		to = append(to, r.key())
-		if len(r.rest) == 0 {
-			return to, r.end(true)
+		if len(r.rest) > 0 {
+			continue
 		}
+		err := r.end(true)
+		if err != nil {
+			to = to[:n]
+		}
+		return to, err
 	}
 }
 
