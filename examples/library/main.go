@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,7 +29,7 @@ var pipeline []byte
 var code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	listener, err := net.Listen("tcp", append(os.Args, "127.0.0.1:8080")[1])
 	if err == nil {

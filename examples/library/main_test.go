@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +63,44 @@ func TestPostedClicksBecomeVisits(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestServiceEndsBySIGTERM runs the program, which is this test in another process, and ends it
+// as Kubernetes and systemd do.
+func TestServiceEndsBySIGTERM(t *testing.T) {
+	if os.Getenv("AFTERBAY_RUN_MAIN") != "" {
+		os.Args = []string{"library", "127.0.0.1:0"}
+		main()
+		return
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServiceEndsBySIGTERM$")
+	c.Dir, c.Env = t.TempDir(), append(os.Environ(), "AFTERBAY_RUN_MAIN=1")
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	url, found := strings.CutPrefix(lines.Text(), "listening on ")
+	if !found {
+		t.Fatalf("the program printed %q", lines.Text())
+	}
+	reply, err := http.Post(url+"/clicks", "application/json", strings.NewReader(`{"user":"ann","page":"home","at":1767258000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Body.Close()
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
 	}
 }
 
