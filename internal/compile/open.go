@@ -158,7 +158,7 @@ func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 		bound := o.Pipeline.Code.Models[m.Go]
 		if bound == nil {
 			o.Fail(path+".go", "no model is bound to %q", m.Go)
-			o.Hint("bind it in Pipeline.Code.Models of a program that embeds the library; the afterbay command has none")
+			o.Hint("bind it in afterbay.Code.Models of a program that embeds the library; the afterbay command has none")
 		}
 		return bound
 	case m.File == "":
@@ -180,7 +180,7 @@ func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 		}
 	case m.Manifest == nil && lang.NamesManifest(m.File) && !errors.Is(err, fs.ErrNotExist):
 		o.Fail(path+".file", "the manifest %s was not read", m.File)
-		o.Hint("mend what is wrong with it; in Go, config.LoadManifest reads one")
+		o.Hint("mend what is wrong with it: afterbay lint says what that is")
 	default:
 		o.Fail(path+".file", "%v", err)
 		if errors.Is(err, fs.ErrNotExist) {

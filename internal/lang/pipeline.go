@@ -196,7 +196,7 @@ type Sink struct {
 type Model struct {
 	Name    string
 	File    string   // a model, or its manifest where it ends with .yaml
-	Go      string   // instead of File: a name in Pipeline.Code.Models
+	Go      string   // instead of File: a name in afterbay.Code.Models
 	URL     string   // instead of File: a model of that version on a server of the Open Inference Protocol, grpc://host:port/model, grpcs://, http:// or https://
 	Process []string // instead of File: a program that is the model, as one of kind process, and its arguments
 	Dir     string   // that Process runs in; "" is that of this process

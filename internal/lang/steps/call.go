@@ -14,7 +14,7 @@ import (
 
 // Call calls a function in Go.
 type Call struct {
-	Go      string       // a name in Pipeline.Code.Functions
+	Go      string       // a name in afterbay.Code.Functions
 	When    string       // a skipped call leaves its outputs absent: they are optional then
 	Inputs  []string     // names that it may read
 	Outputs []lang.Field // names that it introduces
@@ -64,10 +64,10 @@ func (c *Call) Bind(s *lang.Scope, path string) {
 	f, ok := s.Pipeline.Code.Functions[c.Go]
 	switch {
 	case c.Go == "":
-		s.Fail(path+".go", "missing: name a function of Pipeline.Code.Functions")
+		s.Fail(path+".go", "missing: name a function of afterbay.Code.Functions")
 	case !ok:
 		s.Fail(path+".go", "no function is bound to %q", c.Go)
-		s.Hint("bind it in Pipeline.Code.Functions of a program that embeds the library; the afterbay command has none")
+		s.Hint("bind it in afterbay.Code.Functions of a program that embeds the library; the afterbay command has none")
 	case !naming.Valid(c.Go):
 		s.Fail(path+".go", "%q is not a name: use letters, digits, '_' and '-', at most 100", c.Go)
 	case f.Event == nil:

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/afterbay/afterbay/internal/lang"
@@ -51,6 +52,9 @@ func OpenLog(ctx context.Context, url string, code lang.Code, p stream.Process) 
 		return nil, fmt.Errorf("open log: %w", found)
 	}
 	log, err := engine.Config.Open(ctx, p)
+	if err == nil && log == nil {
+		err = errors.New("it opened nothing")
+	}
 	if found := lang.EngineProblems(err); found != nil {
 		err = found
 	}
