@@ -50,7 +50,13 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	if s.commits, err = newCommitter(l, s.life, group, s.id, s.instance); err == nil {
 		_, err = l.newClient(s.clientOptions()...) // OnNewClient has it
 	}
+	if err == nil {
+		err = s.enlist()
+	}
 	if err != nil {
+		if s.client != nil {
+			s.client.Close()
+		}
 		s.commits.close()
 		s.life.cancel()
 		l.unregister(s)
@@ -137,7 +143,7 @@ func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) er
 	return nil
 }
 
-// register notes a member and gives it the first free slot of its group in this
+// register gives a member the first free slot of its group in this
 // process: with the process's identity it names the member and its transactions,
 // so that who starts again ends what it left.
 func (l *Log) register(s *member) error {
@@ -155,12 +161,22 @@ func (l *Log) register(s *member) error {
 		s.slot++
 	}
 	taken[s.slot] = true
-	l.members[s] = true
 	name := fmt.Sprintf("%s-%d", l.store.id, s.slot)
 	s.id = "afterbay-" + safeName(s.group) + "-" + name
 	if l.opts.Dir != "" {
 		s.instance = "afterbay-" + name
 	}
+	return nil
+}
+
+// enlist makes the member one that Close of its log ends, once it has its clients.
+func (s *member) enlist() error {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	if s.log.closed {
+		return stream.ErrClosed
+	}
+	s.log.members[s] = true
 	return nil
 }
 

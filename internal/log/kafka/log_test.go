@@ -486,3 +486,27 @@ func TestCommitBesideAnotherIsRefused(t *testing.T) {
 		t.Errorf("offset %d is committed, %v", next, err)
 	}
 }
+
+// A log may be closed while a member joins: a pipeline joins again, and its process ends.
+func TestLogThatIsClosedWhileAMemberJoins(t *testing.T) {
+	brokers := fake(t)
+	if err := open(t, conforming(brokers)).CreateTopic(t.Context(), stream.Topic{Name: in.Topic, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		l := openAt(t, conforming(brokers)).(*Log)
+		l.mu.Lock() // both wait for it
+		joined, closed := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := l.Join(t.Context(), "g", in.Topic); joined <- err }()
+		<-timeLimit(t, 10*time.Millisecond).Done()
+		go func() { closed <- l.Close() }()
+		<-timeLimit(t, 2*time.Millisecond).Done()
+		l.mu.Unlock()
+		if err := <-joined; !errors.Is(err, stream.ErrClosed) {
+			t.Errorf("Join returned %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	}
+}
