@@ -26,18 +26,6 @@ type Timing struct {
 	events int
 }
 
-// Pass adds an event's timing to those of its chunk, which are in list from an
-// index on: to that of its partition, if there is one.
-func Pass(list []Timing, from int, p Timing) []Timing {
-	for i := from; i < len(list); i++ {
-		if list[i].Partition == p.Partition {
-			list[i].Next = p.Next
-			return list
-		}
-	}
-	return append(list, p)
-}
-
 // Has reports whether an event is one of the events.
 func (p *Timing) Has(topic string, partition int32, offset int64) bool {
 	return p.Topic == topic && p.Partition == partition && offset >= p.First && offset < p.Next

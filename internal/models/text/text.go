@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"unsafe"
@@ -108,26 +106,6 @@ type scratch struct {
 	one           [1]Column
 	text          [1]string
 	row           oneRow
-}
-
-// Load reads a model that export.py wrote. Files of more than 1 GiB are
-// refused.
-func Load(path string) (*Model, error) { return LoadWith(path, Options{}) }
-
-// LoadWith is Load with options.
-func LoadWith(path string, options Options) (*Model, error) {
-	about, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("load model: %w", err)
-	}
-	if !about.Mode().IsRegular() || about.Size() > fileMax {
-		return nil, fmt.Errorf("load model: %s is no regular file of at most %d bytes", path, fileMax)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("load model: %w", err)
-	}
-	return ParseWith(filepath.Base(path), data, options)
 }
 
 // Parse reads the content of a file. The name is for error messages only.
