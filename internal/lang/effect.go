@@ -48,7 +48,9 @@ func (d *Declared) Add(names ...string) {
 // read.
 func (d *Declared) AddColumns(name string) {
 	for _, name := range []string{name, name + ".*"} {
-		d.names[name] = d.names[name]
+		if _, known := d.names[name]; !known {
+			d.names[name] = false
+		}
 	}
 }
 

@@ -100,11 +100,16 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 
 // OnGroupManageError is called by the client when the group is lost, after it
 // told that the partitions are.
+//
+// A member that was fenced before its group gave it anything, even no partition, may have
+// been fenced by itself: when a broker goes away, the client asks again to join, and the
+// broker may answer the older request last. Such a member joins again.
 func (s *member) OnGroupManageError(err error) {
 	if errors.Is(err, kerr.UnreleasedInstanceID) {
 		s.held.Store(true)
 	}
-	if err = advise(err); !lasting(err) {
+	again := errors.Is(err, kerr.FencedInstanceID) && !s.assigned.Load()
+	if err = advise(err); again || !lasting(err) {
 		s.end(stream.ErrFenced)
 		return
 	}

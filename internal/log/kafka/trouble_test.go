@@ -371,6 +371,27 @@ func TestLostMemberSaysWhy(t *testing.T) {
 	wantAdvice(t, err, "another process runs with this one's identity", "a folder of its own")
 }
 
+// A member that is fenced before the group gave it anything joins again: the request that
+// fenced it may have been its own.
+func TestMemberFencedByItsOwnRequestJoinsAgain(t *testing.T) {
+	o := conforming(fake(t))
+	o.Dir = t.TempDir()
+	l := open(t, o)
+	m, _ := mustOwn(t, l)
+	early := m.(*member)
+	if !early.assigned.Swap(false) {
+		t.Error("the member does not know that it was assigned a partition")
+	}
+	early.OnGroupManageError(kerr.FencedInstanceID)
+	if _, err := m.Poll(t.Context(), 1); !errors.Is(err, stream.ErrFenced) || lasting(err) {
+		t.Errorf("%v, want a member that is fenced and joins again", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustOwn(t, l)
+}
+
 func TestFolderInUseIsLocked(t *testing.T) {
 	o := conforming(fake(t))
 	o.Dir = t.TempDir()
