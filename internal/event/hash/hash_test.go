@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/hash"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 // defined is the definition of the hash in other words.
@@ -53,13 +54,7 @@ func TestHashesAreThoseOfTheGoldens(t *testing.T) {
 
 // TestGoldensAreOfTheScript runs the definition in Python again.
 func TestGoldensAreOfTheScript(t *testing.T) {
-	python := os.Getenv("AFTERBAY_PYTHON")
-	if python == "" {
-		if os.Getenv("AFTERBAY_FULL") == "1" {
-			t.Fatal("AFTERBAY_FULL=1 but AFTERBAY_PYTHON names no interpreter")
-		}
-		t.Skip("NOT RUN: AFTERBAY_PYTHON names no interpreter")
-	}
+	python := servertest.Named(t, "AFTERBAY_PYTHON", "no interpreter")
 	want, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
 		t.Fatal(err)

@@ -5,18 +5,14 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 // TestSQLIsTheHash computes the goldens with the macro for DuckDB that the page of the
 // hash has. DuckDB is that of the interpreter of AFTERBAY_READERS.
 func TestSQLIsTheHash(t *testing.T) {
-	python := os.Getenv("AFTERBAY_READERS")
-	if python == "" {
-		if os.Getenv("AFTERBAY_FULL") == "1" {
-			t.Fatal("AFTERBAY_FULL=1 but AFTERBAY_READERS names no interpreter, with duckdb")
-		}
-		t.Skip("NOT RUN: AFTERBAY_READERS names no interpreter, with duckdb")
-	}
+	python := servertest.Named(t, "AFTERBAY_READERS", "no interpreter, with duckdb")
 	page, err := os.ReadFile("../../../docs/howto/share.md")
 	if err != nil {
 		t.Fatal(err)

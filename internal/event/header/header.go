@@ -41,13 +41,16 @@ const (
 const prefix = "afterbay-"
 
 // Get returns the value of a record's header; "" where it has none.
-func Get(r *stream.Record, key string) string {
+func Get(r *stream.Record, key string) string { return string(Value(r, key)) }
+
+// Value is Get without a copy: nil where the record has no such header.
+func Value(r *stream.Record, key string) []byte {
 	for i := range r.Headers {
 		if r.Headers[i].Key == key {
-			return string(r.Headers[i].Value)
+			return r.Headers[i].Value
 		}
 	}
-	return ""
+	return nil
 }
 
 // Written reports whether a pipeline wrote a record with these headers: then its

@@ -22,6 +22,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 var seed = flag.Uint64("seed", 0, "seed of the random rows; 0 is the time")
@@ -322,13 +323,7 @@ func (tab *table) compare(t *testing.T, number int, row parquet.Row) {
 // TestPythonReadsParquet reads with pyarrow, which the interpreter of AFTERBAY_READERS
 // has.
 func TestPythonReadsParquet(t *testing.T) {
-	python := os.Getenv("AFTERBAY_READERS")
-	if python == "" {
-		if os.Getenv("AFTERBAY_FULL") == "1" {
-			t.Fatal("AFTERBAY_FULL=1 but AFTERBAY_READERS names no interpreter, with pyarrow")
-		}
-		t.Skip("NOT RUN: AFTERBAY_READERS names no interpreter, with pyarrow")
-	}
+	python := servertest.Named(t, "AFTERBAY_READERS", "no interpreter, with pyarrow")
 	tab := random(t, 1000)
 	path := filepath.Join(t.TempDir(), "rows.parquet")
 	if err := os.WriteFile(path, tab.write(t, tabular.Parquet), 0o600); err != nil {

@@ -7,8 +7,8 @@ import (
 	"runtime/pprof"
 )
 
-// profile is a file for a profile of the CPU; nil is none. It is of what is measured: what
-// fills the log before, and warms it up, is left out.
+// profile is a file for a profile of the CPU while events are measured; nil is none. The
+// time before, when the log is filled and warmed up, is left out.
 type profile struct {
 	file *os.File
 	on   bool

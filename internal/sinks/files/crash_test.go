@@ -19,6 +19,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sinks/files"
 	"github.com/afterbay/afterbay/internal/test/crashtest"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -213,13 +214,7 @@ func checkKept(t *testing.T, root, format string, records int) (objects int) {
 // TestOtherReadersReadObjects reads Parquet and NDJSON with DuckDB and pyarrow, which
 // the python of AFTERBAY_READERS has.
 func TestOtherReadersReadObjects(t *testing.T) {
-	python := os.Getenv("AFTERBAY_READERS")
-	if python == "" {
-		if os.Getenv("AFTERBAY_FULL") == "1" {
-			t.Fatal("AFTERBAY_FULL=1 but AFTERBAY_READERS names no python, of duckdb and pyarrow")
-		}
-		t.Skip("NOT RUN: AFTERBAY_READERS names no python, of duckdb and pyarrow")
-	}
+	python := servertest.Named(t, "AFTERBAY_READERS", "no python, of duckdb and pyarrow")
 	root := t.TempDir()
 	var records []stream.Record
 	for i := range 5000 {

@@ -15,8 +15,8 @@ import (
 //     The header afterbay-order says its place.
 //  2. Time that moves on without an event is a record with the header afterbay-frontier. It
 //     has the offset of the next event, and takes no number.
-//  3. Committed is the offset of the oldest record of which something is to be released
-//     yet. So what is held is no state: it is read again.
+//  3. The committed offset is that of the oldest record that is still needed. So what is
+//     held is no state: it is read again.
 //  4. The state beside a partition also has how far was released, and the frontiers at the
 //     offset that is committed. What is released is a function of both and of the records
 //     from there on.

@@ -18,7 +18,7 @@ import (
 const meets, results, group = "p.repartition", "results", "p"
 
 // TestKilledReadersReleaseTheSameSequence has events copied to partitions of a log, with
-// marks, events that nobody copied, and events behind what their marks say. Readers that
+// marks, events without a place, and events behind what their marks say. Readers that
 // are killed at random release them, and commit what they released up to anywhere. The
 // results of each partition are those of one reader that read all at once.
 func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
@@ -56,7 +56,7 @@ func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
 type copied struct {
 	text  string
 	key   order.Key
-	plain bool        // nobody copied it
+	plain bool        // it says no place
 	marks order.Marks // it is no event
 }
 

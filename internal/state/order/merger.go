@@ -38,7 +38,7 @@ func (m *Merger[V]) Held() int { return m.held }
 // Frontier returns a key that all that is pushed later is behind.
 func (m *Merger[V]) Frontier() Key { return m.frontiers.least() }
 
-// Behind returns the source whose frontier is the least: what is held waits for it.
+// Behind returns the source with the least frontier: what is held waits for it.
 func (m *Merger[V]) Behind() int { return m.frontiers.winner() }
 
 // Next returns the first value that is held, and whether it may be released.
@@ -60,18 +60,6 @@ func (m *Merger[V]) Pop() {
 		m.heads.set(source, q.first().key)
 	}
 	m.held--
-}
-
-// Each calls yield with what is held, by source and in the order of each, until it returns
-// false.
-func (m *Merger[V]) Each(yield func(k Key, v V) bool) {
-	for s := range m.queues {
-		for _, e := range m.queues[s].rest() {
-			if !yield(e.key, e.value) {
-				return
-			}
-		}
-	}
 }
 
 // queue is what is held of a source, in order. Most of it comes in order.

@@ -21,7 +21,7 @@ type part struct {
 	told    Key         // frontier that the loop heard of
 	paused  bool
 
-	// The window has the records from the one on that is committed next.
+	// The window is the records from the committed offset on.
 	window fifo[*held]
 	read   stream.Offset // after the window
 	stored []Key         // frontiers before the window, by source
@@ -41,7 +41,7 @@ type held struct {
 // restore returns a partition as its state says.
 func restore(a stream.Assigned, sources []int32) (*part, error) {
 	p := &part{id: a.Partition, sources: sources, merger: NewMerger[*held](len(sources) + 1), told: First, read: a.Next, dirty: make([]bool, len(sources))}
-	p.merger.Mark(len(sources), Last) // of what no source brought: it holds nothing back
+	p.merger.Mark(len(sources), Last) // events without a source of their own hold nothing back
 	var err error
 	if p.stepped, err = loadCursor(a.State); err != nil {
 		return nil, fmt.Errorf("how far %v was released: %w", p.id, err)
@@ -62,6 +62,11 @@ func restore(a stream.Assigned, sources []int32) (*part, error) {
 	return p, nil
 }
 
+// source returns the index of a source partition by its number, if there is one.
+func (p *part) source(number int32) (at int, known bool) {
+	return slices.BinarySearch(p.sources, number)
+}
+
 func frontierKey(source int32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{statekey.Source}, uint32(source))
 }
@@ -71,10 +76,10 @@ func (p *part) take(r *stream.Record) {
 	h := p.hold()
 	h.offset, p.read = r.Offset, r.Offset+1
 	p.window.push(h)
-	if data := valueOf(r, header.Frontier); data != nil {
+	if data := header.Value(r, header.Frontier); data != nil {
 		h.marks, _ = ParseMarks(h.marks, data) // one that is damaged moves nothing
 		for _, k := range h.marks {
-			if at, ok := slices.BinarySearch(p.sources, k.Source); ok {
+			if at, ok := p.source(k.Source); ok {
 				p.merger.Mark(at, k)
 			}
 		}
@@ -90,13 +95,13 @@ func (p *part) take(r *stream.Record) {
 	p.merger.Push(at, h.key, h)
 }
 
-// place returns the place of an event, and the source that brought it. One that says none,
-// or whose source is past what it says, has its turn as soon as all sources are past the
-// place where they are now. So it is in the order, and where is a function of the records.
+// place returns the place of an event, and the index of its source. An event may say no
+// place, or one that its source is past. Then its turn comes when all sources are past the
+// frontier of now. So its place is a function of the records before it.
 func (p *part) place(h *held) (source int, c Copy) {
 	r := &h.record
-	c, err := ParseCopy(valueOf(r, header.Order))
-	at, known := slices.BinarySearch(p.sources, c.Key.Source)
+	c, err := ParseCopy(header.Value(r, header.Order))
+	at, known := p.source(c.Key.Source)
 	if err == nil && known && p.merger.At(at).Before(c.Key) {
 		return at, c
 	}
@@ -166,13 +171,14 @@ func (p *part) step(to []stream.Change, next stream.Offset) (stream.Offset, []st
 	return low, to, nil
 }
 
-// trim ends the window where something is to be released yet, and returns that offset.
+// trim takes the records off the front of the window that are done. It returns the offset
+// of the first one that is left.
 func (p *part) trim() stream.Offset {
 	n, window := 0, p.window.rest()
 	for ; n < len(window) && window[n].done; n++ {
 		h := window[n]
 		for _, k := range h.marks {
-			if at, ok := slices.BinarySearch(p.sources, k.Source); ok && p.stored[at].Before(k) {
+			if at, ok := p.source(k.Source); ok && p.stored[at].Before(k) {
 				p.stored[at], p.dirty[at] = k, true
 			}
 		}
@@ -196,13 +202,4 @@ func (p *part) hold() *held {
 	p.unused = p.unused[:n-1]
 	*h = held{marks: h.marks[:0]}
 	return h
-}
-
-func valueOf(r *stream.Record, key string) []byte {
-	for i := range r.Headers {
-		if r.Headers[i].Key == key {
-			return r.Headers[i].Value
-		}
-	}
-	return nil
 }

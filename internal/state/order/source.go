@@ -32,7 +32,7 @@ type Placed struct {
 }
 
 // Place places an event of a time, at an offset, that was appended at another time. A time
-// beyond the append moves nothing: a producer whose clock is ahead makes no event late.
+// beyond the append moves nothing: a clock that is ahead makes no event late.
 func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	time = min(time, appended)
 	s.Newest = max(s.Newest, time)
@@ -44,9 +44,6 @@ func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 		Forced: s.Clock > due,
 	}
 }
-
-// Pass notes a record that has no place: it moves no time.
-func (s *Source) Pass(offset int64) { s.Next = offset + 1 }
 
 // Silent notes that the source partition was read to its end at a time of the clock. It
 // reports whether that moves its frontier.

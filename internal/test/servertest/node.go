@@ -11,7 +11,7 @@ import (
 // the test is skipped, without them it fails.
 func NodeModules(t testing.TB) string {
 	t.Helper()
-	python := named(t, "AFTERBAY_CLIENTS", "no python whose environment has the clients of tests")
+	python := Named(t, "AFTERBAY_CLIENTS", "no python whose environment has the clients of tests")
 	modules := filepath.Join(filepath.Dir(python), "..", "browser", "node_modules")
 	if _, err := os.Stat(modules); err != nil {
 		t.Fatalf("there are no packages of npm in %s: make deps installs them", modules)

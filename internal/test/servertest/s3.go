@@ -24,7 +24,7 @@ type S3Server struct {
 // python that has moto with its server: without it the test is skipped.
 func S3(t testing.TB) *S3Server {
 	t.Helper()
-	program := named(t, "AFTERBAY_S3", "no python with moto")
+	program := Named(t, "AFTERBAY_S3", "no python with moto")
 	port := freePort(t)
 	s := &S3Server{Region: "us-east-1", Server: &Server{
 		URL: "http://127.0.0.1:" + port, program: program,

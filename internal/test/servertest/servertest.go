@@ -40,7 +40,7 @@ type Server struct {
 // redis-server of version 6 or later: without it the test is skipped.
 func Redis(t testing.TB) *Server {
 	t.Helper()
-	program := named(t, "AFTERBAY_REDIS", "no program redis-server")
+	program := Named(t, "AFTERBAY_REDIS", "no program redis-server")
 	port := freePort(t)
 	s := &Server{
 		URL: fmt.Sprintf("redis://:%s@127.0.0.1:%s/0", "told%20to%20nobody", port), program: program,
@@ -71,7 +71,7 @@ func Redis(t testing.TB) *Server {
 // the test is skipped.
 func Postgres(t testing.TB) *Server {
 	t.Helper()
-	s, err := newPostgres(named(t, "AFTERBAY_POSTGRES", withoutPostgres), t.TempDir(), freePort(t))
+	s, err := newPostgres(Named(t, "AFTERBAY_POSTGRES", withoutPostgres), t.TempDir(), freePort(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ type Shared struct {
 // is skipped, as Postgres says.
 func (s *Shared) Get(t testing.TB) *Server {
 	t.Helper()
-	folder := named(t, "AFTERBAY_POSTGRES", withoutPostgres)
+	folder := Named(t, "AFTERBAY_POSTGRES", withoutPostgres)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.tried {
@@ -155,8 +155,9 @@ func newPostgres(folder, dir, port string) (*Server, error) {
 	return s, nil
 }
 
-// named returns what a variable of the environment says.
-func named(t testing.TB, variable, without string) string {
+// Named returns what a variable of the environment says. Without it the test is skipped, or
+// fails where all tests are wanted; without says what the variable then names.
+func Named(t testing.TB, variable, without string) string {
 	t.Helper()
 	value := os.Getenv(variable)
 	if value == "" {
