@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the functions of which an event costs most, of the baseline work drained from each
-# engine: nanoseconds of CPU an event in the function itself, and with all that it calls.
+# Prints the dearest functions of the baseline work, drained from each engine: nanoseconds of
+# CPU an event in the function itself, and with all that it calls.
 # What fills the log before is not in the profile. AFTERBAY_KAFKA names the jars of Apache
 # Kafka, as for tests.
 set -euo pipefail
