@@ -488,6 +488,7 @@ func TestCommitBesideAnotherIsRefused(t *testing.T) {
 }
 
 // A log may be closed while a member joins: a pipeline joins again, and its process ends.
+// Whichever comes first, no member outlives its log.
 func TestLogThatIsClosedWhileAMemberJoins(t *testing.T) {
 	brokers := fake(t)
 	if err := open(t, conforming(brokers)).CreateTopic(t.Context(), stream.Topic{Name: in.Topic, Partitions: 1}); err != nil {
@@ -497,13 +498,19 @@ func TestLogThatIsClosedWhileAMemberJoins(t *testing.T) {
 		l := openAt(t, conforming(brokers)).(*Log)
 		l.mu.Lock() // both wait for it
 		joined, closed := make(chan error, 1), make(chan error, 1)
-		go func() { _, err := l.Join(t.Context(), "g", in.Topic); joined <- err }()
+		go func() {
+			s, err := l.Join(t.Context(), "g", in.Topic)
+			for err == nil { // it was first, as far as it needs the lock
+				_, err = s.Poll(t.Context(), 1)
+			}
+			joined <- err
+		}()
 		<-timeLimit(t, 10*time.Millisecond).Done()
 		go func() { closed <- l.Close() }()
 		<-timeLimit(t, 2*time.Millisecond).Done()
 		l.mu.Unlock()
 		if err := <-joined; !errors.Is(err, stream.ErrClosed) {
-			t.Errorf("Join returned %v", err)
+			t.Errorf("the member ended with %v", err)
 		}
 		if err := <-closed; err != nil {
 			t.Error(err)
