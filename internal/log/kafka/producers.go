@@ -41,7 +41,7 @@ type producer struct {
 
 	mu      sync.Mutex // held by an append
 	client  *kgo.Client
-	highest int64
+	highest int64 // -1 until it is known
 	proven  proven
 }
 
@@ -55,7 +55,7 @@ func (ps *producers) take(name string) *producer {
 	}
 	p := ps.byName[name]
 	if p == nil {
-		p = &producer{name: name, id: producerPrefix + safeName(name)}
+		p = &producer{name: name, id: producerPrefix + safeName(name), highest: -1}
 		ps.byName[name] = p
 	}
 	ps.calls++
@@ -112,15 +112,40 @@ func (p *producer) open(ctx context.Context, l *Log) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err = client.ProducerID(ctx); err == nil {
-		p.highest, err = l.offsets.committed(ctx, p.id, stream.Partition{Topic: producersTopic})
+	_, epoch, err := client.ProducerID(ctx)
+	if err == nil {
+		p.highest, err = p.committed(ctx, l, epoch)
 	}
 	if err != nil {
 		client.Close()
 		return err
 	}
-	p.client, p.highest, p.proven = client, max(p.highest, 0), proven{}
+	p.client, p.proven = client, proven{}
 	return nil
+}
+
+// committed returns the highest number that was committed, 0 for none. A broker that comes
+// back after a crash may answer for a moment that nothing was committed, as differ of a
+// restorer says, and records would be appended twice. So the group is asked again for a
+// while if it lacks what this process committed, or if it has nothing and the epoch says
+// that the transactional id had an owner before. That owner may have committed nothing.
+func (p *producer) committed(ctx context.Context, l *Log, epoch int16) (int64, error) {
+	patience, cancel := context.WithTimeout(ctx, l.opts.Timeouts.Rebalance)
+	defer cancel()
+	had := p.highest > 0 || p.highest < 0 && epoch > 0
+	for tries := 1; ; tries++ {
+		offset, err := l.offsets.committed(ctx, p.id, stream.Partition{Topic: producersTopic})
+		if err != nil {
+			return p.highest, err
+		}
+		highest := max(p.highest, offset, 0)
+		if highest == offset || !had {
+			return highest, nil
+		}
+		if l.wait(patience, backOff(tries)) != nil {
+			return highest, ctx.Err()
+		}
+	}
 }
 
 // AppendOnce implements stream.Log, by a transaction for each call.

@@ -347,10 +347,24 @@ func TestOffsetThatABrokerForgotForAMomentIsAskedForAgain(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var answers atomic.Int32
+	answers := forgetOffsets(cluster, 3)
+	if _, _, err := own(t, l); !errors.Is(err, stream.ErrFenced) || answers.Load() <= 3 {
+		t.Fatalf("the member ended with %v after %d answers", err, answers.Load())
+	}
+	_, a := mustOwn(t, l)
+	wantValue(t, a.State, "a", []byte("1"))
+	if a.Next != 1 {
+		t.Errorf("the next offset is %d", a.Next)
+	}
+}
+
+// forgetOffsets has brokers say in so many answers that groups committed nothing. It returns
+// how often they were asked.
+func forgetOffsets(cluster *kfake.Cluster, n int32) *atomic.Int32 {
+	answers := new(atomic.Int32)
 	cluster.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		if answers.Add(1) > 3 {
+		if answers.Add(1) > n {
 			return nil, nil, false
 		}
 		asked := req.(*kmsg.OffsetFetchRequest)
@@ -372,12 +386,5 @@ func TestOffsetThatABrokerForgotForAMomentIsAskedForAgain(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	if _, _, err := own(t, l); !errors.Is(err, stream.ErrFenced) || answers.Load() <= 3 {
-		t.Fatalf("the member ended with %v after %d answers", err, answers.Load())
-	}
-	_, a := mustOwn(t, l)
-	wantValue(t, a.State, "a", []byte("1"))
-	if a.Next != 1 {
-		t.Errorf("the next offset is %d", a.Next)
-	}
+	return answers
 }
