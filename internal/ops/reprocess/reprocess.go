@@ -193,7 +193,7 @@ func (r *run) plan(ctx context.Context) error {
 	}
 	group := h.GroupOf(h.Current())
 	if last := h.Current(); last > 0 && !h.Everywhere(last) {
-		if begun, _ := h.Find(last); begun.Digest != r.runner.Plan.Fingerprint.Outputs {
+		if begun, _ := h.Find(last); begun.Fingerprint != r.runner.Plan.Fingerprint.Outputs {
 			return fmt.Errorf("generation %d was handed only some partitions: hand over the others with its file first", last)
 		}
 		group = ""
@@ -217,7 +217,7 @@ func (r *run) plan(ctx context.Context) error {
 		}
 	}
 	begun := generation.Begun{
-		Pipeline: r.runner.Name(), Generation: number + 1, Digest: r.runner.Plan.Fingerprint.Outputs, Models: r.runner.Plan.Models, Group: group, Was: was,
+		Pipeline: r.runner.Name(), Generation: number + 1, Fingerprint: r.runner.Plan.Fingerprint.Outputs, Models: r.runner.Plan.Models, Group: group, Was: was,
 		Input: r.read.Topic, Outputs: r.runner.Outputs(), Queues: r.runner.Plan.Queues(), Into: r.into,
 	}
 	if begun.From, err = r.offsets(ctx, r.job.From); err == nil {
@@ -259,7 +259,7 @@ func (r *run) switched(h *generation.History, begun generation.Begun) {
 // find looks for a generation that this job began.
 func (r *run) find(ctx context.Context, h *generation.History, want generation.Begun, live uint64) (bool, error) {
 	for _, b := range slices.Backward(h.Begun) {
-		same := b.Digest == want.Digest && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into) && b.State == want.State
+		same := b.Fingerprint == want.Fingerprint && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into) && b.State == want.State
 		if !same || (want.Group != "" || b.Generation != h.Current()) && (b.Group != want.Group || b.Generation <= live) {
 			continue
 		}

@@ -30,18 +30,18 @@ func TopicOf(pipeline, topic string, n uint64) string { return naming.Derived(pi
 
 // Begun says how a generation began.
 type Begun struct {
-	Pipeline   string          `json:"pipeline"`
-	Generation uint64          `json:"generation"`
-	Digest     string          `json:"digest"`         // of the pipeline
-	Models     []string        `json:"models"`         // name@version and digest
-	Group      string          `json:"group"`          // that was live
-	Was        string          `json:"was"`            // its digest
-	From       []stream.Offset `json:"from,omitempty"` // by partition: of older events nothing is written; nil is all
-	To         []stream.Offset `json:"to,omitempty"`   // by partition: before it the generation ends, and is never live; nil is never
-	Input      string          `json:"input"`          // topic
-	Outputs    []string        `json:"outputs"`        // topics
-	Queues     bool            `json:"parks,omitempty"`
-	Time       time.Time       `json:"time"`
+	Pipeline    string          `json:"pipeline"`
+	Generation  uint64          `json:"generation"`
+	Fingerprint string          `json:"fingerprint"`    // of the pipeline's outputs
+	Models      []string        `json:"models"`         // name@version and digest
+	Group       string          `json:"group"`          // that was live
+	Was         string          `json:"was"`            // its fingerprint
+	From        []stream.Offset `json:"from,omitempty"` // by partition: of older events nothing is written; nil is all
+	To          []stream.Offset `json:"to,omitempty"`   // by partition: before it the generation ends, and is never live; nil is never
+	Input       string          `json:"input"`          // topic
+	Outputs     []string        `json:"outputs"`        // topics
+	Queues      bool            `json:"queues,omitempty"`
+	Time        time.Time       `json:"time"`
 
 	// State is the group whose state the generation begins with, at the offsets Start
 	// by partition, and nothing before them is computed; "" is an empty state. One that

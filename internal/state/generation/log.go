@@ -98,7 +98,7 @@ func (n *Names) Group(name string) string {
 
 // Check refuses a pipeline that is what a generation was before the live one.
 func (n *Names) Check(pipeline, digest string) error {
-	if d := n.of(pipeline); d != nil && digest == d.begun.Was && digest != d.begun.Digest {
+	if d := n.of(pipeline); d != nil && digest == d.begun.Was && digest != d.begun.Fingerprint {
 		return &ErrOlder{pipeline, d.begun}
 	}
 	return nil
