@@ -20,8 +20,10 @@ type bound struct {
 	budget observe.Budget
 }
 
-// bind resolves the names of a pipeline that stand above its steps, from its file alone.
-func bind(p *lang.Pipeline) *bound {
+// bind resolves the names of a pipeline and types its expressions. It takes the findings of
+// the models that are open between those above the steps and those of the steps, and with
+// rows the steps end before the first score of a model that is not there.
+func bind(p *lang.Pipeline, models *opened, rows bool) *bound {
 	b := &bound{Scope: lang.NewScope(p)}
 	bindHeader(p, b.Findings)
 	b.budget = budgetOf(p.Budget, b.Findings)
@@ -30,16 +32,13 @@ func bind(p *lang.Pipeline) *bound {
 	bindConstants(b.Scope)
 	b.turns = bindTurns(b.Scope)
 	bindModels(b.Scope)
+	b.Findings = b.Findings.Plus(models.Findings)
+	if rows {
+		b.Absent = models.absent()
+	}
+	b.Names.Later = lang.DeclaredIn(p)
+	b.Steps("steps", p.Steps)
 	return b
-}
-
-// bindSteps resolves the names of the steps and types their expressions. Steps end before
-// the first score of a model for which absent is true; nil is none. The findings have
-// those about models among them then.
-func (b *bound) bindSteps(absent func(model string) bool, models *lang.Findings) {
-	b.Findings = b.Findings.Plus(models)
-	b.Names.Later, b.Absent = lang.DeclaredIn(b.Pipeline), absent
-	b.Steps("steps", b.Pipeline.Steps)
 }
 
 // bindHeader checks what stands above the steps.

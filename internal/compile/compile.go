@@ -90,42 +90,41 @@ func (c *Compiled) Close() { c.open.Close() }
 // Errors, all at once.
 //
 // It is passes with values in between. Each reads those before it and changes none; only
-// the opening reads anything but its arguments. Models are opened before steps are bound,
-// as a score ends the steps whose model is not there.
+// the opening reads anything but its arguments. It has two parts: models are opened before
+// steps are bound, as a score ends the steps whose model is not there.
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	var (
-		open  *opening
-		b     *bound
-		nodes []lang.Node
-		facts *checked
-		run   order
-		plan  task.Plan
-		text  string
-		kept  [2][]feature.Spec
+		models, open *opened
+		b            *bound
+		nodes        []lang.Node
+		facts        *checked
+		run          order
+		plan         task.Plan
+		text         string
+		kept         [2][]feature.Spec
 	)
 	each := newPasses(options.watch)
-	each.run(PassBind, func() { b = bind(&p) }, &p)
-	each.run(PassOpen, func() { open = openModels(b, options) }, &p, b)
+	each.run(PassOpen, func() { models = openModels(&p, options) }, &p)
+	each.run(PassBind, func() { b = bind(&p, models, options.Rows) }, &p, models)
+	each.run(PassOpen, func() { open, nodes = openSteps(b, models, options) }, &p, b, models)
 	defer func() {
 		if err != nil {
 			open.Close()
 		}
 	}()
-	each.run(PassBind, func() { b.bindSteps(open.absent(), open.Findings) }, &p, &open.opened)
-	each.run(PassOpen, func() { nodes = open.openSteps(b) }, &p, b)
-	each.run(PassCheck, func() { facts = check(b, nodes, options, open.Findings) }, &p, b, nodes, &open.opened)
+	each.run(PassCheck, func() { facts = check(b, nodes, options, open.Findings) }, &p, b, nodes, open)
 	if len(facts.errs) > 0 {
 		return nil, facts.errs
 	}
 	each.run(PassSchedule, func() { run = schedule(nodes) }, nodes)
-	each.run(PassLower, func() { plan, kept, err = lower(b, nodes, &open.opened, facts, run) }, &p, b, nodes, &open.opened, facts, run)
+	each.run(PassLower, func() { plan, kept, err = lower(b, nodes, open, facts, run) }, &p, b, nodes, open, facts, run)
 	if err != nil {
 		return nil, err
 	}
-	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, &open.opened, plan.Calls, kept) }, &p, b, &open.opened, plan.Calls, kept)
+	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
 		Pipeline: p, Plan: task.NewPlan(plan), Copies: copiesOf(b, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
-		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: &open.opened,
+		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 

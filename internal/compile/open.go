@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,15 +37,16 @@ type opening struct {
 	types   map[string][]value.Type // of the outputs of models, as bind found them
 }
 
-// openModels opens the models that a pipeline names by themselves.
-func openModels(b *bound, options Options) *opening {
-	found := lang.NewFindings()
-	o := &opening{options: options, types: b.Answers, opened: opened{instead: options.Instead, Resources: &lang.Resources{
-		Findings: found, Pipeline: b.Pipeline, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: b.budget,
+// openModels opens the models that a pipeline names by themselves. Bind finds what the file
+// says wrongly of them.
+func openModels(p *lang.Pipeline, options Options) *opened {
+	said := lang.NewScope(p)
+	bindModels(said)
+	o := &opening{options: options, types: said.Answers, opened: opened{instead: options.Instead, Resources: &lang.Resources{
+		Findings: lang.NewFindings(), Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p.Budget, lang.NewFindings()),
 		Models: map[string]lang.Loaded{},
 	}}}
-	o.Inline = o.openInline
-	for _, m := range b.Pipeline.Models {
+	for _, m := range p.Models {
 		path := "models." + m.Name
 		if !naming.Identifier(m.Name) {
 			continue // which bind reports
@@ -61,21 +63,27 @@ func openModels(b *bound, options Options) *opening {
 			}
 		}
 	}
-	return o
+	return &o.opened
 }
 
 // absent returns which models are not there, if that is no mistake; else nil.
-func (o *opening) absent() func(model string) bool {
-	if !o.options.Rows || len(o.Errs) > 0 {
+func (o *opened) absent() func(model string) bool {
+	if len(o.Errs) > 0 {
 		return nil
 	}
 	return func(name string) bool { _, there := o.Models[name]; return !there }
 }
 
-// openSteps opens what steps need, and returns them with it. What is not there is a finding.
-// The findings are then those of the steps too.
-func (o *opening) openSteps(b *bound) (nodes []lang.Node) {
-	o.Findings = b.Findings.Plus(lang.NewFindings())
+// openSteps opens what steps need beside the models that are open, and returns all that is
+// open, and the steps with it. What is not there is a finding, behind those of the steps.
+func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes []lang.Node) {
+	resources := *loaded.Resources
+	resources.Findings = b.Findings.Plus(lang.NewFindings())
+	resources.Models, resources.Opened = maps.Clone(loaded.Models), slices.Clone(loaded.Opened)
+	o := &opening{options: options, types: b.Answers, opened: opened{
+		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead,
+	}}
+	o.Inline = o.openInline
 	for _, n := range b.Nodes {
 		if s, ok := n.Bound.(lang.Opener); ok {
 			if n.Bound = s.Open(o.Resources); n.Bound == nil {
@@ -84,7 +92,7 @@ func (o *opening) openSteps(b *bound) (nodes []lang.Node) {
 		}
 		nodes = append(nodes, n)
 	}
-	return nodes
+	return &o.opened, nodes
 }
 
 // Close closes it.
