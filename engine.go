@@ -7,11 +7,13 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/afterbay/afterbay/internal/http/access"
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
@@ -208,22 +210,32 @@ func (e *Engine) WaitIdle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Append appends records to a topic, each to the partition of its key. It returns when they
-// are durable. The Partition of the records is not looked at. Topics that the engine keeps
-// for itself take no records.
-func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Record) error {
-	if local, ok := e.directory.(*inspect.Local); ok { // else the process knows
+// Append appends records to a topic, each to the partition of its key. A record without a key
+// gets the field of its value that the topic is keyed by. Append returns when the records are
+// durable. It does not look at their Partition. Topics that the engine keeps for itself take no
+// records.
+func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Record) (err error) {
+	field := "" // if another process holds the log, it takes the keys
+	if local, ok := e.directory.(*inspect.Local); ok {
 		switch takes, err := local.Takes(ctx, topic); {
 		case err != nil:
 			return err
 		case !takes:
 			return fmt.Errorf("topic %q is the engine's own: append to the input of a pipeline", topic)
 		}
+		if slices.ContainsFunc(records, func(r stream.Record) bool { return r.Key == nil }) {
+			if field, err = local.KeyOf(ctx, topic); err != nil {
+				return err
+			}
+		}
 	}
 	placed := make([]stream.Record, len(records))
 	for i, r := range records {
-		r.Partition = stream.Partition{Topic: topic, Index: stream.ByKey}
 		placed[i] = r
+		placed[i].Partition = stream.Partition{Topic: topic, Index: stream.ByKey}
+		if r.Key == nil {
+			placed[i].Key = ingest.NewRecord(topic, field, r.Value).Key
+		}
 	}
 	return e.directory.Append(ctx, placed...)
 }

@@ -3,6 +3,8 @@ package afterbay_test
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,6 +82,79 @@ func TestAnEngineWorksThroughAnotherThatHoldsTheDirectory(t *testing.T) {
 	}
 	stop()
 	if err := errors.Join(other.Close(), <-ended, engine.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRecordsGetTheKeyOfTheirTopic appends records with and without keys: all count for one card.
+func TestRecordsGetTheKeyOfTheirTopic(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	pipelines, err := afterbay.Parse("velocity.yaml", []byte(velocity), afterbay.Code{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := afterbay.Open(ctx, "memory:", afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(ctx, pipelines) }()
+	if err := engine.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	payment := []byte(`{"card":"4711","amount":60}`)
+	records := []stream.Record{{Value: payment}, {Value: payment, Key: []byte("4711")}, {Value: payment}}
+	if err := engine.Append(ctx, "payments", records...); err != nil {
+		t.Fatal(err)
+	}
+	if records[0].Key != nil || records[0].Partition.Topic != "" {
+		t.Errorf("Append changed the caller's record: %+v", records[0])
+	}
+	var last string
+	for decision, err := range engine.Tail(ctx, "decisions", 0) {
+		if last = string(decision.Value); err != nil || decision.Offset == 2 {
+			break
+		}
+	}
+	if want := `{"card":"4711","spend_sum_1h":180,"action":"review"}`; last != want {
+		t.Errorf("the last decision is %s, want %s", last, want)
+	}
+	stop()
+	if err := errors.Join(<-ended, engine.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServeEndsWithItsServerAndItsPipelines sees that an error of one ends the other.
+func TestServeEndsWithItsServerAndItsPipelines(t *testing.T) {
+	pipelines, err := afterbay.Parse("velocity.yaml", []byte(velocity), afterbay.Code{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := afterbay.Open(t.Context(), "memory:", afterbay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Serve(t.Context(), pipelines, &http.Server{Addr: listener.Addr().String()}); err == nil {
+		t.Error("two servers listen at one address")
+	}
+	ended := &http.Server{Addr: "127.0.0.1:0"}
+	if err := ended.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := engine.Serve(ctx, pipelines, ended); err != nil {
+		t.Errorf("a server whose context is done: %v", err)
+	}
+	if err := engine.Serve(t.Context(), pipelines, &http.Server{Addr: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), "runs once") {
+		t.Errorf("an engine serves twice: %v", err)
+	}
+	if err := errors.Join(listener.Close(), engine.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
+	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,14 +31,15 @@ func TestPostedClicksBecomeVisits(t *testing.T) {
 		{`{"user":"ann","page":"home","at":1767258000}`, `{"user":"ann","page":"shoes","at":1767258020}`},
 		{`{"user":"ann","page":"hats","at":1767261000}`},
 	} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- serve(ctx, dir, listener) }()
-		url := "http://" + listener.Addr().String()
+		read, logs := io.Pipe()
+		go func() {
+			err := serve(ctx, dir, "127.0.0.1:0", slog.New(slog.NewTextHandler(logs, nil)))
+			logs.Close()
+			ended <- err
+		}()
+		url := addressIn(t, read)
 		for _, click := range clicks {
 			reply, err := http.Post(url+"/clicks", "application/json", strings.NewReader(click))
 			if err != nil {
@@ -66,6 +68,23 @@ func TestPostedClicksBecomeVisits(t *testing.T) {
 	}
 }
 
+// addressIn returns the URL that a service logs, and reads on.
+func addressIn(t *testing.T, logs io.Reader) (url string) {
+	t.Helper()
+	lines := bufio.NewScanner(logs)
+	for lines.Scan() {
+		if _, url, found := strings.Cut(lines.Text(), "url="); found {
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return url
+		}
+	}
+	t.Fatal("the service logs no address")
+	return ""
+}
+
 // TestServiceEndsBySIGTERM runs the program, which is this test in another process, and ends it
 // as Kubernetes and systemd do.
 func TestServiceEndsBySIGTERM(t *testing.T) {
@@ -76,19 +95,14 @@ func TestServiceEndsBySIGTERM(t *testing.T) {
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServiceEndsBySIGTERM$")
 	c.Dir, c.Env = t.TempDir(), append(os.Environ(), "AFTERBAY_RUN_MAIN=1")
-	out, err := c.StdoutPipe()
+	logs, err := c.StderrPipe()
 	if err == nil {
 		err = c.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
-	lines.Scan()
-	url, found := strings.CutPrefix(lines.Text(), "listening on ")
-	if !found {
-		t.Fatalf("the program printed %q", lines.Text())
-	}
+	url := addressIn(t, logs)
 	reply, err := http.Post(url+"/clicks", "application/json", strings.NewReader(`{"user":"ann","page":"home","at":1767258000}`))
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +110,6 @@ func TestServiceEndsBySIGTERM(t *testing.T) {
 	reply.Body.Close()
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
-	}
-	for lines.Scan() {
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("the program ended with %v", err)

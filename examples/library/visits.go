@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/afterbay/afterbay"
 	"github.com/afterbay/afterbay/udf"
 )
+
+// code is what the pipeline file names.
+var code = afterbay.Code{Functions: map[string]udf.Function{"visits": visits}}
 
 // silence ends a visit.
 const silence = 30 * time.Minute

@@ -46,6 +46,20 @@ func TestTheProgramIsFlagsPrintingAndExitCodes(t *testing.T) {
 	}
 }
 
+// exampleLinesMax bounds the service of examples/library, without its step in Go.
+const exampleLinesMax = 60
+
+// TestAServiceThatEmbedsAnEngineIsShort counts the code lines of the example. If it grows, the API is what to mend.
+func TestAServiceThatEmbedsAnEngineIsShort(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "examples/library/main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := codeLines(text); n > exampleLinesMax {
+		t.Errorf("examples/library/main.go has %d lines of code, more than %d", n, exampleLinesMax)
+	}
+}
+
 // codeLines counts the lines that have a token.
 func codeLines(text []byte) int {
 	set := token.NewFileSet()

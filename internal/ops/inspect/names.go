@@ -45,6 +45,20 @@ func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 	return l.readBy(ctx, groups, topic)
 }
 
+// KeyOf returns the field of JSON that a topic is keyed by; "" is none.
+func (l *Local) KeyOf(ctx context.Context, topic string) (field string, err error) {
+	topics, err := l.Topics(ctx)
+	if err != nil {
+		return "", fmt.Errorf("list topics: %w", err)
+	}
+	for _, t := range topics {
+		if t.Name == topic {
+			field = t.Key
+		}
+	}
+	return field, nil
+}
+
 // readBy reports whether one of the groups has committed in a topic.
 func (l *Local) readBy(ctx context.Context, groups []string, topic string) (bool, error) {
 	for _, group := range groups {
