@@ -52,7 +52,7 @@ func (c *planCommand) Run(a *app) error {
 	if c.JSON {
 		return json.NewEncoder(a.stdout).Encode(plan)
 	}
-	c.print(a, &load, &plan)
+	plan.Write(a.stdout, &load)
 	return nil
 }
 
@@ -79,38 +79,4 @@ func (c *planCommand) measure(a *app) (int, time.Duration, error) {
 		batch, took = 2*batch, 2*took
 	}
 	return batch, took, nil
-}
-
-func (c *planCommand) print(a *app, load *simulate.Load, p *simulate.Plan) {
-	out := a.stdout
-	fmt.Fprintf(out, "a worker     %.0f events/s: %d in calls of %v\n", p.PerWorker, load.Batch, load.BatchTime)
-	fmt.Fprintf(out, "workers      %d at least for %g events/s", p.Least.Workers, p.Rate)
-	if load.Redundancy > 1 {
-		fmt.Fprintf(out, ", %d with redundancy %d", p.Redundant.Workers, load.Redundancy)
-	}
-	fmt.Fprintf(out, "\npartitions   %d at least, one a worker; %d spread evenly over twice the workers, too\n\n", p.Partitions, p.PartitionsFor)
-	fmt.Fprintf(out, "workers  utilisation  wait mean        p99\n")
-	row := func(s *simulate.Staff) {
-		mean, p99 := "no end", "no end"
-		if s.WaitMeanMs >= 0 {
-			mean, p99 = waited(s.WaitMeanMs), waited(s.WaitP99Ms)
-		}
-		fmt.Fprintf(out, "%7d %10.1f %%  %9s  %9s\n", s.Workers, 100*s.Utilisation, mean, p99)
-	}
-	row(&p.Least)
-	if load.Redundancy > 1 {
-		row(&p.Redundant)
-	}
-	fmt.Fprintln(out)
-	if p.Least.WaitMeanMs < 0 {
-		fmt.Fprintf(out, "At full use a queue that grew never shrinks: plan for %d workers.\n", p.Least.Workers+1)
-	}
-	if !p.OneMachine {
-		fmt.Fprintf(out, "One machine of %s is not enough: use Apache Kafka and %s.\n", counted(load.Cores, "core"), counted(p.Machines, "machine"))
-		return
-	}
-	fmt.Fprintf(out, "One machine of %s is enough: the embedded engine does it, without a broker.\n", counted(load.Cores, "core"))
-	if load.Redundancy > 1 {
-		fmt.Fprintf(out, "To go on when it is lost takes Apache Kafka and %s.\n", counted(p.Machines, "machine"))
-	}
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
-	"os"
-	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
@@ -38,10 +33,7 @@ type simulateCommand struct {
 	JSON      bool          `help:"Print one object of JSON: produced, scored, dropped, peak_depth, throttled_ticks, switches, samples; with --sweep gaps." name:"json"`
 }
 
-const (
-	simulateLines = 16
-	sweepSteps    = 20
-)
+const sweepSteps = 20
 
 // Run simulates, and prints what came of it.
 func (c *simulateCommand) Run(a *app) error {
@@ -57,10 +49,10 @@ func (c *simulateCommand) Run(a *app) error {
 	if c.Sweep {
 		return c.sweep(a, o)
 	}
-	drawing := newDrawing(&o)
+	drawing := simulate.NewDrawing(&o)
 	r, err := simulate.Run(o, func(s simulate.Sample) bool {
 		if c.Plot != "" {
-			drawing.add(&s)
+			drawing.Add(&s)
 		}
 		return s.Tick%4096 != 0 || a.ctx.Err() == nil
 	})
@@ -68,115 +60,32 @@ func (c *simulateCommand) Run(a *app) error {
 		return failure.As(failure.OfUsage, err)
 	}
 	if c.Plot != "" {
-		if err := plot.WriteFile(c.Plot, drawing.charts(&r)...); err != nil {
+		if err := plot.WriteFile(c.Plot, drawing.Charts(&r)...); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
 		return json.NewEncoder(a.stdout).Encode(r)
 	}
-	c.print(a, &o, &r)
+	r.Write(a.stdout, &o)
 	return nil
 }
 
-// options are the preset's, changed by flags.
-func (c *simulateCommand) options() (simulate.Options, error) {
-	o, err := simulate.Preset(c.Preset)
+// sweep tries marks ever farther apart.
+func (c *simulateCommand) sweep(a *app, o simulate.Options) error {
+	gaps, err := simulate.Sweep(o, sweepSteps)
 	if err != nil {
-		return o, err
+		return failure.As(failure.OfUsage, err)
 	}
-	o.Tick, o.Seed, o.Backlog, o.Poll, o.Workers, o.Batch = c.Tick, c.Seed, c.Backlog, c.Poll, c.Workers, c.Batch
-	if c.Tick <= 0 || c.Duration < 0 || c.Every < 0 {
-		return o, fmt.Errorf("--tick is above 0, --duration and --every not below it")
-	}
-	if err := c.source(&o); err != nil {
-		return o, err
-	}
-	if path, ok := strings.CutPrefix(c.Service, "file:"); ok {
-		o.Service = simulate.Service{Kind: simulate.Measured}
-		if o.Service.Measured, err = readTimes(path); err != nil {
-			return o, err
-		}
-	} else if c.Service != "" {
-		if o.Service, err = simulate.ParseService(c.Service); err != nil {
-			return o, err
-		}
-	}
-	if o.Queue, err = c.queue(o.Queue); err != nil {
-		return o, err
-	}
-	switch {
-	case c.Duration > 0:
-		o.Ticks = int(c.Duration / c.Tick)
-	case o.Recorded != nil:
-		o.Ticks = int(o.Recorded[len(o.Recorded)-1]/c.Tick) + 1
-	default:
-		o.Ticks = int(time.Duration(o.Ticks) * time.Millisecond / c.Tick)
-	}
-	o.Every = cmp.Or(c.Every, max(1, o.Ticks/simulateLines))
-	return o, nil
-}
-
-// source sets how events come.
-func (c *simulateCommand) source(o *simulate.Options) (err error) {
-	if path, ok := strings.CutPrefix(c.Arrivals, "file:"); ok {
-		if o.Recorded, err = readTimes(path); err != nil {
-			return err
-		}
-	} else if c.Arrivals != "" {
-		if o.Arrivals, err = simulate.ParseArrivals(c.Arrivals); err != nil {
+	if c.Plot != "" {
+		if err := plot.WriteFile(c.Plot, simulate.GapCharts(gaps)...); err != nil {
 			return err
 		}
 	}
-	for _, r := range []struct {
-		text string
-		rate *float64
-	}{{c.Peak, &o.Peak}, {c.Throttled, &o.Throttled}, {c.Rest, &o.Burst.Rest}} {
-		if r.text == "" {
-			continue
-		}
-		if *r.rate, err = simulate.ParseRate(r.text); err != nil {
-			return err
-		}
+	if c.JSON {
+		return json.NewEncoder(a.stdout).Encode(struct {
+			Gaps []simulate.Gap `json:"gaps"`
+		}{gaps})
 	}
-	if c.Burst == "" {
-		return nil
-	}
-	on, off, _ := strings.Cut(c.Burst, "/")
-	if o.Burst.On, err = time.ParseDuration(on); err == nil {
-		o.Burst.Off, err = time.ParseDuration(off)
-	}
-	if err != nil || o.Burst.On <= 0 || o.Burst.Off <= 0 {
-		return fmt.Errorf("--burst %s: use two times such as 2s/8s: how long the source comes, and how long it rests", c.Burst)
-	}
-	return nil
-}
-
-// queue returns the bounds: marks of a queue of another size are shares of it.
-func (c *simulateCommand) queue(q control.GateOptions) (control.GateOptions, error) {
-	if c.Max < 0 || c.High < 0 || c.Low < -1 {
-		return q, fmt.Errorf("--max, --high and --low are not below 0")
-	}
-	if c.Max > 0 {
-		var err error
-		if q, err = (control.GateOptions{Max: c.Max}).Resolved(); err != nil {
-			return q, err
-		}
-	}
-	if c.High > 0 {
-		q.High = c.High
-	}
-	if c.Low >= 0 {
-		q.Low = c.Low
-	}
-	return q.Resolved()
-}
-
-func readTimes(path string) ([]time.Duration, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return simulate.ReadTimes(file, path)
+	return simulate.WriteGaps(a.stdout, gaps)
 }

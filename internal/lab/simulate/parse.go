@@ -2,9 +2,11 @@ package simulate
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,4 +109,26 @@ func parseTime(text string) (took time.Duration, moment time.Time, ok bool) {
 	}
 	moment, err := time.Parse(time.RFC3339Nano, text)
 	return 0, moment, err == nil
+}
+
+// TimesOf reads the times of a file, as ReadTimes does.
+func TimesOf(path string) ([]time.Duration, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return ReadTimes(file, path)
+}
+
+// ParseBurst reads how long a source comes and how long it rests, such as 2s/8s.
+func ParseBurst(text string) (b Burst, err error) {
+	on, off, _ := strings.Cut(text, "/")
+	if b.On, err = time.ParseDuration(on); err == nil {
+		b.Off, err = time.ParseDuration(off)
+	}
+	if err != nil || b.On <= 0 || b.Off <= 0 {
+		return b, errors.New("use two times such as 2s/8s: how long the source comes, and how long it rests")
+	}
+	return b, nil
 }
