@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
+	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
@@ -16,7 +17,7 @@ func TestBudgetsOfCasesAreJudgedByThemselves(t *testing.T) {
 		Cases: []pipeline.Case{{Case: "call", Times: pipeline.Times{Events: 100}, Limit: 30, Missed: 1}, {Case: "image", Times: pipeline.Times{Events: 100}, Limit: 1, Missed: 2}},
 	}
 	var out strings.Builder
-	if err := printBudget(&out, b); err != nil {
+	if err := report.WriteBudget(&out, b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

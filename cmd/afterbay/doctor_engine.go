@@ -28,6 +28,15 @@ type examiner interface {
 	Examine(context.Context, stream.Process, kafka.Plan) ([]kafka.Finding, error)
 }
 
+// aboutBrokers reports whether brokers are meant, no directory.
+func (c *doctorCommand) aboutBrokers() bool {
+	if c.Engine != "" || len(c.Paths) == 0 {
+		return c.Engine != ""
+	}
+	about, err := os.Stat(c.Paths[0])
+	return err == nil && about.Mode().IsRegular()
+}
+
 // examine looks at the brokers of an engine, for the pipelines of files or what
 // pipelines left there.
 func (c *doctorCommand) examine(a *app) error {

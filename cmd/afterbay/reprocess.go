@@ -1,20 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"iter"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/lab/plot"
-	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
-	"github.com/afterbay/afterbay/internal/process"
 )
 
 type reprocessCommand struct {
@@ -51,33 +45,13 @@ func (c *reprocessCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	all := a.rederive(directory, changed, request)
-	last, shown := reprocess.Progress{}, time.Time{}
-	for p, err := range all {
-		switch {
-		case err != nil && a.ctx.Err() != nil:
-			fmt.Fprintf(a.stdout, "%s%d of %d events are done: the same command goes on with the others\n", generationOf(&last), last.Events, last.Of)
-			return nil
-		case err != nil && last.Generation > 0:
-			return fmt.Errorf("%w (%d of %d events are done, and the same command goes on with the others)", err, last.Events, last.Of)
-		case err != nil:
-			return err
-		}
-		if last = p; c.JSON {
-			err = json.NewEncoder(a.stdout).Encode(p)
-		} else if !p.Done && time.Since(shown) > time.Second {
-			shown = time.Now()
-			fmt.Fprintln(a.stderr, progressLine(&p))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !last.Done {
-		return fmt.Errorf("the process that does it ended: %d of %d events are done, and the same command goes on with the others", last.Events, last.Of)
+	all := report.Reprocess(a.ctx, directory, changed.Runner, request)
+	last, done, err := report.FollowReprocessing(a.ctx, all, a.stdout, a.stderr, c.JSON)
+	if err != nil || !done {
+		return err
 	}
 	if !c.JSON {
-		c.sumUp(a.stdout, changed.Runner.Name(), &last)
+		report.WriteReprocessed(a.stdout, changed.Runner.Name(), c.File, &request, &last)
 	}
 	if c.Compare {
 		return c.compare(a, directory, changed.Runner.Name(), changed.Runner.Outputs(), &last)
@@ -123,80 +97,4 @@ func (c *reprocessCommand) request() (request reprocess.Request, err error) {
 		}
 	}
 	return request, err
-}
-
-// rederive does it with the log, or has the process do it that holds it.
-func (a *app) rederive(d inspect.Directory, changed process.Pipeline, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
-	if client, ok := d.(*admin.Client); ok {
-		return client.Reprocess(a.ctx, request)
-	}
-	if request.DryRun {
-		return reprocess.DryRun(a.ctx, d.(*inspect.Local).Log, changed.Runner, request.Job())
-	}
-	job := request.Job()
-	return reprocess.Run(a.ctx, d.(*inspect.Local).Log, changed.Runner, job)
-}
-
-func generationOf(p *reprocess.Progress) string {
-	if p.Generation == 0 {
-		return ""
-	}
-	return fmt.Sprintf("generation %d: ", p.Generation)
-}
-
-func progressLine(p *reprocess.Progress) string {
-	line := fmt.Sprintf("%s%d of %d events", generationOf(p), p.Events, p.Of)
-	if left := p.Of - p.Events; p.Rate > 0 && left > 0 {
-		line += fmt.Sprintf(", %.0f a second, %v left", p.Rate, (time.Duration(float64(left)/p.Rate) * time.Second).Round(time.Second))
-	}
-	return line
-}
-
-// sumUp says what was done and what to type next.
-func (c *reprocessCommand) sumUp(out io.Writer, name string, p *reprocess.Progress) {
-	if c.DryRun {
-		c.sumUpDryRun(out, name, p)
-		return
-	}
-	fmt.Fprintf(out, "generation %d of %s: %d events reprocessed, to %s\n", p.Generation, name, p.Events, strings.Join(p.Topics, ", "))
-	for _, m := range p.Models {
-		fmt.Fprintf(out, "  %s: %d calls paid, %d answers were in the journal", m.Model, m.Calls, m.Hits)
-		if m.Price > 0 {
-			fmt.Fprintf(out, ", %.2f paid, %.2f saved", float64(m.Paid)*m.Price, float64(m.Saved)*m.Price)
-		}
-		fmt.Fprintln(out)
-	}
-	if p.Sink != "" {
-		fmt.Fprintf(out, "  %d of its outputs handed to sink %s\n", p.Delivered, p.Sink)
-	}
-	for _, l := range p.Live {
-		fmt.Fprintf(out, "  partition %d: live from offset %d on\n", l.Partition, l.Offset)
-	}
-	switch {
-	case len(p.Live) > 0:
-		if strings.Contains(strings.Join(c.Model, ""), "=") {
-			fmt.Fprintf(out, "next: write the models of --model into %s: it is what runs from now on\n", c.File)
-		} else {
-			fmt.Fprintf(out, "next: %s is what runs from now on\n", c.File)
-		}
-	case c.State == "live" && p.Events == 0:
-		fmt.Fprint(out, "next: start what runs the pipeline, and the same command reprocesses what comes\n")
-	case c.From == "" && c.To == "" && c.State == "" && len(p.Into) == 0 && p.CaughtUp:
-		fmt.Fprint(out, "next: the same command with --switch hands over to it\n")
-	}
-}
-
-// sumUpDryRun says what would be done.
-func (c *reprocessCommand) sumUpDryRun(out io.Writer, name string, p *reprocess.Progress) {
-	fmt.Fprintf(out, "%d events of %s would be reprocessed: %d outputs, %d dead letters\n", p.Events, name, p.Outputs, p.Dead)
-	if len(p.Models) == 0 {
-		fmt.Fprintln(out, "  nothing outside of the process would be called")
-	}
-	for _, m := range p.Models {
-		fmt.Fprintf(out, "  %s: %d calls, %d answers are in the journal", m.Model, m.Calls, m.Hits)
-		if m.Price > 0 {
-			fmt.Fprintf(out, "; %d x %g = %.2f to pay", m.Calls, m.Price, float64(m.Paid)*m.Price)
-		}
-		fmt.Fprintln(out)
-	}
 }

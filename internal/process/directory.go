@@ -209,3 +209,14 @@ func ShellWord(name string) string {
 	}
 	return name
 }
+
+// CheckError gives an error of a check of a data directory its class, and says what to do.
+func CheckError(err error, dir string) error {
+	switch {
+	case errors.Is(err, embedded.ErrLocked):
+		return failure.As(failure.OfLock, fmt.Errorf("%w: end that process first", err))
+	case errors.Is(err, fs.ErrNotExist):
+		return failure.As(failure.OfRun, fmt.Errorf("%w: name one", err))
+	}
+	return failure.As(failure.OfDirectory, fmt.Errorf("%w: %s", err, DirectoryHint(err, dir)))
+}

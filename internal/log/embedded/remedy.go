@@ -95,3 +95,13 @@ func (c *checker) lose(m *Remedy, p stream.Partition, x extent, all extents) {
 	c.unread(&l, all)
 	m.Loses = append(m.Loses, l)
 }
+
+// Keeping returns the first remedy that keeps a frame; 0 is any.
+func (r *Report) Keeping(frame uint64) (remedy Remedy, found bool) {
+	for _, m := range r.Remedies {
+		if frame == 0 || m.First <= frame && frame <= m.Last {
+			return m, true
+		}
+	}
+	return Remedy{}, false
+}
