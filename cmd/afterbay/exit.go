@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/process"
@@ -50,4 +53,19 @@ func exitCode(err error) int {
 		return exitOK
 	}
 	return codes[process.ClassOf(err)]
+}
+
+// misused says how the command is written that a command line is not right for.
+func misused(err error) error {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		if node := wrong.Context.Selected(); node != nil {
+			unknown, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "unknown flag --"), ",")
+			if now := newFlag(strings.TrimPrefix(node.FullPath(), "afterbay "), unknown); now != "" {
+				return usage("--%s is now --%s: see %s --help", unknown, now, node.FullPath())
+			}
+			return usage("%w: write afterbay %s; see %s --help", err, node.Summary(), node.FullPath())
+		}
+	}
+	return usage("%w: see afterbay --help", err)
 }

@@ -43,7 +43,11 @@ func (c *placementCommand) Run(a *app) error {
 		return err
 	}
 	if c.Phases != "" {
-		return c.sum(a)
+		phases, err := bench.ParsePhases(c.Phases)
+		if err != nil {
+			return usage("--phases: %w", err)
+		}
+		return bench.WriteSum(a.stdout, phases, c.Budget, c.JSON)
 	}
 	program := a.program(process.DirectoryEngine())
 	program.Events, program.Ended, program.Self = a.openEvents, endedWith, self
@@ -62,7 +66,7 @@ func (c *placementCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.print(a.stdout, r); err != nil {
+	if err := r.Write(a.stdout, c.JSON); err != nil {
 		return err
 	}
 	if r.Choice == bench.Neither {

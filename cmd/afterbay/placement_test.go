@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/serving"
+	"github.com/afterbay/afterbay/internal/lab/bench"
 	"github.com/afterbay/afterbay/internal/lab/demo"
 	"github.com/afterbay/afterbay/internal/models"
 	"github.com/afterbay/afterbay/model"
@@ -59,6 +60,9 @@ steps:
 `)
 	return e.Pipeline()
 }
+
+// placementJSON is what the command prints of a placement.
+type placementJSON struct{ bench.PlacementJSON }
 
 type placementFound struct {
 	Load              string

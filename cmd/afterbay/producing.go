@@ -2,15 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/http/ingest"
-	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
@@ -41,14 +38,14 @@ func (a *app) produce(c *produceCommand) (err error) {
 		}
 	}
 	options.Key = c.Key
-	to := &target{Directory: directory, ready: sync.OnceValue(func() error {
+	to := &inspect.Made{Directory: directory, Ready: sync.OnceValue(func() error {
 		if c.Partitions > 0 {
 			return directory.CreateTopic(a.ctx, stream.Topic{Name: c.Topic, Partitions: c.Partitions, Key: c.Key})
 		}
 		return nil
 	})}
 	if c.Partitions == 0 || c.Key == "" {
-		if err := to.ready(); err != nil {
+		if err := to.Ready(); err != nil {
 			return err
 		}
 		topic, err := inspect.Find(a.ctx, directory, c.Topic)
@@ -67,7 +64,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 	done, err := ingest.Publish(a.ctx, to, source, options)
 	meter.Clear()
 	if err == nil {
-		err = to.ready() // a source without records makes the topic too
+		err = to.Ready() // a source without records makes the topic too
 	}
 	if err != nil {
 		return explainProduce(err, c, options.Producer, done)
@@ -83,54 +80,4 @@ func (a *app) produce(c *produceCommand) (err error) {
 		fmt.Fprintf(a.stderr, "left out %d records that were there already; to append them again, choose a --producer\n", done.Repeated)
 	}
 	return nil
-}
-
-// target is a directory and a topic, created before its first records: a topic keeps
-// its key, so a key that no record has must not create one.
-type target struct {
-	inspect.Directory
-	ready func() error
-}
-
-// Append implements ingest.Appender.
-func (t *target) Append(ctx context.Context, records ...stream.Record) error {
-	if err := t.ready(); err != nil {
-		return err
-	}
-	return t.Directory.Append(ctx, records...)
-}
-
-// AppendOnce implements ingest.Appender.
-func (t *target) AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (int, error) {
-	if err := t.ready(); err != nil {
-		return 0, err
-	}
-	return t.Directory.AppendOnce(ctx, producer, first, records...)
-}
-
-// explainProduce says what is in the topic after an error, and how to go on.
-func explainProduce(err error, c *produceCommand, producer string, done ingest.Progress) error {
-	var line *ingest.LineError
-	var key *ingest.KeyError
-	if errors.As(err, &key) {
-		if slices.Contains(key.Fields, key.Key) {
-			return usage("%w. Nothing was appended", err)
-		}
-		if near := key.Near(); near != "" {
-			return usage("%w; did you mean --key %s? Nothing was appended", err, near)
-		}
-		return usage("%w: name one of its fields with --key. Nothing was appended", err)
-	}
-	next := "run the same command again: it leaves out what is there already"
-	switch {
-	case producer == "":
-		next = "running it again repeats them, since the records have no numbers: see --producer"
-	case errors.As(err, &line):
-		next = fmt.Sprintf("correct that line and run again with --producer %s, which leaves out what is there already", producer)
-	case errors.Is(err, embedded.ErrReadOnly):
-		next = "make " + c.Data + " writable and " + next
-	case errors.Is(err, embedded.ErrFull):
-		next = "free disk space and " + next
-	}
-	return fmt.Errorf("%w; %d records of it are in topic %s: %s", err, done.Appended+done.Repeated, c.Topic, next)
 }

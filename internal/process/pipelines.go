@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/config"
@@ -179,4 +181,21 @@ func Members(n int) int {
 		return runtime.GOMAXPROCS(0)
 	}
 	return n
+}
+
+// FilesOf returns the pipeline files in a folder that have a pipeline of the name.
+func (l *Loader) FilesOf(name, folder string) (found []string) {
+	for _, ending := range []string{"*.yaml", "*.yml"} {
+		paths, err := filepath.Glob(filepath.Join(folder, ending))
+		if err != nil {
+			return nil // the patterns are right
+		}
+		for _, path := range paths {
+			file, err := config.Load(path, l.Kinds)
+			if err == nil && slices.ContainsFunc(file.Pipelines, func(p lang.Pipeline) bool { return p.Name == name }) {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
 }

@@ -9,9 +9,13 @@ import (
 	"testing"
 )
 
-const commandLinesMax = 4500 // of code: without blank lines, comments and tests
+// Lines are of code: without blank lines, comments and tests.
+const (
+	commandLinesMax     = 4500 // of the program
+	commandFileLinesMax = 100  // of a file, which has a command or a few that belong together
+)
 
-// TestTheProgramIsFlagsPrintingAndExitCodes counts the code lines of cmd/afterbay. What commands compute is in the package of its
+// TestTheProgramIsFlagsPrintingAndExitCodes counts the code lines of cmd/afterbay and of its files. What commands compute is in the package of its
 // subject.
 func TestTheProgramIsFlagsPrintingAndExitCodes(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "cmd/afterbay/*.go"))
@@ -27,7 +31,10 @@ func TestTheProgramIsFlagsPrintingAndExitCodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines += codeLines(text)
+		n := codeLines(text)
+		if lines += n; n > commandFileLinesMax {
+			t.Errorf("%s has %d lines of code, more than %d: move what is not flags, printing and exit codes to the package of its subject", name, n, commandFileLinesMax)
+		}
 	}
 	if lines > commandLinesMax {
 		t.Errorf("cmd/afterbay has %d lines of code, more than %d: move what is not flags, printing and exit codes to the package of its subject", lines, commandLinesMax)

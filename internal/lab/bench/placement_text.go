@@ -1,18 +1,16 @@
-package main
+package bench
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/afterbay/afterbay/internal/lab/bench"
 )
 
-// print prints the report, for people or as JSON.
-func (p *placementCommand) print(out io.Writer, r *bench.PlacementReport) error {
-	if p.JSON {
-		return p.printJSON(out, r)
+// Write writes the report, for people or as one object of JSON.
+func (r *PlacementReport) Write(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return r.writeJSON(out)
 	}
 	c := r.Options
 	fmt.Fprintf(out, "pipeline %s, model %s: %s\n", r.Pipeline, r.Model, r.Kind)
@@ -22,13 +20,13 @@ func (p *placementCommand) print(out io.Writer, r *bench.PlacementReport) error 
 		at := append(r.Endpoint.Phases, r.Endpoint.Sum)[i]
 		fmt.Fprintf(out, "%-12s%11.3f%11.3f%11.3f%11.3f\n", in.Name, toMilliseconds(in.P50), toMilliseconds(in.P99), toMilliseconds(at.P50), toMilliseconds(at.P99))
 	}
-	row := func(name string, of func(*bench.Placement) time.Duration, note string) {
+	row := func(name string, of func(*Placement) time.Duration, note string) {
 		fmt.Fprintf(out, "%-12s%22.3f%22.3f  %s\n", name, toMilliseconds(of(&r.Inside)), toMilliseconds(of(&r.Endpoint)), note)
 	}
-	row("sum of p99s", (*bench.Placement).Bound, "pessimistic: as if one event were slow in every phase")
+	row("sum of p99s", (*Placement).Bound, "pessimistic: as if one event were slow in every phase")
 	if c.Budget > 0 {
-		row("headroom", func(p *bench.Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
-		row("  measured", func(p *bench.Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
+		row("headroom", func(p *Placement) time.Duration { return c.Budget - p.Bound() }, fmt.Sprintf("of %v, by the sum of p99s", c.Budget))
+		row("  measured", func(p *Placement) time.Duration { return c.Budget - p.Sum.P99 }, "by the p99 of the sum")
 	}
 	fmt.Fprintf(out, "%-12s%22s%22s  in each instance", "memory", megabytes(r.Inside.Memory), megabytes(r.Endpoint.Memory))
 	if r.Endpoint.Endpoint > 0 {
@@ -37,7 +35,7 @@ func (p *placementCommand) print(out io.Writer, r *bench.PlacementReport) error 
 	fmt.Fprintln(out)
 	for _, side := range []struct {
 		name string
-		*bench.Placement
+		*Placement
 	}{{"inside", &r.Inside}, {"endpoint", &r.Endpoint}} {
 		if side.Lost > 0 {
 			fmt.Fprintf(out, "%s: %d of %d events became dead letters, the first: %s\n", side.name, side.Lost, side.Events, side.LostWhy)
@@ -57,14 +55,14 @@ func megabytes(bytes int64) string {
 // toMilliseconds is to the microsecond.
 func toMilliseconds(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }
 
-// phaseJSON is a bench.Phase as JSON.
+// phaseJSON is a Phase as JSON.
 type phaseJSON struct {
 	Name string   `json:"name"`
 	P50  *float64 `json:"p50_ms,omitempty"`
 	P99  float64  `json:"p99_ms"`
 }
 
-func phasesJSON(phases []bench.Phase) (list []phaseJSON) {
+func phasesJSON(phases []Phase) (list []phaseJSON) {
 	for _, h := range phases {
 		j := phaseJSON{Name: h.Name, P99: toMilliseconds(h.P99)}
 		if p50 := toMilliseconds(h.P50); p50 > 0 {
@@ -98,8 +96,8 @@ func (s *sumsJSON) within(budget, bound, measured time.Duration) {
 	}
 }
 
-// placementJSON is a bench.Placement as JSON.
-type placementJSON struct {
+// PlacementJSON is a Placement as JSON.
+type PlacementJSON struct {
 	sumsJSON
 	Events   int64  `json:"events"`
 	Measured int64  `json:"events_measured"`
@@ -110,9 +108,10 @@ type placementJSON struct {
 	Endpoint int64  `json:"endpoint_bytes,omitempty"`
 }
 
-func (c *placementCommand) printJSON(out io.Writer, r *bench.PlacementReport) error {
-	of := func(p *bench.Placement) (j placementJSON) {
-		sum := phasesJSON([]bench.Phase{p.Sum})[0]
+func (r *PlacementReport) writeJSON(out io.Writer) error {
+	c := r.Options
+	of := func(p *Placement) (j PlacementJSON) {
+		sum := phasesJSON([]Phase{p.Sum})[0]
 		j.Phases, j.Sum, j.Bound = phasesJSON(p.Phases), &sum, toMilliseconds(p.Bound())
 		j.within(c.Budget, p.Bound(), p.Sum.P99)
 		j.Events, j.Measured, j.Unended, j.Lost, j.LostWhy = p.Events, p.Measured, p.Unended, p.Lost, p.LostWhy
@@ -124,36 +123,32 @@ func (c *placementCommand) printJSON(out io.Writer, r *bench.PlacementReport) er
 		Model    string        `json:"model"`
 		Events   string        `json:"load"`
 		Rate     int           `json:"events_per_second"`
-		Inside   placementJSON `json:"inside"`
-		Endpoint placementJSON `json:"endpoint"`
-		Choice   bench.Choice  `json:"placement"`
+		Inside   PlacementJSON `json:"inside"`
+		Endpoint PlacementJSON `json:"endpoint"`
+		Choice   Choice        `json:"placement"`
 		Reason   string        `json:"reason"`
 	}{r.Pipeline, r.Model, r.From, c.Rate, of(&r.Inside), of(&r.Endpoint), r.Choice, r.Reason})
 }
 
-// sum prints what phases come to that were not measured.
-func (c *placementCommand) sum(a *app) error {
-	phases, err := bench.ParsePhases(c.Phases)
-	if err != nil {
-		return usage("--phases: %w", err)
-	}
-	bound := bench.Bound(phases)
-	if c.JSON {
+// WriteSum writes what phases come to that were not measured. More than a budget is an error; 0 is none.
+func WriteSum(out io.Writer, phases []Phase, budget time.Duration, asJSON bool) error {
+	bound := Bound(phases)
+	if asJSON {
 		sums := sumsJSON{Phases: phasesJSON(phases), Bound: toMilliseconds(bound)}
-		sums.within(c.Budget, bound, 0)
-		if err := json.NewEncoder(a.stdout).Encode(sums); err != nil {
+		sums.within(budget, bound, 0)
+		if err := json.NewEncoder(out).Encode(sums); err != nil {
 			return err
 		}
 	} else {
-		for _, h := range append(phases, bench.Phase{Name: "sum of p99s", P99: bound}) {
-			fmt.Fprintf(a.stdout, "%-13s%v\n", h.Name, h.P99)
+		for _, h := range append(phases, Phase{Name: "sum of p99s", P99: bound}) {
+			fmt.Fprintf(out, "%-13s%v\n", h.Name, h.P99)
 		}
-		if c.Budget > 0 {
-			fmt.Fprintf(a.stdout, "%-13s%v of %v\n", "headroom", c.Budget-bound, c.Budget)
+		if budget > 0 {
+			fmt.Fprintf(out, "%-13s%v of %v\n", "headroom", budget-bound, budget)
 		}
 	}
-	if c.Budget > 0 && bound > c.Budget {
-		return fmt.Errorf("the phases take %v more than the budget", bound-c.Budget)
+	if budget > 0 && bound > budget {
+		return fmt.Errorf("the phases take %v more than the budget", bound-budget)
 	}
 	return nil
 }
