@@ -27,7 +27,8 @@ type Function struct {
 
 	// Timer is called for each timer that is due, in order of (time, key, name),
 	// before the first event, after the one at which it was set, whose arrival
-	// moves the watermark to it. It has no inputs and no outputs. After an error what the call did is undone and
+	// moves the watermark to it. A timer that a timer sets is among them, if it is due too.
+	// It has no inputs and no outputs. After an error what the call did is undone and
 	// the error is a dead letter with the timer's name as its value.
 	Timer func(*Context) error
 
@@ -49,7 +50,7 @@ type Context struct {
 	ID        string
 	Key       string
 	Time      time.Time // of the event or timer
-	Watermark time.Time // no later event is expected to be before it; zero before the first event
+	Watermark time.Time // no later event is expected to be before it; zero before the first event; of a timer its Time
 	Offset    int64     // of the event, or of the one that the timer is called before
 	Timer     string    // name of the timer that is due; "" for an event
 
@@ -110,7 +111,8 @@ type Host interface {
 	// SetTimer asks for a call of Timer when the watermark reaches at, which is
 	// rounded up to the microsecond. A key has one timer of a name: the new time
 	// replaces the old. It is due at the next event of the partition at the
-	// earliest, also where its time is reached already.
+	// earliest, also where its time is reached already. One that a timer sets for after
+	// itself, by time and name, may be due before the same event.
 	SetTimer(name string, at time.Time)
 
 	// StopTimer takes a timer back. It does nothing where there is none.

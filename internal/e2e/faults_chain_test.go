@@ -175,10 +175,9 @@ func TestIdleSourcesAreNotWaitedForAndComeBack(t *testing.T) {
 	}
 }
 
-// TestTimersOfAKeyFireByPositionThenTime has a leap over a session's tick and
-// end: the end takes back the next tick, whose time is before it but which is
-// not due before the next position.
-func TestTimersOfAKeyFireByPositionThenTime(t *testing.T) {
+// TestTimersOfAKeyFireByTime has a leap over the ticks and the end of a session: the tick sets
+// another one that is due before the end, and the end takes back the next.
+func TestTimersOfAKeyFireByTime(t *testing.T) {
 	var l mergedLog
 	l.idle("transactions/0", "logins/0")
 	l.told("logins/0", 10)
@@ -188,13 +187,13 @@ func TestTimersOfAKeyFireByPositionThenTime(t *testing.T) {
 	l.event("transactions/0", "d", 500, 505)
 	l.told("logins/0", 1000) // the watermark leaps from 10 to 500 s
 	l.event("transactions/0", "d", 501, 506)
-	if m := l.mustBeReference(t); m.Fired != 3 { // soon, tick and end
+	if m := l.mustBeReference(t); m.Fired != 4 { // soon, two ticks and the end
 		t.Errorf("%d timers fired", m.Fired)
 	}
 }
 
-// TestVeryManyTimersThatAreSetAgain has more sessions than tick in one step, all
-// of which are due again at the next position, and so on.
+// TestVeryManyTimersThatAreSetAgain has more sessions than tick in one transaction, all
+// of which are due again at the same position, and so on.
 func TestVeryManyTimersThatAreSetAgain(t *testing.T) {
 	var l mergedLog
 	l.idle("transactions/0", "logins/0")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -43,7 +42,6 @@ type chunk struct {
 	active  []int32 // items of the wave
 	score   scoreScratch
 	firings firings
-	fired   int // timers, since that was last looked at
 	spent   [len(observe.Phases)]time.Duration
 	ahead   [warmKeys]*keyed.Key // of the events to come, where they are in memory
 	rowBuf  []byte
@@ -81,11 +79,7 @@ func (ch *chunk) compute(ctx context.Context, records []stream.Record) (int, err
 	if err := ch.waves(ctx); err != nil {
 		return 0, err
 	}
-	limit := math.MaxInt
-	if len(ch.items) == 1 && ch.items[0].Outcome == operator.Tick {
-		limit = firingsMax
-	}
-	if err := ch.fireRest(limit); err != nil {
+	if err := ch.fireRest(); err != nil {
 		return 0, err
 	}
 	made := ch.options.Clock.Now()
@@ -160,7 +154,7 @@ func (ch *chunk) early(records []stream.Record) (int, error) {
 			k = p.keys.Cached(r.Key)
 		}
 		size += len(r.Value)
-		if i > 0 && size > chunkBytesMax || k != nil && ch.plan.Feedback && k.Chunk == ch.serial && int(k.Count) >= ch.options.KeyWaves {
+		if i > 0 && (size > chunkBytesMax || ch.options.storm.has(r) || ch.options.storm.has(&records[i-1])) || k != nil && ch.plan.Feedback && k.Chunk == ch.serial && int(k.Count) >= ch.options.KeyWaves {
 			return i, nil
 		}
 		ch.items = append(ch.items, item{partition: p, Event: output.Event{
@@ -173,18 +167,11 @@ func (ch *chunk) early(records []stream.Record) (int, error) {
 		ch.admit(it)
 		p.moved = p.moved || p.newest != newest
 		ch.building.touch(p)
-		if p.groups.Due(it.Watermark) {
-			if done, err := ch.endGroups(p); err != nil || !done {
+		if ch.plan.closes && it.Watermark != never {
+			if done, err := ch.comeDue(p); err != nil || !done {
 				return i, err
 			}
 			it = &ch.items[len(ch.items)-1]
-		}
-		if ch.plan.keys.Keyed && it.Watermark != never {
-			if p.fired != int64(r.Offset) && p.keys.Awaits(it.Watermark, firingsMax) {
-				ch.stopAt(it)
-				return i, nil
-			}
-			ch.mark(p, it)
 		}
 		if it.Outcome == operator.Tick {
 			return i, nil
@@ -239,18 +226,6 @@ func (ch *chunk) warm(records []stream.Record) {
 		}
 	}
 	ch.warmed += keyed.Warm(ch.ahead[:len(records)])
-}
-
-// stopAt ends the chunk before an event at which very many timers are due. As
-// the first of a chunk the event only serves as their position: nothing is done
-// about it yet.
-func (ch *chunk) stopAt(it *item) {
-	if it.Index > 0 {
-		ch.items = ch.items[:it.Index]
-		return
-	}
-	it.Outcome = operator.Tick
-	ch.mark(it.partition, it)
 }
 
 // chunkBytesMax bounds the input of a chunk.

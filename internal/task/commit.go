@@ -72,6 +72,7 @@ type transaction struct {
 	late    int
 	counts  [counters]int
 	ended   int // keys looked at for their silence
+	fired   int // timers
 	again   int // events that were queued, and gone on with
 	dirty   []*keyed.Key
 	owners  []*partition // of dirty, item by item
@@ -90,7 +91,7 @@ func (s *transaction) touch(p *partition) {
 }
 
 func (tx *committer) full() bool {
-	return tx.building.events+tx.building.again >= tx.options.StepEvents || tx.building.Size() >= tx.bytes || tx.building.ended >= expiriesMax
+	return tx.building.events+tx.building.again >= tx.options.StepEvents || tx.building.Size() >= tx.bytes || tx.building.ended >= expiriesMax || tx.building.fired >= tx.firingsMax()
 }
 
 // behindInterval is CommitInterval, while there is more to be read than one chunk

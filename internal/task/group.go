@@ -2,6 +2,7 @@ package task
 
 import (
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/stream"
@@ -11,28 +12,16 @@ import (
 // item of its own: behind the event that completes the group, or before the one
 // whose watermark ends it.
 
-// endGroups ends the groups that the watermark at the last item ends, and puts their
-// events before it. Where more end than are computed at once it is left out.
-func (ch *chunk) endGroups(p *partition) (done bool, err error) {
-	last := len(ch.items) - 1
-	it := ch.items[last]
-	ch.items = ch.items[:last]
-	if done, err = p.groups.Expire(it.Watermark, chunkBytesMax); err == nil {
-		_, err = ch.compose(p, it.Watermark, it.Record.Offset)
-	}
-	if done {
-		it.Index = int32(len(ch.items))
-		ch.items = append(ch.items, it)
-	}
-	return done, err
-}
-
 // compose makes the events of the groups that ended at a watermark and offset, and
 // takes them through the rest of the stages before the waves. It returns about how
 // many bytes they have.
 func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes int, err error) {
 	for _, e := range p.groups.Ended() {
 		e.At = at
+		seen := watermark
+		if e.ByTime() {
+			seen = e.Time
+		}
 		row := &ch.plan.Schema.NewRows(1)[0]
 		record, err := p.groups.Compose(e, row)
 		if err != nil {
@@ -40,12 +29,15 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 		}
 		ch.items = append(ch.items, item{
 			Event: output.Event{
-				Event:  operator.Event{Record: record, Row: row, Time: e.Time, Watermark: watermark, Index: int32(len(ch.items)), Kept: p},
+				Event:  operator.Event{Record: record, Row: row, Time: e.Time, Watermark: seen, Index: int32(len(ch.items)), Kept: p},
 				Origin: &p.origin, Place: e.Place(),
 			},
 			partition: p, group: e, point: point{seen: true, judged: true},
 		})
 		it := &ch.items[len(ch.items)-1]
+		if e.ByTime() {
+			ch.mark(p, due.Mark{Item: it.Index, Offset: int64(at), Watermark: watermark, Until: e.Time - 1})
+		}
 		if p.sources != nil {
 			if it.source, err = p.sources.topic(header.Get(record, header.Copied)); err != nil {
 				return 0, err

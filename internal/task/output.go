@@ -10,7 +10,7 @@ func (ch *chunk) output() error {
 	fired := 0
 	for i := range ch.items {
 		it := &ch.items[i]
-		fired = ch.firings.write(ch.building, fired, i, it)
+		fired = ch.firings.write(ch.building, fired, i, it.partition)
 		from := len(ch.building.Outputs)
 		if ch.plan.Copy != nil {
 			ch.copy(it)
@@ -44,8 +44,7 @@ func (ch *chunk) output() error {
 			}
 		}
 	}
-	clear(ch.firings)
-	ch.firings = ch.firings[:0]
+	ch.firings.reset()
 	ch.metrics.Approximate.Add(uint64(ch.building.Approximate))
 	ch.building.Approximate = 0
 	return nil

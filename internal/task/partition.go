@@ -36,6 +36,7 @@ type partition struct {
 	ids        *dedupe.Set // seen; nil without Plan.Dedupe
 	sources    *watermarks // nil without Plan.Sources
 	groups     *group.Set  // nil without Plan.Groups
+	due        due.Queue   // of keys and groups
 	queue      *async.Partition
 	tables     *table.State // nil without Plan.Tables
 	timerMarks
@@ -51,11 +52,11 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 	return p.newest - lateness.Microseconds()
 }
 
-// timerMarks says where timers of a partition may fire.
+// timerMarks says where timers of a partition may fire, and where they have.
 type timerMarks struct {
 	marks     due.Marks // of the chunk
 	markChunk uint64    // that marks is of
-	fired     int64     // offset before which all that was due has fired, in transactions of their own
+	fired     fired
 }
 
 // newPartition restores what is kept beside a partition. Of keys that takes so
@@ -64,7 +65,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	plan := ch.plan
 	p := &partition{
 		chunk: ch, id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, next: a.Next,
-		newest: never, timerMarks: timerMarks{fired: -1}, heard: ch.options.Clock.Now(),
+		newest: never, timerMarks: timerMarks{fired: fired{at: -1}}, heard: ch.options.Clock.Now(),
 	}
 	var err error
 	if p.generation, p.change, err = plan.Fingerprint.Load(p.id, a.State); err != nil {
@@ -79,10 +80,10 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	if p.queue, err = ch.dispatcher.Restore(a, p.change.Queued()); err != nil {
 		return nil, err
 	}
-	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, p.queue.Queue, keyBytes); err != nil {
+	if p.keys, err = keyed.Open(&plan.keys, p.id, a.State, &p.due, p.queue.Queue, keyBytes); err != nil {
 		return nil, err
 	}
-	if p.groups, err = group.Open(&plan.Groups, ch.shared.groups, p.id, a.State); err != nil {
+	if p.groups, err = group.Open(&plan.Groups, ch.shared.groups, p.id, a.State, &p.due); err != nil {
 		return nil, err
 	}
 	if plan.Dedupe != nil {

@@ -96,6 +96,7 @@ type derived struct {
 	keys    keyed.Plan          // of Keys and Calls
 	remote  bool                // a model is
 	queues  bool                // a score may
+	closes  bool                // there are groups or timers
 	groups  []int               // where each group stands among the stages, from 1
 
 	resumption *resumption
@@ -127,6 +128,7 @@ func NewPlan(p Plan) *Plan {
 	for _, c := range p.Calls {
 		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
 	}
+	p.closes = p.keys.Keyed || len(p.groups) > 0
 	p.resumption = newResumption(p.Stages, p.Schema)
 	p.Fingerprint.Order = generation.Hash(p.order())
 	if len(p.Models) > 0 {

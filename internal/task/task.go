@@ -43,6 +43,8 @@ type Options struct {
 	OddTimes       func(finding string) // told if the first event times look wrong; nil is not
 	Abort          *control.Abort       // when the task is to stand still; nil is never
 	Fault          func(Stage string)   // called at each stage of a turn by crash tests; nil is none
+
+	storm *storm // that the member before met; nil is none
 }
 
 func (o Options) withDefaults() Options {
@@ -128,6 +130,9 @@ func (t *Task) members(ctx context.Context, log stream.Log, metrics *observe.Mem
 	for {
 		err := t.member(ctx, log, options, metrics)
 		switch {
+		case errors.As(err, &options.storm):
+			metrics.Rejoined.Add(1)
+			t.options.Logger.Info("transactions are split, and the member joins its group again", "pipeline", t.plan.Name, "reason", err)
 		case ctx.Err() != nil && (err == nil || errors.Is(err, stream.ErrFenced)):
 			return nil
 		case errors.Is(err, stream.ErrFenced):

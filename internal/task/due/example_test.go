@@ -6,8 +6,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/due"
 )
 
-func ExampleQueue() {
-	var q due.Queue
+func ExampleLane() {
+	var q due.Lane
 	for _, e := range []due.Entry{{At: 30, Key: "ann"}, {At: 10, Key: "cem"}, {At: 10, Key: "bob"}} {
 		q.Push(e)
 	}

@@ -1,5 +1,3 @@
-// Package due is a queue of keys by the event time at which they are to be
-// looked at: when their windows end, or a timer may fire.
 package due
 
 // Entry is a key and a watermark, in microseconds.
@@ -8,11 +6,11 @@ type Entry struct {
 	Key string
 }
 
-// Queue is entries by (time, key). Those that the watermark comes to next are
+// Lane is entries by (time, key). Those that the watermark comes to next are
 // in a binary heap, which is container/heap without the boxing, as that cost an
 // allocation a key. Those after, most of them, are bytes in buckets by time, of
 // no order and some four bytes more than the key. The zero value is empty.
-type Queue struct {
+type Lane struct {
 	// Width is the time that a bucket spans, in microseconds; 0 is a minute. It
 	// is not changed after the first Push.
 	Width int64
@@ -28,23 +26,26 @@ type Queue struct {
 func less(a, b *Entry) bool { return a.At < b.At || a.At == b.At && a.Key < b.Key }
 
 // Until reports whether the first entry is at or before a watermark.
-func (q *Queue) Until(watermark int64) bool {
+func (q *Lane) Until(watermark int64) bool {
 	q.advance(watermark)
 	return len(q.heap) > 0 && q.heap[0].At <= watermark
 }
 
+// First returns the first entry at or before a watermark. There is one: see Until.
+func (q *Lane) First() Entry { return q.heap[0] }
+
 // Len returns the number of entries.
-func (q *Queue) Len() int { return len(q.heap) + q.buckets.count }
+func (q *Lane) Len() int { return len(q.heap) + q.buckets.count }
 
 // Bytes returns about how much memory the entries take.
-func (q *Queue) Bytes() int64 { return int64(cap(q.heap))*entryBytes + q.buckets.bytes }
+func (q *Lane) Bytes() int64 { return int64(cap(q.heap))*entryBytes + q.buckets.bytes }
 
 // entryBytes is what an entry of the heap takes beside its key, which is often
 // in memory anyway.
 const entryBytes = 24
 
 // Push adds an entry, but for one that Trim would let go.
-func (q *Queue) Push(e Entry) {
+func (q *Lane) Push(e Entry) {
 	switch {
 	case q.cut && e.At >= q.horizon:
 	case q.begun && e.At < q.edge:
@@ -54,7 +55,7 @@ func (q *Queue) Push(e Entry) {
 	}
 }
 
-func (q *Queue) width() int64 {
+func (q *Lane) width() int64 {
 	if q.Width == 0 {
 		return 60_000_000
 	}
@@ -71,7 +72,7 @@ func floor(a, b int64) int64 {
 }
 
 // advance moves the entries of the buckets up to a watermark into the heap.
-func (q *Queue) advance(watermark int64) {
+func (q *Lane) advance(watermark int64) {
 	if q.begun && watermark < q.edge {
 		return
 	}
@@ -82,7 +83,7 @@ func (q *Queue) advance(watermark int64) {
 	}
 }
 
-func (q *Queue) push(e Entry) {
+func (q *Lane) push(e Entry) {
 	q.heap = append(q.heap, e)
 	h := q.heap
 	for i := len(h) - 1; i > 0 && less(&h[i], &h[(i-1)/2]); i = (i - 1) / 2 {
@@ -91,7 +92,7 @@ func (q *Queue) push(e Entry) {
 }
 
 // Pop removes the first entry. The queue must not be empty.
-func (q *Queue) Pop() Entry {
+func (q *Lane) Pop() Entry {
 	if len(q.heap) == 0 {
 		q.advance(q.buckets.list[0].number * q.width())
 	}
@@ -105,7 +106,7 @@ func (q *Queue) Pop() Entry {
 	return first
 }
 
-func (q *Queue) down(i int) {
+func (q *Lane) down(i int) {
 	h := q.heap
 	for {
 		child := 2*i + 1
@@ -122,12 +123,12 @@ func (q *Queue) down(i int) {
 
 // Over reports whether more than limit entries are at or before a watermark. It
 // looks at no more than it has to.
-func (q *Queue) Over(watermark int64, limit int) bool {
+func (q *Lane) Over(watermark int64, limit int) bool {
 	q.advance(watermark)
 	return q.count(0, watermark, limit) > limit
 }
 
-func (q *Queue) count(i int, watermark int64, limit int) int {
+func (q *Lane) count(i int, watermark int64, limit int) int {
 	if i >= len(q.heap) || q.heap[i].At > watermark {
 		return 0
 	}
@@ -141,7 +142,7 @@ func (q *Queue) count(i int, watermark int64, limit int) int {
 // Trim lets go of the last entries, whole buckets of them, until the queue takes
 // at most so many bytes or one bucket is left. Until Reset it then takes none as
 // late as those: see Horizon.
-func (q *Queue) Trim(bytes int64) {
+func (q *Lane) Trim(bytes int64) {
 	for n := len(q.buckets.list) - 1; n > 0 && q.Bytes() > bytes; n-- {
 		q.cut, q.horizon = true, q.buckets.list[n].number*q.width()
 		q.buckets.dropLast()
@@ -150,7 +151,7 @@ func (q *Queue) Trim(bytes int64) {
 
 // Horizon returns the time from which on entries were let go; ok is false where
 // all are there.
-func (q *Queue) Horizon() (at int64, ok bool) { return q.horizon, q.cut }
+func (q *Lane) Horizon() (at int64, ok bool) { return q.horizon, q.cut }
 
 // Reset makes the queue an empty one, with the same Width.
-func (q *Queue) Reset() { *q = Queue{Width: q.Width} }
+func (q *Lane) Reset() { *q = Lane{Width: q.Width} }

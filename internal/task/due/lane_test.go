@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-func TestQueueGivesKeysByTimeThenKey(t *testing.T) {
+func TestLaneGivesKeysByTimeThenKey(t *testing.T) {
 	const seed = 3
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for round := range 50 {
 		var want []Entry
-		e := Queue{Width: []int64{1, 3, 1000, 0}[round%4]}
+		e := Lane{Width: []int64{1, 3, 1000, 0}[round%4]}
 		for i := range rng.IntN(200) {
 			entry := Entry{rng.Int64N(20) - 10, strconv.Itoa(i)}
 			want = append(want, entry)
@@ -50,8 +50,8 @@ func TestQueueGivesKeysByTimeThenKey(t *testing.T) {
 	}
 }
 
-func TestQueueLetsGoOfTheLastEntriesOnly(t *testing.T) {
-	q := Queue{Width: 10}
+func TestLaneLetsGoOfTheLastEntriesOnly(t *testing.T) {
+	q := Lane{Width: 10}
 	const keys = 100_000
 	push := func(from int64) {
 		for i := range int64(keys) {

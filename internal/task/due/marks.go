@@ -1,35 +1,58 @@
 package due
 
-import "sort"
+import (
+	"sort"
 
-// Marks are positions in a log in their order, with the watermark at each: where
-// timers may fire. The zero value has none.
-type Marks []mark
+	"github.com/afterbay/afterbay/stream"
+)
 
-type mark struct {
-	item      int32
-	offset    int64
-	watermark int64
+// Marks are the places of a chunk where timers may fire, in their order. The zero value has
+// none.
+type Marks struct {
+	list  []Mark
+	until int64 // greatest Until
 }
 
-// Add adds a position after the others: what it is called, its offset and the
-// watermark there.
-func (m *Marks) Add(item int32, offset, watermark int64) {
-	*m = append(*m, mark{item, offset, watermark})
+// Mark is a place at a position of the log: before the event there, or before what comes
+// due there at a time after Until. Those of one position are by Until, and the event's own
+// is the last.
+type Mark struct {
+	Item      int32 // of the chunk, before which timers fire
+	Offset    int64 // of the position
+	Watermark int64 // likewise
+	Until     int64 // time of the last timer that fires before Item
 }
 
-// First returns the first position with an offset above after at which what is
-// for the time at is due.
-func (m Marks) First(at, after int64) (item int32, ok bool) {
-	i := sort.Search(len(m), func(i int) bool { return m[i].offset > after && m[i].watermark >= at })
-	if i == len(m) {
-		return 0, false
+// Reset removes all marks.
+func (m *Marks) Reset() { m.list = m.list[:0] }
+
+// Add adds a mark after the others.
+func (m *Marks) Add(mark Mark) {
+	if len(m.list) == 0 || mark.Until > m.until {
+		m.until = mark.Until
 	}
-	return m[i].item, true
+	m.list = append(m.list, mark)
 }
 
-// Begin returns the first offset. There is one.
-func (m Marks) Begin() int64 { return m[0].offset }
+// First returns where a timer for a time fires which was set at an offset: the first
+// position behind it whose watermark reaches the time, and there the first mark that is not
+// before the time. It reports false if that is not in the chunk.
+func (m *Marks) First(at, after int64) (mark Mark, ok bool) {
+	list := m.list
+	list = list[sort.Search(len(list), func(i int) bool { return list[i].Offset > after && list[i].Watermark >= at }):]
+	if len(list) == 0 {
+		return Mark{}, false
+	}
+	position := list[0].Offset
+	i := sort.Search(len(list), func(i int) bool { return list[i].Offset != position || list[i].Until >= at })
+	if i == len(list) || list[i].Offset != position {
+		return Mark{}, false
+	}
+	return list[i], true
+}
 
-// Watermark returns the last watermark. There is one.
-func (m Marks) Watermark() int64 { return m[len(m)-1].watermark }
+// Last returns the offset of the last position. There is a mark.
+func (m *Marks) Last() stream.Offset { return stream.Offset(m.list[len(m.list)-1].Offset) }
+
+// Until returns the time of the last timer that may fire in the chunk. There is a mark.
+func (m *Marks) Until() int64 { return m.until }

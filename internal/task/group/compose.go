@@ -38,6 +38,9 @@ type Ended struct {
 	id      stream.Partition
 }
 
+// ByTime reports whether time ended the group, not an event. It ended at Time.
+func (e *Ended) ByTime() bool { return e.Reason == Idle || e.Reason == Timeout }
+
 // Place returns where the group ended; nil for none.
 func (e *Ended) Place() *deadletter.Position {
 	if e == nil {

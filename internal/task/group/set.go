@@ -76,8 +76,8 @@ type Set struct {
 	series map[string]*series // by name: its state key
 	past   map[string]*past   // groups that ended and are known, by state key
 	open   []int              // groups that did not end, of each of the plan
-	due    due.Queue          // series by when their first group ends, and past by when it is forgotten
-	over   due.Queue          // past alone
+	due    *due.Lane          // series by when their first group ends, and past by when it is forgotten
+	over   due.Lane           // past alone
 	ended  []*Ended           // to be taken
 	dirty  []*series
 	told   []string  // keys of past that changed
@@ -88,9 +88,9 @@ type Set struct {
 
 // Open returns the groups beside a partition as its state has them; nil where the
 // pipeline has none. Those that are open and that it no longer has are an error. What they
-// do is counted in counts, by operator.Group.Index.
-func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View) (*Set, error) {
-	s := &Set{plan: plan, counts: counts, id: id, view: view, series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
+// do is counted in counts, by operator.Group.Index. When they end is put into queue.
+func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, queue *due.Queue) (*Set, error) {
+	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
 	for _, prefix := range []byte{statekey.Group, statekey.Ended} {
 		for entry, err := range view.Scan([]byte{prefix}) {
 			if err == nil {
@@ -274,42 +274,30 @@ func (s *Set) close(q *series, g *group) {
 	}
 }
 
-// Due reports whether there is something to end by a watermark.
-func (s *Set) Due(watermark int64) bool {
-	return s != nil && watermark != math.MinInt64 && s.due.Until(watermark)
-}
-
-// Expire ends the groups that a watermark ends, by (time, key), until those that
-// ended take more than so many bytes. It reports whether it came to their end.
-func (s *Set) Expire(watermark int64, bytes int) (done bool, err error) {
-	for s.due.Until(watermark) {
-		if bytes < 0 {
-			return false, nil
-		}
-		e := s.due.Pop()
-		if p := s.past[e.Key]; p != nil && p.until == e.At {
-			s.forget(p)
-			continue
-		}
-		q := s.series[e.Key]
-		if q == nil || q.at != e.At {
-			continue // it was noted for another time since
-		}
-		if q.at = never; q.open == 0 || q.ends > e.At {
-			s.await(q)
-			continue
-		}
-		if err := s.load(q); err != nil {
-			return false, err
-		}
-		g, reason := q.groups[0], Timeout
-		if g.spec.Idle > 0 && g.last()+g.spec.Idle.Microseconds() == e.At {
-			reason = Idle
-		}
-		bytes -= g.bytes
-		s.finish(q, g, reason, e.At)
+// Come does what is due at an entry of the queue: it ends the first group of a series, or
+// forgets one that ended. An entry may be out of date.
+func (s *Set) Come(e due.Entry) error {
+	if p := s.past[e.Key]; p != nil && p.until == e.At {
+		s.forget(p)
+		return nil
 	}
-	return true, nil
+	q := s.series[e.Key]
+	if q == nil || q.at != e.At {
+		return nil // it was noted for another time since
+	}
+	if q.at = never; q.open == 0 || q.ends > e.At {
+		s.await(q)
+		return nil
+	}
+	if err := s.load(q); err != nil {
+		return err
+	}
+	g, reason := q.groups[0], Timeout
+	if g.spec.Idle > 0 && g.last()+g.spec.Idle.Microseconds() == e.At {
+		reason = Idle
+	}
+	s.finish(q, g, reason, e.At)
+	return nil
 }
 
 // finish ends a group of a series at a time.
@@ -328,7 +316,7 @@ func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
 	for _, m := range e.members {
 		e.Offset, newest = max(e.Offset, m.offset), max(newest, m.time)
 	}
-	if reason == Complete || reason == Full {
+	if !e.ByTime() {
 		e.Time = newest
 	}
 	s.ended = append(s.ended, e)

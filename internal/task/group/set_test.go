@@ -15,6 +15,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
@@ -43,6 +44,7 @@ type world struct {
 	plan   *Plan
 	counts [1]Counts
 	state  state
+	due    due.Queue
 	set    *Set
 	slots  map[string]value.Slot
 }
@@ -79,8 +81,19 @@ func (w *world) open() {
 	w.Helper()
 	w.set.Close()
 	var err error
-	if w.set, err = Open(w.plan, w.counts[:], partition, w.state); err != nil {
+	w.due = due.Queue{}
+	if w.set, err = Open(w.plan, w.counts[:], partition, w.state, &w.due); err != nil {
 		w.Fatal(err)
+	}
+}
+
+// come has what is due by a watermark come.
+func (w *world) come(watermark int64) {
+	w.Helper()
+	for lane := &w.due[due.Group]; lane.Until(watermark); {
+		if err := w.set.Come(lane.Pop()); err != nil {
+			w.Fatal(err)
+		}
 	}
 }
 
@@ -126,12 +139,7 @@ func (c chunk) row(w *world) *value.Row {
 // add ends what is due at the chunk's place, and then adds it. It returns what ended.
 func (w *world) add(c chunk, watermark int64) (ended []*Ended, failure error) {
 	w.Helper()
-	for done := false; !done && w.set.Due(watermark); {
-		var err error
-		if done, err = w.set.Expire(watermark, 0); err != nil {
-			w.Fatal(err)
-		}
-	}
+	w.come(watermark)
 	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Row: c.row(w), ID: fmt.Sprint("in:3:", c.offset), Source: c.from()})
 	if fatal != nil {
 		w.Fatal(fatal)
@@ -391,7 +399,7 @@ func TestDamagedGroupsAreRefused(t *testing.T) {
 	for key, whole := range w.state {
 		for cut := range whole {
 			w.state[key] = whole[:cut]
-			set, err := Open(w.plan, w.counts[:], partition, w.state)
+			set, err := Open(w.plan, w.counts[:], partition, w.state, &due.Queue{})
 			if err == nil {
 				_, _, err = set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Row: chunk{call: "c", part: 1, end: true}.row(w)})
 				for _, e := range set.Ended() {
@@ -468,11 +476,7 @@ func BenchmarkAdd(b *testing.B) {
 	row := chunk{call: "c"}.row(w)
 	for i := 0; b.Loop(); i++ {
 		at := int64(i+i/100*100) * 1e6
-		for w.set.Due(at) {
-			if _, err := w.set.Expire(at, 1<<20); err != nil {
-				b.Fatal(err)
-			}
-		}
+		w.come(at)
 		row.SetInt(w.slots["part"], int64(i))
 		if _, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Offset: int64(i), Time: at, Row: row, ID: "id"}); failure != nil || fatal != nil {
 			b.Fatal(failure, fatal)

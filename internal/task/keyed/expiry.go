@@ -58,7 +58,6 @@ func (m *Memory) LookAgain(k *Key) {
 // loadExpiry finds when each key may end. Of decoded keys memory knows it better
 // than the state.
 func (m *Memory) loadExpiry() error {
-	m.due = m.plan.NewQueue()
 	if m.plan.Featureless() {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/feature"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -49,7 +50,7 @@ func TestKeysAreLookedAtWhenTheirSilenceEndsSomething(t *testing.T) {
 			}
 		}
 	}
-	q := s.NewQueue()
+	q := s.NewQueue(&due.Queue{})
 	if err := q.Load(1<<20, func(key []byte) bool { return string(key) == "known" }, scan); err != nil {
 		t.Fatal(err)
 	}

@@ -146,14 +146,18 @@ type Memory struct {
 	saved    feature.Saved // of the event being counted
 	due      *Queue
 	dueBytes int64     // of due, at most
-	timers   due.Queue // keys of which a timer may be due
+	timers   *due.Lane // keys of which a timer may be due
 	events   *async.Queue
 }
 
 // Open returns the keys of a partition as its state has them, and the queue of its
-// events. All of it takes so many bytes at most, as Bound says.
-func Open(plan *Plan, id stream.Partition, view stream.View, events *async.Queue, bytes int64) (*Memory, error) {
-	m := &Memory{plan: plan, id: id, view: view, events: events, keys: map[string]*Key{}, dueBytes: bytes / 4 * 3, buf: make([]byte, 0, 256)}
+// events. When they are to be looked at is put into queue. All of it takes so many bytes at
+// most, as Bound says.
+func Open(plan *Plan, id stream.Partition, view stream.View, queue *due.Queue, events *async.Queue, bytes int64) (*Memory, error) {
+	m := &Memory{
+		plan: plan, id: id, view: view, events: events, keys: map[string]*Key{}, due: plan.NewQueue(queue), timers: &queue[due.Timer],
+		dueBytes: bytes / 4 * 3, buf: make([]byte, 0, 256),
+	}
 	if err := m.loadExpiry(); err != nil {
 		return nil, err
 	}

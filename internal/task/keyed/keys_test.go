@@ -12,6 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/task/async"
+	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/stream"
@@ -72,7 +73,7 @@ func setOf(t *testing.T, names ...string) *feature.Set {
 func (f *following) open() {
 	f.Helper()
 	var err error
-	if f.memory, err = Open(f.plan, partition, f.state, f.events, 1<<20); err != nil {
+	if f.memory, err = Open(f.plan, partition, f.state, &due.Queue{}, f.events, 1<<20); err != nil {
 		f.Fatal(err)
 	}
 }

@@ -17,17 +17,18 @@ import (
 // the time that its newest event gives. It is in memory alone.
 type Queue struct {
 	terms   *Terms
-	windows due.Queue
-	keys    due.Queue // for their own end
+	windows *due.Lane
+	keys    *due.Lane // for their own end
 }
 
 // buckets is how finely the keys are put into buckets by the time of their end:
 // one of them at a time takes several times the memory.
 const buckets = 128
 
-// NewQueue returns an empty queue of keys on these terms.
-func (t *Terms) NewQueue() *Queue {
-	q := &Queue{terms: t}
+// NewQueue returns the queue of keys on these terms in the lanes of what is due, which are
+// empty.
+func (t *Terms) NewQueue(all *due.Queue) *Queue {
+	q := &Queue{terms: t, windows: &all[due.Windows], keys: &all[due.Keys]}
 	q.windows.Width = max(t.Retention/buckets, time.Second).Microseconds()
 	q.keys.Width = max(t.Keep/buckets, time.Second).Microseconds()
 	return q
@@ -37,9 +38,9 @@ func (t *Terms) NewQueue() *Queue {
 // that is. Where no key has windows, or none is more than its windows, only the
 // other end is of interest.
 func (q *Queue) Push(key string, newest int64, end Ended) (at int64) {
-	d, silence, matters := &q.windows, q.terms.Retention, q.terms.windows()
+	d, silence, matters := q.windows, q.terms.Retention, q.terms.windows()
 	if end == All {
-		d, silence, matters = &q.keys, q.terms.Keep, q.terms.Outlives()
+		d, silence, matters = q.keys, q.terms.Keep, q.terms.Outlives()
 	}
 	at = newest + silence.Microseconds()
 	if matters {
@@ -75,7 +76,7 @@ func (q *Queue) Pop(watermark int64, to []Look) []Look {
 // Cut reports whether keys were let go that are to be looked at by a watermark:
 // then Load has to find them.
 func (q *Queue) Cut(watermark int64) bool {
-	for _, d := range []*due.Queue{&q.windows, &q.keys} {
+	for _, d := range []*due.Lane{q.windows, q.keys} {
 		if horizon, cut := d.Horizon(); cut && watermark >= horizon {
 			return true
 		}

@@ -91,9 +91,6 @@ func (m *Memory) Awaited(watermark int64) (*Key, int64, error) {
 	return nil, 0, nil
 }
 
-// Awaits reports whether timers of more than limit keys may be due by a watermark.
-func (m *Memory) Awaits(watermark int64, limit int) bool { return m.timers.Over(watermark, limit) }
-
 // loadTimers finds when timers of stored keys may be due.
 func (m *Memory) loadTimers() error {
 	if !m.plan.Keyed {

@@ -20,6 +20,7 @@ type Invocation struct {
 	Watermark time.Time // zero before the first event
 	Offset    int64     // of the event, or of the one that the timer is called before
 	Timer     string    // name of the timer that is due; "" for an event
+	After     int64     // what the timer has of it
 
 	Row     *value.Row // nil for a timer
 	Inputs  []value.Slot
@@ -183,7 +184,8 @@ func (c *Invocation) forget() { clear(c.change().Values) }
 // SetTimer asks for a call of Timer when the watermark reaches at, which is
 // rounded up to the microsecond. A key has one timer of a name: the new time
 // replaces the old. It is due at the next event of the partition at the
-// earliest, also where its time is reached already.
+// earliest, also where its time is reached already. One that a timer sets for after itself,
+// by time and name, may be due before the same event.
 func (c *Invocation) SetTimer(name string, at time.Time) {
 	if name == "" {
 		c.failed(errors.New("a timer needs a name"))
@@ -196,6 +198,12 @@ func (c *Invocation) SetTimer(name string, at time.Time) {
 		return
 	}
 	t := Timer{Name: strings.Clone(name), At: at.Add(time.Microsecond - 1).UnixMicro(), After: c.Offset, SetBy: HashOf(c.ID)}
+	if c.Timer != "" {
+		by := Timer{Name: c.Timer, At: c.Time.UnixMicro()}
+		if t.Compare(by) > 0 {
+			t.After = c.After
+		}
+	}
 	i, _ := slices.BinarySearchFunc(s.Timers, t, Timer.Compare)
 	s.Timers = slices.Insert(s.Timers, i, t)
 }

@@ -26,13 +26,10 @@ func (w *Writer) Answers(emits uint64, outputs []udf.Output) bool {
 	return emits&ends.Emits != 0 || slices.ContainsFunc(outputs, func(o udf.Output) bool { return slices.Contains(ends.Answers, o.Topic) })
 }
 
-// Timer returns the event that the outputs of a timer are made of which was due
-// before e: of that they have the place alone, and not whose it is.
-func (e *Event) Timer() Event {
-	timer := *e
-	timer.Record = &stream.Record{Partition: e.Record.Partition, Offset: e.Record.Offset}
-	timer.Written, timer.Return = 0, nil
-	return timer
+// Timer returns the event that the outputs of a timer are made of, which fires at a time
+// before the event at an offset.
+func Timer(p stream.Partition, offset stream.Offset, at int64, origin *Origin) Event {
+	return Event{Event: operator.Event{Record: &stream.Record{Partition: p, Offset: offset}, Time: at, Watermark: at}, Origin: origin}
 }
 
 // End appends the end of an event that a client sent and that is through, where none

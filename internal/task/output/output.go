@@ -415,14 +415,14 @@ func (w *Writer) ending(f *Failure) {
 	}
 }
 
-// DeadTimer appends the dead letter of a timer of an id, a key and a time that failed: e
-// is of the event before which it was due.
-func (w *Writer) DeadTimer(e Event, key, name, id string, at int64, err error) {
+// DeadTimer appends the dead letter of a timer of an id and a key that failed: e is what
+// Timer returned.
+func (w *Writer) DeadTimer(e Event, key, name, id string, err error) {
 	e.Record = &stream.Record{
-		Partition: e.Record.Partition, Offset: e.Record.Offset, Time: time.UnixMicro(at),
+		Partition: e.Record.Partition, Offset: e.Record.Offset, Time: time.UnixMicro(e.Time),
 		Key: []byte(key), Value: []byte(name), Headers: []stream.Header{{Key: header.ID, Value: []byte(id)}},
 	}
-	e.Row, e.Time = &w.Form.Schema.NewRows(1)[0], at
+	e.Row = &w.Form.Schema.NewRows(1)[0]
 	e.Failure = &Failure{Stage: "timer", Err: err}
 	w.DeadLetter(&e)
 }

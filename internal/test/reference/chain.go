@@ -75,7 +75,7 @@ type Memory struct {
 	Timers        map[string]Timer
 }
 
-// Timer is when a timer is due: at the first event behind After whose watermark
+// Timer is when a timer is due: before the first event behind After whose watermark
 // is at least At. SetBy is the hash, in hexadecimal, of the id of the event or timer that
 // set it.
 type Timer struct {

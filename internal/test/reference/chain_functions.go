@@ -17,6 +17,8 @@ type call struct {
 	at        int64 // of the event or timer
 	watermark int64
 	offset    int64
+	timerName string // of a timer
+	after     int64  // likewise
 	values    map[string]string
 	timers    map[string]Timer
 	outputs   []written
@@ -37,7 +39,11 @@ func (c *call) write(o written)          { c.outputs = append(c.outputs, o) }
 
 func (c *call) timer(name string, at int64) {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(c.id)))
-	c.timers[name] = Timer{at, c.offset, sum[:16]}
+	after := c.offset
+	if c.timerName != "" && (at > c.at || at == c.at && name > c.timerName) {
+		after = c.after // it is behind the one that sets it, and may be due at the same position
+	}
+	c.timers[name] = Timer{at, after, sum[:16]}
 }
 
 func copied[V any](m map[string]V) map[string]V {
@@ -110,21 +116,34 @@ func (d due) before(o due) bool {
 }
 
 // fire calls every timer that is due at the position of m, one after the other
-// in the order of time, key, function and name, but for those that a call
-// before takes back. What a call sets is for later positions.
+// in the order of time, key, function and name. What a call sets is among those
+// that come next.
 func (s *stage) fire(m *Message) {
-	var list []due
-	for _, kept := range s.memories {
+	if s.watermark == never {
+		return
+	}
+	var queue []due
+	look := func(kept *Memory) {
 		for name, t := range kept.Timers {
-			if s.watermark != never && t.After < m.Offset && t.At <= s.watermark {
-				list = append(list, due{kept, name, t.At})
+			if t.After < m.Offset && t.At <= s.watermark {
+				queue = append(queue, due{kept, name, t.At})
 			}
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].before(list[j]) })
-	for _, d := range list {
-		if t, ok := d.memory.Timers[d.name]; ok && t.After < m.Offset {
-			s.fireOne(m, d)
+	for _, kept := range s.memories {
+		look(kept)
+	}
+	sort.Slice(queue, func(i, j int) bool { return queue[i].before(queue[j]) })
+	for len(queue) > 0 {
+		d := queue[0]
+		queue = queue[1:]
+		if t, ok := d.memory.Timers[d.name]; !ok || t.At != d.at {
+			continue // it was taken back, or is in the queue for another time
+		}
+		s.fireOne(m, d)
+		n := len(queue)
+		if look(d.memory); len(queue) > n {
+			sort.Slice(queue, func(i, j int) bool { return queue[i].before(queue[j]) })
 		}
 	}
 }
@@ -134,11 +153,17 @@ var named = map[string]string{"strikes": "#strikes", "devices": "#devices"}
 
 func (s *stage) fireOne(m *Message, d due) {
 	s.made.Fired++
-	kept := d.memory
+	kept, after := d.memory, d.memory.Timers[d.name].After
 	id := strings.Join([]string{kept.Function, watermarkText(d.at), d.name, kept.Timers[d.name].SetBy, kept.Key}, "~")
 	kept.Timers = copied(kept.Timers)
 	delete(kept.Timers, d.name)
-	call := func(c *call) error { return s.onTimer[kept.Function+"."+d.name](c) }
+	seen := s.watermark
+	s.watermark = d.at
+	defer func() { s.watermark = seen }()
+	call := func(c *call) error {
+		c.timerName, c.after = d.name, after
+		return s.onTimer[kept.Function+"."+d.name](c)
+	}
 	if err := s.run(call, m, kept, id, d.at); err != nil {
 		letter := Message{
 			Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, Key: []byte(kept.Key), Value: []byte(d.name),

@@ -98,7 +98,7 @@ func TestTimersOfOnePositionFireByTimeAndKey(t *testing.T) {
 	}
 }
 
-func TestTimerSetByATimerWaitsForTheNextPosition(t *testing.T) {
+func TestTimerSetByATimerIsDueAtItsTime(t *testing.T) {
 	var in []Message
 	for i := range 4 { // the session goes on until 120 s, with a tick at 60 s
 		in = append(in, payment(i, "a", 5, int64(i*30)))
