@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,5 +56,57 @@ func TestTablesSayWhatIsWrong(t *testing.T) {
 		if got.code != exitUsage && c.want != "none.ndjson" || got.code == 0 || !strings.Contains(got.stderr, c.want) {
 			t.Errorf("%s: exit code %d and %s, want %s", c.flags, got.code, got.stderr, c.want)
 		}
+	}
+}
+
+const asOfPipeline = `pipeline: sales
+input: {topic: orders, key: customer, partitions: 2, time: {field: at, unit: s}, fields: {order: string, customer: string, at: int}}
+steps:
+  - lookup: {name: plan, table: plans, key: customer, as_of: event, time: {field: since, unit: s}, fields: {tier: string}, empty: {tier: '"free"'}}
+  - emit: {topic: sold, value: [order, plan.tier]}
+`
+
+// TestTrainingRowsOfTablesAreTheLiveOnes has rows come between events. The rows that are
+// exported later are what the live pipeline found: none is of a later time.
+func TestTrainingRowsOfTablesAreTheLiveOnes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "p.yaml", asOfPipeline)
+	produce := func(topic, key, line string) {
+		t.Helper()
+		must(t, line+"\n", "produce", topic, "--partitions", "2", "--key", key)
+	}
+	live := func() { must(t, "", "run", "p.yaml", "--until-idle") }
+	produce("plans", "customer", `{"customer":"ann","tier":"silver","since":1767258000}`)
+	produce("orders", "customer", `{"order":"o1","customer":"ann","at":1767258100}`)
+	live()
+	produce("plans", "customer", `{"customer":"ann","tier":"gold","since":1767258200}`)
+	produce("plans", "customer", `{"customer":"bob","tier":"gold","since":1767258300}`)
+	live()
+	produce("orders", "customer", `{"order":"o2","customer":"ann","at":1767258200}`)
+	produce("orders", "customer", `{"order":"o3","customer":"bob","at":1767258299}`)
+	live()
+	outputs := must(t, "", "tail", "sold", "--limit", "3")
+	must(t, "", "features", "p.yaml", "--from-data", "data", "--out", "rows.csv", "--columns", "order,plan.tier")
+	rows := strings.Split(strings.TrimSpace(read(t, "rows.csv")), "\n")
+	for order, tier := range map[string]string{"o1": "silver", "o2": "gold", "o3": "free"} {
+		if want := `{"order":"` + order + `","plan_tier":"` + tier + `"}`; !strings.Contains(outputs, want) {
+			t.Errorf("live: %s, want %s", outputs, want)
+		}
+		if want := `"` + order + `","` + tier + `"`; len(rows) != 4 || !slices.Contains(rows, want) {
+			t.Errorf("exported: %q, want %s", rows, want)
+		}
+	}
+	if got := must(t, "", "lint", "p.yaml"); strings.Contains(got, "have arrived") {
+		t.Errorf("lint warns of arrival: %s", got)
+	}
+	write(t, "arrival.yaml", strings.Replace(asOfPipeline, "as_of: event, time: {field: since, unit: s}, ", "", 1))
+	if got := command(t, "", "features", "arrival.yaml", "--from-data", "data", "--out", "rows.csv"); got.code != exitUsage || !strings.Contains(got.stderr, "name a file of its rows") {
+		t.Errorf("rows as of their arrival are taken from the log: %s", got.stderr)
+	}
+	write(t, "append.yaml", strings.Replace(asOfPipeline, "time: {field: since, unit: s}, ", "", 1))
+	write(t, "plans.ndjson", "{}\n")
+	write(t, "e.ndjson", "{}\n")
+	if got := command(t, "", "try", "append.yaml", "e.ndjson", "--table", "plans:customer=plans.ndjson"); got.code != exitUsage || !strings.Contains(got.stderr, "valid from their append on") {
+		t.Errorf("rows whose times no file says are taken from one: %s", got.stderr)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
 )
 
 // byArrival ends the warnings about events that meet in an order of arrival.
@@ -72,9 +73,23 @@ func (c *Compiled) arrivals() (list []string) {
 		list = append(list, fmt.Sprintf("input.repartition: events of several partitions of %s meet in the order in which they are copied: %s", c.Input(), byArrival))
 	}
 	for _, topic := range c.Tables() {
+		if c.AsOfEvent(topic) {
+			continue
+		}
 		list = append(list, fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival))
 	}
 	return list
+}
+
+// AsOfEvent reports whether all lookups in a table find the rows that were valid at the time
+// of the event: then it does not matter when they came.
+func (c *Compiled) AsOfEvent(topic string) bool {
+	return !slices.ContainsFunc(c.Plan.Tables, func(t table.Spec) bool { return t.Topic == topic && !t.Versions.Kept() })
+}
+
+// AsOfAppend reports whether lookups find rows that are valid from the append of their record on.
+func (c *Compiled) AsOfAppend(topic string) bool {
+	return slices.ContainsFunc(c.Plan.Tables, func(t table.Spec) bool { return t.Topic == topic && t.Versions.Kept() && t.Versions.Field == "" })
 }
 
 // rekeyed returns the findings about an input that pipelines write: a pipeline

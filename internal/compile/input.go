@@ -130,8 +130,6 @@ func (c *reader) inputKey(path string, in *lang.Input) {
 	c.Key = slot
 }
 
-var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
-
 func (c *reader) inputTime(path string, in *lang.Input) {
 	t := &in.Time
 	if t.Lateness < 0 || t.Lateness > 30*24*time.Hour {
@@ -152,7 +150,7 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 	if !ok {
 		return
 	}
-	unit, known := timeUnits[t.Unit]
+	unit, known := lang.TimeUnits[t.Unit]
 	wants := []value.Kind{value.Int, value.Number}
 	switch {
 	case t.Format != "":

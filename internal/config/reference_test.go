@@ -232,12 +232,27 @@ func fieldOf(get any) (structure string, field reflect.StructField) {
 	call := reflect.ValueOf(get)
 	value := reflect.New(call.Type().In(0).Elem())
 	result := call.Call([]reflect.Value{value})[0]
-	for i := range value.Elem().NumField() {
-		if f := value.Elem().Field(i).Addr(); f.Pointer() == result.Pointer() && f.Type() == result.Type() {
-			return structOf(value.Elem().Type()), value.Elem().Type().Field(i)
+	structure, field, ok := fieldAt(value.Elem(), result)
+	if !ok {
+		panic(fmt.Sprintf("%T returns no field", get))
+	}
+	return structure, field
+}
+
+// fieldAt returns the field of a struct, or of a struct in it, that a pointer points to.
+func fieldAt(of, pointer reflect.Value) (structure string, field reflect.StructField, ok bool) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if at := f.Addr(); at.Pointer() == pointer.Pointer() && at.Type() == pointer.Type() {
+			return structOf(of.Type()), of.Type().Field(i), true
+		}
+		if f.Kind() == reflect.Struct {
+			if structure, field, ok = fieldAt(f, pointer); ok {
+				return structure, field, true
+			}
 		}
 	}
-	panic(fmt.Sprintf("%T returns no field", get))
+	return "", field, false
 }
 
 // typeName returns the name of the struct below pointers and slices.

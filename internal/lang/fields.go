@@ -141,7 +141,7 @@ var dedupeFields = []spec.Field[Dedupe]{
 var timeFields = []spec.Field[EventTime]{
 	{Name: "field", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Field }, ReadReference),
 		Example: "ts", Help: "the field with the event's time"},
-	{Name: "unit", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Unit }, spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")),
+	{Name: "unit", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Unit }, readTimeUnit),
 		Example: "ms", Absent: "needed with `field`, without `format`", Help: "how the time is written: s, ms, us or ns since 1970 in a field of type int or number, rfc3339 in one of type time"},
 	{Name: "format", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Format }, readLayout), Example: "2006-01-02 15:04:05", Absent: "needed with `field`, without `unit`",
 		Help: "how the time is written in a field of type string: a layout, which is how 2 January 2006, 15:04:05 in the zone -0700 stands there. A time without a zone is UTC"},
@@ -152,6 +152,18 @@ var timeFields = []spec.Field[EventTime]{
 	{Name: "max_ahead", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day).Default(DefaultMaxAhead)), Example: "5m"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day)), Example: "30s", Absent: "time moves with the events alone",
 		Help: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late"},
+}
+
+// TimeUnits are the units of times that are numbers.
+var TimeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
+
+var readTimeUnit = spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")
+
+// RowTimeFields are the fields of a RowTime.
+var RowTimeFields = []spec.Field[RowTime]{
+	{Name: "field", Affects: spec.State, Required: true, Form: spec.Into(func(t *RowTime) *string { return &t.Field }, spec.ReadName), Example: "since", Help: "the field of the row with the time"},
+	{Name: "unit", Affects: spec.State, Form: spec.Into(func(t *RowTime) *string { return &t.Unit }, readTimeUnit), Example: "ms", Absent: "needed without `format`", Help: "how the time is written, as in `input.time`"},
+	{Name: "format", Affects: spec.State, Form: spec.Into(func(t *RowTime) *string { return &t.Format }, readLayout), Example: "2006-01-02 15:04:05", Absent: "needed without `unit`", Help: "how the time is written in a text: a layout, as in `input.time`"},
 }
 
 var lateFields = []spec.Field[EventTime]{

@@ -16,8 +16,9 @@ const (
 	DefaultGroupEvents  = 1000
 	DefaultGroupBytes   = 16 << 20
 	DefaultGroups       = 1000
-	DefaultNearest      = 5      // documents that a lookup by vector finds
-	DefaultJoin         = "\n\n" // between their texts
+	DefaultHistory      = 24 * time.Hour // of the rows of a table, where no input is later than that
+	DefaultNearest      = 5              // documents that a lookup by vector finds
+	DefaultJoin         = "\n\n"         // between their texts
 	DefaultFetchMax     = 10 << 20
 )
 

@@ -126,6 +126,13 @@ type EventTime struct {
 	MaxAhead time.Duration // a time further past the append is a dead letter; 0 is 1 h
 }
 
+// RowTime says where the time stands from which a row of a table is valid.
+type RowTime struct {
+	Field  string // of the row; "" takes the time of the append
+	Unit   string // s, ms, us, ns (an int or number) or rfc3339
+	Format string // instead of Unit: the layout of a string, as package time has it; without a zone it is UTC
+}
+
 // Field is a name and its type, as the file writes them: "amount", "number".
 type Field struct{ Name, Type string }
 

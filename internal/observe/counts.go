@@ -23,6 +23,9 @@ type Counts struct {
 	ModelCounts
 	KeyLoads     uint64 `json:"key_loads"`     // keys decoded from the committed state
 	KeyEvictions uint64 `json:"key_evictions"` // decoded keys that left memory because it was full
+
+	TableLateRows     uint64 `json:"table_late_rows"`     // rows that came later than an event waits for them
+	TableVersionsLost uint64 `json:"table_versions_lost"` // blocks of versions that were removed because their row has too many
 	QueueCounts
 }
 
@@ -53,6 +56,7 @@ type Counters struct {
 	Approximate                                             atomic.Uint64
 	Steps, Assigned, Rejoined, Timers                       atomic.Uint64
 	KeyLoads, KeyEvictions                                  atomic.Uint64
+	TableLateRows, TableVersionsLost                        atomic.Uint64
 	ModelCounters
 	QueueCounters
 }
@@ -84,6 +88,8 @@ func (s *Counters) addTo(c *Counts) {
 	c.Timers += s.Timers.Load()
 	c.KeyLoads += s.KeyLoads.Load()
 	c.KeyEvictions += s.KeyEvictions.Load()
+	c.TableLateRows += s.TableLateRows.Load()
+	c.TableVersionsLost += s.TableVersionsLost.Load()
 	s.ModelCounters.addTo(&c.ModelCounts)
 	s.QueueCounters.addTo(&c.QueueCounts)
 }

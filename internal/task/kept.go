@@ -14,8 +14,8 @@ var _ operator.Kept = (*partition)(nil)
 func (p *partition) item(e *operator.Event) *item { return &p.chunk.items[e.Index] }
 
 // TableRow implements operator.Kept.
-func (p *partition) TableRow(table int, key []byte) ([]byte, error) {
-	row, failure, fatal := p.tables.Row(table, key)
+func (p *partition) TableRow(e *operator.Event, table int, key []byte) ([]byte, error) {
+	row, failure, fatal := p.tables.Row(table, key, e.Time, e.Watermark)
 	if fatal != nil {
 		return nil, operator.AsFatal(fatal)
 	}

@@ -157,6 +157,7 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		}
 		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
 	}
+	s = table.Hold(s, table.Wait(t.plan.Tables), options.Clock)
 	w := newWorker(t.plan, &t.shared, options, s, metrics)
 	defer func() {
 		w.dispatcher.Close()
@@ -167,7 +168,7 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		metrics.Generations.Clear()
 		err = errors.Join(err, s.Close())
 	}()
-	if w.tables, err = table.NewReader(log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger, options.Clock); err != nil {
+	if w.tables, err = table.NewReader(log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger, options.Clock, metrics); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {

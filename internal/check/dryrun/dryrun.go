@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
@@ -47,10 +49,11 @@ type dryRun struct {
 	*Program
 	ctx      context.Context
 	log      *memory.Log
-	parts    []*part  // upstream first
-	straight bool     // all topics have one partition
-	quiet    bool     // outputs are not looked at
-	tables   []string // files of rows, as --table has them
+	parts    []*part                                            // upstream first
+	straight bool                                               // all topics have one partition
+	quiet    bool                                               // outputs are not looked at
+	tables   []string                                           // files of rows, as --table has them
+	past     func(topic string) iter.Seq2[stream.Record, error] // of a log: the rows of tables as of the event; nil is none
 	batch    func([]*seen) error
 
 	appended int64
@@ -109,6 +112,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, cut func(*lang.Pip
 			}
 			onePartition(&p.Input)
 		}
+		computeAtOnce(&p)
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
 			Members: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
@@ -132,6 +136,15 @@ func (a *Program) newDryRun(ctx context.Context, path string, cut func(*lang.Pip
 		r.parts = append(r.parts, parts[p.Runner])
 	}
 	return r, nil
+}
+
+// computeAtOnce has no event wait for the rows of tables, which are there before.
+func computeAtOnce(p *lang.Pipeline) {
+	for s := range lang.EachStep(p.Steps) {
+		if l, ok := s.(*steps.Lookup); ok {
+			l.Versions.Wait = 0
+		}
+	}
 }
 
 // onePartition gives a topic one partition, and what it is copied to. A value
@@ -250,6 +263,9 @@ func (r *dryRun) fillTables() error {
 		if !slices.ContainsFunc(r.parts, func(p *part) bool { return slices.Contains(p.runner.Tables(), topic) }) {
 			return failure.Usage("--table %s: no pipeline looks up %s", text, topic)
 		}
+		if slices.ContainsFunc(r.parts, func(p *part) bool { return p.runner.AsOfAppend(topic) }) {
+			return failure.Usage("--table %s: rows of %s are valid from their append on, which a file does not say: give the lookup a time, or use --from-data", text, topic)
+		}
 		given[topic] = true
 		source, err := r.Events(path, "")
 		if err != nil {
@@ -263,9 +279,29 @@ func (r *dryRun) fillTables() error {
 	for _, p := range r.parts {
 		for _, topic := range p.runner.Tables() {
 			written := slices.ContainsFunc(r.parts, func(o *part) bool { return slices.Contains(o.runner.Outputs(), topic) })
+			if !given[topic] && !written && r.past != nil && p.runner.AsOfEvent(topic) {
+				given[topic] = true
+				if err := r.copyTable(topic); err != nil {
+					return fmt.Errorf("rows of table %s: %w", topic, err)
+				}
+			}
 			if !given[topic] && !written {
 				return failure.Usage("pipeline %s looks up %s: name a file of its rows with --table %s:KEY=FILE; an empty one is a table without rows", p.runner.Name(), topic, topic)
 			}
+		}
+	}
+	return nil
+}
+
+// copyTable appends the rows that a log has of a table, with the times of their appends.
+func (r *dryRun) copyTable(topic string) error {
+	for record, err := range r.past(topic) {
+		if err != nil {
+			return err
+		}
+		record.Partition.Index = stream.ByKey
+		if err := r.log.Append(r.ctx, record); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -212,6 +213,9 @@ func (e *export) data() (feed func(context.Context) error, end func() error, err
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, closeDirectory())
+	}
+	e.past = func(topic string) iter.Seq2[stream.Record, error] {
+		return directory.Records(e.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions})
 	}
 	return func(ctx context.Context) error {
 		const batch = 4096

@@ -56,6 +56,8 @@ var figures = append(metric.List[*Snapshot]{
 		metric.Counter("throttled", metric.Seconds, "Time that members did not read because the async queue was full, summed over members.", func(p *pipeline.Snapshot) float64 { return p.Counts.ThrottledSeconds }),
 		metric.Gauge("throttled_members", metric.None, "Members that do not read because the async queue is as long as its high mark.", func(p *pipeline.Snapshot) int64 { return p.Memory.Throttled }),
 		metric.Gauge("paused_members", metric.None, "Members that do not read because a model with open: pause is down.", func(p *pipeline.Snapshot) int64 { return p.Memory.Down }),
+		metric.Counter("table_late_rows", metric.None, "Rows of tables as of the event that were appended later than wait after the time from which they are valid: an event before may have missed them. Each partition of the input that keeps a row counts it.", func(p *pipeline.Snapshot) uint64 { return p.Counts.TableLateRows }),
+		metric.Counter("table_versions_lost", metric.None, "Blocks of old versions, of 4 KiB, that were removed because a row of a table as of the event had more than it may have.", func(p *pipeline.Snapshot) uint64 { return p.Counts.TableVersionsLost }),
 		metric.Gauge("keys", metric.None, "Decoded keys in memory.", func(p *pipeline.Snapshot) int64 { return p.Memory.Keys }),
 		metric.Gauge("key", metric.Bytes, "Memory of decoded keys.", func(p *pipeline.Snapshot) int64 { return p.Memory.KeyBytes }),
 		metric.Gauge("expiry", metric.Bytes, "Memory of the times at which keys expire and timers fire.", func(p *pipeline.Snapshot) int64 { return p.Memory.ExpiryBytes }),

@@ -20,13 +20,14 @@ import (
 // Lookup finds the row of a key, a JSON object: in a table of the
 // log, or outside of it.
 type Lookup struct {
-	Name   string         // prefix of the fields' names
-	Table  string         // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
-	Key    string         // a name of kind string or int
-	Vector string         // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
-	When   string         // expression of type bool; "" is always. A lookup that is skipped finds nothing
-	Fields []lang.Field   // what is read of the row
-	Empty  []lang.Binding // what fields are where there is no row; the others are optional then
+	Name     string         // prefix of the fields' names
+	Table    string         // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
+	Versions RowVersions    // which row of a key in Table is found
+	Key      string         // a name of kind string or int
+	Vector   string         // instead of Key a name of kind number[n]: the row is made of the documents that are nearest to it
+	When     string         // expression of type bool; "" is always. A lookup that is skipped finds nothing
+	Fields   []lang.Field   // what is read of the row
+	Empty    []lang.Binding // what fields are where there is no row; the others are optional then
 
 	Kind   string        // of lookups outside of the log, by its name
 	Config lookup.Config // what the file says of where the rows are; nil where they are in Table
@@ -49,6 +50,15 @@ type Lookup struct {
 	Journal *lang.Journal // keeps the row of each event; nil keeps none
 	Async   bool          // every event is queued before the call, which is made off the loop
 	Ordered bool          // the events of a key are queued behind one of it that is queued
+}
+
+// RowVersions says which row of a key is found: the newest, or the one that was valid at the
+// time of the event. The latter needs the other fields.
+type RowVersions struct {
+	AsOf    string        // arrival or event; "" is arrival
+	Time    lang.RowTime  // from when on a row is valid
+	History time.Duration // how far before the watermark rows are kept; 0 is 24 h, or the lateness of the inputs where that is more
+	Wait    time.Duration // how long after its append an event waits for rows
 }
 
 // RowCache keeps the rows of a lookup in the memory of a process.
@@ -80,6 +90,14 @@ const ofOutside = "of a lookup outside of the log"
 var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, spec.ReadName), Example: "profile"},
 	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
+	{Name: "as_of", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.AsOf }, spec.Choice[string]("arrival", "event").Default("arrival")), Example: "event", Absent: "arrival",
+		Help: "of a table: the row is the newest one that has arrived, or the one that was valid at the time of the event"},
+	{Name: "time", Affects: spec.State, Form: spec.Into(func(l *Lookup) *lang.RowTime { return &l.Versions.Time }, spec.MappingOf(lang.RowTimeFields)), Example: "{field: since, unit: ms}",
+		Absent: "from the append of its record on", Help: "with `as_of: event`: from when on a row is valid"},
+	{Name: "history", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Versions.History }, spec.Span(time.Second, 366*spec.Day)), Example: "30d", Absent: "24h, or the `lateness` of the inputs if that is more",
+		Help: "with `as_of: event`: how far before the watermark the rows of a key are kept. An event that is older finds the row of the beginning of that time"},
+	{Name: "wait", Affects: spec.Outputs, Form: spec.Into(func(l *Lookup) *time.Duration { return &l.Versions.Wait }, spec.Span(time.Millisecond, time.Hour)), Example: "2s", Absent: "an event is computed at once",
+		Help: "with `as_of: event`: how long after the time from which it is valid a row may be appended. Events are computed so long after their own append"},
 }
 
 var lookupFieldsBelow = []spec.Field[Lookup]{
@@ -214,7 +232,11 @@ func (l *Lookup) Keeps(*lang.Meaning) []lang.Part {
 	if l.Table == "" {
 		return nil
 	}
-	return []lang.Part{{Kind: generation.KindTable, Name: l.Table, Text: lang.Text(l.fields(), l, spec.State)}}
+	name := l.Table
+	if l.asOfEvent() {
+		name += " as of the event"
+	}
+	return []lang.Part{{Kind: generation.KindTable, Name: name, Text: lang.Text(l.fields(), l, spec.State)}}
 }
 
 // found is what a lookup introduces: where a row's fields go, and what they are
@@ -243,11 +265,15 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 	}
 	l.bindFields(s, path, &f)
 	if outside {
+		l.ofVersions(s, path, "remove it: a source outside of the log is asked for the row of now")
 		l.bindOutside(s, path, key, &f, before)
 		return
 	}
 	spec := l.bindTable(s, path)
 	if spec.Written = l.writesRows(s, path, spec.Own); len(s.Errs) > before {
+		return
+	}
+	if l.bindVersions(s, path, &spec); len(s.Errs) > before {
 		return
 	}
 	op := operator.NewLookup(operator.Lookup{

@@ -16,7 +16,7 @@ type oneRow struct {
 	row string
 }
 
-func (r oneRow) TableRow(int, []byte) ([]byte, error) { return []byte(r.row), nil }
+func (r oneRow) TableRow(*Event, int, []byte) ([]byte, error) { return []byte(r.row), nil }
 
 // TestNoRowHasTextsBeyondTheBounds gives a row texts by all that steps take texts from:
 // one that is too large, and so many that they are too large together.

@@ -49,7 +49,7 @@ func (l *Lookup) Run(e *Event) error {
 	}
 	if wanted {
 		key := asText(e.Row, l.Key)
-		found, err := e.Kept.TableRow(l.Table, key)
+		found, err := e.Kept.TableRow(e, l.Table, key)
 		if err != nil {
 			return err
 		}

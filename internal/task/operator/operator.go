@@ -56,9 +56,9 @@ type Redoable interface {
 // Kept is what is kept beside the partition of an event. The loop implements it. Its errors
 // are Fatal unless they are the event's.
 type Kept interface {
-	// TableRow returns the newest row of a key in a table, by index, a JSON object; nil if
-	// the key has none.
-	TableRow(table int, key []byte) ([]byte, error)
+	// TableRow returns the row of a key in a table, by index, a JSON object: the newest, or
+	// that of the event's time, as the table says; nil if the key has none.
+	TableRow(e *Event, table int, key []byte) ([]byte, error)
 
 	// PutRow makes the record that an event has of an emit the row of its key, in the table of the emit.
 	PutRow(e *Event, m *Emit)

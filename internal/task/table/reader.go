@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -29,12 +30,13 @@ type Reader struct {
 	clock     clock.Clock
 	inputs    int32 // partitions of it
 	states    map[stream.Partition]*State
+	metrics   *observe.Member
 }
 
 // NewReader returns a reader of tables for a pipeline that reads the topic input, by
 // its name; nil where there are no tables. The log must be a stream.Inspector, as every
 // engine's is.
-func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slog.Logger, clock clock.Clock) (*Reader, error) {
+func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slog.Logger, clock clock.Clock, metrics *observe.Member) (*Reader, error) {
 	if len(specs) == 0 {
 		return nil, nil
 	}
@@ -42,7 +44,7 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	if !ok {
 		return nil, fmt.Errorf("read tables: a log of type %T cannot be inspected", log)
 	}
-	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, states: map[stream.Partition]*State{}}, nil
+	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, metrics: metrics, states: map[stream.Partition]*State{}}, nil
 }
 
 // Assign restores what is kept beside a partition that became the member's. Its
@@ -51,7 +53,7 @@ func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	if r == nil {
 		return nil, nil
 	}
-	s, err := newState(r.specs, a, r.pipeline)
+	s, err := newState(r.specs, a, r.pipeline, r.metrics)
 	if err == nil {
 		r.states[a.Partition] = s
 	}
@@ -199,10 +201,12 @@ func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, to
 			if record.Offset < s.next[at] {
 				continue
 			}
-			if n := s.take(at, &record); n > 0 {
-				if err := took(id, n); err != nil {
-					return err
-				}
+			n, err := s.take(at, &record)
+			if err == nil && n > 0 {
+				err = took(id, n)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if record.Offset+1 >= end {

@@ -1,6 +1,7 @@
 // Package table keeps the rows of tables beside the partitions of a pipeline. A
 // table is a topic; the newest record of a key is its row, and one without a
-// value deletes it. A State is what one partition knows, ahead of what is
+// value deletes it. With Versions the row of an event is the one that was valid at
+// its time. A State is what one partition knows, ahead of what is
 // committed. A Reader brings what came to the topics to the states of a member.
 //
 // What is promised about the order of rows and events:
@@ -30,6 +31,7 @@ import (
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -44,19 +46,25 @@ type Spec struct {
 	Own bool
 	// Written is set where the pipeline writes the table itself.
 	Written bool
+
+	Versions Versions
 }
 
 // writing is the id of a note in the state of a partition: Put has made rows of all
 // records that the pipeline wrote to the table.
-func (s Spec) writing() string { return s.Topic + "/written" }
+func (s *Spec) writing() string { return s.Topic + "/written" }
 
 // id names what is stored of a table. A choice of other rows is another table,
 // which is read from its beginning.
-func (s Spec) id() string {
+func (s *Spec) id() string {
+	id := s.Topic + "/all"
 	if s.Own {
-		return s.Topic + "/own"
+		id = s.Topic + "/own"
 	}
-	return s.Topic + "/all"
+	if s.Versions.Kept() {
+		id += "/event"
+	}
+	return id
 }
 
 // place is a partition of a table's topic.
@@ -78,18 +86,23 @@ type State struct {
 	key          []byte
 	pipeline     []byte       // what header.Pipeline of its records begins with
 	noting       map[int]bool // tables without that note, and whether records of the pipeline are taken
+	times        []times      // by table
+	watermark    int64        // of the newest lookup as of its event
+	metrics      *observe.Member
 }
 
 var errDamaged = errors.New("stored state is damaged")
 
 // newState restores how far the tables were read beside a partition.
-func newState(specs []Spec, a stream.Assigned, pipeline string) (*State, error) {
+func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe.Member) (*State, error) {
 	s := &State{
+		watermark: never, metrics: metrics,
 		specs: specs, id: a.Partition, view: a.State,
 		next: map[place]stream.Offset{}, moved: map[place]bool{}, made: map[string][]byte{},
 		pipeline: []byte(pipeline + " "), noting: map[int]bool{},
 	}
 	for i := range specs {
+		s.times = append(s.times, newTimes(specs[i].Versions))
 		if specs[i].Written {
 			noted, err := s.view.Get(statekey.AppendRead(nil, specs[i].writing()))
 			if err != nil {
@@ -115,43 +128,70 @@ func newState(specs []Spec, a stream.Assigned, pipeline string) (*State, error) 
 	return s, nil
 }
 
-// Row returns the row of a key; nil where there is none. The slice does not
-// change. The first error is the key's: its rows are not kept here.
-func (s *State) Row(table int, key []byte) (row []byte, failure, fatal error) {
-	spec := s.specs[table]
+// Row returns the row of a key; nil where there is none. Of a table with versions it is
+// the one that was valid at the time of an event with a watermark, or at the beginning of
+// the history there. The slice does not change. The first error is the key's: its rows are
+// not kept here, or no longer.
+func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, failure, fatal error) {
+	spec := &s.specs[table]
 	if spec.Own {
 		if there := stream.Place(key, s.partitions); there != s.id.Index {
 			return nil, fmt.Errorf("key %.60q is written to partition %d of %s, and Kafka's default partitioner, by which the rows of table %s are placed, puts it into %d: produce with that partitioner, or set input.repartition",
 				key, s.id.Index, s.id.Topic, spec.Topic, there), nil
 		}
 	}
-	s.key = statekey.AppendRow(s.key[:0], spec.id(), key)
-	for _, rows := range []map[string][]byte{s.made, s.flying} {
-		if row, ok := rows[string(s.key)]; ok {
-			return row, nil, nil
-		}
+	if spec.Versions.Kept() {
+		s.watermark = max(s.watermark, watermark)
+		row, failure, fatal = s.asOf(spec, key, max(time, spec.Versions.floor(watermark)))
+	} else {
+		s.key = statekey.AppendRow(s.key[:0], spec.id(), key)
+		row, fatal = s.get(s.key)
 	}
-	if row, fatal = s.view.Get(s.key); fatal != nil {
+	if fatal != nil {
 		fatal = fmt.Errorf("row of table %s beside %v: %w", spec.Topic, s.id, fatal)
 	}
-	return row, nil, fatal
+	return row, failure, fatal
+}
+
+// get returns what is there at a state key.
+func (s *State) get(key []byte) ([]byte, error) {
+	for _, rows := range []map[string][]byte{s.made, s.flying} {
+		if data, ok := rows[string(key)]; ok {
+			return data, nil
+		}
+	}
+	return s.view.Get(key)
+}
+
+// put stores data, nil for none, and returns how many bytes that adds to a step.
+func (s *State) put(key string, data []byte) int {
+	before, ok := s.made[key]
+	s.made[key] = data
+	if ok {
+		return len(data) - len(before)
+	}
+	return len(key) + len(data)
 }
 
 // take takes in a record of a table, and returns about how many bytes it adds to
 // a step; 0 where it is no row of the partition.
-func (s *State) take(at place, r *stream.Record) int {
+func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 	s.next[at], s.moved[at] = r.Offset+1, true
-	spec := s.specs[at.table]
+	spec := &s.specs[at.table]
 	if r.Key == nil || header.Get(r, header.Cancel) != "" || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
-		return 0
+		return 0, nil
+	}
+	if spec.Versions.Kept() {
+		bytes, err = s.add(at.table, r.Key, s.version(at.table, r))
+		return max(bytes, 1), err
 	}
 	s.key = statekey.AppendRow(s.key[:0], spec.id(), r.Key)
 	var row []byte
 	if len(r.Value) > 0 {
-		row = bytes.Clone(r.Value)
+		row = slices.Clone(r.Value)
 	}
 	s.made[string(s.key)] = row
-	return len(s.key) + len(row)
+	return len(s.key) + len(row), nil
 }
 
 // wrote reports whether the pipeline made a record.

@@ -76,7 +76,7 @@ func (b *bench) join() {
 	b.must(err)
 	batch, err := b.member.Poll(b.t.Context(), 1)
 	b.must(err)
-	b.reader, err = NewReader(b.shortened, "in", "posts", specs, slog.New(slog.NewTextHandler(&b.logged, nil)), clock.System)
+	b.reader, err = NewReader(b.shortened, "in", "posts", specs, slog.New(slog.NewTextHandler(&b.logged, nil)), clock.System, nil)
 	b.must(err)
 	for _, a := range batch.Assigned {
 		s, err := b.reader.Assign(a)
@@ -111,7 +111,7 @@ func (b *bench) commit() *stream.Pending {
 func (b *bench) rows(table int, keys ...string) (rows []string) {
 	b.t.Helper()
 	for _, key := range keys {
-		row, failure, fatal := b.state.Row(table, []byte(key))
+		row, failure, fatal := b.state.Row(table, []byte(key), 0, 0)
 		b.must(fatal)
 		switch {
 		case failure != nil:
@@ -239,7 +239,7 @@ func TestPartitionsAtDifferentPlacesReadEachRowOnce(t *testing.T) {
 }
 
 func TestReaderWithoutTablesDoesNothing(t *testing.T) {
-	r, err := NewReader(nil, "in", "posts", nil, nil, nil)
+	r, err := NewReader(nil, "in", "posts", nil, nil, nil, nil)
 	if r != nil || err != nil {
 		t.Fatal(r, err)
 	}
@@ -274,7 +274,7 @@ func BenchmarkRow(b *testing.B) {
 	c.commit()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if row, failure, fatal := c.state.Row(0, keys[i*7919%rows]); row == nil || failure != nil || fatal != nil {
+		if row, failure, fatal := c.state.Row(0, keys[i*7919%rows], 0, 0); row == nil || failure != nil || fatal != nil {
 			b.Fatal(row, failure, fatal)
 		}
 	}

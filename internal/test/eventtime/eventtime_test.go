@@ -1,15 +1,20 @@
 package eventtime_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/test/eventtime"
+	"github.com/afterbay/afterbay/internal/test/servertest"
 )
 
 // at is an event of a topic's partition at a second.
@@ -280,4 +285,84 @@ func TestOneSeedIsOneInput(t *testing.T) {
 	if len(rows) != len(events) || total != 712_679_884 {
 		t.Errorf("%d rows, whose sums are %v", len(rows), total)
 	}
+}
+
+func TestRowsThatAreValidByHand(t *testing.T) {
+	rate := func(offset, second int64, deleted bool) eventtime.Event {
+		e := at("rates", 0, offset, second, fmt.Sprint("r", offset))
+		e.Text, e.Deleted = map[string]string{"currency": "c"}, deleted
+		return e
+	}
+	var events []eventtime.Event
+	for offset, second := range []int64{4, 10, 6, 6, 12} {
+		events = append(events, rate(int64(offset), second, second == 12))
+	}
+	want := map[int64]string{3: "none", 4: "r0", 5: "r0", 6: "r3", 9: "r3", 10: "r1", 11: "r1", 12: "none", 13: "none"}
+	for second := range want {
+		trade := at("trades", 0, second, second, fmt.Sprint(second))
+		trade.Text = map[string]string{"currency": "c"}
+		events = append(events, trade)
+	}
+	found := eventtime.ValidAt(events, "rates", "currency")
+	for second, want := range want {
+		got := "none"
+		if f := found[fmt.Sprint(second)]; f.Found {
+			got = f.Row.ID
+		}
+		if got != want {
+			t.Errorf("at %d: %s, want %s", second, got, want)
+		}
+	}
+}
+
+// TestRowsThatAreValidAreTheAsOfJoin compares ValidAt with ASOF JOIN of DuckDB, which is that
+// of the interpreter of AFTERBAY_READERS.
+func TestRowsThatAreValidAreTheAsOfJoin(t *testing.T) {
+	python := servertest.Named(t, "AFTERBAY_READERS", "no interpreter, with duckdb")
+	events := eventtime.Rates(5, 400, 1200, eventtime.Hour)
+	var lines [][]any
+	for _, e := range events {
+		lines = append(lines, []any{e.Topic, e.ID, e.Text["currency"], e.Time, e.Offset, e.Deleted})
+	}
+	text, err := json.Marshal(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = `
+import duckdb, json, sys
+c = duckdb.connect()
+c.execute("create table e (topic text, id text, currency text, t bigint, o bigint, deleted boolean)")
+c.executemany("insert into e values (?, ?, ?, ?, ?, ?)", json.load(sys.stdin))
+print(json.dumps(dict(c.execute("""
+	with rates as (select * from e where topic = 'rates' qualify row_number() over (partition by currency, t order by o desc) = 1)
+	select trades.id, case when rates.deleted or rates.id is null then '' else rates.id end
+	from (select * from e where topic = 'trades') trades asof left join rates on trades.currency = rates.currency and trades.t >= rates.t
+""").fetchall())))
+`
+	cmd := exec.CommandContext(t.Context(), python, "-c", script)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var joined map[string]string
+	if err := json.Unmarshal(out, &joined); err != nil {
+		t.Fatal(err)
+	}
+	found, none := eventtime.ValidAt(events, "rates", "currency"), 0
+	if len(joined) != len(found) || len(joined) < 1000 {
+		t.Fatalf("%d trades are joined of %d", len(joined), len(found))
+	}
+	for id, row := range joined {
+		want := ""
+		if found[id].Found {
+			want = found[id].Row.ID
+		} else {
+			none++
+		}
+		if row != want {
+			t.Errorf("trade %s: DuckDB finds %q, and %q was valid", id, row, want)
+		}
+	}
+	t.Logf("%d trades, %d without a row", len(joined), none)
 }

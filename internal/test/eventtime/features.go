@@ -141,3 +141,27 @@ func AsOf(order []Placed, table, key string) map[string]Looked {
 	}
 	return found
 }
+
+// ValidAt returns, by the id of each other event, the row of a table that was valid at its
+// time: of those that have the event's text in the field key, the newest from that time or
+// before, wherever it stands. Of one time the later offset counts.
+func ValidAt(events []Event, table, key string) map[string]Looked {
+	found := map[string]Looked{}
+	for _, x := range events {
+		if x.Topic == table {
+			continue
+		}
+		var newest *Event
+		for i := range events {
+			row := &events[i]
+			if row.Topic != table || row.Text[key] != x.Text[key] || row.Time > x.Time {
+				continue
+			}
+			if newest == nil || row.Time > newest.Time || row.Time == newest.Time && row.Offset > newest.Offset {
+				newest = row
+			}
+		}
+		found[x.ID] = Looked{Row: newest, Found: newest != nil && !newest.Deleted}
+	}
+	return found
+}

@@ -128,3 +128,25 @@ type Visit struct {
 	User   string
 	Minute int64
 }
+
+// Rates returns rows of a table of currencies, and trades that find the rate of their time,
+// all in the order of their appends. A row is valid from up to a lag before its append on,
+// or up to that after it. Some end the row of a currency. Times are often the same.
+func Rates(seed uint64, rows, trades int, lag int64) []Event {
+	random, at := rand.New(rand.NewPCG(seed, 4)), int64(start)
+	j := journal{partitions: 3}
+	for i := range rows + trades {
+		at += random.Int64N(3) * Second
+		currency := fmt.Sprintf("c%d", random.IntN(8))
+		e := Event{Topic: "trades", Time: at, Appended: at, ID: fmt.Sprintf("t%d", i), Text: map[string]string{"currency": currency}}
+		if random.IntN(rows+trades) < rows {
+			e.Topic, e.ID, e.Number = "rates", fmt.Sprintf("r%d", i), map[string]float64{"rate": float64(i)}
+			e.Time += random.Int64N(2*lag/Second)*Second - lag
+			if random.IntN(10) == 0 {
+				e.Deleted, e.Time, e.Number = true, at, nil
+			}
+		}
+		j.add(currency, e)
+	}
+	return j.events
+}

@@ -1,0 +1,225 @@
+package table
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/log/optional"
+	"github.com/afterbay/afterbay/internal/task/clock"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The bounds of what a member holds. Beyond them it reads no more until what it holds is due.
+const (
+	heldMax      = 1 << 16  // records
+	heldBytesMax = 64 << 20 // bytes of them
+)
+
+// Wait returns how long events wait for the rows of tables.
+func Wait(specs []Spec) (wait time.Duration) {
+	for _, spec := range specs {
+		wait = max(wait, spec.Versions.Wait)
+	}
+	return wait
+}
+
+// Hold returns a member that returns records only when a time has passed since their
+// append; m itself where the time is 0. What it holds is not committed, so it is read again
+// after a crash.
+func Hold(m stream.Member, wait time.Duration, clock clock.Clock) stream.Member {
+	if wait == 0 {
+		return m
+	}
+	h := &holder{Member: m, wait: wait, clock: clock, timer: clock.AfterFunc(wait, m.Wake)}
+	if d, ok := m.(stream.Deliverer); ok {
+		return &deliverer{h, d}
+	}
+	return h
+}
+
+// holder is a member that holds records.
+type holder struct {
+	stream.Member
+	wait  time.Duration
+	clock clock.Clock
+	timer clock.Timer // wakes it when the first record is due
+	parts []*heldPart // owned
+	turn  int         // of parts is first
+	count int         // of held records
+	bytes int
+	full  bool            // the bounds are reached: nothing is read
+	out   []stream.Record // of the newest Poll
+}
+
+// heldPart is what is held of a partition, in its order.
+type heldPart struct {
+	id      stream.Partition
+	paused  bool // by the caller
+	records []held
+	gone    int // of records
+}
+
+// held is a record and when it is due.
+type held struct {
+	stream.Record
+	due time.Time
+}
+
+var _ stream.Pacer = (*holder)(nil)
+
+// Pace implements stream.Pacer.
+func (h *holder) Pace() stream.Pace { return optional.Pace(h.Member) }
+
+// Poll implements stream.Member.
+func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
+	if next, some := h.next(); some {
+		if now := h.clock.Now(); next.After(now) {
+			h.timer.Reset(next.Sub(now))
+		} else {
+			h.Wake() // what is there is enough
+		}
+	}
+	batch, err := h.Member.Poll(ctx, limit)
+	h.timer.Stop()
+	if err != nil {
+		return batch, err
+	}
+	for _, a := range batch.Assigned {
+		h.parts = append(h.parts, &heldPart{id: a.Partition})
+		if h.full {
+			h.Member.Pause(a.Partition)
+		}
+	}
+	now := h.clock.Now()
+	for i := range batch.Records {
+		h.take(&batch.Records[i], now)
+	}
+	for _, p := range batch.Revoked {
+		h.drop(p)
+	}
+	batch.Records = h.release(now, limit)
+	h.bound()
+	return batch, nil
+}
+
+// part returns what is held of a partition; nil if it is not owned.
+func (h *holder) part(id stream.Partition) *heldPart {
+	if i := slices.IndexFunc(h.parts, func(p *heldPart) bool { return p.id == id }); i >= 0 {
+		return h.parts[i]
+	}
+	return nil
+}
+
+// take holds a record. The clock of its producer may be ahead.
+func (h *holder) take(r *stream.Record, now time.Time) {
+	due := now
+	if r.Time.Before(now) {
+		due = r.Time
+	}
+	p := h.part(r.Partition)
+	p.records = append(p.records, held{*r, due.Add(h.wait)})
+	h.count, h.bytes = h.count+1, h.bytes+size(r)
+}
+
+// next returns when the first record is due that may be returned.
+func (h *holder) next() (due time.Time, some bool) {
+	for _, p := range h.parts {
+		if p.paused || p.gone == len(p.records) {
+			continue
+		}
+		if at := p.records[p.gone].due; !some || at.Before(due) {
+			due, some = at, true
+		}
+	}
+	return due, some
+}
+
+// release returns the records that are due, at most limit, and lets the partitions take
+// turns in being first.
+func (h *holder) release(now time.Time, limit int) []stream.Record {
+	clear(h.out)
+	h.out = h.out[:0]
+	for i := range h.parts {
+		p := h.parts[(h.turn+i)%len(h.parts)]
+		for !p.paused && p.gone < len(p.records) && len(h.out) < limit && !p.records[p.gone].due.After(now) {
+			r := &p.records[p.gone].Record
+			h.count, h.bytes = h.count-1, h.bytes-size(r)
+			h.out = append(h.out, *r)
+			p.records[p.gone] = held{}
+			p.gone++
+		}
+		if p.gone > len(p.records)/2 {
+			p.records, p.gone = slices.Delete(p.records, 0, p.gone), 0
+		}
+	}
+	h.turn++
+	return h.out
+}
+
+// drop forgets a partition.
+func (h *holder) drop(id stream.Partition) {
+	p := h.part(id)
+	if p == nil {
+		return
+	}
+	for i := range p.records[p.gone:] {
+		h.count, h.bytes = h.count-1, h.bytes-size(&p.records[p.gone+i].Record)
+	}
+	h.parts = slices.DeleteFunc(h.parts, func(o *heldPart) bool { return o == p })
+}
+
+// bound stops reading, or goes on with it.
+func (h *holder) bound() {
+	full := h.count >= heldMax || h.bytes >= heldBytesMax
+	if full == h.full {
+		return
+	}
+	h.full = full
+	for _, p := range h.parts {
+		switch {
+		case full:
+			h.Member.Pause(p.id)
+		case !p.paused:
+			h.Member.Resume(p.id)
+		}
+	}
+}
+
+// Pause implements stream.Member.
+func (h *holder) Pause(partitions ...stream.Partition) {
+	h.pause(true, partitions)
+	h.Member.Pause(partitions...)
+}
+
+// Resume implements stream.Member.
+func (h *holder) Resume(partitions ...stream.Partition) {
+	if h.pause(false, partitions); !h.full {
+		h.Member.Resume(partitions...)
+	}
+}
+
+func (h *holder) pause(paused bool, partitions []stream.Partition) {
+	for _, id := range partitions {
+		if p := h.part(id); p != nil {
+			p.paused = paused
+		}
+	}
+}
+
+// Close implements stream.Member.
+func (h *holder) Close() error {
+	h.timer.Stop()
+	return h.Member.Close()
+}
+
+func size(r *stream.Record) int { return len(r.Key) + len(r.Value) }
+
+// deliverer is a member of a log that writes outputs apart from their step.
+type deliverer struct {
+	*holder
+	inner stream.Deliverer
+}
+
+// Deliver implements stream.Deliverer.
+func (d *deliverer) Deliver(outputs []stream.Record) { d.inner.Deliver(outputs) }

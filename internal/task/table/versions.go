@@ -1,0 +1,473 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Versions says how long a table keeps the versions of a row, and from when on each is
+// valid. The zero value keeps the newest row alone.
+type Versions struct {
+	History time.Duration // of event time before the watermark
+	Wait    time.Duration // after its append, before an event is computed
+
+	Field  string        // of the row, with its time; "" is the time of the append
+	Kind   value.Kind    // of the field: Int, for a number too, or Time or String
+	Unit   time.Duration // of an Int
+	Layout string        // of a String, as package time has it
+}
+
+// floor returns the time from which on an event with a watermark may need versions.
+func (v Versions) floor(watermark int64) int64 {
+	if watermark == never {
+		return never
+	}
+	return watermark - v.History.Microseconds()
+}
+
+// Kept reports whether there is more than the newest row.
+func (v Versions) Kept() bool { return v.History > 0 }
+
+// The bounds of a key's versions.
+const (
+	blockBytes = 4 << 10 // of versions in an entry or a block, unless one version is larger
+	blocksMax  = 4096    // of a key
+)
+
+// never is a time before each version.
+const never = math.MinInt64
+
+// version is a row from a time on.
+type version struct {
+	at   int64 // microseconds
+	kind byte
+	row  []byte
+}
+
+// The kinds of versions.
+const (
+	isRow     = iota
+	isDeleted // there is no row
+	isUntimed // the time of the row cannot be read: at is that of its append
+)
+
+// list is versions in the order of their times: the time in 8 bytes, a uvarint of the
+// size of the row and the kind, the row.
+type list []byte
+
+// next returns the first version and those behind it; ok is false at the end, and where
+// the list is damaged.
+func (l list) next() (v version, rest list, ok bool) {
+	if len(l) < 9 {
+		return v, nil, false
+	}
+	head, n := binary.Uvarint(l[8:])
+	if n <= 0 || head>>2 > uint64(len(l)-8-n) {
+		return v, nil, false
+	}
+	end := 8 + n + int(head>>2)
+	return version{at: int64(binary.BigEndian.Uint64(l)), kind: byte(head & 3), row: l[8+n : end : end]}, l[end:], true
+}
+
+// first returns the time of the first version; never of an empty list.
+func (l list) first() int64 {
+	if len(l) < 8 {
+		return never
+	}
+	return int64(binary.BigEndian.Uint64(l))
+}
+
+func (v version) append(to list) list {
+	to = binary.BigEndian.AppendUint64(to, uint64(v.at))
+	return append(binary.AppendUvarint(to, uint64(len(v.row))<<2|uint64(v.kind)), v.row...)
+}
+
+// find returns the newest version from a time or before.
+func (l list) find(at int64) (found version, ok bool, err error) {
+	for len(l) > 0 {
+		v, rest, whole := l.next()
+		switch {
+		case !whole:
+			return v, false, errDamaged
+		case v.at > at:
+			return found, ok, nil
+		}
+		found, ok, l = v, true, rest
+	}
+	return found, ok, nil
+}
+
+// insert puts a version where it belongs, in place of one of the same time. It appends to
+// the list itself only at its end.
+func (l list) insert(v version) (list, error) {
+	before, after := len(l), len(l)
+	for at := l; len(at) > 0; {
+		other, rest, whole := at.next()
+		switch {
+		case !whole:
+			return nil, errDamaged
+		case other.at >= v.at && before == len(l):
+			before, after = len(l)-len(at), len(l)-len(at)
+		}
+		if other.at == v.at {
+			after = len(l) - len(rest)
+		}
+		at = rest
+	}
+	if before == len(l) {
+		return v.append(l), nil
+	}
+	return append(v.append(slices.Clone(l[:before])), l[after:]...), nil
+}
+
+// since returns the list from the newest version at a time or before on.
+func (l list) since(at int64) (kept list, err error) {
+	for kept = l; len(l) > 0; {
+		v, rest, whole := l.next()
+		switch {
+		case !whole:
+			return nil, errDamaged
+		case v.at > at:
+			return kept, nil
+		}
+		kept, l = l, rest
+	}
+	return kept, nil
+}
+
+// halves splits a list about in the middle. The right one of a single version is empty.
+func (l list) halves() (left, right list, err error) {
+	_, rest, whole := l.next()
+	for whole && len(rest) > len(l)/2 {
+		_, after, ok := rest.next()
+		if whole = ok; len(after) == 0 {
+			break
+		}
+		rest = after
+	}
+	if !whole {
+		return nil, nil, errDamaged
+	}
+	return l[:len(l)-len(rest)], rest, nil
+}
+
+// entry is what is stored of a key: its newest versions, and where older ones are. It
+// begins with from, number and the number of blocks.
+type entry struct {
+	from   int64 // versions before this time were removed; never where none was
+	number uint32
+	blocks []block // older versions, in the order of their times
+	newest list
+}
+
+// block is a list of versions that stands by itself.
+type block struct {
+	first  int64 // time of the first version
+	number uint32
+}
+
+const headSize, blockSize = 16, 12
+
+// newestIn returns the list in a stored entry.
+func newestIn(data []byte) (list, error) {
+	if len(data) < headSize || uint64(binary.BigEndian.Uint32(data[12:])) > uint64(len(data)-headSize)/blockSize {
+		return nil, errDamaged
+	}
+	return data[headSize+blockSize*int(binary.BigEndian.Uint32(data[12:])):], nil
+}
+
+// fromIn returns from of a stored entry.
+func fromIn(data []byte) int64 { return int64(binary.BigEndian.Uint64(data)) }
+
+func parseEntry(data []byte) (e entry, err error) {
+	e.from = never
+	if data == nil {
+		return e, nil
+	}
+	if e.newest, err = newestIn(data); err != nil {
+		return e, err
+	}
+	e.from, e.number = fromIn(data), binary.BigEndian.Uint32(data[8:])
+	for at := data[headSize : len(data)-len(e.newest)]; len(at) > 0; at = at[blockSize:] {
+		e.blocks = append(e.blocks, block{int64(binary.BigEndian.Uint64(at)), binary.BigEndian.Uint32(at[8:])})
+	}
+	return e, nil
+}
+
+func (e *entry) append(to []byte) []byte {
+	to = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(to, uint64(e.from)), e.number)
+	to = binary.BigEndian.AppendUint32(to, uint32(len(e.blocks)))
+	for _, b := range e.blocks {
+		to = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(to, uint64(b.first)), b.number)
+	}
+	return append(to, e.newest...)
+}
+
+// place returns which of the blocks a time belongs to; -1 is before all.
+func (e *entry) place(at int64) int {
+	return sort.Search(len(e.blocks), func(i int) bool { return e.blocks[i].first > at }) - 1
+}
+
+// second returns the time of what comes behind block i.
+func (e *entry) second(i int) int64 {
+	if i+1 < len(e.blocks) {
+		return e.blocks[i+1].first
+	}
+	return e.newest.first()
+}
+
+// asOf returns the row that was valid at a time.
+func (s *State) asOf(spec *Spec, key []byte, at int64) (row []byte, failure, fatal error) {
+	s.key = statekey.AppendRow(s.key[:0], spec.id(), key)
+	data, err := s.get(s.key)
+	if err != nil || data == nil {
+		return nil, nil, err
+	}
+	l, err := newestIn(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at < fromIn(data) {
+		return nil, fmt.Errorf("the version of row %.60q of table %s that was valid at %s is no longer kept: the event waited for longer than history, which is %v, or the row has more versions than %d blocks hold",
+			key, spec.Topic, time.UnixMicro(at).UTC().Format(time.RFC3339Nano), spec.Versions.History, blocksMax), nil
+	}
+	if at < l.first() {
+		if l, err = s.older(spec, key, data, at); err != nil {
+			return nil, nil, err
+		}
+	}
+	v, ok, err := l.find(at)
+	switch {
+	case err != nil || !ok || v.kind == isDeleted:
+		return nil, nil, err
+	case v.kind == isUntimed:
+		return nil, fmt.Errorf("row %.60q of table %s: its field %s is no time as the lookup says, so from when on it is valid is unknown", key, spec.Topic, spec.Versions.Field), nil
+	}
+	return v.row, nil, nil
+}
+
+// older returns the versions of the block that a time belongs to; none of a time before all.
+func (s *State) older(spec *Spec, key, data []byte, at int64) (list, error) {
+	e, err := parseEntry(data)
+	if err != nil {
+		return nil, err
+	}
+	i := e.place(at)
+	if i < 0 {
+		return nil, nil
+	}
+	stored, err := s.get(blockKey(spec.id(), key, e.blocks[i].number))
+	if err == nil && stored == nil {
+		err = errDamaged
+	}
+	return stored, err
+}
+
+// add makes a record a version of its key's row, and returns how many bytes that adds to
+// a step.
+func (s *State) add(table int, key []byte, v version) (bytes int, err error) {
+	id := s.specs[table].id()
+	name := string(statekey.AppendRow(nil, id, key))
+	data, err := s.get([]byte(name))
+	if err != nil {
+		return 0, err
+	}
+	e, err := parseEntry(data)
+	if err != nil {
+		return 0, err
+	}
+	if v.at < e.from {
+		return 0, nil // the version from there on counts for all that is asked
+	}
+	of := history{s, id, key, &e, 0}
+	if at := e.place(v.at); len(e.blocks) > 0 && v.at < e.newest.first() {
+		err = of.into(max(at, 0), v)
+	} else {
+		e.newest, err = e.newest.insert(v)
+	}
+	if err == nil {
+		err = errors.Join(of.prune(s.specs[table].Versions.floor(s.watermark)), of.cut())
+	}
+	if err != nil {
+		return 0, err
+	}
+	return of.bytes + s.put(name, e.append(nil)), nil
+}
+
+// history is the versions of a key while they change.
+type history struct {
+	*State
+	id  string
+	key []byte
+	*entry
+	bytes int // that changed
+}
+
+// block returns the state key of a block.
+func (h *history) block(number uint32) []byte { return blockKey(h.id, h.key, number) }
+
+func blockKey(id string, key []byte, number uint32) []byte {
+	name := binary.AppendUvarint(statekey.AppendRow(nil, id+"/blocks", nil), uint64(len(key)))
+	return binary.BigEndian.AppendUint32(append(name, key...), number)
+}
+
+// into adds a version to a block, and makes two of one that is too large.
+func (h *history) into(i int, v version) error {
+	b := &h.blocks[i]
+	data, err := h.get(h.block(b.number))
+	if err == nil && data == nil {
+		err = errDamaged
+	}
+	if err != nil {
+		return err
+	}
+	l, err := list(data).insert(v)
+	if err != nil {
+		return err
+	}
+	b.first = l.first()
+	if len(l) > 2*blockBytes {
+		left, right, err := l.halves()
+		if err != nil {
+			return err
+		}
+		if len(right) > 0 {
+			h.blocks = slices.Insert(h.blocks, i+1, h.store(right))
+		}
+		l = left
+	}
+	h.bytes += h.put(string(h.block(h.blocks[i].number)), slices.Clone(l))
+	return nil
+}
+
+// store makes a list a block of its own.
+func (h *history) store(l list) block {
+	b := block{l.first(), h.number}
+	h.number++
+	h.bytes += h.put(string(h.block(b.number)), slices.Clone(l))
+	return b
+}
+
+// prune removes the versions before the one that is valid at a time. No event needs
+// them whose watermark is that of the newest lookup, or later.
+func (h *history) prune(floor int64) error {
+	for len(h.blocks) > 0 && h.second(0) <= floor {
+		h.drop()
+	}
+	if len(h.blocks) > 0 || floor == never {
+		return nil
+	}
+	kept, err := h.newest.since(floor)
+	if len(kept) < len(h.newest) {
+		h.newest, h.from = kept, kept.first()
+	}
+	return err
+}
+
+func (h *history) drop() {
+	h.bytes += h.put(string(h.block(h.blocks[0].number)), nil)
+	h.from, h.blocks = h.second(0), h.blocks[1:]
+}
+
+// cut makes a block of all newest versions but one if they are too many, and drops the
+// oldest of too many blocks.
+func (h *history) cut() error {
+	if len(h.newest) <= blockBytes {
+		return nil
+	}
+	older := len(h.newest)
+	for at := h.newest; len(at) > 0; {
+		_, rest, whole := at.next()
+		if !whole {
+			return errDamaged
+		}
+		if len(rest) > 0 {
+			older = len(rest)
+		}
+		at = rest
+	}
+	if older == len(h.newest) {
+		return nil // it is one large version
+	}
+	h.blocks = append(h.blocks, h.store(h.newest[:len(h.newest)-older]))
+	h.newest = h.newest[len(h.newest)-older:]
+	if len(h.blocks) > blocksMax {
+		h.drop()
+		h.metrics.TableVersionsLost.Add(1)
+	}
+	return nil
+}
+
+// times reads the times of rows.
+type times []rowTime
+
+type rowTime struct {
+	scanner *decode.Scanner
+	row     value.Row
+	time    operator.EventTime
+}
+
+// newTimes returns what reads the times of a table's rows; nil where they are those of
+// appends. A number is read as an int if it is one, which is exact.
+func newTimes(v Versions) (all times) {
+	if v.Field == "" {
+		return nil
+	}
+	kinds := []value.Kind{v.Kind}
+	if v.Kind == value.Int {
+		kinds = append(kinds, value.Number)
+	}
+	for _, kind := range kinds {
+		schema := &value.Schema{}
+		slot, err := schema.Add(v.Field, value.Type{Kind: kind})
+		if err != nil {
+			panic(err) // it is the only name
+		}
+		all = append(all, rowTime{
+			decode.New([]decode.Field{{Name: v.Field, Slot: slot}}), schema.NewRows(1)[0],
+			operator.EventTime{FromField: true, Slot: slot, Unit: v.Unit, Layout: v.Layout, MaxAhead: math.MaxInt64},
+		})
+	}
+	return all
+}
+
+// of returns from when on a row is valid; ok is false where its field does not say so.
+func (t times) of(row []byte, appended time.Time) (at int64, ok bool) {
+	for i := range t {
+		r := &t[i]
+		r.row.Reset()
+		if r.scanner.Scan(row, &r.row) != nil {
+			continue
+		}
+		if at, err := r.time.Of(&r.row, appended, nil); err == nil {
+			return at, true
+		}
+	}
+	return appended.UnixMicro(), t == nil
+}
+
+// version returns what a record says of its key.
+func (s *State) version(table int, r *stream.Record) version {
+	if len(r.Value) == 0 {
+		return version{at: r.Time.UnixMicro(), kind: isDeleted}
+	}
+	at, ok := s.times[table].of(r.Value, r.Time)
+	if !ok {
+		return version{at, isUntimed, r.Value}
+	}
+	if r.Time.UnixMicro()-at > s.specs[table].Versions.Wait.Microseconds() {
+		s.metrics.TableLateRows.Add(1)
+	}
+	return version{at, isRow, r.Value}
+}
