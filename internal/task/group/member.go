@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/header"
@@ -14,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -113,18 +113,7 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 	for _, text := range texts {
 		dst = packed.AppendText(dst, text)
 	}
-	for _, slot := range schema.Slots {
-		if !e.Row.Has(slot) || slot.Name[0] == 0 || strings.HasPrefix(slot.Name, "meta.") {
-			continue
-		}
-		dst = append(packed.AppendText(dst, slot.Name), byte(slot.Type.Kind))
-		if slot.Type.Kind.Text() {
-			dst = packed.AppendText(dst, e.Row.Text(slot))
-		} else {
-			dst = binary.LittleEndian.AppendUint64(dst, e.Row.Num[slot.Index])
-		}
-	}
-	return dst
+	return operator.AppendNamed(dst, e.Row, schema.Slots)
 }
 
 // stored is what append wrote of a member.
@@ -158,20 +147,7 @@ func (m *member) parse(data []byte) (stored, error) {
 
 // each calls take with the names of a row and what holds them: 8 bytes, or a text.
 func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) error {
-	r := packed.Reader{Rest: s.row}
-	for len(r.Rest) > 0 {
-		name, kind := r.Text(), value.Kind(r.Byte())
-		var held []byte
-		if kind.Text() {
-			held = r.Text()
-		} else {
-			held = r.Bytes(8)
-		}
-		if !r.Bad {
-			take(name, kind, held)
-		}
-	}
-	if r.Bad {
+	if !operator.EachNamed(s.row, take) {
 		return errDamaged
 	}
 	return nil
@@ -181,15 +157,8 @@ func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) erro
 // of the member.
 func (s *stored) restore(row *value.Row, schema *value.Schema) error {
 	return s.each(func(name []byte, kind value.Kind, held []byte) {
-		slot, ok := schema.Lookup(value.Text(name))
-		switch {
-		case !ok || slot.Type.Kind != kind || kind == value.Vector && len(held) != 4*slot.Type.Size:
-		case kind.Text():
-			row.SetText(slot, value.Text(held))
-		case kind == value.Number:
-			row.SetNumber(slot, math.Float64frombits(binary.LittleEndian.Uint64(held)))
-		default:
-			row.SetInt(slot, int64(binary.LittleEndian.Uint64(held)))
+		if slot, ok := schema.Lookup(value.Text(name)); ok {
+			operator.SetHeld(row, slot, kind, held)
 		}
 	})
 }
