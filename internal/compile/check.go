@@ -55,8 +55,8 @@ func misplaced(all []lang.Node, found *lang.Findings) {
 			continue
 		}
 		if _, _, at := scheduled(nodes); at >= 0 {
-			found.Fail(n.Path, "below %s: a group is made of events in log order, before anything is scored or written for them", nodes[at].Step.StepKind().Name)
-			found.Hint("write the group above it; what is below it is done for the group as one")
+			found.Fail(n.Path, "below %s: a %s is made of events in log order, before anything is scored or written for them", nodes[at].Step.StepKind().Name, n.Step.StepKind().Name)
+			found.Hint("write the " + n.Step.StepKind().Name + " above it; what is below it is done for the event that it makes")
 			nodes = nodes[:len(nodes)-1]
 		}
 	}
@@ -98,6 +98,7 @@ func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findin
 		found.Fail("queue", "%v", err)
 	}
 	keptInOrder(found, nodes, c.ordered)
+	queuedSeveral(found, nodes)
 	if c.ordered && slices.ContainsFunc(nodes, func(n lang.Node) bool { return n.Place().Log }) {
 		found.Fail("steps", "events of a key are queued behind each other, which those of groups have no place among")
 		found.Hint("remove ordered: true, and features of what a model that may be down answers")

@@ -36,6 +36,18 @@ func keptInOrder(found *lang.Findings, nodes []lang.Node, ordered bool) {
 	}
 }
 
+// queuedSeveral refuses steps that queue events below one that makes several of one: what
+// is queued is known by the offset of its event.
+func queuedSeveral(found *lang.Findings, nodes []lang.Node) {
+	at := slices.IndexFunc(nodes, func(n lang.Node) bool { return n.Place().Several })
+	for i := at + 1; at >= 0 && i < len(nodes); i++ {
+		if nodes[i].Place().Queues != lang.QueuesNone {
+			found.Fail(nodes[i].Path, "it may queue events, below a join with match: each, which makes several events of one")
+			found.Hint("use match: first or last, or score in a pipeline that reads what this one emits")
+		}
+	}
+}
+
 // queueAbove returns the first of nodes that may queue the events of some cases.
 func queueAbove(nodes []lang.Node, guards operator.Guards) *lang.Node {
 	at := slices.IndexFunc(nodes, func(o lang.Node) bool { return o.Place().Queues != lang.QueuesNone && !o.Guards.Exclude(guards) })

@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
@@ -24,7 +25,7 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.read.Input,
 		Stages: stages, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
 		Async:  task.Async{Ordered: c.ordered, Queue: c.queue, Fairness: b.turns, Journal: open.Journal},
-		Groups: group.Plan{Groups: groupsOf(stages), Schema: b.Names.Schema},
+		Groups: group.Plan{Groups: groupsOf(stages), Schema: b.Names.Schema}, Joins: join.Plan{Join: joinOf(stages), Schema: b.Names.Schema},
 		Tables: b.Tables, Outputs: topicsOf(b), Ends: endsOf(b.Pipeline, stages), Models: open.pinned, Calls: shared.Calls, Shared: open.Shared,
 	}
 	if plan.Time.Idle > 0 { // what is held has not been heard of
@@ -34,6 +35,7 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 		slot, _ := b.Names.Schema.Lookup(name)
 		plan.Groups.Fields = append(plan.Groups.Fields, slot)
 	}
+	plan.Joins.Fields = plan.Groups.Fields
 	if plan.Keys, err = keysOf(shared.Features); err != nil {
 		return plan, features, fmt.Errorf("features of pipeline %q: %w", plan.Name, err)
 	}
@@ -65,6 +67,16 @@ func groupsOf(stages []operator.Placed) (all []*operator.Group) {
 	}
 	slices.SortFunc(all, func(a, b *operator.Group) int { return a.Index - b.Index })
 	return all
+}
+
+// joinOf returns the join of stages; nil for none.
+func joinOf(stages []operator.Placed) *operator.Join {
+	for i := range stages {
+		if j, ok := stages[i].Operator.(*operator.Join); ok {
+			return j
+		}
+	}
+	return nil
 }
 
 // keysOf returns what is kept of keys, by the features in log order and those in waves.

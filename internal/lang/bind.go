@@ -24,6 +24,7 @@ type Bound interface {
 type Place struct {
 	Waves    bool   // it needs what only the waves know: what a call answers, or a feature that is fed back
 	Log      bool   // it takes events in log order, before the waves, as a group does
+	Several  bool   // it may make several events of one, which have one offset: none of them is queued
 	Adds     bool   // it writes something, or counts an event: events are collected before that
 	Reads    []int  // parts of it that only read a feature that is fed back, which may wait until the waves begin
 	Rest     bool   // something of it is none of these

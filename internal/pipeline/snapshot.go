@@ -17,6 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 )
 
 // Snapshot is what a pipeline has done since it was made, and how it stands. It does not
@@ -55,6 +56,7 @@ type Parts struct {
 	Lookups   []Lookup        `json:"lookups,omitempty"`
 	Fetched   *fetch.Stats    `json:"fetched,omitempty"` // nil without fetches
 	Groups    []Group         `json:"groups,omitempty"`
+	Joins     []Join          `json:"joins,omitempty"`
 	Sinks     []Sink          `json:"sinks,omitempty"`
 	Journal   []journal.Count `json:"journal,omitempty"` // since the pipeline began
 }
@@ -138,6 +140,16 @@ type Group struct {
 	Ended      map[string]uint64 `json:"ended"` // by the reason: complete, idle, timeout, full
 }
 
+// Join is how the join of a pipeline stands.
+type Join struct {
+	Join      string `json:"join"`
+	Rows      int64  `json:"rows"`      // events that wait for others of their pairs
+	Bytes     int64  `json:"bytes"`     // of these, in the state
+	Matched   uint64 `json:"matched"`   // lefts that went on with a right, or pairs
+	Unmatched uint64 `json:"unmatched"` // lefts without a right, which went on or were dropped
+	Unclaimed uint64 `json:"unclaimed"` // rights without a left
+}
+
 // Sink is what a sink did.
 type Sink struct {
 	Sink      string `json:"sink"`
@@ -172,7 +184,7 @@ func (r *Runner) Snapshot() Snapshot {
 		Times: timesOf(metrics.Whole()), Phases: map[string]Times{}, Took: r.Took, Spent: metrics.Spent(), Sources: []Source{},
 		Parts: Parts{
 			Scored: scored(r.Plan), Endpoints: endpoints(r.Plan), Lookups: found(r.Finds),
-			Groups: groups(r.Plan, r.tasks[0].Groups()), Sinks: delivered(r.Sinks, r.sunk),
+			Groups: groups(r.Plan, r.tasks[0].Groups()), Joins: joins(r.Plan, r.tasks[0].Joins()), Sinks: delivered(r.Sinks, r.sunk),
 		},
 		Asked: asked(r.muted),
 	}
@@ -286,6 +298,15 @@ func groups(plan *task.Plan, counts []group.Counts) (list []Group) {
 		list = append(list, s)
 	}
 	return list
+}
+
+func joins(plan *task.Plan, c *join.Counts) []Join {
+	if plan.Joins.Join == nil {
+		return nil
+	}
+	return []Join{{
+		Join: plan.Joins.Join.Name, Rows: c.Rows.Load(), Bytes: c.Bytes.Load(), Matched: c.Matched.Load(), Unmatched: c.Unmatched.Load(), Unclaimed: c.Unclaimed.Load(),
+	}}
 }
 
 func delivered(to []compile.Sunk, sunk []*sinks.Metrics) (list []Sink) {

@@ -32,7 +32,7 @@ var ranks = []struct {
 		"internal/sinks/http", "internal/sinks/postgres", "internal/sinks/redis", "internal/task/operator",
 	}},
 	{6, []string{"internal/task/table", "internal/sinks", "internal/sinks/kafka"}},
-	{8, []string{"internal/task/output", "internal/task/group", "internal/task/async"}},
+	{8, []string{"internal/task/output", "internal/task/group", "internal/task/join", "internal/task/async"}},
 	{9, []string{"internal/task/keyed"}},
 	{10, []string{"internal/task"}},
 	{11, []string{"internal/lang"}},

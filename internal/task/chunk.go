@@ -10,6 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
@@ -28,6 +29,7 @@ type item struct {
 	over      bool         // it ended, and is noted of its key later
 	broadcast bool         // the source's watermark to all partitions of the repartition topic
 	group     *group.Ended // that it is made of; nil for an event of the log
+	joined    *join.Joined // likewise
 	resumed   *async.Task  // what it was when it was queued; nil for a record that was read
 	point     point        // where it goes on; its beginning for one that was neither queued nor sent back
 }
@@ -110,7 +112,7 @@ func (ch *chunk) measure(start, made time.Time) {
 		case !it.timed():
 		case it.resumed != nil:
 			ch.building.way.Queued(ch.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
-		case it.group == nil:
+		case !it.made():
 			ch.building.way.Event(ch.metrics, it.Record)
 		}
 		ch.count(&ch.items[i])
@@ -118,7 +120,10 @@ func (ch *chunk) measure(start, made time.Time) {
 }
 
 // read reports whether the event was read for this chunk.
-func (it *item) read() bool { return it.resumed == nil && it.group == nil }
+func (it *item) read() bool { return it.resumed == nil && !it.made() }
+
+// made reports whether the event is made of others, and is none of the log.
+func (it *item) made() bool { return it.group != nil || it.joined != nil }
 
 // timed reports whether the chunk brought the event, or a notice, to its end.
 func (it *item) timed() bool { return it.Outcome != operator.Queued && it.Outcome != operator.Tick }
@@ -248,7 +253,7 @@ func (ch *chunk) link(i int32, it *item, k *keyed.Key) (err error) {
 	}
 	k.Count++
 	it.key = k
-	if ch.plan.keys.Featureless() || it.group != nil {
+	if ch.plan.keys.Featureless() || it.made() {
 		return nil
 	}
 	if it.resumed == nil { // else that was done in its place
@@ -330,7 +335,7 @@ func (ch *chunk) wave(ctx context.Context) error {
 
 // noted reports whether the wave is the turn of an event to be noted of its key.
 func (it *item) noted() bool {
-	return it.key != nil && it.Outcome != operator.Queued && !it.over && it.group == nil && (it.resumed == nil || it.resumed.Entry.Behind)
+	return it.key != nil && it.Outcome != operator.Queued && !it.over && !it.made() && (it.resumed == nil || it.resumed.Entry.Behind)
 }
 
 // run does what an operator does, unless it asks for many events at once, to one event.

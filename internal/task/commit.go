@@ -194,7 +194,7 @@ func (tx *committer) seal() {
 				tx.building.Change(p.id, append([]byte{statekey.Source}, position...), data)
 			})
 		}
-		p.groups.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
+		p.collected.changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
 		p.tables.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
 		if p.ids != nil {
 			p.ids.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, append([]byte{statekey.ID}, key...), data) })

@@ -119,9 +119,12 @@ func (ch *chunk) endGroups(p *partition, it item) (done bool, err error) {
 		if bytes > chunkBytesMax || len(ch.items) >= last+ch.options.ChunkEvents {
 			return false, nil
 		}
-		if err := p.groups.Come(groups.Pop()); err != nil {
+		removed, err := p.come(groups.Pop())
+		if err != nil {
 			return false, err
 		}
+		bytes += removed
+		ch.building.Carry(removed)
 		composed, err := ch.compose(p, it.Watermark, it.Record.Offset)
 		if err != nil {
 			return false, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -50,6 +51,27 @@ func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 		e.Become(operator.Collected)
 	default:
 		e.Become(operator.Known)
+	}
+	return nil
+}
+
+// Join implements operator.Kept.
+func (p *partition) Join(e *operator.Event, j *operator.Join) error {
+	right := p.item(e).source != j.Left
+	bytes, failure, fatal := p.joins.Add(join.Event{
+		Record: e.Record, Right: right, Time: e.Time, Watermark: e.Watermark, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
+		From: cmp.Or(header.Get(e.Record, header.Source), header.Get(e.Record, header.Copied)),
+	})
+	p.chunk.building.Carry(bytes)
+	switch {
+	case fatal != nil:
+		return operator.AsFatal(fatal)
+	case failure != nil:
+		return failure
+	case right:
+		e.Become(operator.Joined)
+	default:
+		e.Become(operator.Collected)
 	}
 	return nil
 }

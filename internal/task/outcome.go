@@ -31,6 +31,7 @@ var effects = [...]effect{
 	operator.Duplicate: {ended: true, told: true, left: true, counted: repeats},
 	operator.Collected: {ended: true},
 	operator.Known:     {ended: true, told: true},
+	operator.Joined:    {ended: true, told: true},
 	operator.Recovered: {ended: true, told: true},
 	operator.Queued:    {},
 	operator.Failed:    {ended: true, told: true},

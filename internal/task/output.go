@@ -35,7 +35,7 @@ func (ch *chunk) output() error {
 		if ch.plan.Ends.Topic != "" && effects[it.Outcome].told {
 			ch.building.End(&it.Event, from, it.late && ch.plan.Time.Late == operator.LateDrop)
 		}
-		if ch.options.Observe != nil && effects[it.Outcome].ended && it.group == nil {
+		if ch.options.Observe != nil && effects[it.Outcome].ended && !it.made() {
 			ch.options.Observe(it.observed())
 		}
 		if it.group != nil && effects[it.Outcome].ended {

@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/internal/task/table"
@@ -35,10 +36,10 @@ type partition struct {
 	overdue    bool        // more keys had ended than one step takes
 	ids        *dedupe.Set // seen; nil without Plan.Dedupe
 	sources    *watermarks // nil without Plan.Sources
-	groups     *group.Set  // nil without Plan.Groups
-	due        due.Queue   // of keys and groups
-	queue      *async.Partition
-	tables     *table.State // nil without Plan.Tables
+	collected
+	due    due.Queue // of keys and groups
+	queue  *async.Partition
+	tables *table.State // nil without Plan.Tables
 	timerMarks
 	heard time.Time // when it last had a record or was said to be idle
 	idle  bool
@@ -50,6 +51,32 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 		return never
 	}
 	return p.newest - lateness.Microseconds()
+}
+
+// collected is what waits for other events of a group or pair.
+type collected struct {
+	groups *group.Set // nil without Plan.Groups
+	joins  *join.Set  // nil without Plan.Joins
+}
+
+// come does what is due at an entry of the lane of groups, and returns about how many bytes
+// of changes a join makes of it.
+func (c *collected) come(e due.Entry) (bytes int, err error) {
+	if c.joins != nil {
+		return c.joins.Come(e)
+	}
+	return 0, c.groups.Come(e)
+}
+
+func (c *collected) changes(write func(key, data []byte)) {
+	c.groups.Changes(write)
+	c.joins.Changes(write)
+}
+
+// close takes it out of the counts of the process.
+func (c *collected) close() {
+	c.groups.Close()
+	c.joins.Close()
 }
 
 // timerMarks says where timers of a partition may fire, and where they have.
@@ -84,6 +111,9 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 		return nil, err
 	}
 	if p.groups, err = group.Open(&plan.Groups, ch.shared.groups, p.id, a.State, &p.due); err != nil {
+		return nil, err
+	}
+	if p.joins, err = join.Open(&plan.Joins, &ch.shared.joins, p.id, a.State, &p.due); err != nil {
 		return nil, err
 	}
 	if plan.Dedupe != nil {

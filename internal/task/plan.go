@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/keyed"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
@@ -40,6 +41,7 @@ type Plan struct {
 
 	Async
 	Groups  group.Plan
+	Joins   join.Plan
 	Tables  []table.Spec
 	Outputs []string // topics the emits write, by EmitStage.Output
 	Ends    output.Ends
@@ -96,8 +98,9 @@ type derived struct {
 	keys    keyed.Plan          // of Keys and Calls
 	remote  bool                // a model is
 	queues  bool                // a score may
-	closes  bool                // there are groups or timers
+	closes  bool                // there are groups, timers or a join
 	groups  []int               // where each group stands among the stages, from 1
+	join    int                 // likewise the join; 0 is none
 
 	resumption *resumption
 }
@@ -116,6 +119,8 @@ func NewPlan(p Plan) *Plan {
 			p.writers = append(p.writers, op)
 		case *operator.Group:
 			p.groups[op.Index] = i + 1
+		case *operator.Join:
+			p.join = i + 1
 		case operator.Batched:
 			how := op.How()
 			p.remote = p.remote || how.Model.Info().Remote
@@ -128,7 +133,7 @@ func NewPlan(p Plan) *Plan {
 	for _, c := range p.Calls {
 		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
 	}
-	p.closes = p.keys.Keyed || len(p.groups) > 0
+	p.closes = p.keys.Keyed || len(p.groups) > 0 || p.join > 0
 	p.resumption = newResumption(p.Stages, p.Schema)
 	p.Fingerprint.Order = generation.Hash(p.order())
 	if len(p.Models) > 0 {

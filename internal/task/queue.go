@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -43,6 +44,9 @@ func (ch *chunk) enqueue(it *item, head async.Head, err error) error {
 	members, fatal := it.partition.groups.Detach(it.group, it.Row)
 	if fatal != nil {
 		return fatal
+	}
+	if it.joined != nil {
+		members = it.joined.Ref()
 	}
 	ch.rowBuf = async.AppendRow(ch.rowBuf[:0], it.Row, ch.plan.Schema)
 	e := &async.Entry{
@@ -215,15 +219,15 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 	for i := range list {
 		t := &list[i]
 		p, e := ch.partitions[t.Partition.ID], t.Entry
-		members := ch.plan.Groups.Attached(e.Members, p.id)
+		members, joined := ch.plan.Groups.Attached(e.Members, p.id), ch.plan.Joins.Attached(e.Members, p.id)
 		event := output.Event{
 			Event: operator.Event{
 				Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Index: int32(i), Kept: p,
 				Approximate: e.Approximate, Fallback: e.Fallback,
 			},
-			Origin: &p.origin, Attempts: e.Attempts, Answered: e.Answered, Place: members.Place(),
+			Origin: &p.origin, Attempts: e.Attempts, Answered: e.Answered, Place: cmp.Or(members.Place(), joined.Place()),
 		}
-		ch.items = append(ch.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), late: e.Late, resumed: t, group: members})
+		ch.items = append(ch.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), late: e.Late, resumed: t, group: members, joined: joined})
 		it := &ch.items[i]
 		tooLarge := ch.goOn(it, e.Stage)
 		ch.building.touch(p)

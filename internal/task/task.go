@@ -22,6 +22,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
@@ -82,6 +83,7 @@ type Task struct {
 // shared is what the members of a task share.
 type shared struct {
 	groups   []group.Counts // by operator.Group.Index
+	joins    join.Counts
 	commands async.Commands // about what is queued
 	tenants  async.Tenants
 	times    *operator.TimeSample // nil if no field has the time
@@ -101,6 +103,9 @@ func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
 
 // Groups returns what the groups of the plan count, in its order. It changes while the task runs.
 func (t *Task) Groups() []group.Counts { return t.shared.groups }
+
+// Joins returns what the join of the plan counts. It changes while the task runs.
+func (t *Task) Joins() *join.Counts { return &t.shared.joins }
 
 // OddTimes returns a finding if most of the first event times look wrong, else "".
 func (t *Task) OddTimes() string { return t.shared.times.Finding() }
@@ -163,7 +168,7 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		w.dispatcher.Close()
 		w.timer.Stop()
 		for _, p := range w.partitions {
-			p.groups.Close()
+			p.collected.close()
 		}
 		metrics.Generations.Clear()
 		err = errors.Join(err, s.Close())
@@ -326,7 +331,7 @@ func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) erro
 		return err
 	}
 	for _, p := range partitions {
-		w.partitions[p].groups.Close()
+		w.partitions[p].collected.close()
 		delete(w.partitions, p)
 		w.metrics.Generations.Delete(p.Index)
 		w.dispatcher.Forget(p)

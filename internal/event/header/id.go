@@ -23,6 +23,8 @@ import (
 //	<topic>/<partition>@<offset>          where it was read first
 //	any text                              the id that its record brought
 //	<event>~<group>                       of a group, by its first member
+//	<event>~<join>                        of a join, by its left
+//	<event>~<join>~<event>                of a join that goes on with each pair, by its left and right
 //	<function>~<due>~<timer>~<set by>~<key>  of a timer; <set by> is the hash of the id that set it
 //
 // Names of pipelines, topics, steps and outputs have no ':', '#', '/' or '~'. So the
@@ -90,6 +92,15 @@ func IDOf(r *stream.Record) []byte {
 // OfGroup returns the id of the event that a group makes of its members, by the id of
 // the first of them in time.
 func OfGroup(first, group string) string { return first + "~" + group }
+
+// OfJoin returns the id of the event that a join makes of a left, by the ids of the left and
+// right; the right's is "" if the left goes on once.
+func OfJoin(left, join, right string) string {
+	if right == "" {
+		return left + "~" + join
+	}
+	return left + "~" + join + "~" + right
+}
 
 // OfTimer returns the id of a timer of a function and key that is due at a time in
 // microseconds. A timer may be set again for the time at which it fired, so its id has

@@ -39,6 +39,7 @@ const (
 	KindInput    = "input" // keys and times
 	KindDedupe   = "dedupe"
 	KindGroup    = "group"
+	KindJoin     = "join"
 	KindFunction = "function"
 	KindTable    = "table"
 )

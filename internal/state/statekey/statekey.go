@@ -22,6 +22,7 @@ const (
 	Group       = 'G' // group, user key, what it is grouped by -> when the first of its groups ends by time
 	Ended       = 'H' // and offset of an event -> a group that ended
 	Member      = 'M' // offset that its series began at, its own offset -> an event of a group
+	Join        = 'Q' // join, user key, what its pairs have in common, side, offset -> an event that waits for its pair
 	Object      = 'o' // of a sink of files -> its newest object
 )
 
@@ -136,6 +137,37 @@ func AppendMembers(dst []byte, anchor int64) []byte {
 // AppendMember appends the key of an event of a group.
 func AppendMember(dst []byte, anchor, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(AppendMembers(dst, anchor), uint64(offset))
+}
+
+// AppendJoin appends what the keys of the events begin with that a join keeps of a user key
+// and that have something in common.
+func AppendJoin(dst []byte, join string, key []byte, on string) []byte {
+	dst = appendSized(dst, Join, join)
+	dst = append(binary.AppendUvarint(dst, uint64(len(key))), key...)
+	return append(binary.AppendUvarint(dst, uint64(len(on))), on...)
+}
+
+// AppendJoinRow appends the key of an event, from what AppendJoin made, its side and its
+// offset.
+func AppendJoinRow(dst []byte, of string, right bool, offset int64) []byte {
+	side := byte(0)
+	if right {
+		side = 1
+	}
+	return binary.BigEndian.AppendUint64(append(append(dst, of...), side), uint64(offset))
+}
+
+// JoinOf returns the parts of a key that AppendJoinRow made; ok is false where it made no
+// such.
+func JoinOf(stored []byte) (join, of string, key []byte, right bool, offset int64, ok bool) {
+	n := len(stored) - 9
+	if n < 1 {
+		return "", "", nil, false, 0, false
+	}
+	join, key, on, ok := GroupOf(stored[:n])
+	size, m := binary.Uvarint([]byte(on))
+	ok = ok && m > 0 && size == uint64(len(on)-m) && stored[n] <= 1
+	return join, string(stored[:n]), key, stored[n] == 1, int64(binary.BigEndian.Uint64(stored[n+1:])), ok
 }
 
 // AppendQueued appends the key of what is kept of a queued event, by its offset.

@@ -50,3 +50,29 @@ func TestKeysOfOneUserKeyAreFoundAndNoOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysOfJoinsAreReadAgain has the parts of a key of a join contain each other's bytes.
+func TestKeysOfJoinsAreReadAgain(t *testing.T) {
+	seen := map[string]bool{}
+	for _, key := range []string{"", "k", "k\x01", "\x01k"} {
+		for _, on := range []string{"", "k", "\x01\x01k", string(make([]byte, 200))} {
+			of := string(AppendJoin(nil, "click", []byte(key), on))
+			for _, right := range []bool{false, true} {
+				stored := AppendJoinRow(nil, of, right, 1<<40+7)
+				if seen[string(stored)] {
+					t.Errorf("%q is there twice", stored)
+				}
+				seen[string(stored)] = true
+				join, gotOf, gotKey, gotRight, offset, ok := JoinOf(stored)
+				if !ok || join != "click" || gotOf != of || string(gotKey) != key || gotRight != right || offset != 1<<40+7 {
+					t.Errorf("%q is of join %q, %q, key %q, right %v, %d: %v", stored, join, gotOf, gotKey, gotRight, offset, ok)
+				}
+				for n := 1; n < len(stored); n++ {
+					if _, of, _, _, _, ok := JoinOf(stored[:n]); ok && of == gotOf {
+						t.Errorf("%d of %d bytes are a key", n, len(stored))
+					}
+				}
+			}
+		}
+	}
+}

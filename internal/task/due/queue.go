@@ -17,7 +17,7 @@ type Kind uint8
 
 // The kinds.
 const (
-	Group   Kind = iota // a group ends, or one that ended is forgotten
+	Group   Kind = iota // a group ends, or one that ended is forgotten; or what waits for a join goes on or is forgotten
 	Timer               // a timer of a function fires
 	Windows             // the windows of a silent key end
 	Keys                // a silent key is forgotten

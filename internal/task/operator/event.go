@@ -53,6 +53,7 @@ const (
 	Duplicate                // its id was seen before
 	Collected                // member of a group, which goes on as one event
 	Known                    // its group had it before
+	Joined                   // right of a join, whose lefts go on
 	Recovered                // given up, and on_failure wrote something instead
 	Queued                   // in the async queue, and gone on with later
 	Failed                   // a dead letter, which says where and why

@@ -69,6 +69,10 @@ type Kept interface {
 	// Collect adds an event to its group, where the event ends.
 	Collect(e *Event, g *Group) error
 
+	// Join has an event wait for others that it makes a pair with. It ends there; the left of
+	// a pair goes on.
+	Join(e *Event, j *Join) error
+
 	// State returns what a function keeps of the event's key, after the timers that are due
 	// before the event. It must not be changed.
 	State(e *Event, c *Call) (key string, state *State, err error)

@@ -12,7 +12,7 @@ type Join struct {
 	Left, Right    string // topics
 	On             string
 	Within, Before int64
-	Match          string // first (in the order), last (by time) or each
+	Match          string // first or last (by time, then in the order), or each
 	Inner          bool   // lefts without a right are left out
 }
 
@@ -52,19 +52,16 @@ func (j Join) of(l *Placed, rights []*Placed) []*Placed {
 			in = append(in, r)
 		}
 	}
-	switch {
-	case len(in) == 0 || j.Match == "each":
+	if len(in) == 0 || j.Match == "each" {
 		return in
-	case j.Match == "last":
-		newest := in[0]
-		for _, r := range in {
-			if r.Time >= newest.Time {
-				newest = r
-			}
-		}
-		return []*Placed{newest}
 	}
-	return in[:1]
+	best := in[0]
+	for _, r := range in {
+		if j.Match == "last" && r.Time >= best.Time || j.Match == "first" && r.Time < best.Time {
+			best = r
+		}
+	}
+	return []*Placed{best}
 }
 
 // Session is the events of a key whose times follow each other closely.

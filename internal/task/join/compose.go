@@ -1,0 +1,111 @@
+package join
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Joined is a left that goes on, with a right or without.
+type Joined struct {
+	Join *operator.Join
+	Time int64         // of the event: that of the later of a pair, or when nothing more could come
+	Due  int64         // when it came due; math.MaxInt64 if an event had it go on
+	At   stream.Offset // of the event at which it went on, which sets it
+
+	id     stream.Partition
+	of     string // name of its bucket
+	offset int64  // of the left
+	left   *content
+	right  *event
+}
+
+// ByTime reports whether time had it go on, not an event.
+func (e *Joined) ByTime() bool { return e.Due != never }
+
+// Matched reports whether it has a right.
+func (e *Joined) Matched() bool { return e.right != nil }
+
+// Place returns where it went on; nil for none.
+func (e *Joined) Place() *deadletter.Position {
+	if e == nil {
+		return nil
+	}
+	return &deadletter.Position{Partition: e.id, Offset: e.At}
+}
+
+// Compose makes the event: its row is the left's, with the right's fields; its value has
+// the fields of both. An error is not the event's.
+func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
+	j := e.Join
+	_, key, _, _ := statekey.GroupOf([]byte(e.of))
+	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
+	if err := restore(row, s.plan.Schema, e.left.row); err != nil {
+		return nil, fmt.Errorf("join %q of %v: %w", j.Name, s.id, err)
+	}
+	right := ""
+	if row.SetBool(j.Matched, e.right != nil); e.right != nil {
+		if err := add(row, j.Fields, e.right.row); err != nil {
+			return nil, fmt.Errorf("join %q of %v: %w", j.Name, s.id, err)
+		}
+		if j.Match == operator.MatchEach {
+			right = e.right.id
+		}
+	}
+	if j.Count != nil {
+		row.SetInt(*j.Count, e.left.count)
+	}
+	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(header.OfJoin(e.left.id, j.Name, right))})
+	if e.left.source != "" {
+		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(e.left.source)})
+	}
+	r.Headers = append(r.Headers, e.left.context...)
+	r.Value = s.value(j, row)
+	return r, nil
+}
+
+// value returns the JSON of the event.
+func (s *Set) value(j *operator.Join, row *value.Row) []byte {
+	dst := []byte{'{'}
+	for i := range s.plan.Fields {
+		if slot := &s.plan.Fields[i]; row.Has(*slot) {
+			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
+			dst = append(expression.AppendValue(dst, row, slot), ',')
+		}
+	}
+	dst = append(strconv.AppendQuote(dst, j.Name), `:{"matched":`...)
+	dst = expression.AppendValue(dst, row, &j.Matched)
+	for i := range j.Fields {
+		if f := &j.Fields[i]; row.Has(f.Slot) {
+			dst = append(strconv.AppendQuote(append(dst, ','), f.Field.Name), ':')
+			dst = expression.AppendValue(dst, row, &f.Slot)
+		}
+	}
+	return append(dst, "}}"...)
+}
+
+// Ref returns what Attached makes the event of again that was queued; nil for none.
+func (e *Joined) Ref() []byte {
+	if e == nil {
+		return nil
+	}
+	return binary.AppendVarint(nil, int64(e.At))
+}
+
+// Attached returns what an event that was queued is made of; nil where it is of none.
+func (p *Plan) Attached(ref []byte, id stream.Partition) *Joined {
+	if p.Join == nil || len(ref) == 0 {
+		return nil
+	}
+	at, _ := binary.Varint(ref)
+	return &Joined{Join: p.Join, At: stream.Offset(at), id: id}
+}

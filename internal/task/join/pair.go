@@ -1,0 +1,249 @@
+package join
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/due"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Event is one of the left or the right.
+type Event struct {
+	Record    *stream.Record
+	Right     bool
+	Time      int64
+	Watermark int64
+	Row       *value.Row
+	ID        string
+	From      string // where it was read first
+}
+
+const onMax = 1024 // bytes
+
+var errOn = errors.New("what it is joined on has more than 1024 bytes")
+
+// Add takes in an event, and returns about how many bytes are stored of it. Failure is
+// the event's: then nothing was done.
+func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
+	j := s.plan.Join
+	on, ok := j.OnText(e.Row, e.Right)
+	name := string(statekey.AppendJoin(nil, j.Name, e.Record.Key, on))
+	b := s.buckets[name]
+	if b == nil {
+		b = &bucket{name: name, at: never}
+	}
+	r := s.rowOf(&e, b)
+	switch {
+	case len(on) > onMax:
+		return 0, errOn, nil
+	case !ok && e.Right:
+		s.counts.Unclaimed.Add(1)
+		return 0, nil, nil
+	case !ok:
+		s.close(r, never)
+		return 0, nil, nil
+	}
+	stays, met := s.until(r) >= e.Watermark, s.met(b, r)
+	if len(met) > j.Most.Matches {
+		return 0, fmt.Errorf("makes %d pairs, more than max.matches (%d) of join %s", len(met), j.Most.Matches, j.Name), nil
+	}
+	if stays && (s.rows >= j.Most.Rows || s.bytes+r.size > j.Most.Bytes) {
+		return 0, fmt.Errorf("join %s has %d events that wait, with %d bytes: one more is over its max.rows (%d) or max.bytes (%d)", j.Name, s.rows, s.bytes, j.Most.Rows, j.Most.Bytes), nil
+	}
+	for _, o := range met {
+		if err := s.load(o); err != nil {
+			return 0, nil, err
+		}
+		if e.Right {
+			s.meet(o, r)
+		} else {
+			s.meet(r, o)
+		}
+	}
+	s.settle(b, met, &e)
+	switch {
+	case !e.Right && s.decided(r, e.Watermark):
+		s.goOn(r, never)
+	case stays:
+		bytes = r.size
+		s.insert(b, r)
+		s.touch(r)
+		s.await(b)
+	case !e.Right:
+		s.close(r, never)
+	case !r.matched:
+		s.counts.Unclaimed.Add(1)
+	}
+	return bytes, nil, nil
+}
+
+// settle has the lefts go on that a right decided.
+func (s *Set) settle(b *bucket, lefts []*row, e *Event) {
+	if !e.Right || s.plan.Join.Match != operator.MatchFirst {
+		return
+	}
+	went := false
+	for _, l := range lefts {
+		if s.decided(l, e.Watermark) {
+			s.goOn(l, never)
+			s.remove(l)
+			went = true
+		}
+	}
+	if went {
+		s.sweep(b)
+	}
+	s.await(b)
+}
+
+// rowOf returns an event as it is stored: all names of a left, the fields of a right.
+func (s *Set) rowOf(e *Event, b *bucket) *row {
+	slots := s.plan.Schema.Slots
+	if e.Right {
+		slots = nil
+		for _, f := range s.plan.Join.Fields {
+			slots = append(slots, f.Field)
+		}
+	}
+	r := &row{
+		place: place{e.Time, positionOf(e.From)}, of: b, offset: int64(e.Record.Offset), right: e.Right,
+		data: &content{id: e.ID, source: e.From, row: operator.AppendNamed(nil, e.Row, slots)},
+	}
+	if !e.Right {
+		r.data.context = contextOf(e.Record)
+	}
+	r.size = len(r.append(nil))
+	return r
+}
+
+// met returns the rows of a bucket that an event is a pair with, by place.
+func (s *Set) met(b *bucket, r *row) []*row {
+	j, side := s.plan.Join, *b.side(!r.right)
+	from, to := r.time-j.Before.Microseconds(), r.time+j.Within.Microseconds()
+	if r.right {
+		from, to = r.time-j.Within.Microseconds(), r.time+j.Before.Microseconds()
+	}
+	first := sort.Search(len(side), func(i int) bool { return side[i].time >= from })
+	return side[first:][:sort.Search(len(side)-first, func(i int) bool { return side[first+i].time > to })]
+}
+
+// meet notes that a left and a right are a pair.
+func (s *Set) meet(l, r *row) {
+	if !r.matched {
+		r.matched = true
+		s.touch(r)
+	}
+	right := event{r.data.id, r.data.source, r.data.row}
+	if s.plan.Join.Match == operator.MatchEach {
+		s.emit(l, &right, max(l.time, r.time), never)
+		if !l.matched {
+			l.matched = true
+			s.touch(l)
+		}
+		return
+	}
+	l.data.count++
+	before := l.best
+	if order := 0; before != nil {
+		if order = r.compare(before); s.plan.Join.Match == operator.MatchFirst && order > 0 {
+			return
+		} else if s.plan.Join.Match == operator.MatchLast && order < 0 {
+			s.resize(l)
+			return
+		}
+	}
+	best := r.place
+	l.best, l.data.best, l.matched = &best, right, true
+	s.resize(l)
+}
+
+// resize has a left that changed be written.
+func (s *Set) resize(l *row) {
+	before := l.size
+	if l.size = len(l.append(nil)); l.stored {
+		s.count(0, l.size-before)
+		s.touch(l)
+	}
+}
+
+// decided reports whether no right in time can be before a left's best.
+func (s *Set) decided(l *row, watermark int64) bool {
+	return s.plan.Join.Match == operator.MatchFirst && l.best != nil && l.best.time <= watermark
+}
+
+// goOn has a left go on with its best right.
+func (s *Set) goOn(l *row, at int64) { s.emit(l, &l.data.best, max(l.time, l.best.time), at) }
+
+// close ends a left that no other right can come for.
+func (s *Set) close(l *row, at int64) {
+	switch {
+	case s.plan.Join.Match == operator.MatchEach && l.matched:
+	case l.best == nil:
+		s.emit(l, nil, s.until(l), at)
+	case s.plan.Join.Match == operator.MatchFirst:
+		s.goOn(l, at)
+	default:
+		s.emit(l, &l.data.best, s.until(l), at)
+	}
+}
+
+// emit has a left go on, at a time of the queue or, for never, at once.
+func (s *Set) emit(l *row, right *event, time, at int64) {
+	if right != nil {
+		s.counts.Matched.Add(1)
+	} else {
+		s.counts.Unmatched.Add(1)
+	}
+	s.ended = append(s.ended, &Joined{Join: s.plan.Join, Time: time, Due: at, id: s.id, of: l.of.name, offset: l.offset, left: l.data, right: right})
+}
+
+// Come does what is due at an entry of the queue, which may be out of date, and returns
+// about how many bytes of changes that makes.
+func (s *Set) Come(e due.Entry) (bytes int, err error) {
+	b := s.buckets[e.Key]
+	if b == nil || b.at != e.At {
+		return 0, nil
+	}
+	b.at = never
+	for _, side := range [][]*row{b.lefts, b.right} {
+		for _, r := range side {
+			if s.next(r) > e.At {
+				if r.right || s.plan.Join.Match != operator.MatchFirst {
+					break
+				}
+				continue
+			}
+			bytes += len(b.name)
+			if r.right && !r.matched {
+				s.counts.Unclaimed.Add(1)
+			}
+			if !r.right {
+				if err := s.load(r); err != nil {
+					return 0, err
+				}
+				s.close(r, e.At)
+			}
+			s.remove(r)
+		}
+	}
+	s.sweep(b)
+	if len(b.lefts)+len(b.right) > 0 {
+		s.await(b)
+	}
+	return bytes, nil
+}
+
+// Ended returns what goes on since it was last called, in its order.
+func (s *Set) Ended() []*Joined {
+	if s == nil || len(s.ended) == 0 {
+		return nil
+	}
+	ended := s.ended
+	s.ended = nil
+	return ended
+}

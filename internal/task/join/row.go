@@ -1,0 +1,182 @@
+package join
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/stream"
+)
+
+var errDamaged = errors.New("stored state is damaged")
+
+// place is where an event stands among those of its side: by time, then by where it was
+// read first. That does not depend on when it was copied.
+type place struct {
+	time   int64
+	source deadletter.Position
+}
+
+func (p *place) compare(o *place) int {
+	return cmp.Or(cmp.Compare(p.time, o.time), strings.Compare(p.source.Topic, o.source.Topic),
+		cmp.Compare(p.source.Index, o.source.Index), cmp.Compare(p.source.Offset, o.source.Offset))
+}
+
+// row is an event that waits for others of its pairs.
+type row struct {
+	place
+	of      *bucket
+	offset  int64 // in the partition
+	right   bool
+	stored  bool     // it waits
+	matched bool     // a pair of it went on, or is its best
+	best    *place   // of a left: that of the right which it goes on with
+	data    *content // nil if only the state has it
+	size    int      // as it is stored
+	written bool     // the state has it
+	gone    bool     // it waits no more
+	dirty   bool     // it is to be written or deleted
+}
+
+// content is what is stored of a row.
+type content struct {
+	id, source string
+	context    []stream.Header // of a client that sent it
+	row        []byte          // its names and values
+	count      int64           // of a left: how many rights it met
+	best       event           // of a left, if its row has a best
+}
+
+// event is a right as its left has it.
+type event struct {
+	id, source string
+	row        []byte
+}
+
+// contextKeys are the headers that are kept of an event that a client sent.
+var contextKeys = [...]string{header.ClientEvent, header.Correlation}
+
+func contextOf(r *stream.Record) (context []stream.Header) {
+	for i, key := range contextKeys {
+		text := header.Get(r, key)
+		if i == 0 && text == "" {
+			return nil
+		}
+		if text != "" {
+			context = append(context, stream.Header{Key: key, Value: []byte(text)})
+		}
+	}
+	return context
+}
+
+const version = 1
+
+// Flags of a row.
+const (
+	isMatched = 1 << iota
+	hasBest
+)
+
+// append appends a row as it is stored.
+func (r *row) append(dst []byte) []byte {
+	flags, c := byte(0), r.data
+	if r.matched {
+		flags |= isMatched
+	}
+	if r.best != nil {
+		flags |= hasBest
+	}
+	dst = binary.AppendVarint(append(dst, version, flags), r.time)
+	for _, text := range []string{c.id, c.source} {
+		dst = packed.AppendText(dst, text)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(c.context)))
+	for _, h := range c.context {
+		dst = packed.AppendText(packed.AppendText(dst, h.Key), h.Value)
+	}
+	dst = binary.AppendVarint(packed.AppendText(dst, c.row), c.count)
+	if r.best != nil {
+		dst = binary.AppendVarint(dst, r.best.time)
+		dst = packed.AppendText(packed.AppendText(packed.AppendText(dst, c.best.id), c.best.source), c.best.row)
+	}
+	return dst
+}
+
+// parse reads what append wrote.
+func (r *row) parse(data []byte) error {
+	p, c := packed.Reader{Rest: data}, &content{}
+	v, flags := p.Byte(), p.Byte()
+	r.size, r.matched, r.time = len(data), flags&isMatched != 0, p.Signed()
+	c.id, c.source = string(p.Text()), string(p.Text())
+	for range p.Count() {
+		c.context = append(c.context, stream.Header{Key: string(p.Text()), Value: bytes.Clone(p.Text())})
+	}
+	c.row, c.count = p.Text(), p.Signed()
+	if r.source = positionOf(c.source); flags&hasBest != 0 {
+		r.best = &place{time: p.Signed()}
+		c.best = event{string(p.Text()), string(p.Text()), p.Text()}
+		r.best.source = positionOf(c.best.source)
+	}
+	if !p.Whole() || v != version {
+		return errDamaged
+	}
+	r.data = c
+	return nil
+}
+
+// positionOf returns where an event was read first; the zero value if nothing says so.
+func positionOf(source string) deadletter.Position {
+	p, _ := deadletter.ParsePosition(source)
+	return p
+}
+
+// key is the state key of the row.
+func (r *row) key() []byte { return statekey.AppendJoinRow(nil, r.of.name, r.right, r.offset) }
+
+// load has the content of the row in memory.
+func (r *row) load(view stream.View) error {
+	if r.data != nil {
+		return nil
+	}
+	data, err := view.Get(r.key())
+	if err != nil {
+		return err
+	}
+	return r.parse(data)
+}
+
+// restore sets the names of a left's row.
+func restore(row *value.Row, schema *value.Schema, data []byte) error {
+	ok := operator.EachNamed(data, func(name []byte, kind value.Kind, held []byte) {
+		if slot, ok := schema.Lookup(value.Text(name)); ok {
+			operator.SetHeld(row, slot, kind, held)
+		}
+	})
+	if !ok {
+		return errDamaged
+	}
+	return nil
+}
+
+// add sets the names that a left gets of a right.
+func add(row *value.Row, fields []operator.JoinField, data []byte) error {
+	ok := operator.EachNamed(data, func(name []byte, kind value.Kind, held []byte) {
+		for i := range fields {
+			if fields[i].Field.Name == string(name) {
+				operator.SetHeld(row, fields[i].Slot, kind, held)
+			}
+		}
+	})
+	if !ok {
+		return errDamaged
+	}
+	return nil
+}
