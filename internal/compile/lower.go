@@ -12,7 +12,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -27,9 +26,6 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 		Async:  task.Async{Ordered: c.ordered, Queue: c.queue, Fairness: b.turns, Journal: open.Journal},
 		Groups: group.Plan{Groups: groupsOf(stages), Schema: b.Names.Schema}, Joins: join.Plan{Join: joinOf(stages), Schema: b.Names.Schema},
 		Tables: b.Tables, Outputs: topicsOf(b), Ends: endsOf(b.Pipeline, stages), Models: open.pinned, Calls: shared.Calls, Shared: open.Shared,
-	}
-	if plan.Time.Idle > 0 { // what is held has not been heard of
-		plan.Time.Idle += table.Wait(plan.Tables)
 	}
 	for _, name := range b.Fields {
 		slot, _ := b.Names.Schema.Lookup(name)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -279,4 +280,35 @@ func builtinOf(text string) (*pipeline.Runner, error) {
 		return nil, err
 	}
 	return builtin.New(file.Pipelines[0], pipeline.Options{})
+}
+
+// TestTimeThatMovesWithTheClockPassesNoEventThatWaits has a quiet topic whose time goes on with
+// the clock while events wait for rows.
+func TestTimeThatMovesWithTheClockPassesNoEventThatWaits(t *testing.T) {
+	for _, wait := range []string{"", ", wait: 5s"} {
+		synctest.Test(t, func(t *testing.T) {
+			log := memory.New(memory.Options{})
+			text := strings.ReplaceAll(strings.Replace(trades, "lateness: 1h, late: include", "idle: 200ms", 1), "as_of: event", "as_of: event"+wait)
+			runner := newRunner(t, tradesPipeline(t, text), pipeline.Options{})
+			if err := runner.CreateTopics(t.Context(), log); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- runner.Run(ctx, log) }()
+			r, err := rand.New(rand.NewPCG(1, 1)), error(nil)
+			for i := range 200 {
+				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond) // virtual
+				err = errors.Join(err, log.Append(ctx, row("trades", "c", fmt.Sprintf(`{"id":"t%d","currency":"c","pair":"c","ts":%d}`, i, time.Now().UnixMilli()))))
+			}
+			err = errors.Join(err, runner.WaitIdle(ctx, log))
+			stop()
+			if err = errors.Join(err, <-ended, log.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if c := runner.Counts(); c.Late != 0 || c.Outputs != 200 {
+				t.Errorf("%q: %d events are late, %d outputs", wait, c.Late, c.Outputs)
+			}
+		})
+	}
 }
