@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -26,9 +27,20 @@ type Log struct {
 	sources []int32 // numbers of the source partitions, in order
 }
 
-// NewLog returns a log on which a topic is read in the order of source partitions of these numbers.
-func NewLog(log stream.Log, topic string, sources ...int32) *Log {
-	return &Log{Log: log, topic: topic, sources: slices.Sorted(slices.Values(sources))}
+// NewLog returns a log on which a topic is read in the order of source partitions of these
+// numbers. It is a stream.Inspector if log is one. The offsets that this has are those of log.
+func NewLog(log stream.Log, topic string, sources ...int32) stream.Log {
+	l := &Log{Log: log, topic: topic, sources: slices.Sorted(slices.Values(sources))}
+	if inspector, ok := log.(stream.Inspector); ok {
+		return &inspected{l, inspector}
+	}
+	return l
+}
+
+// inspected is a Log that can be inspected.
+type inspected struct {
+	*Log
+	stream.Inspector
 }
 
 // Number returns the number of a source partition, of the n-th topic in the order of names.
@@ -47,6 +59,12 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	return m, nil
 }
 
+// MovesTime reports whether a record that a Log released is no event: time moved on, and its
+// offset is that of the next event.
+func MovesTime(r *stream.Record) bool {
+	return len(r.Headers) == 1 && r.Headers[0].Key == header.Frontier
+}
+
 // Committed returns the number of the next event that a group reads, of what the log has
 // committed; 0 before the first.
 func Committed(state stream.View) (stream.Offset, error) {
@@ -57,20 +75,37 @@ func Committed(state stream.View) (stream.Offset, error) {
 // cursor is how far a partition was released.
 type cursor struct {
 	next stream.Offset // number of the next event
-	last Key           // of the event before it; First where there is none
+	last place         // of the event before it
+	most Key           // of the frontiers at the offset that is committed
 }
 
-func loadCursor(state stream.View) (c cursor, err error) {
-	c.last = First
+// place is where the turn of a held event is. Of events at one key the one with a place of
+// its own is first; the others are moved back to there, in the order of the log.
+type place struct {
+	key   Key
+	moved stream.Offset // in the log; -1 has a place of its own
+}
+
+// until reports whether p is other or before it.
+func (p place) until(other place) bool {
+	c := p.key.Compare(other.key)
+	return c < 0 || c == 0 && p.moved <= other.moved
+}
+
+func loadCursor(state stream.View) (cursor, error) {
+	c := cursor{last: place{First, -1}, most: First}
 	data, err := state.Get([]byte{statekey.Released})
 	if err != nil || data == nil {
 		return c, err
 	}
 	r := reader{data}
-	c.next, c.last = stream.Offset(r.uvarint()), r.key()
+	c.next, c.last = stream.Offset(r.uvarint()), place{r.key(), stream.Offset(r.varint())}
+	c.most = r.key()
 	return c, r.end(true)
 }
 
 func (c *cursor) append(to []byte) []byte {
-	return c.last.append(binary.AppendUvarint(to, uint64(c.next)))
+	to = c.last.key.append(binary.AppendUvarint(to, uint64(c.next)))
+	to = binary.AppendVarint(to, int64(c.last.moved))
+	return c.most.append(to)
 }

@@ -1,6 +1,7 @@
 package order_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,11 +104,11 @@ func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions i
 			add(r.Int32N(partitions), copied{text: fmt.Sprint(k.Source, "@", k.Offset), key: k})
 		}
 		if r.IntN(2) == 0 {
-			s.Silent(rules, now)
+			s.Silent = max(s.Silent, now-int64(r.IntN(40))) // which is wrong for some events
 		}
-		broadcast(order.Marks{s.Frontier(rules)})
+		broadcast(order.Marks{s.Mark(rules)})
 		if r.IntN(20) == 0 { // what goes back counts for nothing
-			broadcast(order.Marks{{Time: now - 300, Source: s.Number}})
+			broadcast(order.Marks{{Key: order.Key{Time: now - 300, Source: s.Number}, Silent: now - 300}})
 		}
 		switch r.IntN(20) {
 		case 0:
@@ -118,8 +119,8 @@ func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions i
 	}
 	var last order.Marks
 	for i := range state {
-		state[i].Silent(rules, 1<<40)
-		last = append(last, state[i].Frontier(rules))
+		state[i].Silent = 1 << 40
+		last = append(last, state[i].Mark(rules))
 	}
 	broadcast(last)
 	return list
@@ -139,7 +140,7 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: i, Offset: i}}}
 		records = append(records, stream.Record{Partition: p, Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}})
 	}
-	records = append(records, stream.Record{Partition: p, Headers: []stream.Header{{Key: header.Frontier, Value: order.Marks{{Time: 9}}.Append(nil)}}})
+	records = append(records, stream.Record{Partition: p, Headers: []stream.Header{{Key: header.Frontier, Value: order.Marks{{Key: order.Key{Time: 9}}}.Append(nil)}}})
 	if err := log.Append(t.Context(), records...); err != nil {
 		t.Fatal(err)
 	}
@@ -172,37 +173,57 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 
 // sequence is the definition: what is read at once, from nothing.
 func sequence(list []copied, sources []int32) []string {
-	frontiers := map[int32]order.Key{}
+	frontier, most := map[int32]order.Key{}, order.First
 	for _, s := range sources {
-		frontiers[s] = order.First
+		frontier[s] = order.First
 	}
-	var events []copied
+	type turn struct {
+		copied
+		moved int
+	}
+	var events []turn
 	for at, c := range list {
 		if c.marks != nil {
-			for _, k := range c.marks {
-				if frontiers[k.Source].Before(k) {
-					frontiers[k.Source] = k
+			for _, m := range c.marks {
+				most = later(most, m.Key)
+				k := m.Key
+				if m.Silent != order.NoMark.Silent {
+					k = later(k, earlier(order.Key{Time: m.Silent, Source: k.Source, Offset: k.Offset}, most))
 				}
+				frontier[m.Key.Source] = later(frontier[m.Key.Source], k)
 			}
 			continue
 		}
-		if past, known := frontiers[c.key.Source]; c.plain || !known || !past.Before(c.key) {
-			least := order.Last
-			for _, k := range frontiers {
-				if k.Before(least) {
-					least = k
-				}
+		moved := -1
+		if past, known := frontier[c.key.Source]; c.plain || !known || !past.Before(c.key) {
+			c.key, moved = order.Last, at
+			for _, k := range frontier {
+				c.key = earlier(c.key, k)
 			}
-			c.key = order.Key{Time: least.Time, Source: order.Last.Source, Offset: int64(at)}
 		}
-		events = append(events, c)
+		most = later(most, c.key)
+		events = append(events, turn{c, moved})
 	}
-	slices.SortFunc(events, func(a, b copied) int { return a.key.Compare(b.key) })
+	slices.SortFunc(events, func(a, b turn) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
 	var found []string
 	for n, c := range events {
 		found = append(found, fmt.Sprintf("%d %s", n, c.text))
 	}
 	return found
+}
+
+func later(a, b order.Key) order.Key {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b order.Key) order.Key {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // read has members release so many events, and commits them. Some members are killed.
@@ -228,8 +249,7 @@ func read(t *testing.T, log stream.Log, r *rand.Rand, events, kills int) {
 	}
 }
 
-// ends sees that time moves on behind the last event, and that nothing is read again once a
-// step has that.
+// ends sees that what is behind the last event is committed, and that nothing is read again.
 func ends(t *testing.T, log, ordered stream.Log, partitions int32) {
 	t.Helper()
 	m, err := ordered.Join(t.Context(), group, meets)
@@ -237,19 +257,28 @@ func ends(t *testing.T, log, ordered stream.Log, partitions int32) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	for told := int32(0); told < partitions; {
+	inspector := log.(stream.Inspector)
+	left := func() (n stream.Offset) {
+		for i := range partitions {
+			p := stream.Partition{Topic: meets, Index: i}
+			_, next, err := inspector.Offsets(t.Context(), p)
+			committed, errCommitted := inspector.Committed(t.Context(), group, p)
+			if err = errors.Join(err, errCommitted); err != nil {
+				t.Fatal(err)
+			}
+			n += next - committed
+		}
+		return n
+	}
+	for left() > 0 {
 		for _, r := range poll(t, m, 100) {
 			marks, err := order.ParseMarks(nil, []byte(header.Get(&r, header.Frontier)))
-			if err != nil || len(marks) != 1 || r.Time.UnixMicro() != marks[0].Time {
+			if err != nil || len(marks) != 1 || r.Time.UnixMicro() != marks[0].Key.Time {
 				t.Fatalf("%+v, %v is behind the last event", r, err)
 			}
 			commit(t, m, []stream.Record{r})
-			if marks[0].Time > 1<<39 {
-				told++
-			}
 		}
 	}
-	inspector := log.(stream.Inspector)
 	for i := range partitions {
 		p := stream.Partition{Topic: meets, Index: i}
 		_, next, err := inspector.Offsets(t.Context(), p)

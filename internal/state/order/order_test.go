@@ -16,10 +16,10 @@ type event struct {
 	offset         int64
 	time, appended int64
 	key            order.Key
-	late, forced   bool
+	late           bool
 }
 
-// world is some source partitions with events out of order, ties, clocks that are ahead, and silence.
+// world is some source partitions with events out of order, ties, and clocks that are ahead.
 type world struct {
 	rules   order.Rules
 	sources [][]*event
@@ -28,7 +28,7 @@ type world struct {
 func newWorld(r *rand.Rand) *world {
 	disorder := []int64{0, 0, 5, 40}[r.IntN(4)]
 	w := &world{sources: make([][]*event, 1+r.IntN(6))}
-	w.rules = order.Rules{Lateness: []int64{0, disorder, 2 * disorder}[r.IntN(3)], Wait: []int64{0, disorder / 2, disorder}[r.IntN(3)], Idle: 30}
+	w.rules = order.Rules{Lateness: []int64{0, disorder, 2 * disorder}[r.IntN(3)], Wait: []int64{0, disorder / 2, disorder}[r.IntN(3)]}
 	w.rules.Wait = min(w.rules.Wait, w.rules.Lateness)
 	now := int64(1000)
 	for range 20 + r.IntN(200) {
@@ -57,7 +57,7 @@ func (w *world) events() (n int) {
 }
 
 // place is the definition, from all events before: nothing is kept.
-func (w *world) place(e *event, clock int64) {
+func (w *world) place(e *event) {
 	newest := int64(math.MinInt64)
 	for _, o := range w.sources[e.source] {
 		if o.offset <= e.offset {
@@ -65,9 +65,8 @@ func (w *world) place(e *event, clock int64) {
 		}
 	}
 	time := min(e.time, e.appended)
-	due := max(time, newest-w.rules.Wait)
-	e.key = order.Key{Time: max(due, clock), Source: e.source, Offset: e.offset}
-	e.late, e.forced = time < newest-w.rules.Lateness, clock > due
+	e.key = order.Key{Time: max(time, newest-w.rules.Wait), Source: e.source, Offset: e.offset}
+	e.late = time < newest-w.rules.Lateness
 }
 
 // TestReleasedInTheOrderOfKeys has repartitioners and readers at random paces. What is
@@ -77,7 +76,7 @@ func TestReleasedInTheOrderOfKeys(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(r)
 		sources := make([]order.Source, len(w.sources))
-		copied, clocks := make([]int, len(sources)), slices.Repeat([]int64{math.MinInt64}, len(sources))
+		copied := make([]int, len(sources))
 		merger := order.NewMerger[*event](len(sources))
 		var want, got []*event
 		release := func() {
@@ -93,64 +92,40 @@ func TestReleasedInTheOrderOfKeys(t *testing.T) {
 		for i := range sources {
 			sources[i] = order.NewSource(int32(i))
 		}
-		for clock := int64(1000); len(got) < w.events(); clock += int64(r.IntN(5)) {
+		for len(want) < w.events() {
 			s := r.IntN(len(sources))
 			src, list := &sources[s], w.sources[s]
-			for n := r.IntN(4); n > 0 && copied[s] < len(list) && list[copied[s]].appended <= clock; n-- {
+			for n := r.IntN(4); n > 0 && copied[s] < len(list); n-- {
 				e := list[copied[s]]
-				w.place(e, clocks[s])
+				w.place(e)
 				placed := src.Place(w.rules, e.offset, e.time, e.appended)
-				if placed.Key != e.key || placed.Late != e.late || placed.Forced != e.forced {
+				if placed.Key != e.key || placed.Late != e.late {
 					t.Fatalf("seed %d: event %d of source %d: %+v, want %+v", seed, e.offset, s, placed, e)
 				}
-				if !merger.Frontier().Before(e.key) {
+				if !merger.At(s).Before(e.key) {
 					t.Fatalf("seed %d: %v is behind the frontier", seed, e.key)
 				}
 				merger.Push(s, placed.Key, e)
 				want = append(want, e)
 				copied[s]++
 			}
-			if copied[s] == len(list) || list[copied[s]].appended > clock { // read to its end
-				clocks[s] = max(clocks[s], clock-w.rules.Idle)
-				src.Silent(w.rules, clock)
-			}
 			if r.IntN(3) > 0 {
-				merger.Mark(s, src.Frontier(w.rules))
+				merger.Mark(s, src.Mark(w.rules).Key)
 			}
 			if r.IntN(2) == 0 {
 				release()
 			}
-			if clock > 1<<40 {
-				t.Fatalf("seed %d: stands still at %d of %d events, behind source %d", seed, len(got), len(want), merger.Behind())
-			}
 		}
+		for s := range sources {
+			merger.Mark(s, order.Last)
+		}
+		release()
 		slices.SortFunc(want, func(a, b *event) int { return a.key.Compare(b.key) })
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: released in another order than by their keys", seed)
 		}
 		if merger.Held() > 0 {
 			t.Fatalf("seed %d: %d are held", seed, merger.Held())
-		}
-	}
-}
-
-// TestOrderIsOfTheSourcesAlone places events beside silence that is longer and shorter,
-// but never wrong: their keys are the same.
-func TestOrderIsOfTheSourcesAlone(t *testing.T) {
-	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 2))
-		w := newWorld(r)
-		w.rules.Idle = 1000 // longer than any event is behind its append
-		for s, list := range w.sources {
-			a, b := order.NewSource(int32(s)), order.NewSource(int32(s))
-			for _, e := range list {
-				if r.IntN(2) == 0 {
-					a.Silent(w.rules, e.appended)
-				}
-				if pa, pb := a.Place(w.rules, e.offset, e.time, e.appended), b.Place(w.rules, e.offset, e.time, e.appended); pa != pb || pa.Forced {
-					t.Fatalf("seed %d: %+v, without silence %+v", seed, pa, pb)
-				}
-			}
 		}
 	}
 }
@@ -163,8 +138,8 @@ func TestAClockAheadMakesNoEventLate(t *testing.T) {
 	if p := s.Place(rules, 1, 95, 101); p.Late {
 		t.Fatalf("%+v is late after an event of next year", p)
 	}
-	if f := s.Frontier(rules); f.Time != 100 {
-		t.Fatalf("frontier %+v", f)
+	if m := s.Mark(rules); m.Key.Time != 100 {
+		t.Fatalf("%+v", m)
 	}
 }
 
@@ -172,12 +147,12 @@ func TestPlacesAreReadAsTheyWereWritten(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for range 10_000 {
 		k := order.Key{Time: r.Int64() >> r.IntN(64), Source: int32(r.Uint32()) >> r.IntN(32), Offset: r.Int64() >> r.IntN(64)}
-		c := order.Copy{Placed: order.Placed{Key: k, Late: r.IntN(2) == 0, Forced: r.IntN(2) == 0}, Appended: k.Time - r.Int64N(1<<40)}
+		c := order.Copy{Placed: order.Placed{Key: k, Late: r.IntN(2) == 0}, Appended: k.Time - r.Int64N(1<<40), Forced: r.IntN(2) == 0}
 		data := c.Append(nil)
 		if got, err := order.ParseCopy(data); err != nil || got != c {
 			t.Fatalf("%+v is read as %+v, %v", c, got, err)
 		}
-		m := order.Marks{k, {Time: k.Time - 1}}
+		m := order.Marks{{Key: k, Silent: r.Int64() >> r.IntN(64)}, {Key: order.Key{Time: k.Time - 1}, Silent: math.MinInt64}}
 		if got, err := order.ParseMarks(nil, m.Append(nil)); err != nil || !slices.Equal(got, m) {
 			t.Fatalf("%+v is read as %+v, %v", m, got, err)
 		}
@@ -194,11 +169,11 @@ func TestPlacesAreReadAsTheyWereWritten(t *testing.T) {
 
 // TestDamagedMarksMoveNothing: what is read before the damage counts no more than what follows.
 func TestDamagedMarksMoveNothing(t *testing.T) {
-	whole := order.Marks{{Time: 1 << 40, Source: 1, Offset: 7}, {Time: 1 << 40, Source: 300, Offset: 1 << 20}}
+	whole := order.Marks{{order.Key{Time: 1 << 40, Source: 1, Offset: 7}, 1 << 30}, {order.Key{Time: 1 << 40, Source: 300, Offset: 1 << 20}, math.MaxInt64}}
 	data := whole.Append(nil)
 	first := len(whole[:1].Append(nil))
 	for n := range data {
-		got, err := order.ParseMarks(order.Marks{order.First}, data[:n])
+		got, err := order.ParseMarks(order.Marks{order.NoMark}, data[:n])
 		if n == first {
 			continue // a mark less
 		}
@@ -239,7 +214,7 @@ func BenchmarkOrder(b *testing.B) {
 				m.Push(s, sources[s].Place(rules, int64(n), t, t).Key, e)
 				n++
 				if m.Held() > c.held || c.held == 0 {
-					m.Mark(s, sources[s].Frontier(rules))
+					m.Mark(s, sources[s].Mark(rules).Key)
 					if _, _, ok := m.Next(); ok {
 						m.Pop()
 					}

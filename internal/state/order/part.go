@@ -16,16 +16,18 @@ type part struct {
 	id      stream.Partition
 	sources []int32 // numbers, in order
 	merger  *Merger[*held]
-	given   fifo[*held] // released, in order, and in no step yet
-	stepped cursor      // in the newest step
-	told    Key         // frontier that the loop heard of
+	now     frontiers     // behind the window
+	given   fifo[*held]   // released, in order, and in no step yet
+	stepped cursor        // in the newest step
+	told    Key           // frontier that the loop heard of
+	over    stream.Offset // records before it are over, as the loop heard
 	paused  bool
 
 	// The window is the records from the committed offset on.
 	window fifo[*held]
 	read   stream.Offset // after the window
-	stored []Key         // frontiers before the window, by source
-	dirty  []bool        // of those, whether the state has another one
+	stored frontiers     // before the window
+	dirty  []bool        // of its keys, whether the state has another one
 	unused []*held
 }
 
@@ -33,32 +35,37 @@ type part struct {
 type held struct {
 	offset stream.Offset
 	record stream.Record // until it is released
-	key    Key
-	marks  Marks // of a record that is no event
+	event  bool
+	place  place // of an event
+	marks  Marks // of a record that is none
 	done   bool  // nothing is to be released of it, or a step has what was
 }
 
 // restore returns a partition as its state says.
 func restore(a stream.Assigned, sources []int32) (*part, error) {
-	p := &part{id: a.Partition, sources: sources, merger: NewMerger[*held](len(sources) + 1), told: First, read: a.Next, dirty: make([]bool, len(sources))}
-	p.merger.Mark(len(sources), Last) // events without a source of their own hold nothing back
+	n := len(sources)
+	p := &part{
+		id: a.Partition, sources: sources, merger: NewMerger[*held](n + 1), told: First,
+		over: a.Next, read: a.Next, stored: newFrontiers(n), dirty: make([]bool, n),
+	}
+	p.merger.Mark(n, Last) // events without a source of their own hold nothing back
 	var err error
 	if p.stepped, err = loadCursor(a.State); err != nil {
 		return nil, fmt.Errorf("how far %v was released: %w", p.id, err)
 	}
+	p.stored.most = p.stepped.most
 	for i, number := range sources {
-		at := First
 		data, err := a.State.Get(frontierKey(number))
 		if err == nil && data != nil {
 			r := reader{data}
-			at, err = r.key(), r.end(true)
+			p.stored.keys[i], err = r.key(), r.end(true)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the frontier of source %d beside %v: %w", number, p.id, err)
 		}
-		p.stored = append(p.stored, at)
-		p.merger.Mark(i, at)
+		p.merger.Mark(i, p.stored.keys[i])
 	}
+	p.now = frontiers{slices.Clone(p.stored.keys), p.stored.most}
 	return p, nil
 }
 
@@ -78,38 +85,39 @@ func (p *part) take(r *stream.Record) {
 	p.window.push(h)
 	if data := header.Value(r, header.Frontier); data != nil {
 		h.marks, _ = ParseMarks(h.marks, data) // one that is damaged moves nothing
-		for _, k := range h.marks {
-			if at, ok := p.source(k.Source); ok {
-				p.merger.Mark(at, k)
+		h.done = true
+		for _, m := range h.marks {
+			if at, ok := p.source(m.Key.Source); ok && p.now.raise(at, m) {
+				p.merger.Mark(at, p.now.keys[at])
 			}
 		}
-		h.done = true
 		return
 	}
-	h.record = *r
-	at, c := p.place(h)
-	if h.key = c.Key; h.key.Compare(p.stepped.last) <= 0 { // it was released before the restart
+	h.event, h.record = true, *r
+	at := p.place(h)
+	if p.now.see(h.place.key); h.place.until(p.stepped.last) { // it was released before the restart
 		h.record, h.done = stream.Record{}, true
 		return
 	}
-	p.merger.Push(at, h.key, h)
+	p.merger.Push(at, h.place.key, h)
 }
 
-// place returns the place of an event, and the index of its source. An event may say no
-// place, or one that its source is past. Then its turn comes when all sources are past the
-// frontier of now. So its place is a function of the records before it.
-func (p *part) place(h *held) (source int, c Copy) {
+// place gives an event its place, and returns the index of its source. An event may say
+// none, or one that its source is past. Then its turn is at the frontier of now. So its place
+// is a function of the records before it.
+func (p *part) place(h *held) (source int) {
 	r := &h.record
 	c, err := ParseCopy(header.Value(r, header.Order))
 	at, known := p.source(c.Key.Source)
 	if err == nil && known && p.merger.At(at).Before(c.Key) {
-		return at, c
+		h.place = place{c.Key, -1}
+		return at
 	}
-	now := p.merger.Frontier()
-	c = Copy{Placed: Placed{Key: Key{now.Time, Last.Source, int64(r.Offset)}, Late: err == nil && c.Late, Forced: true}, Appended: r.Time.UnixMicro()}
+	h.place = place{p.merger.Frontier(), r.Offset}
+	c = Copy{Placed: Placed{Key: h.place.key, Late: err == nil && c.Late}, Appended: r.Time.UnixMicro(), Forced: true}
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool { return h.Key == header.Order })
 	r.Headers = append(r.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
-	return len(p.sources), c
+	return len(p.sources)
 }
 
 // release appends the events whose turn it is, at most limit, and time that moved on
@@ -127,12 +135,12 @@ func (p *part) release(to []stream.Record, limit int) []stream.Record {
 		h.record = stream.Record{}
 		limit--
 	}
-	if now := p.merger.Frontier(); limit > 0 && p.told.Before(now) {
-		p.told = now
-		to = append(to, stream.Record{
-			Partition: p.id, Offset: p.next(), Time: time.UnixMicro(now.Time),
-			Headers: []stream.Header{{Key: header.Frontier, Value: Marks{now}.Append(nil)}},
-		})
+	if limit > 0 && p.moved() {
+		now := p.merger.Frontier()
+		p.told, p.over = now, p.low()
+		r := Marks{{now, never}}.Record(p.id, time.UnixMicro(now.Time))
+		r.Offset = p.next()
+		to = append(to, r)
 	}
 	return to
 }
@@ -140,10 +148,29 @@ func (p *part) release(to []stream.Record, limit int) []stream.Record {
 // next returns the number of the next event that is released.
 func (p *part) next() stream.Offset { return p.stepped.next + stream.Offset(p.given.len()) }
 
+// moved reports whether time moved on, or records are over that are not committed, and the
+// loop has not heard of it.
+func (p *part) moved() bool {
+	return p.told.Before(p.merger.Frontier()) || p.given.len() == 0 && p.over < p.low()
+}
+
+// low returns the offset of the first record that is not done.
+func (p *part) low() stream.Offset {
+	for _, h := range p.window.rest() {
+		if !h.done {
+			return h.offset
+		}
+	}
+	return p.read
+}
+
 // ready reports whether there is something to release.
 func (p *part) ready() bool {
+	if p.paused {
+		return false
+	}
 	_, _, ok := p.merger.Next()
-	return !p.paused && (ok || p.told.Before(p.merger.Frontier()))
+	return ok || p.moved()
 }
 
 // step returns the offset to commit where the events before a number are in a step, and
@@ -153,18 +180,21 @@ func (p *part) step(to []stream.Change, next stream.Offset) (stream.Offset, []st
 	if n < 0 || n > p.given.len() {
 		return 0, to, fmt.Errorf("step of %v up to event %d, of those from %d to %d", p.id, next, p.stepped.next, p.next())
 	}
+	was := p.stepped
 	if n > 0 {
-		p.stepped = cursor{next, p.given.rest()[n-1].key}
-		to = append(to, stream.Change{Partition: p.id, Key: []byte{statekey.Released}, Value: p.stepped.append(nil)})
+		p.stepped.next, p.stepped.last = next, p.given.rest()[n-1].place
 	}
 	for _, h := range p.given.rest()[:n] {
 		h.done = true
 	}
 	p.given.drop(n)
 	low := p.trim()
+	if p.stepped.most = p.stored.most; p.stepped != was {
+		to = append(to, stream.Change{Partition: p.id, Key: []byte{statekey.Released}, Value: p.stepped.append(nil)})
+	}
 	for i, dirty := range p.dirty {
 		if dirty {
-			to = append(to, stream.Change{Partition: p.id, Key: frontierKey(p.sources[i]), Value: p.stored[i].append(nil)})
+			to = append(to, stream.Change{Partition: p.id, Key: frontierKey(p.sources[i]), Value: p.stored.keys[i].append(nil)})
 			p.dirty[i] = false
 		}
 	}
@@ -177,19 +207,18 @@ func (p *part) trim() stream.Offset {
 	n, window := 0, p.window.rest()
 	for ; n < len(window) && window[n].done; n++ {
 		h := window[n]
-		for _, k := range h.marks {
-			if at, ok := p.source(k.Source); ok && p.stored[at].Before(k) {
-				p.stored[at], p.dirty[at] = k, true
+		if h.event {
+			p.stored.see(h.place.key)
+		}
+		for _, m := range h.marks {
+			if at, ok := p.source(m.Key.Source); ok && p.stored.raise(at, m) {
+				p.dirty[at] = true
 			}
 		}
 		p.unused = append(p.unused, h)
 	}
-	low := p.read
-	if n < len(window) {
-		low = window[n].offset
-	}
 	p.window.drop(n)
-	return low
+	return p.low()
 }
 
 // hold returns a record of the window to fill.

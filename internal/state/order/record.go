@@ -3,17 +3,22 @@ package order
 import (
 	"encoding/binary"
 	"errors"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // Copy is what a copied event says of its place.
 type Copy struct {
 	Placed
 	Appended int64 // when the source has it from
+	Forced   bool  // it came when its turn was over: it is moved back in the order
 }
 
-// Marks are what a repartitioner writes to all partitions behind the copies of a step: the
-// frontiers of its sources that moved.
-type Marks []Key
+// Marks are what a repartitioner writes to all partitions behind the copies of a step, of
+// its sources that moved.
+type Marks []Mark
 
 var errDamaged = errors.New("the place in the order cannot be read: only the pipeline writes this topic")
 
@@ -49,17 +54,28 @@ func ParseCopy(data []byte) (c Copy, err error) {
 
 // Append appends the value of the header of marks.
 func (m Marks) Append(to []byte) []byte {
-	for _, k := range m {
-		to = k.append(to)
+	for _, m := range m {
+		to = m.append(to)
 	}
 	return to
+}
+
+// Record returns the record of a partition that has the marks, at a time.
+func (m Marks) Record(p stream.Partition, at time.Time) stream.Record {
+	return stream.Record{Partition: p, Time: at, Headers: []stream.Header{{Key: header.Frontier, Value: m.Append(nil)}}}
+}
+
+// append appends the key, and how long the source is silent: 0 is never, else a microsecond
+// more. A clock before 1970 says nothing.
+func (m *Mark) append(to []byte) []byte {
+	return binary.AppendUvarint(m.Key.append(to), uint64(max(m.Silent, -1)+1))
 }
 
 // ParseMarks appends what Append wrote to a list; nothing if a part of it is damaged.
 func ParseMarks(to Marks, data []byte) (Marks, error) {
 	n := len(to)
 	for r := (reader{data}); ; {
-		to = append(to, r.key())
+		to = append(to, r.mark())
 		if len(r.rest) > 0 {
 			continue
 		}
@@ -109,6 +125,14 @@ func (r *reader) key() Key {
 	}
 	k.Offset = r.varint()
 	return k
+}
+
+func (r *reader) mark() Mark {
+	m := Mark{r.key(), never}
+	if silent := r.uvarint(); silent > 0 {
+		m.Silent = int64(silent - 1)
+	}
+	return m
 }
 
 // end reports whether all was read.

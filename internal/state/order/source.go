@@ -1,6 +1,9 @@
 package order
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // never is a time before each event.
 const never = math.MinInt64
@@ -9,7 +12,6 @@ const never = math.MinInt64
 type Rules struct {
 	Lateness int64 // an event that is further behind its own source partition is late
 	Wait     int64 // how long an event is waited for that is out of order in its source partition; at most Lateness
-	Idle     int64 // how far a source partition that is read to its end may be behind the clock
 }
 
 // Source is how far a source partition is placed: state of its repartitioner, committed
@@ -18,17 +20,16 @@ type Source struct {
 	Number int32
 	Next   int64 // offset of its next record
 	Newest int64 // greatest event time
-	Clock  int64 // what was recorded of the clock; it never goes back
+	Silent int64 // time up to which it has no more events, by a clock; it never goes back
 }
 
 // NewSource returns a source partition before its first record.
-func NewSource(number int32) Source { return Source{Number: number, Newest: never, Clock: never} }
+func NewSource(number int32) Source { return Source{Number: number, Newest: never, Silent: never} }
 
 // Placed is what is said of an event when it is placed.
 type Placed struct {
-	Key    Key
-	Late   bool // it is more than Lateness behind its source partition
-	Forced bool // the clock had said that no such event would come: it is moved back in the order
+	Key  Key
+	Late bool // it is more than Lateness behind its source partition
 }
 
 // Place places an event of a time, at an offset, that was appended at another time. A time
@@ -36,26 +37,16 @@ type Placed struct {
 func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	time = min(time, appended)
 	s.Newest = max(s.Newest, time)
-	due := max(time, before(s.Newest, r.Wait))
 	s.Next = offset + 1
 	return Placed{
-		Key:    Key{max(due, s.Clock), s.Number, offset},
-		Late:   time < before(s.Newest, r.Lateness),
-		Forced: s.Clock > due,
+		Key:  Key{max(time, before(s.Newest, r.Wait)), s.Number, offset},
+		Late: time < before(s.Newest, r.Lateness),
 	}
 }
 
-// Silent notes that the source partition was read to its end at a time of the clock. It
-// reports whether that moves its frontier.
-func (s *Source) Silent(r Rules, clock int64) bool {
-	at := s.Frontier(r)
-	s.Clock = max(s.Clock, clock-r.Idle)
-	return at.Before(s.Frontier(r))
-}
-
-// Frontier returns a key that all later events of the source are behind.
-func (s *Source) Frontier(r Rules) Key {
-	return Key{max(before(s.Newest, r.Wait), s.Clock), s.Number, s.Next - 1}
+// Mark returns a mark that all later events of the source are behind.
+func (s *Source) Mark(r Rules) Mark {
+	return Mark{Key{before(s.Newest, r.Wait), s.Number, s.Next - 1}, s.Silent}
 }
 
 // before returns a time less a duration; never stays.
@@ -64,4 +55,53 @@ func before(time, duration int64) int64 {
 		return never
 	}
 	return time - duration
+}
+
+// Mark says how far a source is.
+type Mark struct {
+	Key    Key   // each later event of the source is behind it
+	Silent int64 // time up to which the source has no more events, by a clock
+}
+
+// NoMark is the mark of a source that says nothing.
+var NoMark = Mark{First, never}
+
+// frontiers are how far the sources of a partition are. A source that is silent is where
+// the others are when it says so, as far as its clock allows: its silence holds nothing
+// back, and moves time no further than events do.
+type frontiers struct {
+	keys []Key // by source
+	most Key   // of all that is known
+}
+
+// newFrontiers returns the frontiers of sources that said nothing.
+func newFrontiers(sources int) frontiers {
+	return frontiers{slices.Repeat([]Key{First}, sources), First}
+}
+
+// see notes that there is an event at a key.
+func (f *frontiers) see(k Key) {
+	if f.most.Before(k) {
+		f.most = k
+	}
+}
+
+// raise takes in what a mark says of a source, and reports whether that is more.
+func (f *frontiers) raise(source int, m Mark) bool {
+	f.see(m.Key)
+	k := m.Key
+	if m.Silent != never {
+		silent := Key{m.Silent, m.Key.Source, m.Key.Offset}
+		if f.most.Before(silent) {
+			silent = f.most
+		}
+		if k.Before(silent) {
+			k = silent
+		}
+	}
+	if !f.keys[source].Before(k) {
+		return false
+	}
+	f.keys[source] = k
+	return true
 }
