@@ -39,11 +39,19 @@ func keptInOrder(found *lang.Findings, nodes []lang.Node, ordered bool) {
 // queuedSeveral refuses steps that queue events below one that makes several of one: what
 // is queued is known by the offset of its event.
 func queuedSeveral(found *lang.Findings, nodes []lang.Node) {
-	at := slices.IndexFunc(nodes, func(n lang.Node) bool { return n.Place().Several })
-	for i := at + 1; at >= 0 && i < len(nodes); i++ {
-		if nodes[i].Place().Queues != lang.QueuesNone {
-			found.Fail(nodes[i].Path, "it may queue events, below a join with match: each, which makes several events of one")
-			found.Hint("use match: first or last, or score in a pipeline that reads what this one emits")
+	var several *lang.Node
+	for i := range nodes {
+		n := &nodes[i]
+		if several != nil && n.Place().Queues != lang.QueuesNone && !n.Guards.Exclude(several.Guards) {
+			what, instead := "a join with match: each, which makes", "use match: first or last, or score"
+			if several.Step.StepKind().Name == "group" {
+				what, instead = "a group with windows that overlap, which make", "remove size of the group, or score"
+			}
+			found.Fail(n.Path, "it may queue events, below %s several events of one", what)
+			found.Hint(instead + " in a pipeline that reads what this one emits")
+		}
+		if n.Place().Several {
+			several = n
 		}
 	}
 }

@@ -20,6 +20,7 @@ type Names struct {
 	Routes     []string          // paths of the routes around the step that is compiled
 	Introduced []string          // by steps, in order
 	Broken     map[string]bool   // of them, never there because of an error that was reported
+	Used       map[string]bool   // that steps read
 }
 
 // caseAt is the case of a route.
@@ -28,7 +29,7 @@ type caseAt struct{ Route, At string }
 func newNames() Names {
 	return Names{
 		Schema: &value.Schema{}, Constants: map[string]expression.Constant{},
-		Broken: map[string]bool{}, Cases: map[string]caseAt{},
+		Broken: map[string]bool{}, Used: map[string]bool{}, Cases: map[string]caseAt{},
 	}
 }
 
@@ -74,7 +75,7 @@ func (n *Names) IsBroken(name string) bool {
 // Slot implements expression.Names.
 func (n *Names) Slot(name string) (value.Slot, bool) {
 	slot, ok := n.Lookup(name)
-	if !ok && (n.Later[name] || n.IsBroken(name)) {
+	if n.Used[name] = true; !ok && (n.Later[name] || n.IsBroken(name)) {
 		n.missing = append(n.missing, name)
 	}
 	return slot, ok

@@ -115,6 +115,7 @@ func (s *Scope) Slots(path, name string) []value.Slot {
 			continue
 		}
 		if prefix == "event" && s.IsField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
+			s.Names.Used[slot.Name] = true
 			found = append(found, slot)
 		}
 	}

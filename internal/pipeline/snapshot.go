@@ -137,7 +137,7 @@ type Group struct {
 	Bytes      int64             `json:"bytes"` // of the events of those that are open, in the state
 	Duplicates uint64            `json:"duplicates"`
 	Late       uint64            `json:"late"`
-	Ended      map[string]uint64 `json:"ended"` // by the reason: complete, idle, timeout, full
+	Ended      map[string]uint64 `json:"ended"` // by the reason: complete, idle, timeout, full, window
 }
 
 // Join is how the join of a pipeline stands.

@@ -19,8 +19,10 @@ func (l *loop) collect() *operator.Group {
 	last := l.let("last", "v == 9")
 	g := &operator.Group{
 		Name: "g", By: l.of("w"), ID: l.of("meta.id"), End: &last.List[0].Slot, Idle: 10 * time.Second, Events: 100, Bytes: 1 << 20, Open: 100, Pass: true,
-		Key: l.slot("g.key", value.Type{Kind: value.String}), Count: l.slot("g.count", value.Type{Kind: value.Int}), Complete: l.slot("g.complete", value.Type{Kind: value.Bool}),
-		Missing: l.slot("g.missing", value.Type{Kind: value.Int}), Ended: l.slot("g.ended", value.Type{Kind: value.String}),
+		Columns: operator.GroupColumns{
+			Key: l.slot("g.key", value.Type{Kind: value.String}), Count: l.slot("g.count", value.Type{Kind: value.Int}), Complete: l.slot("g.complete", value.Type{Kind: value.Bool}),
+			Missing: l.slot("g.missing", value.Type{Kind: value.Int}), Ended: l.slot("g.ended", value.Type{Kind: value.String}),
+		},
 	}
 	l.plan.Groups.Groups, l.plan.Groups.Schema = append(l.plan.Groups.Groups, g), l.plan.Schema
 	for _, name := range []string{"k", "t", "v", "w"} {

@@ -38,7 +38,7 @@ func (p *partition) Count(e *operator.Event, f *operator.Features) error {
 // Collect implements operator.Kept.
 func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 	bytes, failure, fatal := p.groups.Add(group.Event{
-		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
+		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Watermark: e.Watermark, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
 		Source: cmp.Or(header.Get(e.Record, header.Source), header.Get(e.Record, header.Copied)), Headers: e.Record.Headers,
 	})
 	p.chunk.building.Carry(bytes)
@@ -47,7 +47,7 @@ func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 		return operator.AsFatal(fatal)
 	case failure != nil:
 		return failure
-	case bytes > 0:
+	case bytes > 0 && g.Stores():
 		e.Become(operator.Collected)
 	default:
 		e.Become(operator.Known)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -22,16 +23,26 @@ type Group struct {
 	ID         string        // a name of kind string or int, a second event of which is left out; "" is Order, or else meta.id
 	Idle       time.Duration // gap between event times that begins another group; 0 is none
 	Timeout    time.Duration // event time since its first event from which on an event begins another group; 0 is never
+	Every      time.Duration // windows end at its multiples, and have the events before; 0 is no windows
+	Size       time.Duration // of a window, a multiple of Every; 0 is Every
+	Values     []GroupValue
 	Max        GroupMax
 	Late       string // how to handle an event within a group that ended: dlq (default), drop, or include, which begins another
 	Incomplete string // how to handle a group that ended without all of its events: dlq (default) or pass
+}
+
+// GroupValue is an aggregate of the events of a group. One of its fields is set.
+type GroupValue struct {
+	Name                string
+	Count               string // "count"
+	Sum, Mean, Min, Max string // an expression of type int or number
 }
 
 // GroupMax bounds groups: one that takes no more ends, incomplete.
 type GroupMax struct {
 	Events int // of a group; 0 is 1,000
 	Bytes  int // of a group's events as they are stored; 0 is 16 MiB
-	Groups int // open beside a partition, beyond which an event that would open another is a dead letter; 0 is 1,000
+	Groups int // open beside a partition, or panes of windows, beyond which an event that would open another is a dead letter; 0 is 1,000
 }
 
 // StepKind implements Step.
@@ -44,7 +55,7 @@ var readGroup = spec.MappingOf(groupFields)
 
 var groupFields = []spec.Field[Group]{
 	{Name: "name", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.Name }, spec.ReadName), Example: "parts",
-		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined"},
+		Help: "prefix of the names that it introduces: `.key`, `.count`, `.complete`, `.missing` (how many), `.ended` (complete, idle, timeout or full) and, of each input field of type string, a list of them in order, or of type bytes, all of them joined. With `every` there are `.start` and `.end` instead of lists, and `.ended` is window"},
 	{Name: "by", Affects: spec.State, Required: true, Form: spec.Into(func(g *Group) *string { return &g.By }, lang.ReadReference), Example: "call",
 		Help: "a name of type string or int: events of one key that have it in common are a group"},
 	{Name: "order", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.Order }, lang.ReadReference), Example: "part", Absent: "they are ordered by event time",
@@ -53,15 +64,33 @@ var groupFields = []spec.Field[Group]{
 		Help: "a name of type bool: the event is the last in order. The group is whole when all before it are there"},
 	{Name: "id", Affects: spec.State, Form: spec.Into(func(g *Group) *string { return &g.ID }, lang.ReadReference).Unless(func(g *Group) bool { return g.ID == g.Order }), Example: "chunk", Absent: "`order`, or else `meta.id`",
 		Help: "a name of type string or int: a second event of it is left out"},
-	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; `idle` or `timeout` is required",
+	{Name: "idle", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Idle }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "60s", Absent: "never; one of `idle`, `timeout` and `every` is required",
 		Help: "the gap between event times that ends a group: an event at least so long after the one before begins another"},
 	{Name: "timeout", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *time.Duration { return &g.Timeout }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "10m", Absent: "never",
 		Help: "how long a group may last: an event at least so long after its first begins another"},
+	{Name: "every", Affects: spec.State, Form: spec.Into(func(g *Group) *time.Duration { return &g.Every }, spec.Span(time.Millisecond, 30*spec.Day)), Example: "1m", Absent: "no windows",
+		Help: "groups are windows that end at the multiples of it, since 1970 UTC. A window goes on as one event when the watermark reaches its end, if it has events. They are not stored, so there is no `order`, `end`, `id`, `idle`, `timeout`, `incomplete` and no list"},
+	{Name: "size", Affects: spec.State, Form: spec.Into(func(g *Group) *time.Duration { return &g.Size }, spec.Span(time.Millisecond, 30*spec.Day)).Unless(func(g *Group) bool { return g.Size == g.Every }), Example: "5m", Absent: "`every`",
+		Help: "how long windows are: 1 to 100 times `every`. Longer ones overlap, and an event is in several"},
+	{Name: "values", Affects: spec.State, Form: spec.Into(func(g *Group) *[]GroupValue { return &g.Values }, readGroupValues), Example: "{spent: {sum: amount}, events: count}", Absent: "none",
+		Help: "names below the group's, as in `parts.spent`: aggregates of its events. Sums are exact: they are rounded once. The events are not stored if `values` is all that is read of them: no list of the group is read below, and `idle` alone is written of `order`, `end`, `id`, `idle`, `timeout`, `max.events` and `max.bytes`"},
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *GroupMax { return &g.Max }, spec.MappingOf(groupMaxFields)), Example: "{events: 2000, bytes: 64MB}", Absent: "as below"},
 	{Name: "late", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Late }, lang.ReadLate), Example: "drop", Absent: "dlq",
 		Help: "how to handle an event within a group that ended; include begins another group with it"},
 	{Name: "incomplete", Affects: spec.Outputs, Form: spec.Into(func(g *Group) *string { return &g.Incomplete }, spec.Choice[string]("dlq", "pass").Default("dlq")), Example: "pass", Absent: "dlq",
 		Help: "how to handle a group that ended without all of its events. A redriven dead letter goes on with the events that are there"},
+}
+
+var readGroupValues = spec.Named(func(v *GroupValue) *string { return &v.Name }, spec.OneOf("write count or {sum: expression}", spec.Scalar,
+	spec.Into(func(v *GroupValue) *string { return &v.Count }, spec.Choice[string]("count")), spec.Mapping, spec.MappingOf(groupValueFields)))
+
+const oneAggregate = "one of them is required"
+
+var groupValueFields = []spec.Field[GroupValue]{
+	{Name: "sum", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Sum }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "an expression of type int or number"},
+	{Name: "mean", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Mean }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "likewise"},
+	{Name: "min", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Min }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "likewise"},
+	{Name: "max", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Max }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "likewise"},
 }
 
 var groupMaxFields = []spec.Field[GroupMax]{
@@ -93,7 +122,7 @@ func (g *Group) Bind(s *lang.Scope, path string) {
 		s.Fail(path+".name", "%q is a field: a group's own name starts those that it introduces", g.Name)
 	}
 	stage := &operator.Group{
-		Index: len(s.Groups), Name: g.Name, Idle: g.Idle, Within: g.Timeout, Pass: g.Incomplete == "pass",
+		Index: len(s.Groups), Name: g.Name, Idle: g.Idle, Within: g.Timeout, Every: g.Every, Size: cmp.Or(g.Size, g.Every), Pass: g.Incomplete == "pass",
 		Events: cmp.Or(g.Max.Events, lang.DefaultGroupEvents), Bytes: cmp.Or(g.Max.Bytes, lang.DefaultGroupBytes), Open: cmp.Or(g.Max.Groups, lang.DefaultGroups),
 	}
 	late, known := lang.LatePolicies[g.Late]
@@ -107,23 +136,56 @@ func (g *Group) Bind(s *lang.Scope, path string) {
 	}
 	stage.Late = late
 	g.bindBounds(s, path)
+	g.bindWindows(s, path)
 	g.bindSlots(s, path, stage)
+	g.bindValues(s, path, stage)
 	groupNames(s, path, stage)
+	for i := range stage.Values {
+		v, kind := &stage.Values[i], value.Number
+		if v.Aggregate == operator.AggregateCount {
+			kind = value.Int
+		}
+		v.Slot, _ = s.Make(path+".values."+v.Name, g.Name+"."+v.Name, value.Type{Kind: kind})
+	}
 	if s.BelowGroup() {
 		s.Fail(path, "an event goes through one group: this one is below another")
 	}
 	if len(s.Errs) > before {
 		return
 	}
-	s.Add(g, path, lang.Ready(stage, lang.Place{Waves: s.FedSlots(groupReads(stage)...), Log: true}))
+	s.Add(g, path, &boundGroup{stage: stage, used: s.Names.Used, folds: g.folds(), place: lang.Place{Waves: s.FedSlots(groupReads(stage)...) || s.Fed(programsOf(stage)...), Log: true, Several: stage.Size > stage.Every}})
 	s.Groups = append(s.Groups, s.Guards.Innermost())
+}
+
+// folds reports whether nothing but its lists needs the events of a group.
+func (g *Group) folds() bool {
+	return g.Every == 0 && len(g.Values) > 0 && g.Order == "" && g.End == "" && g.ID == "" && g.Timeout == 0 && g.Max.Events == 0 && g.Max.Bytes == 0
+}
+
+// boundGroup is a group whose names are known.
+type boundGroup struct {
+	stage *operator.Group
+	place lang.Place
+	used  map[string]bool // names that steps read, when all are bound
+	folds bool
+}
+
+// Place implements Bound.
+func (b *boundGroup) Place() lang.Place { return b.place }
+
+// Lower implements Bound. If no step reads a list of the events, they need not be stored.
+func (b *boundGroup) Lower(*lang.Plan, lang.At) operator.Operator {
+	if b.folds && !slices.ContainsFunc(b.stage.Lists, func(l operator.GroupList) bool { return b.used[l.Slot.Name] }) {
+		b.stage.Folded, b.stage.Lists = true, nil
+	}
+	return b.stage
 }
 
 func (g *Group) bindBounds(s *lang.Scope, path string) {
 	for _, d := range []struct {
 		word string
 		time.Duration
-	}{{"idle", g.Idle}, {"timeout", g.Timeout}} {
+	}{{"idle", g.Idle}, {"timeout", g.Timeout}, {"every", g.Every}, {"size", g.Size}} {
 		if d.Duration < 0 || d.Duration > 30*24*time.Hour {
 			s.Fail(path+"."+d.word, "%v is out of range: use up to 720h", d.Duration)
 		}
@@ -131,8 +193,8 @@ func (g *Group) bindBounds(s *lang.Scope, path string) {
 	if len(s.Pipeline.Replies) > 0 && g.Max.Events > answeredMembersMax {
 		s.Fail(path+".max.events", "%d is more than %d, which a pipeline with answers may have: they end in one step", g.Max.Events, answeredMembersMax)
 	}
-	if g.Idle == 0 && g.Timeout == 0 {
-		s.Fail(path, "neither idle nor timeout: a group whose last event never comes would be kept for ever")
+	if g.Idle == 0 && g.Timeout == 0 && g.Every == 0 {
+		s.Fail(path, "neither idle nor timeout nor every: a group whose last event never comes would be kept for ever")
 		s.Hint("write idle: 60s, the event time without another of its events after which it ends")
 	}
 	for _, b := range []struct {
@@ -143,6 +205,78 @@ func (g *Group) bindBounds(s *lang.Scope, path string) {
 			s.Fail(path+".max."+b.word, "%d is out of range: use 1 to %d", b.n, b.max)
 		}
 	}
+}
+
+// panesMax bounds how many windows an event is in.
+const panesMax = 100
+
+// bindWindows checks the words of windows, which keep no events.
+func (g *Group) bindWindows(s *lang.Scope, path string) {
+	if g.Every == 0 {
+		if g.Size > 0 {
+			s.Fail(path+".size", "size is of windows: there is no every")
+			s.Hint("write every, how far apart windows begin")
+		}
+		return
+	}
+	for _, word := range []struct {
+		name    string
+		written bool
+	}{
+		{"order", g.Order != ""}, {"end", g.End != ""}, {"id", g.ID != ""}, {"idle", g.Idle > 0}, {"timeout", g.Timeout > 0}, {"incomplete", g.Incomplete != "" && g.Incomplete != "dlq"},
+		{"max.events", g.Max.Events > 0}, {"max.bytes", g.Max.Bytes > 0},
+	} {
+		if word.written {
+			s.Fail(path+"."+word.name, "%s is of groups whose events are stored: windows of every are cut by time, and keep aggregates", word.name)
+			s.Hint("remove it, or every")
+		}
+	}
+	if g.Late == "include" {
+		s.Fail(path+".late", "a window reports once: an event that comes after it ended cannot be included")
+		s.Hint("write dlq or drop, or a longer lateness of the input")
+	}
+	if n := g.Size / g.Every; g.Size > 0 && (g.Size%g.Every != 0 || n > panesMax) {
+		s.Fail(path+".size", "%v is not 1 to %d times every, which is %v", g.Size, panesMax, g.Every)
+	}
+}
+
+// bindValues binds what is aggregated.
+func (g *Group) bindValues(s *lang.Scope, path string, stage *operator.Group) {
+	for i := range g.Values {
+		v := &g.Values[i]
+		at := path + ".values." + v.Name
+		if !s.Identifier(at, v.Name) {
+			continue
+		}
+		made, written := operator.GroupValue{Name: v.Name}, 0
+		if v.Count != "" {
+			written++
+		}
+		for _, a := range []struct {
+			word, source string
+			operator.Aggregate
+		}{{"sum", v.Sum, operator.AggregateSum}, {"mean", v.Mean, operator.AggregateMean}, {"min", v.Min, operator.AggregateMin}, {"max", v.Max, operator.AggregateMax}} {
+			if a.source == "" {
+				continue
+			}
+			written++
+			made.Aggregate = a.Aggregate
+			made.Value = s.Expr(at+"."+a.word, a.source, value.Int, value.Number)
+		}
+		if written != 1 {
+			s.Fail(at, "an aggregate is one of count, sum, mean, min and max")
+			continue
+		}
+		stage.Values = append(stage.Values, made)
+	}
+}
+
+// programsOf returns what a group computes of its events.
+func programsOf(stage *operator.Group) (list []*expression.Program) {
+	for i := range stage.Values {
+		list = append(list, stage.Values[i].Value)
+	}
+	return list
 }
 
 // bindSlots finds the names that a group reads of its events.
@@ -196,10 +330,15 @@ func groupNames(s *lang.Scope, path string, stage *operator.Group) {
 		kind value.Kind
 		slot *value.Slot
 	}{
-		{"key", value.String, &stage.Key}, {"count", value.Int, &stage.Count}, {"complete", value.Bool, &stage.Complete},
-		{"missing", value.Int, &stage.Missing}, {"ended", value.String, &stage.Ended},
+		{"key", value.String, &stage.Columns.Key}, {"count", value.Int, &stage.Columns.Count}, {"complete", value.Bool, &stage.Columns.Complete},
+		{"missing", value.Int, &stage.Columns.Missing}, {"ended", value.String, &stage.Columns.Ended},
 	} {
 		*n.slot, _ = s.Make(path, stage.Name+"."+n.name, value.Type{Kind: n.kind})
+	}
+	if stage.Windows() {
+		stage.Columns.Start, _ = s.Make(path, stage.Name+".start", value.Type{Kind: value.Time})
+		stage.Columns.End, _ = s.Make(path, stage.Name+".end", value.Type{Kind: value.Time})
+		return
 	}
 	for _, name := range s.Fields {
 		field, ok := s.Names.Schema.Lookup(name)

@@ -23,6 +23,7 @@ const (
 	Ended       = 'H' // and offset of an event -> a group that ended
 	Member      = 'M' // offset that its series began at, its own offset -> an event of a group
 	Join        = 'Q' // join, user key, what its pairs have in common, side, offset -> an event that waits for its pair
+	Pane        = 'V' // group, user key, what it is grouped by, start -> what windows have of the events of a pane
 	Object      = 'o' // of a sink of files -> its newest object
 )
 
@@ -126,6 +127,22 @@ func EndedOf(stored []byte) (group string, ok bool) {
 		return "", false
 	}
 	return string(append([]byte{Group}, stored[1:len(stored)-8]...)), true
+}
+
+// AppendPane appends the key of a pane of windows, from a key that AppendGroup made and the
+// time at which it begins.
+func AppendPane(dst []byte, group string, start int64) []byte {
+	return binary.BigEndian.AppendUint64(append(append(dst, Pane), group[1:]...), uint64(start))
+}
+
+// PaneOf returns the key of AppendGroup that a key of AppendPane has, and the pane's start;
+// ok is false where it made no such.
+func PaneOf(stored []byte) (group string, start int64, ok bool) {
+	group, ok = EndedOf(stored)
+	if ok {
+		start = int64(binary.BigEndian.Uint64(stored[len(stored)-8:]))
+	}
+	return group, start, ok
 }
 
 // AppendMembers appends the prefix of the keys of the events of groups that have an

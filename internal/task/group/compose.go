@@ -21,11 +21,15 @@ type Ended struct {
 	Group    *operator.Group
 	Reason   Reason
 	Time     int64         // of the event: its newest member's, or when it ended without one
+	Start    int64         // of a window
+	Count    int64         // of its events
 	Offset   int64         // of its newest member, which is its record's: that one goes nowhere else
 	At       stream.Offset // of the event at which it ended, which sets it
 	Complete bool
 	Missing  int64 // orders that are not there
 	Bytes    int
+
+	aggregates []aggregate
 
 	name    string
 	first   *member   // by time
@@ -39,7 +43,13 @@ type Ended struct {
 }
 
 // ByTime reports whether time ended the group, not an event. It ended at Time.
-func (e *Ended) ByTime() bool { return e.Reason == Idle || e.Reason == Timeout }
+func (e *Ended) ByTime() bool { return e.Reason == Idle || e.Reason == Timeout || e.Reason == Window }
+
+// gather takes in what is kept of events that are not stored.
+func (e *Ended) gather(f *fold) {
+	e.Count, e.Offset, e.first, e.members, e.aggregates = f.count, f.newest, f.first, []*member{f.first}, f.aggregates
+	e.of = ^f.newest // where nothing is stored
+}
 
 // Place returns where the group ended; nil for none.
 func (e *Ended) Place() *deadletter.Position {
@@ -64,7 +74,7 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	}
 	for i, m := range e.members {
 		if m == e.first {
-			id = header.OfGroup(list[i].id, e.Group.Name)
+			id = header.OfGroup(list[i].id, e.label())
 		}
 		if m.offset == e.Offset {
 			context = list[i].context
@@ -77,11 +87,18 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 		return nil, fmt.Errorf("group in %v: %w", s.id, err)
 	}
 	g := e.Group
-	row.SetText(g.Key, by)
-	row.SetInt(g.Count, int64(len(e.members)))
-	row.SetBool(g.Complete, e.Complete)
-	row.SetInt(g.Missing, e.Missing)
-	row.SetText(g.Ended, e.Reason.String())
+	row.SetText(g.Columns.Key, by)
+	row.SetInt(g.Columns.Count, e.Count)
+	row.SetBool(g.Columns.Complete, e.Complete)
+	row.SetInt(g.Columns.Missing, e.Missing)
+	row.SetText(g.Columns.Ended, e.Reason.String())
+	if g.Windows() {
+		row.SetInt(g.Columns.Start, e.Start)
+		row.SetInt(g.Columns.End, e.Time)
+	}
+	for i := range g.Values {
+		e.aggregates[i].set(&g.Values[i], row)
+	}
 	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(id)})
 	if list[0].source != "" {
 		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(list[0].source)})
@@ -89,6 +106,15 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	r.Headers = append(r.Headers, context...)
 	r.Value = s.value(e, row)
 	return r, nil
+}
+
+// label returns what the id of the event ends in: the group's name, and the start of a
+// window, as the first event of one may be that of another.
+func (e *Ended) label() string {
+	if !e.Group.Windows() {
+		return e.Group.Name
+	}
+	return e.Group.Name + "@" + time.UnixMicro(e.Start).UTC().Format(time.RFC3339Nano)
 }
 
 // value returns the JSON of the event: the fields of the input, and the group's.
@@ -101,7 +127,10 @@ func (s *Set) value(e *Ended, row *value.Row) []byte {
 		}
 	}
 	dst = append(strconv.AppendQuote(dst, e.Group.Name), `:{"key":`...)
-	dst = expression.AppendValue(dst, row, &e.Group.Key)
+	dst = expression.AppendValue(dst, row, &e.Group.Columns.Key)
+	if !e.Group.Stores() {
+		return fmt.Appendf(dst, `,"ended":%q,"count":%d}}`, e.Reason, e.Count)
+	}
 	dst = fmt.Appendf(dst, `,"ended":%q,"missing":%d,"members":[`, e.Reason, e.Missing)
 	for i, m := range e.members {
 		if i > 0 {
@@ -177,7 +206,7 @@ func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
 	for _, l := range e.Group.Lists {
 		row.Clear(l.Slot)
 	}
-	if e.shared && !e.ref {
+	if e.Group.Stores() && e.shared && !e.ref {
 		e.of = ^e.Offset // no series begins there
 		for _, m := range slices.Concat(e.members, e.repeats) {
 			data, err := s.data(m)

@@ -21,17 +21,18 @@ var errDamaged = errors.New("stored state is damaged")
 
 // member is an event of a group.
 type member struct {
-	of      int64 // anchor of its series
-	offset  int64
-	order   int64
-	time    int64
-	id      string
-	source  *deadletter.Position // that it was copied from; nil where it was not
-	value   []byte               // as stored; nil if the state has it
-	size    int32                // of value
-	end     bool
-	written bool
-	gone    bool
+	of         int64 // anchor of its series
+	offset     int64
+	order      int64
+	time       int64
+	id         string
+	source     *deadletter.Position // that it was copied from; nil where it was not
+	value      []byte               // as stored; nil if the state has it
+	aggregates []aggregate
+	size       int32 // of value
+	end        bool
+	written    bool
+	gone       bool
 }
 
 // compare compares members by (time, source, offset). A copied event has its
@@ -78,6 +79,7 @@ const version = 1 // of a member
 const (
 	isLast   = 1 << iota
 	ofClient // its context is kept
+	isAggregated
 )
 
 // contextKeys are the headers that are kept of an event that a client sent.
@@ -100,6 +102,9 @@ func contextOf(headers []stream.Header) *[len(contextKeys)]string {
 // its row with their values, so that a pipeline which has others by then reads it.
 func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 	flags, context := byte(0), contextOf(e.Headers)
+	if !e.Group.Stores() {
+		context = nil // it is told of at once
+	}
 	if m.end {
 		flags |= isLast
 	}
@@ -108,10 +113,17 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 		flags |= ofClient
 		texts = append(texts, context[:]...)
 	}
+	stored := e.Group.Stores() && len(m.aggregates) > 0
+	if stored {
+		flags |= isAggregated
+	}
 	dst = append(dst, version, flags)
 	dst = binary.AppendVarint(binary.AppendVarint(dst, m.order), m.time)
 	for _, text := range texts {
 		dst = packed.AppendText(dst, text)
+	}
+	if stored {
+		dst = appendAggregates(dst, m.aggregates)
 	}
 	return operator.AppendNamed(dst, e.Row, schema.Slots)
 }
@@ -136,6 +148,9 @@ func (m *member) parse(data []byte) (stored, error) {
 		if text := r.Text(); len(text) > 0 {
 			s.context = append(s.context, stream.Header{Key: contextKeys[i], Value: bytes.Clone(text)})
 		}
+	}
+	if flags&isAggregated != 0 {
+		m.aggregates = aggregatesFrom(&r)
 	}
 	m.size = int32(len(data))
 	m.comesFrom(s.source)
@@ -170,6 +185,9 @@ func (s *Set) load(q *series) error {
 	}
 	var members []*member
 	err := scan(s.view, s.id, q.anchor, func(m *member, data []byte) error {
+		if q.spec.Folded {
+			m.value = data
+		}
 		_, err := m.parse(data)
 		members = append(members, m)
 		return err
@@ -178,6 +196,13 @@ func (s *Set) load(q *series) error {
 		return err
 	}
 	q.loaded = true
+	if q.spec.Folded {
+		for _, m := range members {
+			s.leave(m)
+		}
+		q.cutAll(members)
+		return nil
+	}
 	if bytes := q.bytes; q.cutAll(members) != bytes {
 		return fmt.Errorf("group in %v: %w", s.id, errDamaged)
 	}
@@ -201,8 +226,11 @@ func scan(view stream.View, id stream.Partition, anchor int64, take func(*member
 	return nil
 }
 
-// restore takes in an entry of the state: a series, or a group that ended.
+// restore takes in an entry of the state: a series, a group that ended, or of windows.
 func (s *Set) restore(entry stream.Entry) error {
+	if entry.Key[0] == statekey.Pane {
+		return s.restorePane(entry.Key, entry.Value)
+	}
 	name, ended := string(entry.Key), false
 	ok := true
 	if entry.Key[0] == statekey.Ended {
@@ -213,7 +241,14 @@ func (s *Set) restore(entry stream.Entry) error {
 	if ok {
 		group, _, _, ok = statekey.GroupOf([]byte(name))
 	}
-	q, p := &series{name: name, at: never, spec: s.plan.find(group)}, &past{key: string(entry.Key)}
+	spec := s.plan.find(group)
+	if windows := spec != nil && spec.Windows() || len(entry.Value) > 0 && entry.Value[0] == windowsVersion; ok && !ended && windows {
+		return s.restoreWindows(spec, group, name, entry.Value)
+	}
+	if !ended && len(entry.Value) > 0 && entry.Value[0] == foldsVersion && (spec == nil || !spec.Folded) {
+		return s.foreign(group)
+	}
+	q, p := &series{name: name, at: never, spec: spec}, &past{key: string(entry.Key)}
 	if ok && ended {
 		ok = p.parse(entry.Value)
 	} else if ok {
@@ -226,7 +261,7 @@ func (s *Set) restore(entry stream.Entry) error {
 		s.gone = append(s.gone, entry.Key)
 		return nil
 	case q.spec == nil:
-		return fmt.Errorf("groups of %q are open in %v, which the pipeline no longer has: run it as it was until they ended", group, s.id)
+		return s.foreign(group)
 	case !ended:
 		s.series[name] = q
 		return nil
@@ -247,6 +282,9 @@ const seriesVersion = 2
 // append appends the stored form of a series: where its members are, how many groups and
 // bytes they are, when the first ends and what cut them.
 func (s *series) append(dst []byte) []byte {
+	if s.spec.Folded {
+		return s.appendFolds(dst)
+	}
 	dst = append(dst, seriesVersion)
 	for _, n := range []int64{s.anchor, int64(s.open), int64(s.bytes), s.groups[0].over(), int64(s.spec.Idle), int64(s.spec.Within)} {
 		dst = binary.AppendVarint(dst, n)
@@ -270,7 +308,9 @@ func (s *series) parse(data []byte, p *past) (ended, ok bool) {
 	case v == seriesVersion:
 		s.anchor, s.open, s.bytes, s.ends = r.Signed(), int(r.Signed()), int(r.Signed()), r.Signed()
 		idle, within := r.Signed(), r.Signed()
-		s.stale = spec != nil && (idle != int64(spec.Idle) || within != int64(spec.Within))
+		s.stale = spec != nil && (spec.Folded || idle != int64(spec.Idle) || within != int64(spec.Within))
+	case v == foldsVersion && spec != nil && spec.Folded:
+		return false, s.parseFolds(&r)
 	default:
 		return false, false
 	}

@@ -46,6 +46,9 @@ func pastOf(q *series, g *group, e *Ended, at int64) *past {
 		key: string(statekey.AppendEnded(nil, q.name, g.members[0].offset)), of: q, reason: e.Reason,
 		from: g.first(), to: g.over(), until: at + keep.Microseconds(),
 	}
+	if !g.spec.Stores() {
+		return p
+	}
 	for _, m := range e.members {
 		p.hashes = append(p.hashes, hash(m.id))
 	}
@@ -121,7 +124,7 @@ func (p *past) rest(r *packed.Reader) bool {
 	for len(r.Rest) > 0 {
 		p.hashes = append(p.hashes, r.Word())
 	}
-	return !r.Bad && p.reason <= Full
+	return !r.Bad && p.reason < reasonsCount
 }
 
 // parseFirst reads what version 1 stored of a group that ended: a flag, why, until when

@@ -31,9 +31,11 @@ type series struct {
 	past   []*past // groups that ended and are known
 }
 
-// group is consecutive members of a series.
+// group is consecutive members of a series. Of a group whose events are not stored it
+// has the first alone.
 type group struct {
 	spec    *operator.Group
+	fold    fold               // of one whose events are not stored
 	members []*member          // by (time, source, offset)
 	ids     map[string]*member // the first of each id; the others repeat it and are left out
 	orders  map[int64]int      // of those, how many have an order; nil where none is asked for
@@ -44,7 +46,12 @@ type group struct {
 const never = math.MaxInt64
 
 func newGroup(spec *operator.Group, members ...*member) *group {
-	g := &group{spec: spec, ids: map[string]*member{}, end: never}
+	g := &group{spec: spec, end: never}
+	if spec.Folded {
+		g.fold = newFold(spec)
+	} else {
+		g.ids = map[string]*member{}
+	}
 	if spec.End != nil && spec.Order != nil {
 		g.orders = map[int64]int{}
 	}
@@ -55,7 +62,12 @@ func newGroup(spec *operator.Group, members ...*member) *group {
 }
 
 func (g *group) first() int64 { return g.members[0].time }
-func (g *group) last() int64  { return g.members[len(g.members)-1].time }
+func (g *group) last() int64 {
+	if g.spec.Folded {
+		return g.fold.last
+	}
+	return g.members[len(g.members)-1].time
+}
 
 // over returns the first time that is not of the group.
 func (g *group) over() int64 { return over(g.spec, g.first(), g.last()) }
@@ -76,6 +88,10 @@ func (g *group) insert(m *member) { g.put(m, g.ids[m.id]) }
 
 // put puts a member in its place. was is the group's former member of the same id.
 func (g *group) put(m, was *member) {
+	if g.spec.Folded {
+		g.absorb(&fold{count: 1, newest: m.offset, last: m.time, first: m, aggregates: m.aggregates})
+		return
+	}
 	if n := len(g.members); n == 0 || g.members[n-1].compare(m) < 0 {
 		g.members = append(g.members, m)
 	} else {
@@ -96,6 +112,12 @@ func (g *group) put(m, was *member) {
 	if m.end {
 		g.end = min(g.end, m.order)
 	}
+}
+
+// absorb takes in what is kept of events that are not stored.
+func (g *group) absorb(f *fold) {
+	g.fold.merge(g.spec, f)
+	g.members, g.bytes = append(g.members[:0], g.fold.first), g.fold.size()
 }
 
 // replaced takes a member out of the counts that an earlier one of its id repeats.
@@ -123,7 +145,9 @@ func (g *group) useless(m, was *member) bool {
 }
 
 // full reports whether the group has more than it may have.
-func (g *group) full() bool { return len(g.ids) > g.spec.Events || g.bytes > g.spec.Bytes }
+func (g *group) full() bool {
+	return !g.spec.Folded && len(g.ids) > g.spec.Events || g.bytes > g.spec.Bytes
+}
 
 // whole reports whether the last event and all before it are there.
 func (g *group) whole() bool {
@@ -146,6 +170,9 @@ func (g *group) whole() bool {
 // split returns the members that the group has, by (order, time, source, offset), and
 // those that repeat one of them.
 func (g *group) split() (members, repeats []*member) {
+	if g.spec.Folded {
+		return g.members, nil
+	}
 	for _, m := range g.members {
 		if g.ids[m.id] == m {
 			members = append(members, m)
@@ -237,6 +264,9 @@ func (s *series) apart(i int, over int64) bool {
 func (s *series) cut(i int, joins bool, m *member) change {
 	c := change{from: i, to: i}
 	g := newGroup(s.spec)
+	if s.spec.Folded {
+		return s.cutFolds(c, joins, m)
+	}
 	if joins {
 		g, c.to = newGroup(s.spec, s.groups[i].members...), i+1
 	}
@@ -253,9 +283,22 @@ func (s *series) cut(i int, joins bool, m *member) change {
 	return c
 }
 
+// cutFolds is cut where events are not stored: idle alone cuts, so groups become one or stay.
+func (s *series) cutFolds(c change, joins bool, m *member) change {
+	g := newGroup(s.spec, m)
+	for ; c.to < len(s.groups) && (joins && c.to == c.from || s.groups[c.to].first() < g.over()); c.to++ {
+		g.absorb(&s.groups[c.to].fold)
+	}
+	c.groups = append(c.groups, g)
+	return c
+}
+
 // full returns the groups of a series that have to end, since a change would make
 // groups of them that have too much.
 func (c *change) full(s *series, m *member) (list []*group) {
+	if s.spec.Folded {
+		return nil
+	}
 	if g := c.into; g != nil {
 		if c.was == nil && len(g.ids) == s.spec.Events || g.bytes+int(m.size) > s.spec.Bytes {
 			list = append(list, g)
@@ -275,9 +318,17 @@ func (c *change) full(s *series, m *member) (list []*group) {
 
 // apply makes a change.
 func (s *series) apply(c *change, m *member) {
-	if s.bytes += int(m.size); c.into != nil {
+	if c.into != nil {
+		before := c.into.bytes
 		c.into.put(m, c.was)
+		s.bytes += c.into.bytes - before
 		return
+	}
+	for _, g := range s.groups[c.from:c.to] {
+		s.bytes -= g.bytes
+	}
+	for _, g := range c.groups {
+		s.bytes += g.bytes
 	}
 	s.groups = slices.Replace(s.groups, c.from, c.to, c.groups...)
 	s.open = len(s.groups)
@@ -290,10 +341,13 @@ func (s *series) cutAll(members []*member) int {
 	s.groups, s.bytes = nil, 0
 	for _, m := range members {
 		n := len(s.groups)
-		if s.bytes += int(m.size); n == 0 || m.time >= s.groups[n-1].over() {
+		if n == 0 || m.time >= s.groups[n-1].over() {
 			s.groups, n = append(s.groups, newGroup(s.spec)), n+1
 		}
 		s.groups[n-1].insert(m)
+	}
+	for _, g := range s.groups {
+		s.bytes += g.bytes
 	}
 	s.open = len(s.groups)
 	return s.bytes

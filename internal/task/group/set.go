@@ -1,12 +1,13 @@
 // Package group collects the events of a group beside a partition until it ends:
-// because all of them are there, because a gap or a limit of event time ends it, or
-// because no more fit. One event made of them then goes on in their place.
+// because all of them are there, because a gap or a limit of event time ends it,
+// because its window is over, or because no more fit. One event made of them then goes on
+// in their place.
 //
-// Which events are together is a function of their event times (see series); the
+// Which events are together is a function of their event times (see series, windows); the
 // watermark only decides when that is final. That a group is complete or full is decided
 // in log order. So the same log makes the same groups whatever the batches, members and
 // crashes. Each member is a state entry of its own: a step writes those that came,
-// however large the group is.
+// however large the group is. Windows keep aggregates, and no members.
 package group
 
 import (
@@ -32,9 +33,11 @@ const (
 	Idle                   // the next event is at least idle after its last
 	Timeout                // the next event is at least timeout after its first
 	Full                   // one more would be more than it takes
+	Window                 // it is a window, and over
+	reasonsCount
 )
 
-var reasons = [...]string{"complete", "idle", "timeout", "full"}
+var reasons = [reasonsCount]string{"complete", "idle", "timeout", "full", "window"}
 
 // String returns the word for the reason.
 func (r Reason) String() string { return reasons[r] }
@@ -62,7 +65,7 @@ func (p *Plan) find(name string) *operator.Group {
 // partitions share it.
 type Counts struct {
 	Open, Bytes      atomic.Int64 // groups that have not ended, and what is stored of them
-	Ended            [4]atomic.Uint64
+	Ended            [reasonsCount]atomic.Uint64
 	Duplicates, Late atomic.Uint64 // events left out, and those for groups that had ended
 }
 
@@ -75,8 +78,8 @@ type Set struct {
 	view   stream.View
 	series map[string]*series // by name: its state key
 	past   map[string]*past   // groups that ended and are known, by state key
-	open   []int              // groups that did not end, of each of the plan
-	due    *due.Lane          // series by when their first group ends, and past by when it is forgotten
+	open   []int              // groups or panes that did not end, of each of the plan
+	due    *due.Lane          // series and windows by when the first of them ends, and past by when it is forgotten
 	over   due.Lane           // past alone
 	ended  []*Ended           // to be taken
 	dirty  []*series
@@ -84,14 +87,18 @@ type Set struct {
 	fresh  []*member // not yet in a step
 	flying []*member // in the step before, which may not be durable
 	gone   [][]byte  // keys to delete
+
+	windows map[string]*windows // by name: its state key
+	panes   []*pane             // that changed
+	moved   []*windows          // of which another is the next to end
 }
 
 // Open returns the groups beside a partition as its state has them; nil where the
 // pipeline has none. Those that are open and that it no longer has are an error. What they
 // do is counted in counts, by operator.Group.Index. When they end is put into queue.
 func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, queue *due.Queue) (*Set, error) {
-	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], series: map[string]*series{}, past: map[string]*past{}, open: make([]int, len(plan.Groups))}
-	for _, prefix := range []byte{statekey.Group, statekey.Ended} {
+	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], series: map[string]*series{}, past: map[string]*past{}, windows: map[string]*windows{}, open: make([]int, len(plan.Groups))}
+	for _, prefix := range []byte{statekey.Group, statekey.Ended, statekey.Pane} {
 		for entry, err := range view.Scan([]byte{prefix}) {
 			if err == nil {
 				err = s.restore(entry)
@@ -103,6 +110,11 @@ func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, qu
 	}
 	for _, q := range s.series {
 		if err := s.resume(q); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range s.windows {
+		if err := s.resumeWindows(w); err != nil {
 			return nil, err
 		}
 	}
@@ -135,6 +147,12 @@ func (s *Set) Close() {
 		s.count(q, -q.open, -q.bytes)
 	}
 	clear(s.series)
+	for _, w := range s.windows {
+		for _, p := range w.panes {
+			s.tally(w, -1, -p.size())
+		}
+	}
+	clear(s.windows)
 }
 
 func (s *Set) count(q *series, groups, bytes int) {
@@ -184,6 +202,7 @@ type Event struct {
 	Group        *operator.Group
 	Key          []byte
 	Offset, Time int64
+	Watermark    int64
 	Row          *value.Row
 	ID, Source   string          // of the event, and where it was copied from
 	Headers      []stream.Header // that it came with
@@ -197,10 +216,17 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 		return 0, err, nil
 	}
 	m := &member{offset: e.Offset, order: order, time: e.Time, id: id, end: e.Group.Last(e.Row)}
+	if m.aggregates, err = aggregatesOf(e.Group, e.Row); err != nil {
+		return 0, err, nil
+	}
 	m.comesFrom(e.Source)
 	m.value = m.append(nil, &e, s.plan.Schema)
 	if len(m.value) > e.Group.Bytes {
 		return 0, fmt.Errorf("takes %d bytes, more than the %d of max.bytes of its group", len(m.value), e.Group.Bytes), nil
+	}
+	if e.Group.Windows() {
+		bytes, failure = s.put(&e, m, by)
+		return bytes, failure, nil
 	}
 	m.size = int32(len(m.value))
 	q := s.of(e.Group, string(statekey.AppendGroup(nil, e.Group.Name, e.Key, by)))
@@ -252,12 +278,13 @@ func (s *Set) join(q *series, c *change, m *member) {
 	if s.series[q.name] = q; q.open == 0 {
 		q.anchor = m.offset
 	}
-	m.of = q.anchor
-	s.fresh = append(s.fresh, m)
+	if m.of = q.anchor; q.spec.Stores() {
+		s.fresh = append(s.fresh, m)
+	}
 	s.touch(q)
-	open := q.open
+	open, bytes := q.open, q.bytes
 	q.apply(c, m)
-	s.count(q, q.open-open, len(m.value))
+	s.count(q, q.open-open, q.bytes-bytes)
 	s.await(q)
 	for _, g := range c.groups {
 		s.close(q, g)
@@ -279,6 +306,10 @@ func (s *Set) close(q *series, g *group) {
 func (s *Set) Come(e due.Entry) error {
 	if p := s.past[e.Key]; p != nil && p.until == e.At {
 		s.forget(p)
+		return nil
+	}
+	if w := s.windows[e.Key]; w != nil {
+		s.comeWindow(w, e.At)
 		return nil
 	}
 	q := s.series[e.Key]
@@ -310,6 +341,13 @@ func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
 	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, name: q.name, first: g.members[0], of: q.anchor, shared: q.open > 0, id: s.id}
 	e.members, e.repeats = g.split()
 	s.counts[g.spec.Index].Duplicates.Add(uint64(len(e.repeats)))
+	e.Count, e.aggregates = int64(len(e.members)), make([]aggregate, len(g.spec.Values))
+	for _, m := range e.members {
+		merge(g.spec, e.aggregates, m.aggregates)
+	}
+	if g.spec.Folded {
+		e.gather(&g.fold)
+	}
 	e.Missing, e.holes = missing(g, e.members)
 	e.Complete = reason == Complete || reason != Full && g.spec.End == nil && e.Missing == 0
 	newest := int64(math.MinInt64)
@@ -395,6 +433,7 @@ func (s *Set) Changes(write func(key, data []byte)) {
 		}
 	}
 	s.gone, s.dirty, s.told = s.gone[:0], s.dirty[:0], s.told[:0]
+	s.windowChanges(write)
 }
 
 // key returns the parts of the group's name.

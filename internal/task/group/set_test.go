@@ -64,8 +64,10 @@ func newWorld(t *testing.T, change func(*operator.Group)) *world {
 	sound, level := add("sound", value.Bytes, true), add("level", value.Number, false)
 	g := &operator.Group{
 		Name: "parts", By: call, Order: &part, ID: part, End: &end, Idle: time.Minute, Events: 100, Bytes: 1 << 20, Open: 100,
-		Key: add("parts.key", value.String, false), Count: add("parts.count", value.Int, false), Complete: add("parts.complete", value.Bool, false),
-		Missing: add("parts.missing", value.Int, false), Ended: add("parts.ended", value.String, false),
+		Columns: operator.GroupColumns{
+			Key: add("parts.key", value.String, false), Count: add("parts.count", value.Int, false), Complete: add("parts.complete", value.Bool, false),
+			Missing: add("parts.missing", value.Int, false), Ended: add("parts.ended", value.String, false),
+		},
 	}
 	g.Lists = []operator.GroupList{{Field: url, Slot: add("parts.url", value.Strings, false)}, {Field: sound, Slot: add("parts.sound", value.Bytes, false)}}
 	w.plan.Fields = []value.Slot{call, part, end, url, sound, level}

@@ -52,7 +52,7 @@ const (
 	Diverted                 // before the watermark, and written to the late topic
 	Duplicate                // its id was seen before
 	Collected                // member of a group, which goes on as one event
-	Known                    // its group had it before
+	Known                    // its group keeps nothing of it that is told of later: it had it before, or stores no events
 	Joined                   // right of a join, whose lefts go on
 	Recovered                // given up, and on_failure wrote something instead
 	Queued                   // in the async queue, and gone on with later

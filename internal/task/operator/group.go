@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -20,14 +21,69 @@ type Group struct {
 	ID     value.Slot    // string or int: a second event of the same is left out
 	Idle   time.Duration // of event time without an event, that ends it; 0 is never
 	Within time.Duration // of event time since its first event, that ends it; 0 is never
+	Every  time.Duration // windows begin at the multiples of it; 0 is no windows: the times of the events cut groups
+	Size   time.Duration // of a window, a multiple of Every
 	Events int           // most of a group
 	Bytes  int           // most of a group
 	Open   int           // most groups beside a partition
 	Late   LatePolicy    // of events for a group that ended: LateDead, LateDrop or LateInclude
 	Pass   bool          // a group that ended incomplete goes on, and is no dead letter
 
-	Key, Count, Complete, Missing, Ended value.Slot // what it introduces
-	Lists                                []GroupList
+	Columns GroupColumns
+	Lists   []GroupList
+	Values  []GroupValue
+	Folded  bool // nothing needs its events, which are not stored; of groups that Idle alone cuts
+}
+
+// GroupColumns are what a group introduces, whatever its events are.
+type GroupColumns struct {
+	Key, Count, Complete, Missing, Ended value.Slot
+	Start, End                           value.Slot // of a window
+}
+
+// Stores reports whether the events of a group are stored until its event is through.
+func (g *Group) Stores() bool { return !g.Windows() && !g.Folded }
+
+// Windows reports whether the groups are windows, which keep no events.
+func (g *Group) Windows() bool { return g.Every > 0 }
+
+// GroupValue is an aggregate of the events of a group.
+type GroupValue struct {
+	Name      string
+	Aggregate Aggregate
+	Value     *expression.Program // of type int or number; nil for AggregateCount
+	Slot      value.Slot
+}
+
+// Aggregate is how the values of events become one.
+type Aggregate uint8
+
+// The aggregates. A sum is exact: it is rounded once, at its end.
+const (
+	AggregateCount Aggregate = iota
+	AggregateSum
+	AggregateMean
+	AggregateMin
+	AggregateMax
+)
+
+// AggregatedMax is the greatest value that is aggregated: a sum of very many of them is a
+// number, too.
+const AggregatedMax = 1e290
+
+// Of returns the value of an event. The error is the event's.
+func (v *GroupValue) Of(row *value.Row) (float64, error) {
+	if v.Value == nil {
+		return 0, nil
+	}
+	x, err := Number(v.Value, row)
+	if err == nil && math.Abs(x) > AggregatedMax {
+		err = fmt.Errorf("is %v: a group aggregates numbers up to %v", x, AggregatedMax)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", v.Name, err)
+	}
+	return x, nil
 }
 
 // GroupList is a field of the members, one behind the other: a list of strings, or
@@ -78,7 +134,13 @@ func (g *Group) texts() []value.Slot { return nil }
 
 // Makes implements Operator.
 func (g *Group) Makes() []value.Slot {
-	slots := []value.Slot{g.Key, g.Count, g.Complete, g.Missing, g.Ended}
+	slots := []value.Slot{g.Columns.Key, g.Columns.Count, g.Columns.Complete, g.Columns.Missing, g.Columns.Ended}
+	if g.Windows() {
+		slots = append(slots, g.Columns.Start, g.Columns.End)
+	}
+	for i := range g.Values {
+		slots = append(slots, g.Values[i].Slot)
+	}
 	for _, l := range g.Lists {
 		slots = append(slots, l.Slot)
 	}

@@ -1,6 +1,9 @@
 package reference
 
-import "sort"
+import (
+	"math/big"
+	"sort"
+)
 
 // Member is an event of a group, by what decides which events are together.
 type Member struct {
@@ -61,4 +64,46 @@ func KeptOf(group []Member) (kept []Member) {
 		seen[m.ID] = true
 	}
 	return kept
+}
+
+// Window is the members of a time from Start on and before End, in their order.
+type Window struct {
+	Start, End int64
+	Members    []Member
+}
+
+// Windows returns the windows that have members, by their ends: they are of a size, and
+// end at multiples of every.
+func Windows(members []Member, every, size int64) (windows []Window) {
+	sorted := append([]Member(nil), members...)
+	sort.Slice(sorted, func(i, k int) bool { return sorted[i].Before(sorted[k]) })
+	ends := map[int64]bool{}
+	for _, m := range sorted {
+		for end := m.Time + 1; end <= m.Time+size; end++ {
+			if end%every == 0 {
+				ends[end] = true
+			}
+		}
+	}
+	for end := range ends {
+		w := Window{Start: end - size, End: end}
+		for _, m := range sorted {
+			if w.Start <= m.Time && m.Time < end {
+				w.Members = append(w.Members, m)
+			}
+		}
+		windows = append(windows, w)
+	}
+	sort.Slice(windows, func(i, k int) bool { return windows[i].End < windows[k].End })
+	return windows
+}
+
+// Sum returns the sum of numbers, which is rounded once.
+func Sum(numbers ...float64) float64 {
+	sum := new(big.Rat)
+	for _, x := range numbers {
+		sum.Add(sum, new(big.Rat).SetFloat64(x))
+	}
+	rounded, _ := sum.Float64()
+	return rounded
 }
