@@ -128,7 +128,13 @@ func TestEveryFieldHasAWord(t *testing.T) {
 		if get != nil {
 			structure, field := fieldOf(get)
 			set[structure+"."+field.Name] = true
-			structures[structure] = reflect.TypeOf(get).In(0).Elem()
+			of := reflect.TypeOf(get).In(0).Elem()
+			structures[structOf(of)] = of
+			for i := range of.NumField() {
+				if inner := of.Field(i); inner.Type.Kind() == reflect.Struct && structOf(inner.Type) == structure {
+					set[structOf(of)+"."+inner.Name], structures[structure] = true, inner.Type
+				}
+			}
 		}
 	}
 	var walk func(s spec.Shape)
