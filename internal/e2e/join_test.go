@@ -347,3 +347,32 @@ func TestWrongJoinsAreNamed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestJoinsLeaveTheSameAnswerUnderFaults has commits be lost and hidden, partitions move and
+// transactions be of any size: the rows are those of a run without.
+func TestJoinsLeaveTheSameAnswerUnderFaults(t *testing.T) {
+	events := recordsOf(ads(4, 300))
+	for i, match := range []string{"first", "last", "each"} {
+		rows := func(log stream.Log, size, members int) []string {
+			file, err := config.Parse("p.yaml", []byte(adsJoined("left", match, 3)), builtin.Kinds())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := file.Pipelines[0]
+			p.Commit.Size = size
+			answer, _ := runQueueing(t, log, p, members, events)
+			return inOrder(answer.Values("examples"))
+		}
+		want := rows(memory.New(memory.Options{}), 0, 1)
+		if len(want) < 300 {
+			t.Fatalf("%d rows", len(want))
+		}
+		for seed := range uint64(3) {
+			sound := memory.New(memory.Options{RebalanceTimeout: time.Second})
+			log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10}}), sound}
+			if d := cmp.Diff(want, rows(log, 20, 1+i)); d != "" {
+				t.Fatalf("%s, seed %d: %s", match, seed, d)
+			}
+		}
+	}
+}

@@ -43,7 +43,7 @@ const start = int64(-1 << 63) // of a partition's watermark
 
 // world is the join of one partition, and what it takes to feed it.
 type world struct {
-	*testing.T
+	testing.TB
 	plan      *Plan
 	counts    Counts
 	state     state
@@ -56,9 +56,9 @@ type world struct {
 	id, on, price value.Slot
 }
 
-func newWorld(t *testing.T, j operator.Join) *world {
+func newWorld(t testing.TB, j operator.Join) *world {
 	t.Helper()
-	w := &world{T: t, plan: &Plan{Schema: &value.Schema{}}, state: state{}, watermark: start}
+	w := &world{TB: t, plan: &Plan{Schema: &value.Schema{}}, state: state{}, watermark: start}
 	add := func(name string, kind value.Kind, optional bool) value.Slot {
 		slot, err := w.plan.Schema.Add(name, value.Type{Kind: kind, Optional: optional})
 		if err != nil {
@@ -320,7 +320,7 @@ func (w *world) replays(sources [4][]eventtime.Event, lateness int64) {
 	w.Helper()
 	var went [2][]string
 	for i := range went {
-		o := newWorld(w.T, *w.plan.Join)
+		o := newWorld(w.TB, *w.plan.Join)
 		var at [4]int
 		newest := [4]int64{start, start, start, start}
 		for n := 0; at != [4]int{len(sources[0]), len(sources[1]), len(sources[2]), len(sources[3])}; n++ {

@@ -105,10 +105,7 @@ func (s *Set) settle(b *bucket, lefts []*row, e *Event) {
 func (s *Set) rowOf(e *Event, b *bucket) *row {
 	slots := s.plan.Schema.Slots
 	if e.Right {
-		slots = nil
-		for _, f := range s.plan.Join.Fields {
-			slots = append(slots, f.Field)
-		}
+		slots = s.fields
 	}
 	r := &row{
 		place: place{e.Time, positionOf(e.From)}, of: b, offset: int64(e.Record.Offset), right: e.Right,
@@ -117,7 +114,8 @@ func (s *Set) rowOf(e *Event, b *bucket) *row {
 	if !e.Right {
 		r.data.context = contextOf(e.Record)
 	}
-	r.size = len(r.append(nil))
+	s.buf = r.append(s.buf[:0])
+	r.size = len(s.buf)
 	return r
 }
 
@@ -165,7 +163,8 @@ func (s *Set) meet(l, r *row) {
 // resize has a left that changed be written.
 func (s *Set) resize(l *row) {
 	before := l.size
-	if l.size = len(l.append(nil)); l.stored {
+	s.buf = l.append(s.buf[:0])
+	if l.size = len(s.buf); l.stored {
 		s.count(0, l.size-before)
 		s.touch(l)
 	}

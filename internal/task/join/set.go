@@ -52,7 +52,9 @@ type Set struct {
 	buckets map[string]*bucket // by name
 	rows    int
 	bytes   int
-	ended   []*Joined // to be taken
+	ended   []*Joined    // to be taken
+	fields  []value.Slot // of rights
+	buf     []byte
 	dirty   []*row
 	idle    []*row // whose content the state has, once the step before is durable
 }
@@ -80,6 +82,9 @@ func Open(plan *Plan, counts *Counts, id stream.Partition, view stream.View, que
 	}
 	if plan.Join == nil {
 		return nil, nil
+	}
+	for _, f := range plan.Join.Fields {
+		s.fields = append(s.fields, f.Field)
 	}
 	for _, b := range s.buckets {
 		s.await(b)
@@ -224,12 +229,11 @@ func (s *Set) Changes(write func(key, data []byte)) {
 	}
 	clear(s.idle)
 	s.idle = s.idle[:0]
-	var data []byte
 	for _, r := range s.dirty {
 		switch r.dirty = false; {
 		case !r.gone:
-			data = r.append(data[:0])
-			write(r.key(), data)
+			s.buf = r.append(s.buf[:0])
+			write(r.key(), s.buf)
 			r.written, s.idle = true, append(s.idle, r)
 		case r.written:
 			write(r.key(), nil)
