@@ -77,6 +77,7 @@ type place struct {
 // committed; after a failed commit it is thrown away. One goroutine uses it.
 type State struct {
 	specs        []Spec
+	ids          []string         // of specs
 	id           stream.Partition // of the input
 	partitions   int32            // of the input; known from the first Bring on
 	view         stream.View
@@ -102,6 +103,7 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe
 		pipeline: []byte(pipeline + " "), noting: map[int]bool{},
 	}
 	for i := range specs {
+		s.ids = append(s.ids, specs[i].id())
 		s.times = append(s.times, newTimes(specs[i].Versions))
 		if specs[i].Written {
 			noted, err := s.view.Get(statekey.AppendRead(nil, specs[i].writing()))
@@ -112,7 +114,7 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe
 				s.noting[i] = a.Next > 0
 			}
 		}
-		prefix := statekey.AppendRead(nil, specs[i].id())
+		prefix := statekey.AppendRead(nil, s.ids[i])
 		for entry, err := range s.view.Scan(prefix) {
 			if err != nil {
 				return nil, err
@@ -142,9 +144,9 @@ func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, f
 	}
 	if spec.Versions.Kept() {
 		s.watermark = max(s.watermark, watermark)
-		row, failure, fatal = s.asOf(spec, key, max(time, spec.Versions.floor(watermark)))
+		row, failure, fatal = s.asOf(table, key, max(time, spec.Versions.floor(watermark)))
 	} else {
-		s.key = statekey.AppendRow(s.key[:0], spec.id(), key)
+		s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
 		row, fatal = s.get(s.key)
 	}
 	if fatal != nil {
@@ -185,7 +187,7 @@ func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 		bytes, err = s.add(at.table, r.Key, s.version(at.table, r))
 		return max(bytes, 1), err
 	}
-	s.key = statekey.AppendRow(s.key[:0], spec.id(), r.Key)
+	s.key = statekey.AppendRow(s.key[:0], s.ids[at.table], r.Key)
 	var row []byte
 	if len(r.Value) > 0 {
 		row = slices.Clone(r.Value)
@@ -215,7 +217,7 @@ func (s *State) note() {
 // Put implements step.Rows. Rows of keys of other partitions are theirs.
 func (s *State) Put(table int, key, row []byte) {
 	if stream.Place(key, s.partitions) == s.id.Index {
-		s.key = statekey.AppendRow(s.key[:0], s.specs[table].id(), key)
+		s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
 		s.made[string(s.key)] = row
 	}
 }
@@ -234,7 +236,7 @@ func (s *State) Changes(write func(key, data []byte)) {
 	s.flying, s.made = s.made, map[string][]byte{}
 	var data [8]byte
 	for at := range s.moved {
-		key := statekey.AppendRead(nil, s.specs[at.table].id())
+		key := statekey.AppendRead(nil, s.ids[at.table])
 		binary.BigEndian.PutUint64(data[:], uint64(s.next[at]))
 		write(binary.BigEndian.AppendUint32(key, uint32(at.partition)), data[:])
 	}

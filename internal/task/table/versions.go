@@ -228,8 +228,9 @@ func (e *entry) second(i int) int64 {
 }
 
 // asOf returns the row that was valid at a time.
-func (s *State) asOf(spec *Spec, key []byte, at int64) (row []byte, failure, fatal error) {
-	s.key = statekey.AppendRow(s.key[:0], spec.id(), key)
+func (s *State) asOf(table int, key []byte, at int64) (row []byte, failure, fatal error) {
+	spec := &s.specs[table]
+	s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
 	data, err := s.get(s.key)
 	if err != nil || data == nil {
 		return nil, nil, err
@@ -243,7 +244,7 @@ func (s *State) asOf(spec *Spec, key []byte, at int64) (row []byte, failure, fat
 			key, spec.Topic, time.UnixMicro(at).UTC().Format(time.RFC3339Nano), spec.Versions.History, blocksMax), nil
 	}
 	if at < l.first() {
-		if l, err = s.older(spec, key, data, at); err != nil {
+		if l, err = s.older(s.ids[table], key, data, at); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -258,7 +259,7 @@ func (s *State) asOf(spec *Spec, key []byte, at int64) (row []byte, failure, fat
 }
 
 // older returns the versions of the block that a time belongs to; none of a time before all.
-func (s *State) older(spec *Spec, key, data []byte, at int64) (list, error) {
+func (s *State) older(id string, key, data []byte, at int64) (list, error) {
 	e, err := parseEntry(data)
 	if err != nil {
 		return nil, err
@@ -267,7 +268,7 @@ func (s *State) older(spec *Spec, key, data []byte, at int64) (list, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	stored, err := s.get(blockKey(spec.id(), key, e.blocks[i].number))
+	stored, err := s.get(blockKey(id, key, e.blocks[i].number))
 	if err == nil && stored == nil {
 		err = errDamaged
 	}
@@ -277,7 +278,7 @@ func (s *State) older(spec *Spec, key, data []byte, at int64) (list, error) {
 // add makes a record a version of its key's row, and returns how many bytes that adds to
 // a step.
 func (s *State) add(table int, key []byte, v version) (bytes int, err error) {
-	id := s.specs[table].id()
+	id := s.ids[table]
 	name := string(statekey.AppendRow(nil, id, key))
 	data, err := s.get([]byte(name))
 	if err != nil {
