@@ -21,7 +21,9 @@ import (
 	"github.com/afterbay/afterbay/internal/test/answers"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/internal/test/servertest"
+	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 // spent is the amount of a click: quarters, of which sums are exact in any order.
@@ -265,4 +267,47 @@ print(json.dumps(c.execute(groups + " order by who, stop", given).fetchall()))
 		want[user] = append(want[user], of.String())
 	}
 	return want
+}
+
+// TestGroupsWithoutEventsAreQueued has what goes on be scored off the loop, with commits that
+// are lost: the rows are those of a model that answers at once. Below windows that overlap no
+// event may be queued.
+func TestGroupsWithoutEventsAreQueued(t *testing.T) {
+	s := clicksOf(9)
+	s.arrive(rand.New(rand.NewPCG(9, 0)))
+	events := s.records(func(c visit) stream.Record { return c.paid(stream.ByKey) })
+	scored := func(group steps.Group, m model.Model, call *lang.Calling) lang.Pipeline {
+		p := s.spendings(2, group)
+		p.Models = []lang.Model{{Name: "loud", Go: "loud", Version: 1, Outputs: []lang.Field{{Name: "volume", Type: "number"}}, Call: call}}
+		p.Code.Models = map[string]model.Model{"loud": m}
+		p.Steps = []lang.Step{
+			p.Steps[0], &steps.Let{List: []lang.Binding{{Name: "said", Expr: `w.n > 2 ? b"ab" : b"c"`}}},
+			&steps.Score{Model: "loud", Inputs: []string{"said"}, Async: call != nil},
+			&steps.Emit{Topic: "sessions", Names: []string{"user", "page", "w.count", "w.spent", "w.most", "loud.volume", "meta.id", "meta.time"}},
+		}
+		return p
+	}
+	rows := func(p lang.Pipeline, log stream.Log) []string {
+		answer, _ := runQueueing(t, log, p, 2, events)
+		list := answer.Values("sessions")
+		slices.Sort(list)
+		return list
+	}
+	for _, group := range []steps.Group{{Every: time.Minute}, {Idle: s.idle}} {
+		want := rows(scored(group, volumeModel{}, nil), memory.New(memory.Options{}))
+		if len(want) < 100 {
+			t.Fatalf("%d rows", len(want))
+		}
+		for seed := range uint64(2) {
+			sound := memory.New(memory.Options{RebalanceTimeout: time.Second})
+			log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10}}), sound}
+			if d := diff.Diff(want, rows(scored(group, volumeModel{remote: true}, &lang.Calling{Concurrency: 4}), log)); d != "" {
+				t.Fatalf("seed %d: %s", seed, d)
+			}
+		}
+	}
+	overlap := scored(steps.Group{Every: time.Minute, Size: 2 * time.Minute}, volumeModel{remote: true}, &lang.Calling{})
+	if _, err := builtin.New(overlap, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "it may queue events, below a group with windows that overlap") {
+		t.Error(err)
+	}
 }
