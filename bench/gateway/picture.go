@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
 // picture draws the distribution of latencies, up to one event in 10,000: how many

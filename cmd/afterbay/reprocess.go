@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
 type reprocessCommand struct {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/http/admin"
-	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
 // compare says how what a generation made differs from what was there before.

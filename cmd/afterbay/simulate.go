@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/lab/simulate"
+	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
 type simulateCommand struct {

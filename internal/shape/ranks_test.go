@@ -8,7 +8,7 @@ var ranks = []struct {
 }{
 	{0, []string{"stream", "model", "internal/observe/metric"}},
 	{1, []string{
-		"lookup", "internal/naming", "internal/lab/plot", "internal/sys", "internal/control", "internal/event/value", "internal/event/hash", "internal/event/header",
+		"lookup", "internal/naming", "internal/sys", "internal/control", "internal/event/value", "internal/event/hash", "internal/event/header",
 		"internal/state/statekey", "internal/state/packed", "internal/task/clock", "internal/task/due", "internal/http/server", "internal/http/reload",
 		"internal/log/balance", "internal/log/optional", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
 	}},

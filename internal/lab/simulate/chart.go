@@ -3,7 +3,7 @@ package simulate
 import (
 	"fmt"
 
-	"github.com/afterbay/afterbay/internal/lab/plot"
+	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
 // Drawing gathers what is drawn of a simulation, the lowest and the highest depth

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/afterbay/afterbay/internal/lab/plot"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/sys/plot"
 	"github.com/afterbay/afterbay/stream"
 )
 
