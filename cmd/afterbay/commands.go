@@ -10,7 +10,7 @@ type commands struct {
 	Produce     produceCommand     `cmd:"" help:"Append the records of a file or of standard input to a topic."`
 	Tail        tailCommand        `cmd:"" help:"Print the records of a topic."`
 	Explain     explainCommand     `cmd:"" help:"Say where an output came from: event, features, models, times."`
-	Features    featuresCommand    `cmd:"" help:"Write the feature rows of events to a file, to train a model with."`
+	Dataset     datasetCommand     `cmd:"" help:"Write the rows that a pipeline computes of events to a file, with labels, to train a model with."`
 	Topics      topicsCommand      `cmd:"" help:"List the topics and what they hold."`
 	DLQ         dlqCommand         `cmd:"" name:"dlq" help:"Look at the dead letters of a pipeline, send their events back or drop them."`
 	Lag         lagCommand         `cmd:"" help:"Say how far pipelines are behind, partition by partition, the worst first."`

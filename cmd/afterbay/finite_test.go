@@ -41,7 +41,7 @@ func TestNumbersThatAreNotFiniteAreDeadLettersOfTryAndFeatures(t *testing.T) {
 				}
 			}
 			for _, file := range []string{"rows.ndjson", "rows.csv", "rows.parquet"} {
-				r := command(t, events, "features", "p.yaml", "--out", file)
+				r := command(t, events, "dataset", "p.yaml", "--out", file)
 				if r.code != exitOK || !strings.Contains(r.stderr+r.stdout, "dead") {
 					t.Errorf("features --out %s: %+v", file, r)
 				}

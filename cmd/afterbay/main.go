@@ -23,6 +23,7 @@ import (
 // app is what a command gets from its surroundings.
 type app struct {
 	ctx    context.Context // ends with the first signal
+	args   []string        // of the command line
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
@@ -53,7 +54,7 @@ func main() {
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout = clean.NewWriter(stdout) // clients wrote much of the output
-	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
+	a := &app{ctx: ctx, args: args, stdin: stdin, stdout: stdout, stderr: stderr, log: slog.New(slog.NewTextHandler(stderr, nil))}
 	err := a.untilSignal(func() error {
 		err := a.execute(args)
 		if a.loading != nil {

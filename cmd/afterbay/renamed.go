@@ -9,6 +9,7 @@ import (
 // has a row for each.
 var (
 	renamedCommands = []struct{ old, new string }{ // a longer command stands before a part of it
+		{"features", "dataset"},
 		{"parked run", "queue retry"},
 		{"parked", "queue"},
 		{"rederive", "reprocess"},

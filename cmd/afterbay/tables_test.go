@@ -31,7 +31,7 @@ func TestRowsOfTablesComeFromFiles(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	must(t, "", append([]string{"features", "p.yaml", "e.ndjson", "--out", "rows.csv", "--columns", "k,who.*,over"}, tables...)...)
+	must(t, "", append([]string{"dataset", "p.yaml", "e.ndjson", "--out", "rows.csv", "--columns", "k,who.*,over"}, tables...)...)
 	if want := "k,who.limit,over\n\"a\",100,false\n\"b\",10,true\n"; read(t, "rows.csv") != want {
 		t.Errorf("rows: %s", read(t, "rows.csv"))
 	}
@@ -86,7 +86,7 @@ func TestTrainingRowsOfTablesAreTheLiveOnes(t *testing.T) {
 	produce("orders", "customer", `{"order":"o3","customer":"bob","at":1767258299}`)
 	live()
 	outputs := must(t, "", "tail", "sold", "--limit", "3")
-	must(t, "", "features", "p.yaml", "--from-data", "data", "--out", "rows.csv", "--columns", "order,plan.tier")
+	must(t, "", "dataset", "p.yaml", "--from-data", "data", "--out", "rows.csv", "--columns", "order,plan.tier")
 	rows := strings.Split(strings.TrimSpace(read(t, "rows.csv")), "\n")
 	for order, tier := range map[string]string{"o1": "silver", "o2": "gold", "o3": "free"} {
 		if want := `{"order":"` + order + `","plan_tier":"` + tier + `"}`; !strings.Contains(outputs, want) {
@@ -100,7 +100,7 @@ func TestTrainingRowsOfTablesAreTheLiveOnes(t *testing.T) {
 		t.Errorf("lint warns of arrival: %s", got)
 	}
 	write(t, "arrival.yaml", strings.Replace(asOfPipeline, "as_of: event, time: {field: since, unit: s}, ", "", 1))
-	if got := command(t, "", "features", "arrival.yaml", "--from-data", "data", "--out", "rows.csv"); got.code != exitUsage || !strings.Contains(got.stderr, "name a file of its rows") {
+	if got := command(t, "", "dataset", "arrival.yaml", "--from-data", "data", "--out", "rows.csv"); got.code != exitUsage || !strings.Contains(got.stderr, "name a file of its rows") {
 		t.Errorf("rows as of their arrival are taken from the log: %s", got.stderr)
 	}
 	write(t, "append.yaml", strings.Replace(asOfPipeline, "time: {field: since, unit: s}, ", "", 1))

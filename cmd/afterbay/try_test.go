@@ -228,7 +228,7 @@ func TestApproximateFeaturesAreShown(t *testing.T) {
 	if got := must(t, "", "try", "p.yaml", "e.ndjson", "--json"); strings.Count(got, `"approximate":["spend"]`) != 4 {
 		t.Error(got)
 	}
-	if r := command(t, "", "features", "p.yaml", "e.ndjson", "--out", "rows.csv"); !strings.Contains(r.stderr, "approximate   spend 4 events") {
+	if r := command(t, "", "dataset", "p.yaml", "e.ndjson", "--out", "rows.csv"); !strings.Contains(r.stderr, "approximate   spend 4 events") {
 		t.Error(r.stderr)
 	}
 }
@@ -256,7 +256,7 @@ steps:
 	if got := must(t, "", "try", "p.yaml", "e.ndjson"); strings.Count(got, want) != 1 {
 		t.Error(got)
 	}
-	if got := command(t, "", "features", "p.yaml", "e.ndjson", "--out", "rows.csv"); got.code != 0 || strings.Count(got.stderr, want) != 1 {
+	if got := command(t, "", "dataset", "p.yaml", "e.ndjson", "--out", "rows.csv"); got.code != 0 || strings.Count(got.stderr, want) != 1 {
 		t.Errorf("%+v", got)
 	}
 	must(t, "", "produce", "in", "e.ndjson", "--key", "k", "--partitions", "2")

@@ -1,9 +1,9 @@
-"""Trains fraud.ubj, the model of pipeline.yaml, on rows that `afterbay features` wrote.
+"""Trains fraud.ubj, the model of pipeline.yaml, on rows that `afterbay dataset` wrote.
 
     train.py train ROWS LABELS MODEL    trains on the first 70 % of the rows
     train.py test ROWS LABELS           says how good the scores in the last 30 % are
 
-ROWS is CSV of `afterbay features`: the names of the pipeline, computed by the code that serves
+ROWS is CSV of `afterbay dataset`: the names of the pipeline, computed by the code that serves
 it. Nothing is computed again here. Where past.* is empty, since the pipeline had no model yet,
 the model is the first one: small, and without the past. It needs xgboost 3.2.0 and numpy.
 """

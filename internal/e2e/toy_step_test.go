@@ -85,9 +85,9 @@ func TestNewKindOfStepsIsThreeFiles(t *testing.T) {
 	toy.says(t, "lint of a wrong file", "wrong.yaml:5:29: steps[1].upper.of: unknown name \"texd\": did you mean text?", "lint", "wrong.yaml")
 	toy.says(t, "scenario", "1 scenario passed", "test", "shouts.txt")
 	toy.says(t, "try", "upper     loud=\"HI\"", "try", "shouts.yaml", "posts.ndjson")
-	toy.says(t, "features", "wrote 2 rows", "features", "shouts.yaml", "posts.ndjson", "--out", "rows.csv")
+	toy.says(t, "dataset", "wrote 2 rows", "dataset", "shouts.yaml", "posts.ndjson", "--out", "rows.csv")
 	if rows := readText(t, filepath.Join(toy.dir, "rows.csv")); !strings.Contains(rows, ",same.sum,loud\n") || !strings.Contains(rows, `"HI"`) {
-		t.Errorf("features: the rows lack the name of the kind:\n%s", rows)
+		t.Errorf("dataset: the rows lack the name of the kind:\n%s", rows)
 	}
 	for name, where := range map[string][]string{"embedded": {"--data=data"}, "kafka": {engine}} {
 		toy.says(t, name, "appended 2 records", append([]string{"produce", "posts", "posts.ndjson", "--key=user", "--partitions=2"}, where...)...)

@@ -1,4 +1,4 @@
-// Package dryrun runs the pipelines of a file on a log in memory, for afterbay try and afterbay features.
+// Package dryrun runs the pipelines of a file on a log in memory, for afterbay try, dataset and skew.
 package dryrun
 
 import (
@@ -59,6 +59,7 @@ type dryRun struct {
 	appended int64
 	numbers  map[string]int64 // of the batch's events, and of what they led to, by position
 	next     map[stream.Partition]stream.Offset
+	appends  map[stream.Partition]stream.Offset // behind the events given
 
 	mu   sync.Mutex // guards seen
 	seen []*seen    // of the batch
@@ -91,7 +92,7 @@ type seen struct {
 // newDryRun loads a file. The pipelines that cut holds for, nil for none, end
 // before the first score whose model cannot be loaded. batch gets what a batch
 // of events led to.
-func (a *Program) newDryRun(ctx context.Context, path string, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
+func (a *Program) newDryRun(ctx context.Context, path string, members int, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
 	file, err := config.Load(path, a.Loader.Kinds)
 	if errors.As(err, new(*fs.PathError)) {
 		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
@@ -99,7 +100,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, cut func(*lang.Pip
 	if err != nil {
 		return nil, failure.NotValid(err)
 	}
-	r := &dryRun{Program: a, ctx: ctx, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}}
+	r := &dryRun{Program: a, ctx: ctx, log: memory.New(memory.Options{}), batch: batch, numbers: map[string]int64{}, next: map[stream.Partition]stream.Offset{}, appends: map[stream.Partition]stream.Offset{}}
 	var found []error
 	var loaded []process.Pipeline
 	parts := map[*pipeline.Runner]*part{}
@@ -115,7 +116,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, cut func(*lang.Pip
 		computeAtOnce(&p)
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
-			Members: 1, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
+			Members: max(1, members), Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))
@@ -346,6 +347,7 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 	for i := range records {
 		r.appended++
 		r.numbers[position(&records[i])] = r.appended
+		r.appends[records[i].Partition] = records[i].Offset + 1
 	}
 	for _, p := range r.parts {
 		if err := p.runner.WaitIdle(ctx, r.log); err != nil {

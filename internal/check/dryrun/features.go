@@ -7,91 +7,142 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
 )
 
-// FeaturesOptions are the flags of afterbay features, which say what each is.
-type FeaturesOptions struct {
-	File, Events, Out, Pipeline string
-	Columns                     []string
-	Topic, Format               string
-	Tables                      []string
-	FromData                    string
-	Open                        func(data string) (inspect.Directory, func() error, error) // a data directory
+// RowsOptions say which events are computed, and what of them is wanted.
+type RowsOptions struct {
+	File, Events string
+	Pipeline     string   // whose rows; "" is the only one of the file
+	Columns      []string // names, or prefix.*, in order; none is meta.id, meta.key, meta.time and all others
+	Topic        string   // that the events go to; "" is the input of the first pipeline
+	Format       string   // of the events
+	Tables       []string // TOPIC:KEY=FILE
+	Parallelism  int      // members of the group of each pipeline; 0 is 1
+	Outputs      bool     // Event.Outputs is wanted
+
+	// FromLog takes the events from the topic in the log that Open opens, not from a file.
+	FromLog bool
+	Open    func() (inspect.Directory, func() error, error)
+
+	// Committed takes only what the pipelines have committed in that log.
+	Committed bool
+
+	// End is called with the log of the replay when all is computed; nil is not.
+	End func(log *memory.Log) error
 }
 
-// Features writes a row for each event that the pipeline took.
-func (a *Program) Features(ctx context.Context, c FeaturesOptions) (err error) {
-	format, err := tabular.FormatOf(c.Out)
-	if err != nil {
-		return failure.Usage("--out %v", err)
-	}
-	e := &export{FeaturesOptions: c, meter: term.NewMeter(a.Err)}
-	if e.dryRun, err = a.newDryRun(ctx, c.File, func(p *lang.Pipeline) bool { return c.Pipeline == "" || p.Name == c.Pipeline }, e.batch); err != nil {
-		return err
-	}
-	e.quiet, e.tables = true, c.Tables
-	if err := e.choose(); err != nil {
-		return err
-	}
-	feed, end, err := e.source()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	file, err := os.CreateTemp(filepath.Dir(c.Out), filepath.Base(c.Out)+".*")
-	if err != nil {
-		return fmt.Errorf("%w: name a file that can be written with --out", err)
-	}
-	defer os.Remove(file.Name()) // it is renamed where all went well
-	defer file.Close()
-	if e.writer, err = tabular.New(file, format, e.columns); err != nil {
-		return err
-	}
-	err = e.run(feed)
-	e.meter.Clear()
-	if err = errors.Join(err, e.writer.Close()); err != nil {
-		return err
-	}
-	if err := errors.Join(file.Chmod(0o644), file.Close(), os.Rename(file.Name(), c.Out)); err != nil {
-		return err
-	}
-	e.report()
-	return nil
+// Event is an event of the pipeline and what became of it.
+type Event struct {
+	Record      *stream.Record
+	Row         *value.Row
+	Time        time.Time // zero where it is not known
+	Late        bool
+	Dropped     bool
+	Failed      bool
+	Stage       string          // where it failed
+	Approximate []string        // features that are approximate
+	Outputs     []stream.Record // what the pipeline wrote of it
 }
 
-// export is rows on their way to a file.
-type export struct {
-	FeaturesOptions
+// Source is a partition that events were taken from, and which of its records.
+type Source struct {
+	Topic     string        `json:"topic"`
+	Partition int32         `json:"partition"`
+	First     stream.Offset `json:"first"`
+	Next      stream.Offset `json:"next"`
+}
+
+// Rows computes the rows of a pipeline. NewRows makes it.
+type Rows struct {
+	RowsOptions
+	Columns  []value.Slot // what is wanted
+	Missing  []string     // names that a missing model cuts off
+	Appended int64        // events so far
+	Sources  []Source     // what events were taken from, once Run has returned
+
 	*dryRun
-	meter   *term.Meter
-	part    *part
-	columns []value.Slot
-	writer  tabular.Writer
+	part *part
+	each func(*Event) error
+}
 
-	missing     []string // names that a missing model cuts off
-	written     int64
-	late        int64
-	dropped     int64
-	dead        map[string]int // by stage
-	approximate map[string]int // rows by the feature that is approximate
-	filled      []uint64       // which slots had a value
+// NewRows loads the pipelines of a file and finds the columns.
+func (a *Program) NewRows(ctx context.Context, o RowsOptions) (*Rows, error) {
+	r := &Rows{RowsOptions: o}
+	var err error
+	if r.dryRun, err = a.newDryRun(ctx, o.File, o.Parallelism, func(p *lang.Pipeline) bool { return o.Pipeline == "" || p.Name == o.Pipeline }, r.batch); err != nil {
+		return nil, err
+	}
+	r.quiet, r.tables = !o.Outputs, o.Tables
+	return r, r.choose()
+}
+
+// Run computes the events, and calls each with those of the pipeline: in the order of the
+// events given, or of their partitions.
+func (r *Rows) Run(each func(*Event) error) error {
+	r.each = each
+	feed, end, err := r.source()
+	if err != nil {
+		return err
+	}
+	err = r.run(func(ctx context.Context) error {
+		if err := feed(ctx); err != nil || r.End == nil {
+			return err
+		}
+		return r.End(r.log)
+	})
+	if r.Sources == nil {
+		r.Sources = r.taken()
+	}
+	return errors.Join(err, end())
+}
+
+// Runner returns the pipeline.
+func (r *Rows) Runner() *pipeline.Runner { return r.part.runner }
+
+// Stage returns the step that introduces a name: its kind, or event; "" is none.
+func (r *Rows) Stage(name string) string { return r.part.stage(name) }
+
+// AbsentModels returns the names of the models whose file is not there.
+func (r *Rows) AbsentModels() []string { return r.part.absentModels() }
+
+// Timeless reports whether the pipeline takes the times of its events from no field.
+func (r *Rows) Timeless() bool {
+	return r.part.pipeline.Input.Topic != "" && r.part.pipeline.Input.Time.Field == ""
+}
+
+// Arrivals returns what of the rows depends on when records arrived.
+func (r *Rows) Arrivals() []string {
+	var runners []*pipeline.Runner
+	for _, p := range r.parts {
+		runners = append(runners, p.runner)
+	}
+	return pipeline.Arrivals(runners)[slices.Index(r.parts, r.part)]
+}
+
+// taken returns what was appended to the log of the run.
+func (r *Rows) taken() (list []Source) {
+	for p, next := range r.appends {
+		list = append(list, Source{p.Topic, p.Index, 0, next})
+	}
+	slices.SortFunc(list, func(a, b Source) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), int(a.Partition-b.Partition))
+	})
+	return list
 }
 
 // choose finds the pipeline and its columns.
-func (e *export) choose() error {
-	e.dead, e.approximate = map[string]int{}, map[string]int{}
+func (e *Rows) choose() error {
 	e.part = e.parts[0]
 	if e.Pipeline == "" && len(e.parts) > 1 {
 		return failure.Usage("%s has %d pipelines: name the one whose rows to write with --pipeline", e.File, len(e.parts))
@@ -103,34 +154,32 @@ func (e *export) choose() error {
 		}
 		e.part = e.parts[i]
 	}
-	schema := e.part.runner.Plan.Schema
-	e.missing = e.part.beyond()
-	columns := e.Columns
+	e.Missing = e.part.beyond()
+	columns := e.RowsOptions.Columns
 	if len(columns) == 0 {
 		columns = []string{"meta.id", "meta.key", "meta.time", "*"}
 	}
 	for _, name := range columns {
 		found := e.expand(name)
-		if len(found) == 0 && slices.Contains(e.missing, name) {
+		if len(found) == 0 && slices.Contains(e.Missing, name) {
 			continue // said at the end
 		}
 		if len(found) == 0 {
 			return failure.Usage("--columns %s: pipeline %s has no such name", name, e.part.runner.Name())
 		}
 		for _, slot := range found {
-			slot.Type.Optional = slot.Type.Optional || e.part.mayLack(slot.Name, len(e.missing) > 0)
-			e.columns = append(e.columns, slot)
+			slot.Type.Optional = slot.Type.Optional || e.part.mayLack(slot.Name, len(e.Missing) > 0)
+			e.Columns = append(e.Columns, slot)
 		}
 	}
-	if len(e.columns) == 0 {
+	if len(e.Columns) == 0 {
 		return fmt.Errorf("none of the columns is known without model %s", strings.Join(e.part.absentModels(), ", "))
 	}
-	e.filled = make([]uint64, (len(schema.Slots)+63)/64)
 	return nil
 }
 
 // expand returns the slots of a name of --columns.
-func (e *export) expand(name string) []value.Slot {
+func (e *Rows) expand(name string) []value.Slot {
 	var found []value.Slot
 	prefix, several := strings.CutSuffix(name, "*")
 	for _, slot := range e.part.runner.Plan.Schema.Slots {
@@ -188,117 +237,214 @@ func (p *part) absentModels() []string {
 }
 
 // source returns what appends the events, and what to call after.
-func (e *export) source() (feed func(context.Context) error, end func() error, err error) {
-	if e.FromData != "" {
+func (e *Rows) source() (feed func(context.Context) error, end func() error, err error) {
+	if e.FromLog {
 		return e.data()
 	}
-	source, err := e.Program.Events(e.FeaturesOptions.Events, e.Format)
+	source, err := e.Program.Events(e.RowsOptions.Events, e.Format)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context) error { return e.publish(ctx, source, e.Topic) }, source.Close, nil
 }
 
-// data returns the source of a data directory's topic: its records with their
-// times and, where that is how they are read, in their partitions.
-func (e *export) data() (feed func(context.Context) error, end func() error, err error) {
-	topic := cmp.Or(e.Topic, e.parts[0].runner.Input())
-	directory, closeDirectory, err := e.Open(e.FromData)
+// data returns the source of the topics of a log: their records with their times and, where
+// that is how they are read, in their partitions.
+func (e *Rows) data() (feed func(context.Context) error, end func() error, err error) {
+	topics := []string{e.Topic}
+	if e.Topic == "" {
+		topics = e.sourceTopics()
+	}
+	directory, closeDirectory, err := e.Open()
 	if err != nil {
 		return nil, nil, err
-	}
-	about, err := inspect.Find(e.ctx, directory, topic)
-	if err == nil && !e.straight {
-		err = e.log.CreateTopic(e.ctx, stream.Topic{Name: topic, Partitions: int32(len(about.Partitions)), Key: about.Key})
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, closeDirectory())
 	}
 	e.past = func(topic string) iter.Seq2[stream.Record, error] {
 		return directory.Records(e.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions})
 	}
-	return func(ctx context.Context) error {
-		const batch = 4096
-		var records []stream.Record
-		for r, err := range directory.Records(ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
-			if err != nil {
-				return err
-			}
-			if e.straight {
-				r.Partition.Index = 0
-			}
-			if records = append(records, r); len(records) == batch {
-				if err := e.play(ctx, records); err != nil {
-					return err
-				}
-				records = records[:0]
-			}
+	log := &recorded{Rows: e, directory: directory}
+	for _, topic := range topics {
+		if err := log.add(topic); err != nil {
+			return nil, nil, errors.Join(err, closeDirectory())
 		}
-		return e.play(ctx, records)
-	}, closeDirectory, nil
+	}
+	return log.feed, closeDirectory, nil
 }
 
-// batch writes the rows of a batch.
-func (e *export) batch(batch []*seen) error {
-	for _, s := range batch {
-		if s.part != e.part {
-			continue
+// sourceTopics returns the topics that the pipelines read and none of them writes.
+func (e *Rows) sourceTopics() (list []string) {
+	for _, p := range e.parts {
+		for _, topic := range p.runner.Inputs() {
+			written := slices.ContainsFunc(e.parts, func(o *part) bool { return slices.Contains(o.runner.Outputs(), topic) })
+			if !written && !slices.Contains(list, topic) {
+				list = append(list, topic)
+			}
 		}
-		if s.late {
-			e.late++
-		}
-		switch {
-		case s.failed:
-			e.dead[s.failure]++
-			continue
-		case s.dropped:
-			e.dropped++
-			continue
-		}
-		for _, feature := range s.approximate {
-			e.approximate[feature]++
-		}
-		for i, word := range s.row.Present {
-			e.filled[i] |= word
-		}
-		if err := e.writer.Write(&s.row); err != nil {
+	}
+	return list
+}
+
+// recorded is what a log holds of the topics that the pipelines read.
+type recorded struct {
+	*Rows
+	directory inspect.Directory
+}
+
+// add takes a topic.
+func (l *recorded) add(topic string) error {
+	about, err := inspect.Find(l.ctx, l.directory, topic)
+	if err != nil {
+		return err
+	}
+	if !l.straight {
+		if err := l.log.CreateTopic(l.ctx, stream.Topic{Name: topic, Partitions: int32(len(about.Partitions)), Key: about.Key}); err != nil {
 			return err
 		}
-		e.written++
 	}
-	e.meter.Show("%d events, %d rows, %s", e.appended, e.written, e.meter.Rate(e.appended))
+	committed := map[int32]stream.Offset{}
+	for _, p := range l.parts {
+		if !l.Committed {
+			break
+		}
+		lags, err := l.directory.Lag(l.ctx, p.runner.Name())
+		if err != nil {
+			return err
+		}
+		for _, lag := range lags {
+			if lag.Topic == topic {
+				committed[lag.Partition] = max(committed[lag.Partition], lag.Committed)
+			}
+		}
+	}
+	for i, extent := range about.Partitions {
+		next := extent.Next
+		if l.Committed {
+			next = min(next, committed[int32(i)])
+		}
+		l.Sources = append(l.Sources, Source{topic, int32(i), extent.First, next})
+	}
 	return nil
 }
 
-// report says on standard error what was written and what was not.
-func (e *export) report() {
-	out := e.Err
-	fmt.Fprintf(out, "wrote %d rows of %d columns to %s in %v\n", e.written, len(e.columns), e.FeaturesOptions.Out, e.meter.Elapsed())
-	fmt.Fprintf(out, "no rows: %d dropped, dead letters: %s\n", e.dropped, term.Counts(e.dead))
-	writeApproximate(out, e.approximate)
-	var runners []*pipeline.Runner
-	for _, p := range e.parts {
-		runners = append(runners, p.runner)
+// feed plays the records: partition by partition or, where records of several meet, in the
+// order of their times.
+func (l *recorded) feed(ctx context.Context) error {
+	const batch = 4096
+	var records []stream.Record
+	take := func(r stream.Record) error {
+		if l.straight {
+			r.Partition.Index = 0
+		}
+		if records = append(records, r); len(records) < batch {
+			return nil
+		}
+		err := l.play(ctx, records)
+		records = records[:0]
+		return err
 	}
-	for _, w := range pipeline.Arrivals(runners)[slices.Index(e.parts, e.part)] {
-		fmt.Fprintf(out, "warning: %s\n", w)
+	all := []iter.Seq2[stream.Record, error]{}
+	for _, s := range l.Sources {
+		all = append(all, l.records(ctx, s))
 	}
-	for _, odd := range e.part.runner.Snapshot().OddTimes {
-		fmt.Fprintf(out, "event times look wrong: %s\n", odd)
+	if l.straight {
+		all = []iter.Seq2[stream.Record, error]{byTime(all)}
 	}
-	if len(e.missing) > 0 {
-		fmt.Fprintf(out, "not known without model %s: %s\n", strings.Join(e.part.absentModels(), ", "), strings.Join(e.missing, ", "))
-	}
-	var empty []string
-	for _, c := range e.columns {
-		if e.filled[c.Bit>>6]>>(c.Bit&63)&1 == 0 {
-			empty = append(empty, c.Name)
+	for _, list := range all {
+		for r, err := range list {
+			if err == nil {
+				err = take(r)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	if len(empty) > 0 && e.written > 0 {
-		fmt.Fprintf(out, "empty in all rows: %s\n", strings.Join(empty, ", "))
+	return l.play(ctx, records)
+}
+
+// records yields what is taken of a partition.
+func (l *recorded) records(ctx context.Context, s Source) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		if s.First >= s.Next {
+			return
+		}
+		for r, err := range l.directory.Records(ctx, inspect.Query{Topic: s.Topic, Partition: s.Partition}) {
+			if err == nil && r.Offset >= s.Next || !yield(r, err) {
+				return
+			}
+		}
 	}
-	if in := e.part.pipeline.Input; in.Topic != "" && in.Time.Field == "" && e.FromData == "" {
-		fmt.Fprintf(out, "pipeline %s names no field of event time (input.time): its windows and gaps are those of this run, not of the events\n", e.part.runner.Name())
+}
+
+// byTime yields records of several partitions in the order of their times. Those of a
+// partition stay in their order.
+func byTime(all []iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		type head struct {
+			stream.Record
+			turn time.Time // the newest of the partition
+			next func() (stream.Record, error, bool)
+		}
+		var heads []*head
+		advance := func(h *head) (more bool, err error) {
+			if h.Record, err, more = h.next(); h.Time.After(h.turn) {
+				h.turn = h.Time
+			}
+			return more, err
+		}
+		for _, list := range all {
+			h := &head{}
+			var stop func()
+			h.next, stop = iter.Pull2(list)
+			defer stop()
+			heads = append(heads, h)
+		}
+		for i := 0; i < len(heads); {
+			more, err := advance(heads[i])
+			if err != nil && !yield(stream.Record{}, err) || err != nil {
+				return
+			}
+			if i++; !more {
+				i--
+				heads = slices.Delete(heads, i, i+1)
+			}
+		}
+		for len(heads) > 0 {
+			least := 0
+			for i := range heads {
+				if heads[i].turn.Before(heads[least].turn) {
+					least = i
+				}
+			}
+			if !yield(heads[least].Record, nil) {
+				return
+			}
+			more, err := advance(heads[least])
+			if err != nil {
+				yield(stream.Record{}, err)
+				return
+			}
+			if !more {
+				heads = slices.Delete(heads, least, least+1)
+			}
+		}
 	}
+}
+
+// batch hands over the events of a batch.
+func (r *Rows) batch(batch []*seen) error {
+	r.Appended = r.appended
+	for _, s := range batch {
+		if s.part != r.part {
+			continue
+		}
+		err := r.each(&Event{
+			Record: &s.record, Row: &s.row, Time: s.time, Late: s.late, Dropped: s.dropped, Failed: s.failed, Stage: s.failure,
+			Approximate: s.approximate, Outputs: s.outputs,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ type TryOptions struct {
 // Try prints what the pipelines of a file make of events, and keeps nothing.
 func (a *Program) Try(ctx context.Context, source *ingest.Source, o TryOptions) error {
 	p := &printer{Program: a, limit: o.Limit, json: o.JSON, out: term.NewLines(a.Out, false)}
-	r, err := a.newDryRun(ctx, o.File, nil, p.batch)
+	r, err := a.newDryRun(ctx, o.File, 1, nil, p.batch)
 	if err != nil {
 		return err
 	}

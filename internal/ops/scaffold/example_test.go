@@ -44,7 +44,7 @@ func Example() {
 	//       usual_total: {value: 'total', decimals: 2, last: 20, aggregates: [mean]}
 	//   - decide:                                          # the thresholds are passed by 1 in 100 events of the sample, or so: choose your own
 	//       action: 'total > 12.5 || seen.count_1m > 2 ? "review" : "allow"'
-	//   # With labels, `afterbay features` writes the rows to train a model with. Then name it above the steps,
+	//   # With labels, `afterbay dataset` writes the rows to train a model with. Then name it above the steps,
 	//   #   models: {risk: {file: risk.ubj, version: 1, outputs: {score: number}}}
 	//   # put it before `decide`, and decide by risk.score:
 	//   #   - score: {model: risk, inputs: [seen.*, gap, total, recent_total.*]}

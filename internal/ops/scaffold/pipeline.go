@@ -423,7 +423,7 @@ func (w *writer) model(seen, gap string) {
 		inputs = append(inputs, c.Name, w.recent[i]+".*")
 	}
 	for _, line := range []string{
-		"# With labels, `afterbay features` writes the rows to train a model with. Then name it above the steps,",
+		"# With labels, `afterbay dataset` writes the rows to train a model with. Then name it above the steps,",
 		"#   models: {risk: {file: risk.ubj, version: 1, outputs: {score: number}}}",
 		"# put it before `decide`, and decide by risk.score:",
 		"#   - score: {model: risk, inputs: [" + strings.Join(inputs, ", ") + "]}",

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"time"
+
+	"github.com/afterbay/afterbay/internal/check/dryrun"
+	"github.com/afterbay/afterbay/internal/ops/dataset"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+type datasetCommand struct {
+	rowsFlags
+	Out       string   `help:"File to write: .parquet, .csv or .ndjson. One that is there is replaced. FILE.manifest.json says what it was made of." required:"" placeholder:"FILE"`
+	Columns   []string `help:"Names to write, in this order, such as tx,spend.*,gap; the default is meta.id, meta.key, meta.time and all others." placeholder:"NAME"`
+	Since     string   `help:"Write rows of events from this time on, such as 2026-01-02T15:04:05Z. Earlier events count in windows." placeholder:"TIME"`
+	Until     string   `help:"Write rows of events before this time." placeholder:"TIME"`
+	Labels    string   `help:"Labels: a file, NDJSON or CSV, or topic:NAME of the log." placeholder:"FILE"`
+	On        string   `help:"Name of the rows that a label has too, and its field where that is called otherwise, such as tx or tx=order." placeholder:"NAME[=FIELD]"`
+	Label     string   `help:"Field that is the label, and its type: bool, int, number, string or time. The default is number." placeholder:"FIELD[:TYPE]"`
+	LabelTime string   `help:"Field that says when a label was known, and its unit: s, ms, us, ns or rfc3339. The default is rfc3339 and, for a topic, the time of the append." placeholder:"FIELD[:UNIT]"`
+	Horizon   string   `help:"A row gets the newest label that was known so long after its event at most, such as 30d." placeholder:"DURATION"`
+	AsOf      string   `help:"Until when labels are known: rows younger than the horizon then are left out. The default is when the newest label was known." placeholder:"TIME"`
+	Negatives string   `help:"Share of the rows without a positive label that is written, such as 5%: always the same ones, by the hash of their value of --on." placeholder:"SHARE"`
+	Keep      string   `help:"Expression over the names of a row and its label that says which rows are written, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
+}
+
+// rowsFlags say which events are computed again.
+type rowsFlags struct {
+	File     string `arg:"" help:"Pipeline file. A model that is not there yet ends the rows before its score."`
+	Events   string `arg:"" optional:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
+	Pipeline string `help:"Pipeline whose rows are meant, where the file has several." placeholder:"NAME"`
+	Topic    string `help:"Topic that the events go to, or are taken from; the default is the input of the first pipeline and, of a log, all topics that no pipeline of the file writes." placeholder:"TOPIC"`
+	Format   string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
+	tableFlags
+	FromData string `help:"Take the events from the log in this data directory instead." placeholder:"DIR"`
+	Engine   string `help:"Take the events from this log instead: kafka://HOST:PORT, or a pipeline file, whose engine is meant." placeholder:"URL"`
+	parallelismFlags
+}
+
+// options returns the options of the rows.
+func (f *rowsFlags) options(a *app) dryrun.RowsOptions {
+	return dryrun.RowsOptions{
+		File: f.File, Events: f.Events, Pipeline: f.Pipeline, Topic: f.Topic, Format: f.Format, Tables: f.Table, Parallelism: process.Members(f.Parallelism), FromLog: f.FromData+f.Engine != "",
+		Open: func() (inspect.Directory, func() error, error) {
+			flags := directoryFlags{Data: f.FromData, engineFlags: engineFlags{Engine: f.Engine}}
+			return flags.open(a, false)
+		},
+	}
+}
+
+// Run writes a row for each event that the pipeline took.
+func (c *datasetCommand) Run(a *app) (err error) {
+	o := dataset.Options{
+		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Command: a.args, Version: version(),
+		Labels: dataset.Labels{Source: c.Labels, On: c.On, Label: c.Label, Time: c.LabelTime, AsOf: c.AsOf},
+	}
+	o.RowsOptions.Columns = c.Columns
+	if c.Horizon != "" {
+		var ok bool
+		if o.Labels.Horizon, ok = spec.ParseDuration(c.Horizon); !ok {
+			return usage("--horizon %s: write a duration, such as 30d or 12h", c.Horizon)
+		}
+	}
+	if o.Since, err = timeFlag("--since", c.Since); err != nil {
+		return err
+	}
+	if o.Until, err = timeFlag("--until", c.Until); err != nil {
+		return err
+	}
+	return dataset.Write(a.ctx, a.dry(), o)
+}
+
+// timeFlag reads the time of a flag; "" is zero.
+func timeFlag(name, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, usage("%s %s: write a time like 2026-01-02T15:04:05Z", name, text)
+	}
+	return at, nil
+}

@@ -1,0 +1,269 @@
+// Package dataset writes training rows: what a pipeline computed for each event, labels as
+// they were known in time, and a manifest of what the rows were made of.
+//
+// The rows are those of a replay, which package dryrun does. They are sorted by the time, the
+// partition and the offset of their events. So the same events give the same bytes, whatever
+// the parallelism and the engine.
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/check/dryrun"
+	"github.com/afterbay/afterbay/internal/event/tabular"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/sys/term"
+)
+
+// Options say what rows are written.
+type Options struct {
+	dryrun.RowsOptions
+	Out          string    // file of rows; the manifest lies beside it
+	Since, Until time.Time // rows of events from Since on and before Until; zero is no bound
+	Labels       Labels
+	Negatives    string   // share of the rows without a positive label that is kept, such as 5%; "" is all
+	Keep         string   // expression: which rows are kept
+	Command      []string // arguments, for the manifest
+	Version      string   // of the program, for the manifest
+}
+
+// Write computes the rows and writes them. It replaces the file, and the manifest, when all
+// went well. Memory is that of the replay: rows and labels are sorted in temporary files.
+func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) {
+	format, err := tabular.FormatOf(o.Out)
+	if err != nil {
+		return failure.Usage("--out %v", err)
+	}
+	w := &writer{Options: o, out: program.Err, meter: term.NewMeter(program.Err), manifest: newManifest(&o, format)}
+	if w.rows, err = program.NewRows(ctx, o.RowsOptions); err != nil {
+		return err
+	}
+	if err := w.prepare(program); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(o.Out), filepath.Base(o.Out)+".*")
+	if err != nil {
+		return fmt.Errorf("%w: name a file that can be written with --out", err)
+	}
+	defer os.Remove(file.Name()) // it is renamed where all went well
+	defer file.Close()
+	folder, err := os.MkdirTemp("", "afterbay-dataset-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := w.compute(ctx, folder, func(sorted *sorter) error { return w.write(file, format, sorted) }); err != nil {
+		return err
+	}
+	if err := errors.Join(file.Chmod(0o644), file.Close(), os.Rename(file.Name(), o.Out)); err != nil {
+		return err
+	}
+	if err := w.manifest.write(manifestOf(o.Out)); err != nil {
+		return err
+	}
+	w.report()
+	return nil
+}
+
+// writer is rows on their way to a file.
+type writer struct {
+	Options
+	out      io.Writer
+	meter    *term.Meter
+	rows     *dryrun.Rows
+	manifest *Manifest
+
+	base     *value.Schema // of the pipeline
+	schema   *value.Schema // and of the label
+	columns  []value.Slot
+	row      value.Row
+	labels   *labels // nil without
+	keep     *keep   // nil keeps all
+	negative *negatives
+
+	texts, numbers int // of a row of base
+	filled         []uint64
+	approximate    map[string]int
+}
+
+// prepare finds the columns and what chooses rows.
+func (w *writer) prepare(program *dryrun.Program) (err error) {
+	w.base = w.rows.Runner().Plan.Schema
+	w.columns = slices.Clone(w.rows.Columns)
+	w.schema = &value.Schema{}
+	for _, slot := range w.base.Slots {
+		if _, err := w.schema.Add(slot.Name, slot.Type); err != nil {
+			return err
+		}
+		if slot.Type.Kind.Text() {
+			w.texts++
+		} else {
+			w.numbers++
+		}
+	}
+	if w.labels, err = newLabels(program, &w.Options, w.schema); err != nil {
+		return err
+	}
+	if w.labels != nil {
+		w.manifest.Labels = &LabelCounts{}
+		w.labels.counts = w.manifest.Labels
+		if slices.ContainsFunc(w.columns, func(c value.Slot) bool { return c.Name == w.labels.slot.Name }) {
+			return failure.Usage("--label %s: the rows have a column of that name", w.labels.slot.Name)
+		}
+		w.columns = append(w.columns, w.labels.slot)
+	}
+	if w.negative, err = newNegatives(w.Negatives, w.labels); err != nil {
+		return err
+	}
+	if w.keep, err = newKeep(w.Keep, w.schema); err != nil {
+		return err
+	}
+	w.row = w.schema.NewRows(1)[0]
+	w.filled = make([]uint64, len(w.row.Present))
+	w.approximate = map[string]int{}
+	return nil
+}
+
+// compute runs the replay, and hands over the rows as they are sorted.
+func (w *writer) compute(ctx context.Context, folder string, done func(*sorter) error) (err error) {
+	rows, sorted := &sorter{folder: folder}, &sorter{folder: folder}
+	defer func() { err = errors.Join(err, rows.close(), sorted.close()) }()
+	if w.labels != nil {
+		w.labels.sorter.folder = folder
+		defer func() { err = errors.Join(err, w.labels.sorter.close()) }()
+		if err := w.labels.read(ctx); err != nil {
+			return err
+		}
+	}
+	var key, text []byte
+	err = w.rows.Run(func(e *dryrun.Event) error {
+		defer w.meter.Show("%d events, %s", w.rows.Appended, w.meter.Rate(w.rows.Appended))
+		if !w.wanted(e) {
+			return nil
+		}
+		text = appendRow(text[:0], e.Row)
+		if key = key[:0]; w.labels != nil {
+			key = w.labels.appendOn(key, e.Row)
+			return rows.add(appendPlace(key, e.Time, e.Record), text)
+		}
+		if err := readRow(text, &w.row, len(w.base.Slots), w.numbers, w.texts); err != nil {
+			return err
+		}
+		return w.choose(sorted, appendPlace(key, e.Time, e.Record), nil)
+	})
+	w.meter.Clear()
+	if err != nil {
+		return err
+	}
+	if w.labels != nil {
+		if err := w.label(rows, sorted); err != nil {
+			return err
+		}
+	}
+	return done(sorted)
+}
+
+// wanted counts an event, and reports whether it has a row.
+func (w *writer) wanted(e *dryrun.Event) bool {
+	m := w.manifest
+	if e.Late {
+		m.Events.Late++
+	}
+	switch {
+	case e.Failed:
+		m.Events.DeadLetters[e.Stage]++
+		return false
+	case e.Dropped:
+		m.Events.Dropped++
+		return false
+	case !w.Since.IsZero() && e.Time.Before(w.Since), !w.Until.IsZero() && !e.Time.Before(w.Until):
+		m.Events.Outside++
+		return false
+	}
+	for _, feature := range e.Approximate {
+		w.approximate[feature]++
+	}
+	return true
+}
+
+// label gives the rows their labels.
+func (w *writer) label(rows, sorted *sorter) error {
+	return w.labels.join(rows, func(place, text []byte, label *label) error {
+		if err := readRow(text, &w.row, len(w.base.Slots), w.numbers, w.texts); err != nil {
+			return err
+		}
+		return w.choose(sorted, place, label)
+	})
+}
+
+// choose adds w.row to those that are written, if it is kept.
+func (w *writer) choose(sorted *sorter, place []byte, label *label) error {
+	m := w.manifest
+	if w.labels != nil {
+		if timeOf(place) > w.labels.asOf-w.labels.Horizon.Microseconds() {
+			m.Labels.Young++
+			return nil
+		}
+		if label != nil {
+			label.store(&w.row, w.labels.slot)
+			m.Labels.Labelled++
+		} else {
+			m.Labels.Unlabelled++
+		}
+	}
+	if w.negative != nil && !w.negative.takes(&w.row) {
+		m.Kept.Negatives++
+		return nil
+	}
+	if w.keep != nil {
+		switch taken, err := w.keep.takes(&w.row); {
+		case err != nil:
+			return err
+		case !taken:
+			m.Kept.Expression++
+			return nil
+		}
+	}
+	return sorted.add(place, appendRow(nil, &w.row))
+}
+
+// write writes the rows in order.
+func (w *writer) write(file io.Writer, format tabular.Format, sorted *sorter) error {
+	m := w.manifest
+	digest, err := newDigest(file, format, w.columns)
+	if err != nil {
+		return err
+	}
+	extra := 0
+	if w.labels != nil && !w.labels.slot.Type.Kind.Text() {
+		extra = 1
+	}
+	for e, err := range sorted.all() {
+		if err == nil {
+			err = readRow(e.value, &w.row, len(w.schema.Slots), w.numbers+extra, len(w.row.Str))
+		}
+		if err == nil {
+			err = digest.Write(&w.row)
+		}
+		if err != nil {
+			return err
+		}
+		for i, word := range w.row.Present {
+			w.filled[i] |= word
+		}
+		m.Rows.Count++
+	}
+	if err := digest.Close(); err != nil {
+		return err
+	}
+	m.finish(w, digest)
+	return nil
+}

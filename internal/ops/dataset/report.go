@@ -1,0 +1,59 @@
+package dataset
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/sys/term"
+)
+
+// report says on standard error what was written and what was not.
+func (w *writer) report() {
+	m := w.manifest
+	say := func(format string, args ...any) { fmt.Fprintf(w.out, format+"\n", args...) }
+	say("wrote %d rows of %d columns to %s in %v", m.Rows.Count, len(w.columns), w.Out, w.meter.Elapsed())
+	say("sha256 %s, in %s too", m.File.SHA256, manifestOf(w.Out))
+	say("no rows: %d dropped, dead letters: %s", m.Events.Dropped, term.Counts(m.Events.DeadLetters))
+	if n := m.Events.Outside; n > 0 {
+		say("outside of --since and --until: %d", n)
+	}
+	if l := m.Labels; l != nil {
+		say("labels: %d rows labelled, %d without, %d left out since they are younger than the horizon as of %s", l.Labelled, l.Unlabelled, l.Young, timeText(l.AsOf))
+		say("labels of no row: %d of %d, unreadable: %d", l.Unused, l.Records, l.Unreadable)
+		if l.First != "" {
+			say("first unreadable label: %s", l.First)
+		}
+	}
+	if k := m.Kept; k != (Kept{}) {
+		say("left out: %d negatives, %d by --keep", k.Negatives, k.Expression)
+	}
+	if len(w.approximate) > 0 {
+		say("  %-13s %s events: their windows hold more than max, so they are read in panes of a sixtieth", "approximate", term.Counts(w.approximate))
+	}
+	for _, warning := range w.rows.Arrivals() {
+		say("warning: %s", warning)
+	}
+	for _, odd := range w.rows.Runner().Snapshot().OddTimes {
+		say("event times look wrong: %s", odd)
+	}
+	for _, s := range m.Sources {
+		if s.First > 0 {
+			say("warning: %s/%d begins at offset %d: what came before is not in the windows, and ids count from there", s.Topic, s.Partition, s.First)
+		}
+	}
+	if len(w.rows.Missing) > 0 {
+		say("not known without model %s: %s", strings.Join(w.rows.AbsentModels(), ", "), strings.Join(w.rows.Missing, ", "))
+	}
+	var empty []string
+	for _, c := range w.columns {
+		if w.filled[c.Bit>>6]>>(c.Bit&63)&1 == 0 {
+			empty = append(empty, c.Name)
+		}
+	}
+	if len(empty) > 0 && m.Rows.Count > 0 {
+		say("empty in all rows: %s", strings.Join(empty, ", "))
+	}
+	if w.rows.Timeless() && !w.FromLog {
+		say("pipeline %s names no field of event time (input.time): its windows and gaps are those of this run, not of the events", w.rows.Runner().Name())
+	}
+}

@@ -1,0 +1,90 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// appendPlace appends the place of an event in the order of the rows: its time, and its
+// partition and offset. For a copy that is those of the event copied. Neither the processes
+// that ran nor their parallelism change it.
+func appendPlace(dst []byte, at time.Time, r *stream.Record) []byte {
+	partition, offset := r.Partition, r.Offset
+	if from := header.Get(r, header.Source); from != "" {
+		if p, o, ok := position(from); ok {
+			partition, offset = p, o
+		}
+	}
+	dst = appendTime(dst, at.UnixMicro())
+	dst = append(append(dst, partition.Topic...), 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(partition.Index))
+	return binary.BigEndian.AppendUint64(dst, uint64(offset))
+}
+
+// appendTime appends a time in microseconds so that bytes are ordered as times are.
+func appendTime(dst []byte, us int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(us)^1<<63)
+}
+
+// timeOf reads what appendTime appended.
+func timeOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
+
+// position reads topic/partition@offset.
+func position(text string) (p stream.Partition, offset stream.Offset, ok bool) {
+	at := strings.LastIndexByte(text, '@')
+	slash := strings.LastIndexByte(text[:max(at, 0)], '/')
+	if slash < 0 {
+		return p, 0, false
+	}
+	index, err := strconv.ParseInt(text[slash+1:at], 10, 32)
+	n, err1 := strconv.ParseInt(text[at+1:], 10, 64)
+	return stream.Partition{Topic: text[:slash], Index: int32(index)}, stream.Offset(n), errors.Join(err, err1) == nil
+}
+
+// appendRow appends a row as it is kept in a run: whether each slot has a value, numbers in
+// 8 bytes, and texts behind their sizes.
+func appendRow(dst []byte, row *value.Row) []byte {
+	for _, words := range [][]uint64{row.Present, row.Num} {
+		for _, word := range words {
+			dst = binary.LittleEndian.AppendUint64(dst, word)
+		}
+	}
+	for _, text := range row.Str {
+		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	}
+	return dst
+}
+
+// errRun says that a run is not what was written.
+var errRun = errors.New("a temporary file was changed while it was read")
+
+// readRow reads what appendRow appended of a row with at most as many slots. The texts alias
+// the bytes.
+func readRow(src []byte, row *value.Row, slots, numbers, texts int) error {
+	row.Reset()
+	words := (slots + 63) / 64
+	if len(src) < 8*(words+numbers) {
+		return errRun
+	}
+	for i := range words {
+		row.Present[i], src = binary.LittleEndian.Uint64(src), src[8:]
+	}
+	for i := range numbers {
+		row.Num[i], src = binary.LittleEndian.Uint64(src), src[8:]
+	}
+	for i := range texts {
+		size, n := binary.Uvarint(src)
+		if n <= 0 || size > uint64(len(src)-n) {
+			return errRun
+		}
+		row.Str[i], src = value.Text(src[n:][:size]), src[n+int(size):]
+	}
+	return nil
+}
