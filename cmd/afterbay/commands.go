@@ -11,6 +11,7 @@ type commands struct {
 	Tail        tailCommand        `cmd:"" help:"Print the records of a topic."`
 	Explain     explainCommand     `cmd:"" help:"Say where an output came from: event, features, models, times."`
 	Dataset     datasetCommand     `cmd:"" help:"Write the rows that a pipeline computes of events to a file, with labels, to train a model with."`
+	Skew        skewCommand        `cmd:"" help:"Compute a sample of keys again from the log, and say what differs from the live pipeline."`
 	Topics      topicsCommand      `cmd:"" help:"List the topics and what they hold."`
 	DLQ         dlqCommand         `cmd:"" name:"dlq" help:"Look at the dead letters of a pipeline, send their events back or drop them."`
 	Lag         lagCommand         `cmd:"" help:"Say how far pipelines are behind, partition by partition, the worst first."`

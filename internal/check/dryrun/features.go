@@ -113,6 +113,9 @@ func (r *Rows) Runner() *pipeline.Runner { return r.part.runner }
 // Stage returns the step that introduces a name: its kind, or event; "" is none.
 func (r *Rows) Stage(name string) string { return r.part.stage(name) }
 
+// Straight reports whether all topics of the replay have one partition.
+func (r *Rows) Straight() bool { return r.straight }
+
 // AbsentModels returns the names of the models whose file is not there.
 func (r *Rows) AbsentModels() []string { return r.part.absentModels() }
 

@@ -7,7 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"math"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -29,6 +31,17 @@ func Of[T string | []byte](x T, salt string) int64 {
 	}
 	digest := sha256.Sum256(append(append(message, salt...), x...))
 	return first(digest[:])
+}
+
+// Share reads a share, such as 5% or 0.05, and returns the hash below which keys are in it.
+// ok is false for what is no share from 0 to 1.
+func Share(text string) (below int64, ok bool) {
+	digits, percent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(digits, 64)
+	if percent {
+		share /= 100
+	}
+	return int64(math.Round(share * (1 << Bits))), err == nil && share >= 0 && share <= 1
 }
 
 // first returns the first 53 bits of a digest.

@@ -233,3 +233,17 @@ func ExampleOf() {
 	// card-2 false
 	// card-3 false
 }
+
+// TestShares reads shares of keys.
+func TestShares(t *testing.T) {
+	for text, want := range map[string]int64{"0%": 0, "100%": 1 << 53, "1": 1 << 53, "50%": 1 << 52, "0.25": 1 << 51, "12.5%": 1 << 50} {
+		if got, ok := hash.Share(text); got != want || !ok {
+			t.Errorf("%s: %d %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "%", "5 %", "101%", "-1%", "2", "NaN", "inf", "half"} {
+		if _, ok := hash.Share(text); ok {
+			t.Errorf("%q is a share", text)
+		}
+	}
+}

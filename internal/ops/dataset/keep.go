@@ -1,10 +1,6 @@
 package dataset
 
 import (
-	"math"
-	"strconv"
-	"strings"
-
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/hash"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -28,29 +24,16 @@ func newNegatives(share string, l *labels) (*negatives, error) {
 	if share == "" {
 		return nil, nil
 	}
-	below, err := Share(share)
+	below, ok := hash.Share(share)
 	switch {
-	case err != nil:
-		return nil, failure.Usage("--negatives %v", err)
+	case !ok:
+		return nil, failure.Usage("--negatives %s: write a share from 0%% to 100%%, such as 5%%", share)
 	case l == nil:
 		return nil, failure.Usage("--negatives %s: without labels no row is negative: add --labels, or use --keep", share)
 	case l.slot.Type.Kind.Text():
 		return nil, failure.Usage("--negatives %s: label %s is a %s, which is not positive or negative: use --keep", share, l.slot.Name, l.slot.Type.Kind)
 	}
 	return &negatives{labels: l, below: below}, nil
-}
-
-// Share reads a share, such as 5% or 0.05, and returns the hash below which keys are in it.
-func Share(text string) (below int64, err error) {
-	digits, percent := strings.CutSuffix(text, "%")
-	share, err := strconv.ParseFloat(digits, 64)
-	if percent {
-		share /= 100
-	}
-	if err != nil || !(share >= 0 && share <= 1) {
-		return 0, failure.Usage("%s: write a share from 0%% to 100%%, such as 5%%", text)
-	}
-	return int64(math.Round(share * (1 << hash.Bits))), nil
 }
 
 // takes reports whether a row is kept.

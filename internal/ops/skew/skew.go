@@ -1,0 +1,297 @@
+// Package skew computes a sample of keys again from a log, and compares what comes of it with
+// what the live pipeline wrote and stored, bit by bit. Nothing may differ.
+//
+// A difference has one of these causes: another binary or processor, damage, a row of a table
+// or a model file that was changed in place, or a pipeline whose rows depend on arrival.
+package skew
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/check/dryrun"
+	"github.com/afterbay/afterbay/internal/event/hash"
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/sys/term"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// salt is that of the hash which chooses keys.
+const salt = "afterbay.skew"
+
+// Options say what is compared.
+type Options struct {
+	dryrun.RowsOptions        // of a log
+	Sample             string // share of keys, such as 1%
+}
+
+// Result says what was compared, and what differs.
+type Result struct {
+	Pipeline    string           `json:"pipeline"`
+	Keys        int              `json:"keys"`   // of the sample
+	Events      int64            `json:"events"` // of those keys
+	Outputs     int64            `json:"outputs"`
+	Entries     int64            `json:"entries"` // of state
+	Differences int64            `json:"differences"`
+	Names       map[string]int64 `json:"names"` // differences by the name that differs
+	First       *Difference      `json:"first,omitempty"`
+	Notes       []string         `json:"notes,omitempty"` // what was not compared
+}
+
+// Difference is a value that is not the same. Those of outputs are in the order of events,
+// before those of state.
+type Difference struct {
+	Event      string `json:"event"` // position; of state, that of the newest event of the key
+	Key        string `json:"key"`
+	ID         string `json:"id,omitempty"` // of the output; "" is state
+	Step       string `json:"step"`         // that introduces the name
+	Name       string `json:"name"`         // a feature, a field of an output, or what of a record or the state it is
+	Live       string `json:"live"`
+	Recomputed string `json:"recomputed"`
+}
+
+// none is a value that is not there.
+const none = "nothing"
+
+// Check compares a sample of keys.
+func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, error) {
+	below, ok := hash.Share(o.Sample)
+	if !ok || below == 0 {
+		return nil, failure.Usage("--sample %s: write a share of the keys above 0%%, such as 1%%", o.Sample)
+	}
+	open := o.Open
+	o.FromLog, o.Committed, o.Outputs = true, true, true
+	s := &check{ctx: ctx, below: below, result: &Result{Names: map[string]int64{}}, events: map[string]*event{}, newest: map[string]*event{}}
+	o.End = s.compare
+	o.Open = func() (directory inspect.Directory, end func() error, err error) { // a data directory opens once
+		s.live, end, err = open()
+		return s.live, end, err
+	}
+	meter := term.NewMeter(program.Err)
+	var err error
+	if s.rows, err = program.NewRows(ctx, o.RowsOptions); err != nil {
+		return nil, err
+	}
+	if len(s.rows.Missing) > 0 {
+		return nil, failure.Usage("%s: model %s is not there: what it decides cannot be computed again", o.File, strings.Join(s.rows.AbsentModels(), ", "))
+	}
+	s.result.Pipeline = s.rows.Runner().Name()
+	err = s.rows.Run(func(e *dryrun.Event) error {
+		meter.Show("%d events, %s", s.rows.Appended, meter.Rate(s.rows.Appended))
+		s.note(e)
+		return nil
+	})
+	meter.Clear()
+	s.result.Keys = len(s.newest)
+	return s.result, err
+}
+
+// check compares.
+type check struct {
+	ctx    context.Context
+	rows   *dryrun.Rows
+	live   inspect.Directory
+	below  int64 // hashes of the keys of the sample
+	result *Result
+	events map[string]*event // of the sample, by position
+	newest map[string]*event // by key
+}
+
+// event is an event of the sample.
+type event struct {
+	number   int64 // in the order of computation
+	position string
+	key      string
+}
+
+func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
+
+// note keeps which events are of the sample.
+func (s *check) note(e *dryrun.Event) {
+	key := e.Record.Key
+	if slot := s.rows.Runner().Plan.Key; slot.Name != "" && e.Row.Has(slot) {
+		key = e.Row.AppendKey(nil, slot)
+	}
+	if !s.sampled(key) {
+		return
+	}
+	s.result.Events++
+	at := &event{s.result.Events, fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset), string(key)}
+	s.events[at.position], s.newest[at.key] = at, at
+	if from := header.Get(e.Record, header.Source); from != "" {
+		s.events[from] = at // what the outputs of a copy may name
+	}
+}
+
+// compare compares all when the log of the replay has all.
+func (s *check) compare(log *memory.Log) error {
+	again := inspect.NewLocal(log, nil, nil, nil)
+	topics, err := s.live.List(s.ctx)
+	if err != nil {
+		return err
+	}
+	var list []found
+	for _, name := range s.rows.Runner().Outputs() {
+		i := slices.IndexFunc(topics, func(t inspect.Topic) bool { return t.Name == name })
+		if i < 0 {
+			s.result.Notes = append(s.result.Notes, fmt.Sprintf("topic %s is not in the log: the pipeline did not run there", name))
+			continue
+		}
+		of, err := s.outputs(again, &topics[i])
+		if err != nil {
+			return fmt.Errorf("compare %s: %w", name, err)
+		}
+		list = append(list, of...)
+	}
+	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(a.number, b.number) })
+	if s.rows.Straight() {
+		s.result.Notes = append(s.result.Notes, "the state was not compared: the replay has one partition")
+	} else {
+		of, err := s.state(again)
+		if err != nil {
+			return fmt.Errorf("compare the state: %w", err)
+		}
+		list = append(list, of...)
+	}
+	s.result.Differences = int64(len(list))
+	for i := range list {
+		s.result.Names[list[i].Name]++
+	}
+	if len(list) > 0 {
+		s.result.First = &list[0].Difference
+	}
+	return nil
+}
+
+// found is a difference and the number of its event.
+type found struct {
+	number int64
+	Difference
+}
+
+// outputs compares the records of a topic.
+func (s *check) outputs(again inspect.Directory, live *inspect.Topic) (list []found, err error) {
+	computed := map[string]stream.Record{}
+	err = s.each(again, live.Name, func(id string, r *stream.Record, _ *event) { computed[id] = *r })
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	err = s.each(s.live, live.Name, func(id string, r *stream.Record, of *event) {
+		if seen[id] {
+			return
+		}
+		seen[id] = true
+		s.result.Outputs++
+		if other, ok := computed[id]; ok {
+			list = append(list, s.differences(of, id, r, &other)...)
+		} else {
+			list = append(list, found{of.number, Difference{of.position, of.key, id, "emit", live.Name, string(r.Value), none}})
+		}
+	})
+	if slices.ContainsFunc(live.Partitions, func(p inspect.Partition) bool { return p.First > 0 }) {
+		s.result.Notes = append(s.result.Notes, fmt.Sprintf("topic %s no longer has all records: those that are gone were not compared", live.Name))
+		return list, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(computed)) {
+		if r := computed[id]; !seen[id] {
+			of := s.events[header.Get(&r, header.Position)]
+			list = append(list, found{of.number, Difference{of.position, of.key, id, "emit", live.Name, none, string(r.Value)}})
+		}
+	}
+	return list, err
+}
+
+// each calls take with the records of a topic that the pipeline made of events of the sample.
+func (s *check) each(d inspect.Directory, topic string, take func(id string, r *stream.Record, of *event)) error {
+	about, err := inspect.Find(s.ctx, d, topic)
+	if err != nil || len(about.Partitions) == 0 {
+		return err
+	}
+	for r, err := range d.Records(s.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
+		if err != nil {
+			return err
+		}
+		by, _ := generation.Of(&r)
+		if of := s.events[header.Get(&r, header.Position)]; of != nil && by == s.result.Pipeline {
+			take(header.Get(&r, header.ID), &r, of)
+		}
+	}
+	return nil
+}
+
+// differences compares an output with what was computed again.
+func (s *check) differences(of *event, id string, live, again *stream.Record) (list []found) {
+	differ := func(step, name, a, b string) {
+		if a != b {
+			list = append(list, found{of.number, Difference{of.position, of.key, id, step, name, cmp.Or(a, none), cmp.Or(b, none)}})
+		}
+	}
+	if !bytes.Equal(live.Value, again.Value) {
+		a, b := fields(live.Value), fields(again.Value)
+		names := slices.Sorted(maps.Keys(a))
+		for name := range b {
+			if _, ok := a[name]; !ok {
+				names = append(names, name)
+			}
+		}
+		for _, name := range s.inOrder(names) {
+			differ(s.introduces(name), s.slotOf(name), string(a[name]), string(b[name]))
+		}
+		if len(list) == 0 {
+			differ("emit", "value", string(live.Value), string(again.Value))
+		}
+	}
+	differ("emit", "key", string(live.Key), string(again.Key))
+	differ("emit", "time", live.Time.UTC().String(), again.Time.UTC().String())
+	for _, h := range []string{header.Stage, header.Error, header.Models} {
+		differ("emit", strings.TrimPrefix(h, "afterbay-"), header.Get(live, h), header.Get(again, h))
+	}
+	return list
+}
+
+// fields returns the members of an object; of another value nothing.
+func fields(value []byte) map[string]json.RawMessage {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(value, &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// inOrder sorts fields as the pipeline computes them.
+func (s *check) inOrder(fields []string) []string {
+	place := map[string]int{}
+	for i, slot := range s.rows.Runner().Plan.Schema.Slots {
+		place[slot.Name] = i + 1
+	}
+	slices.SortFunc(fields, func(a, b string) int {
+		return cmp.Or(place[s.slotOf(a)]-place[s.slotOf(b)], strings.Compare(a, b))
+	})
+	return fields
+}
+
+// slotOf returns the name of a row that a field of an output has: its dots are underscores.
+func (s *check) slotOf(field string) string {
+	for _, slot := range s.rows.Runner().Plan.Schema.Slots {
+		if strings.ReplaceAll(slot.Name, ".", "_") == field {
+			return slot.Name
+		}
+	}
+	return field
+}
+
+// introduces returns the step that introduces a field.
+func (s *check) introduces(field string) string {
+	return cmp.Or(s.rows.Stage(s.slotOf(field)), "emit")
+}

@@ -1,0 +1,246 @@
+package skew_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/check/dryrun"
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/ops/skew"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const payments = `pipeline: payments
+input:
+  topic: payments
+  key: card
+  partitions: 3
+  time: {field: at, unit: ms, lateness: 10s, late: include}
+  fields: {tx: string, card: string, shop: string, amount: number, at: int}
+steps:
+  - lookup: {name: shop_is, table: shops, key: shop, fields: {risk: number}, empty: {risk: 0.5}}
+  - features:
+      spend: {value: amount, decimals: 2, windows: [1m, 1h], aggregates: [count, sum, max]}
+      gap: {elapsed: true, empty: -1}
+  - decide: {action: 'spend.sum_1h > 100.0 || shop_is.risk > 0.8 ? "block" : "allow"'}
+  - emit: {topic: decisions, value: [tx, spend.*, gap, shop_is.risk, action]}
+`
+
+const shops = `{"shop":"s1","risk":0.1}
+{"shop":"s2","risk":0.9}
+`
+
+// live runs the pipeline over a log, with its table and 3,000 payments.
+func live(t testing.TB) *memory.Log {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	save(t, "p.yaml", payments)
+	save(t, "shops.ndjson", shops)
+	log := memory.New(memory.Options{})
+	t.Cleanup(func() { log.Close() })
+	file, err := config.Load("p.yaml", builtin.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runners, err := pipeline.NewChain(file.Pipelines, pipeline.Options{Members: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pipeline.CreateTopics(t.Context(), log, runners); err != nil {
+		t.Fatal(err)
+	}
+	var records []stream.Record
+	for _, line := range strings.Split(strings.TrimSpace(shops), "\n") {
+		records = append(records, stream.Record{Partition: stream.Partition{Topic: "shops", Index: stream.ByKey}, Key: []byte(line[9:11]), Value: []byte(line)})
+	}
+	at := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC).UnixMilli()
+	for i := range 3000 {
+		card := fmt.Sprintf("c%02d", i*7919%101%50)
+		value := fmt.Sprintf(`{"tx":"t%d","card":%q,"shop":"s%d","amount":%d.25,"at":%d}`, i, card, i%4, i%37, at+int64(i)*500)
+		records = append(records, stream.Record{Partition: stream.Partition{Topic: "payments", Index: stream.ByKey}, Key: []byte(card), Value: []byte(value)})
+	}
+	if err := log.Append(t.Context(), records...); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- pipeline.RunChain(ctx, log, runners) }()
+	if err := runners[0].WaitIdle(t.Context(), log); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func save(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checked compares a sample of the keys of a log.
+func checked(t testing.TB, log *memory.Log, sample string) *skew.Result {
+	t.Helper()
+	var said bytes.Buffer
+	program := &dryrun.Program{
+		Loader: &process.Loader{Kinds: builtin.Kinds(), Logger: slog.New(slog.DiscardHandler)},
+		Events: func(path, format string) (*ingest.Source, error) {
+			return ingest.Open(path, ingest.Format(format), nil)
+		},
+		Out: &said, Err: &said,
+	}
+	opened := false
+	r, err := skew.Check(t.Context(), program, skew.Options{Sample: sample, RowsOptions: dryrun.RowsOptions{
+		File: "p.yaml", Tables: []string{"shops:shop=shops.ndjson"}, Parallelism: 2,
+		Open: func() (inspect.Directory, func() error, error) {
+			if opened {
+				return nil, nil, errors.New("a data directory is held once")
+			}
+			opened = true
+			return inspect.NewLocal(log, nil, nil, nil), func() error { opened = false; return nil }, nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened {
+		t.Error("the log was not closed")
+	}
+	return r
+}
+
+// TestNothingDiffersFromWhatRan compares all keys, and a sample.
+func TestNothingDiffersFromWhatRan(t *testing.T) {
+	log := live(t)
+	all := checked(t, log, "100%")
+	if all.Differences != 0 || all.Keys != 50 || all.Events != 3000 || all.Outputs != 3000 || all.Entries < 50 || len(all.Notes) != 0 {
+		t.Errorf("%+v %+v", all, all.First)
+	}
+	if some := checked(t, log, "20%"); some.Differences != 0 || some.Keys < 2 || some.Keys > 25 || some.Outputs != some.Events {
+		t.Errorf("%+v", some)
+	}
+}
+
+// flip changes a bit of the state of a key, and returns false where it has no such byte.
+func flip(t testing.TB, log *memory.Log, key string, at int, bit byte) bool {
+	t.Helper()
+	member, err := log.Join(t.Context(), "payments", "payments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	for {
+		batch, err := member.Poll(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range batch.Assigned {
+			stored := []byte("e" + key)
+			value, err := a.State.Get(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if value == nil {
+				continue
+			}
+			if at >= len(value) {
+				return false
+			}
+			value[at] ^= bit
+			step := stream.Transaction{Changes: []stream.Change{{Partition: a.Partition, Key: stored, Value: value}}, Offsets: map[stream.Partition]stream.Offset{a.Partition: a.Next}}
+			if err := member.Commit(step).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return true
+		}
+	}
+}
+
+// TestAFlippedBitOfStateIsFound flips a bit of each of several bytes, and back.
+func TestAFlippedBitOfStateIsFound(t *testing.T) {
+	log := live(t)
+	features := 0
+	for at := range 64 {
+		if at%5 != 0 {
+			continue
+		}
+		bit := byte(1) << (at % 8)
+		if !flip(t, log, "c07", at, bit) {
+			break
+		}
+		r := checked(t, log, "100%")
+		if r.Differences == 0 || r.First.Key != "c07" || !strings.HasPrefix(r.First.Event, "payments/") || r.First.Live == r.First.Recomputed || r.First.ID != "" {
+			t.Errorf("byte %d: %+v %+v", at, r, r.First)
+			continue
+		}
+		if r.First.Step == "features" {
+			features++
+		}
+		flip(t, log, "c07", at, bit)
+	}
+	if features == 0 {
+		t.Error("no feature was named")
+	}
+	if r := checked(t, log, "100%"); r.Differences != 0 {
+		t.Errorf("%+v", r.First)
+	}
+}
+
+// TestAnEditedRowIsFound edits the row that events of a shop found.
+func TestAnEditedRowIsFound(t *testing.T) {
+	log := live(t)
+	save(t, "shops.ndjson", strings.Replace(shops, `"s1","risk":0.1`, `"s1","risk":0.2`, 1))
+	r := checked(t, log, "100%")
+	if r.First == nil || r.Names["shop_is.risk"] != 750 {
+		t.Fatalf("%+v %+v", r, r.First)
+	}
+	if f := r.First; f.Step != "lookup" || f.Name != "shop_is.risk" || f.Live != "0.1" || f.Recomputed != "0.2" || !strings.HasPrefix(f.Event, "payments/") || !strings.Contains(f.ID, f.Event) {
+		t.Errorf("%+v", f)
+	}
+	var text bytes.Buffer
+	if err := r.Write(&text); err != nil || !strings.Contains(text.String(), "name         shop_is.risk\nlive         0.1\nrecomputed   0.2\n") {
+		t.Errorf("%v %s", err, text.String())
+	}
+}
+
+// TestMissingAndStrangeOutputsAreFound compares a log whose outputs were cut off, and one with
+// an output too many.
+func TestMissingAndStrangeOutputsAreFound(t *testing.T) {
+	log := live(t)
+	decisions := stream.Partition{Topic: "decisions", Index: 1}
+	forged, found, err := log.Peek(t.Context(), decisions, 3)
+	if err != nil || !found {
+		t.Fatal(err)
+	}
+	forged.Headers = append([]stream.Header(nil), forged.Headers...)
+	for i, h := range forged.Headers {
+		if h.Key == "afterbay-id" {
+			forged.Headers[i].Value = append([]byte("x"), h.Value...)
+		}
+	}
+	if err := log.Append(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
+	r := checked(t, log, "100%")
+	if r.Differences != 1 || r.First.Step != "emit" || r.First.Recomputed != "nothing" {
+		t.Errorf("%+v %+v", r, r.First)
+	}
+}
