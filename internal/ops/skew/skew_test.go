@@ -244,3 +244,16 @@ func TestMissingAndStrangeOutputsAreFound(t *testing.T) {
 		t.Errorf("%+v %+v", r, r.First)
 	}
 }
+
+// TestWhatCannotBeComparedIsRefused has a pipeline by another key than that of its topic, and
+// shares that are none.
+func TestWhatCannotBeComparedIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	save(t, "p.yaml", strings.Replace(payments, "  key: card\n  partitions: 3\n", "  key: shop\n  repartition: 3\n", 1))
+	program := &dryrun.Program{Loader: &process.Loader{Kinds: builtin.Kinds(), Logger: slog.New(slog.DiscardHandler)}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}
+	for sample, want := range map[string]string{"1%": "by its own key", "0%": "write a share", "all": "write a share"} {
+		if _, err := skew.Check(t.Context(), program, skew.Options{Sample: sample, RowsOptions: dryrun.RowsOptions{File: "p.yaml"}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", sample, err)
+		}
+	}
+}
