@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -40,6 +41,10 @@ func TestSumsAreExact(t *testing.T) {
 			second := aggregatesFrom(&r)
 			if merge(g, lists[0], second); !r.Whole() || lists[0][0].n != int64(len(numbers)) {
 				t.Fatalf("seed %d, round %d: %+v of %d numbers", seed, round, lists, len(numbers))
+			}
+			again := []aggregate{{}}
+			if merge(g, again, lists[0]); !bytes.Equal(appendAggregates(nil, again), appendAggregates(nil, lists[0])) {
+				t.Fatalf("seed %d, round %d: %v is restored as %v", seed, round, lists[0], again)
 			}
 			if got := lists[0][0].sum(); got != want {
 				t.Fatalf("seed %d, round %d: the sum of %v is %v, want %v", seed, round, numbers, got, want)

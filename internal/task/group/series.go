@@ -265,7 +265,7 @@ func (s *series) cut(i int, joins bool, m *member) change {
 	c := change{from: i, to: i}
 	g := newGroup(s.spec)
 	if s.spec.Folded {
-		return s.cutFolds(c, joins, m)
+		return s.cutFolds(c, m)
 	}
 	if joins {
 		g, c.to = newGroup(s.spec, s.groups[i].members...), i+1
@@ -284,9 +284,9 @@ func (s *series) cut(i int, joins bool, m *member) change {
 }
 
 // cutFolds is cut where events are not stored: idle alone cuts, so groups become one or stay.
-func (s *series) cutFolds(c change, joins bool, m *member) change {
+func (s *series) cutFolds(c change, m *member) change {
 	g := newGroup(s.spec, m)
-	for ; c.to < len(s.groups) && (joins && c.to == c.from || s.groups[c.to].first() < g.over()); c.to++ {
+	for ; c.to < len(s.groups) && s.groups[c.to].first() < g.over(); c.to++ {
 		g.absorb(&s.groups[c.to].fold)
 	}
 	c.groups = append(c.groups, g)

@@ -425,7 +425,7 @@ func TestStoredEventsAreFolded(t *testing.T) {
 	}
 	g.Folded = true
 	w.open()
-	w.come(1e12)
+	w.come(160e6)
 	ended := w.set.Ended()
 	row := &w.plan.Schema.NewRows(1)[0]
 	if len(ended) != 1 {
@@ -436,5 +436,8 @@ func TestStoredEventsAreFolded(t *testing.T) {
 	}
 	if got, want := w.aggregates(row), "3 events, sum -59, mean -19.666666666666668, -20 to -19.333333333333332"; got != want || ended[0].Offset != 2 {
 		t.Errorf("%s, want %s, newest %d", got, want, ended[0].Offset)
+	}
+	if _, failure := w.put(chunk{key: "k", call: "c", part: 2, at: 98, offset: 9}, 160); failure == nil {
+		t.Error("an event that comes after its group ended is not late, as the first of the group has its id")
 	}
 }
