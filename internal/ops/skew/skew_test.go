@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/skew"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -99,6 +100,12 @@ func save(t testing.TB, name, text string) {
 // checked compares a sample of the keys of a log.
 func checked(t testing.TB, log *memory.Log, sample string) *skew.Result {
 	t.Helper()
+	return checkedIn(t, inspect.NewLocal(log, nil, nil, nil), sample)
+}
+
+// checkedIn is checked of a directory.
+func checkedIn(t testing.TB, directory inspect.Directory, sample string) *skew.Result {
+	t.Helper()
 	var said bytes.Buffer
 	program := &dryrun.Program{
 		Loader: &process.Loader{Kinds: builtin.Kinds(), Logger: slog.New(slog.DiscardHandler)},
@@ -115,7 +122,7 @@ func checked(t testing.TB, log *memory.Log, sample string) *skew.Result {
 				return nil, nil, errors.New("a data directory is held once")
 			}
 			opened = true
-			return inspect.NewLocal(log, nil, nil, nil), func() error { opened = false; return nil }, nil
+			return directory, func() error { opened = false; return nil }, nil
 		},
 	}})
 	if err != nil {
@@ -255,5 +262,31 @@ func TestWhatCannotBeComparedIsRefused(t *testing.T) {
 		if _, err := skew.Check(t.Context(), program, skew.Options{Sample: sample, RowsOptions: dryrun.RowsOptions{File: "p.yaml"}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", sample, err)
 		}
+	}
+}
+
+// going is a log whose pipeline commits an event between two looks at its offsets.
+type going struct {
+	inspect.Directory
+	looks int
+}
+
+// Lag implements inspect.Directory.
+func (g *going) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
+	lags, err := g.Directory.Lag(ctx, pipeline)
+	if g.looks++; g.looks == 1 {
+		for i := range lags {
+			lags[i].Committed--
+		}
+	}
+	return lags, err
+}
+
+// TestAPipelineThatGoesOnHasNoDifference compares what is committed first, and not the state,
+// which is ahead of that.
+func TestAPipelineThatGoesOnHasNoDifference(t *testing.T) {
+	r := checkedIn(t, &going{Directory: inspect.NewLocal(live(t), nil, nil, nil)}, "100%")
+	if r.Differences != 0 || r.Events != 2997 || r.Outputs != 2997 || r.Entries != 0 || len(r.Notes) != 1 {
+		t.Errorf("%+v %+v", r, r.First)
 	}
 }
