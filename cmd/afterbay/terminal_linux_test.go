@@ -12,7 +12,7 @@ import (
 func TestReadingFromATerminalIsSaid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "counts.yaml", countsPipeline)
-	for _, args := range []string{"produce in --partitions 1", "try counts.yaml", "init --sample -", "features counts.yaml --pipeline counts --out x.csv", "token inspect -"} {
+	for _, args := range []string{"produce in --partitions 1", "try counts.yaml", "init --sample -", "dataset counts.yaml --pipeline counts --out x.csv", "token inspect -"} {
 		terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 		if err != nil {
 			t.Skipf("no terminals here: %v", err)
