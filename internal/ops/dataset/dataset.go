@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/check/dryrun"
@@ -41,6 +42,9 @@ func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) 
 	format, err := tabular.FormatOf(o.Out)
 	if err != nil {
 		return failure.Usage("--out %v", err)
+	}
+	if err := o.sparesInputs(); err != nil {
+		return err
 	}
 	w := &writer{Options: o, out: program.Err, meter: term.NewMeter(program.Err), manifest: newManifest(&o, format)}
 	if w.rows, err = program.NewRows(ctx, o.RowsOptions); err != nil {
@@ -70,6 +74,27 @@ func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) 
 		return err
 	}
 	w.report()
+	return nil
+}
+
+// sparesInputs refuses to replace a file that is read.
+func (o *Options) sparesInputs() error {
+	inputs := []string{o.File, o.Events, o.Labels.Source}
+	for _, table := range o.Tables {
+		_, file, _ := strings.Cut(table, "=")
+		inputs = append(inputs, file)
+	}
+	for _, out := range []string{o.Out, manifestOf(o.Out)} {
+		old, err := os.Stat(out)
+		if err != nil {
+			continue // it is not there
+		}
+		for _, input := range inputs {
+			if read, err := os.Stat(input); err == nil && os.SameFile(old, read) {
+				return failure.Usage("--out %s would replace %s, which is read: name another file", o.Out, input)
+			}
+		}
+	}
 	return nil
 }
 

@@ -367,6 +367,30 @@ not JSON
 	}
 }
 
+// TestFilesThatAreReadAreNotReplaced names each of them with --out.
+func TestFilesThatAreReadAreNotReplaced(t *testing.T) {
+	folder(t, generate(5, 50))
+	save(t, "labels.ndjson", "")
+	save(t, "table.csv", "")
+	for _, out := range []string{"e.ndjson", "labels.ndjson", "table.csv"} {
+		if err := os.Symlink(out, "link-"+out); err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range []string{out, "./" + out, "link-" + out} {
+			before := load(t, out)
+			o := options(out)
+			o.Labels.Source, o.Tables = "labels.ndjson", []string{"rates:id=table.csv"}
+			err := dataset.Write(t.Context(), program(io.Discard), o)
+			if err == nil || !strings.Contains(err.Error(), "which is read: name another file") {
+				t.Errorf("%s: %v", out, err)
+			}
+			if load(t, out) != before {
+				t.Errorf("%s has changed", out)
+			}
+		}
+	}
+}
+
 // TestALeakProbeIsEmpty has a feature that would be the label of an event, from an event a
 // second later.
 func TestALeakProbeIsEmpty(t *testing.T) {
