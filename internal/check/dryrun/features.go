@@ -69,7 +69,7 @@ type Rows struct {
 	Columns  []value.Slot // what is wanted
 	Missing  []string     // names that a missing model cuts off
 	Appended int64        // events so far
-	Sources  []Source     // what events were taken from, once Run has returned
+	Sources  []Source     // what events were taken from, by topic and partition, once Run has returned
 
 	*dryRun
 	part *part
@@ -104,6 +104,9 @@ func (r *Rows) Run(each func(*Event) error) error {
 	if r.Sources == nil {
 		r.Sources = r.taken()
 	}
+	slices.SortFunc(r.Sources, func(a, b Source) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
 	return errors.Join(err, end())
 }
 
@@ -138,9 +141,6 @@ func (r *Rows) taken() (list []Source) {
 	for p, next := range r.appends {
 		list = append(list, Source{p.Topic, p.Index, 0, next})
 	}
-	slices.SortFunc(list, func(a, b Source) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), int(a.Partition-b.Partition))
-	})
 	return list
 }
 
@@ -304,19 +304,10 @@ func (l *recorded) add(topic string) error {
 			return err
 		}
 	}
-	committed := map[int32]stream.Offset{}
-	for _, p := range l.parts {
-		if !l.Committed {
-			break
-		}
-		lags, err := l.directory.Lag(l.ctx, p.runner.Name())
-		if err != nil {
+	var committed map[int32]stream.Offset
+	if l.Committed {
+		if committed, err = l.committed(topic); err != nil {
 			return err
-		}
-		for _, lag := range lags {
-			if lag.Topic == topic {
-				committed[lag.Partition] = max(committed[lag.Partition], lag.Committed)
-			}
 		}
 	}
 	for i, extent := range about.Partitions {
@@ -327,6 +318,23 @@ func (l *recorded) add(topic string) error {
 		l.Sources = append(l.Sources, Source{topic, int32(i), extent.First, next})
 	}
 	return nil
+}
+
+// committed returns up to where any of the pipelines has committed the partitions of a topic.
+func (l *recorded) committed(topic string) (map[int32]stream.Offset, error) {
+	committed := map[int32]stream.Offset{}
+	for _, p := range l.parts {
+		lags, err := l.directory.Lag(l.ctx, p.runner.Name())
+		if err != nil {
+			return nil, err
+		}
+		for _, lag := range lags {
+			if lag.Topic == topic {
+				committed[lag.Partition] = max(committed[lag.Partition], lag.Committed)
+			}
+		}
+	}
+	return committed, nil
 }
 
 // feed plays the records: partition by partition or, where records of several meet, in the
@@ -404,7 +412,8 @@ func byTime(all []iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, erro
 		}
 		for i := 0; i < len(heads); {
 			more, err := advance(heads[i])
-			if err != nil && !yield(stream.Record{}, err) || err != nil {
+			if err != nil {
+				yield(stream.Record{}, err)
 				return
 			}
 			if i++; !more {

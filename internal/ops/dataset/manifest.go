@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,8 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/check/dryrun"
@@ -140,10 +137,7 @@ func (m *Manifest) finish(w *writer, d *digest) {
 	plan := w.rows.Runner().Plan
 	m.Pipeline = PipelineDigest{plan.Name, plan.Fingerprint.Outputs, append([]string{}, plan.Models...)}
 	m.Events.Read = w.rows.Appended
-	m.Sources = slices.Clone(w.rows.Sources)
-	slices.SortFunc(m.Sources, func(a, b dryrun.Source) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), int(a.Partition-b.Partition))
-	})
+	m.Sources = w.rows.Sources
 	if w.labels != nil {
 		m.Labels.AsOf = time.UnixMicro(w.labels.asOf).UTC()
 	}
