@@ -1,8 +1,6 @@
 package task
 
 import (
-	"cmp"
-
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
@@ -39,7 +37,7 @@ func (p *partition) Count(e *operator.Event, f *operator.Features) error {
 func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 	bytes, failure, fatal := p.groups.Add(group.Event{
 		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Watermark: e.Watermark, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
-		Source: cmp.Or(header.Get(e.Record, header.Source), header.Get(e.Record, header.Copied)), Headers: e.Record.Headers,
+		Source: header.SourceOf(e.Record), Headers: e.Record.Headers,
 	})
 	p.chunk.building.Carry(bytes)
 	switch {
@@ -60,7 +58,7 @@ func (p *partition) Join(e *operator.Event, j *operator.Join) error {
 	right := p.item(e).source != j.Left
 	bytes, failure, fatal := p.joins.Add(join.Event{
 		Record: e.Record, Right: right, Time: e.Time, Watermark: e.Watermark, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
-		From: cmp.Or(header.Get(e.Record, header.Source), header.Get(e.Record, header.Copied)),
+		From: header.SourceOf(e.Record),
 	})
 	p.chunk.building.Carry(bytes)
 	switch {

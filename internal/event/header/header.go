@@ -2,6 +2,7 @@
 package header
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/afterbay/afterbay/stream"
@@ -42,6 +43,9 @@ const prefix = "afterbay-"
 
 // Get returns the value of a record's header; "" where it has none.
 func Get(r *stream.Record, key string) string { return string(Value(r, key)) }
+
+// SourceOf returns the Source of a copy, or of the copy that a dead letter was; "" of others.
+func SourceOf(r *stream.Record) string { return cmp.Or(Get(r, Source), Get(r, Copied)) }
 
 // Value is Get without a copy: nil where the record has no such header.
 func Value(r *stream.Record, key string) []byte {

@@ -3,12 +3,11 @@ package dataset
 import (
 	"encoding/binary"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -18,8 +17,8 @@ import (
 func appendPlace(dst []byte, at time.Time, r *stream.Record) []byte {
 	partition, offset := r.Partition, r.Offset
 	if from := header.Get(r, header.Source); from != "" {
-		if p, o, ok := position(from); ok {
-			partition, offset = p, o
+		if p, err := deadletter.ParsePosition(from); err == nil {
+			partition, offset = p.Partition, p.Offset
 		}
 	}
 	dst = appendTime(dst, at.UnixMicro())
@@ -35,18 +34,6 @@ func appendTime(dst []byte, us int64) []byte {
 
 // timeOf reads what appendTime appended.
 func timeOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
-
-// position reads topic/partition@offset.
-func position(text string) (p stream.Partition, offset stream.Offset, ok bool) {
-	at := strings.LastIndexByte(text, '@')
-	slash := strings.LastIndexByte(text[:max(at, 0)], '/')
-	if slash < 0 {
-		return p, 0, false
-	}
-	index, err := strconv.ParseInt(text[slash+1:at], 10, 32)
-	n, err1 := strconv.ParseInt(text[at+1:], 10, 64)
-	return stream.Partition{Topic: text[:slash], Index: int32(index)}, stream.Offset(n), errors.Join(err, err1) == nil
-}
 
 // appendRow appends a row as it is kept in a run: whether each slot has a value, numbers in
 // 8 bytes, and texts behind their sizes.

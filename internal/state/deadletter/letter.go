@@ -5,6 +5,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -77,6 +78,11 @@ type Position struct {
 
 // String returns topic/partition@offset.
 func (p Position) String() string { return fmt.Sprintf("%v@%d", p.Partition, p.Offset) }
+
+// Compare compares by (topic, partition, offset).
+func (p Position) Compare(o Position) int {
+	return cmp.Or(strings.Compare(p.Topic, o.Topic), cmp.Compare(p.Index, o.Index), cmp.Compare(p.Offset, o.Offset))
+}
 
 // ParsePosition reads what String returned.
 func ParsePosition(text string) (Position, error) {

@@ -1,6 +1,7 @@
 package due
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"unsafe"
@@ -37,7 +38,7 @@ func (s *buckets) add(number, width int64, e Entry) {
 	} else if n--; s.list[n].number != number {
 		var found bool
 		n, found = slices.BinarySearchFunc(s.list, number, func(b *bucket, number int64) int {
-			return int(max(-1, min(b.number-number, 1)))
+			return cmp.Compare(b.number, number)
 		})
 		if !found {
 			s.list = slices.Insert(s.list, n, &bucket{number: number})

@@ -120,12 +120,7 @@ func (e *Ended) label() string {
 // value returns the JSON of the event: the fields of the input, and the group's.
 func (s *Set) value(e *Ended, row *value.Row) []byte {
 	dst := []byte{'{'}
-	for _, slot := range s.plan.Fields {
-		if row.Has(slot) {
-			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
-			dst = append(expression.AppendValue(dst, row, &slot), ',')
-		}
-	}
+	dst = operator.AppendFields(dst, row, s.plan.Fields)
 	dst = append(strconv.AppendQuote(dst, e.Group.Name), `:{"key":`...)
 	dst = expression.AppendValue(dst, row, &e.Group.Columns.Key)
 	if !e.Group.Stores() {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -49,10 +48,7 @@ func (m *member) compare(o *member) int {
 	case o.source == nil:
 		return 1
 	}
-	if c := strings.Compare(m.source.Topic, o.source.Topic); c != 0 {
-		return c
-	}
-	return cmp.Or(cmp.Compare(m.source.Index, o.source.Index), cmp.Compare(m.source.Offset, o.source.Offset), cmp.Compare(m.offset, o.offset))
+	return cmp.Or(m.source.Compare(*o.source), cmp.Compare(m.offset, o.offset))
 }
 
 // byOrder compares members by (order, time, source, offset).
@@ -171,11 +167,10 @@ func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) erro
 // restore sets the names of a row that are of the type they had. Its texts are those
 // of the member.
 func (s *stored) restore(row *value.Row, schema *value.Schema) error {
-	return s.each(func(name []byte, kind value.Kind, held []byte) {
-		if slot, ok := schema.Lookup(value.Text(name)); ok {
-			operator.SetHeld(row, slot, kind, held)
-		}
-	})
+	if !operator.SetNamed(row, schema, s.row) {
+		return errDamaged
+	}
+	return nil
 }
 
 // load finds the members of a series in the state.

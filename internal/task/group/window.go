@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -65,7 +66,7 @@ func (s *Set) put(e *Event, m *member, by string) (bytes int, failure error) {
 	if w == nil {
 		w = &windows{spec: g, name: name, next: never, at: never}
 	}
-	i, found := slices.BinarySearchFunc(w.panes, start, func(p *pane, start int64) int { return int(max(-1, min(p.start-start, 1))) })
+	i, found := slices.BinarySearchFunc(w.panes, start, func(p *pane, start int64) int { return cmp.Compare(p.start, start) })
 	if !found {
 		if s.open[g.Index] >= g.Open {
 			return 0, fmt.Errorf("would open more than max.groups (%d) windows of %s", g.Open, g.Name)
@@ -230,7 +231,7 @@ func (s *Set) restorePane(key, value []byte) error {
 
 // resumeWindows orders the panes of windows that were restored, and notes when they end.
 func (s *Set) resumeWindows(w *windows) error {
-	slices.SortFunc(w.panes, func(a, b *pane) int { return int(max(-1, min(a.start-b.start, 1))) })
+	slices.SortFunc(w.panes, func(a, b *pane) int { return cmp.Compare(a.start, b.start) })
 	if len(w.panes) == 0 || overlap(w.spec) && w.next == never {
 		return fmt.Errorf("windows of %q in %v: %w", w.spec.Name, s.id, errDamaged)
 	}

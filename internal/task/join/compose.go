@@ -49,8 +49,8 @@ func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
 	j := e.Join
 	_, key, _, _ := statekey.GroupOf([]byte(e.of))
 	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
-	if err := restore(row, s.plan.Schema, e.left.row); err != nil {
-		return nil, fmt.Errorf("join %q of %v: %w", j.Name, s.id, err)
+	if !operator.SetNamed(row, s.plan.Schema, e.left.row) {
+		return nil, fmt.Errorf("join %q of %v: %w", j.Name, s.id, errDamaged)
 	}
 	right := ""
 	if row.SetBool(j.Matched, e.right != nil); e.right != nil {
@@ -76,12 +76,7 @@ func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
 // value returns the JSON of the event.
 func (s *Set) value(j *operator.Join, row *value.Row) []byte {
 	dst := []byte{'{'}
-	for i := range s.plan.Fields {
-		if slot := &s.plan.Fields[i]; row.Has(*slot) {
-			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
-			dst = append(expression.AppendValue(dst, row, slot), ',')
-		}
-	}
+	dst = operator.AppendFields(dst, row, s.plan.Fields)
 	dst = append(strconv.AppendQuote(dst, j.Name), `:{"matched":`...)
 	dst = expression.AppendValue(dst, row, &j.Matched)
 	for i := range j.Fields {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -26,8 +25,7 @@ type place struct {
 }
 
 func (p *place) compare(o *place) int {
-	return cmp.Or(cmp.Compare(p.time, o.time), strings.Compare(p.source.Topic, o.source.Topic),
-		cmp.Compare(p.source.Index, o.source.Index), cmp.Compare(p.source.Offset, o.source.Offset))
+	return cmp.Or(cmp.Compare(p.time, o.time), p.source.Compare(o.source))
 }
 
 // row is an event that waits for others of its pairs.
@@ -140,31 +138,6 @@ func positionOf(source string) deadletter.Position {
 
 // key is the state key of the row.
 func (r *row) key() []byte { return statekey.AppendJoinRow(nil, r.of.name, r.right, r.offset) }
-
-// load has the content of the row in memory.
-func (r *row) load(view stream.View) error {
-	if r.data != nil {
-		return nil
-	}
-	data, err := view.Get(r.key())
-	if err != nil {
-		return err
-	}
-	return r.parse(data)
-}
-
-// restore sets the names of a left's row.
-func restore(row *value.Row, schema *value.Schema, data []byte) error {
-	ok := operator.EachNamed(data, func(name []byte, kind value.Kind, held []byte) {
-		if slot, ok := schema.Lookup(value.Text(name)); ok {
-			operator.SetHeld(row, slot, kind, held)
-		}
-	})
-	if !ok {
-		return errDamaged
-	}
-	return nil
-}
 
 // add sets the names that a left gets of a right.
 func add(row *value.Row, fields []operator.JoinField, data []byte) error {

@@ -209,7 +209,11 @@ func (s *Set) load(r *row) error {
 	if r.data != nil {
 		return nil
 	}
-	if err := r.load(s.view); err != nil {
+	data, err := s.view.Get(r.key())
+	if err == nil {
+		err = r.parse(data)
+	}
+	if err != nil {
 		return fmt.Errorf("join %q of %v: %w", s.plan.Join.Name, s.id, err)
 	}
 	s.idle = append(s.idle, r)

@@ -3,8 +3,10 @@ package operator
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/packed"
 )
@@ -46,6 +48,17 @@ func EachNamed(data []byte, take func(name []byte, kind value.Kind, held []byte)
 	return !r.Bad
 }
 
+// SetNamed sets the names of a row that AppendNamed appended and that a schema has with the
+// same type. Its texts are those of data. It reports false if AppendNamed appended something
+// else.
+func SetNamed(row *value.Row, schema *value.Schema, data []byte) bool {
+	return EachNamed(data, func(name []byte, kind value.Kind, held []byte) {
+		if slot, ok := schema.Lookup(value.Text(name)); ok {
+			SetHeld(row, slot, kind, held)
+		}
+	})
+}
+
 // SetHeld sets a slot to a value of EachNamed, if it has the slot's type. A text is that of
 // held.
 func SetHeld(row *value.Row, slot value.Slot, kind value.Kind, held []byte) {
@@ -58,4 +71,16 @@ func SetHeld(row *value.Row, slot value.Slot, kind value.Kind, held []byte) {
 	default:
 		row.SetInt(slot, int64(binary.LittleEndian.Uint64(held)))
 	}
+}
+
+// AppendFields appends the members of a JSON object that a row has of fields, with a comma
+// behind each.
+func AppendFields(dst []byte, row *value.Row, fields []value.Slot) []byte {
+	for i := range fields {
+		if slot := &fields[i]; row.Has(*slot) {
+			dst = append(strconv.AppendQuote(dst, slot.Name), ':')
+			dst = append(expression.AppendValue(dst, row, slot), ',')
+		}
+	}
+	return dst
 }

@@ -4,7 +4,6 @@ package output
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -362,7 +361,7 @@ func (w *Writer) DeadLetter(e *Event) {
 	if e.Failure.Resume != "" {
 		add(header.Resume, e.Failure.Resume)
 	}
-	if source := cmp.Or(header.Get(r, header.Source), header.Get(r, header.Copied)); source != "" {
+	if source := header.SourceOf(r); source != "" {
 		add(header.Copied, cut(source, 4<<10))
 	}
 	if e.Time != Never && e.Watermark != Never {
