@@ -110,8 +110,8 @@ func TestDatasetOfAChainAndOfADataDirectory(t *testing.T) {
 	}
 }
 
-// TestRowsOutliveTheStepsTheyCameFrom has steps of a few events, whose memory is
-// used again long before the rows of their batch are written.
+// TestRowsOutliveTheStepsTheyCameFrom has steps of a few events. The next step uses their
+// memory again, long before the rows of the batch are written.
 func TestRowsOutliveTheStepsTheyCameFrom(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "p.yaml", strings.Replace(countsPipeline[:strings.Index(countsPipeline, "---")], "\nsteps:", "\ncommit: {interval: 1ms, size: 8}\nsteps:", 1))
