@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/model"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -177,47 +178,37 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 
 // at returns the record at a position that a header names.
 func (e *explanation) at(ctx context.Context, position string) (*Record, error) {
-	p, offset, ok := parsePosition(position)
+	p, err := deadletter.ParsePosition(position)
 	i := slices.IndexFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic })
 	switch {
-	case !ok || i < 0:
+	case err != nil || i < 0:
 		return &Record{Position: position, Missing: "the log has no such topic"}, nil
 	case int(p.Index) >= len(e.topics[i].Partitions):
 		return &Record{Position: position, Missing: fmt.Sprintf("not there: topic %s has the partitions 0 to %d", p.Topic, len(e.topics[i].Partitions)-1)}, nil
-	case offset < e.topics[i].Partitions[p.Index].First:
-		return &Record{Position: position, Missing: fmt.Sprintf("no longer retained: %v begins at offset %d", p, e.topics[i].Partitions[p.Index].First)}, nil
+	case p.Offset < e.topics[i].Partitions[p.Index].First:
+		return &Record{Position: position, Missing: fmt.Sprintf("no longer retained: %v begins at offset %d", p.Partition, e.topics[i].Partitions[p.Index].First)}, nil
 	}
-	r, found, err := e.read(ctx, p, offset)
+	r, found, err := e.read(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return &Record{Position: position, Missing: fmt.Sprintf("not there: %v has no record of this offset, the next one gets %d", p, e.topics[i].Partitions[p.Index].Next)}, nil
+		return &Record{Position: position, Missing: fmt.Sprintf("not there: %v has no record of this offset, the next one gets %d", p.Partition, e.topics[i].Partitions[p.Index].Next)}, nil
 	}
 	return newRecord(&r), nil
 }
 
-// read returns the record at an offset.
-func (e *explanation) read(ctx context.Context, p stream.Partition, offset stream.Offset) (stream.Record, bool, error) {
-	for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: p.Topic, Partition: p.Index, From: int64(offset), Limit: 1}) {
-		return r, err == nil && r.Offset == offset, err
+// read returns the record at a position.
+func (e *explanation) read(ctx context.Context, p deadletter.Position) (stream.Record, bool, error) {
+	for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: p.Topic, Partition: p.Index, From: int64(p.Offset), Limit: 1}) {
+		return r, err == nil && r.Offset == p.Offset, err
 	}
 	return stream.Record{}, false, nil
 }
 
-// parsePosition reads topic/partition@offset.
-func parsePosition(text string) (p stream.Partition, offset stream.Offset, ok bool) {
-	at := strings.LastIndexByte(text, '@')
-	slash := strings.LastIndexByte(text[:max(at, 0)], '/')
-	if slash < 0 {
-		return p, 0, false
-	}
-	index, err := strconv.ParseInt(text[slash+1:at], 10, 32)
-	n, err1 := strconv.ParseInt(text[at+1:], 10, 64)
-	return stream.Partition{Topic: text[:slash], Index: int32(index)}, stream.Offset(n), errors.Join(err, err1) == nil && index >= 0 && n >= 0
+func position(r *stream.Record) string {
+	return deadletter.Position{Partition: r.Partition, Offset: r.Offset}.String()
 }
-
-func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
 
 // newRecord reads the headers of a record.
 func newRecord(r *stream.Record) *Record {

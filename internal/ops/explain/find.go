@@ -8,13 +8,14 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
 
 // find returns the record that was asked for, or the event.
 func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
-	p, _, ok := parsePosition(id)
-	if ok && slices.ContainsFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic }) {
+	p, err := deadletter.ParsePosition(id)
+	if err == nil && slices.ContainsFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic }) {
 		r, err := e.at(ctx, id)
 		if err == nil && r.Missing != "" {
 			err = fmt.Errorf("%s: %w: %s: see afterbay topics for the offsets there are", id, ErrNotFound, strings.TrimPrefix(r.Missing, "not there: "))
@@ -56,8 +57,8 @@ func parseMade(text string) (m madeOf, ok bool) {
 			m.topic = id.Topic
 		}
 		event, start = id.Event, start+len(id.Pipeline)+1
-		if p, offset, ok := parsePosition(event); ok {
-			m.before, m.partition, m.offset = text[:start+strings.LastIndexByte(event, '@')], p.Index, offset
+		if p, err := deadletter.ParsePosition(event); err == nil {
+			m.before, m.partition, m.offset = text[:start+strings.LastIndexByte(event, '@')], p.Index, p.Offset
 			return m, true
 		}
 	}
@@ -119,7 +120,7 @@ func (e *explanation) lowest(ctx context.Context, p stream.Partition, in inspect
 	low, high := in.First, in.Next
 	for low < high {
 		middle := low + (high-low)/2
-		r, found, err := e.read(ctx, p, middle)
+		r, found, err := e.read(ctx, deadletter.Position{Partition: p, Offset: middle})
 		if err != nil {
 			return 0, err
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
 // Phases are the times of the way of an event and of those computed with it.
@@ -49,11 +50,11 @@ func (e *explanation) phases(ctx context.Context) error {
 
 // phasesOf finds the times of the way from an event to what was made of it.
 func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
-	p, offset, ok := parsePosition(r.Made.From)
-	if !ok {
+	p, err := deadletter.ParsePosition(r.Made.From)
+	if err != nil {
 		return nil
 	}
-	timing, found, err := e.Timing(ctx, naming.Root(r.Made.Pipeline), p, offset)
+	timing, found, err := e.Timing(ctx, naming.Root(r.Made.Pipeline), p.Partition, p.Offset)
 	if err != nil || !found {
 		return err
 	}

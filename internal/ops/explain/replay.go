@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -53,13 +54,13 @@ func (e *explanation) replays(ctx context.Context) error {
 	if len(e.Pipelines) == 0 {
 		return nil
 	}
-	p, offset, _ := parsePosition(e.report.Event.Position)
+	p, _ := deadletter.ParsePosition(e.report.Event.Position)
 	var names []string
 	for _, asked := range e.Pipelines {
 		names = append(names, asked.Name)
 		asked.Commit = lang.Commit{} // decides when results are written, not what
-		play := &player{directory: e.Directory, topics: e.topics, partition: p, until: offset, replay: Replay{Pipeline: asked.Name}}
-		play.progress = func(n, of int64) { e.Progress("replaying "+p.String(), n, of) }
+		play := &player{directory: e.Directory, topics: e.topics, partition: p.Partition, until: p.Offset, replay: Replay{Pipeline: asked.Name}}
+		play.progress = func(n, of int64) { e.Progress("replaying "+p.Partition.String(), n, of) }
 		runner, err := pipeline.New(asked, pipeline.Options{ModelKinds: e.ModelKinds, Observe: play.observe, Reach: true, Announce: e.Announce})
 		if err != nil {
 			return fmt.Errorf("pipeline %q: %w", asked.Name, err)
