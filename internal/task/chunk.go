@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
@@ -124,6 +125,17 @@ func (it *item) read() bool { return it.resumed == nil && !it.made() }
 
 // made reports whether the event is made of others, and is none of the log.
 func (it *item) made() bool { return it.group != nil || it.joined != nil }
+
+// madeAt returns where the event was made of others; nil for an event of the log.
+func (it *item) madeAt() *deadletter.Position {
+	switch {
+	case it.group != nil:
+		return &deadletter.Position{Partition: it.partition.id, Offset: it.group.At}
+	case it.joined != nil:
+		return &deadletter.Position{Partition: it.partition.id, Offset: it.joined.At}
+	}
+	return nil
+}
 
 // timed reports whether the chunk brought the event, or a notice, to its end.
 func (it *item) timed() bool { return it.Outcome != operator.Queued && it.Outcome != operator.Tick }

@@ -5,7 +5,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/internal/task/output"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -19,35 +18,21 @@ import (
 func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes int, err error) {
 	for _, e := range p.groups.Ended() {
 		e.At = at
-		row := &ch.plan.Schema.NewRows(1)[0]
-		record, err := p.groups.Compose(e, row)
-		if err != nil {
-			return 0, err
-		}
-		c := composed{item: composedOf(ch, p, record, row, e.Time, watermark), place: ch.plan.groups[e.Group.Index], refused: e.Refused()}
-		if c.group, c.Place = e, e.Place(); e.ByTime() {
-			c.due(e.Time)
-		}
-		if err := c.goOn(ch, at, watermark); err != nil {
+		c := composed{item: item{group: e}, place: ch.plan.groups[e.Group.Index], byTime: e.ByTime(), until: e.Time, refused: e.Refused()}
+		c.Time, c.compose = e.Time, func(row *value.Row) (*stream.Record, error) { return p.groups.Compose(e, row) }
+		if err := c.goOn(ch, p, watermark); err != nil {
 			return 0, err
 		}
 		bytes += e.Bytes
 	}
 	for _, e := range p.joins.Ended() {
 		e.At = at
-		row := &ch.plan.Schema.NewRows(1)[0]
-		record, err := p.joins.Compose(e, row)
-		if err != nil {
+		c := composed{item: item{joined: e}, place: ch.plan.join, byTime: e.ByTime(), until: e.Due, dropped: e.Join.Inner && !e.Matched()}
+		c.Time, c.compose = e.Time, func(row *value.Row) (*stream.Record, error) { return p.joins.Compose(e, row) }
+		if err := c.goOn(ch, p, watermark); err != nil {
 			return 0, err
 		}
-		c := composed{item: composedOf(ch, p, record, row, e.Time, watermark), place: ch.plan.join, dropped: e.Join.Inner && !e.Matched()}
-		if c.joined, c.Place = e, e.Place(); e.ByTime() {
-			c.due(e.Due)
-		}
-		if err := c.goOn(ch, at, watermark); err != nil {
-			return 0, err
-		}
-		bytes += len(record.Value)
+		bytes += len(c.Record.Value)
 	}
 	return bytes, nil
 }
@@ -55,6 +40,7 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 // composed is an event that is made of others.
 type composed struct {
 	item
+	compose func(*value.Row) (*stream.Record, error)
 	place   int   // of the operator that made it, from 1
 	byTime  bool  // time ended it, at until
 	until   int64 // likewise
@@ -62,28 +48,20 @@ type composed struct {
 	dropped bool
 }
 
-func composedOf(ch *chunk, p *partition, record *stream.Record, row *value.Row, time, watermark int64) item {
-	return item{
-		Event: output.Event{
-			Event:  operator.Event{Record: record, Row: row, Time: time, Watermark: watermark, Index: int32(len(ch.items)), Kept: p},
-			Origin: &p.origin,
-		},
-		partition: p, point: point{seen: true, judged: true},
+// goOn makes the event, and takes it through the rest of the stages before the waves.
+func (c *composed) goOn(ch *chunk, p *partition, watermark int64) (err error) {
+	c.Row = &ch.plan.Schema.NewRows(1)[0]
+	if c.Record, err = c.compose(c.Row); err != nil {
+		return err
 	}
-}
-
-// due notes that time ended it.
-func (c *composed) due(at int64) { c.byTime, c.until, c.Watermark = true, at, at }
-
-// goOn takes an event that ended at an offset and watermark through the rest of the stages
-// before the waves.
-func (c *composed) goOn(ch *chunk, at stream.Offset, watermark int64) error {
+	c.Index, c.Kept, c.Origin, c.partition, c.point = int32(len(ch.items)), p, &p.origin, p, point{seen: true, judged: true}
+	c.Place = c.madeAt()
+	if c.Watermark = watermark; c.byTime {
+		c.Watermark = c.until
+		ch.mark(p, due.Mark{Item: c.Index, Offset: int64(c.Place.Offset), Watermark: watermark, Until: c.until - 1})
+	}
 	ch.items = append(ch.items, c.item)
-	it, p := &ch.items[len(ch.items)-1], c.partition
-	if c.byTime {
-		ch.mark(p, due.Mark{Item: it.Index, Offset: int64(at), Watermark: watermark, Until: c.until - 1})
-	}
-	var err error
+	it := &ch.items[c.Index]
 	if p.sources != nil {
 		if it.source, err = p.sources.topic(header.Get(it.Record, header.Copied)); err != nil {
 			return err

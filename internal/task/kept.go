@@ -1,7 +1,6 @@
 package task
 
 import (
-	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -36,8 +35,8 @@ func (p *partition) Count(e *operator.Event, f *operator.Features) error {
 // Collect implements operator.Kept.
 func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 	bytes, failure, fatal := p.groups.Add(group.Event{
-		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Watermark: e.Watermark, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
-		Source: header.SourceOf(e.Record), Headers: e.Record.Headers,
+		Group: g, Key: e.Record.Key, Offset: int64(e.Record.Offset), Time: e.Time, Watermark: e.Watermark, Row: e.Row,
+		Identity: operator.IdentityOf(e.Row.Text(p.chunk.plan.Meta.ID), e.Record),
 	})
 	p.chunk.building.Carry(bytes)
 	switch {
@@ -57,8 +56,8 @@ func (p *partition) Collect(e *operator.Event, g *operator.Group) error {
 func (p *partition) Join(e *operator.Event, j *operator.Join) error {
 	right := p.item(e).source != j.Left
 	bytes, failure, fatal := p.joins.Add(join.Event{
-		Record: e.Record, Right: right, Time: e.Time, Watermark: e.Watermark, Row: e.Row, ID: e.Row.Text(p.chunk.plan.Meta.ID),
-		From: header.SourceOf(e.Record),
+		Record: e.Record, Right: right, Time: e.Time, Watermark: e.Watermark, Row: e.Row,
+		Identity: operator.IdentityOf(e.Row.Text(p.chunk.plan.Meta.ID), e.Record),
 	})
 	p.chunk.building.Carry(bytes)
 	switch {

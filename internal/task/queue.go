@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -219,16 +218,17 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 	for i := range list {
 		t := &list[i]
 		p, e := ch.partitions[t.Partition.ID], t.Entry
-		members, joined := ch.plan.Groups.Attached(e.Members, p.id), ch.plan.Joins.Attached(e.Members, p.id)
+		members, joined := ch.plan.Groups.Attached(e.Members), ch.plan.Joins.Attached(e.Members)
 		event := output.Event{
 			Event: operator.Event{
 				Record: &e.Record, Row: t.Row, Time: e.Time, Watermark: e.Watermark, Index: int32(i), Kept: p,
 				Approximate: e.Approximate, Fallback: e.Fallback,
 			},
-			Origin: &p.origin, Attempts: e.Attempts, Answered: e.Answered, Place: cmp.Or(members.Place(), joined.Place()),
+			Origin: &p.origin, Attempts: e.Attempts, Answered: e.Answered,
 		}
 		ch.items = append(ch.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), late: e.Late, resumed: t, group: members, joined: joined})
 		it := &ch.items[i]
+		it.Place = it.madeAt()
 		tooLarge := ch.goOn(it, e.Stage)
 		ch.building.touch(p)
 		if !ch.plan.Stateless() {

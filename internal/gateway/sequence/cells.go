@@ -3,7 +3,6 @@ package sequence
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -74,7 +73,7 @@ func (p place) append(b []byte) []byte {
 
 func parsePlace(data []byte) (place, error) {
 	if len(data) < 8 {
-		return place{}, errDamaged
+		return place{}, packed.ErrDamaged
 	}
 	return place{at: int64(binary.BigEndian.Uint64(data)), name: string(data[8:])}, nil
 }
@@ -193,12 +192,10 @@ func (e *entry) correlationID() string {
 	return e.correlation
 }
 
-var errDamaged = errors.New("stored state is damaged")
-
 // whole returns an error where there was less than was read, or more.
 func whole(r *packed.Reader) error {
 	if !r.Whole() {
-		return errDamaged
+		return packed.ErrDamaged
 	}
 	return nil
 }

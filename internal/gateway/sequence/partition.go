@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -201,7 +202,7 @@ func (p *partition) again(s *subject, e *wire.Event, r *stream.Record, hash [has
 		p.options.Metrics.Duplicates.Add(1)
 		var err error
 		if result, err = wire.ParseOutcome(s.entry.record); err != nil {
-			return fmt.Errorf("%w: %w", errDamaged, err)
+			return fmt.Errorf("%w: %w", packed.ErrDamaged, err)
 		}
 		result.Duplicate = true
 	}

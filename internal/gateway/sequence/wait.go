@@ -6,6 +6,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/gateway/wire"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -68,10 +69,10 @@ func (p *partition) waiting(name string, t *turn) (s subject, e wire.Event, err 
 		return s, e, err
 	}
 	if !s.known || s.entry.state != held {
-		return s, e, fmt.Errorf("event %s: %w: it is not held", name, errDamaged)
+		return s, e, fmt.Errorf("event %s: %w: it is not held", name, packed.ErrDamaged)
 	}
 	if e, err = wire.ParseSubmit(s.entry.record); err != nil {
-		err = fmt.Errorf("event %s: %w: %w", name, errDamaged, err)
+		err = fmt.Errorf("event %s: %w: %w", name, packed.ErrDamaged, err)
 	}
 	return s, e, err
 }
@@ -79,7 +80,7 @@ func (p *partition) waiting(name string, t *turn) (s subject, e wire.Event, err 
 func (p *partition) named(name string, t *turn) (subject, error) {
 	tenant, client, id, ok := wire.ParseClientEvent(name)
 	if !ok {
-		return subject{}, fmt.Errorf("event %q: %w", name, errDamaged)
+		return subject{}, fmt.Errorf("event %q: %w", name, packed.ErrDamaged)
 	}
 	return p.find(tenant, client, id, t)
 }
@@ -125,7 +126,7 @@ func (p *partition) forget(t *turn) error {
 			return err
 		}
 		if !s.known {
-			return fmt.Errorf("event %s: %w: it has no entry", s.name, errDamaged)
+			return fmt.Errorf("event %s: %w: it has no entry", s.name, packed.ErrDamaged)
 		}
 		if s.entry.state == forwarded || s.entry.state == held {
 			why := fmt.Sprintf("it has no outcome within %v", limits.Window)

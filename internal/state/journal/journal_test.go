@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -475,7 +476,7 @@ func TestDamagedStateIsAnError(t *testing.T) {
 	commit(s, j)
 	head := s[string(statekey.JournalHead)]
 	for _, damaged := range [][]byte{{}, {1}, head[:len(head)-1], append(slices.Clone(head), 0), {2, 5, 4, 0, 0}, {2, 0, 0, 0, 200}} {
-		if _, err := Open(beside, store{string(statekey.JournalHead): damaged}, Spec{}); !errors.Is(err, errDamaged) {
+		if _, err := Open(beside, store{string(statekey.JournalHead): damaged}, Spec{}); !errors.Is(err, packed.ErrDamaged) {
 			t.Errorf("%v: %v", damaged, err)
 		}
 	}
@@ -487,7 +488,7 @@ func TestDamagedStateIsAnError(t *testing.T) {
 		if err == nil {
 			_, _, err = j.Ask(key("a"), "chat", 0)
 		}
-		if !errors.Is(err, errDamaged) {
+		if !errors.Is(err, packed.ErrDamaged) {
 			t.Errorf("%q: %v", at, err)
 		}
 		s[at] = kept

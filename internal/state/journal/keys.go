@@ -40,7 +40,7 @@ func (j *Journal) read(key Key) (units uint64, answer []byte, err error) {
 	}
 	units, n := binary.Uvarint(stored)
 	if n <= 0 {
-		return 0, nil, fmt.Errorf("answer in the journal beside %v: %w", j.partition, errDamaged)
+		return 0, nil, fmt.Errorf("answer in the journal beside %v: %w", j.partition, packed.ErrDamaged)
 	}
 	return units, stored[n:], nil
 }
@@ -61,7 +61,7 @@ func (j *Journal) place(number uint64) (place, error) {
 	}
 	p, ok := readPlace(stored)
 	if !ok {
-		return place{}, fmt.Errorf("answer %d of the journal beside %v: %w", number, j.partition, errDamaged)
+		return place{}, fmt.Errorf("answer %d of the journal beside %v: %w", number, j.partition, packed.ErrDamaged)
 	}
 	return p, nil
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -77,8 +76,6 @@ const (
 	formatNoAgain = 2 // which is read too; 1 had no prices
 )
 
-var errDamaged = errors.New("stored state is damaged")
-
 func (h *head) append(b []byte) []byte {
 	b = append(b, headFormat)
 	for _, n := range [...]uint64{h.first, h.next, h.Bytes, uint64(len(h.Models))} {
@@ -101,7 +98,7 @@ func readHead(b []byte) (head, error) {
 	if b == nil {
 		return h, nil
 	}
-	damaged := fmt.Errorf("head of the journal: %w", errDamaged)
+	damaged := fmt.Errorf("head of the journal: %w", packed.ErrDamaged)
 	if len(b) == 0 || b[0] != headFormat && b[0] != formatNoAgain {
 		return head{}, damaged
 	}

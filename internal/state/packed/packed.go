@@ -2,7 +2,13 @@
 // state beside a partition has them.
 package packed
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ErrDamaged is the error of state that is not what was stored.
+var ErrDamaged = errors.New("stored state is damaged")
 
 // Reader takes values off the front of Rest. What is not there is read as zero, and
 // nothing is behind it.

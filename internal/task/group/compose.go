@@ -10,7 +10,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
@@ -39,7 +38,6 @@ type Ended struct {
 	holes   []int64   // first of Missing
 	shared  bool      // members of other groups have the anchor too
 	ref     bool      // its members are only in the state
-	id      stream.Partition
 }
 
 // ByTime reports whether time ended the group, not an event. It ended at Time.
@@ -51,14 +49,6 @@ func (e *Ended) gather(f *fold) {
 	e.of = ^f.newest // where nothing is stored
 }
 
-// Place returns where the group ended; nil for none.
-func (e *Ended) Place() *deadletter.Position {
-	if e == nil {
-		return nil
-	}
-	return &deadletter.Position{Partition: e.id, Offset: e.At}
-}
-
 // Compose makes the event of a group: its row is that of the first member in order,
 // with what the group introduces; its value has the fields of the input, and where
 // the members stand in the log. Where its newest member came from a client, it is
@@ -66,18 +56,17 @@ func (e *Ended) Place() *deadletter.Position {
 func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	key, by := e.key()
 	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.Offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
-	var id string
-	var context []stream.Header
 	list, err := s.read(e.members)
 	if err != nil {
 		return nil, err
 	}
+	identity := operator.Identity{Source: list[0].Source}
 	for i, m := range e.members {
 		if m == e.first {
-			id = header.OfGroup(list[i].id, e.label())
+			identity.ID = header.OfGroup(list[i].ID, e.label())
 		}
 		if m.offset == e.Offset {
-			context = list[i].context
+			identity.Client = list[i].Client
 		}
 	}
 	if err := list[0].restore(row, s.plan.Schema); err != nil {
@@ -99,12 +88,7 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	for i := range g.Values {
 		e.aggregates[i].set(&g.Values[i], row)
 	}
-	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(id)})
-	if list[0].source != "" {
-		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(list[0].source)})
-	}
-	r.Headers = append(r.Headers, context...)
-	r.Value = s.value(e, row)
+	r.Headers, r.Value = identity.Headers(), s.value(e, row)
 	return r, nil
 }
 
@@ -224,19 +208,19 @@ func (s *Set) leave(m *member) {
 
 // Attached returns the group that an event which was queued is made of; nil where it
 // is made of none.
-func (p *Plan) Attached(ref []byte, id stream.Partition) *Ended {
+func (p *Plan) Attached(ref []byte) *Ended {
 	index, n := binary.Uvarint(ref)
 	if n <= 0 || index >= uint64(len(p.Groups)) {
 		return nil
 	}
 	anchor, m := binary.Varint(ref[n:])
 	at, _ := binary.Varint(ref[n+max(m, 0):])
-	return &Ended{Group: p.Groups[index], At: stream.Offset(at), of: anchor, ref: true, id: id}
+	return &Ended{Group: p.Groups[index], At: stream.Offset(at), of: anchor, ref: true}
 }
 
 // Attach puts the lists of a group back into the row of an event that was queued.
 func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *value.Row) error {
-	e := p.Attached(ref, id)
+	e := p.Attached(ref)
 	if e == nil {
 		return nil
 	}
@@ -258,9 +242,9 @@ func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *va
 }
 
 // Release lets go of the members of a group whose event is through: the one of an
-// offset. Where end is not nil it is called with the id and the context of each of
-// them that came from a client, but for the one that the event is of.
-func (s *Set) Release(e *Ended, offset stream.Offset, end func(id string, context []stream.Header)) error {
+// offset. If end is not nil, it is called for each of them that came from a client, but for
+// the one that the event is of.
+func (s *Set) Release(e *Ended, offset stream.Offset, end func(*operator.Identity)) error {
 	members := slices.Concat(e.members, e.repeats)
 	if e.ref {
 		err := scan(s.view, s.id, e.of, func(m *member, data []byte) error {
@@ -279,8 +263,8 @@ func (s *Set) Release(e *Ended, offset stream.Offset, end func(id string, contex
 		}
 	}
 	for i, m := range members {
-		if s.leave(m); end != nil && list[i].context != nil && m.offset != int64(offset) {
-			end(list[i].id, list[i].context)
+		if s.leave(m); end != nil && list[i].Client.Sent() && m.offset != int64(offset) {
+			end(&list[i].Identity)
 		}
 	}
 	return nil

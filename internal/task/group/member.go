@@ -1,13 +1,10 @@
 package group
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
-	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/packed"
@@ -15,8 +12,6 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 )
-
-var errDamaged = errors.New("stored state is damaged")
 
 // member is an event of a group.
 type member struct {
@@ -74,40 +69,22 @@ const version = 1 // of a member
 // Flags of a member.
 const (
 	isLast   = 1 << iota
-	ofClient // its context is kept
+	ofClient // a client sent it, and its headers are kept
 	isAggregated
 )
-
-// contextKeys are the headers that are kept of an event that a client sent.
-var contextKeys = [...]string{header.ClientEvent, header.Correlation}
-
-// contextOf returns their values; nil where no client sent the event.
-func contextOf(headers []stream.Header) *[len(contextKeys)]string {
-	r := stream.Record{Headers: headers}
-	var context [len(contextKeys)]string
-	for i, key := range contextKeys {
-		context[i] = header.Get(&r, key)
-	}
-	if context[0] == "" {
-		return nil
-	}
-	return &context
-}
 
 // append appends a member as it is stored: its place in the group, and the names of
 // its row with their values, so that a pipeline which has others by then reads it.
 func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
-	flags, context := byte(0), contextOf(e.Headers)
+	flags, identity := byte(0), e.Identity
 	if !e.Group.Stores() {
-		context = nil // it is told of at once
+		identity.Client = operator.Client{} // it is told of at once
 	}
 	if m.end {
 		flags |= isLast
 	}
-	texts := []string{m.id, e.ID, e.Source}
-	if context != nil {
+	if identity.Client.Sent() {
 		flags |= ofClient
-		texts = append(texts, context[:]...)
 	}
 	stored := e.Group.Stores() && len(m.aggregates) > 0
 	if stored {
@@ -115,9 +92,7 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 	}
 	dst = append(dst, version, flags)
 	dst = binary.AppendVarint(binary.AppendVarint(dst, m.order), m.time)
-	for _, text := range texts {
-		dst = packed.AppendText(dst, text)
-	}
+	dst = identity.Append(packed.AppendText(dst, m.id))
 	if stored {
 		dst = appendAggregates(dst, m.aggregates)
 	}
@@ -126,9 +101,8 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 
 // stored is what append wrote of a member.
 type stored struct {
-	id, source string // of the event
-	context    []stream.Header
-	row        []byte
+	operator.Identity
+	row []byte
 }
 
 // parse reads what append wrote.
@@ -139,19 +113,14 @@ func (m *member) parse(data []byte) (stored, error) {
 	m.end = flags&isLast != 0
 	m.order, m.time = r.Signed(), r.Signed()
 	m.id = string(r.Text())
-	s := stored{id: string(r.Text()), source: string(r.Text())}
-	for i := 0; flags&ofClient != 0 && i < len(contextKeys); i++ {
-		if text := r.Text(); len(text) > 0 {
-			s.context = append(s.context, stream.Header{Key: contextKeys[i], Value: bytes.Clone(text)})
-		}
-	}
+	s := stored{Identity: operator.ReadIdentity(&r, flags&ofClient != 0)}
 	if flags&isAggregated != 0 {
 		m.aggregates = aggregatesFrom(&r)
 	}
 	m.size = int32(len(data))
-	m.comesFrom(s.source)
+	m.comesFrom(s.Source)
 	if s.row = r.Rest; r.Bad || v != version {
-		return s, errDamaged
+		return s, packed.ErrDamaged
 	}
 	return s, nil
 }
@@ -159,7 +128,7 @@ func (m *member) parse(data []byte) (stored, error) {
 // each calls take with the names of a row and what holds them: 8 bytes, or a text.
 func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) error {
 	if !operator.EachNamed(s.row, take) {
-		return errDamaged
+		return packed.ErrDamaged
 	}
 	return nil
 }
@@ -168,7 +137,7 @@ func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) erro
 // of the member.
 func (s *stored) restore(row *value.Row, schema *value.Schema) error {
 	if !operator.SetNamed(row, schema, s.row) {
-		return errDamaged
+		return packed.ErrDamaged
 	}
 	return nil
 }
@@ -199,7 +168,7 @@ func (s *Set) load(q *series) error {
 		return nil
 	}
 	if bytes := q.bytes; q.cutAll(members) != bytes {
-		return fmt.Errorf("group in %v: %w", s.id, errDamaged)
+		return fmt.Errorf("group in %v: %w", s.id, packed.ErrDamaged)
 	}
 	return nil
 }
@@ -211,7 +180,7 @@ func scan(view stream.View, id stream.Partition, anchor int64, take func(*member
 			return err
 		}
 		if len(entry.Key) != len(prefix)+8 {
-			return fmt.Errorf("group in %v: %w", id, errDamaged)
+			return fmt.Errorf("group in %v: %w", id, packed.ErrDamaged)
 		}
 		m := &member{of: anchor, offset: int64(binary.BigEndian.Uint64(entry.Key[len(prefix):])), written: true}
 		if err := take(m, entry.Value); err != nil {
@@ -251,7 +220,7 @@ func (s *Set) restore(entry stream.Entry) error {
 	}
 	switch {
 	case !ok:
-		return fmt.Errorf("a group of %v: %w", s.id, errDamaged)
+		return fmt.Errorf("a group of %v: %w", s.id, packed.ErrDamaged)
 	case q.spec == nil && ended:
 		s.gone = append(s.gone, entry.Key)
 		return nil

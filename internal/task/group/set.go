@@ -204,8 +204,7 @@ type Event struct {
 	Offset, Time int64
 	Watermark    int64
 	Row          *value.Row
-	ID, Source   string          // of the event, and where it was copied from
-	Headers      []stream.Header // that it came with
+	operator.Identity
 }
 
 // Add collects an event, and returns about how many bytes the step takes more. The
@@ -338,7 +337,7 @@ func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
 	q.remove(g)
 	s.await(q)
 	s.counts[g.spec.Index].Ended[reason].Add(1)
-	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, name: q.name, first: g.members[0], of: q.anchor, shared: q.open > 0, id: s.id}
+	e := &Ended{Group: g.spec, Reason: reason, Time: at, Bytes: g.bytes, name: q.name, first: g.members[0], of: q.anchor, shared: q.open > 0}
 	e.members, e.repeats = g.split()
 	s.counts[g.spec.Index].Duplicates.Add(uint64(len(e.repeats)))
 	e.Count, e.aggregates = int64(len(e.members)), make([]aggregate, len(g.spec.Values))

@@ -142,7 +142,7 @@ func (c chunk) row(w *world) *value.Row {
 func (w *world) add(c chunk, watermark int64) (ended []*Ended, failure error) {
 	w.Helper()
 	w.come(watermark)
-	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Row: c.row(w), ID: fmt.Sprint("in:3:", c.offset), Source: c.from()})
+	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Row: c.row(w), Identity: operator.Identity{ID: fmt.Sprint("in:3:", c.offset), Source: c.from()}})
 	if fatal != nil {
 		w.Fatal(fatal)
 	}
@@ -459,7 +459,7 @@ func TestQueuedGroupIsApartFromOthersOfItsSeries(t *testing.T) {
 	if got := w.told(second); !strings.Contains(got, "<4><5><6>") {
 		t.Errorf("the second is %s", got)
 	}
-	for _, e := range []*Ended{second, w.plan.Attached(ref, partition)} {
+	for _, e := range []*Ended{second, w.plan.Attached(ref)} {
 		if err := w.set.Release(e, 0, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -480,7 +480,7 @@ func BenchmarkAdd(b *testing.B) {
 		at := int64(i+i/100*100) * 1e6
 		w.come(at)
 		row.SetInt(w.slots["part"], int64(i))
-		if _, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Offset: int64(i), Time: at, Row: row, ID: "id"}); failure != nil || fatal != nil {
+		if _, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Offset: int64(i), Time: at, Row: row, Identity: operator.Identity{ID: "id"}}); failure != nil || fatal != nil {
 			b.Fatal(failure, fatal)
 		}
 		for _, e := range w.set.Ended() {

@@ -130,7 +130,7 @@ func (s *Set) comeWindow(w *windows, at int64) {
 		}
 		all.merge(w.spec, &p.fold)
 	}
-	e := &Ended{Group: w.spec, Reason: Window, Time: at, Start: at - size, Complete: true, Bytes: len(all.first.value), name: w.name, id: s.id}
+	e := &Ended{Group: w.spec, Reason: Window, Time: at, Start: at - size, Complete: true, Bytes: len(all.first.value), name: w.name}
 	e.gather(&all)
 	s.counts[w.spec.Index].Ended[Window].Add(1)
 	s.ended = append(s.ended, e)
@@ -195,7 +195,7 @@ func (s *Set) restoreWindows(spec *operator.Group, group, name string, value []b
 	}
 	w := &windows{spec: spec, name: name, next: r.Signed(), at: never}
 	if !r.Whole() {
-		return fmt.Errorf("windows of %q in %v: %w", group, s.id, errDamaged)
+		return fmt.Errorf("windows of %q in %v: %w", group, s.id, packed.ErrDamaged)
 	}
 	s.windows[name] = w
 	return nil
@@ -209,7 +209,7 @@ func (s *Set) restorePane(key, value []byte) error {
 		group, _, _, ok = statekey.GroupOf([]byte(name))
 	}
 	if !ok {
-		return fmt.Errorf("windows of %v: %w", s.id, errDamaged)
+		return fmt.Errorf("windows of %v: %w", s.id, packed.ErrDamaged)
 	}
 	spec := s.plan.find(group)
 	if spec == nil || !spec.Windows() {
@@ -217,7 +217,7 @@ func (s *Set) restorePane(key, value []byte) error {
 	}
 	p := &pane{key: string(key), start: start}
 	if start != floor(start, spec.Every.Microseconds()) || !p.parse(spec, value) {
-		return fmt.Errorf("windows of %q in %v: %w", group, s.id, errDamaged)
+		return fmt.Errorf("windows of %q in %v: %w", group, s.id, packed.ErrDamaged)
 	}
 	w := s.windows[name]
 	if w == nil {
@@ -233,7 +233,7 @@ func (s *Set) restorePane(key, value []byte) error {
 func (s *Set) resumeWindows(w *windows) error {
 	slices.SortFunc(w.panes, func(a, b *pane) int { return cmp.Compare(a.start, b.start) })
 	if len(w.panes) == 0 || overlap(w.spec) && w.next == never {
-		return fmt.Errorf("windows of %q in %v: %w", w.spec.Name, s.id, errDamaged)
+		return fmt.Errorf("windows of %q in %v: %w", w.spec.Name, s.id, packed.ErrDamaged)
 	}
 	if !overlap(w.spec) {
 		w.next = w.panes[0].start + w.spec.Size.Microseconds()

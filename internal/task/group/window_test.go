@@ -212,7 +212,8 @@ func (w *world) put(c chunk, watermark int64) (ended []string, failure error) {
 	row := c.row(w)
 	row.SetNumber(w.slots["level"], levelOf(c.offset))
 	_, failure, fatal := w.set.Add(Event{
-		Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Watermark: watermark * 1e6, Row: row, ID: fmt.Sprint("in:3:", c.offset), Source: c.from(),
+		Group: w.plan.Groups[0], Key: []byte(c.key), Offset: c.offset, Time: c.at * 1e6, Watermark: watermark * 1e6, Row: row,
+		Identity: operator.Identity{ID: fmt.Sprint("in:3:", c.offset), Source: c.from()},
 	})
 	if fatal != nil {
 		w.Fatal(fatal)
@@ -294,7 +295,7 @@ func TestValuesThatAreTooLargeAreRefused(t *testing.T) {
 	w := windowed(t, 10, 10, nil)
 	row := chunk{call: "c"}.row(w)
 	row.SetNumber(w.slots["level"], 1e291)
-	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Row: row, ID: "id"})
+	_, failure, fatal := w.set.Add(Event{Group: w.plan.Groups[0], Key: []byte("k"), Row: row, Identity: operator.Identity{ID: "id"}})
 	if want := "sum: is 1e+291: a group aggregates numbers up to 1e+290"; failure == nil || failure.Error() != want || fatal != nil {
 		t.Error(failure, fatal)
 	}

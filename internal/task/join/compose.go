@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
@@ -22,7 +22,6 @@ type Joined struct {
 	Due  int64         // when it came due; math.MaxInt64 if an event had it go on
 	At   stream.Offset // of the event at which it went on, which sets it
 
-	id     stream.Partition
 	of     string // name of its bucket
 	offset int64  // of the left
 	left   *content
@@ -35,14 +34,6 @@ func (e *Joined) ByTime() bool { return e.Due != never }
 // Matched reports whether it has a right.
 func (e *Joined) Matched() bool { return e.right != nil }
 
-// Place returns where it went on; nil for none.
-func (e *Joined) Place() *deadletter.Position {
-	if e == nil {
-		return nil
-	}
-	return &deadletter.Position{Partition: e.id, Offset: e.At}
-}
-
 // Compose makes the event: its row is the left's, with the right's fields; its value has
 // the fields of both. An error is not the event's.
 func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
@@ -50,7 +41,7 @@ func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
 	_, key, _, _ := statekey.GroupOf([]byte(e.of))
 	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
 	if !operator.SetNamed(row, s.plan.Schema, e.left.row) {
-		return nil, fmt.Errorf("join %q of %v: %w", j.Name, s.id, errDamaged)
+		return nil, fmt.Errorf("join %q of %v: %w", j.Name, s.id, packed.ErrDamaged)
 	}
 	right := ""
 	if row.SetBool(j.Matched, e.right != nil); e.right != nil {
@@ -64,12 +55,9 @@ func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
 	if j.Count != nil {
 		row.SetInt(*j.Count, e.left.count)
 	}
-	r.Headers = append(r.Headers, stream.Header{Key: header.ID, Value: []byte(header.OfJoin(e.left.id, j.Name, right))})
-	if e.left.source != "" {
-		r.Headers = append(r.Headers, stream.Header{Key: header.Copied, Value: []byte(e.left.source)})
-	}
-	r.Headers = append(r.Headers, e.left.context...)
-	r.Value = s.value(j, row)
+	identity := e.left.Identity
+	identity.ID = header.OfJoin(identity.ID, j.Name, right)
+	r.Headers, r.Value = identity.Headers(), s.value(j, row)
 	return r, nil
 }
 
@@ -97,10 +85,10 @@ func (e *Joined) Ref() []byte {
 }
 
 // Attached returns what an event that was queued is made of; nil where it is of none.
-func (p *Plan) Attached(ref []byte, id stream.Partition) *Joined {
+func (p *Plan) Attached(ref []byte) *Joined {
 	if p.Join == nil || len(ref) == 0 {
 		return nil
 	}
 	at, _ := binary.Varint(ref)
-	return &Joined{Join: p.Join, At: stream.Offset(at), id: id}
+	return &Joined{Join: p.Join, At: stream.Offset(at)}
 }

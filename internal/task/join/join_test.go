@@ -133,7 +133,7 @@ func (w *world) add(e eventtime.Event, watermark int64) (failure error) {
 	}
 	w.offset++
 	from := fmt.Sprintf("%s/%d@%d", e.Topic, e.Partition, e.Offset)
-	_, failure, fatal := w.set.Add(Event{Record: r, Right: e.Topic == "rights", Time: e.Time, Watermark: w.watermark, Row: row, ID: from, From: from})
+	_, failure, fatal := w.set.Add(Event{Record: r, Right: e.Topic == "rights", Time: e.Time, Watermark: w.watermark, Row: row, Identity: operator.Identity{ID: from, Source: from}})
 	if fatal != nil {
 		w.Fatal(fatal)
 	}

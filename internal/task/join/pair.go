@@ -19,8 +19,7 @@ type Event struct {
 	Time      int64
 	Watermark int64
 	Row       *value.Row
-	ID        string
-	From      string // where it was read first
+	operator.Identity
 }
 
 const onMax = 1024 // bytes
@@ -108,11 +107,11 @@ func (s *Set) rowOf(e *Event, b *bucket) *row {
 		slots = s.fields
 	}
 	r := &row{
-		place: place{e.Time, positionOf(e.From)}, of: b, offset: int64(e.Record.Offset), right: e.Right,
-		data: &content{id: e.ID, source: e.From, row: operator.AppendNamed(nil, e.Row, slots)},
+		place: place{e.Time, positionOf(e.Source)}, of: b, offset: int64(e.Record.Offset), right: e.Right,
+		data: &content{Identity: e.Identity, row: operator.AppendNamed(nil, e.Row, slots)},
 	}
-	if !e.Right {
-		r.data.context = contextOf(e.Record)
+	if e.Right {
+		r.data.Client = operator.Client{} // it ends at the join
 	}
 	s.buf = r.append(s.buf[:0])
 	r.size = len(s.buf)
@@ -136,7 +135,7 @@ func (s *Set) meet(l, r *row) {
 		r.matched = true
 		s.touch(r)
 	}
-	right := event{r.data.id, r.data.source, r.data.row}
+	right := event{r.data.ID, r.data.Source, r.data.row}
 	if s.plan.Join.Match == operator.MatchEach {
 		s.emit(l, &right, max(l.time, r.time), never)
 		if !l.matched {
@@ -198,7 +197,7 @@ func (s *Set) emit(l *row, right *event, time, at int64) {
 	} else {
 		s.counts.Unmatched.Add(1)
 	}
-	s.ended = append(s.ended, &Joined{Join: s.plan.Join, Time: time, Due: at, id: s.id, of: l.of.name, offset: l.offset, left: l.data, right: right})
+	s.ended = append(s.ended, &Joined{Join: s.plan.Join, Time: time, Due: at, of: l.of.name, offset: l.offset, left: l.data, right: right})
 }
 
 // Come does what is due at an entry of the queue, which may be out of date, and returns

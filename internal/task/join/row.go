@@ -1,21 +1,15 @@
 package join
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 
-	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/stream"
 )
-
-var errDamaged = errors.New("stored state is damaged")
 
 // place is where an event stands among those of its side: by time, then by where it was
 // read first. That does not depend on when it was copied.
@@ -46,11 +40,10 @@ type row struct {
 
 // content is what is stored of a row.
 type content struct {
-	id, source string
-	context    []stream.Header // of a client that sent it
-	row        []byte          // its names and values
-	count      int64           // of a left: how many rights it met
-	best       event           // of a left, if its row has a best
+	operator.Identity
+	row   []byte // its names and values
+	count int64  // of a left: how many rights it met
+	best  event  // of a left, if its row has a best
 }
 
 // event is a right as its left has it.
@@ -59,28 +52,13 @@ type event struct {
 	row        []byte
 }
 
-// contextKeys are the headers that are kept of an event that a client sent.
-var contextKeys = [...]string{header.ClientEvent, header.Correlation}
-
-func contextOf(r *stream.Record) (context []stream.Header) {
-	for i, key := range contextKeys {
-		text := header.Get(r, key)
-		if i == 0 && text == "" {
-			return nil
-		}
-		if text != "" {
-			context = append(context, stream.Header{Key: key, Value: []byte(text)})
-		}
-	}
-	return context
-}
-
 const version = 1
 
 // Flags of a row.
 const (
 	isMatched = 1 << iota
 	hasBest
+	ofClient
 )
 
 // append appends a row as it is stored.
@@ -92,14 +70,10 @@ func (r *row) append(dst []byte) []byte {
 	if r.best != nil {
 		flags |= hasBest
 	}
-	dst = binary.AppendVarint(append(dst, version, flags), r.time)
-	for _, text := range []string{c.id, c.source} {
-		dst = packed.AppendText(dst, text)
+	if c.Client.Sent() {
+		flags |= ofClient
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(c.context)))
-	for _, h := range c.context {
-		dst = packed.AppendText(packed.AppendText(dst, h.Key), h.Value)
-	}
+	dst = c.Append(binary.AppendVarint(append(dst, version, flags), r.time))
 	dst = binary.AppendVarint(packed.AppendText(dst, c.row), c.count)
 	if r.best != nil {
 		dst = binary.AppendVarint(dst, r.best.time)
@@ -113,18 +87,15 @@ func (r *row) parse(data []byte) error {
 	p, c := packed.Reader{Rest: data}, &content{}
 	v, flags := p.Byte(), p.Byte()
 	r.size, r.matched, r.time = len(data), flags&isMatched != 0, p.Signed()
-	c.id, c.source = string(p.Text()), string(p.Text())
-	for range p.Count() {
-		c.context = append(c.context, stream.Header{Key: string(p.Text()), Value: bytes.Clone(p.Text())})
-	}
+	c.Identity = operator.ReadIdentity(&p, flags&ofClient != 0)
 	c.row, c.count = p.Text(), p.Signed()
-	if r.source = positionOf(c.source); flags&hasBest != 0 {
+	if r.source = positionOf(c.Source); flags&hasBest != 0 {
 		r.best = &place{time: p.Signed()}
 		c.best = event{string(p.Text()), string(p.Text()), p.Text()}
 		r.best.source = positionOf(c.best.source)
 	}
 	if !p.Whole() || v != version {
-		return errDamaged
+		return packed.ErrDamaged
 	}
 	r.data = c
 	return nil
@@ -149,7 +120,7 @@ func add(row *value.Row, fields []operator.JoinField, data []byte) error {
 		}
 	})
 	if !ok {
-		return errDamaged
+		return packed.ErrDamaged
 	}
 	return nil
 }

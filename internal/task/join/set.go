@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -95,7 +96,7 @@ func Open(plan *Plan, counts *Counts, id stream.Partition, view stream.View, que
 func (s *Set) restore(entry stream.Entry) error {
 	join, of, _, right, offset, ok := statekey.JoinOf(entry.Key)
 	if !ok {
-		return fmt.Errorf("a join of %v: %w", s.id, errDamaged)
+		return fmt.Errorf("a join of %v: %w", s.id, packed.ErrDamaged)
 	}
 	if j := s.plan.Join; j == nil || j.Name != join {
 		return fmt.Errorf("events of join %q wait in %v, which the pipeline no longer has: run it as it was until they went on", join, s.id)

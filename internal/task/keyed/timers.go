@@ -1,17 +1,15 @@
 package keyed
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/output"
 )
-
-var errDamaged = errors.New("stored state is damaged")
 
 // Call is what a function keeps of a key.
 type Call struct {
@@ -103,7 +101,7 @@ func (m *Memory) loadTimers() error {
 		keyed, err := operator.ParseState(entry.Value)
 		key, ok := statekey.CallKey(entry.Key)
 		if err != nil || !ok {
-			return fmt.Errorf("function state of %v: %w", m.id, errDamaged)
+			return fmt.Errorf("function state of %v: %w", m.id, packed.ErrDamaged)
 		}
 		if len(keyed.Timers) > 0 {
 			m.timers.Push(due.Entry{At: keyed.Timers[0].At, Key: value.Text(key)})

@@ -55,23 +55,22 @@ func (w *Writer) End(e *Event, from int, late bool) {
 	w.end(e, at)
 }
 
-// EndMember returns what appends the ends of the members of a group, of an id and
-// context, when its event is through: with the stage where that failed. It is nil for
-// a pipeline without clients.
-func (w *Writer) EndMember(e *Event) func(id string, context []stream.Header) {
+// EndMember returns what appends the ends of the members of a group when its event is
+// through: with the stage where that failed. It is nil for a pipeline without clients.
+func (w *Writer) EndMember(e *Event) func(*operator.Identity) {
 	if w.Form.Ends.Topic == "" {
 		return nil
 	}
 	of := Event{Event: operator.Event{Record: e.Record, Time: e.Time}, Origin: e.Origin, Place: e.Place, Return: e.Return}
-	return func(id string, context []stream.Header) {
+	return func(member *operator.Identity) {
 		at := len(w.Headers)
-		w.addID(id, w.Form.Ends.Topic, "", "")
+		w.addID(member.ID, w.Form.Ends.Topic, "", "")
 		w.provenance(&of)
 		if e.Failure != nil {
 			w.Headers = append(w.Headers, stream.Header{Key: header.Stage, Value: []byte(e.Failure.Stage)})
 			w.ending(e.Failure)
 		}
-		w.Headers = append(w.Headers, context...)
+		w.Headers = member.Client.AppendHeaders(w.Headers)
 		w.end(&of, at)
 	}
 }

@@ -25,13 +25,13 @@ package table
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -92,8 +92,6 @@ type State struct {
 	metrics      *observe.Member
 }
 
-var errDamaged = errors.New("stored state is damaged")
-
 // newState restores how far the tables were read beside a partition.
 func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe.Member) (*State, error) {
 	s := &State{
@@ -121,7 +119,7 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe
 			}
 			number := entry.Key[len(prefix):]
 			if len(number) != 4 || len(entry.Value) != 8 {
-				return nil, fmt.Errorf("table %s beside %v: %w", specs[i].Topic, s.id, errDamaged)
+				return nil, fmt.Errorf("table %s beside %v: %w", specs[i].Topic, s.id, packed.ErrDamaged)
 			}
 			at := place{i, int32(binary.BigEndian.Uint32(number))}
 			s.next[at] = stream.Offset(binary.BigEndian.Uint64(entry.Value))

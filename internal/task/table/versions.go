@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
@@ -99,7 +100,7 @@ func (l list) find(at int64) (found version, ok bool, err error) {
 		v, rest, whole := l.next()
 		switch {
 		case !whole:
-			return v, false, errDamaged
+			return v, false, packed.ErrDamaged
 		case v.at > at:
 			return found, ok, nil
 		}
@@ -116,7 +117,7 @@ func (l list) insert(v version) (list, error) {
 		other, rest, whole := at.next()
 		switch {
 		case !whole:
-			return nil, errDamaged
+			return nil, packed.ErrDamaged
 		case other.at >= v.at && before == len(l):
 			before, after = len(l)-len(at), len(l)-len(at)
 		}
@@ -137,7 +138,7 @@ func (l list) since(at int64) (kept list, err error) {
 		v, rest, whole := l.next()
 		switch {
 		case !whole:
-			return nil, errDamaged
+			return nil, packed.ErrDamaged
 		case v.at > at:
 			return kept, nil
 		}
@@ -157,7 +158,7 @@ func (l list) halves() (left, right list, err error) {
 		rest = after
 	}
 	if !whole {
-		return nil, nil, errDamaged
+		return nil, nil, packed.ErrDamaged
 	}
 	return l[:len(l)-len(rest)], rest, nil
 }
@@ -182,7 +183,7 @@ const headSize, blockSize = 16, 12
 // newestIn returns the list in a stored entry.
 func newestIn(data []byte) (list, error) {
 	if len(data) < headSize || uint64(binary.BigEndian.Uint32(data[12:])) > uint64(len(data)-headSize)/blockSize {
-		return nil, errDamaged
+		return nil, packed.ErrDamaged
 	}
 	return data[headSize+blockSize*int(binary.BigEndian.Uint32(data[12:])):], nil
 }
@@ -270,7 +271,7 @@ func (s *State) older(id string, key, data []byte, at int64) (list, error) {
 	}
 	stored, err := s.get(blockKey(id, key, e.blocks[i].number))
 	if err == nil && stored == nil {
-		err = errDamaged
+		err = packed.ErrDamaged
 	}
 	return stored, err
 }
@@ -328,7 +329,7 @@ func (h *history) into(i int, v version) error {
 	b := &h.blocks[i]
 	data, err := h.get(h.block(b.number))
 	if err == nil && data == nil {
-		err = errDamaged
+		err = packed.ErrDamaged
 	}
 	if err != nil {
 		return err
@@ -391,7 +392,7 @@ func (h *history) cut() error {
 	for at := h.newest; len(at) > 0; {
 		_, rest, whole := at.next()
 		if !whole {
-			return errDamaged
+			return packed.ErrDamaged
 		}
 		if len(rest) > 0 {
 			older = len(rest)
