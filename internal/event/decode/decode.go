@@ -24,6 +24,9 @@ const MaxDepth = 64
 type Field struct {
 	Name string // as in the JSON, without escapes; a dot is part of the name
 	Slot value.Slot
+
+	// Verbatim has a slot of kind string take a number too, as it is written.
+	Verbatim bool
 }
 
 // Error says what is wrong with a record.

@@ -193,6 +193,25 @@ func TestRequiredFieldMustBePresent(t *testing.T) {
 	}
 }
 
+func TestAVerbatimFieldTakesNumbersAsTheyAreWritten(t *testing.T) {
+	var schema value.Schema
+	slot, err := schema.Add("id", value.Type{Kind: value.String})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scanner, row := decode.New([]decode.Field{{Name: "id", Slot: slot, Verbatim: true}}), schema.NewRows(1)[0]
+	for src, want := range map[string]string{`"7"`: "7", `7`: "7", `-0.50`: "-0.50", ` 1E5 `: "1E5", `9223372036854775808`: "9223372036854775808", `"\u0037"`: "7"} {
+		if err := scanner.Scan([]byte(`{"id":`+src+`}`), &row); err != nil || row.Text(slot) != want {
+			t.Errorf("%s is %q, %v", src, row.Text(slot), err)
+		}
+	}
+	for _, src := range []string{"true", "null", "07", "1.", "[1]"} {
+		if err := scanner.Scan([]byte(`{"id":`+src+`}`), &row); err == nil {
+			t.Errorf("%s was taken", src)
+		}
+	}
+}
+
 func TestScanLeavesOtherSlotsAloneAndClearsItsOwn(t *testing.T) {
 	_, schema, row := newScanner(t, "a optional int", "other int")
 	a, other := schema.Slots[0], schema.Slots[1]

@@ -56,6 +56,10 @@ func (f *Field) read(src []byte, i int, row *value.Row) (int, string) {
 		}
 		row.Clear(f.Slot)
 		return end, reason
+	case numeric(c) && kind == value.String && f.Verbatim:
+		end, reason := scalar(src, i)
+		row.SetText(f.Slot, value.Text(src[i:end]))
+		return end, reason
 	}
 	if got := typeOf(c); got != "" {
 		return i, "want " + f.Slot.Type.String() + ", got " + got

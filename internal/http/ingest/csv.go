@@ -28,11 +28,14 @@ const (
 type csvReader struct {
 	source  *lineReader
 	comma   byte     // between cells
+	nulls   bool     // an empty cell is null
 	names   [][]byte // `"name":`
 	cells   []cell   // of the row that was parsed last
 	scratch []byte   // of its cells with doubled quotes
 	row     []byte   // lines of the row being read, each with its end
 	ends    []int    // where each of them ends; bytes behind the last are read again
+	began   int64    // line of the last row
+	whole   bool     // and whether it is one
 }
 
 func newCSVReader(source *lineReader) (*csvReader, error) {
@@ -75,6 +78,8 @@ func newCSVReader(source *lineReader) (*csvReader, error) {
 
 func (r *csvReader) lines() int64 { return r.source.line }
 
+func (r *csvReader) last() (line int64, whole bool) { return r.began, r.whole }
+
 func (r *csvReader) next(dst []byte) ([]byte, error) {
 	if err := r.readRow(); err != nil {
 		return dst, err
@@ -83,18 +88,18 @@ func (r *csvReader) next(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if !ok || len(r.cells) != len(r.names) {
+	r.began = r.source.line - int64(len(r.ends)) + 1
+	if r.whole = ok && len(r.cells) == len(r.names); !r.whole {
 		dst, err = r.source.room.Add(dst, bytes.TrimSuffix(r.row[:r.ends[0]], []byte("\n")))
 		r.consume(1)
 		return dst, err
 	}
-	line := r.source.line - int64(len(r.ends)) + 1
 	at := len(dst)
 	if dst, err = r.object(dst); err != nil {
 		return dst[:at], err
 	}
 	if len(dst)-at > LineBytesMax {
-		return dst[:at], r.source.tooLong(line)
+		return dst[:at], r.source.tooLong(r.began)
 	}
 	r.consume(len(r.ends)) // only here: cells alias the row
 	return dst, nil
@@ -106,20 +111,24 @@ func (r *csvReader) object(dst []byte) ([]byte, error) {
 	from := len(dst)
 	dst = append(dst, '{')
 	for i, cell := range r.cells {
-		if len(cell.text) == 0 && !cell.quoted {
+		empty := len(cell.text) == 0 && !cell.quoted
+		if empty && !r.nulls {
 			continue
 		}
 		var err error
-		if dst, err = r.source.room.Grow(dst, len(r.names[i])+stringBytes*len(cell.text)+len(`,"",}`)); err != nil {
+		if dst, err = r.source.room.Grow(dst, len(r.names[i])+stringBytes*len(cell.text)+len(`,null}`)); err != nil {
 			return dst, err
 		}
 		if len(dst) > from+1 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, r.names[i]...)
-		if !cell.quoted && isNumber(cell.text) {
+		switch {
+		case empty:
+			dst = append(dst, "null"...)
+		case !cell.quoted && isNumber(cell.text):
 			dst = append(dst, cell.text...)
-		} else {
+		default:
 			dst = appendString(dst, cell.text)
 		}
 		if len(dst)-from > LineBytesMax {

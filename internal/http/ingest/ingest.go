@@ -132,6 +132,32 @@ func Publish(ctx context.Context, log Appender, source io.Reader, o Options) (Pr
 	}
 }
 
+// Each calls take with the records of a source until it returns an error: the line at which
+// a record begins, and its value, which is valid until take returns. An empty cell of CSV is
+// null. A row that is not whole comes as its line: it is no CSV, or has other cells than the
+// header.
+func Each(source io.Reader, name string, format Format, take func(line int64, value []byte, whole bool) error) error {
+	reader, err := newReader(source, name, format, &server.Room{})
+	if err != nil {
+		return err
+	}
+	if table, ok := reader.(*csvReader); ok {
+		table.nulls = true
+	}
+	for value := []byte(nil); ; {
+		if value, err = reader.next(value[:0]); err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			line, whole := reader.last()
+			err = take(line, value, whole)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 func appendBatch(ctx context.Context, log Appender, producer string, first int64, records []stream.Record) (int, error) {
 	if producer == "" {
 		return 0, log.Append(ctx, records...)

@@ -284,3 +284,23 @@ func Example() {
 	// 0 ann {"user":"ann","amount":12.50}
 	// 1 bob {"user":"bob","amount":7,"note":"late, again"}
 }
+
+func TestEachSaysWhereARecordBegins(t *testing.T) {
+	for format, c := range map[ingest.Format]struct{ source, want string }{
+		ingest.NDJSON: {"\n{\"a\":1}\n\nnot JSON\n", `2 {"a":1} true, 4 not JSON true, `},
+		ingest.CSV:    {"a,b\n1,\n\n\"x\ny\",2\n1\n\"\",3", `2 {"a":1,"b":null} true, 4 {"a":"x\u000ay","b":2} true, 6 1 false, 7 {"a":"","b":3} true, `},
+	} {
+		got := ""
+		err := ingest.Each(strings.NewReader(c.source), "s", format, func(line int64, value []byte, whole bool) error {
+			got += fmt.Sprintf("%d %s %v, ", line, value, whole)
+			return nil
+		})
+		if err != nil || got != c.want {
+			t.Errorf("%s: %s, want %s, %v", format, got, c.want, err)
+		}
+	}
+	stop := errors.New("enough")
+	if err := ingest.Each(strings.NewReader("{}\n{}\n"), "s", "", func(int64, []byte, bool) error { return stop }); !errors.Is(err, stop) {
+		t.Error(err)
+	}
+}

@@ -28,6 +28,9 @@ type reader interface {
 	next(dst []byte) ([]byte, error)
 	// lines returns how many lines were read.
 	lines() int64
+	// last returns the line at which the last record begins, and whether the record is
+	// whole: a row of CSV that is none, or has other cells than the header, is not.
+	last() (line int64, whole bool)
 }
 
 // newReader returns a reader of a source. Room grows its buffers.
@@ -59,6 +62,8 @@ type lineReader struct {
 }
 
 func (r *lineReader) lines() int64 { return r.line }
+
+func (r *lineReader) last() (line int64, whole bool) { return r.line, true }
 
 func (r *lineReader) next(dst []byte) ([]byte, error) {
 	for {
