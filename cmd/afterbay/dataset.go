@@ -21,7 +21,7 @@ type datasetCommand struct {
 	Label     string   `help:"Field that is the label, and its type: bool, int, number, string or time. The default is number." placeholder:"FIELD[:TYPE]"`
 	LabelTime string   `help:"Field that says when a label was known, and its unit: s, ms, us, ns or rfc3339. The default is rfc3339 and, for a topic, the time of the append." placeholder:"FIELD[:UNIT]"`
 	Horizon   string   `help:"A row gets the newest label that was known so long after its event at most, such as 30d." placeholder:"DURATION"`
-	AsOf      string   `help:"Until when labels are known: rows younger than the horizon then are left out. The default is when the newest label was known." placeholder:"TIME"`
+	AsOf      string   `help:"Until when labels are known: rows younger than the horizon then are left out. The default is when the newest label was known that is not of the future." placeholder:"TIME"`
 	Negatives string   `help:"Share of the rows without a positive label that is written, such as 5%: always the same ones, by the hash of their value of --on." placeholder:"SHARE"`
 	Keep      string   `help:"Expression over the names of a row and its label that says which rows are written, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
 }
@@ -53,7 +53,7 @@ func (f *rowsFlags) options(a *app) dryrun.RowsOptions {
 // Run writes a row for each event that the pipeline took.
 func (c *datasetCommand) Run(a *app) (err error) {
 	o := dataset.Options{
-		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Command: a.args, Version: version(),
+		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Command: a.args, Version: version(), Now: time.Now(),
 		Labels: dataset.Labels{Source: c.Labels, On: c.On, Label: c.Label, Time: c.LabelTime, AsOf: c.AsOf},
 	}
 	o.RowsOptions.Columns = c.Columns

@@ -30,10 +30,11 @@ type Options struct {
 	Out          string    // file of rows; the manifest lies beside it
 	Since, Until time.Time // rows of events from Since on and before Until; zero is no bound
 	Labels       Labels
-	Negatives    string   // share of the rows without a positive label that is kept, such as 5%; "" is all
-	Keep         string   // expression: which rows are kept
-	Command      []string // arguments, for the manifest
-	Version      string   // of the program, for the manifest
+	Negatives    string    // share of the rows without a positive label that is kept, such as 5%; "" is all
+	Keep         string    // expression: which rows are kept
+	Now          time.Time // no label was known after it; zero is no bound
+	Command      []string  // arguments, for the manifest
+	Version      string    // of the program, for the manifest
 }
 
 // Write computes the rows and writes them. It replaces the file, and the manifest, when all
@@ -237,11 +238,15 @@ func (w *writer) choose(sorted *sorter, place []byte, label *label) error {
 			m.Labels.Young++
 			return nil
 		}
-		if label != nil {
+		switch {
+		case label == nil:
+			m.Labels.Unlabelled++
+		case label.value == nil:
+			m.Labels.Unlabelled++
+			m.Labels.Retracted++
+		default:
 			label.store(&w.row, w.labels.slot)
 			m.Labels.Labelled++
-		} else {
-			m.Labels.Unlabelled++
 		}
 	}
 	if w.negative != nil && !w.negative.takes(&w.row) {

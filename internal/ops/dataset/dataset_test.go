@@ -319,7 +319,7 @@ not JSON
 {"tx":"t00001","fraud":0,"known":"2026-01-01T09:10:00Z"}
 `)
 	m := written(t, o)
-	if m.Labels.Records != 8 || m.Labels.Unreadable != 6 || !strings.Contains(m.Labels.First, "label 2: ") || m.Labels.Labelled != 1 || m.Labels.Unlabelled != 49 || m.Labels.Unused != 1 {
+	if m.Labels.Records != 8 || m.Labels.Unreadable != 4 || !strings.Contains(m.Labels.First, "labels.ndjson:3:46: ") || m.Labels.Labelled != 1 || m.Labels.Unlabelled != 49 || m.Labels.Retracted != 1 || m.Labels.Unused != 2 {
 		t.Errorf("%+v", m.Labels)
 	}
 	if got := load(t, "rows.csv"); !strings.Contains(got, `"t00001"`) || strings.Contains(got, ",1\n") {

@@ -2,10 +2,8 @@ package dataset
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"strings"
@@ -15,10 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/task/operator"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // Labels say what the labels of rows are. Source "" is none.
@@ -28,7 +24,7 @@ type Labels struct {
 	Time    string        // field that says when a label was known, and with :UNIT how; "" is the append to the topic
 	Label   string        // field of the label, and with :TYPE its type; number is the default
 	Horizon time.Duration // after the event: a label that is known later is not one
-	AsOf    string        // RFC 3339; rows younger than Horizon then are left out; "" is when the newest label was known
+	AsOf    string        // RFC 3339; rows younger than Horizon then are left out; "" is when the newest label was known that is not of the future
 }
 
 // labels are the labels by key and time.
@@ -39,16 +35,18 @@ type labels struct {
 	counts  *LabelCounts
 	sorter  sorter
 
-	on    value.Slot // of the rows
-	slot  value.Slot // of the rows: the label
-	asOf  int64      // in microseconds
-	known bool       // asOf was said
+	on     value.Slot // of the rows
+	slot   value.Slot // of the rows: the label
+	asOf   int64      // in microseconds
+	known  bool       // asOf was said
+	now    int64      // no label was known later, or will have been; likewise
+	newest place      // of the label that asOf is of, if it was not said
 
 	scanner            *decode.Scanner
 	row                value.Row
 	key, label         value.Slot // of row
 	at                 operator.EventTime
-	number             int64 // records read
+	taken              int64 // labels
 	buffer, bufferText []byte
 }
 
@@ -56,7 +54,7 @@ type labels struct {
 type label struct {
 	on    []byte // as appendOn appends it
 	known int64
-	value []byte
+	value []byte // nil takes an earlier label back
 	used  bool
 }
 
@@ -65,7 +63,7 @@ var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "
 // newLabels checks the options, and adds the label to the schema of the rows. It returns nil
 // without labels.
 func newLabels(program *dryrun.Program, o *Options, schema *value.Schema) (*labels, error) {
-	l := &labels{Labels: o.Labels, program: program, open: o.Open}
+	l := &labels{Labels: o.Labels, program: program, open: o.Open, asOf: math.MinInt64, now: math.MaxInt64}
 	if l.Source == "" {
 		if l.Labels != (Labels{}) {
 			return nil, failure.Usage("name the labels with --labels FILE or --labels topic:NAME: --on, --label, --label-time, --horizon and --as-of are about them")
@@ -87,6 +85,9 @@ func newLabels(program *dryrun.Program, o *Options, schema *value.Schema) (*labe
 			return nil, failure.Usage("--as-of %s: write a time like 2026-01-02T15:04:05Z", l.AsOf)
 		}
 		l.asOf, l.known = at.UnixMicro(), true
+	}
+	if !o.Now.IsZero() {
+		l.now = o.Now.UnixMicro()
 	}
 	return l, l.declare(schema)
 }
@@ -120,11 +121,15 @@ func (l *labels) declare(schema *value.Schema) error {
 	add := func(name string, t value.Type) value.Slot {
 		slot, failed := own.Add(name, t)
 		err = errors.Join(err, failed)
-		fields = append(fields, decode.Field{Name: name, Slot: slot})
+		fields = append(fields, decode.Field{Name: name, Slot: slot, Verbatim: true})
 		return slot
 	}
-	l.key = add(field, value.Type{Kind: l.on.Type.Kind})
-	l.label = add(name, typ)
+	key := value.String // also of an int: 7 and "7" are one
+	if l.on.Type.Kind == value.Bytes {
+		key = value.Bytes
+	}
+	l.key = add(field, value.Type{Kind: key})
+	l.label = add(name, l.slot.Type)
 	if l.Time != "" {
 		at, unit, said := strings.Cut(l.Time, ":")
 		if !said {
@@ -145,103 +150,6 @@ func (l *labels) declare(schema *value.Schema) error {
 	}
 	l.scanner, l.row = decode.New(fields), own.NewRows(1)[0]
 	return nil
-}
-
-// farthest is a time that no label is known after.
-var farthest = time.UnixMicro(math.MaxInt64 / 1000)
-
-// read sorts the labels by key and time.
-func (l *labels) read(ctx context.Context) error {
-	if name, ok := strings.CutPrefix(l.Source, "topic:"); ok {
-		directory, end, err := l.open()
-		if err != nil {
-			return err
-		}
-		for r, failed := range directory.Records(ctx, inspect.Query{Topic: name, Partition: inspect.AllPartitions}) {
-			if err = failed; err == nil {
-				err = l.take(&r)
-			}
-			if err != nil {
-				break
-			}
-		}
-		if err = errors.Join(err, end()); err != nil {
-			return fmt.Errorf("--labels: %w", err)
-		}
-	} else if err := l.readFile(ctx); err != nil {
-		return fmt.Errorf("--labels: %w", err)
-	}
-	if !l.known && l.counts.Records == l.counts.Unreadable {
-		return failure.Usage("--labels %s: it has no label that can be read%s: without any, say with --as-of until when labels are known", l.Source, l.first())
-	}
-	return nil
-}
-
-// first says which label cannot be read.
-func (l *labels) first() string {
-	if l.counts.First == "" {
-		return ""
-	}
-	return " (" + l.counts.First + ")"
-}
-
-func (l *labels) readFile(ctx context.Context) error {
-	source, err := l.program.Events(l.Source, "")
-	if err != nil {
-		return err
-	}
-	_, err = ingest.Publish(ctx, taker{l}, source, ingest.Options{Name: source.Name, Format: source.Format, Topic: "labels"})
-	return errors.Join(err, source.Close())
-}
-
-// taker is an ingest.Appender.
-type taker struct{ *labels }
-
-// Append implements ingest.Appender.
-func (t taker) Append(_ context.Context, records ...stream.Record) error {
-	for i := range records {
-		records[i].Time, records[i].Offset = farthest, stream.Offset(t.number)
-		if err := t.take(&records[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// AppendOnce implements ingest.Appender.
-func (t taker) AppendOnce(ctx context.Context, _ string, _ int64, records ...stream.Record) (int, error) {
-	return 0, t.Append(ctx, records...)
-}
-
-// take takes a label. One that cannot be read is counted.
-func (l *labels) take(r *stream.Record) error {
-	l.number++
-	l.counts.Records++
-	l.row.Reset()
-	err := l.scanner.Scan(r.Value, &l.row)
-	known := r.Time.UnixMicro()
-	if err == nil && l.at.FromField {
-		known, err = l.at.Of(&l.row, farthest, nil)
-	}
-	if err != nil {
-		if l.counts.Unreadable++; l.counts.First == "" {
-			l.counts.First = fmt.Sprintf("label %d: %v", l.number, err)
-		}
-		return nil
-	}
-	if !l.known {
-		l.asOf = max(l.asOf, known)
-	}
-	key := appendSized(l.buffer[:0], l.row.AppendKey(nil, l.key))
-	key = appendTime(key, known)
-	key = binary.BigEndian.AppendUint32(key, uint32(max(r.Partition.Index, 0)))
-	l.buffer = binary.BigEndian.AppendUint64(key, uint64(r.Offset))
-	if l.label.Type.Kind.Text() {
-		l.bufferText = append(l.bufferText[:0], l.row.Text(l.label)...)
-	} else {
-		l.bufferText = binary.LittleEndian.AppendUint64(l.bufferText[:0], l.row.Num[l.label.Index])
-	}
-	return l.sorter.add(l.buffer, l.bufferText)
 }
 
 // appendSized appends a text behind its size, so that no text is the beginning of another.
@@ -268,7 +176,7 @@ func split(key []byte) (on, rest []byte) {
 
 // join calls each with the rows by key and place, and the label of each: the newest one that
 // was known at the event or later, and within the horizon. Of two that were known at the same
-// time the later one in the source counts.
+// time the later one in the source counts. If it took an earlier one back, its value is nil.
 func (l *labels) join(rows *sorter, each func(place, text []byte, label *label) error) error {
 	next, stop := iter.Pull2(l.sorter.all())
 	defer stop()
@@ -283,7 +191,9 @@ func (l *labels) join(rows *sorter, each func(place, text []byte, label *label) 
 			return err
 		}
 		on, rest := split(e.key)
-		ahead = &label{on: on, known: timeOf(rest), value: e.value}
+		if ahead = (&label{on: on, known: timeOf(rest)}); len(e.value) > 0 {
+			ahead.value = e.value[1:]
+		}
 		return nil
 	}
 	if err := advance(); err != nil {

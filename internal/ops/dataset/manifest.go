@@ -83,11 +83,15 @@ type LabelCounts struct {
 	Records    int64     `json:"records"`
 	Unreadable int64     `json:"unreadable"`
 	First      string    `json:"first_unreadable,omitempty"`
+	Ahead      int64     `json:"ahead"` // known after as_of, or after the program was run: not used
+	FirstAhead string    `json:"first_ahead,omitempty"`
 	Unused     int64     `json:"unused"`     // of no row: not known in time, before its event, replaced by a newer one, or without a row
 	Labelled   int64     `json:"labelled"`   // rows with a label
 	Unlabelled int64     `json:"unlabelled"` // rows that nothing was known of within the horizon
+	Retracted  int64     `json:"retracted"`  // of those: a label was known, and taken back by null
 	Young      int64     `json:"too_young"`  // rows left out: younger than the horizon at as_of
 	AsOf       time.Time `json:"as_of"`
+	AsOfFrom   string    `json:"as_of_from"` // --as-of, or the label that says so
 }
 
 // Kept counts rows that were left out on purpose.

@@ -18,10 +18,16 @@ func (w *writer) report() {
 		say("outside of --since and --until: %d", n)
 	}
 	if l := m.Labels; l != nil {
-		say("labels: %d rows labelled, %d without, %d left out since they are younger than the horizon as of %s", l.Labelled, l.Unlabelled, l.Young, timeText(l.AsOf))
+		say("labels: %d rows labelled, %d without, %d left out since they are younger than the horizon as of %s (%s)", l.Labelled, l.Unlabelled, l.Young, timeText(l.AsOf), l.AsOfFrom)
 		say("labels of no row: %d of %d, unreadable: %d", l.Unused, l.Records, l.Unreadable)
 		if l.First != "" {
-			say("first unreadable label: %s", l.First)
+			say("warning: the first label that cannot be read is %s", l.First)
+		}
+		if l.Ahead > 0 {
+			say("warning: %d labels are of the future: the first is %s", l.Ahead, l.FirstAhead)
+		}
+		if read := l.Records - l.Unreadable - l.Ahead; read > 0 && l.Labelled+l.Retracted == 0 && l.Unlabelled > 0 {
+			say("warning: no row has a label, of %d: check --on, --label-time and --horizon", read)
 		}
 	}
 	if k := m.Kept; k != (Kept{}) {
