@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// buckets are entries that are far off, by spans of time.
+// buckets hold the entries that are far in the future, by spans of time.
 type buckets struct {
 	list  []*bucket // by number
 	count int       // entries
 	bytes int64
 }
 
-// bucket is the entries of one span of time in the order they came, each the
-// time after the span's begin and the key with its length.
+// bucket holds the entries of one span of time in the order of Push. An entry is its time
+// after the begin of the span, then its key with the length.
 type bucket struct {
 	number int64 // the span's begin in widths
 	count  int

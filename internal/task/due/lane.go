@@ -6,10 +6,10 @@ type Entry struct {
 	Key string
 }
 
-// Lane is entries by (time, key). Those that the watermark comes to next are
-// in a binary heap, which is container/heap without the boxing, as that cost an
-// allocation a key. Those after, most of them, are bytes in buckets by time, of
-// no order and some four bytes more than the key. The zero value is empty.
+// Lane is a queue of entries by (time, key). The entries that are due next are in a binary
+// heap: container/heap without the boxing, which cost an allocation a key. Most entries are
+// later. They are bytes in buckets by time, unsorted, about four bytes more than the key each.
+// The zero value is empty.
 type Lane struct {
 	// Width is the time that a bucket spans, in microseconds; 0 is a minute. It
 	// is not changed after the first Push.
@@ -40,11 +40,11 @@ func (q *Lane) Len() int { return len(q.heap) + q.buckets.count }
 // Bytes returns about how much memory the entries take.
 func (q *Lane) Bytes() int64 { return int64(cap(q.heap))*entryBytes + q.buckets.bytes }
 
-// entryBytes is what an entry of the heap takes beside its key, which is often
-// in memory anyway.
+// entryBytes is the size of an entry of the heap without its key, which is often in memory
+// anyway.
 const entryBytes = 24
 
-// Push adds an entry, but for one that Trim would let go.
+// Push adds an entry, unless Trim would drop it.
 func (q *Lane) Push(e Entry) {
 	switch {
 	case q.cut && e.At >= q.horizon:
@@ -139,9 +139,9 @@ func (q *Lane) count(i int, watermark int64, limit int) int {
 	return n
 }
 
-// Trim lets go of the last entries, whole buckets of them, until the queue takes
-// at most so many bytes or one bucket is left. Until Reset it then takes none as
-// late as those: see Horizon.
+// Trim drops the latest entries, whole buckets at a time, until the queue takes at most so
+// many bytes or one bucket is left. From then on, until Reset, Push ignores entries that are
+// as late: see Horizon.
 func (q *Lane) Trim(bytes int64) {
 	for n := len(q.buckets.list) - 1; n > 0 && q.Bytes() > bytes; n-- {
 		q.cut, q.horizon = true, q.buckets.list[n].number*q.width()
@@ -149,9 +149,9 @@ func (q *Lane) Trim(bytes int64) {
 	}
 }
 
-// Horizon returns the time from which on entries were let go; ok is false where
-// all are there.
+// Horizon returns the time of the earliest entry that Trim may have dropped; ok is false if
+// it dropped none.
 func (q *Lane) Horizon() (at int64, ok bool) { return q.horizon, q.cut }
 
-// Reset makes the queue an empty one, with the same Width.
+// Reset empties the queue. It keeps the Width.
 func (q *Lane) Reset() { *q = Lane{Width: q.Width} }

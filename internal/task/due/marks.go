@@ -13,13 +13,13 @@ type Marks struct {
 	until int64 // greatest Until
 }
 
-// Mark is a place at a position of the log: before the event there, or before what comes
-// due there at a time after Until. Those of one position are by Until, and the event's own
-// is the last.
+// Mark is a place at a position of the log: before the event there, or before an item that is
+// due there after Until. The marks of one position are in the order of Until. The mark of the
+// event is the last.
 type Mark struct {
 	Item      int32 // of the chunk, before which timers fire
 	Offset    int64 // of the position
-	Watermark int64 // likewise
+	Watermark int64 // of the position
 	Until     int64 // time of the last timer that fires before Item
 }
 
@@ -34,9 +34,9 @@ func (m *Marks) Add(mark Mark) {
 	m.list = append(m.list, mark)
 }
 
-// First returns where a timer for a time fires which was set at an offset: the first
-// position behind it whose watermark reaches the time, and there the first mark that is not
-// before the time. It reports false if that is not in the chunk.
+// First returns the mark at which a timer fires that was set at an offset for a time. That is
+// the first mark not before the time, at the first later position with a watermark at or after
+// the time. It reports false if the chunk has no such mark.
 func (m *Marks) First(at, after int64) (mark Mark, ok bool) {
 	list := m.list
 	list = list[sort.Search(len(list), func(i int) bool { return list[i].Offset > after && list[i].Watermark >= at }):]

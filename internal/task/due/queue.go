@@ -1,18 +1,18 @@
-// Package due says what comes due beside a partition, and when: groups end, timers of
+// Package due is the queue of a partition's future work in event time: groups end, timers of
 // functions fire, the windows of silent keys end, and silent keys are forgotten.
 package due
 
-// Queue is all that is to come due beside a partition, by (time, kind, key, name). What is
-// due at a position of the log comes before the event there, one at a time, in this order;
-// what one sets is in the queue for the next. So it makes no difference in how many steps
-// time moves on.
+// Queue holds the due items of a partition by (time, kind, key, name). An item that is due at
+// a position of the log comes before the event there. Items come one at a time, in this order.
+// An item that another one sets joins the queue at once. So the number of steps in which time
+// moves makes no difference.
 //
-// Each kind has a lane. An entry of Group is a state key, which has the group's name, the key
-// and what it is grouped by. An entry of Timer is a key, for the first of its timers: those of
-// a key come by the names of function and timer.
+// Each kind has a lane. The entry of a Group is a state key: the name of the group, the key,
+// and the value of `by`. The entry of a Timer is a key, for the first of its timers. The timers
+// of a key come in the order of (function, timer).
 type Queue [kinds]Lane
 
-// Kind is what comes due. At one time kinds come in this order.
+// Kind is the kind of a due item. At one time, kinds come in this order.
 type Kind uint8
 
 // The kinds.

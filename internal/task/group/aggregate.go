@@ -13,7 +13,7 @@ import (
 // aggregate is an aggregate of events. It is the same in whatever order they come.
 type aggregate struct {
 	n     int64     // events
-	parts []float64 // what they add up to, as numbers of no common digits, the least first; or the one that is least or greatest
+	parts []float64 // the exact sum as numbers without common digits, the smallest first; or the minimum or maximum
 }
 
 // aggregatesOf returns the aggregates of one event. The error is the event's.

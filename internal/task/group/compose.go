@@ -43,16 +43,16 @@ type Ended struct {
 // ByTime reports whether time ended the group, not an event. It ended at Time.
 func (e *Ended) ByTime() bool { return e.Reason == Idle || e.Reason == Timeout || e.Reason == Window }
 
-// gather takes in what is kept of events that are not stored.
+// gather takes the members and aggregates of a fold.
 func (e *Ended) gather(f *fold) {
 	e.Count, e.Offset, e.first, e.members, e.aggregates = f.count, f.newest, f.first, []*member{f.first}, f.aggregates
 	e.of = ^f.newest // where nothing is stored
 }
 
-// Compose makes the event of a group: its row is that of the first member in order,
-// with what the group introduces; its value has the fields of the input, and where
-// the members stand in the log. Where its newest member came from a client, it is
-// that one's. An error is not the event's.
+// Compose makes the event of a group. Its row is the row of the first member in order, with
+// the names that the group introduces. Its value has the fields of the input and the offsets
+// of the members. It has the client headers of the newest member. An error means that the
+// state is damaged or unreadable.
 func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	key, by := e.key()
 	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.Offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
@@ -206,8 +206,7 @@ func (s *Set) leave(m *member) {
 	}
 }
 
-// Attached returns the group that an event which was queued is made of; nil where it
-// is made of none.
+// Attached returns the group that a queued event refers to; nil if it is not of a group.
 func (p *Plan) Attached(ref []byte) *Ended {
 	index, n := binary.Uvarint(ref)
 	if n <= 0 || index >= uint64(len(p.Groups)) {
@@ -241,9 +240,9 @@ func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *va
 	return gather(e.Group, row, list)
 }
 
-// Release lets go of the members of a group whose event is through: the one of an
-// offset. If end is not nil, it is called for each of them that came from a client, but for
-// the one that the event is of.
+// Release deletes the members of a group after its event was processed. It calls end, if
+// that is not nil, for each member that a client sent, except the member at offset: the
+// event has the headers of that client.
 func (s *Set) Release(e *Ended, offset stream.Offset, end func(*operator.Identity)) error {
 	members := slices.Concat(e.members, e.repeats)
 	if e.ref {

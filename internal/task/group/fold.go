@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// fold is what is kept of events that are not stored.
+// fold keeps the count and the aggregates of events that are not stored.
 type fold struct {
 	count      int64
 	newest     int64   // greatest offset
 	last       int64   // greatest time
-	first      *member // by (time, source, offset); its value is what is stored of it
+	first      *member // by (time, source, offset), with its stored form
 	aggregates []aggregate
 }
 

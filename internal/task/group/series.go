@@ -114,7 +114,7 @@ func (g *group) put(m, was *member) {
 	}
 }
 
-// absorb takes in what is kept of events that are not stored.
+// absorb adds the counts and aggregates of another fold.
 func (g *group) absorb(f *fold) {
 	g.fold.merge(g.spec, f)
 	g.members, g.bytes = append(g.members[:0], g.fold.first), g.fold.size()

@@ -61,16 +61,16 @@ func (p *Plan) find(name string) *operator.Group {
 	return nil
 }
 
-// Counts is what the groups of one step count in a process: the sets of all of its
-// partitions share it.
+// Counts are the counters of one group step in a process. The sets of all partitions share
+// them.
 type Counts struct {
-	Open, Bytes      atomic.Int64 // groups that have not ended, and what is stored of them
+	Open, Bytes      atomic.Int64 // open groups, and the bytes of their state
 	Ended            [reasonsCount]atomic.Uint64
 	Duplicates, Late atomic.Uint64 // events left out, and those for groups that had ended
 }
 
-// Set is the groups beside a partition. It runs ahead of what is committed; after a
-// failed commit it is thrown away. One goroutine owns it. A nil one has no groups.
+// Set is the groups of a partition. It is ahead of the committed state; the caller discards
+// it after a failed commit. One goroutine owns it. A nil Set has no groups.
 type Set struct {
 	plan   *Plan
 	counts []Counts // by operator.Group.Index
@@ -90,12 +90,12 @@ type Set struct {
 
 	windows map[string]*windows // by name: its state key
 	panes   []*pane             // that changed
-	moved   []*windows          // of which another is the next to end
+	moved   []*windows          // whose next end changed
 }
 
-// Open returns the groups beside a partition as its state has them; nil where the
-// pipeline has none. Those that are open and that it no longer has are an error. What they
-// do is counted in counts, by operator.Group.Index. When they end is put into queue.
+// Open restores the groups of a partition from its state; nil if the pipeline has no groups.
+// It adds their ends to queue, and counts in counts, by operator.Group.Index. An open group
+// of a step that the pipeline no longer has is an error.
 func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, queue *due.Queue) (*Set, error) {
 	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], series: map[string]*series{}, past: map[string]*past{}, windows: map[string]*windows{}, open: make([]int, len(plan.Groups))}
 	for _, prefix := range []byte{statekey.Group, statekey.Ended, statekey.Pane} {
@@ -124,7 +124,8 @@ func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, qu
 	return s, nil
 }
 
-// resume counts what a series has, which another idle or timeout may cut anew.
+// resume counts the groups of a restored series. If idle or timeout changed, it cuts the
+// series anew.
 func (s *Set) resume(q *series) error {
 	if q.stale {
 		if err := s.load(q); err != nil {
@@ -138,7 +139,7 @@ func (s *Set) resume(q *series) error {
 	return nil
 }
 
-// Close takes what the set has out of the counts of its process.
+// Close subtracts the groups of the set from the counters of the process.
 func (s *Set) Close() {
 	if s == nil {
 		return
@@ -161,8 +162,8 @@ func (s *Set) count(q *series, groups, bytes int) {
 	s.counts[q.spec.Index].Bytes.Add(int64(bytes))
 }
 
-// await notes when the first group of a series ends by time. Where that is later than
-// was noted, it is noted again by then.
+// await queues the end by time of the first group of a series. An entry that is already
+// queued for an earlier time stays: Come then queues the series again.
 func (s *Set) await(q *series) {
 	if len(q.groups) > 0 {
 		q.ends = q.groups[0].over()
@@ -300,8 +301,8 @@ func (s *Set) close(q *series, g *group) {
 	}
 }
 
-// Come does what is due at an entry of the queue: it ends the first group of a series, or
-// forgets one that ended. An entry may be out of date.
+// Come handles an entry of the queue: it ends the first group of a series or a window, or
+// forgets a group that ended. An outdated entry changes nothing.
 func (s *Set) Come(e due.Entry) error {
 	if p := s.past[e.Key]; p != nil && p.until == e.At {
 		s.forget(p)
@@ -396,8 +397,8 @@ func (s *Set) Ended() []*Ended {
 	return ended
 }
 
-// Changes calls write with what changed since it was last called, by state key; nil
-// data deletes. What it wrote before must be durable. Keys and data are not kept.
+// Changes calls write for each state key that changed since the last call; nil data deletes
+// the key. The changes of the last call must be durable. Write must not keep its arguments.
 func (s *Set) Changes(write func(key, data []byte)) {
 	if s == nil {
 		return

@@ -169,7 +169,7 @@ func (s *Set) windowChanges(write func(key, data []byte)) {
 }
 
 const (
-	windowsVersion = 3 // of what is stored under the key of a group: see seriesVersion
+	windowsVersion = 3 // of the entry under the key of a group: see seriesVersion
 	paneVersion    = 1
 )
 

@@ -15,12 +15,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Joined is a left that goes on, with a right or without.
+// Joined is a left that goes on, with or without a right.
 type Joined struct {
 	Join *operator.Join
-	Time int64         // of the event: that of the later of a pair, or when nothing more could come
-	Due  int64         // when it came due; math.MaxInt64 if an event had it go on
-	At   stream.Offset // of the event at which it went on, which sets it
+	Time int64         // of the event: of the later of a pair, or of the end of the wait
+	Due  int64         // time of its entry in the queue; math.MaxInt64 if an event sent it on
+	At   stream.Offset // offset of the event at which it went on; the caller sets it
 
 	of     string // name of its bucket
 	offset int64  // of the left
@@ -28,14 +28,14 @@ type Joined struct {
 	right  *event
 }
 
-// ByTime reports whether time had it go on, not an event.
+// ByTime reports whether the watermark sent it on, rather than an event.
 func (e *Joined) ByTime() bool { return e.Due != never }
 
 // Matched reports whether it has a right.
 func (e *Joined) Matched() bool { return e.right != nil }
 
-// Compose makes the event: its row is the left's, with the right's fields; its value has
-// the fields of both. An error is not the event's.
+// Compose makes the event. Its row is the row of the left with the fields of the right; its
+// value has the fields of both. An error means that the state is damaged or unreadable.
 func (s *Set) Compose(e *Joined, row *value.Row) (*stream.Record, error) {
 	j := e.Join
 	_, key, _, _ := statekey.GroupOf([]byte(e.of))
@@ -76,7 +76,7 @@ func (s *Set) value(j *operator.Join, row *value.Row) []byte {
 	return append(dst, "}}"...)
 }
 
-// Ref returns what Attached makes the event of again that was queued; nil for none.
+// Ref returns the reference by which Attached restores a queued event; nil if e is nil.
 func (e *Joined) Ref() []byte {
 	if e == nil {
 		return nil
@@ -84,7 +84,7 @@ func (e *Joined) Ref() []byte {
 	return binary.AppendVarint(nil, int64(e.At))
 }
 
-// Attached returns what an event that was queued is made of; nil where it is of none.
+// Attached returns the Joined that a queued event refers to; nil if it is not of a join.
 func (p *Plan) Attached(ref []byte) *Joined {
 	if p.Join == nil || len(ref) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Event is one of the left or the right.
+// Event is an event of the left or the right input.
 type Event struct {
 	Record    *stream.Record
 	Right     bool
@@ -26,8 +26,8 @@ const onMax = 1024 // bytes
 
 var errOn = errors.New("what it is joined on has more than 1024 bytes")
 
-// Add takes in an event, and returns about how many bytes are stored of it. Failure is
-// the event's: then nothing was done.
+// Add adds an event to the join, and returns about how many bytes the state stores for it.
+// A failure makes the event a dead letter and leaves the join unchanged.
 func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 	j := s.plan.Join
 	on, ok := j.OnText(e.Row, e.Right)
@@ -81,7 +81,7 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 	return bytes, nil, nil
 }
 
-// settle has the lefts go on that a right decided.
+// settle sends on the lefts whose first right is certain because of an event.
 func (s *Set) settle(b *bucket, lefts []*row, e *Event) {
 	if !e.Right || s.plan.Join.Match != operator.MatchFirst {
 		return
@@ -100,7 +100,7 @@ func (s *Set) settle(b *bucket, lefts []*row, e *Event) {
 	s.await(b)
 }
 
-// rowOf returns an event as it is stored: all names of a left, the fields of a right.
+// rowOf returns the stored form of an event: all names of a left, the fields of a right.
 func (s *Set) rowOf(e *Event, b *bucket) *row {
 	slots := s.plan.Schema.Slots
 	if e.Right {
@@ -118,7 +118,7 @@ func (s *Set) rowOf(e *Event, b *bucket) *row {
 	return r
 }
 
-// met returns the rows of a bucket that an event is a pair with, by place.
+// met returns the rows of a bucket that make a pair with an event, by place.
 func (s *Set) met(b *bucket, r *row) []*row {
 	j, side := s.plan.Join, *b.side(!r.right)
 	from, to := r.time-j.Before.Microseconds(), r.time+j.Within.Microseconds()
@@ -129,7 +129,7 @@ func (s *Set) met(b *bucket, r *row) []*row {
 	return side[first:][:sort.Search(len(side)-first, func(i int) bool { return side[first+i].time > to })]
 }
 
-// meet notes that a left and a right are a pair.
+// meet records that a left and a right are a pair.
 func (s *Set) meet(l, r *row) {
 	if !r.matched {
 		r.matched = true
@@ -159,7 +159,7 @@ func (s *Set) meet(l, r *row) {
 	s.resize(l)
 }
 
-// resize has a left that changed be written.
+// resize measures a left that changed, and marks it to be written.
 func (s *Set) resize(l *row) {
 	before := l.size
 	s.buf = l.append(s.buf[:0])
@@ -169,15 +169,16 @@ func (s *Set) resize(l *row) {
 	}
 }
 
-// decided reports whether no right in time can be before a left's best.
+// decided reports whether the best right of a left is certain: no earlier one can arrive in
+// time.
 func (s *Set) decided(l *row, watermark int64) bool {
 	return s.plan.Join.Match == operator.MatchFirst && l.best != nil && l.best.time <= watermark
 }
 
-// goOn has a left go on with its best right.
+// goOn sends a left on with its best right.
 func (s *Set) goOn(l *row, at int64) { s.emit(l, &l.data.best, max(l.time, l.best.time), at) }
 
-// close ends a left that no other right can come for.
+// close ends a left for which no other right can arrive.
 func (s *Set) close(l *row, at int64) {
 	switch {
 	case s.plan.Join.Match == operator.MatchEach && l.matched:
@@ -190,7 +191,7 @@ func (s *Set) close(l *row, at int64) {
 	}
 }
 
-// emit has a left go on, at a time of the queue or, for never, at once.
+// emit sends a left on: at a time of the queue, or at once if the time is never.
 func (s *Set) emit(l *row, right *event, time, at int64) {
 	if right != nil {
 		s.counts.Matched.Add(1)
@@ -200,8 +201,8 @@ func (s *Set) emit(l *row, right *event, time, at int64) {
 	s.ended = append(s.ended, &Joined{Join: s.plan.Join, Time: time, Due: at, of: l.of.name, offset: l.offset, left: l.data, right: right})
 }
 
-// Come does what is due at an entry of the queue, which may be out of date, and returns
-// about how many bytes of changes that makes.
+// Come ends the rows that are due at an entry of the queue, and returns about how many bytes
+// of changes it made. An outdated entry changes nothing.
 func (s *Set) Come(e due.Entry) (bytes int, err error) {
 	b := s.buckets[e.Key]
 	if b == nil || b.at != e.At {
@@ -236,7 +237,7 @@ func (s *Set) Come(e due.Entry) (bytes int, err error) {
 	return bytes, nil
 }
 
-// Ended returns what goes on since it was last called, in its order.
+// Ended returns the lefts that were sent on since the last call, in order.
 func (s *Set) Ended() []*Joined {
 	if s == nil || len(s.ended) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// place is where an event stands among those of its side: by time, then by where it was
-// read first. That does not depend on when it was copied.
+// place orders the events of one side: by time, then by the position in the source topic.
+// The time of copying does not matter.
 type place struct {
 	time   int64
 	source deadletter.Position
@@ -22,31 +22,31 @@ func (p *place) compare(o *place) int {
 	return cmp.Or(cmp.Compare(p.time, o.time), p.source.Compare(o.source))
 }
 
-// row is an event that waits for others of its pairs.
+// row is an event that waits for the other side of its pairs.
 type row struct {
 	place
 	of      *bucket
 	offset  int64 // in the partition
 	right   bool
-	stored  bool     // it waits
-	matched bool     // a pair of it went on, or is its best
-	best    *place   // of a left: that of the right which it goes on with
-	data    *content // nil if only the state has it
-	size    int      // as it is stored
+	stored  bool     // it is in its bucket
+	matched bool     // it is in a pair
+	best    *place   // of a left: the place of its best right
+	data    *content // nil if it is in the state only
+	size    int      // of the stored form, in bytes
 	written bool     // the state has it
-	gone    bool     // it waits no more
-	dirty   bool     // it is to be written or deleted
+	gone    bool     // it has ended
+	dirty   bool     // the next step writes or deletes it
 }
 
-// content is what is stored of a row.
+// content is the stored form of a row, but for its place.
 type content struct {
 	operator.Identity
 	row   []byte // its names and values
-	count int64  // of a left: how many rights it met
-	best  event  // of a left, if its row has a best
+	count int64  // of a left: its rights
+	best  event  // of a left with a best right
 }
 
-// event is a right as its left has it.
+// event is the copy of a right that its left keeps.
 type event struct {
 	id, source string
 	row        []byte
@@ -61,7 +61,7 @@ const (
 	ofClient
 )
 
-// append appends a row as it is stored.
+// append appends the stored form of a row.
 func (r *row) append(dst []byte) []byte {
 	flags, c := byte(0), r.data
 	if r.matched {
@@ -101,7 +101,7 @@ func (r *row) parse(data []byte) error {
 	return nil
 }
 
-// positionOf returns where an event was read first; the zero value if nothing says so.
+// positionOf parses the source position of an event; an invalid one is the zero value.
 func positionOf(source string) deadletter.Position {
 	p, _ := deadletter.ParsePosition(source)
 	return p
@@ -110,7 +110,7 @@ func positionOf(source string) deadletter.Position {
 // key is the state key of the row.
 func (r *row) key() []byte { return statekey.AppendJoinRow(nil, r.of.name, r.right, r.offset) }
 
-// add sets the names that a left gets of a right.
+// add sets the fields of a right in the row of its left.
 func add(row *value.Row, fields []operator.JoinField, data []byte) error {
 	ok := operator.EachNamed(data, func(name []byte, kind value.Kind, held []byte) {
 		for i := range fields {

@@ -1,13 +1,13 @@
-// Package join makes pairs of the events of two inputs, beside a partition: those of one
-// key that have something in common and are at most so far apart in event time. The left
-// of a pair goes on, with the right's fields.
+// Package join pairs the events of two inputs within a partition. The events of a pair have
+// the same key and the same join fields, and their event times are within an interval. The
+// left event of a pair goes on to the next steps, with the fields of the right event.
 //
-//  1. Which events are pairs is a function of their own times. The watermark only decides
-//     when no other one can come in time: then a left goes on without a right, and what
-//     waits is forgotten.
-//  2. Each event that waits is an entry of state. A left that has a best right has a copy
-//     of it, so a right waits only as long as lefts for it may come.
-//  3. Memory has where each event stands. What it has is read from the state again.
+//  1. The pairs are a function of the event times. The watermark only decides when no other
+//     event can arrive in time: then a left goes on without a right, and the set deletes
+//     the waiting events.
+//  2. Each waiting event is an entry of state. A left keeps a copy of its best right, so a
+//     right waits only while a left for it may still arrive.
+//  3. Memory holds an index of the waiting events. Contents are read from the state.
 package join
 
 import (
@@ -27,23 +27,23 @@ import (
 
 // Plan is the join of a pipeline.
 type Plan struct {
-	Join   *operator.Join // nil is none
+	Join   *operator.Join // nil without a join
 	Schema *value.Schema
 	Fields []value.Slot // of the inputs
 }
 
-// Counts is what a join counts in a process: the sets of all of its partitions share it.
+// Counts are the counters of a join in a process. The sets of all partitions share them.
 type Counts struct {
-	Rows, Bytes atomic.Int64  // events that wait, and what is stored of them
-	Matched     atomic.Uint64 // that went on: lefts with a right, or pairs
-	Unmatched   atomic.Uint64 // lefts without a right, whether they went on or not
-	Unclaimed   atomic.Uint64 // rights without a left
+	Rows, Bytes atomic.Int64  // waiting events, and the bytes of their state
+	Matched     atomic.Uint64 // pairs that went on
+	Unmatched   atomic.Uint64 // lefts that ended without a right
+	Unclaimed   atomic.Uint64 // rights that ended without a left
 }
 
 const never = math.MaxInt64
 
-// Set is what waits beside a partition. It runs ahead of what is committed; after a failed
-// commit it is thrown away. One goroutine owns it. A nil one has no join.
+// Set is the waiting events of a partition. It is ahead of the committed state; the caller
+// discards it after a failed commit. One goroutine owns it. A nil Set has no join.
 type Set struct {
 	plan    *Plan
 	counts  *Counts
@@ -53,24 +53,24 @@ type Set struct {
 	buckets map[string]*bucket // by name
 	rows    int
 	bytes   int
-	ended   []*Joined    // to be taken
+	ended   []*Joined    // for Ended
 	fields  []value.Slot // of rights
 	buf     []byte
 	dirty   []*row
-	idle    []*row // whose content the state has, once the step before is durable
+	idle    []*row // their contents leave memory when the step is durable
 }
 
-// bucket is the events of a key that have the same values of On.
+// bucket is the waiting events of one key and one value of the join fields.
 type bucket struct {
 	name  string
 	lefts []*row // by place
-	right []*row // likewise
-	at    int64  // of its entry in the queue; never is none
+	right []*row // by place
+	at    int64  // of its entry in the queue; never without one
 }
 
-// Open returns what waits beside a partition as its state has it; nil where the pipeline
-// has no join. Events that wait for a join that it no longer has are an error. What comes
-// due is put into queue.
+// Open restores the waiting events of a partition from its state; nil if the pipeline has no
+// join. It adds their due times to queue. State of a join that the pipeline no longer has is
+// an error.
 func Open(plan *Plan, counts *Counts, id stream.Partition, view stream.View, queue *due.Queue) (*Set, error) {
 	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], buckets: map[string]*bucket{}}
 	for entry, err := range view.Scan([]byte{statekey.Join}) {
@@ -114,7 +114,7 @@ func (s *Set) restore(entry stream.Entry) error {
 	return nil
 }
 
-// Close takes what the set has out of the counts of its process.
+// Close subtracts the events of the set from the counters of the process.
 func (s *Set) Close() {
 	if s == nil {
 		return
@@ -131,7 +131,7 @@ func (b *bucket) side(right bool) *[]*row {
 	return &b.lefts
 }
 
-// insert has a row wait.
+// insert adds a row to its bucket.
 func (s *Set) insert(b *bucket, r *row) {
 	side := b.side(r.right)
 	at := sort.Search(len(*side), func(i int) bool { return (*side)[i].compare(&r.place) > 0 })
@@ -146,7 +146,7 @@ func (s *Set) count(rows, bytes int) {
 	s.counts.Bytes.Add(int64(bytes))
 }
 
-// touch notes that a row which waits is to be written, or deleted.
+// touch marks a row of a bucket to be written or deleted.
 func (s *Set) touch(r *row) {
 	if r.stored && !r.dirty {
 		r.dirty = true
@@ -154,15 +154,14 @@ func (s *Set) touch(r *row) {
 	}
 }
 
-// remove ends the waiting of a row. It is still in its bucket.
+// remove ends a row. The caller sweeps its bucket.
 func (s *Set) remove(r *row) {
 	r.gone = true
 	s.count(-1, -r.size)
 	s.touch(r)
 }
 
-// sweep takes the rows that wait no more out of a bucket, and the bucket itself if it is
-// empty.
+// sweep removes the rows that ended from a bucket, and the bucket if it is empty.
 func (s *Set) sweep(b *bucket) {
 	for _, side := range []*[]*row{&b.lefts, &b.right} {
 		*side = slices.DeleteFunc(*side, func(r *row) bool { return r.gone })
@@ -172,7 +171,7 @@ func (s *Set) sweep(b *bucket) {
 	}
 }
 
-// until returns the time of the last event that a row is a pair with.
+// until returns the latest time of an event that makes a pair with a row.
 func (s *Set) until(r *row) int64 {
 	if r.right {
 		return r.time + s.plan.Join.Before.Microseconds()
@@ -180,7 +179,7 @@ func (s *Set) until(r *row) int64 {
 	return r.time + s.plan.Join.Within.Microseconds()
 }
 
-// next returns when something is to be done about a row, unless an event does it before.
+// next returns the time at which a row is due, unless an event ends it before.
 func (s *Set) next(r *row) int64 {
 	if s.plan.Join.Match == operator.MatchFirst && r.best != nil {
 		return min(r.best.time, s.until(r)+1)
@@ -188,14 +187,14 @@ func (s *Set) next(r *row) int64 {
 	return s.until(r) + 1
 }
 
-// await notes when something is first to be done about a bucket.
+// await queues a bucket for the time at which its first row is due.
 func (s *Set) await(b *bucket) {
 	first := int64(never)
 	for _, side := range [][]*row{b.lefts, b.right} {
 		for i, r := range side {
 			first = min(first, s.next(r))
 			if i == 0 && (r.right || s.plan.Join.Match != operator.MatchFirst) {
-				break // they come in the order of their times
+				break // rows are in the order of their times
 			}
 		}
 	}
@@ -205,7 +204,7 @@ func (s *Set) await(b *bucket) {
 	}
 }
 
-// load has the content of a row in memory until the step is durable.
+// load reads the content of a row into memory, until the step is durable.
 func (s *Set) load(r *row) error {
 	if r.data != nil {
 		return nil
@@ -221,8 +220,8 @@ func (s *Set) load(r *row) error {
 	return nil
 }
 
-// Changes calls write with what changed since it was last called, by state key; nil data
-// deletes. What it wrote before must be durable. Keys and data are not kept.
+// Changes calls write for each state key that changed since the last call; nil data deletes
+// the key. The changes of the last call must be durable. Write must not keep its arguments.
 func (s *Set) Changes(write func(key, data []byte)) {
 	if s == nil {
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The bounds of what a member holds. Beyond them it reads no more until what it holds is due.
+// The bounds of the records that a member holds. At a bound it stops reading until some of
+// them are due.
 const (
 	heldMax      = 1 << 16  // records
 	heldBytesMax = 64 << 20 // bytes of them
@@ -25,8 +26,8 @@ func Wait(specs []Spec) (wait time.Duration) {
 }
 
 // Hold returns a member that returns records only when a time has passed since their
-// append; m itself where the time is 0. What it holds is not committed, so it is read again
-// after a crash.
+// append; m itself if the time is 0. Records that it holds are not committed. After a crash
+// they are read again.
 func Hold(m stream.Member, wait time.Duration, clock clock.Clock) stream.Member {
 	if wait == 0 {
 		return m
@@ -52,7 +53,7 @@ type holder struct {
 	out   []stream.Record // of the newest Poll
 }
 
-// heldPart is what is held of a partition, in its order.
+// heldPart is the held records of a partition, in log order.
 type heldPart struct {
 	id      stream.Partition
 	paused  bool // by the caller
@@ -77,7 +78,7 @@ func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 		if now := h.clock.Now(); next.After(now) {
 			h.timer.Reset(next.Sub(now))
 		} else {
-			h.Wake() // what is there is enough
+			h.Wake() // the held records are enough: do not wait for more
 		}
 	}
 	batch, err := h.Member.Poll(ctx, limit)
@@ -103,7 +104,7 @@ func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return batch, nil
 }
 
-// part returns what is held of a partition; nil if it is not owned.
+// part returns the held records of a partition; nil if it is not owned.
 func (h *holder) part(id stream.Partition) *heldPart {
 	if i := slices.IndexFunc(h.parts, func(p *heldPart) bool { return p.id == id }); i >= 0 {
 		return h.parts[i]

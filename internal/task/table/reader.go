@@ -16,8 +16,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Reader reads the topics of tables for the partitions of one member. A nil
-// Reader is one without tables. One goroutine uses it.
+// Reader reads the topics of tables for the partitions of one member. A nil Reader has no
+// tables. One goroutine uses it.
 type Reader struct {
 	log       stream.Log
 	inspector stream.Inspector
@@ -47,7 +47,7 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, metrics: metrics, states: map[stream.Partition]*State{}}, nil
 }
 
-// Assign restores what is kept beside a partition that became the member's. Its
+// Assign restores the state of a partition that the member now owns. Its
 // rows are those of its last step until Bring.
 func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	if r == nil {
@@ -169,8 +169,8 @@ func (r *Reader) bring(ctx context.Context, at place, to extent, took func(strea
 	}
 }
 
-// least returns the offset from which some partition has to read on. What is no
-// longer retained is passed over.
+// least returns the lowest offset that a partition still has to read. It skips records that
+// are no longer retained.
 func (r *Reader) least(at place, to extent) (stream.Offset, error) {
 	least := stream.Offset(math.MaxInt64)
 	for _, s := range r.states {

@@ -1,25 +1,24 @@
-// Package table keeps the rows of tables beside the partitions of a pipeline. A
-// table is a topic; the newest record of a key is its row, and one without a
-// value deletes it. With Versions the row of an event is the one that was valid at
-// its time. A State is what one partition knows, ahead of what is
-// committed. A Reader brings what came to the topics to the states of a member.
+// Package table keeps the rows of tables with the partitions of a pipeline. A
+// table is a topic: the newest record of a key is its row, and a record without a
+// value deletes the row. With Versions an event gets the row that was valid at
+// its time. A State holds the rows of one partition, ahead of the committed state.
+// A Reader reads the topics into the states of a member.
 //
-// What is promised about the order of rows and events:
+// The order of rows and events:
 //
-//  1. An event sees every row that was durable when the event was polled. So who
-//     appends a row, and then an event, knows that the event sees that row or a
-//     newer one of its key.
-//  2. A partition has one order of rows and events, and it is committed: the rows
-//     that a step took in and how far it read, with what came of its events. After
-//     a crash, and in another process, it goes on from there, never with older
-//     rows.
-//  3. The rows of a key come in the order of the topic. Those of keys in several of
-//     its partitions, and the same rows beside two partitions of the input, come
-//     in any order.
-//  4. Rows that the pipeline itself writes (Spec.Written) are rows from Put on, in the
-//     step that writes their records: the next event of the key sees them. Their
-//     records are passed over when they are read. Rows of others come between them
-//     when they are read, which may be behind a row that is later in the topic.
+//  1. An event sees every row that was durable when the event was polled. A caller
+//     that appends a row, and then an event, knows that the event sees that row or
+//     a newer one of its key.
+//  2. A partition has one order of rows and events. A step commits it: its rows, the
+//     offsets up to which it read, and the results of its events. After a crash, and
+//     in another process, the partition goes on from there, never with older rows.
+//  3. The rows of a key have the order of the topic. The order between keys of
+//     different partitions of the topic is undefined, and may differ between two
+//     partitions of the input.
+//  4. A row that the pipeline itself writes (Spec.Written) counts from Put on, in the
+//     step that writes its record: the next event of the key sees it. The Reader skips
+//     these records. Rows of other writers count when they are read, which may be after
+//     a row that is later in the topic.
 package table
 
 import (
@@ -40,11 +39,11 @@ import (
 type Spec struct {
 	Topic string
 
-	// Own is set where the table is looked up by the key of the input: then a
-	// partition keeps those rows only whose keys Kafka's default partitioner puts
-	// into it, and else all rows.
+	// Own is set if the key of the lookup is the key of the input. A partition then
+	// keeps only the rows of keys that Kafka's default partitioner assigns to it.
+	// Otherwise it keeps all rows.
 	Own bool
-	// Written is set where the pipeline writes the table itself.
+	// Written is set if the pipeline writes the table itself.
 	Written bool
 
 	Versions Versions
@@ -54,8 +53,8 @@ type Spec struct {
 // records that the pipeline wrote to the table.
 func (s *Spec) writing() string { return s.Topic + "/written" }
 
-// id names what is stored of a table. A choice of other rows is another table,
-// which is read from its beginning.
+// id names a table in the state. A table with other rows has another id, and is read from
+// its beginning.
 func (s *Spec) id() string {
 	id := s.Topic + "/all"
 	if s.Own {
@@ -73,8 +72,8 @@ type place struct {
 	partition int32
 }
 
-// State is the rows beside one partition of the input. It runs ahead of what is
-// committed; after a failed commit it is thrown away. One goroutine uses it.
+// State is the rows of one partition of the input. It is ahead of the committed state; the
+// caller discards it after a failed commit. One goroutine uses it.
 type State struct {
 	specs        []Spec
 	ids          []string         // of specs
@@ -128,10 +127,10 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe
 	return s, nil
 }
 
-// Row returns the row of a key; nil where there is none. Of a table with versions it is
-// the one that was valid at the time of an event with a watermark, or at the beginning of
-// the history there. The slice does not change. The first error is the key's: its rows are
-// not kept here, or no longer.
+// Row returns the row of a key; nil without a row. A table with versions returns the row that
+// was valid at the time of the event. An older event gets the row at the beginning of the
+// history. The slice does not change. The first error makes the event a dead letter: the
+// partition does not have the rows of the key, or not any more.
 func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, failure, fatal error) {
 	spec := &s.specs[table]
 	if spec.Own {
@@ -153,7 +152,7 @@ func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, f
 	return row, failure, fatal
 }
 
-// get returns what is there at a state key.
+// get returns the value of a state key.
 func (s *State) get(key []byte) ([]byte, error) {
 	for _, rows := range []map[string][]byte{s.made, s.flying} {
 		if data, ok := rows[string(key)]; ok {
@@ -220,7 +219,7 @@ func (s *State) Put(table int, key, row []byte) {
 	}
 }
 
-// Changes calls write with what was taken in since the last call: keys, and values
+// Changes calls write with the changes since the last call: keys, and values
 // that are valid only for now, of the state beside the partition. They are in one
 // step with all that was computed from them, and the step before is committed. A nil
 // State has none.

@@ -17,8 +17,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Versions says how long a table keeps the versions of a row, and from when on each is
-// valid. The zero value keeps the newest row alone.
+// Versions says how long a table keeps the versions of a row, and when each becomes valid.
+// The zero value keeps only the newest row.
 type Versions struct {
 	History time.Duration // of event time before the watermark
 	Wait    time.Duration // after its append, before an event is computed
@@ -29,7 +29,7 @@ type Versions struct {
 	Layout string        // of a String, as package time has it
 }
 
-// floor returns the time from which on an event with a watermark may need versions.
+// floor returns the earliest time of versions that events after a watermark may need.
 func (v Versions) floor(watermark int64) int64 {
 	if watermark == never {
 		return never
@@ -37,7 +37,7 @@ func (v Versions) floor(watermark int64) int64 {
 	return watermark - v.History.Microseconds()
 }
 
-// Kept reports whether there is more than the newest row.
+// Kept reports whether the table keeps more than the newest row.
 func (v Versions) Kept() bool { return v.History > 0 }
 
 // The bounds of a key's versions.
@@ -59,7 +59,7 @@ type version struct {
 // The kinds of versions.
 const (
 	isRow     = iota
-	isDeleted // there is no row
+	isDeleted // from this time on there is no row
 	isUntimed // the time of the row cannot be read: at is that of its append
 )
 
@@ -109,8 +109,8 @@ func (l list) find(at int64) (found version, ok bool, err error) {
 	return found, ok, nil
 }
 
-// insert puts a version where it belongs, in place of one of the same time. It appends to
-// the list itself only at its end.
+// insert inserts a version in order. It replaces a version of the same time. Only an insert
+// at the end appends to the list itself.
 func (l list) insert(v version) (list, error) {
 	before, after := len(l), len(l)
 	for at := l; len(at) > 0; {
@@ -163,7 +163,7 @@ func (l list) halves() (left, right list, err error) {
 	return l[:len(l)-len(rest)], rest, nil
 }
 
-// entry is what is stored of a key: its newest versions, and where older ones are. It
+// entry is the stored form of a key: its newest versions, and the places of older ones. It
 // begins with from, number and the number of blocks.
 type entry struct {
 	from   int64 // versions before this time were removed; never where none was
@@ -220,7 +220,7 @@ func (e *entry) place(at int64) int {
 	return sort.Search(len(e.blocks), func(i int) bool { return e.blocks[i].first > at }) - 1
 }
 
-// second returns the time of what comes behind block i.
+// second returns the time of the first version after block i.
 func (e *entry) second(i int) int64 {
 	if i+1 < len(e.blocks) {
 		return e.blocks[i+1].first
@@ -228,7 +228,7 @@ func (e *entry) second(i int) int64 {
 	return e.newest.first()
 }
 
-// asOf returns the row that was valid at a time.
+// asOf returns the row that is valid at a time.
 func (s *State) asOf(table int, key []byte, at int64) (row []byte, failure, fatal error) {
 	spec := &s.specs[table]
 	s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
@@ -361,8 +361,8 @@ func (h *history) store(l list) block {
 	return b
 }
 
-// prune removes the versions before the one that is valid at a time. No event needs
-// them whose watermark is that of the newest lookup, or later.
+// prune removes the versions before the one that is valid at a time. Later events of the
+// partition do not need them.
 func (h *history) prune(floor int64) error {
 	for len(h.blocks) > 0 && h.second(0) <= floor {
 		h.drop()
@@ -382,8 +382,8 @@ func (h *history) drop() {
 	h.from, h.blocks = h.second(0), h.blocks[1:]
 }
 
-// cut makes a block of all newest versions but one if they are too many, and drops the
-// oldest of too many blocks.
+// cut moves all newest versions but one into a block if they are too large. It drops the
+// oldest block if there are too many.
 func (h *history) cut() error {
 	if len(h.newest) <= blockBytes {
 		return nil
@@ -444,7 +444,7 @@ func newTimes(v Versions) (all times) {
 	return all
 }
 
-// of returns from when on a row is valid; ok is false where its field does not say so.
+// of returns the time from which a row is valid; ok is false if its field has no valid time.
 func (t times) of(row []byte, appended time.Time) (at int64, ok bool) {
 	for i := range t {
 		r := &t[i]
@@ -459,7 +459,7 @@ func (t times) of(row []byte, appended time.Time) (at int64, ok bool) {
 	return appended.UnixMicro(), t == nil
 }
 
-// version returns what a record says of its key.
+// version returns the version that a record makes.
 func (s *State) version(table int, r *stream.Record) version {
 	if len(r.Value) == 0 {
 		return version{at: r.Time.UnixMicro(), kind: isDeleted}
