@@ -129,7 +129,10 @@ type Deferred interface {
 	// Waits returns these names.
 	Waits() []string
 
-	// BindLate binds it, and others of its kind, behind the step that introduced the last
+	// Joins reports whether another one may be bound together with it.
+	Joins(other Deferred) bool
+
+	// BindLate binds it, and others that join it, behind the step that introduced the last
 	// of the names that they use.
 	BindLate(s *Scope, with []Deferred) Bound
 }
@@ -196,14 +199,18 @@ func (s *Scope) resolve(last bool) {
 		}
 	}
 	s.walk.waiting = still
-	if len(ready) == 0 {
-		return
+	for len(ready) > 0 {
+		first, with, rest := ready[0], []Deferred(nil), []waiting(nil)
+		for _, w := range ready[1:] {
+			if first.Joins(w.Deferred) {
+				with = append(with, w.Deferred)
+			} else {
+				rest = append(rest, w)
+			}
+		}
+		s.Add(first.step, first.path, first.BindLate(s, with))
+		ready = rest
 	}
-	var with []Deferred
-	for _, w := range ready[1:] {
-		with = append(with, w.Deferred)
-	}
-	s.Add(ready[0].step, ready[0].path, ready[0].BindLate(s, with))
 }
 
 // Within binds steps that only some events take, at a path, and returns the names that

@@ -21,6 +21,8 @@ type Names struct {
 	Introduced []string          // by steps, in order
 	Broken     map[string]bool   // of them, never there because of an error that was reported
 	Used       map[string]bool   // that steps read
+
+	there map[string]bool // fields that are there, though optional: see OfInput
 }
 
 // caseAt is the case of a route.
@@ -78,6 +80,7 @@ func (n *Names) Slot(name string) (value.Slot, bool) {
 	if n.Used[name] = true; !ok && (n.Later[name] || n.IsBroken(name)) {
 		n.missing = append(n.missing, name)
 	}
+	slot.Type.Optional = slot.Type.Optional && !n.there[name]
 	return slot, ok
 }
 

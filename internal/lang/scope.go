@@ -173,6 +173,18 @@ func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Progra
 	return program
 }
 
+// OfInput does what binds expressions that are computed for the events of one input alone:
+// the fields that these always have are not optional there.
+func (s *Scope) OfInput(in *Input, bind func()) {
+	s.Names.there = map[string]bool{}
+	for _, f := range in.Fields {
+		t, err := value.ParseType(f.Type)
+		s.Names.there[f.Name] = err == nil && !t.Optional
+	}
+	bind()
+	s.Names.there = nil
+}
+
 // HiddenName returns a name that no step can read.
 func (s *Scope) HiddenName() string { return Hidden + strconv.Itoa(len(s.Names.Schema.Slots)) }
 

@@ -9,6 +9,7 @@
 //	fraud.dlq                  dead letters of pipeline fraud
 //	fraud.cards.dlq            dead letters of its sink cards
 //	fraud.g2.decisions         what its generation 2 derives for topic decisions
+//	fraud.by-merchant          asks of pipeline fraud for features by merchant, and their stage
 //	fraud.changelog.payments   state of its group beside topic payments, on Kafka
 package naming
 
@@ -40,8 +41,8 @@ const (
 // words: only a pipeline's own topics of that name are reserved.
 var later = []string{"labels", "marks", "models", "order", "profile", "rollout", "rows", "shadow", "skew"}
 
-// laterBy begins the purposes of topics by another key, which a later version has.
-const laterBy = "by-"
+// by begins the purpose of a topic and group of a pipeline by another field than its key.
+const by = "by-"
 
 // Of returns the name of the owner's topic or group for a purpose.
 func Of(owner, purpose string) string { return owner + "." + purpose }
@@ -57,6 +58,16 @@ func Owner(name, purpose string) (owner string, ok bool) {
 		return owner, false
 	}
 	return owner, purpose == DeadLetters || purpose == Redrive || !strings.Contains(owner, ".")
+}
+
+// By returns the topic, and the group that reads it, of the stage of a pipeline for a field
+// other than its key.
+func By(pipeline, field string) string { return Of(pipeline, by+field) }
+
+// IsBy reports whether a topic or group is one of By.
+func IsBy(name string) bool {
+	parts := strings.Split(name, ".")
+	return len(parts) == 2 && parts[0] != "" && len(parts[1]) > len(by) && strings.HasPrefix(parts[1], by)
 }
 
 // Root returns the pipeline or gateway that a group or a topic of the engine is of.
@@ -114,7 +125,7 @@ func Topic(name string) bool {
 	case last == DeadLetters, last == Redrive:
 		return true
 	case len(parts) == 2:
-		return slices.Contains([]string{Repartition, Ended, Generations, Inbox, Results}, last)
+		return IsBy(name) || slices.Contains([]string{Repartition, Ended, Generations, Inbox, Results}, last)
 	}
 	return isGeneration(parts[1]) || slices.Contains(parts[1:len(parts)-1], changelog)
 }
@@ -128,7 +139,7 @@ func Reserved(owner, topic string) bool {
 	case Topic(topic), of == changelog, topic == DeadLetters, topic == Redrive:
 		return true
 	}
-	return of == owner && (slices.Contains(later, purpose) || strings.HasPrefix(purpose, laterBy))
+	return of == owner && (slices.Contains(later, purpose) || strings.HasPrefix(purpose, by))
 }
 
 // Instead returns a name that a topic may have whose own is reserved.

@@ -104,6 +104,10 @@ func (c census) pipeline(p string, inputs, outputs, sinks []string) {
 	for _, purpose := range []string{naming.Repartition, naming.Ended, naming.Generations} {
 		c.topic(purpose, naming.Of(p, purpose), p)
 	}
+	for _, field := range []string{"dlq", "g2"} {
+		c.topic("asks by "+field, naming.By(p, field), p)
+		c.group("stage of "+p+" by "+field, naming.By(p, field), naming.By(p, field))
+	}
 	c.topic(naming.DeadLetters, naming.Derived(p, 2, letters), naming.Generation(p, 2)+"."+p)
 	c.topic("derived", naming.Derived(p, 2, naming.Of(p, naming.Ended)), p)
 	for _, output := range outputs {
@@ -177,7 +181,7 @@ func TestReservedNames(t *testing.T) {
 		"fraud.dlq": {true, true}, "a.b.dlq": {true, true}, "fraud.cards.redrive": {true, true}, "x.repartition": {true, true},
 		"x.ended": {true, true}, "x.generations": {true, true}, "x.inbox": {true, true}, "x.results": {true, true},
 		"x.g2.y": {true, true}, "x.changelog.y": {true, true}, "x.y.changelog.z.w": {true, true},
-		"x.order": {false, true}, "x.profile": {false, true}, "x.by-merchant": {false, true}, "x.models": {false, true},
+		"x.order": {false, true}, "x.profile": {false, true}, "x.by-merchant": {true, true}, "other.by-merchant": {true, true}, "x.by-": {false, true}, "by-merchant": {}, "x.y.by-merchant": {}, "x.models": {false, true},
 		"other.order": {}, "users.profile": {}, "x.order.created": {}, "dlq": {false, true}, "redrive": {false, true}, "changelog": {false, true}, "changelog.x": {false, true}, "results": {}, "ended": {}, ".dlq": {}, "dlq.x": {}, "x.dlqs": {}, "a.b.order": {}, "a.b.ended": {}, "x.g2": {}, "x.y.g2.z": {}, "x.gold.y": {}, "x.changelog": {}, "x.decisions": {}, "x.late": {}, "": {},
 	} {
 		if got := [2]bool{naming.Topic(name), naming.Reserved("x", name)}; got != want {

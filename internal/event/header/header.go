@@ -37,6 +37,13 @@ const (
 	// are: see package state/order.
 	Order    = prefix + "order"
 	Frontier = prefix + "frontier"
+	// Asked names the fields by which stages were asked for a copy, Ask is where an ask has
+	// to be answered, and AnswerTo says of which event an answer is: see package state/order.
+	// Answer has what was answered, in an event that is read in order; the log has none.
+	Asked    = prefix + "asked"
+	Ask      = prefix + "ask"
+	AnswerTo = prefix + "answer-to"
+	Answer   = prefix + "answer"
 )
 
 const prefix = "afterbay-"

@@ -3,6 +3,7 @@ package steps
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -19,16 +20,19 @@ type Features struct{ List []Feature }
 // Feature is a keyed feature: exactly one of Windows, Last and Elapsed.
 type Feature struct {
 	Name       string
-	Value      string   // expression; "" counts events
-	When       string   // expression of type bool; "" is always
-	Windows    []string // "60s" exact, "60s/5s" in panes of 5 s
-	Last       int      // the newest values by arrival, 1 to 1,000
-	Elapsed    bool     // seconds since the key's newest event before this one for which When holds
-	Aggregates []string // count, sum, mean, max, min
-	Decimals   *int     // aggregate exact integers of this many decimals, 0 to 9
-	Empty      *float64 // mean, max and min of nothing, and elapsed before the first event; nil is 0
-	Max        int      // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
-	Overflow   string   // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
+	Value      string        // expression; "" counts events
+	When       string        // expression of type bool; "" is always
+	From       string        // topic of the input whose events count; "" is all
+	By         string        // field whose events count; "" is the event's key
+	Delay      time.Duration // with By: how old Value and When are when events know them; 0 is at once
+	Windows    []string      // "60s" exact, "60s/5s" in panes of 5 s
+	Last       int           // the newest values by arrival, 1 to 1,000
+	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
+	Aggregates []string      // count, sum, mean, max, min
+	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
+	Empty      *float64      // mean, max and min of nothing, and elapsed before the first event; nil is 0
+	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
+	Overflow   string        // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
 }
 
 // StepKind implements Step.
@@ -45,6 +49,13 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, spec.ReadExpression),
 		Example: "amount", Help: "what is aggregated, of type number or int"},
 	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, lang.ReadBool), Example: "amount > 0", Help: "which events count"},
+	{Name: "from", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.From }, spec.ReadName), Example: "refunds", Absent: "events of all inputs count",
+		Help: "the topic of one of the `inputs`, whose events count. All events read the feature"},
+	{Name: "by", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.By }, spec.ReadName), Example: "merchant", Absent: "the key of the input",
+		Help: "a field of type string or int: the feature is of the events with the same value of it. An event without a value reads `empty`"},
+	{Name: "delay", Affects: spec.State, Form: spec.Into(func(f *Feature) *time.Duration { return &f.Delay }, spec.Span(time.Millisecond, time.Minute)), Example: "2s",
+		Absent: "`value` and `when` are of fields, and known at once",
+		Help:   "with `by`, needed where `value` or `when` use more than fields, such as a score: how old what they say is when later events know it, in event time"},
 	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
 		Example: "[60s, 24h/1h]", Absent: oneShape},
 	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
@@ -73,6 +84,9 @@ func (*Features) Effect() lang.Effects { return lang.Effects{} }
 // Keeps implements Keeper.
 func (f *Features) Keeps(m *lang.Meaning) (parts []lang.Part) {
 	for i := range f.List {
+		if f.List[i].By != "" {
+			continue // its stage keeps it
+		}
 		parts = append(parts, lang.Part{Kind: generation.KindFeature, Name: f.List[i].Name, Text: lang.PartOf(m, f, featureFields, &f.List[i])})
 	}
 	return parts
@@ -86,6 +100,9 @@ func (f *Features) Bind(s *lang.Scope, path string) {
 	var made []*boundFeature
 	for i := range f.List {
 		of := &f.List[i]
+		if of.By != "" {
+			continue
+		}
 		m := of.bind(s, path+"."+of.Name)
 		if m == nil {
 			s.Names.Broken[of.Name], s.Names.Broken[of.Name+".*"] = true, true
@@ -98,6 +115,7 @@ func (f *Features) Bind(s *lang.Scope, path string) {
 	if len(made) > 0 {
 		s.Add(f, path, boundFeatures(made))
 	}
+	f.bindAsked(s, path)
 }
 
 // boundFeatures are the features of a step.
@@ -159,6 +177,12 @@ func (m *boundFeature) lower(p *lang.Plan, late, read, add bool) operator.Featur
 // Waits implements Deferred.
 func (m *boundFeature) Waits() []string { return m.waits }
 
+// Joins implements Deferred.
+func (m *boundFeature) Joins(other lang.Deferred) bool {
+	_, ok := other.(*boundFeature)
+	return ok
+}
+
 // BindLate implements Deferred.
 func (m *boundFeature) BindLate(s *lang.Scope, with []lang.Deferred) lang.Bound {
 	var all boundCounts
@@ -202,6 +226,11 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	if !ok || !s.AboveGroup(path) {
 		return nil
 	}
+	if f.Delay != 0 {
+		s.Fail(path+".delay", "a feature of the event's own key needs no delay: an event knows what all events before it said")
+		s.Hint("remove it, or write by: with another field")
+		return nil
+	}
 	m := &boundFeature{path: path, feature: f, spec: spec}
 	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When)) {
 		if _, known := s.Names.Lookup(name); !known && (s.Names.Later[name] || s.Names.IsBroken(name)) {
@@ -212,10 +241,21 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 		return nil
 	}
 	m.fed = s.Fed(m.value, m.when)
+	if m.columns, ok = f.columns(s, path, spec); !ok {
+		return nil
+	}
+	for _, column := range m.columns {
+		s.FedBack[column.Name] = m.waits != nil
+	}
+	return m
+}
+
+// columns introduces the columns of a feature.
+func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec) (slots []value.Slot, ok bool) {
 	one, err := feature.NewSet([]feature.Spec{spec})
 	if err != nil {
 		s.Fail(path, "%v", err)
-		return nil
+		return nil, false
 	}
 	for _, column := range one.Columns(0) {
 		name := f.Name
@@ -225,27 +265,32 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 		if where, over := s.Names.Cases[name]; over {
 			s.Fail(path, "%s has a feature of this name: a feature stands in one place", where.At)
 			s.Hint("write it above the route, or give it another name")
-			return nil
+			return nil, false
 		}
 		slot, ok := s.Make(path, name, value.Type{Kind: value.Number})
 		if !ok {
-			return nil
+			return nil, false
 		}
-		m.columns = append(m.columns, slot)
-		s.FedBack[name] = m.waits != nil
+		slots = append(slots, slot)
 	}
-	return m
+	return slots, true
 }
 
 // contribution binds what a feature adds and when.
 func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	before := len(s.Errs)
-	if m.feature.Value != "" {
-		m.value = s.Expr(m.path+".value", m.feature.Value, value.Number, value.Int)
-	}
-	if m.feature.When != "" {
-		m.when = s.Expr(m.path+".when", m.feature.When, value.Bool)
-	}
+	m.feature.ofInput(s, m.path, func(source string) {
+		if m.feature.Value != "" {
+			m.value = s.Expr(m.path+".value", m.feature.Value, value.Number, value.Int)
+		}
+		when := m.feature.When
+		if when != "" {
+			m.when = s.Expr(m.path+".when", when, value.Bool)
+		}
+		if source != "" && len(s.Errs) == before {
+			m.when = s.Expr(m.path+".from", both(source, when), value.Bool)
+		}
+	})
 	return len(s.Errs) == before
 }
 
