@@ -204,6 +204,9 @@ func (r *run) fault(log *mortal, stage string) {
 // observe notes what became of an event, which is the same each time that it is
 // computed.
 func (r *run) observe(pipeline string, o *task.Observed) {
+	if o.Made {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	position := fmt.Sprintf("%v@%d", o.Record.Partition, o.Record.Offset)

@@ -33,7 +33,8 @@ type Options struct {
 
 	// Observe is called with every event when it was computed, in the order of
 	// its partition, before its step is committed; after a failed commit again. One
-	// that is queued comes when it is through.
+	// that is queued comes when it is through. One that a group or join made of others
+	// comes too.
 	// It must not keep what it gets. Members call it at the same time. Where
 	// inputs are copied it is called for their events too, whose Row has the
 	// fields of their topic.

@@ -16,6 +16,8 @@ type Observed struct {
 	Watermark   time.Time  // at the event's position; zero where the event has no time
 	Late        bool       // before the watermark
 	Dropped     bool       // left out: late, seen before, or by a route
+	Collected   bool       // a group or join has it: an event that is made of it goes on in its place
+	Made        bool       // of others, by a group or join: Record is none of the log
 	Approximate []string   // features that are approximate: read from windows beyond their max
 	Stage       string     // where it failed; "" where it did not
 	Err         error

@@ -35,7 +35,7 @@ func (ch *chunk) output() error {
 		if ch.plan.Ends.Topic != "" && effects[it.Outcome].told {
 			ch.building.End(&it.Event, from, it.late && ch.plan.Time.Late == operator.LateDrop)
 		}
-		if ch.options.Observe != nil && effects[it.Outcome].ended && !it.made() {
+		if ch.options.Observe != nil && effects[it.Outcome].ended {
 			ch.options.Observe(it.observed())
 		}
 		if it.group != nil && effects[it.Outcome].ended {
@@ -54,7 +54,7 @@ func (ch *chunk) output() error {
 func (it *item) observed() *Observed {
 	o := &Observed{
 		Record: it.Record, Row: it.Row, Time: operator.TimeOrZero(it.Time), Watermark: operator.TimeOrZero(it.Watermark),
-		Late: it.late, Dropped: effects[it.Outcome].left, Approximate: it.Approximate,
+		Late: it.late, Dropped: effects[it.Outcome].left, Collected: effects[it.Outcome].collected, Made: it.made(), Approximate: it.Approximate,
 	}
 	if it.Failure != nil {
 		o.Stage, o.Err = it.Failure.Stage, it.Failure.Err

@@ -82,6 +82,8 @@ type seen struct {
 	time        time.Time
 	late        bool
 	dropped     bool
+	collected   bool     // by a group or join
+	made        bool     // by a group or join, of others
 	approximate []string // features that are approximate
 	failed      bool
 	failure     string // the stage where it failed
@@ -200,7 +202,7 @@ func (p *part) stage(name string) string {
 func (r *dryRun) observe(p *part, o *pipeline.Observed) {
 	reads := p.runner.Reads()
 	s := &seen{
-		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, approximate: slices.Clone(o.Approximate), failed: o.Err != nil, failure: o.Stage,
+		part: p, record: *o.Record, time: o.Time, late: o.Late, dropped: o.Dropped, collected: o.Collected, made: o.Made, approximate: slices.Clone(o.Approximate), failed: o.Err != nil, failure: o.Stage,
 		copied: o.Record.Partition.Topic != reads[len(reads)-1].Topic,
 	}
 	switch {
@@ -369,7 +371,9 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 			r.numbers[at] = r.numbers[cause(&s.record)]
 		}
 		s.number = r.numbers[at]
-		byPosition[s.runner.Name()+" "+at] = s
+		if !s.made {
+			byPosition[s.runner.Name()+" "+at] = s
+		}
 	}
 	slices.SortStableFunc(batch, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
 	if !r.quiet {

@@ -49,6 +49,8 @@ type Event struct {
 	Time        time.Time // zero where it is not known
 	Late        bool
 	Dropped     bool
+	Collected   bool // a group or join has it: an event made of it comes too
+	Made        bool // by a group or join, of others; Record is none of the log
 	Failed      bool
 	Stage       string          // where it failed
 	Approximate []string        // features that are approximate
@@ -451,7 +453,7 @@ func (r *Rows) batch(batch []*seen) error {
 			continue
 		}
 		err := r.each(&Event{
-			Record: &s.record, Row: &s.row, Time: s.time, Late: s.late, Dropped: s.dropped, Failed: s.failed, Stage: s.failure,
+			Record: &s.record, Row: &s.row, Time: s.time, Late: s.late, Dropped: s.dropped, Collected: s.collected, Made: s.made, Failed: s.failed, Stage: s.failure,
 			Approximate: s.approximate, Outputs: s.outputs,
 		})
 		if err != nil {

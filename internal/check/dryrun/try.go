@@ -56,6 +56,9 @@ type printer struct {
 // batch takes what a batch of events led to.
 func (p *printer) batch(batch []*seen) error {
 	for _, s := range batch {
+		if s.made {
+			continue // its outputs are shown with the event that completes it
+		}
 		p.tallies[s.index].add(s)
 		if p.limit >= 0 && s.number > p.limit {
 			continue

@@ -178,12 +178,12 @@ func (w *writer) compute(ctx context.Context, folder string, done func(*sorter) 
 		text = appendRow(text[:0], e.Row)
 		if key = key[:0]; w.labels != nil {
 			key = w.labels.appendOn(key, e.Row)
-			return rows.add(appendPlace(key, e.Time, e.Record), text)
+			return rows.add(appendPlace(key, e.Time, e), text)
 		}
 		if err := readRow(text, &w.row, len(w.base.Slots), w.numbers, w.texts); err != nil {
 			return err
 		}
-		return w.choose(sorted, appendPlace(key, e.Time, e.Record), nil)
+		return w.choose(sorted, appendPlace(key, e.Time, e), nil)
 	})
 	w.meter.Clear()
 	if err != nil {
@@ -209,6 +209,9 @@ func (w *writer) wanted(e *dryrun.Event) bool {
 		return false
 	case e.Dropped:
 		m.Events.Dropped++
+		return false
+	case e.Collected:
+		m.Events.Collected++
 		return false
 	case !w.Since.IsZero() && e.Time.Before(w.Since), !w.Until.IsZero() && !e.Time.Before(w.Until):
 		m.Events.Outside++

@@ -74,6 +74,7 @@ type EventCounts struct {
 	Read        int64          `json:"read"`
 	Late        int64          `json:"late"`
 	Dropped     int64          `json:"dropped"`
+	Collected   int64          `json:"collected"`    // by a group or join, whose events have the rows
 	DeadLetters map[string]int `json:"dead_letters"` // by step
 	Outside     int64          `json:"outside"`      // of --since and --until
 }

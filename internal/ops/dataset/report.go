@@ -14,6 +14,9 @@ func (w *writer) report() {
 	say("wrote %d rows of %d columns to %s in %v", m.Rows.Count, len(w.columns), w.Out, w.meter.Elapsed())
 	say("sha256 %s, in %s too", m.File.SHA256, manifestOf(w.Out))
 	say("no rows: %d dropped, dead letters: %s", m.Events.Dropped, term.Counts(m.Events.DeadLetters))
+	if n := m.Events.Collected; n > 0 {
+		say("collected by a group or join, whose events have the rows: %d", n)
+	}
 	if n := m.Events.Outside; n > 0 {
 		say("outside of --since and --until: %d", n)
 	}

@@ -5,18 +5,20 @@ import (
 	"errors"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/check/dryrun"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/stream"
 )
 
 // appendPlace appends the place of an event in the order of the rows: its time, and its
-// partition and offset. For a copy that is those of the event copied. Neither the processes
+// partition and offset. For a copy that is those of the event copied; for what a group or
+// join made of others, those of its first event or left, and its id. Neither the processes
 // that ran nor their parallelism change it.
-func appendPlace(dst []byte, at time.Time, r *stream.Record) []byte {
+func appendPlace(dst []byte, at time.Time, e *dryrun.Event) []byte {
+	r := e.Record
 	partition, offset := r.Partition, r.Offset
-	if from := header.Get(r, header.Source); from != "" {
+	if from := header.SourceOf(r); from != "" {
 		if p, err := deadletter.ParsePosition(from); err == nil {
 			partition, offset = p.Partition, p.Offset
 		}
@@ -24,7 +26,11 @@ func appendPlace(dst []byte, at time.Time, r *stream.Record) []byte {
 	dst = appendTime(dst, at.UnixMicro())
 	dst = append(append(dst, partition.Topic...), 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(partition.Index))
-	return binary.BigEndian.AppendUint64(dst, uint64(offset))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
+	if e.Made {
+		dst = append(dst, header.Value(r, header.ID)...)
+	}
+	return dst
 }
 
 // appendTime appends a time in microseconds so that bytes are ordered as times are.

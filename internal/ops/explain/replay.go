@@ -129,7 +129,7 @@ func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record
 
 // observe keeps the row of the event.
 func (p *player) observe(o *pipeline.Observed) {
-	if o.Record.Partition != p.partition || o.Record.Offset != p.until {
+	if o.Made || o.Record.Partition != p.partition || o.Record.Offset != p.until {
 		return
 	}
 	r := &p.replay

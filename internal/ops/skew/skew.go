@@ -121,6 +121,9 @@ func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 
 // note keeps which events are of the sample.
 func (s *check) note(e *dryrun.Event) {
+	if e.Made {
+		return // its outputs and state name events of the log
+	}
 	key := e.Record.Key
 	if slot := s.rows.Runner().Plan.Key; slot.Name != "" && e.Row.Has(slot) {
 		key = e.Row.AppendKey(nil, slot)
