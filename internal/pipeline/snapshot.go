@@ -147,7 +147,8 @@ type Join struct {
 	Bytes     int64  `json:"bytes"`     // of these, in the state
 	Matched   uint64 `json:"matched"`   // lefts that went on with a right, or pairs
 	Unmatched uint64 `json:"unmatched"` // lefts without a right, which went on or were dropped
-	Unclaimed uint64 `json:"unclaimed"` // rights without a left
+	Unclaimed uint64 `json:"unclaimed"` // rights that no left took
+	Unkept    uint64 `json:"unkept"`    // rights that a left took, without room to wait for others
 }
 
 // Sink is what a sink did.
@@ -305,7 +306,7 @@ func joins(plan *task.Plan, c *join.Counts) []Join {
 		return nil
 	}
 	return []Join{{
-		Join: plan.Joins.Join.Name, Rows: c.Rows.Load(), Bytes: c.Bytes.Load(), Matched: c.Matched.Load(), Unmatched: c.Unmatched.Load(), Unclaimed: c.Unclaimed.Load(),
+		Join: plan.Joins.Join.Name, Rows: c.Rows.Load(), Bytes: c.Bytes.Load(), Matched: c.Matched.Load(), Unmatched: c.Unmatched.Load(), Unclaimed: c.Unclaimed.Load(), Unkept: c.Unkept.Load(),
 	}}
 }
 

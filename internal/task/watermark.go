@@ -130,6 +130,21 @@ func (s *watermarks) take(h sourceMark) int64 {
 	return least
 }
 
+// tied returns the least partition of a source from which an event of a watermark's time may
+// come; math.MaxInt32 for none.
+func (s *watermarks) tied(topic int, watermark int64) int32 {
+	at := 0
+	for i := range topic {
+		at += int(s.partitions[i])
+	}
+	for i := range s.partitions[topic] {
+		if s.marks[at+int(i)] <= watermark {
+			return i
+		}
+	}
+	return math.MaxInt32
+}
+
 // changes calls write with each source partition, "topic/partition", whose
 // watermark changed since the last call, and the 8 bytes to store.
 func (s *watermarks) changes(write func(position string, data []byte)) {

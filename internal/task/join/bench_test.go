@@ -42,6 +42,38 @@ func BenchmarkJoin(b *testing.B) {
 	}
 }
 
+// BenchmarkHotKey joins lefts and rights of one key, of which so many wait for the watermark.
+func BenchmarkHotKey(b *testing.B) {
+	for _, waiting := range []int64{100, 10_000} {
+		b.Run(fmt.Sprint("waiting=", waiting), func(b *testing.B) {
+			w := newWorld(b, operator.Join{Within: time.Hour, Most: operator.JoinMax{Rows: 1 << 20, Bytes: 1 << 30, Matches: 1 << 20}})
+			i := int64(0)
+			next := func() {
+				at := i * 1000
+				l := eventtime.Event{Topic: "lefts", Offset: i, Time: at, ID: "left", Text: map[string]string{"key": "user", "on": "x"}}
+				r := l
+				r.Topic, r.ID, r.Time = "rights", "right", at+500
+				for _, e := range []eventtime.Event{l, r} {
+					if err := w.add(e, at-waiting*1000); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if i++; i%500 == 0 {
+					w.commit()
+					w.went = nil
+				}
+			}
+			for i < waiting {
+				next()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				next()
+			}
+		})
+	}
+}
+
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

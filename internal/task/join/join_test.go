@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -51,6 +52,7 @@ type world struct {
 	set       *Set
 	offset    int64
 	watermark int64
+	tied      int32    // see Event.Tied
 	went      []string // what went on, in its order
 
 	id, on, price value.Slot
@@ -133,7 +135,7 @@ func (w *world) add(e eventtime.Event, watermark int64) (failure error) {
 	}
 	w.offset++
 	from := fmt.Sprintf("%s/%d@%d", e.Topic, e.Partition, e.Offset)
-	_, failure, fatal := w.set.Add(Event{Record: r, Right: e.Topic == "rights", Time: e.Time, Watermark: w.watermark, Row: row, Identity: operator.Identity{ID: from, Source: from}})
+	_, failure, fatal := w.set.Add(Event{Record: r, Right: e.Topic == "rights", Time: e.Time, Watermark: w.watermark, Row: row, Identity: operator.Identity{ID: from, Source: from}, Tied: w.tied})
 	if fatal != nil {
 		w.Fatal(fatal)
 	}
@@ -170,15 +172,16 @@ func (w *world) wants(want ...string) {
 // sourcesOf makes the events of two partitions of each topic, each in the order of its
 // offsets, in which no event is more than lateness behind.
 func sourcesOf(rng *rand.Rand, n int, lateness int64) (sources [4][]eventtime.Event) {
+	tied := int64(1 + rng.IntN(2)*5) // events of one time
 	for i := range n {
-		s := rng.IntN(len(sources))
-		key := fmt.Sprint("k", rng.IntN(3)*2+s%2) // of one partition of each topic
+		s, newest := rng.IntN(len(sources)), 1000*(int64(i)-int64(i)%tied)
+		key := fmt.Sprint("k", rng.IntN(6)) // in both partitions of each topic
 		e := eventtime.Event{
 			Topic: []string{"lefts", "rights"}[s/2], Partition: s % 2, ID: fmt.Sprint("e", i),
-			Time: 1000*int64(i) - rng.Int64N(lateness+1), Text: map[string]string{"key": key, "on": key + "/" + fmt.Sprint(rng.IntN(2))},
+			Time: newest - rng.Int64N(lateness+1), Text: map[string]string{"key": key, "on": key + "/" + fmt.Sprint(rng.IntN(2))},
 		}
 		e.Time -= e.Time % 500 // ties
-		e.Time = max(e.Time, 1000*int64(i)-lateness)
+		e.Time = max(e.Time, newest-lateness)
 		if rng.IntN(20) == 0 {
 			delete(e.Text, "on")
 		}
@@ -217,6 +220,8 @@ func (w *world) want(sources [4][]eventtime.Event) (want []string) {
 		id, at := from(l)+"~click", l.Time+rule.Within
 		if p.Right != "" && j.Match != operator.MatchLast {
 			at = max(l.Time, r.Time)
+		} else if _, on := l.Text["on"]; !on {
+			at = l.Time // nothing can come
 		}
 		if p.Right != "" && j.Match == operator.MatchEach {
 			id += "~" + from(r)
@@ -297,6 +302,7 @@ func (w *world) arrive(rng *rand.Rand, sources [4][]eventtime.Event, lateness in
 		e := sources[s][at[s]]
 		at[s]++
 		newest[s] = max(newest[s], e.Time-lateness)
+		w.ties(newest)
 		if err := w.add(e, slices.Min(newest[:])); err != nil {
 			w.Fatal(err)
 		}
@@ -314,11 +320,24 @@ func (w *world) arrive(rng *rand.Rand, sources [4][]eventtime.Event, lateness in
 	w.commit()
 }
 
+// ties notes from which partition of the rights an event of the watermark's time may come.
+func (w *world) ties(newest [4]int64) {
+	switch at := max(w.watermark, slices.Min(newest[:])); {
+	case newest[2] <= at:
+		w.tied = 0
+	case newest[3] <= at:
+		w.tied = 1
+	default:
+		w.tied = math.MaxInt32
+	}
+}
+
 // replays has the sources come in one order, without a commit and with a commit and restart
-// behind each event: the same goes on in the same order.
+// behind each event: the same goes on in the same order, and the same state is left.
 func (w *world) replays(sources [4][]eventtime.Event, lateness int64) {
 	w.Helper()
 	var went [2][]string
+	var states [2]state
 	for i := range went {
 		o := newWorld(w.TB, *w.plan.Join)
 		var at [4]int
@@ -332,6 +351,7 @@ func (w *world) replays(sources [4][]eventtime.Event, lateness int64) {
 			e := sources[s][at[s]]
 			at[s]++
 			newest[s] = max(newest[s], e.Time-lateness)
+			o.ties(newest)
 			if err := o.add(e, slices.Min(newest[:])); err != nil {
 				w.Fatal(err)
 			}
@@ -340,8 +360,13 @@ func (w *world) replays(sources [4][]eventtime.Event, lateness int64) {
 				o.open()
 			}
 		}
+		o.commit()
+		states[i] = o.state
 		o.pass(1 << 40)
 		went[i] = o.went
+	}
+	if diff := cmp.Diff(states[0], states[1]); diff != "" {
+		w.Fatalf("restarts change the state (-without +with)\n%s", diff)
 	}
 	if diff := cmp.Diff(went[0], went[1]); diff != "" {
 		w.Fatalf("restarts change what goes on (-without +with)\n%s", diff)
@@ -371,7 +396,9 @@ func TestFirstGoesOnAsSoonAsItIsCertain(t *testing.T) {
 	w.add(right(8, "u", "x"), 7e6)
 	w.pass(8e6 - 1)
 	w.wants()
-	w.pass(8e6)
+	w.pass(8e6) // another one of this time may come, from another partition
+	w.wants()
+	w.pass(8e6 + 1)
 	w.wants(`lefts/0@6~click k {"id":"m","on":"x","click":{"matched":true,"id":"u"}} 8000000`)
 	w.pass(16e6 + 1)
 	if w.counts.Matched.Load() != 2 || w.counts.Unclaimed.Load() != 0 || w.counts.Unmatched.Load() != 0 {
@@ -395,39 +422,36 @@ func TestLateEventsOfAJoin(t *testing.T) {
 	w.wants(`lefts/0@12~click k {"id":"n","on":"x","click":{"matched":false}} 22000000 of 0`)
 }
 
-// TestJoinsAreBounded has an event beyond a bound be refused, with nothing done.
-func TestJoinsAreBounded(t *testing.T) {
-	w := newWorld(t, operator.Join{Within: 10 * time.Second, Match: operator.MatchEach, Most: operator.JoinMax{Rows: 3, Bytes: 1 << 20, Matches: 2}})
-	for i := range int64(3) {
-		if err := w.add(left(i, fmt.Sprint("l", i), "x"), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		event eventtime.Event
-		want  string
-	}{
-		{left(4, "l", "y"), "join click has 3 events that wait"},
-		{right(4, "r", "x"), "makes 3 pairs, more than max.matches (2)"},
-		{right(4, "r", strings.Repeat("x", 1025)), "more than 1024 bytes"},
+// TestRightsOfOneTimeAreByTheirSource has rights of one time come from two partitions, the
+// later one in order first.
+func TestRightsOfOneTimeAreByTheirSource(t *testing.T) {
+	for match, want := range map[operator.Match][]string{
+		operator.MatchFirst: {`lefts/0@0~click k {"id":"l","on":"x","click":{"matched":true,"id":"first"}} 5000000`},
+		operator.MatchLast:  {`lefts/0@0~click k {"id":"l","on":"x","click":{"matched":true,"id":"second"}} 10000000 of 2`},
 	} {
-		if err := w.add(c.event, 0); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.want, err)
+		for _, turned := range []bool{false, true} {
+			w := newWorld(t, operator.Join{Within: 10 * time.Second, Match: match})
+			w.add(left(0, "l", "x"), 0)
+			first, second := right(5, "first", "x"), right(5, "second", "x")
+			second.Partition = 1
+			if turned {
+				first, second = second, first
+			}
+			w.add(first, 5e6) // the time of both
+			w.add(second, 5e6)
+			w.pass(10e6 + 1)
+			w.wants(want...)
 		}
 	}
-	w.wants()
-	w.commit()
-	if len(w.state) != 3 {
-		t.Errorf("%d entries of state", len(w.state))
-	}
-	w.pass(11e6 + 1)
-	w.commit()
-	if w.set.rows != 1 || len(w.state) != 1 {
-		t.Errorf("%d rows and %d entries wait, want that of the last left", w.set.rows, len(w.state))
-	}
-	if w.plan.Join.Most = (operator.JoinMax{Rows: 9, Bytes: 60, Matches: 9}); w.add(left(12, "l", "x"), 11e6) == nil {
-		t.Error("more than max.bytes is kept")
-	}
+}
+
+// TestALeftThatHasNoPairGoesOnAtOnce has a left lack what it is joined on.
+func TestALeftThatHasNoPairGoesOnAtOnce(t *testing.T) {
+	w := newWorld(t, operator.Join{Within: 10 * time.Second})
+	l := left(3, "l", "")
+	delete(l.Text, "on")
+	w.add(l, 0)
+	w.wants(`lefts/0@3~click k {"id":"l","click":{"matched":false}} 3000000`)
 }
 
 // TestContentsAreNotInMemory has the state alone keep what is durable.
@@ -441,7 +465,7 @@ func TestContentsAreNotInMemory(t *testing.T) {
 	w.commit()
 	w.commit()
 	for _, b := range w.set.buckets {
-		for _, r := range slices.Concat(b.lefts, b.right) {
+		for _, r := range slices.Concat(slices.Concat(b.lefts...), slices.Concat(b.rights...)) {
 			if r.data != nil {
 				t.Fatal("what is durable is in memory too")
 			}

@@ -3,7 +3,7 @@ package join
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -20,6 +20,7 @@ type Event struct {
 	Watermark int64
 	Row       *value.Row
 	operator.Identity
+	Tied int32 // least partition of the right topic that may still bring an event of the watermark's time
 }
 
 const onMax = 1024 // bytes
@@ -44,60 +45,86 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 		s.counts.Unclaimed.Add(1)
 		return 0, nil, nil
 	case !ok:
-		s.close(r, never)
+		s.emit(r, nil, r.time, never)
 		return 0, nil, nil
 	}
-	stays, met := s.until(r) >= e.Watermark, s.met(b, r)
-	if len(met) > j.Most.Matches {
-		return 0, fmt.Errorf("makes %d pairs, more than max.matches (%d) of join %s", len(met), j.Most.Matches, j.Name), nil
+	pairs := s.pairs(b, r)
+	if len(pairs) > j.Most.Matches {
+		return 0, fmt.Errorf("makes %d pairs, more than max.matches (%d) of join %s", len(pairs), j.Most.Matches, j.Name), nil
 	}
-	if stays && (s.rows >= j.Most.Rows || s.bytes+r.size > j.Most.Bytes) {
-		return 0, fmt.Errorf("join %s has %d events that wait, with %d bytes: one more is over its max.rows (%d) or max.bytes (%d)", j.Name, s.rows, s.bytes, j.Most.Rows, j.Most.Bytes), nil
-	}
-	for _, o := range met {
+	for _, o := range pairs {
 		if err := s.load(o); err != nil {
 			return 0, nil, err
 		}
+	}
+	sure := s.sure(&e, r, pairs)
+	waits := s.until(r) >= e.Watermark && (e.Right || !sure)
+	if waits, failure = s.room(r, pairs, sure, waits); failure != nil {
+		return 0, failure, nil
+	}
+	for _, o := range pairs {
 		if e.Right {
-			s.meet(o, r)
+			s.meet(o, r, sure)
 		} else {
-			s.meet(r, o)
+			s.meet(r, o, sure)
 		}
 	}
-	s.settle(b, met, &e)
 	switch {
-	case !e.Right && s.decided(r, e.Watermark):
-		s.goOn(r, never)
-	case stays:
+	case waits:
 		bytes = r.size
 		s.insert(b, r)
 		s.touch(r)
-		s.await(b)
-	case !e.Right:
-		s.close(r, never)
-	case !r.matched:
+	case e.Right && !r.matched:
 		s.counts.Unclaimed.Add(1)
+	case !e.Right && !sure:
+		s.close(r, never)
 	}
+	s.await(b)
 	return bytes, nil, nil
 }
 
-// settle sends on the lefts whose first right is certain because of an event.
-func (s *Set) settle(b *bucket, lefts []*row, e *Event) {
-	if !e.Right || s.plan.Join.Match != operator.MatchFirst {
-		return
+// sure reports whether no earlier right can arrive in time than the one of the event's pairs:
+// the right itself, or the first right of a left.
+func (s *Set) sure(e *Event, r *row, pairs []*row) bool {
+	if s.plan.Join.Match != operator.MatchFirst || len(pairs) == 0 {
+		return false
 	}
-	went := false
-	for _, l := range lefts {
-		if s.decided(l, e.Watermark) {
-			s.goOn(l, never)
-			s.remove(l)
-			went = true
+	if !e.Right {
+		r = pairs[0]
+	}
+	return r.time < e.Watermark || r.time == e.Watermark && r.source.Index <= e.Tied
+}
+
+// room reports whether an event waits, and fails if the bounds refuse it. They do not refuse
+// a right that a waiting left takes: without room, that right does not wait for other lefts.
+// The copies of rights that lefts keep may take max.bytes once more.
+func (s *Set) room(r *row, pairs []*row, sure, waits bool) (bool, error) {
+	most, rows, bytes, copies := &s.plan.Join.Most, 0, 0, 0
+	if waits {
+		rows, bytes = 1, r.size
+	}
+	for i, o := range pairs {
+		switch {
+		case sure && r.right:
+			rows, bytes = rows-1, bytes-o.size
+		case sure || s.plan.Join.Match == operator.MatchEach:
+		case r.right && s.takes(o, r):
+			copies += r.event().size() - o.data.best.size()
+		case !r.right && (i == 0 || s.plan.Join.Match == operator.MatchLast):
+			copies = o.event().size()
 		}
 	}
-	if went {
-		s.sweep(b)
+	fits := func(grown, to, most int) bool { return grown <= 0 || to+grown <= most }
+	switch {
+	case fits(rows, s.rows, most.Rows) && fits(bytes+copies, s.bytes, most.Bytes):
+		return waits, nil
+	case r.right && len(pairs) > 0 && fits(copies, s.bytes, 2*most.Bytes):
+		if waits {
+			s.counts.Unkept.Add(1)
+		}
+		return false, nil
 	}
-	s.await(b)
+	return false, fmt.Errorf("join %s has %d events that wait, with %d bytes: one more is over its max.rows (%d) or max.bytes (%d)", s.plan.Join.Name, s.rows, s.bytes, most.Rows, most.Bytes)
 }
 
 // rowOf returns the stored form of an event: all names of a left, the fields of a right.
@@ -118,45 +145,84 @@ func (s *Set) rowOf(e *Event, b *bucket) *row {
 	return r
 }
 
-// met returns the rows of a bucket that make a pair with an event, by place.
-func (s *Set) met(b *bucket, r *row) []*row {
-	j, side := s.plan.Join, *b.side(!r.right)
-	from, to := r.time-j.Before.Microseconds(), r.time+j.Within.Microseconds()
-	if r.right {
-		from, to = r.time-j.Within.Microseconds(), r.time+j.Before.Microseconds()
+// pairs returns the rows of a bucket that make a pair with an event, by place. With
+// MatchFirst it returns only the first right of a left, and the lefts whose best right is
+// later than a right.
+func (s *Set) pairs(b *bucket, r *row) (list []*row) {
+	j := s.plan.Join
+	before, within := j.Before.Microseconds(), j.Within.Microseconds()
+	if !r.right {
+		for o := range b.rights.since(func(o *row) bool { return o.time >= r.time-before }) {
+			if o.time > r.time+within {
+				break
+			}
+			if list = append(list, o); j.Match == operator.MatchFirst {
+				break
+			}
+		}
+		return list
 	}
-	first := sort.Search(len(side), func(i int) bool { return side[i].time >= from })
-	return side[first:][:sort.Search(len(side)-first, func(i int) bool { return side[first+i].time > to })]
+	for o := range b.lefts.since(func(o *row) bool { return o.time >= r.time-within }) {
+		if o.time > r.time+before {
+			break
+		}
+		list = append(list, o)
+	}
+	open := len(list)
+	for o := range b.taken.since(func(o *row) bool { return o.best.compare(&r.place) > 0 }) {
+		if r.time-within <= o.time && o.time <= r.time+before {
+			list = append(list, o)
+		}
+	}
+	if len(list) > open {
+		slices.SortFunc(list, byPlace)
+	}
+	return list
 }
 
-// meet records that a left and a right are a pair.
-func (s *Set) meet(l, r *row) {
+// takes reports whether a right becomes the best right of a left.
+func (s *Set) takes(l, r *row) bool {
+	return l.best == nil || (r.compare(l.best) < 0) == (s.plan.Join.Match == operator.MatchFirst)
+}
+
+// meet records that a left and a right are a pair. It sends the left on if the right is sure
+// to be the first.
+func (s *Set) meet(l, r *row, sure bool) {
+	s.match(r)
+	right := r.event()
+	switch {
+	case s.plan.Join.Match == operator.MatchEach:
+		s.emit(l, &right, max(l.time, r.time), never)
+		s.match(l)
+		return
+	case sure:
+		s.emit(l, &right, max(l.time, r.time), never)
+		if l.stored {
+			s.remove(l)
+		}
+		return
+	case s.plan.Join.Match == operator.MatchLast:
+		l.data.count++
+	}
+	if s.takes(l, r) {
+		if l.stored {
+			s.takeOut(l)
+		}
+		best := r.place
+		l.best, l.data.best, l.matched = &best, right, true
+		if l.stored {
+			s.putIn(l)
+		}
+	}
+	s.resize(l)
+}
+
+// match records that a row is in a pair.
+func (s *Set) match(r *row) {
 	if !r.matched {
 		r.matched = true
 		s.touch(r)
 	}
-	right := event{r.data.ID, r.data.Source, r.data.row}
-	if s.plan.Join.Match == operator.MatchEach {
-		s.emit(l, &right, max(l.time, r.time), never)
-		if !l.matched {
-			l.matched = true
-			s.touch(l)
-		}
-		return
-	}
-	l.data.count++
-	before := l.best
-	if order := 0; before != nil {
-		if order = r.compare(before); s.plan.Join.Match == operator.MatchFirst && order > 0 {
-			return
-		} else if s.plan.Join.Match == operator.MatchLast && order < 0 {
-			s.resize(l)
-			return
-		}
-	}
-	best := r.place
-	l.best, l.data.best, l.matched = &best, right, true
-	s.resize(l)
 }
 
 // resize measures a left that changed, and marks it to be written.
@@ -169,15 +235,6 @@ func (s *Set) resize(l *row) {
 	}
 }
 
-// decided reports whether the best right of a left is certain: no earlier one can arrive in
-// time.
-func (s *Set) decided(l *row, watermark int64) bool {
-	return s.plan.Join.Match == operator.MatchFirst && l.best != nil && l.best.time <= watermark
-}
-
-// goOn sends a left on with its best right.
-func (s *Set) goOn(l *row, at int64) { s.emit(l, &l.data.best, max(l.time, l.best.time), at) }
-
 // close ends a left for which no other right can arrive.
 func (s *Set) close(l *row, at int64) {
 	switch {
@@ -185,7 +242,7 @@ func (s *Set) close(l *row, at int64) {
 	case l.best == nil:
 		s.emit(l, nil, s.until(l), at)
 	case s.plan.Join.Match == operator.MatchFirst:
-		s.goOn(l, at)
+		s.emit(l, &l.data.best, max(l.time, l.best.time), at)
 	default:
 		s.emit(l, &l.data.best, s.until(l), at)
 	}
@@ -201,39 +258,35 @@ func (s *Set) emit(l *row, right *event, time, at int64) {
 	s.ended = append(s.ended, &Joined{Join: s.plan.Join, Time: time, Due: at, of: l.of.name, offset: l.offset, left: l.data, right: right})
 }
 
-// Come ends the rows that are due at an entry of the queue, and returns about how many bytes
-// of changes it made. An outdated entry changes nothing.
+// comeMax is how many rows Come ends at once. It queues the bucket again for the rest.
+const comeMax = 1024
+
+// Come ends rows that are due at an entry of the queue, and returns about how many bytes of
+// changes it made. An outdated entry changes nothing.
 func (s *Set) Come(e due.Entry) (bytes int, err error) {
 	b := s.buckets[e.Key]
 	if b == nil || b.at != e.At {
 		return 0, nil
 	}
 	b.at = never
-	for _, side := range [][]*row{b.lefts, b.right} {
-		for _, r := range side {
-			if s.next(r) > e.At {
-				if r.right || s.plan.Join.Match != operator.MatchFirst {
-					break
-				}
-				continue
-			}
-			bytes += len(b.name)
-			if r.right && !r.matched {
-				s.counts.Unclaimed.Add(1)
-			}
-			if !r.right {
-				if err := s.load(r); err != nil {
-					return 0, err
-				}
-				s.close(r, e.At)
-			}
-			s.remove(r)
+	for range comeMax {
+		r := s.first(b)
+		if r == nil || s.next(r) > e.At {
+			break
 		}
+		bytes += len(b.name)
+		if r.right && !r.matched {
+			s.counts.Unclaimed.Add(1)
+		}
+		if !r.right {
+			if err := s.load(r); err != nil {
+				return 0, err
+			}
+			s.close(r, e.At)
+		}
+		s.remove(r)
 	}
-	s.sweep(b)
-	if len(b.lefts)+len(b.right) > 0 {
-		s.await(b)
-	}
+	s.await(b)
 	return bytes, nil
 }
 

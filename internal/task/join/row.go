@@ -52,6 +52,12 @@ type event struct {
 	row        []byte
 }
 
+// event returns the copy of a right for its left.
+func (r *row) event() event { return event{r.data.ID, r.data.Source, r.data.row} }
+
+// size returns about how many bytes the state stores for it.
+func (e event) size() int { return len(e.id) + len(e.source) + len(e.row) }
+
 const version = 1
 
 // Flags of a row.

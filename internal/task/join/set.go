@@ -13,8 +13,6 @@ package join
 import (
 	"fmt"
 	"math"
-	"slices"
-	"sort"
 	"sync/atomic"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -37,7 +35,8 @@ type Counts struct {
 	Rows, Bytes atomic.Int64  // waiting events, and the bytes of their state
 	Matched     atomic.Uint64 // pairs that went on
 	Unmatched   atomic.Uint64 // lefts that ended without a right
-	Unclaimed   atomic.Uint64 // rights that ended without a left
+	Unclaimed   atomic.Uint64 // rights that no left took
+	Unkept      atomic.Uint64 // rights that a left took and that do not wait for other lefts, for want of room
 }
 
 const never = math.MaxInt64
@@ -62,10 +61,11 @@ type Set struct {
 
 // bucket is the waiting events of one key and one value of the join fields.
 type bucket struct {
-	name  string
-	lefts []*row // by place
-	right []*row // by place
-	at    int64  // of its entry in the queue; never without one
+	name   string
+	lefts  list  // by place
+	taken  list  // with MatchFirst: the lefts that have a best right, by its place
+	rights list  // by place
+	at     int64 // of its entry in the queue; never without one
 }
 
 // Open restores the waiting events of a partition from its state; nil if the pipeline has no
@@ -124,18 +124,31 @@ func (s *Set) Close() {
 	s.rows, s.bytes = 0, 0
 }
 
-func (b *bucket) side(right bool) *[]*row {
-	if right {
-		return &b.right
+// list returns the list that a row belongs to, and its order.
+func (b *bucket) list(r *row, match operator.Match) (*list, func(a, b *row) int) {
+	switch {
+	case r.right:
+		return &b.rights, byPlace
+	case match == operator.MatchFirst && r.best != nil:
+		return &b.taken, byBest
 	}
-	return &b.lefts
+	return &b.lefts, byPlace
+}
+
+func (s *Set) putIn(r *row) {
+	list, order := r.of.list(r, s.plan.Join.Match)
+	list.insert(r, order)
+}
+
+func (s *Set) takeOut(r *row) {
+	list, order := r.of.list(r, s.plan.Join.Match)
+	list.remove(r, order)
 }
 
 // insert adds a row to its bucket.
 func (s *Set) insert(b *bucket, r *row) {
-	side := b.side(r.right)
-	at := sort.Search(len(*side), func(i int) bool { return (*side)[i].compare(&r.place) > 0 })
-	*side, r.of, r.stored = slices.Insert(*side, at, r), b, true
+	r.of, r.stored = b, true
+	s.putIn(r)
 	s.buckets[b.name] = b
 	s.count(1, r.size)
 }
@@ -154,22 +167,17 @@ func (s *Set) touch(r *row) {
 	}
 }
 
-// remove ends a row. The caller sweeps its bucket.
+// remove ends a row, and takes it out of its bucket.
 func (s *Set) remove(r *row) {
+	s.takeOut(r)
 	r.gone = true
 	s.count(-1, -r.size)
-	s.touch(r)
+	if s.touch(r); r.of.empty() {
+		delete(s.buckets, r.of.name)
+	}
 }
 
-// sweep removes the rows that ended from a bucket, and the bucket if it is empty.
-func (s *Set) sweep(b *bucket) {
-	for _, side := range []*[]*row{&b.lefts, &b.right} {
-		*side = slices.DeleteFunc(*side, func(r *row) bool { return r.gone })
-	}
-	if len(b.lefts)+len(b.right) == 0 {
-		delete(s.buckets, b.name)
-	}
-}
+func (b *bucket) empty() bool { return len(b.lefts)+len(b.taken)+len(b.rights) == 0 }
 
 // until returns the latest time of an event that makes a pair with a row.
 func (s *Set) until(r *row) int64 {
@@ -179,28 +187,42 @@ func (s *Set) until(r *row) int64 {
 	return r.time + s.plan.Join.Within.Microseconds()
 }
 
-// next returns the time at which a row is due, unless an event ends it before.
+// next returns the time at which a row is due, unless an event ends it before. With
+// MatchFirst a left with a best right is due when no earlier one can arrive.
 func (s *Set) next(r *row) int64 {
 	if s.plan.Join.Match == operator.MatchFirst && r.best != nil {
-		return min(r.best.time, s.until(r)+1)
+		return r.best.time + 1
 	}
 	return s.until(r) + 1
 }
 
-// await queues a bucket for the time at which its first row is due.
-func (s *Set) await(b *bucket) {
-	first := int64(never)
-	for _, side := range [][]*row{b.lefts, b.right} {
-		for i, r := range side {
-			first = min(first, s.next(r))
-			if i == 0 && (r.right || s.plan.Join.Match != operator.MatchFirst) {
-				break // rows are in the order of their times
-			}
+// first returns the row of a bucket that is due first; nil without one.
+func (s *Set) first(b *bucket) (first *row) {
+	for _, l := range []list{b.taken, b.lefts, b.rights} {
+		if r := l.first(); r != nil && (first == nil || s.next(r) < s.next(first)) {
+			first = r
 		}
 	}
-	if first < b.at {
-		b.at = first
-		s.due.Push(due.Entry{At: first, Key: b.name})
+	return first
+}
+
+// dueMin is how many outdated entries the queue may always have.
+const dueMin = 1024
+
+// await queues a bucket for the time at which its first row is due. When more than half of the
+// queue is outdated, it fills the queue anew.
+func (s *Set) await(b *bucket) {
+	r := s.first(b)
+	if r == nil || s.next(r) >= b.at {
+		return
+	}
+	b.at = s.next(r)
+	if s.due.Push(due.Entry{At: b.at, Key: b.name}); s.due.Len() <= 2*len(s.buckets)+dueMin {
+		return
+	}
+	s.due.Reset()
+	for _, b := range s.buckets {
+		s.due.Push(due.Entry{At: b.at, Key: b.name})
 	}
 }
 
