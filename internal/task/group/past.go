@@ -61,7 +61,7 @@ func pastOf(q *series, g *group, e *Ended, at int64) *past {
 func (s *Set) know(p *past) {
 	p.of.past = append(p.of.past, p)
 	s.past[p.key] = p
-	s.due.Push(due.Entry{At: p.until, Key: p.key})
+	s.queue(p.until, p.key)
 	s.over.Push(due.Entry{At: p.until, Key: p.key})
 	most := 0
 	for _, g := range s.plan.Groups {

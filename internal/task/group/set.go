@@ -170,7 +170,33 @@ func (s *Set) await(q *series) {
 	}
 	if q.open > 0 && q.ends < q.at {
 		q.at = q.ends
-		s.due.Push(due.Entry{At: q.at, Key: q.name})
+		s.queue(q.at, q.name)
+	}
+}
+
+// dueMin is how many outdated entries the queue may always have.
+const dueMin = 1024
+
+// queue adds an entry to the queue. When more than half of the queue is outdated, it fills the
+// queue anew.
+func (s *Set) queue(at int64, key string) {
+	s.due.Push(due.Entry{At: at, Key: key})
+	if s.due.Len() <= 2*(len(s.series)+len(s.windows)+len(s.past))+dueMin {
+		return
+	}
+	s.due.Reset()
+	for _, q := range s.series {
+		if q.at != never {
+			s.due.Push(due.Entry{At: q.at, Key: q.name})
+		}
+	}
+	for _, w := range s.windows {
+		if w.at != never {
+			s.due.Push(due.Entry{At: w.at, Key: w.name})
+		}
+	}
+	for _, p := range s.past {
+		s.due.Push(due.Entry{At: p.until, Key: p.key})
 	}
 }
 

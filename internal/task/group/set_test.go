@@ -493,3 +493,37 @@ func BenchmarkAdd(b *testing.B) {
 		}
 	}
 }
+
+// TestTheQueueForgetsGroupsThatEnded has very many groups of one key, and of many keys, end by
+// their own last event, long before their time.
+func TestTheQueueForgetsGroupsThatEnded(t *testing.T) {
+	w := newWorld(t, func(g *operator.Group) {
+		g.Idle, g.Open, g.Order, g.Late = 24*time.Hour, 100, nil, operator.LateInclude
+	})
+	lane, most := &w.due[due.Group], int64(0)
+	for i := range int64(20_000) {
+		call := fmt.Sprint("c", i*(i%2))
+		for part := range int64(2) {
+			ended, err := w.add(chunk{key: "k", call: call, part: 2*i + part, end: part == 1, at: 1000 + i, offset: 2*i + part}, (1000+i)*1e6)
+			if len(ended) != int(part) {
+				t.Fatalf("%d groups ended at part %d: %v", len(ended), part, err)
+			}
+			for _, e := range ended {
+				if err := w.set.Release(e, 0, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if w.commit(); lane.Len() > 2*2*101+dueMin { // 100 groups are known, and one more while another ends
+			t.Fatalf("%d entries for %d series and %d groups that ended, after %d", lane.Len(), len(w.set.series), len(w.set.past), i)
+		}
+		most = max(most, lane.Bytes())
+	}
+	if most > 256<<10 || w.counts[0].Ended[Complete].Load() != 20_000 {
+		t.Errorf("%d groups ended; the queue took up to %d bytes", w.counts[0].Ended[Complete].Load(), most)
+	}
+	w.come(1 << 40 * 1000)
+	if w.commit(); len(w.state) != 0 || lane.Len() != 0 {
+		t.Errorf("%d entries are left, and %d in the queue", len(w.state), lane.Len())
+	}
+}

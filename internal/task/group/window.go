@@ -9,7 +9,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -109,7 +108,7 @@ func (s *Set) awaitWindow(w *windows, next int64) {
 	}
 	if w.next < w.at {
 		w.at = w.next
-		s.due.Push(due.Entry{At: w.at, Key: w.name})
+		s.queue(w.at, w.name)
 	}
 }
 
@@ -239,6 +238,6 @@ func (s *Set) resumeWindows(w *windows) error {
 		w.next = w.panes[0].start + w.spec.Size.Microseconds()
 	}
 	w.at = w.next
-	s.due.Push(due.Entry{At: w.at, Key: w.name})
+	s.queue(w.at, w.name)
 	return nil
 }
