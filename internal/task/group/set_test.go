@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -14,27 +13,13 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 )
-
-// state is what is committed beside a partition.
-type state map[string][]byte
-
-func (s state) Get(key []byte) ([]byte, error) { return bytes.Clone(s[string(key)]), nil }
-
-func (s state) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
-	return func(yield func(stream.Entry, error) bool) {
-		for _, key := range slices.Sorted(maps.Keys(s)) {
-			if strings.HasPrefix(key, string(prefix)) && !yield(stream.Entry{Key: []byte(key), Value: bytes.Clone(s[key])}, nil) {
-				return
-			}
-		}
-	}
-}
 
 var partition = stream.Partition{Topic: "in", Index: 3}
 
@@ -43,7 +28,7 @@ type world struct {
 	*testing.T
 	plan   *Plan
 	counts [1]Counts
-	state  state
+	state  memory.State
 	due    due.Queue
 	set    *Set
 	slots  map[string]value.Slot
@@ -51,7 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T, change func(*operator.Group)) *world {
 	t.Helper()
-	w := &world{T: t, plan: &Plan{Schema: &value.Schema{}}, state: state{}, slots: map[string]value.Slot{}}
+	w := &world{T: t, plan: &Plan{Schema: &value.Schema{}}, state: memory.State{}, slots: map[string]value.Slot{}}
 	add := func(name string, kind value.Kind, optional bool) value.Slot {
 		slot, err := w.plan.Schema.Add(name, value.Type{Kind: kind, Optional: optional})
 		if err != nil {
@@ -102,9 +87,7 @@ func (w *world) come(watermark int64) {
 // commit makes what changed durable.
 func (w *world) commit() {
 	w.set.Changes(func(key, data []byte) {
-		if w.state[string(key)] = bytes.Clone(data); data == nil {
-			delete(w.state, string(key))
-		}
+		w.state.Apply(stream.Change{Key: key, Value: data})
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/reference"
@@ -387,7 +388,7 @@ func (w *world) folded(watermark int64) (list []string) {
 	return list
 }
 
-func differentState(a, b state) string {
+func differentState(a, b memory.State) string {
 	for key := range a {
 		if !bytes.Equal(a[key], b[key]) {
 			return fmt.Sprintf("%q: %x and %x", key, a[key], b[key])

@@ -1,10 +1,7 @@
 package join
 
 import (
-	"bytes"
 	"fmt"
-	"iter"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -17,26 +14,12 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/eventtime"
 	"github.com/afterbay/afterbay/stream"
 )
-
-// state is what is committed beside a partition.
-type state map[string][]byte
-
-func (s state) Get(key []byte) ([]byte, error) { return bytes.Clone(s[string(key)]), nil }
-
-func (s state) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
-	return func(yield func(stream.Entry, error) bool) {
-		for _, key := range slices.Sorted(maps.Keys(s)) {
-			if strings.HasPrefix(key, string(prefix)) && !yield(stream.Entry{Key: []byte(key), Value: bytes.Clone(s[key])}, nil) {
-				return
-			}
-		}
-	}
-}
 
 var partition = stream.Partition{Topic: "merged", Index: 3}
 
@@ -47,7 +30,7 @@ type world struct {
 	testing.TB
 	plan      *Plan
 	counts    Counts
-	state     state
+	state     memory.State
 	due       due.Queue
 	set       *Set
 	offset    int64
@@ -60,7 +43,7 @@ type world struct {
 
 func newWorld(t testing.TB, j operator.Join) *world {
 	t.Helper()
-	w := &world{TB: t, plan: &Plan{Schema: &value.Schema{}}, state: state{}, watermark: start}
+	w := &world{TB: t, plan: &Plan{Schema: &value.Schema{}}, state: memory.State{}, watermark: start}
 	add := func(name string, kind value.Kind, optional bool) value.Slot {
 		slot, err := w.plan.Schema.Add(name, value.Type{Kind: kind, Optional: optional})
 		if err != nil {
@@ -99,9 +82,7 @@ func (w *world) open() {
 // commit makes what changed durable.
 func (w *world) commit() {
 	w.set.Changes(func(key, data []byte) {
-		if w.state[string(key)] = bytes.Clone(data); data == nil {
-			delete(w.state, string(key))
-		}
+		w.state.Apply(stream.Change{Key: key, Value: data})
 	})
 }
 
@@ -337,7 +318,7 @@ func (w *world) ties(newest [4]int64) {
 func (w *world) replays(sources [4][]eventtime.Event, lateness int64) {
 	w.Helper()
 	var went [2][]string
-	var states [2]state
+	var states [2]memory.State
 	for i := range went {
 		o := newWorld(w.TB, *w.plan.Join)
 		var at [4]int
@@ -488,15 +469,15 @@ func TestAJoinThatIsGoneIsNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `events of join "click" wait in merged/3, which the pipeline no longer has`) {
 		t.Error(err)
 	}
-	if none, err := Open(&Plan{}, &w.counts, partition, state{}, &due.Queue{}); err != nil || none != nil || none.Ended() != nil {
+	if none, err := Open(&Plan{}, &w.counts, partition, memory.State{}, &due.Queue{}); err != nil || none != nil || none.Ended() != nil {
 		t.Errorf("without a join: %v, %v", none, err)
 	}
 	for key, data := range w.state {
 		for n := range data {
-			if _, err := Open(w.plan, &w.counts, partition, state{key: data[:n]}, &due.Queue{}); err == nil {
+			if _, err := Open(w.plan, &w.counts, partition, memory.State{key: data[:n]}, &due.Queue{}); err == nil {
 				t.Errorf("%d of %d bytes are taken", n, len(data))
 			}
-			if _, err := Open(w.plan, &w.counts, partition, state{key[:len(key)-1]: data}, &due.Queue{}); err == nil {
+			if _, err := Open(w.plan, &w.counts, partition, memory.State{key[:len(key)-1]: data}, &due.Queue{}); err == nil {
 				t.Error("a key that is cut is taken")
 			}
 		}
