@@ -17,6 +17,8 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -72,6 +74,10 @@ type Rows struct {
 	Missing  []string     // names that a missing model cuts off
 	Appended int64        // events so far
 	Sources  []Source     // what events were taken from, by topic and partition, once Run has returned
+
+	// TablesRead is up to where rows of tables as of the event were taken, if only what is
+	// committed is: up to where the pipelines have read them.
+	TablesRead map[stream.Partition]stream.Offset
 
 	*dryRun
 	part *part
@@ -264,10 +270,13 @@ func (e *Rows) data() (feed func(context.Context) error, end func() error, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	e.past = func(topic string) iter.Seq2[stream.Record, error] {
-		return directory.Records(e.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions})
-	}
 	log := &recorded{Rows: e, directory: directory}
+	e.past = log.past
+	if e.Committed {
+		if err := log.readTables(); err != nil {
+			return nil, nil, errors.Join(err, closeDirectory())
+		}
+	}
 	for _, topic := range topics {
 		if err := log.add(topic); err != nil {
 			return nil, nil, errors.Join(err, closeDirectory())
@@ -318,6 +327,43 @@ func (l *recorded) add(topic string) error {
 			next = min(next, committed[int32(i)])
 		}
 		l.Sources = append(l.Sources, Source{topic, int32(i), extent.First, next})
+	}
+	return nil
+}
+
+// past yields the rows that the log has of a table.
+func (l *recorded) past(topic string) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		for r, err := range l.directory.Records(l.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
+			if err == nil && l.Committed && r.Offset >= l.TablesRead[r.Partition] {
+				continue
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// readTables finds out up to where any partition of the pipelines has read tables.
+func (l *recorded) readTables() error {
+	l.TablesRead = map[stream.Partition]stream.Offset{}
+	for _, p := range l.parts {
+		for e, err := range l.directory.EntriesOf(l.ctx, p.runner.Name(), statekey.Read) {
+			if errors.Is(err, inspect.ErrUnknownPipeline) {
+				break // it has committed nothing
+			}
+			if err != nil {
+				return err
+			}
+			stored, err := e.Stored()
+			if err != nil {
+				return err
+			}
+			if at, next, ok := table.ReadOf(stored, e.Value); ok {
+				l.TablesRead[at] = max(l.TablesRead[at], next)
+			}
+		}
 	}
 	return nil
 }

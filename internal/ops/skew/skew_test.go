@@ -116,7 +116,7 @@ func checkedIn(t testing.TB, directory inspect.Directory, sample string) *skew.R
 	}
 	opened := false
 	r, err := skew.Check(t.Context(), program, skew.Options{Sample: sample, RowsOptions: dryrun.RowsOptions{
-		File: "p.yaml", Tables: []string{"shops:shop=shops.ndjson"}, Parallelism: 2,
+		File: "p.yaml", Tables: rows(), Parallelism: 2,
 		Open: func() (inspect.Directory, func() error, error) {
 			if opened {
 				return nil, nil, errors.New("a data directory is held once")
@@ -289,4 +289,12 @@ func TestAPipelineThatGoesOnHasNoDifference(t *testing.T) {
 	if r.Differences != 0 || r.Events != 2997 || r.Outputs != 2997 || r.Entries != 0 || len(r.Notes) != 1 {
 		t.Errorf("%+v %+v", r, r.First)
 	}
+}
+
+// rows names the file of the rows of shops, if there is one.
+func rows() []string {
+	if _, err := os.Stat("shops.ndjson"); err != nil {
+		return nil
+	}
+	return []string{"shops:shop=shops.ndjson"}
 }

@@ -2,16 +2,22 @@ package skew
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/internal/task/table"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // place is an entry of the state: its partition and its key.
@@ -20,46 +26,141 @@ type place struct {
 	stored    string
 }
 
+// entries are those of the sample, by place.
+type entries map[place][]byte
+
 // state compares the entries of the sample.
 func (s *check) state(again inspect.Directory) (list []found, err error) {
-	live, err := s.entries(s.live)
-	if err != nil {
+	c := &states{check: s, described: map[place]bool{}}
+	if c.live, err = s.entries(s.live); err != nil {
 		return nil, err
 	}
-	computed, err := s.entries(again)
-	if err != nil {
+	if c.computed, err = s.entries(again); err != nil {
 		return nil, err
 	}
-	all := maps.Clone(computed)
-	maps.Copy(all, live)
-	described := map[string]bool{}
+	if err := c.findUnread(); err != nil {
+		return nil, err
+	}
+	all := maps.Clone(c.computed)
+	maps.Copy(all, c.live)
 	for _, at := range slices.SortedFunc(maps.Keys(all), func(a, b place) int {
-		if a.partition != b.partition {
-			return int(a.partition - b.partition)
-		}
-		return bytes.Compare([]byte(a.stored), []byte(b.stored))
+		return cmp.Or(cmp.Compare(a.partition, b.partition), strings.Compare(a.stored, b.stored))
 	}) {
-		s.result.Entries++
-		a, inLive := live[at]
-		b, inAgain := computed[at]
-		if inLive == inAgain && bytes.Equal(a, b) {
-			continue
-		}
-		key, _ := userKey([]byte(at.stored))
-		if !described[string(key)] {
-			described[string(key)] = true
-			if features := s.features(at.partition, string(key), live, computed); len(features) > 0 {
-				list = append(list, features...)
-				continue
-			}
-		}
-		d := Difference{Key: string(key), Step: "state", Name: report.Held(at.stored[0]), Live: shown(a, inLive, b), Recomputed: shown(b, inAgain, a)}
-		if at.stored[0] == statekey.Row {
-			d.Step, d.Name = "lookup", tableOf([]byte(at.stored))
-		}
-		list = append(list, s.ofKey(d))
+		list = append(list, c.compare(at)...)
 	}
 	return list, nil
+}
+
+// states is the state of the sample, as it is live and as it was computed again.
+type states struct {
+	*check
+	live, computed entries
+	described      map[place]bool // features of keys and rows that were compared as such
+	unread         map[int32]bool // partitions that have read less of a table than others
+}
+
+// compare compares an entry.
+func (c *states) compare(at place) []found {
+	stored := []byte(at.stored)
+	key, _ := c.userKey(at.partition, stored)
+	if row, ok := table.StoredOf(stored); ok && stored[0] == statekey.Row && row.Versioned {
+		return c.history(at.partition, &row)
+	}
+	c.result.Entries++
+	a, inLive := c.live[at]
+	b, inAgain := c.computed[at]
+	if inLive == inAgain && bytes.Equal(a, b) {
+		return nil
+	}
+	if of := (place{at.partition, string(key)}); !c.described[of] {
+		c.described[of] = true
+		if features := c.features(at.partition, string(key)); len(features) > 0 {
+			return features
+		}
+	}
+	d := Difference{Key: string(key), Step: "state", Name: report.Held(at.stored[0]), Live: shown(a, inLive, b), Recomputed: shown(b, inAgain, a)}
+	switch stored[0] {
+	case statekey.Row:
+		row, _ := table.StoredOf(stored)
+		d.Step, d.Name = "lookup", row.Topic
+	case statekey.Call:
+		d.Step, d.Name = "call", functionOf(stored)
+	case statekey.Group, statekey.Ended, statekey.Pane:
+		d.Step, d.Name = "group", groupOf(stored)
+		if g := c.group(d.Name); g != nil && inLive && inAgain {
+			if name, one, other := group.Difference(g, stored, a, b); name != "" {
+				d.Name, d.Live, d.Recomputed = name, one, other
+			}
+		}
+	case statekey.Member:
+		d.Step = "group"
+		if of := c.events[c.memberOf(at.partition, stored)]; of != nil {
+			return []found{{of.number, Difference{of.position, of.key, "", d.Step, d.Name, d.Live, d.Recomputed}}}
+		}
+	}
+	return []found{c.ofKey(d)}
+}
+
+// history compares the versions of a row of a table, once for all of its entries.
+func (c *states) history(partition int32, row *table.Stored) []found {
+	of := place{partition, row.ID + "/" + row.Key}
+	if c.described[of] || c.unread[partition] {
+		return nil
+	}
+	c.described[of] = true
+	c.result.Entries++
+	from := func(all entries) (table.History, error) {
+		return row.History(func(stored []byte) []byte { return all[place{partition, string(stored)}] })
+	}
+	d := Difference{Key: row.Key, Step: "lookup", Name: row.Topic}
+	a, err := from(c.live)
+	b, err1 := from(c.computed)
+	if err == nil && err1 == nil {
+		d.Live, d.Recomputed, err = a.Difference(b)
+	}
+	switch err := cmp.Or(err, err1); {
+	case err != nil:
+		d.Live, d.Recomputed = err.Error(), "versions that can be read"
+	case d.Live == d.Recomputed:
+		return nil
+	}
+	d.Live, d.Recomputed = cmp.Or(d.Live, none), cmp.Or(d.Recomputed, none)
+	return []found{c.ofKey(d)}
+}
+
+// findUnread finds the partitions that have read less of a table than the replay has: it has
+// read as much as any of them.
+func (c *states) findUnread() error {
+	read := map[int32]map[stream.Partition]stream.Offset{}
+	for e, err := range c.check.live.EntriesOf(c.ctx, c.result.Pipeline, statekey.Read) {
+		if err != nil {
+			return err
+		}
+		stored, err := e.Stored()
+		if err != nil {
+			return err
+		}
+		if at, next, ok := table.ReadOf(stored, e.Value); ok {
+			if read[e.Partition] == nil {
+				read[e.Partition] = map[stream.Partition]stream.Offset{}
+			}
+			read[e.Partition][at] = next
+		}
+	}
+	c.unread = map[int32]bool{}
+	for at := range c.live {
+		c.unread[at.partition] = !maps.Equal(read[at.partition], c.rows.TablesRead) && len(c.rows.TablesRead) > 0
+	}
+	n := 0
+	for _, unread := range c.unread {
+		if unread {
+			n++
+		}
+	}
+	if n > 0 {
+		c.result.Notes = append(c.result.Notes, fmt.Sprintf("beside %d partitions the rows of tables were not compared: they have read fewer of them than others", n))
+	}
+	return nil
 }
 
 // ofKey says which event of its key is the newest.
@@ -71,25 +172,28 @@ func (s *check) ofKey(d Difference) found {
 }
 
 // features compares the features of a key, as of its newest event.
-func (s *check) features(partition int32, key string, live, computed map[place][]byte) (list []found) {
-	plan := s.rows.Runner().Plan
-	a, _, err := plan.Describe(key, func(stored []byte) ([]byte, error) { return live[place{partition, string(stored)}], nil })
-	b, _, err1 := plan.Describe(key, func(stored []byte) ([]byte, error) { return computed[place{partition, string(stored)}], nil })
+func (c *states) features(partition int32, key string) (list []found) {
+	plan := c.rows.Runner().Plan
+	from := func(all entries) func([]byte) ([]byte, error) {
+		return func(stored []byte) ([]byte, error) { return all[place{partition, string(stored)}], nil }
+	}
+	a, _, err := plan.Describe(key, from(c.live))
+	b, _, err1 := plan.Describe(key, from(c.computed))
 	if err != nil || err1 != nil || len(a) != len(b) {
 		return nil // the entries say it
 	}
 	for i := range a {
 		if math.Float64bits(a[i].Value) != math.Float64bits(b[i].Value) {
 			text := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-			list = append(list, s.ofKey(Difference{Key: key, Step: "features", Name: a[i].Name, Live: text(a[i].Value), Recomputed: text(b[i].Value)}))
+			list = append(list, c.ofKey(Difference{Key: key, Step: "features", Name: a[i].Name, Live: text(a[i].Value), Recomputed: text(b[i].Value)}))
 		}
 	}
 	return list
 }
 
 // entries returns the entries of the sample.
-func (s *check) entries(d inspect.Directory) (map[place][]byte, error) {
-	list := map[place][]byte{}
+func (s *check) entries(d inspect.Directory) (entries, error) {
+	list := entries{}
 	for e, err := range d.Entries(s.ctx, s.result.Pipeline, nil) {
 		if err != nil {
 			return nil, err
@@ -98,7 +202,7 @@ func (s *check) entries(d inspect.Directory) (map[place][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if key, ok := userKey(stored); ok && s.sampled(key) {
+		if key, ok := s.userKey(e.Partition, stored); ok && s.sampled(key) {
 			list[place{e.Partition, string(stored)}] = bytes.Clone(e.Value)
 		}
 	}
@@ -107,7 +211,7 @@ func (s *check) entries(d inspect.Directory) (map[place][]byte, error) {
 
 // userKey returns what an entry is of: the key of events, or that of a row of a table. ok is
 // false for other entries.
-func userKey(stored []byte) (key []byte, ok bool) {
+func (s *check) userKey(partition int32, stored []byte) (key []byte, ok bool) {
 	if len(stored) == 0 {
 		return nil, false
 	}
@@ -117,22 +221,62 @@ func userKey(stored []byte) (key []byte, ok bool) {
 	case 'E', 'L', statekey.Call:
 		return statekey.CallKey(stored)
 	case statekey.Row:
-		table, n := binary.Uvarint(stored[1:])
-		if n <= 0 || table > uint64(len(stored)-1-n) {
+		row, ok := table.StoredOf(stored)
+		return []byte(row.Key), ok
+	case statekey.Pane, statekey.Ended:
+		group, ok := statekey.EndedOf(stored)
+		if !ok {
 			return nil, false
 		}
-		return stored[1+n+int(table):], true
+		stored = []byte(group)
+		fallthrough
 	case statekey.Group:
 		_, key, _, ok = statekey.GroupOf(stored)
 		return key, ok
+	case statekey.Member:
+		of := s.events[s.memberOf(partition, stored)]
+		if of == nil {
+			return nil, false
+		}
+		return []byte(of.key), true
 	}
 	return nil, false
 }
 
-// tableOf returns the table of an entry that is a row.
-func tableOf(stored []byte) string {
-	size, n := binary.Uvarint(stored[1:])
-	return string(stored[1+n:][:size])
+// memberOf returns the position of an event that a group keeps.
+func (s *check) memberOf(partition int32, stored []byte) string {
+	if len(stored) != 17 {
+		return ""
+	}
+	reads := s.rows.Runner().Reads()
+	p := stream.Partition{Topic: reads[len(reads)-1].Topic, Index: partition}
+	return fmt.Sprintf("%v@%d", p, binary.BigEndian.Uint64(stored[9:]))
+}
+
+// functionOf returns the function that keeps an entry.
+func functionOf(stored []byte) string {
+	_, function, _ := statekey.RowOf(stored)
+	return string(function)
+}
+
+// groupOf returns the group of an entry.
+func groupOf(stored []byte) string {
+	if stored[0] != statekey.Group {
+		group, _ := statekey.EndedOf(stored)
+		stored = []byte(group)
+	}
+	name, _, _, _ := statekey.GroupOf(stored)
+	return name
+}
+
+// group returns a group of the pipeline; nil if it has none of that name.
+func (s *check) group(name string) *operator.Group {
+	for _, stage := range s.rows.Runner().Plan.Stages {
+		if g, ok := stage.Operator.(*operator.Group); ok && g.Name == name {
+			return g
+		}
+	}
+	return nil
 }
 
 // shown returns a value beside another one: from a few bytes before the first that differs.

@@ -58,6 +58,27 @@ func AppendRow(dst []byte, table string, key []byte) []byte {
 // table were read: their number follows, in 4 bytes.
 func AppendRead(dst []byte, table string) []byte { return appendSized(dst, Read, table) }
 
+// RowOf returns the table and the key of a key that AppendRow made; ok is false where it made
+// no such.
+func RowOf(stored []byte) (table string, key []byte, ok bool) {
+	of, ok := CallKey(stored)
+	if !ok {
+		return "", nil, false
+	}
+	_, n := binary.Uvarint(stored[1:])
+	return string(of), stored[1+n+len(of):], true
+}
+
+// ReadOf returns the table and the partition of a key that AppendRead began; ok is false
+// where it began no such.
+func ReadOf(stored []byte) (table string, partition int32, ok bool) {
+	table, number, ok := RowOf(stored)
+	if !ok || len(number) != 4 {
+		return "", 0, false
+	}
+	return table, int32(binary.BigEndian.Uint32(number)), true
+}
+
 // CallKey returns the user key of a key that AppendCall made; ok is false where
 // it made no such.
 func CallKey(stored []byte) (key []byte, ok bool) {

@@ -61,7 +61,7 @@ func (s *Spec) id() string {
 		id = s.Topic + "/own"
 	}
 	if s.Versions.Kept() {
-		id += "/event"
+		id += versioned
 	}
 	return id
 }

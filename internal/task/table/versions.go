@@ -320,7 +320,7 @@ type history struct {
 func (h *history) block(number uint32) []byte { return blockKey(h.id, h.key, number) }
 
 func blockKey(id string, key []byte, number uint32) []byte {
-	name := binary.AppendUvarint(statekey.AppendRow(nil, id+"/blocks", nil), uint64(len(key)))
+	name := binary.AppendUvarint(statekey.AppendRow(nil, id+inBlocks, nil), uint64(len(key)))
 	return binary.BigEndian.AppendUint32(append(name, key...), number)
 }
 

@@ -1,0 +1,227 @@
+package skew_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// goesOn runs the pipeline of p.yaml over a log until it has done all of it.
+func goesOn(t testing.TB, log *memory.Log) {
+	t.Helper()
+	file, err := config.Load("p.yaml", builtin.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runners, err := pipeline.NewChain(file.Pipelines, pipeline.Options{Members: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pipeline.CreateTopics(t.Context(), log, runners); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- pipeline.RunChain(ctx, log, runners) }()
+	if err := runners[0].WaitIdle(t.Context(), log); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// record is a record of a topic by its key.
+func record(topic, key, value string) stream.Record {
+	return stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Key: []byte(key), Value: []byte(value)}
+}
+
+// newLog is a log with topics, in a folder with a pipeline.
+func newLog(t testing.TB, yaml string, topics ...stream.Topic) *memory.Log {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	save(t, "p.yaml", yaml)
+	log := memory.New(memory.Options{})
+	t.Cleanup(func() { log.Close() })
+	for _, topic := range topics {
+		if err := log.CreateTopic(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+func appended(t testing.TB, log *memory.Log, records ...stream.Record) {
+	t.Helper()
+	if err := log.Append(t.Context(), records...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nine is when events begin.
+var nine = time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC).UnixMilli()
+
+const asOf = `pipeline: payments
+input:
+  topic: payments
+  key: card
+  partitions: 3
+  time: {field: at, unit: ms, lateness: 10s, late: include}
+  fields: {card: string, shop: string, at: int}
+steps:
+  - lookup: {name: shop_is, table: shops, key: shop, as_of: event, time: {field: since, unit: ms}, history: 1m, fields: {risk: number}, empty: {risk: 0.5}}
+  - lookup: {name: owner, table: owners, key: card, as_of: event, history: 1h, fields: {age: int}, empty: {age: 0}}
+  - emit: {topic: decisions, value: [card, shop_is.risk, owner.age]}
+`
+
+// asOfLog ran with tables as of the event that change all the time, in two runs. Then both
+// tables got rows that the pipeline has not read.
+func asOfLog(t testing.TB) *memory.Log {
+	log := newLog(t, asOf, stream.Topic{Name: "payments", Partitions: 3, Key: "card"}, stream.Topic{Name: "shops", Partitions: 2, Key: "shop"}, stream.Topic{Name: "owners", Partitions: 3, Key: "card"})
+	shop := func(i int) stream.Record {
+		return record("shops", fmt.Sprintf("s%d", i%4), fmt.Sprintf(`{"risk":0.%d,"since":%d,"more":%q}`, i%10, nine+int64(i)*1000, strings.Repeat("x", 100)))
+	}
+	owner := func(i int) stream.Record {
+		return record("owners", fmt.Sprintf("c%02d", i%50), fmt.Sprintf(`{"age":%d}`, i))
+	}
+	for run := range 2 {
+		for i := run * 400; i < run*400+400; i++ {
+			appended(t, log, shop(i), owner(i))
+		}
+		for i := run * 600; i < run*600+600; i++ {
+			card := fmt.Sprintf("c%02d", i*7919%101%50)
+			appended(t, log, record("payments", card, fmt.Sprintf(`{"card":%q,"shop":"s%d","at":%d}`, card, i%4, nine+int64(i)*600)))
+		}
+		goesOn(t, log)
+	}
+	for i := range 50 {
+		appended(t, log, shop(i), owner(i))
+	}
+	return log
+}
+
+const visits = `pipeline: payments
+input:
+  topic: payments
+  key: card
+  partitions: 3
+  time: {field: at, unit: ms, lateness: 10s, late: include}
+  fields: {card: string, shop: string, amount: number, at: int}
+steps:
+  - group: {name: visit, by: shop, GROUP}
+  - emit: {topic: decisions, value: [card, visit.count, visit.spent]}
+`
+
+// visitsLog ran with a group.
+func visitsLog(t testing.TB, group string) *memory.Log {
+	log := newLog(t, strings.Replace(visits, "GROUP", group, 1), stream.Topic{Name: "payments", Partitions: 3, Key: "card"})
+	for i := range 1200 {
+		card := fmt.Sprintf("c%02d", i*7919%101%50)
+		appended(t, log, record("payments", card, fmt.Sprintf(`{"card":%q,"shop":"s%d","amount":%d.1,"at":%d}`, card, i%4, i%37, nine+int64(i)*400-int64(i*31%5000))))
+	}
+	goesOn(t, log)
+	return log
+}
+
+// flipOne changes a bit of the first entry of the state beside any partition that has a
+// prefix and at least so many bytes, and returns its key. Below 0 it is so many from the end.
+func flipOne(t testing.TB, log *memory.Log, prefix []byte, topic string, at int, bit byte) (stored []byte) {
+	t.Helper()
+	member, err := log.Join(t.Context(), "payments", topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	for {
+		batch, err := member.Poll(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range batch.Assigned {
+			for entry, err := range a.State.Scan(prefix) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at >= len(entry.Value) || -at > len(entry.Value) {
+					continue
+				}
+				value := bytes.Clone(entry.Value)
+				value[(at+len(value))%len(value)] ^= bit
+				step := stream.Transaction{Changes: []stream.Change{{Partition: a.Partition, Key: bytes.Clone(entry.Key), Value: value}}, Offsets: map[stream.Partition]stream.Offset{a.Partition: a.Next}}
+				if err := member.Commit(step).Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return bytes.Clone(entry.Key)
+			}
+		}
+		if len(batch.Assigned) == 0 {
+			t.Fatalf("no entry %q has %d bytes", prefix, at+1)
+		}
+	}
+}
+
+// TestEachKindOfStateIsCompared has nothing differ, then one bit of each kind of state.
+func TestEachKindOfStateIsCompared(t *testing.T) {
+	for name, c := range map[string]struct {
+		log    func(testing.TB) *memory.Log
+		prefix []byte
+		want   string // among the names that differ, of some bit
+	}{
+		"table as of the event":         {asOfLog, statekey.AppendRow(nil, "shops/all/event", nil), "shops"},
+		"its blocks":                    {asOfLog, statekey.AppendRow(nil, "shops/all/event/blocks", nil), "shops"},
+		"table by the key of the input": {asOfLog, statekey.AppendRow(nil, "owners/own/event", nil), "owners"},
+		"windows":                       {func(t testing.TB) *memory.Log { return visitsLog(t, "every: 1m, values: {spent: {sum: amount}}") }, []byte{statekey.Pane}, "visit.spent"},
+		"hopping": {func(t testing.TB) *memory.Log {
+			return visitsLog(t, "every: 1m, size: 5m, values: {spent: {sum: amount}}")
+		}, []byte{statekey.Pane}, "visit.spent"},
+		"sessions": {func(t testing.TB) *memory.Log { return visitsLog(t, "idle: 20s, values: {spent: {sum: amount}}") }, []byte{statekey.Group}, "visit.spent"},
+		"members": {func(t testing.TB) *memory.Log {
+			return visitsLog(t, "idle: 20s, timeout: 1h, values: {spent: {sum: amount}}")
+		}, []byte{statekey.Member}, "event of a group"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := c.log(t)
+			if r := checked(t, log, "100%"); r.Differences != 0 || len(r.Notes) != 0 || r.Outputs == 0 || r.Entries == 0 {
+				t.Fatalf("%+v %+v", r, r.First)
+			}
+			named := false
+			for i := range 24 {
+				at, bit := i*5, byte(1)<<(i%8)
+				if i >= 8 {
+					at = i - 24 // from the end
+				}
+				stored := flipOne(t, log, c.prefix, "payments", at, bit)
+				r := checked(t, log, "100%")
+				if r.Differences == 0 {
+					// a version from before the history of both is no difference
+					if name != "table as of the event" && name != "table by the key of the input" || at >= 16 || at < 0 {
+						t.Errorf("byte %d of %q is not compared", at, stored)
+					}
+				} else {
+					if r.First.Key == "" || r.First.Live == r.First.Recomputed || r.First.ID != "" || c.prefix[0] != statekey.Row && !strings.HasPrefix(r.First.Event, "payments/") {
+						t.Errorf("byte %d of %q: %+v", at, stored, r.First)
+					}
+					named = named || r.Names[c.want] > 0
+				}
+				if flipOne(t, log, stored, "payments", at, bit); t.Failed() {
+					return
+				}
+			}
+			if !named {
+				t.Errorf("no bit was named %s", c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// The ends of ids: of a table with versions, and of the blocks of these.
+const versioned, inBlocks = "/event", "/blocks"
+
+// Stored is what a state key of package statekey, of kind Row, is of.
+type Stored struct {
+	Topic     string
+	ID        string // of the table in the state
+	Key       string // of the row
+	Versioned bool   // the entry is versions of the row, or a block of them
+}
+
+// StoredOf returns what an entry is of; ok is false for keys of another form.
+func StoredOf(stored []byte) (s Stored, ok bool) {
+	id, key, ok := statekey.RowOf(stored)
+	if !ok {
+		return s, false
+	}
+	if of, isBlock := strings.CutSuffix(id, inBlocks); isBlock {
+		size, n := binary.Uvarint(key)
+		if n <= 0 || size > uint64(len(key)-n) {
+			return s, false
+		}
+		id, key = of, key[n:][:size]
+	}
+	topic, _, _ := strings.Cut(id, "/")
+	return Stored{topic, id, string(key), strings.HasSuffix(id, versioned)}, true
+}
+
+// ReadOf returns up to where a table with versions was read, by an entry of kind Read; ok is
+// false for others.
+func ReadOf(stored, value []byte) (at stream.Partition, next stream.Offset, ok bool) {
+	id, partition, ok := statekey.ReadOf(stored)
+	if !ok || len(value) != 8 || !strings.HasSuffix(id, versioned) {
+		return at, 0, false
+	}
+	topic, _, _ := strings.Cut(id, "/")
+	return stream.Partition{Topic: topic, Index: partition}, stream.Offset(binary.BigEndian.Uint64(value)), true
+}
+
+// History is the versions of a row as the state has them.
+type History struct {
+	from     int64 // versions before this time are not kept
+	versions list
+}
+
+// History returns the versions of a row, from its entries, which get returns by state key.
+func (s *Stored) History(get func(stored []byte) []byte) (h History, err error) {
+	e, err := parseEntry(get(statekey.AppendRow(nil, s.ID, []byte(s.Key))))
+	if err != nil {
+		return h, err
+	}
+	h.from = e.from
+	for _, b := range e.blocks {
+		l := list(get(blockKey(s.ID, []byte(s.Key), b.number)))
+		if l.first() != b.first || len(l) == 0 {
+			return h, packed.ErrDamaged
+		}
+		h.versions = append(h.versions, l...)
+	}
+	h.versions = append(h.versions, e.newest...)
+	return h, nil
+}
+
+// Difference returns the first versions of two histories that differ, each with its time; ""
+// is none. Only what both keep is compared.
+func (h History) Difference(o History) (mine, other string, err error) {
+	from := max(h.from, o.from)
+	a, err := h.versions.since(from)
+	if err != nil {
+		return "", "", err
+	}
+	b, err := o.versions.since(from)
+	if err != nil {
+		return "", "", err
+	}
+	for len(a)+len(b) > 0 {
+		v, restA, okA := a.next()
+		w, restB, okB := b.next()
+		if len(a) > 0 && !okA || len(b) > 0 && !okB {
+			return "", "", packed.ErrDamaged
+		}
+		if okA != okB || v.at != w.at || v.kind != w.kind || !bytes.Equal(v.row, w.row) {
+			return v.text(okA), w.text(okB), nil
+		}
+		a, b = restA, restB
+	}
+	return "", "", nil
+}
+
+// text returns a version for people; "" if it is not there.
+func (v version) text(there bool) string {
+	if !there {
+		return ""
+	}
+	row := string(v.row)
+	if v.kind == isDeleted {
+		row = "no row"
+	}
+	return time.UnixMicro(v.at).UTC().Format(time.RFC3339Nano) + " " + row
+}
