@@ -17,8 +17,6 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/state/statekey"
-	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -126,6 +124,9 @@ func (r *Rows) Stage(name string) string { return r.part.stage(name) }
 
 // Straight reports whether all topics of the replay have one partition.
 func (r *Rows) Straight() bool { return r.straight }
+
+// Pipelines returns how many pipelines the file has.
+func (r *Rows) Pipelines() int { return len(r.parts) }
 
 // AbsentModels returns the names of the models whose file is not there.
 func (r *Rows) AbsentModels() []string { return r.part.absentModels() }
@@ -349,18 +350,12 @@ func (l *recorded) past(topic string) iter.Seq2[stream.Record, error] {
 func (l *recorded) readTables() error {
 	l.TablesRead = map[stream.Partition]stream.Offset{}
 	for _, p := range l.parts {
-		for e, err := range l.directory.EntriesOf(l.ctx, p.runner.Name(), statekey.Read) {
-			if errors.Is(err, inspect.ErrUnknownPipeline) {
-				break // it has committed nothing
-			}
-			if err != nil {
-				return err
-			}
-			stored, err := e.Stored()
-			if err != nil {
-				return err
-			}
-			if at, next, ok := table.ReadOf(stored, e.Value); ok {
+		read, err := inspect.TablesRead(l.ctx, l.directory, p.runner.Name())
+		if err != nil {
+			return err
+		}
+		for _, by := range read {
+			for at, next := range by {
 				l.TablesRead[at] = max(l.TablesRead[at], next)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,7 +75,11 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	s := &check{ctx: ctx, below: below, result: &Result{Names: map[string]int64{}}, events: map[string]*event{}, newest: map[string]*event{}}
 	o.End = s.compare
 	o.Open = func() (directory inspect.Directory, end func() error, err error) { // a data directory opens once
-		s.live, end, err = open()
+		if s.live, end, err = open(); err == nil && s.rows.Straight() {
+			if err = s.copies(); err != nil {
+				err = errors.Join(err, end())
+			}
+		}
 		return s.live, end, err
 	}
 	meter := term.NewMeter(program.Err)
@@ -85,8 +90,8 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	if len(s.rows.Missing) > 0 {
 		return nil, failure.Usage("%s: model %s is not there: what it decides cannot be computed again", o.File, strings.Join(s.rows.AbsentModels(), ", "))
 	}
-	if s.rows.Straight() {
-		return nil, failure.Usage("%s: skew compares a file of one pipeline that reads one topic by its own key: with repartition, several inputs or a chain, events have other positions in a replay than live", o.File)
+	if s.rows.Straight() && (s.rows.Runner().Plan.Joins.Join == nil || len(s.rows.Arrivals()) > 0 || s.rows.Pipelines() > 1) {
+		return nil, failure.Usage("%s: skew compares a file of one pipeline that reads one topic by its own key, or that joins two and keeps nothing else of its events: with repartition, several inputs or a chain, events have other positions in a replay than live", o.File)
 	}
 	s.result.Pipeline = s.rows.Runner().Name()
 	err = s.rows.Run(func(e *dryrun.Event) error {
@@ -99,14 +104,37 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	return s.result, err
 }
 
+// copies refuses a pipeline whose copies are not those of a replay: it has one partition of
+// them, and computes all that were copied.
+func (s *check) copies() error {
+	name := s.rows.Runner().Name()
+	reads := s.rows.Runner().Reads()
+	merged := reads[len(reads)-1].Topic
+	about, err := inspect.Find(s.ctx, s.live, merged)
+	if err != nil {
+		return err
+	}
+	if n := len(about.Partitions); n > 1 {
+		return failure.Usage("pipeline %s: its topic %s has %d partitions, and a replay has one: late events and what waits would differ", name, merged, n)
+	}
+	lags, err := s.live.Lag(s.ctx, name)
+	for _, lag := range lags {
+		if lag.Topic == merged && lag.Records > 0 {
+			return failure.Usage("pipeline %s: %d events of %s are not computed yet: compare when it has caught up", name, lag.Records, merged)
+		}
+	}
+	return err
+}
+
 // check compares.
 type check struct {
 	ctx    context.Context
 	rows   *dryrun.Rows
 	live   inspect.Directory
 	below  int64 // hashes of the keys of the sample
+	order  int64 // of the newest event
 	result *Result
-	events map[string]*event // of the sample, by position
+	events map[string]*event // of the sample, by position and by id
 	newest map[string]*event // by key
 }
 
@@ -121,9 +149,6 @@ func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 
 // note keeps which events are of the sample.
 func (s *check) note(e *dryrun.Event) {
-	if e.Made {
-		return // its outputs and state name events of the log
-	}
 	key := e.Record.Key
 	if slot := s.rows.Runner().Plan.Key; slot.Name != "" && e.Row.Has(slot) {
 		key = e.Row.AppendKey(nil, slot)
@@ -131,12 +156,26 @@ func (s *check) note(e *dryrun.Event) {
 	if !s.sampled(key) {
 		return
 	}
-	s.result.Events++
-	at := &event{s.result.Events, fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset), string(key)}
-	s.events[at.position], s.newest[at.key] = at, at
-	if from := header.Get(e.Record, header.Source); from != "" {
-		s.events[from] = at // what the outputs of a copy may name
+	s.order++
+	at := &event{s.order, cmp.Or(header.SourceOf(e.Record), fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset)), string(key)}
+	if id := s.rows.Runner().Plan.Meta.ID; e.Row.Has(id) {
+		s.events[strings.Clone(e.Row.Text(id))] = at
 	}
+	if e.Made {
+		return // its state names events of the log
+	}
+	s.result.Events++
+	s.events[at.position], s.newest[at.key] = at, at
+}
+
+// of returns the event of the sample that an output was made of; nil for other outputs.
+func (s *check) of(r *stream.Record) *event {
+	if id, ok := header.ParseID(header.Get(r, header.ID)); ok {
+		if at := s.events[id.Event]; at != nil {
+			return at
+		}
+	}
+	return s.events[header.Get(r, header.Position)]
 }
 
 // compare compares all when the log of the replay has all.
@@ -226,7 +265,7 @@ func (s *check) outputs(again inspect.Directory, live *inspect.Topic) (list []fo
 	}
 	for _, id := range slices.Sorted(maps.Keys(computed)) {
 		if r := computed[id]; !seen[id] {
-			of := s.events[header.Get(&r, header.Position)]
+			of := s.of(&r)
 			list = append(list, found{of.number, Difference{of.position, of.key, id, "emit", live.Name, none, string(r.Value)}})
 		}
 	}
@@ -244,7 +283,7 @@ func (s *check) each(d inspect.Directory, topic string, take func(id string, r *
 			return err
 		}
 		by, _ := generation.Of(&r)
-		if of := s.events[header.Get(&r, header.Position)]; of != nil && by == s.result.Pipeline {
+		if of := s.of(&r); of != nil && by == s.result.Pipeline {
 			take(header.Get(&r, header.ID), &r, of)
 		}
 	}

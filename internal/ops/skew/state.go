@@ -11,10 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/hash"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/group"
+	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 	"github.com/afterbay/afterbay/stream"
@@ -92,6 +94,18 @@ func (c *states) compare(at place) []found {
 				d.Name, d.Live, d.Recomputed = name, one, other
 			}
 		}
+	case statekey.Join:
+		one, ok := join.StoredOf(stored, a)
+		other, ok1 := join.StoredOf(stored, b)
+		d.Step, d.Name = "join", cmp.Or(one.Join, other.Join, d.Name)
+		if ok && ok1 {
+			if d.Name, d.Live, d.Recomputed = one.Difference(c.rows.Runner().Plan.Joins.Join, &other); d.Name == "" {
+				return nil
+			}
+		}
+		if of := c.events[cmp.Or(one.ID, other.ID)]; of != nil {
+			return []found{{of.number, Difference{of.position, of.key, "", d.Step, d.Name, d.Live, d.Recomputed}}}
+		}
 	case statekey.Member:
 		d.Step = "group"
 		if of := c.events[c.memberOf(at.partition, stored)]; of != nil {
@@ -131,21 +145,9 @@ func (c *states) history(partition int32, row *table.Stored) []found {
 // findUnread finds the partitions that have read less of a table than the replay has: it has
 // read as much as any of them.
 func (c *states) findUnread() error {
-	read := map[int32]map[stream.Partition]stream.Offset{}
-	for e, err := range c.check.live.EntriesOf(c.ctx, c.result.Pipeline, statekey.Read) {
-		if err != nil {
-			return err
-		}
-		stored, err := e.Stored()
-		if err != nil {
-			return err
-		}
-		if at, next, ok := table.ReadOf(stored, e.Value); ok {
-			if read[e.Partition] == nil {
-				read[e.Partition] = map[stream.Partition]stream.Offset{}
-			}
-			read[e.Partition][at] = next
-		}
+	read, err := inspect.TablesRead(c.ctx, c.check.live, c.result.Pipeline)
+	if err != nil {
+		return err
 	}
 	c.unread = map[int32]bool{}
 	for at := range c.live {
@@ -203,10 +205,23 @@ func (s *check) entries(d inspect.Directory) (entries, error) {
 			return nil, err
 		}
 		if key, ok := s.userKey(e.Partition, stored); ok && s.sampled(key) {
-			list[place{e.Partition, string(stored)}] = bytes.Clone(e.Value)
+			list[place{e.Partition, string(canonical(stored, e.Value))}] = bytes.Clone(e.Value)
 		}
 	}
 	return list, nil
+}
+
+// canonical returns the key of an entry as a replay has it, too: an event of a join has a
+// number made of its id in place of the offset of its copy.
+func canonical(stored, value []byte) []byte {
+	if stored[0] != statekey.Join {
+		return stored
+	}
+	event, ok := join.StoredOf(stored, value)
+	if !ok {
+		return stored
+	}
+	return binary.BigEndian.AppendUint64(bytes.Clone(stored[:len(stored)-8]), uint64(hash.Of(event.ID, salt)))
 }
 
 // userKey returns what an entry is of: the key of events, or that of a row of a table. ok is
@@ -232,6 +247,9 @@ func (s *check) userKey(partition int32, stored []byte) (key []byte, ok bool) {
 		fallthrough
 	case statekey.Group:
 		_, key, _, ok = statekey.GroupOf(stored)
+		return key, ok
+	case statekey.Join:
+		_, _, key, _, _, ok = statekey.JoinOf(stored)
 		return key, ok
 	case statekey.Member:
 		of := s.events[s.memberOf(partition, stored)]
@@ -271,8 +289,8 @@ func groupOf(stored []byte) string {
 
 // group returns a group of the pipeline; nil if it has none of that name.
 func (s *check) group(name string) *operator.Group {
-	for _, stage := range s.rows.Runner().Plan.Stages {
-		if g, ok := stage.Operator.(*operator.Group); ok && g.Name == name {
+	for _, g := range s.rows.Runner().Plan.Groups.Groups {
+		if g.Name == name {
 			return g
 		}
 	}
