@@ -73,10 +73,12 @@ func (c *composed) goOn(ch *chunk, p *partition, watermark int64) (err error) {
 		return nil
 	}
 	var on bool
-	if it.point.done, on, err = ch.plan.resumption.beyond(it.Row, c.place); err == nil {
-		if err = c.refused; !on {
-			it.Become(operator.Filtered)
-		}
+	it.point.done, on, err = ch.plan.resumption.beyond(it.Row, c.place)
+	switch {
+	case c.refused != nil:
+		err = c.refused
+	case err == nil && !on:
+		it.Become(operator.Filtered)
 	}
 	if err != nil {
 		it.failAt(&ch.plan.Stages[c.place-1], err)

@@ -87,7 +87,7 @@ var readGroupValues = spec.Named(func(v *GroupValue) *string { return &v.Name },
 const oneAggregate = "one of them is required"
 
 var groupValueFields = []spec.Field[GroupValue]{
-	{Name: "sum", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Sum }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "an expression of type int or number"},
+	{Name: "sum", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Sum }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "an expression of type int or number. Like min and max, a sum of ints is an int: beyond 64 bits the group is a dead letter"},
 	{Name: "mean", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Mean }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "likewise"},
 	{Name: "min", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Min }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "likewise"},
 	{Name: "max", Affects: spec.State, Form: spec.Into(func(v *GroupValue) *string { return &v.Max }, spec.ReadExpression), Example: "amount", Absent: oneAggregate, Help: "likewise"},
@@ -141,11 +141,8 @@ func (g *Group) Bind(s *lang.Scope, path string) {
 	g.bindValues(s, path, stage)
 	groupNames(s, path, stage)
 	for i := range stage.Values {
-		v, kind := &stage.Values[i], value.Number
-		if v.Aggregate == operator.AggregateCount {
-			kind = value.Int
-		}
-		v.Slot, _ = s.Make(path+".values."+v.Name, g.Name+"."+v.Name, value.Type{Kind: kind})
+		v := &stage.Values[i]
+		v.Slot, _ = s.Make(path+".values."+v.Name, g.Name+"."+v.Name, value.Type{Kind: v.Kind()})
 	}
 	if s.BelowGroup() {
 		s.Fail(path, "an event goes through one group: this one is below another")

@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/binary"
 	"math"
+	"math/big"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -24,13 +25,12 @@ func aggregatesOf(g *operator.Group, row *value.Row) ([]aggregate, error) {
 	list := make([]aggregate, len(g.Values))
 	for i := range g.Values {
 		v := &g.Values[i]
-		x, err := v.Of(row)
+		parts, err := v.Of(row)
 		if err != nil {
 			return nil, err
 		}
-		if list[i].n = 1; v.Value != nil {
-			list[i].take(v.Aggregate, x)
-		}
+		list[i].n = 1
+		list[i].take(v.Aggregate, parts)
 	}
 	return list, nil
 }
@@ -46,23 +46,33 @@ func merge(g *operator.Group, into, others []aggregate) {
 			continue
 		}
 		into[i].n += others[i].n
-		for _, x := range others[i].parts {
-			into[i].take(g.Values[i].Aggregate, x)
-		}
+		into[i].take(g.Values[i].Aggregate, others[i].parts)
 	}
 }
 
-func (a *aggregate) take(how operator.Aggregate, x float64) {
+// take adds the parts of another aggregate.
+func (a *aggregate) take(how operator.Aggregate, parts []float64) {
 	switch {
 	case how == operator.AggregateSum || how == operator.AggregateMean:
-		a.add(x)
-	case len(a.parts) == 0:
-		a.parts = append(a.parts, x)
-	case how == operator.AggregateMin:
-		a.parts[0] = min(a.parts[0], x)
-	default:
-		a.parts[0] = max(a.parts[0], x)
+		for _, x := range parts {
+			a.add(x)
+		}
+	case len(a.parts) == 0 || how == operator.AggregateMin && less(parts, a.parts) || how == operator.AggregateMax && less(a.parts, parts):
+		a.parts = append(a.parts[:0], parts...)
 	}
+}
+
+// less compares the parts of two values: of two numbers, or of two ints.
+func less(a, b []float64) bool {
+	for i := len(a) - 1; i >= 0; i-- {
+		switch x, y := a[i], b[i]; {
+		case x != y:
+			return x < y
+		case math.Signbit(x) != math.Signbit(y): // -0 is before 0
+			return math.Signbit(x)
+		}
+	}
+	return false
 }
 
 // add adds a number without rounding: the parts are what Shewchuk calls an expansion.
@@ -105,15 +115,30 @@ func (a *aggregate) sum() float64 {
 	return sum
 }
 
-// set puts an aggregate into the row of a group's event.
+// int returns what the parts of ints add up to; ok is false beyond an int of 64 bits.
+func (a *aggregate) int() (n int64, ok bool) {
+	sum := new(big.Int)
+	for _, x := range a.parts {
+		part, _ := big.NewFloat(x).Int(nil)
+		sum.Add(sum, part)
+	}
+	return sum.Int64(), sum.IsInt64()
+}
+
+// set sets the value of an aggregate in the row of the group's event. A sum of ints that is
+// beyond an int has none: see Ended.Refused.
 func (a *aggregate) set(v *operator.GroupValue, row *value.Row) {
-	switch v.Aggregate {
-	case operator.AggregateCount:
+	switch {
+	case v.Aggregate == operator.AggregateCount:
 		row.SetInt(v.Slot, a.n)
-	case operator.AggregateMean:
+	case v.Aggregate == operator.AggregateMean:
 		row.SetNumber(v.Slot, a.sum()/float64(max(a.n, 1)))
-	default:
+	case v.Kind() == value.Number:
 		row.SetNumber(v.Slot, a.sum())
+	default:
+		if n, ok := a.int(); ok {
+			row.SetInt(v.Slot, n)
+		}
 	}
 }
 

@@ -468,8 +468,26 @@ func (e *Ended) key() (key []byte, by string) {
 	return key, by
 }
 
+// overflow returns an error if a sum of ints is beyond an int.
+func (e *Ended) overflow() error {
+	for i := range e.Group.Values {
+		v := &e.Group.Values[i]
+		if v.Aggregate != operator.AggregateSum || v.Kind() != value.Int {
+			continue
+		}
+		if _, ok := e.aggregates[i].int(); !ok {
+			_, by := e.key()
+			return fmt.Errorf("group of %s %q: its sum %s.%s is about %v, beyond an int of 64 bits: write {sum: float(...)}", e.Group.By.Name, by, e.Group.Name, v.Name, e.aggregates[i].sum())
+		}
+	}
+	return nil
+}
+
 // Refused returns why the event made of the group is not to go on, nil where it is.
 func (e *Ended) Refused() error {
+	if err := e.overflow(); err != nil {
+		return err
+	}
 	if e.Complete || e.Group.Pass {
 		return nil
 	}

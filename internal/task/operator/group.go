@@ -71,19 +71,36 @@ const (
 // number, too.
 const AggregatedMax = 1e290
 
-// Of returns the value of an event. The error is the event's.
-func (v *GroupValue) Of(row *value.Row) (float64, error) {
-	if v.Value == nil {
-		return 0, nil
+// Kind is the type of the aggregate. Sums and extremes of ints are ints.
+func (v *GroupValue) Kind() value.Kind {
+	if v.Aggregate == AggregateCount || v.Aggregate != AggregateMean && v.Value != nil && v.Value.Type().Kind == value.Int {
+		return value.Int
 	}
-	x, err := Number(v.Value, row)
-	if err == nil && math.Abs(x) > AggregatedMax {
-		err = fmt.Errorf("is %v: a group aggregates numbers up to %v", x, AggregatedMax)
+	return value.Number
+}
+
+// Of returns the value of an event, as parts that add up to it; nil for AggregateCount. A
+// number is one part. An int is two, its lower and upper half, because one float64 holds 53
+// of its 64 bits. An error makes the event a dead letter.
+func (v *GroupValue) Of(row *value.Row) (parts []float64, err error) {
+	switch {
+	case v.Value == nil:
+		return nil, nil
+	case v.Value.Type().Kind == value.Int:
+		var n int64
+		if n, err = v.Value.Int(row); err == nil {
+			return []float64{float64(uint32(n)), float64(n >> 32 << 32)}, nil
+		}
+	default:
+		var x float64
+		if x, err = v.Value.Number(row); err == nil && math.Abs(x) > AggregatedMax {
+			err = fmt.Errorf("is %v: a group aggregates numbers up to %v", x, AggregatedMax)
+		}
+		if err == nil {
+			return []float64{x}, nil
+		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", v.Name, err)
-	}
-	return x, nil
+	return nil, fmt.Errorf("%s: %w", v.Name, err)
 }
 
 // GroupList is a field of the members, one behind the other: a list of strings, or
