@@ -17,6 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models"
+	"github.com/afterbay/afterbay/internal/sys/replace"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -131,20 +132,6 @@ func (r *Registry) widest(ctx context.Context, path string) (model.Model, *confi
 	return m, manifest, err
 }
 
-// replaceFile writes a file whole or not at all.
-func replaceFile(path string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // it is renamed where all went well
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
-}
-
 // WritePolicy writes a policy into a manifest.
 func (r *Registry) WritePolicy(path string, policy model.Policy) error {
 	text, err := os.ReadFile(path)
@@ -155,7 +142,7 @@ func (r *Registry) WritePolicy(path string, policy model.Policy) error {
 	if _, err := lang.ParseManifest(path, text, r.Kinds); err != nil {
 		return fmt.Errorf("write the policy: %w", err)
 	}
-	return replaceFile(path, text)
+	return replace.WriteFile(path, text, 0o666)
 }
 
 // List returns the manifests of a folder, by name and version. It hands those that are not valid to wrong.

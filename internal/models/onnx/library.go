@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/afterbay/afterbay/internal/sys/replace"
 )
 
 // RuntimeVersion is the version of ONNX Runtime that Install obtains and that
@@ -179,18 +181,14 @@ func keep(from io.Reader, target, digest string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(target), "incomplete-*")
+	file, err := replace.Create(target, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	hash := sha256.New()
 	n, err := io.Copy(io.MultiWriter(file, hash), io.LimitReader(from, libraryBytesMax+1))
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+	if err != nil {
 		return err
 	}
 	if n > libraryBytesMax {
@@ -199,5 +197,5 @@ func keep(from io.Reader, target, digest string) (err error) {
 	if got := hex.EncodeToString(hash.Sum(nil)); got != digest {
 		return fmt.Errorf("the library has the sha256 %s, expected %s", got, digest)
 	}
-	return os.Rename(file.Name(), target)
+	return file.Commit()
 }

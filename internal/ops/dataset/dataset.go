@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/sys/replace"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
@@ -54,12 +54,11 @@ func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) 
 	if err := w.prepare(program); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(o.Out), filepath.Base(o.Out)+".*")
+	file, manifest, err := o.create()
 	if err != nil {
 		return fmt.Errorf("%w: name a file that can be written with --out", err)
 	}
-	defer os.Remove(file.Name()) // it is renamed where all went well
-	defer file.Close()
+	defer func() { err = errors.Join(err, file.Close(), manifest.Close()) }()
 	folder, err := os.MkdirTemp("", "afterbay-dataset-*")
 	if err != nil {
 		return err
@@ -68,14 +67,32 @@ func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) 
 	if err := w.compute(ctx, folder, func(sorted *sorter) error { return w.write(file, format, sorted) }); err != nil {
 		return err
 	}
-	if err := errors.Join(file.Chmod(0o644), file.Close(), os.Rename(file.Name(), o.Out)); err != nil {
+	if err := w.manifest.write(manifest); err != nil {
 		return err
 	}
-	if err := w.manifest.write(manifestOf(o.Out)); err != nil {
+	if err := manifest.Commit(); err != nil {
+		return err
+	}
+	if err := file.Commit(); err != nil {
 		return err
 	}
 	w.report()
 	return nil
+}
+
+// create begins to write the rows and the manifest.
+//
+// The manifest is committed first. So there is no file of rows without one: if the program is
+// killed in between, the manifest has another digest than the rows that are there, or there
+// are none.
+func (o *Options) create() (file, manifest *replace.File, err error) {
+	if file, err = replace.Create(o.Out, 0o666); err != nil {
+		return nil, nil, err
+	}
+	if manifest, err = replace.Create(manifestOf(o.Out), 0o666); err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, manifest, nil
 }
 
 // sparesInputs refuses to replace a file that is read.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -148,19 +147,14 @@ func (m *Manifest) finish(w *writer, d *digest) {
 	}
 }
 
-// write replaces the file of the manifest.
-func (m *Manifest) write(path string) error {
+// write writes the manifest.
+func (m *Manifest) write(to io.Writer) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // it is renamed where all went well
-	_, err = file.Write(append(text, '\n'))
-	return errors.Join(err, file.Chmod(0o644), file.Close(), os.Rename(file.Name(), path))
+	_, err = to.Write(append(text, '\n'))
+	return err
 }
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
