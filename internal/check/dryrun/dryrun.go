@@ -30,16 +30,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Program is what a dry run gets of the program.
+// Program is the parts of the program that a dry run uses.
 type Program struct {
 	Loader   *process.Loader
 	Events   func(path, format string) (*ingest.Source, error)
 	Out, Err io.Writer
 }
 
-// dryRun runs the pipelines of a file on a log in memory, which nobody sees,
-// and hands over what they make of the events batch by batch, in the order of
-// the events.
+// dryRun runs the pipelines of a file on a private log in memory. It returns
+// the results batch by batch, in the order of the events.
 //
 // A pipeline that stands alone has the partitions it has in production, so that
 // watermarks, ids and rows are those. Where records of several partitions meet
@@ -73,7 +72,7 @@ type part struct {
 	stages   map[string]string // of names, and of all names of a prefix: prefix.*
 }
 
-// seen is an event of a pipeline and what became of it.
+// seen is an event of a pipeline with its outcome.
 type seen struct {
 	*part
 	number      int64 // of the event given that it is, or comes from; from 1
@@ -91,9 +90,9 @@ type seen struct {
 	outputs     []stream.Record
 }
 
-// newDryRun loads a file. The pipelines that cut holds for, nil for none, end
-// before the first score whose model cannot be loaded. batch gets what a batch
-// of events led to.
+// newDryRun loads a file. A pipeline for which cut returns true ends before the
+// first score whose model cannot be loaded; a nil cut cuts none. batch gets the
+// results of each batch of events.
 func (a *Program) newDryRun(ctx context.Context, path string, members int, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
 	file, err := config.Load(path, a.Loader.Kinds)
 	if errors.As(err, new(*fs.PathError)) {
@@ -253,8 +252,8 @@ func (r *dryRun) run(feed func(ctx context.Context) error) error {
 	return err
 }
 
-// fillTables appends the rows of tables. One that no pipeline of the file writes
-// has to be given: without its rows, what is computed is not what will be.
+// fillTables appends the rows of tables. The rows of a table that no pipeline of the
+// file writes must be given: without them the results would differ from live ones.
 func (r *dryRun) fillTables() error {
 	given := map[string]bool{}
 	for _, text := range r.tables {
@@ -339,8 +338,8 @@ func (f *feed) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 	return 0, f.play(ctx, records)
 }
 
-// play appends a batch, waits until the pipelines are done with it, and hands
-// over what they made of it.
+// play appends a batch, waits until the pipelines have computed it, and passes on
+// the results.
 func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 	if err := r.log.Append(ctx, records...); err != nil {
 		return err
@@ -404,8 +403,8 @@ func cause(r *stream.Record) string {
 	return header.Get(r, header.Position)
 }
 
-// outputs gives the events the records that were made from them since the last
-// batch.
+// outputs adds the records written since the last batch to the events that they come
+// from.
 func (r *dryRun) outputs(ctx context.Context, events map[string]*seen) error {
 	topics, err := r.log.Topics(ctx)
 	if err != nil {

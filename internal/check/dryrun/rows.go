@@ -20,7 +20,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// RowsOptions say which events are computed, and what of them is wanted.
+// RowsOptions select the events to compute and the columns to return.
 type RowsOptions struct {
 	File, Events string
 	Pipeline     string   // whose rows; "" is the only one of the file
@@ -42,7 +42,7 @@ type RowsOptions struct {
 	End func(log *memory.Log) error
 }
 
-// Event is an event of the pipeline and what became of it.
+// Event is an event of the pipeline with its outcome.
 type Event struct {
 	Record      *stream.Record
 	Row         *value.Row
@@ -73,8 +73,8 @@ type Rows struct {
 	Appended int64        // events so far
 	Sources  []Source     // what events were taken from, by topic and partition, once Run has returned
 
-	// TablesRead is up to where rows of tables as of the event were taken, if only what is
-	// committed is: up to where the pipelines have read them.
+	// TablesRead is the offset up to which rows of tables as of the event were taken. It is
+	// set with Committed: the pipelines have read the tables so far.
 	TablesRead map[stream.Partition]stream.Offset
 
 	*dryRun
@@ -136,7 +136,7 @@ func (r *Rows) Timeless() bool {
 	return r.part.pipeline.Input.Topic != "" && r.part.pipeline.Input.Time.Field == ""
 }
 
-// Arrivals returns what of the rows depends on when records arrived.
+// Arrivals returns the causes that make rows depend on the order of arrival.
 func (r *Rows) Arrivals() []string {
 	var runners []*pipeline.Runner
 	for _, p := range r.parts {
@@ -145,7 +145,7 @@ func (r *Rows) Arrivals() []string {
 	return pipeline.Arrivals(runners)[slices.Index(r.parts, r.part)]
 }
 
-// taken returns what was appended to the log of the run.
+// taken returns the records that were appended to the log of the run.
 func (r *Rows) taken() (list []Source) {
 	for p, next := range r.appends {
 		list = append(list, Source{p.Topic, p.Index, 0, next})
@@ -226,8 +226,8 @@ func (p *part) beyond() []string {
 }
 
 // mayLack reports whether a row may lack a name although its type is not
-// optional: where a route leads past it or, in a pipeline that was cut, a
-// feature reads what is cut off.
+// optional: a route leads past it, or the pipeline was cut and a feature reads a
+// name of the part that is missing.
 func (p *part) mayLack(name string, cut bool) bool {
 	if stage := p.stage(name); stage == "" || stage == "event" {
 		return false
@@ -248,7 +248,7 @@ func (p *part) absentModels() []string {
 	return list
 }
 
-// source returns what appends the events, and what to call after.
+// source returns a function that appends the events, and one to call at the end.
 func (e *Rows) source() (feed func(context.Context) error, end func() error, err error) {
 	if e.FromLog {
 		return e.data()
@@ -260,8 +260,8 @@ func (e *Rows) source() (feed func(context.Context) error, end func() error, err
 	return func(ctx context.Context) error { return e.publish(ctx, source, e.Topic) }, source.Close, nil
 }
 
-// data returns the source of the topics of a log: their records with their times and, where
-// that is how they are read, in their partitions.
+// data returns the source for the topics of a log. The records keep their times and, if the
+// replay has the same partitions, their partitions.
 func (e *Rows) data() (feed func(context.Context) error, end func() error, err error) {
 	topics := []string{e.Topic}
 	if e.Topic == "" {
@@ -299,7 +299,7 @@ func (e *Rows) sourceTopics() (list []string) {
 	return list
 }
 
-// recorded is what a log holds of the topics that the pipelines read.
+// recorded is the records that a log has of the topics that the pipelines read.
 type recorded struct {
 	*Rows
 	directory inspect.Directory
@@ -346,7 +346,8 @@ func (l *recorded) past(topic string) iter.Seq2[stream.Record, error] {
 	}
 }
 
-// readTables finds out up to where any partition of the pipelines has read tables.
+// readTables finds the greatest offsets up to which partitions of the pipelines have read
+// tables.
 func (l *recorded) readTables() error {
 	l.TablesRead = map[stream.Partition]stream.Offset{}
 	for _, p := range l.parts {
@@ -363,7 +364,8 @@ func (l *recorded) readTables() error {
 	return nil
 }
 
-// committed returns up to where any of the pipelines has committed the partitions of a topic.
+// committed returns, for each partition of a topic, the greatest offset that one of the
+// pipelines has committed.
 func (l *recorded) committed(topic string) (map[int32]stream.Offset, error) {
 	committed := map[int32]stream.Offset{}
 	for _, p := range l.parts {
@@ -380,8 +382,8 @@ func (l *recorded) committed(topic string) (map[int32]stream.Offset, error) {
 	return committed, nil
 }
 
-// feed plays the records: partition by partition or, where records of several meet, in the
-// order of their times.
+// feed replays the records: partition by partition or, if several partitions are replayed as
+// one, in the order of their times.
 func (l *recorded) feed(ctx context.Context) error {
 	const batch = 4096
 	var records []stream.Record
@@ -416,7 +418,7 @@ func (l *recorded) feed(ctx context.Context) error {
 	return l.play(ctx, records)
 }
 
-// records yields what is taken of a partition.
+// records yields the records to replay of a partition.
 func (l *recorded) records(ctx context.Context, s Source) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		if s.First >= s.Next {

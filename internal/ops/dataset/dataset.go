@@ -1,9 +1,9 @@
-// Package dataset writes training rows: what a pipeline computed for each event, labels as
-// they were known in time, and a manifest of what the rows were made of.
+// Package dataset writes training rows: the names that a pipeline computed for each event, with
+// labels as they were known in time. A manifest beside the file names the inputs of the rows.
 //
-// The rows are those of a replay, which package dryrun does. They are sorted by the time, the
-// partition and the offset of their events. So the same events give the same bytes, whatever
-// the parallelism and the engine.
+// Package dryrun computes the rows in a replay. The rows are sorted by the time, partition and
+// offset of their events. So the same events give the same bytes, with any parallelism and
+// engine.
 package dataset
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
-// Options say what rows are written.
+// Options select the rows to write.
 type Options struct {
 	dryrun.RowsOptions
 	Out          string    // file of rows; the manifest lies beside it
@@ -95,7 +95,7 @@ func (o *Options) create() (file, manifest *replace.File, err error) {
 	return file, manifest, nil
 }
 
-// sparesInputs refuses to replace a file that is read.
+// sparesInputs returns an error if the output would replace a file that the command reads.
 func (o *Options) sparesInputs() error {
 	inputs := []string{o.File, o.Events, o.Labels.Source}
 	for _, table := range o.Tables {
@@ -116,7 +116,7 @@ func (o *Options) sparesInputs() error {
 	return nil
 }
 
-// writer is rows on their way to a file.
+// writer takes rows from the replay to the file.
 type writer struct {
 	Options
 	out      io.Writer
@@ -137,7 +137,7 @@ type writer struct {
 	approximate    map[string]int
 }
 
-// prepare finds the columns and what chooses rows.
+// prepare compiles the columns and the conditions on rows.
 func (w *writer) prepare(program *dryrun.Program) (err error) {
 	w.base = w.rows.Runner().Plan.Schema
 	w.columns = slices.Clone(w.rows.Columns)
@@ -175,7 +175,7 @@ func (w *writer) prepare(program *dryrun.Program) (err error) {
 	return nil
 }
 
-// compute runs the replay, and hands over the rows as they are sorted.
+// compute runs the replay and passes the sorted rows to done.
 func (w *writer) compute(ctx context.Context, folder string, done func(*sorter) error) (err error) {
 	rows, sorted := &sorter{folder: folder}, &sorter{folder: folder}
 	defer func() { err = errors.Join(err, rows.close(), sorted.close()) }()
@@ -240,7 +240,7 @@ func (w *writer) wanted(e *dryrun.Event) bool {
 	return true
 }
 
-// label gives the rows their labels.
+// label joins the rows with their labels.
 func (w *writer) label(rows, sorted *sorter) error {
 	return w.labels.join(rows, func(place, text []byte, label *label) error {
 		if err := readRow(text, &w.row, len(w.base.Slots), w.numbers, w.texts); err != nil {
@@ -250,7 +250,7 @@ func (w *writer) label(rows, sorted *sorter) error {
 	})
 }
 
-// choose adds w.row to those that are written, if it is kept.
+// choose adds w.row to the sorted rows unless a condition excludes it.
 func (w *writer) choose(sorted *sorter, place []byte, label *label) error {
 	m := w.manifest
 	if w.labels != nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 )
 
-// negativesSalt is the salt of the hash that chooses negatives. Another one would choose
-// other rows: do not change it.
+// negativesSalt is the salt of the hash that selects negatives. Do not change it: another salt
+// selects other rows.
 const negativesSalt = "afterbay.dataset.negatives"
 
-// negatives keeps a share of the rows whose label is absent, false or 0: those whose value of
-// --on has a small hash.
+// negatives keeps a share of the rows without a positive label (absent, false or 0). The hash of
+// --on selects the rows.
 type negatives struct {
 	labels *labels
 	below  int64 // hashes
@@ -48,7 +48,7 @@ func (n *negatives) takes(row *value.Row) bool {
 	return hash.Of(n.key, negativesSalt) < n.below
 }
 
-// keep is an expression that says which rows are kept.
+// keep is the condition of --keep.
 type keep struct{ *expression.Program }
 
 // newKeep returns nil for "".
@@ -75,7 +75,7 @@ func (k *keep) takes(row *value.Row) (bool, error) {
 	return taken, nil
 }
 
-// names are those of the rows.
+// names are the names that a condition may use.
 type names struct{ *value.Schema }
 
 // Slot implements expression.Names.

@@ -17,7 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Labels say what the labels of rows are. Source "" is none.
+// Labels says where labels come from and how they join the rows. Source "" means no labels.
 type Labels struct {
 	Source  string        // file of labels, NDJSON or CSV, or topic:NAME in the log
 	On      string        // name of the rows, and with =FIELD the field of the labels, that say which belong together
@@ -92,7 +92,7 @@ func newLabels(program *dryrun.Program, o *Options, schema *value.Schema) (*labe
 	return l, l.declare(schema)
 }
 
-// declare makes the fields of a label.
+// declare adds the fields of a label to a schema.
 func (l *labels) declare(schema *value.Schema) error {
 	on, field, renamed := strings.Cut(l.On, "=")
 	if !renamed {
@@ -157,7 +157,7 @@ func appendSized(dst, text []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(text))), text...)
 }
 
-// appendOn appends what the labels of a row are found by. A row without the value has none.
+// appendOn appends the join key of a row. A row without a value for it has no label.
 func (l *labels) appendOn(dst []byte, row *value.Row) []byte {
 	if !row.Has(l.on) {
 		return binary.BigEndian.AppendUint32(dst, math.MaxUint32)
@@ -165,7 +165,7 @@ func (l *labels) appendOn(dst []byte, row *value.Row) []byte {
 	return appendSized(dst, row.AppendKey(nil, l.on))
 }
 
-// split returns what appendOn appended, and what is behind it.
+// split splits a key into the part of appendOn and the rest.
 func split(key []byte) (on, rest []byte) {
 	size := 4
 	if n := binary.BigEndian.Uint32(key); n != math.MaxUint32 {
@@ -174,9 +174,9 @@ func split(key []byte) (on, rest []byte) {
 	return key[:size], key[size:]
 }
 
-// join calls each with the rows by key and place, and the label of each: the newest one that
-// was known at the event or later, and within the horizon. Of two that were known at the same
-// time the later one in the source counts. If it took an earlier one back, its value is nil.
+// join calls each with every row and its label, by key and place. The label is the newest one
+// that became known between the event and the horizon. Of two labels of the same time, the later
+// one in the source counts. A label that retracts an earlier one has the value nil.
 func (l *labels) join(rows *sorter, each func(place, text []byte, label *label) error) error {
 	next, stop := iter.Pull2(l.sorter.all())
 	defer stop()
@@ -229,7 +229,7 @@ func (l *labels) join(rows *sorter, each func(place, text []byte, label *label) 
 	return nil
 }
 
-// store puts a label into a row.
+// store sets the label of a row.
 func (b *label) store(row *value.Row, slot value.Slot) {
 	if slot.Type.Kind.Text() {
 		row.SetText(slot, value.Text(b.value))

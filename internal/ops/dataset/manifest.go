@@ -18,8 +18,8 @@ import (
 // ManifestVersion is the format of a Manifest.
 const ManifestVersion = 1
 
-// Manifest says what a file of rows has, and what it was made of. It has no time of its own:
-// the same command over the same events makes the same manifest.
+// Manifest describes a file of rows and its inputs. It has no time of writing: the same command
+// over the same events makes the same manifest.
 type Manifest struct {
 	Version  int               `json:"version"`
 	File     FileDigest        `json:"file"`
@@ -35,7 +35,7 @@ type Manifest struct {
 	Afterbay string            `json:"afterbay"` // version of the program
 }
 
-// FileDigest is about the file.
+// FileDigest identifies the file.
 type FileDigest struct {
 	Name   string `json:"name"`
 	Format string `json:"format"`
@@ -43,13 +43,13 @@ type FileDigest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// RowDigest is about the rows in any format: the digest is that of the rows as NDJSON.
+// RowDigest identifies the rows in any format, by the digest of the rows as NDJSON.
 type RowDigest struct {
 	Count  int64  `json:"count"`
 	SHA256 string `json:"sha256"`
 }
 
-// SchemaDigest is about the columns: the digest is that of their lines "name type".
+// SchemaDigest identifies the columns, by the digest of their lines "name type".
 type SchemaDigest struct {
 	Columns []Column `json:"columns"`
 	SHA256  string   `json:"sha256"`
@@ -61,24 +61,24 @@ type Column struct {
 	Type string `json:"type"`
 }
 
-// PipelineDigest is about the pipeline: its fingerprint decides what it computes.
+// PipelineDigest identifies the pipeline by its fingerprint, and its models.
 type PipelineDigest struct {
 	Name        string   `json:"name"`
 	Fingerprint string   `json:"fingerprint"`
 	Models      []string `json:"models"` // name@version and digest
 }
 
-// EventCounts counts events by what became of them. Those without a row are not in the file.
+// EventCounts counts events by outcome. Only events with a row are in the file.
 type EventCounts struct {
 	Read        int64          `json:"read"`
 	Late        int64          `json:"late"`
 	Dropped     int64          `json:"dropped"`
-	Collected   int64          `json:"collected"`    // by a group or join, whose events have the rows
+	Collected   int64          `json:"collected"`    // by a group or join: the events that it makes have the rows
 	DeadLetters map[string]int `json:"dead_letters"` // by step
 	Outside     int64          `json:"outside"`      // of --since and --until
 }
 
-// LabelCounts counts labels and what they were good for.
+// LabelCounts counts labels by use.
 type LabelCounts struct {
 	Records    int64     `json:"records"`
 	Unreadable int64     `json:"unreadable"`
@@ -94,7 +94,7 @@ type LabelCounts struct {
 	AsOfFrom   string    `json:"as_of_from"` // --as-of, or the label that says so
 }
 
-// Kept counts rows that were left out on purpose.
+// Kept counts rows that options excluded.
 type Kept struct {
 	Negatives  int64 `json:"negatives"`
 	Expression int64 `json:"keep"`
@@ -159,7 +159,8 @@ func (m *Manifest) write(to io.Writer) error {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// digest is a tabular.Writer that digests what it writes, as it is written and as NDJSON.
+// digest is a tabular.Writer that computes digests of its output: of the file and of the rows as
+// NDJSON.
 type digest struct {
 	to         io.Writer
 	bytes      int64

@@ -32,7 +32,7 @@ func (p *place) String() string {
 	return fmt.Sprintf("%v@%d", p.Partition, p.number)
 }
 
-// wrong says what is wrong with a label, and in which column and field.
+// wrong describes an invalid label, with its column and field.
 func (p *place) wrong(value []byte, err error) string {
 	var at *decode.Error
 	if !errors.As(err, &at) {
@@ -52,7 +52,7 @@ func (p *place) wrong(value []byte, err error) string {
 	return where + ": " + at.Reason
 }
 
-// columnOf returns which member of an object has a name, from 1; 0 is none.
+// columnOf returns the number of the member of an object that has a name, from 1; 0 without one.
 func columnOf(object []byte, name string) int {
 	members := decode.Walk(object)
 	for n := 1; members.Next(); n++ {
@@ -135,8 +135,8 @@ func (l *labels) readFile(ctx context.Context) error {
 	return errors.Join(err, source.Close())
 }
 
-// take takes a label, unless something is wrong with it or it is of the future: these are
-// counted. Appended is when a topic got it.
+// take adds a label. It counts invalid labels and labels of the future, and leaves them out.
+// Appended is the time of the append to a topic.
 func (l *labels) take(at *place, value []byte, appended int64, wrong error) error {
 	c := l.counts
 	c.Records++
@@ -198,8 +198,8 @@ func (l *labels) scan(value []byte, appended int64, wrong error) (known int64, e
 	return known, err
 }
 
-// bound returns the last time at which a label can have been known: --as-of, or else now and
-// not long after a topic got it.
+// bound returns the latest valid time of a label: --as-of or, without it, the present. A label of
+// a topic is also bounded by its append.
 func (l *labels) bound(appended int64) int64 {
 	if l.known {
 		return l.asOf

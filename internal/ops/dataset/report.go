@@ -7,7 +7,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
-// report says on standard error what was written and what was not.
+// report prints the counts of rows and labels to standard error.
 func (w *writer) report() {
 	m := w.manifest
 	say := func(format string, args ...any) { fmt.Fprintf(w.out, format+"\n", args...) }

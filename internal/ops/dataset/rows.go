@@ -11,10 +11,9 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
-// appendPlace appends the place of an event in the order of the rows: its time, and its
-// partition and offset. For a copy that is those of the event copied; for what a group or
-// join made of others, those of its first event or left, and its id. Neither the processes
-// that ran nor their parallelism change it.
+// appendPlace appends the sort key of an event: its time, partition and offset. A copy has the
+// partition and offset of the original event. An event that a group or join made has those of
+// its first event or its left, and its id. So the key is the same with any parallelism.
 func appendPlace(dst []byte, at time.Time, e *dryrun.Event) []byte {
 	r := e.Record
 	partition, offset := r.Partition, r.Offset
@@ -38,7 +37,7 @@ func appendTime(dst []byte, us int64) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(us)^1<<63)
 }
 
-// timeOf reads what appendTime appended.
+// timeOf reads a time of appendTime.
 func timeOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
 
 // appendRow appends a row as it is kept in a run: whether each slot has a value, numbers in
@@ -55,11 +54,10 @@ func appendRow(dst []byte, row *value.Row) []byte {
 	return dst
 }
 
-// errRun says that a run is not what was written.
+// errRun is the error of a temporary file that has other contents than were written.
 var errRun = errors.New("a temporary file was changed while it was read")
 
-// readRow reads what appendRow appended of a row with at most as many slots. The texts alias
-// the bytes.
+// readRow reads a row of appendRow that has at most as many slots. Its texts alias src.
 func readRow(src []byte, row *value.Row, slots, numbers, texts int) error {
 	row.Reset()
 	words := (slots + 63) / 64

@@ -15,7 +15,7 @@ import (
 // runBytes is how much of a sorter is in memory, about.
 const runBytes = 64 << 20
 
-// entry is a key by which it is sorted, and what belongs to it.
+// entry is a sort key with its value.
 type entry struct{ key, value []byte }
 
 // sorter sorts entries by their keys, which differ. What has no room in memory is in files of
@@ -28,7 +28,7 @@ type sorter struct {
 	runs   []*os.File
 }
 
-// add takes an entry, whose bytes may be reused after.
+// add copies an entry.
 func (s *sorter) add(key, value []byte) error {
 	both := append(append(make([]byte, 0, len(key)+len(value)), key...), value...)
 	s.list = append(s.list, entry{both[:len(key):len(key)], both[len(key):]})
@@ -46,7 +46,7 @@ func (s *sorter) sort() {
 	slices.SortFunc(s.list, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
 }
 
-// spill writes what is in memory as a run.
+// spill writes the entries in memory to a file, as a run.
 func (s *sorter) spill() error {
 	s.sort()
 	file, err := os.CreateTemp(s.folder, "run.*")

@@ -1,8 +1,8 @@
-// Package skew computes a sample of keys again from a log, and compares what comes of it with
-// what the live pipeline wrote and stored, bit by bit. Nothing may differ.
+// Package skew computes a sample of keys again from a log, and compares the results with the
+// outputs and the state of the live pipeline, bit by bit. There must be no difference.
 //
-// A difference has one of these causes: another binary or processor, damage, a row of a table
-// or a model file that was changed in place, or a pipeline whose rows depend on arrival.
+// A difference has one of these causes: another binary or processor, damage, a row of a table or
+// a model file that was changed in place, or rows that depend on the order of arrival.
 package skew
 
 import (
@@ -30,13 +30,13 @@ import (
 // salt is that of the hash which chooses keys.
 const salt = "afterbay.skew"
 
-// Options say what is compared.
+// Options select the keys to compare.
 type Options struct {
 	dryrun.RowsOptions        // of a log
 	Sample             string // share of keys, such as 1%
 }
 
-// Result says what was compared, and what differs.
+// Result has the counts of a comparison and the differences.
 type Result struct {
 	Pipeline    string           `json:"pipeline"`
 	Keys        int              `json:"keys"`   // of the sample
@@ -46,17 +46,17 @@ type Result struct {
 	Differences int64            `json:"differences"`
 	Names       map[string]int64 `json:"names"` // differences by the name that differs
 	First       *Difference      `json:"first,omitempty"`
-	Notes       []string         `json:"notes,omitempty"` // what was not compared
+	Notes       []string         `json:"notes,omitempty"` // parts that were not compared
 }
 
-// Difference is a value that is not the same. Those of outputs are in the order of events,
-// before those of state.
+// Difference is one value that differs. Differences of outputs come first, in the order of
+// events, then those of state.
 type Difference struct {
 	Event      string `json:"event"` // position; of state, that of the newest event of the key
 	Key        string `json:"key"`
 	ID         string `json:"id,omitempty"` // of the output; "" is state
 	Step       string `json:"step"`         // that introduces the name
-	Name       string `json:"name"`         // a feature, a field of an output, or what of a record or the state it is
+	Name       string `json:"name"`         // a feature, a field of an output, or a part of a record or of the state
 	Live       string `json:"live"`
 	Recomputed string `json:"recomputed"`
 }
@@ -104,8 +104,8 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	return s.result, err
 }
 
-// copies refuses a pipeline whose copies are not those of a replay: it has one partition of
-// them, and computes all that were copied.
+// copies returns an error if the pipeline has copies in several partitions. The replay has one
+// partition of them, and computes all that were copied.
 func (s *check) copies() error {
 	name := s.rows.Runner().Name()
 	reads := s.rows.Runner().Reads()
@@ -147,7 +147,7 @@ type event struct {
 
 func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 
-// note keeps which events are of the sample.
+// note remembers an event if its key is in the sample.
 func (s *check) note(e *dryrun.Event) {
 	key := e.Record.Key
 	if slot := s.rows.Runner().Plan.Key; slot.Name != "" && e.Row.Has(slot) {
@@ -168,7 +168,7 @@ func (s *check) note(e *dryrun.Event) {
 	s.events[at.position], s.newest[at.key] = at, at
 }
 
-// of returns the event of the sample that an output was made of; nil for other outputs.
+// of returns the event of the sample that an output comes from; nil for other outputs.
 func (s *check) of(r *stream.Record) *event {
 	if id, ok := header.ParseID(header.Get(r, header.ID)); ok {
 		if at := s.events[id.Event]; at != nil {
@@ -178,7 +178,7 @@ func (s *check) of(r *stream.Record) *event {
 	return s.events[header.Get(r, header.Position)]
 }
 
-// compare compares all when the log of the replay has all.
+// compare compares outputs and state after the replay.
 func (s *check) compare(log *memory.Log) error {
 	again := inspect.NewLocal(log, nil, nil, nil)
 	topics, err := s.live.List(s.ctx)
@@ -272,7 +272,7 @@ func (s *check) outputs(again inspect.Directory, live *inspect.Topic) (list []fo
 	return list, err
 }
 
-// each calls take with the records of a topic that the pipeline made of events of the sample.
+// each calls take with the outputs of a topic that come from events of the sample.
 func (s *check) each(d inspect.Directory, topic string, take func(id string, r *stream.Record, of *event)) error {
 	about, err := inspect.Find(s.ctx, d, topic)
 	if err != nil || len(about.Partitions) == 0 {
@@ -290,7 +290,7 @@ func (s *check) each(d inspect.Directory, topic string, take func(id string, r *
 	return nil
 }
 
-// differences compares an output with what was computed again.
+// differences compares a live output with the recomputed one.
 func (s *check) differences(of *event, id string, live, again *stream.Record) (list []found) {
 	differ := func(step, name, a, b string) {
 		if a != b {

@@ -142,8 +142,8 @@ func (c *states) history(partition int32, row *table.Stored) []found {
 	return []found{c.ofKey(d)}
 }
 
-// findUnread finds the partitions that have read less of a table than the replay has: it has
-// read as much as any of them.
+// findUnread finds the partitions that have read less of a table than the replay. The replay has
+// read as much as the partition that read most.
 func (c *states) findUnread() error {
 	read, err := inspect.TablesRead(c.ctx, c.check.live, c.result.Pipeline)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *states) findUnread() error {
 	return nil
 }
 
-// ofKey says which event of its key is the newest.
+// ofKey adds the newest event of its key to a difference.
 func (s *check) ofKey(d Difference) found {
 	if newest := s.newest[d.Key]; newest != nil {
 		d.Event = newest.position
@@ -224,7 +224,7 @@ func canonical(stored, value []byte) []byte {
 	return binary.BigEndian.AppendUint64(bytes.Clone(stored[:len(stored)-8]), uint64(hash.Of(event.ID, salt)))
 }
 
-// userKey returns what an entry is of: the key of events, or that of a row of a table. ok is
+// userKey returns the key of the events, or of the table row, that an entry belongs to. ok is
 // false for other entries.
 func (s *check) userKey(partition int32, stored []byte) (key []byte, ok bool) {
 	if len(stored) == 0 {
