@@ -12,11 +12,14 @@
 //	string[]  a list in double quotes      a list        LIST of BYTE_ARRAY, UTF8
 //	absent    an empty cell                null          null, in optional columns
 //
-// Numbers in CSV and NDJSON have the digits that a pipeline emits them with.
+// Numbers in CSV and NDJSON have the digits that a pipeline emits them with. A number that is
+// not finite, which a model may return, is NaN, +Inf or -Inf in CSV, and null where JSON has
+// no word for it: in NDJSON and in lists.
 package tabular
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -160,7 +163,7 @@ func appendCSV(dst []byte, row *value.Row, columns []value.Slot) []byte {
 			dst = append(dst[:at], dst[at+1:len(dst)-1]...)
 		case c.Type.Kind == value.Vector:
 			dst = append(dst, '"')
-			dst = append(expression.AppendValue(dst, row, &c), '"')
+			dst = append(appendJSON(dst, row, &c), '"')
 		case c.Type.Kind == value.Strings:
 			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, &c)))
 		default:
@@ -174,6 +177,19 @@ func appendQuoted(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, strings.ReplaceAll(text, `"`, `""`)...)
 	return append(dst, '"')
+}
+
+// notFinite are the words of numbers for which JSON has none.
+var notFinite = strings.NewReplacer("NaN", "null", "+Inf", "null", "-Inf", "null")
+
+// appendJSON appends a value as JSON.
+func appendJSON(dst []byte, row *value.Row, c *value.Slot) []byte {
+	at := len(dst)
+	dst = expression.AppendValue(dst, row, c)
+	if kind := c.Type.Kind; (kind == value.Number || kind == value.Vector) && bytes.ContainsAny(dst[at:], "NI") {
+		dst = append(dst[:at], notFinite.Replace(string(dst[at:]))...)
+	}
+	return dst
 }
 
 // ndjsonForm is a JSON object a line.
@@ -192,7 +208,7 @@ func ndjsonForm(_ []byte, columns []value.Slot) ([]byte, func([]byte, *value.Row
 	return nil, func(dst []byte, row *value.Row, columns []value.Slot) []byte {
 		for i, c := range columns {
 			dst = append(dst, "{,"[min(i, 1)])
-			dst = expression.AppendValue(append(dst, keys[i]...), row, &c)
+			dst = appendJSON(append(dst, keys[i]...), row, &c)
 		}
 		return append(dst, '}')
 	}

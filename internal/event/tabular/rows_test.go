@@ -203,6 +203,35 @@ func TestCSVTellsAbsentFromEmpty(t *testing.T) {
 	}
 }
 
+// TestNumbersThatAreNotFiniteStayReadable writes what a model may return.
+func TestNumbersThatAreNotFiniteStayReadable(t *testing.T) {
+	var schema value.Schema
+	x, _ := schema.Add("x", value.Type{Kind: value.Number})
+	v, _ := schema.Add("v", value.Type{Kind: value.Vector, Size: 3})
+	nan, inf := math.NaN(), math.Inf(1)
+	for format, want := range map[tabular.Format]string{
+		tabular.NDJSON: `{"x":null,"v":[null,null,1.5]}` + "\n" + `{"x":null,"v":[null,null,1.5]}` + "\n" + `{"x":null,"v":[null,null,1.5]}` + "\n",
+		tabular.CSV:    "x,v\nNaN,\"[null,null,1.5]\"\n+Inf,\"[null,null,1.5]\"\n-Inf,\"[null,null,1.5]\"\n",
+	} {
+		var out bytes.Buffer
+		w, err := tabular.New(&out, format, schema.Slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := schema.NewRows(1)[0]
+		for _, n := range []float64{nan, inf, -inf} {
+			row.SetNumber(x, n)
+			row.SetVector(v, []float32{float32(nan), float32(-inf), 1.5})
+			if err := w.Write(&row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil || out.String() != want {
+			t.Errorf("%s: %s, want %s, %v", format, out.String(), want, err)
+		}
+	}
+}
+
 func TestNDJSONReadsBackEqual(t *testing.T) {
 	tab := random(t, 2000)
 	lines := bytes.Split(bytes.TrimSuffix(tab.write(t, tabular.NDJSON), []byte("\n")), []byte("\n"))

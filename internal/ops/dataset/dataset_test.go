@@ -424,3 +424,36 @@ steps:
 		}
 	}
 }
+
+// TestALeakProbeOfATableIsEmpty has the label of each event in a table, valid from a second
+// after the event on.
+func TestALeakProbeOfATableIsEmpty(t *testing.T) {
+	t.Chdir(t.TempDir())
+	save(t, "p.yaml", `pipeline: probe
+input: {topic: all, key: tx, time: {field: at, unit: ms, lateness: 10s}, fields: {tx: string, at: int}}
+steps:
+  - lookup: {name: verdict, table: verdicts, key: tx, as_of: event, time: {field: known, unit: ms}, history: 1h, fields: {fraud: number}, empty: {fraud: -1.0}}
+  - emit: {topic: out, value: [tx, verdict.fraud]}
+`)
+	var events, labels strings.Builder
+	for i := range 500 {
+		at := began.Add(time.Duration(i) * time.Minute).UnixMilli()
+		fmt.Fprintf(&events, `{"tx":"t%d","at":%d}`+"\n", i, at)
+		fmt.Fprintf(&labels, `{"tx":"t%d","fraud":%d,"known":%d}`+"\n", i, i%2, at+1000)
+	}
+	save(t, "e.ndjson", events.String())
+	save(t, "labels.ndjson", labels.String())
+	o := options("rows.csv")
+	o.RowsOptions.Columns, o.Tables = []string{"tx", "verdict.*"}, []string{"verdicts:tx=labels.ndjson"}
+	o.Labels = dataset.Labels{Source: "labels.ndjson", On: "tx", Label: "fraud", Time: "known:ms", Horizon: time.Minute, AsOf: "2027-01-01T00:00:00Z"}
+	m := written(t, o)
+	rows, err := csv.NewReader(strings.NewReader(load(t, "rows.csv"))).ReadAll()
+	if err != nil || len(rows) != 501 || m.Labels.Labelled != 500 {
+		t.Fatal(len(rows), m.Labels, err)
+	}
+	for i, row := range rows[1:] {
+		if want := fmt.Sprint(i % 2); row[len(row)-2] != "-1" || row[len(row)-1] != want {
+			t.Errorf("row %q: the table knows the label, or the label is not %s", row, want)
+		}
+	}
+}

@@ -26,7 +26,10 @@ func (w *writer) report() {
 		if l.First != "" {
 			say("warning: the first label that cannot be read is %s", l.First)
 		}
-		if l.Ahead > 0 {
+		switch {
+		case l.Ahead > 0 && w.labels.known:
+			say("labels known after --as-of, which are not used: %d", l.Ahead)
+		case l.Ahead > 0:
 			say("warning: %d labels are of the future: the first is %s", l.Ahead, l.FirstAhead)
 		}
 		if read := l.Records - l.Unreadable - l.Ahead; read > 0 && l.Labelled+l.Retracted == 0 && l.Unlabelled > 0 {
