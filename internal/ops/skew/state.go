@@ -64,6 +64,9 @@ type states struct {
 // compare compares an entry.
 func (c *states) compare(at place) []found {
 	stored := []byte(at.stored)
+	if table.IsSwept(stored) {
+		return nil
+	}
 	key, _ := c.userKey(at.partition, stored)
 	if row, ok := table.StoredOf(stored); ok && stored[0] == statekey.Row && row.Versioned {
 		return c.history(at.partition, &row)
@@ -204,7 +207,7 @@ func (s *check) entries(d inspect.Directory) (entries, error) {
 		if err != nil {
 			return nil, err
 		}
-		if key, ok := s.userKey(e.Partition, stored); ok && s.sampled(key) {
+		if key, ok := s.userKey(e.Partition, stored); ok && s.sampled(key) || table.IsSwept(stored) {
 			list[place{e.Partition, string(canonical(stored, e.Value))}] = bytes.Clone(e.Value)
 		}
 	}

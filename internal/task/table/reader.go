@@ -96,8 +96,15 @@ func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes 
 			return fmt.Errorf("read table %v: %w", r.partition(at), err)
 		}
 	}
-	for _, s := range r.states {
+	for id, s := range r.states {
 		s.note()
+		n, err := s.sweep()
+		if err == nil && n > 0 {
+			err = took(id, n)
+		}
+		if err != nil {
+			return fmt.Errorf("remove old versions of tables beside %v: %w", id, err)
+		}
 	}
 	return nil
 }

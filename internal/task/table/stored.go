@@ -35,8 +35,18 @@ func StoredOf(stored []byte) (s Stored, ok bool) {
 		}
 		id, key = of, key[n:][:size]
 	}
-	topic, _, _ := strings.Cut(id, "/")
+	topic, kind, _ := strings.Cut(id, "/")
+	if strings.HasSuffix(kind, inDue) || strings.HasSuffix(kind, inSwept) {
+		return s, false // of no row
+	}
 	return Stored{topic, id, string(key), strings.HasSuffix(id, versioned)}, true
+}
+
+// IsSwept reports whether an entry says from when on the versions of keys without an entry are
+// known. History reads it.
+func IsSwept(stored []byte) bool {
+	id, _, ok := statekey.RowOf(stored)
+	return ok && stored[0] == statekey.Row && strings.HasSuffix(id, versioned+inSwept)
 }
 
 // ReadOf returns up to where a table with versions was read, by an entry of kind Read; ok is
@@ -58,7 +68,11 @@ type History struct {
 
 // History returns the versions of a row, from its entries, which get returns by state key.
 func (s *Stored) History(get func(stored []byte) []byte) (h History, err error) {
-	e, err := parseEntry(get(statekey.AppendRow(nil, s.ID, []byte(s.Key))))
+	data := get(statekey.AppendRow(nil, s.ID, []byte(s.Key)))
+	e, err := parseEntry(data)
+	if swept := get(sweptKey(s.ID)); data == nil && len(swept) == 8 {
+		e.from = int64(binary.BigEndian.Uint64(swept))
+	}
 	if err != nil {
 		return h, err
 	}
@@ -86,6 +100,7 @@ func (h History) Difference(o History) (mine, other string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	a, b = a.without(from), b.without(from)
 	for len(a)+len(b) > 0 {
 		v, restA, okA := a.next()
 		w, restB, okB := b.next()
@@ -98,6 +113,15 @@ func (h History) Difference(o History) (mine, other string, err error) {
 		a, b = restA, restB
 	}
 	return "", "", nil
+}
+
+// without returns the list without a first version that says that there was no row at a time:
+// it is the same as none.
+func (l list) without(at int64) list {
+	if v, rest, ok := l.next(); ok && v.kind == isDeleted && v.at <= at {
+		return rest
+	}
+	return l
 }
 
 // text returns a version for people; "" if it is not there.

@@ -87,6 +87,7 @@ type State struct {
 	pipeline     []byte       // what header.Pipeline of its records begins with
 	noting       map[int]bool // tables without that note, and whether records of the pipeline are taken
 	times        []times      // by table
+	sweepers     []sweeper    // by table
 	watermark    int64        // of the newest lookup as of its event
 	metrics      *observe.Member
 }
@@ -102,6 +103,11 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe
 	for i := range specs {
 		s.ids = append(s.ids, specs[i].id())
 		s.times = append(s.times, newTimes(specs[i].Versions))
+		w, err := s.newSweeper(s.ids[i])
+		if err != nil {
+			return nil, fmt.Errorf("table %s beside %v: %w", specs[i].Topic, s.id, err)
+		}
+		s.sweepers = append(s.sweepers, w)
 		if specs[i].Written {
 			noted, err := s.view.Get(statekey.AppendRead(nil, specs[i].writing()))
 			if err != nil {
@@ -181,6 +187,7 @@ func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 		return 0, nil
 	}
 	if spec.Versions.Kept() {
+		s.sweepers[at.table].rows++
 		bytes, err = s.add(at.table, r.Key, s.version(at.table, r))
 		return max(bytes, 1), err
 	}

@@ -2,7 +2,6 @@ package table
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -220,6 +219,17 @@ func (e *entry) place(at int64) int {
 	return sort.Search(len(e.blocks), func(i int) bool { return e.blocks[i].first > at }) - 1
 }
 
+// oldest returns the time of the oldest version; math.MaxInt64 without one.
+func (e *entry) oldest() int64 {
+	switch {
+	case len(e.blocks) > 0:
+		return e.blocks[0].first
+	case len(e.newest) > 0:
+		return e.newest.first()
+	}
+	return math.MaxInt64
+}
+
 // second returns the time of the first version after block i.
 func (e *entry) second(i int) int64 {
 	if i+1 < len(e.blocks) {
@@ -233,18 +243,20 @@ func (s *State) asOf(table int, key []byte, at int64) (row []byte, failure, fata
 	spec := &s.specs[table]
 	s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
 	data, err := s.get(s.key)
-	if err != nil || data == nil {
-		return nil, nil, err
+	from, l := s.sweepers[table].swept, list(nil)
+	if err == nil && data != nil {
+		if l, err = newestIn(data); err == nil {
+			from = fromIn(data)
+		}
 	}
-	l, err := newestIn(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	if at < fromIn(data) {
+	if at < from {
 		return nil, fmt.Errorf("the version of row %.60q of table %s that was valid at %s is no longer kept: the event waited for longer than history, which is %v, or the row has more versions than %d blocks hold",
 			key, spec.Topic, time.UnixMicro(at).UTC().Format(time.RFC3339Nano), spec.Versions.History, blocksMax), nil
 	}
-	if at < l.first() {
+	if data != nil && at < l.first() {
 		if l, err = s.older(s.ids[table], key, data, at); err != nil {
 			return nil, nil, err
 		}
@@ -279,39 +291,47 @@ func (s *State) older(id string, key, data []byte, at int64) (list, error) {
 // add makes a record a version of its key's row, and returns how many bytes that adds to
 // a step.
 func (s *State) add(table int, key []byte, v version) (bytes int, err error) {
-	id := s.ids[table]
-	name := string(statekey.AppendRow(nil, id, key))
-	data, err := s.get([]byte(name))
+	e, err := s.entry(table, key)
 	if err != nil {
 		return 0, err
 	}
-	e, err := parseEntry(data)
+	before, err := e.due()
 	if err != nil {
 		return 0, err
 	}
-	if v.at < e.from {
-		return 0, nil // the version from there on counts for all that is asked
+	if oldest := e.oldest(); v.at < oldest && oldest <= e.from {
+		return 0, nil // the oldest version counts for all that is asked
 	}
-	of := history{s, id, key, &e, 0}
+	h := history{State: s, table: table, id: s.ids[table], key: key, entry: &e}
 	if at := e.place(v.at); len(e.blocks) > 0 && v.at < e.newest.first() {
-		err = of.into(max(at, 0), v)
+		err = h.into(max(at, 0), v)
 	} else {
 		e.newest, err = e.newest.insert(v)
 	}
 	if err == nil {
-		err = errors.Join(of.prune(s.specs[table].Versions.floor(s.watermark)), of.cut())
+		err = h.finish(s.specs[table].Versions.floor(s.watermark), before)
 	}
-	if err != nil {
-		return 0, err
+	return h.bytes, err
+}
+
+// entry returns the entry of a key.
+func (s *State) entry(table int, key []byte) (e entry, err error) {
+	data, err := s.get(statekey.AppendRow(nil, s.ids[table], key))
+	if err == nil {
+		e, err = parseEntry(data)
 	}
-	return of.bytes + s.put(name, e.append(nil)), nil
+	if data == nil {
+		e.from = s.sweepers[table].swept
+	}
+	return e, err
 }
 
 // history is the versions of a key while they change.
 type history struct {
 	*State
-	id  string
-	key []byte
+	table int
+	id    string // of the table
+	key   []byte
 	*entry
 	bytes int // that changed
 }
@@ -364,7 +384,7 @@ func (h *history) store(l list) block {
 // prune removes the versions before the one that is valid at a time. Later events of the
 // partition do not need them.
 func (h *history) prune(floor int64) error {
-	for len(h.blocks) > 0 && h.second(0) <= floor {
+	for n := 0; len(h.blocks) > 0 && h.second(0) <= floor && n < sweepBlocks; n++ {
 		h.drop()
 	}
 	if len(h.blocks) > 0 || floor == never {
@@ -382,8 +402,7 @@ func (h *history) drop() {
 	h.from, h.blocks = h.second(0), h.blocks[1:]
 }
 
-// cut moves all newest versions but one into a block if they are too large. It drops the
-// oldest block if there are too many.
+// cut moves all newest versions but one into a block if they are too large.
 func (h *history) cut() error {
 	if len(h.newest) <= blockBytes {
 		return nil
@@ -404,11 +423,15 @@ func (h *history) cut() error {
 	}
 	h.blocks = append(h.blocks, h.store(h.newest[:len(h.newest)-older]))
 	h.newest = h.newest[len(h.newest)-older:]
-	if len(h.blocks) > blocksMax {
+	return nil
+}
+
+// bound removes the oldest blocks if there are too many.
+func (h *history) bound() {
+	for len(h.blocks) > blocksMax {
 		h.drop()
 		h.metrics.TableVersionsLost.Add(1)
 	}
-	return nil
 }
 
 // times reads the times of rows.

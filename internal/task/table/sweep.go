@@ -1,0 +1,241 @@
+package table
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task/due"
+)
+
+// A key with versions that no later event needs is swept, whether rows of it still come or
+// not. The state has an index: one entry for each key with more than one version, by the time
+// at which the oldest of them is not needed any more. Memory has the first entries of it.
+const (
+	sweepEvery   = int64(time.Minute / time.Microsecond) // the times of the index are multiples of it
+	sweepMin     = 256                                   // keys that are swept at once, or twice as many as rows came
+	sweepBlocks  = 64                                    // blocks that are removed of a key at once
+	agendaMax    = 8192                                  // entries of the index in memory
+	agendaReads  = agendaMax / 2                         // likewise, after it was read or cut
+	inDue        = "/due"                                // end of the id of the index
+	inSwept      = "/swept"                              // of the id of sweeper.swept
+	indexKeySize = 8                                     // before the key of a row
+)
+
+// sweeper is what is known of a table's keys that are to be swept.
+type sweeper struct {
+	first   []due.Entry // first entries of the index, in order
+	horizon int64       // entries from this time on may be in the state alone
+	swept   int64       // before this time a key without an entry may have had a row
+	rows    int         // that came since it swept
+}
+
+// newSweeper restores the sweeper of a table.
+func (s *State) newSweeper(id string) (sweeper, error) {
+	w := sweeper{horizon: never, swept: never}
+	data, err := s.view.Get(sweptKey(id))
+	if err == nil && data != nil && len(data) != 8 {
+		err = packed.ErrDamaged
+	}
+	if err == nil && data != nil {
+		w.swept = int64(binary.BigEndian.Uint64(data))
+	}
+	return w, err
+}
+
+func sweptKey(id string) []byte { return statekey.AppendRow(nil, id+inSwept, nil) }
+
+func indexKey(id string, at int64, key []byte) []byte {
+	name := statekey.AppendRow(nil, id+inDue, nil)
+	return append(binary.BigEndian.AppendUint64(name, uint64(at)^1<<63), key...)
+}
+
+// push adds an entry of the index, unless it is beyond the horizon.
+func (w *sweeper) push(e due.Entry) {
+	if e.At >= w.horizon {
+		return
+	}
+	i := sort.Search(len(w.first), func(i int) bool {
+		return cmp.Or(cmp.Compare(w.first[i].At, e.At), cmp.Compare(w.first[i].Key, e.Key)) >= 0
+	})
+	if w.first = slices.Insert(w.first, i, e); len(w.first) > agendaMax {
+		w.horizon = w.first[agendaReads].At
+		clear(w.first[agendaReads:])
+		w.first = w.first[:agendaReads]
+	}
+}
+
+// due returns the time from which on a version of a key is not needed any more, as the index
+// has it; math.MaxInt64 if that is never so.
+func (e *entry) due() (int64, error) {
+	v, rest, ok := e.newest.next()
+	at := int64(math.MaxInt64)
+	switch {
+	case len(e.newest) > 0 && !ok:
+		return at, packed.ErrDamaged
+	case len(e.blocks) > 0:
+		at = e.second(0)
+	case len(rest) > 0:
+		at = rest.first()
+	case ok && v.kind == isDeleted:
+		at = v.at
+	}
+	if at > math.MaxInt64-sweepEvery {
+		return math.MaxInt64, nil
+	}
+	over := at % sweepEvery
+	if over < 0 {
+		over += sweepEvery
+	}
+	if over > 0 {
+		at += sweepEvery - over
+	}
+	return at, nil
+}
+
+// move moves a key in the index.
+func (h *history) move(from, to int64) {
+	if from == to {
+		return
+	}
+	if from != math.MaxInt64 {
+		h.bytes += h.put(string(indexKey(h.id, from, h.key)), nil)
+	}
+	if to != math.MaxInt64 {
+		h.bytes += h.put(string(indexKey(h.id, to, h.key)), []byte{1})
+		h.sweepers[h.table].push(due.Entry{At: to, Key: string(h.key)})
+	}
+}
+
+// finish removes the versions of a key that no event at a time or later needs, and stores the
+// rest. Before the key changed it was in the index at a time.
+func (h *history) finish(floor, before int64) error {
+	if err := errors.Join(h.prune(floor), h.cut()); err != nil {
+		return err
+	}
+	h.bound()
+	after, err := h.due()
+	if err != nil {
+		return err
+	}
+	name := string(statekey.AppendRow(nil, h.id, h.key))
+	if len(h.blocks) == 0 && after <= floor && h.alone() {
+		w := &h.sweepers[h.table]
+		w.swept = max(w.swept, h.newest.first())
+		h.bytes += h.put(string(sweptKey(h.id)), binary.BigEndian.AppendUint64(nil, uint64(w.swept)))
+		h.bytes += h.put(name, nil)
+		after = math.MaxInt64
+	} else {
+		h.bytes += h.put(name, h.append(nil))
+	}
+	h.move(before, after)
+	return nil
+}
+
+// alone reports whether the newest version is the only one of its list.
+func (e *entry) alone() bool {
+	_, rest, ok := e.newest.next()
+	return ok && len(rest) == 0
+}
+
+// sweep removes versions that no later event needs, of a bounded number of keys. It returns
+// about how many bytes that adds to a step.
+func (s *State) sweep() (bytes int, err error) {
+	for table := range s.sweepers {
+		w, floor := &s.sweepers[table], s.specs[table].Versions.floor(s.watermark)
+		left := max(sweepMin, 2*w.rows)
+		if w.rows = 0; !s.specs[table].Versions.Kept() || floor == never {
+			continue
+		}
+		for read := false; left > 0; left-- {
+			if len(w.first) == 0 && w.horizon <= floor && !read {
+				if read, err = true, s.readIndex(table); err != nil {
+					return bytes, err
+				}
+			}
+			if len(w.first) == 0 || w.first[0].At > floor {
+				break
+			}
+			key := w.first[0].Key
+			w.first = slices.Delete(w.first, 0, 1)
+			n, err := s.sweepKey(table, []byte(key), floor)
+			if err != nil {
+				return bytes, err
+			}
+			bytes += n
+		}
+	}
+	return bytes, nil
+}
+
+// sweepKey removes versions of a key. The entry of the index may be outdated.
+func (s *State) sweepKey(table int, key []byte, floor int64) (bytes int, err error) {
+	e, err := s.entry(table, key)
+	if err != nil {
+		return 0, err
+	}
+	at, err := e.due()
+	if err != nil || at > floor {
+		return 0, err
+	}
+	h := history{State: s, table: table, id: s.ids[table], key: key, entry: &e}
+	err = h.finish(floor, at)
+	if after, _ := h.due(); err == nil && after == at && len(h.blocks) > 0 {
+		s.sweepers[table].push(due.Entry{At: at, Key: string(key)})
+	}
+	return h.bytes, err
+}
+
+// readIndex reads the first entries of the index into memory.
+func (s *State) readIndex(table int) error {
+	w, prefix := &s.sweepers[table], statekey.AppendRow(nil, s.ids[table]+inDue, nil)
+	w.first, w.horizon = nil, math.MaxInt64
+	take := func(stored string) error {
+		if len(stored) < len(prefix)+indexKeySize {
+			return packed.ErrDamaged
+		}
+		at := int64(binary.BigEndian.Uint64([]byte(stored[len(prefix):])) ^ 1<<63)
+		w.push(due.Entry{At: at, Key: stored[len(prefix)+indexKeySize:]})
+		return nil
+	}
+	n := 0
+	for stored, err := range s.view.Scan(prefix) {
+		if err != nil {
+			return err
+		}
+		if s.changed(stored.Key) {
+			continue
+		}
+		if err := take(string(stored.Key)); err != nil {
+			return err
+		}
+		if n++; n == agendaReads {
+			w.horizon = w.first[len(w.first)-1].At
+			break
+		}
+	}
+	for _, made := range []map[string][]byte{s.flying, s.made} {
+		for stored, data := range made {
+			if data == nil || len(stored) < len(prefix) || stored[:len(prefix)] != string(prefix) {
+				continue
+			}
+			if err := take(stored); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changed reports whether an entry is in a step that may not be durable.
+func (s *State) changed(key []byte) bool {
+	_, made := s.made[string(key)]
+	_, flying := s.flying[string(key)]
+	return made || flying
+}
