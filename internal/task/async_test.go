@@ -14,16 +14,7 @@ import (
 )
 
 // entries counts what the async queue keeps beside partition 0.
-func (l *loop) entries() (n int) {
-	l.Helper()
-	state, _ := l.state(0)
-	for key := range state {
-		if key[0] == statekey.Queued {
-			n++
-		}
-	}
-	return n
-}
+func (l *loop) entries() int { return l.stored(statekey.Queued) }
 
 // TestQueuedEventsAreCalledForOnceDurable holds the commit that stores them: no model is
 // called before, and what it answers is in a later transaction that removes them.

@@ -39,16 +39,7 @@ func (l *loop) collected() *operator.Emit {
 }
 
 // members counts what the groups keep beside partition 0.
-func (l *loop) members() (n int) {
-	l.Helper()
-	state, _ := l.state(0)
-	for key := range state {
-		if key[0] == statekey.Member {
-			n++
-		}
-	}
-	return n
-}
+func (l *loop) members() int { return l.stored(statekey.Member) }
 
 // TestGroupsEndAtTheirPlaceInTheLog has groups that end with their last event, and by the
 // time of an event of another key: their events come before that one.

@@ -352,6 +352,18 @@ func (l *loop) wants(topic string, want ...string) {
 	}
 }
 
+// stored counts the entries of a kind of state beside partition 0.
+func (l *loop) stored(kind byte) (n int) {
+	l.Helper()
+	state, _ := l.state(0)
+	for key := range state {
+		if key[0] == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // state is what is kept beside a partition, and the offset where it is read on.
 func (l *loop) state(p int32) (entries map[string]string, next stream.Offset) {
 	l.Helper()

@@ -90,22 +90,10 @@ func TestRowsAreOfTheTransactionOfTheirEvents(t *testing.T) {
 		l.log.release()
 		l.pass(time.Second)
 		l.wants("out", `{"row.score":2}`)
-		if l.stored() == 0 {
+		if l.stored(statekey.Row) == 0 {
 			t.Error("no row is stored")
 		}
 	})
-}
-
-// stored counts the rows that are kept beside partition 0.
-func (l *loop) stored() (n int) {
-	l.Helper()
-	state, _ := l.state(0)
-	for key := range state {
-		if key[0] == statekey.Row {
-			n++
-		}
-	}
-	return n
 }
 
 // TestRowsAreStoredWithoutAnEvent has partitions be assigned, and no event.
@@ -114,8 +102,8 @@ func TestRowsAreStoredWithoutAnEvent(t *testing.T) {
 		l.look()
 		l.put(l.emit(0, "row.score"))
 		l.rows("u", `{"score":1}`, "v", `{"score":2}`)
-		if l.run(); l.stored() != 2 {
-			t.Errorf("%d rows are stored of 2", l.stored())
+		if l.run(); l.stored(statekey.Row) != 2 {
+			t.Errorf("%d rows are stored of 2", l.stored(statekey.Row))
 		}
 	})
 }
