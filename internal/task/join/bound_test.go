@@ -2,10 +2,13 @@ package join
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -135,5 +138,84 @@ func TestJoinsAreBounded(t *testing.T) {
 	}
 	if w.plan.Join.Most = (operator.JoinMax{Rows: 9, Bytes: 60, Matches: 9}); w.add(left(12, "l", "x"), 11e6) == nil {
 		t.Error("more than max.bytes is kept")
+	}
+}
+
+// interleaved returns the events of the sources, each in its order.
+func interleaved(rng *rand.Rand, sources [4][]eventtime.Event) (events []eventtime.Event) {
+	for at := [4]int{}; len(events) < len(slices.Concat(sources[:]...)); {
+		if s := rng.IntN(4); at[s] < len(sources[s]) {
+			events = append(events, sources[s][at[s]])
+			at[s]++
+		}
+	}
+	return events
+}
+
+// TestKillsLeaveTheSameStateOfAFullJoin has steps be lost at random while events wait, with
+// bounds that are often reached: the same is refused, goes on and is stored as in a run with
+// one step.
+func TestKillsLeaveTheSameStateOfAFullJoin(t *testing.T) {
+	refused := 0
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		j := operator.Join{
+			Match: operator.Match(rng.IntN(3)), Within: time.Duration(rng.IntN(20)) * time.Millisecond, Before: time.Duration(rng.IntN(10)) * time.Millisecond,
+			Most: operator.JoinMax{Rows: 4 + rng.IntN(20), Bytes: 200 + rng.IntN(2000), Matches: 1 + rng.IntN(9)},
+		}
+		lateness := int64(rng.IntN(4)) * 4000
+		events := interleaved(rng, sourcesOf(rng, 150, lateness))
+		calm, killed := newWorld(t, j), newWorld(t, j)
+		type place struct {
+			at, watermark int64
+			went          []string
+			newest        [4]int64
+		}
+		failures := [2][]string{make([]string, len(events)), make([]string, len(events))}
+		run := func(w *world, run int, kills bool) {
+			now := place{watermark: start, newest: [4]int64{start, start, start, start}}
+			durable := now
+			for now.at < int64(len(events)) {
+				e := events[now.at]
+				s := slices.Index([]string{"lefts0", "lefts1", "rights0", "rights1"}, fmt.Sprint(e.Topic, e.Partition))
+				now.newest[s] = max(now.newest[s], e.Time-lateness)
+				w.ties(now.newest)
+				failures[run][now.at] = fmt.Sprint(w.add(e, slices.Min(now.newest[:])))
+				now.at++
+				now.watermark, now.went = w.watermark, slices.Clone(w.went)
+				switch {
+				case kills && rng.IntN(5) == 0:
+					w.commit()
+					durable = now
+				case kills && rng.IntN(8) == 0: // what is not durable is lost
+					now = durable
+					w.open()
+					w.offset, w.watermark, w.went = now.at, now.watermark, slices.Clone(now.went)
+				}
+				if w.set.rows > j.Most.Rows || w.set.bytes > 2*j.Most.Bytes {
+					t.Fatalf("seed %d: %d rows, %d bytes wait, of %+v", seed, w.set.rows, w.set.bytes, j.Most)
+				}
+			}
+			w.commit()
+		}
+		run(calm, 0, false)
+		run(killed, 1, true)
+		for _, failure := range failures[0] {
+			if failure != "<nil>" {
+				refused++
+			}
+		}
+		if d := cmp.Diff(failures[0], failures[1]); d != "" {
+			t.Fatalf("seed %d, %+v: what is refused (-without kills +with)\n%s", seed, j, d)
+		}
+		if d := cmp.Diff(calm.went, killed.went); d != "" {
+			t.Fatalf("seed %d, %+v: what goes on (-without kills +with)\n%s", seed, j, d)
+		}
+		if d := cmp.Diff(calm.state, killed.state); d != "" {
+			t.Fatalf("seed %d, %+v: state (-without kills +with)\n%s", seed, j, d)
+		}
+	}
+	if refused < 1000 {
+		t.Errorf("only %d events are refused", refused)
 	}
 }
