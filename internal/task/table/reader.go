@@ -98,11 +98,7 @@ func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes 
 	}
 	for id, s := range r.states {
 		s.note()
-		n, err := s.sweep()
-		if err == nil && n > 0 {
-			err = took(id, n)
-		}
-		if err != nil {
+		if err := s.sweep(func(bytes int) error { return took(id, bytes) }); err != nil {
 			return fmt.Errorf("remove old versions of tables beside %v: %w", id, err)
 		}
 	}

@@ -144,19 +144,19 @@ func (e *entry) alone() bool {
 	return ok && len(rest) == 0
 }
 
-// sweep removes versions that no later event needs, of a bounded number of keys. It returns
-// about how many bytes that adds to a step.
-func (s *State) sweep() (bytes int, err error) {
+// sweep removes versions that no later event needs, of a bounded number of keys. After each
+// key it calls took with about how many bytes that adds to the next step; took may make it.
+func (s *State) sweep(took func(bytes int) error) error {
 	for table := range s.sweepers {
 		w, floor := &s.sweepers[table], s.specs[table].Versions.floor(s.watermark)
 		left := max(sweepMin, 2*w.rows)
 		if w.rows = 0; !s.specs[table].Versions.Kept() || floor == never {
 			continue
 		}
-		for read := false; left > 0; left-- {
-			if len(w.first) == 0 && w.horizon <= floor && !read {
-				if read, err = true, s.readIndex(table); err != nil {
-					return bytes, err
+		for ; left > 0; left-- {
+			if len(w.first) == 0 && w.horizon <= floor {
+				if err := s.readIndex(table); err != nil {
+					return err
 				}
 			}
 			if len(w.first) == 0 || w.first[0].At > floor {
@@ -165,13 +165,15 @@ func (s *State) sweep() (bytes int, err error) {
 			key := w.first[0].Key
 			w.first = slices.Delete(w.first, 0, 1)
 			n, err := s.sweepKey(table, []byte(key), floor)
-			if err != nil {
-				return bytes, err
+			if err == nil && n > 0 {
+				err = took(n)
 			}
-			bytes += n
+			if err != nil {
+				return err
+			}
 		}
 	}
-	return bytes, nil
+	return nil
 }
 
 // sweepKey removes versions of a key. The entry of the index may be outdated.

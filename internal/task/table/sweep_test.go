@@ -9,10 +9,9 @@ import (
 	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
-func (k *kept) sweep() int {
+func (k *kept) sweep() (bytes int) {
 	k.t.Helper()
-	bytes, err := k.state.sweep()
-	if err != nil {
+	if err := k.state.sweep(func(n int) error { bytes += n; return nil }); err != nil {
 		k.t.Fatal(err)
 	}
 	return bytes
@@ -117,6 +116,30 @@ func TestVersionsOfSilentKeysAreRemoved(t *testing.T) {
 	k.row("k1", row(310), 0) // late: it ends no later than now
 	if got := k.find("k1", 5000, never); got != row(310) {
 		t.Errorf("the row that came back is %s", got)
+	}
+}
+
+// TestAsManyKeysAreSweptAsRowsCame has more keys be due at once than memory has of the index.
+func TestAsManyKeysAreSweptAsRowsCame(t *testing.T) {
+	k := keep(t, since)
+	for i := range 2 * agendaMax {
+		for at := range 2 {
+			k.row(fmt.Sprint("k", i), fmt.Sprintf(`{"since":%d}`, at), 0)
+		}
+	}
+	k.commit()
+	k.find("k0", 5000, 5000*1e6)
+	steps, key := 0, 0
+	err := k.state.sweep(func(int) error {
+		if key++; key%1000 == 0 {
+			k.commit()
+			steps++
+		}
+		return nil
+	})
+	k.commit()
+	if k.indexed(); err != nil || key != 2*agendaMax || steps != key/1000 || len(k.state.sweepers[0].first) != 0 {
+		t.Errorf("%d keys were swept in %d steps: %v", key, steps, err)
 	}
 }
 
