@@ -370,7 +370,7 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 			r.numbers[at] = r.numbers[cause(&s.record)]
 		}
 		s.number = r.numbers[at]
-		if !s.made {
+		if !s.made && !r.quiet {
 			byPosition[s.runner.Name()+" "+at] = s
 		}
 	}
@@ -393,7 +393,9 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
+func position(r *stream.Record) string {
+	return string(header.AppendPosition(make([]byte, 0, 64), r.Partition, r.Offset))
+}
 
 // cause returns the position of the record that a pipeline made a record from.
 func cause(r *stream.Record) string {

@@ -128,6 +128,7 @@ type writer struct {
 	schema   *value.Schema // and of the label
 	columns  []value.Slot
 	row      value.Row
+	text     []byte  // of it
 	labels   *labels // nil without
 	keep     *keep   // nil keeps all
 	negative *negatives
@@ -282,7 +283,8 @@ func (w *writer) choose(sorted *sorter, place []byte, label *label) error {
 			return nil
 		}
 	}
-	return sorted.add(place, appendRow(nil, &w.row))
+	w.text = appendRow(w.text[:0], &w.row)
+	return sorted.add(place, w.text)
 }
 
 // write writes the rows in order.
