@@ -237,10 +237,10 @@ func TestEachKindOfStateIsCompared(t *testing.T) {
 				t.Fatalf("%+v %+v", r, r.First)
 			}
 			named := false
-			for i := range 24 {
-				at, bit := i*5, byte(1)<<(i%8)
-				if i >= 8 {
-					at = i - 24 // from the end
+			for i := range 16 {
+				at, bit := i*9, byte(1)<<(i%8)
+				if i >= 5 {
+					at = 2*(i-16) + 1 // from the end
 				}
 				stored := flipOne(t, log, c.prefix, topic, at, bit)
 				r := checked(t, log, "100%")
