@@ -265,3 +265,23 @@ func TestEachKindOfStateIsCompared(t *testing.T) {
 		})
 	}
 }
+
+// TestAPartitionThatHasReadLessIsNoDifference has a pipeline whose members stopped at rows of
+// their own: one partition has an event after the newest rows, the others have not.
+func TestAPartitionThatHasReadLessIsNoDifference(t *testing.T) {
+	log := asOfLog(t, "1h")
+	if r := checked(t, log, "100%"); r.Differences != 0 || len(r.Notes) != 0 {
+		t.Fatalf("%+v %+v", r, r.First)
+	}
+	readBack(t, log)
+	r := checked(t, log, "100%")
+	if r.Differences != 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "beside 1 partitions the rows of tables were not compared") {
+		t.Errorf("%+v %+v", r, r.First)
+	}
+}
+
+// readBack has one partition of the pipeline know 256 rows less of a table.
+func readBack(t testing.TB, log *memory.Log) {
+	t.Helper()
+	flipOne(t, log, statekey.AppendRead(nil, "shops/all/event"), "payments", 6, 1)
+}

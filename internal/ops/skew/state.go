@@ -153,8 +153,10 @@ func (c *states) findUnread() error {
 		return err
 	}
 	c.unread = map[int32]bool{}
-	for at := range c.live {
-		c.unread[at.partition] = !maps.Equal(read[at.partition], c.rows.TablesRead) && len(c.rows.TablesRead) > 0
+	for _, all := range []entries{c.live, c.computed} {
+		for at := range all {
+			c.unread[at.partition] = !maps.Equal(read[at.partition], c.rows.TablesRead)
+		}
 	}
 	n := 0
 	for _, unread := range c.unread {
