@@ -64,6 +64,9 @@ func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []gen
 	for _, in := range copied(p) {
 		all = append(all, keptOf(&in)[0]) // the copier drops duplicates, and keeps their ids itself
 	}
+	if b.read.Sources != nil { // offsets are places in the order
+		all = append(all, generation.KeptOf(generation.KindInput, "order", "1"))
+	}
 	meaning := p.Meaning(func(name string) string { return typeOf(b.Names.Schema, name) })
 	features := map[string]lang.Part{}
 	var rest []generation.Kept

@@ -48,8 +48,19 @@ func bindInputs(s *lang.Scope) read {
 	default:
 		c.meta(false)
 		c.input("input", &p.Input)
+		c.alone("input.time", &p.Input.Time)
 	}
 	return c.read
+}
+
+// alone refuses what is said of the order of a topic that is read as it is.
+func (c *reader) alone(path string, t *lang.EventTime) {
+	for word, set := range map[string]bool{"order": t.Order != "", "wait": t.Wait != 0, "idle": t.NeverIdle} {
+		if set {
+			c.Fail(path+"."+word, "the topic is read in its own order, partition by partition")
+			c.Hint("remove it, or set input.repartition: then events of all partitions are read in the order of their times")
+		}
+	}
 }
 
 // meta introduces the names meta.*.
@@ -138,6 +149,9 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 	if t.MaxAhead < 0 {
 		c.Fail(path+".max_ahead", "%v is negative", t.MaxAhead)
 	}
+	if t.Wait < 0 || t.Wait > t.Lateness {
+		c.Fail(path+".wait", "%v is out of range: use 0s to the lateness of %v", t.Wait, t.Lateness)
+	}
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.Fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}
@@ -177,8 +191,34 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 	c.Time.FromField, c.Time.Slot, c.Time.Unit, c.Time.Layout = true, slot, unit, t.Format
 }
 
+// idleOf is how long a partition of an input that is copied is silent before the others do not
+// wait for it; 0 is for ever.
+func idleOf(t lang.EventTime) time.Duration {
+	switch {
+	case t.NeverIdle:
+		return 0
+	case t.Idle > 0:
+		return t.Idle
+	case t.Field == "":
+		return lang.DefaultIdleAppended
+	}
+	return lang.DefaultIdle
+}
+
+// rank returns the place of a topic among the inputs of a pipeline, in the order of names.
+func rank(p *lang.Pipeline, topic string) (n int) {
+	for _, in := range p.EachInput() {
+		if in.Topic < topic {
+			n++
+		}
+	}
+	return n
+}
+
 // ofAppend reports whether the time is that of the append, and nothing says what is late.
-func ofAppend(t lang.EventTime) bool { return t == lang.EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle} }
+func ofAppend(t lang.EventTime) bool {
+	return t == lang.EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle, NeverIdle: t.NeverIdle, Order: t.Order, Wait: t.Wait}
+}
 
 // late compiles what becomes of late events.
 func (c *reader) late(path string, in *lang.Input) {
@@ -245,9 +285,8 @@ func (c *reader) merged(path string, list []lang.Input) {
 		if in.Repartition < 0 || in.Repartition > 1024 || in.Repartition != 0 && in.Repartition != partitions {
 			c.Fail(at+".repartition", "%d: use 1 to 1024 partitions, the same for all inputs", in.Repartition)
 		}
-		if in.Time.Idle != 0 {
-			c.Fail(at+".time.idle", "of topics that are copied to one, none waits for another that had no event for 10s")
-			c.Hint("remove it")
+		if in.Time.Order != list[0].Time.Order {
+			c.Fail(at+".time.order", "differs from the first input's: all inputs have one order")
 		}
 		c.copies = append(c.copies, c.copying(at, in, partitions, types, count))
 	}
@@ -292,7 +331,8 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.Copy = &task.CopyPlan{Partitions: partitions}
+	from.Copy = &task.CopyPlan{Partitions: partitions, Group: c.Pipeline.Name, Topic: rank(c.Pipeline, in.Topic), Wait: in.Time.Wait, Idle: idleOf(in.Time)}
+	from.Time.Idle = 0
 	name := naming.Repartitioner(c.Pipeline.Name, in.Topic)
 	return task.Plan{
 		Name: name, DeadTopic: deadletter.Topic(c.Pipeline.Name), Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep}, Outputs: []string{c.read.Topic},
@@ -304,7 +344,8 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 // optional.
 func (c *reader) sources(list []lang.Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
-		source := task.Source{Topic: in.Topic, Appended: ofAppend(in.Time)}
+		source := task.Source{Topic: in.Topic, Lateness: in.Time.Lateness}
+		c.Slack, c.Arrival = max(c.Slack, in.Time.Lateness-in.Time.Wait), in.Time.Order == lang.OrderArrival
 		for _, f := range in.Fields {
 			slot, ok := c.Names.Schema.Lookup(f.Name)
 			if !ok {

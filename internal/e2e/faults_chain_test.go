@@ -22,6 +22,7 @@ func TestFaultsLeaveTheSameChain(t *testing.T) {
 	seeds, seed := seedsOf(*faultSeeds/10), uint64(0)
 	for ; seed < seeds || len(counts.Missing()) > 0 && seed < max(*faultSeeds, 10); seed++ { // until each fault came
 		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(time.UnixMicro(events[len(events)-1].Time))) // when they happen
 			inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 			faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
 			runners, err := newChain(t.TempDir(), variant{"memory", 7, 3, time.Millisecond}, nil)

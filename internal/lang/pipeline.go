@@ -116,15 +116,26 @@ type Dedupe struct {
 // EventTime says where an event's time stands and how far events may be out of
 // order.
 type EventTime struct {
-	Field    string        // "" takes the time of the append
-	Unit     string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
-	Format   string        // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
-	Lateness time.Duration // the watermark is the newest time seen less this; 0 is none
-	Late     string        // how to handle an event before the watermark: dlq (default), drop, include
-	LateTo   string        // instead of Late: the topic it is written to as it came
-	Idle     time.Duration // at the end of the topic without an event, after which time goes on with the clock, by so much at a time; 0 is never
-	MaxAhead time.Duration // a time further past the append is a dead letter; 0 is 1 h
+	Field     string        // "" takes the time of the append
+	Unit      string        // s, ms, us, ns (field of type int or number) or rfc3339 (time)
+	Format    string        // instead of Unit: the layout of a field of type string, as package time has it; without a zone it is UTC
+	Lateness  time.Duration // the watermark is the newest time seen less this; 0 is none
+	Late      string        // how to handle an event before the watermark: dlq (default), drop, include
+	LateTo    string        // instead of Late: the topic it is written to as it came
+	Idle      time.Duration // at the end of the topic without an event, after which time goes on with the clock, by so much at a time; 0 is never. Where events of several partitions meet: after which a partition without an event holds the others back no longer; 0 is 1 s, and 100 ms if the time is that of the append
+	NeverIdle bool          // where events of several partitions meet: a partition without an event holds the others back for ever
+	Order     string        // where events of several partitions meet: time (default) or arrival
+	Wait      time.Duration // where events of several partitions meet: how long an event is waited for that is out of order in its own partition
+	MaxAhead  time.Duration // a time further past the append is a dead letter; 0 is 1 h
 }
+
+// Where events of several partitions meet: an order, and how long a silent partition is waited
+// for.
+const (
+	OrderArrival        = "arrival"
+	DefaultIdle         = time.Second
+	DefaultIdleAppended = 100 * time.Millisecond
+)
 
 // RowTime says where the time stands from which a row of a table is valid.
 type RowTime struct {

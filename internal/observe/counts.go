@@ -13,6 +13,7 @@ type Counts struct {
 	Outputs     uint64 `json:"outputs"`
 	DeadLetters uint64 `json:"dead_letters"`
 	Late        uint64 `json:"late_events"`
+	Forced      uint64 `json:"order_forced"` // events that were copied after their turn in the order of several partitions
 	Dropped     uint64 `json:"dropped_events"`
 	Duplicates  uint64 `json:"duplicate_events"`
 	Approximate uint64 `json:"approximate_outputs"` // made from windows beyond their max
@@ -52,11 +53,11 @@ type QueueCounts struct {
 
 // Counters are the Counts of one member, while it counts.
 type Counters struct {
-	Events, Outputs, DeadLetters, Late, Dropped, Duplicates atomic.Uint64
-	Approximate                                             atomic.Uint64
-	Steps, Assigned, Rejoined, Timers                       atomic.Uint64
-	KeyLoads, KeyEvictions                                  atomic.Uint64
-	TableLateRows, TableVersionsLost                        atomic.Uint64
+	Events, Outputs, DeadLetters, Late, Forced, Dropped, Duplicates atomic.Uint64
+	Approximate                                                     atomic.Uint64
+	Steps, Assigned, Rejoined, Timers                               atomic.Uint64
+	KeyLoads, KeyEvictions                                          atomic.Uint64
+	TableLateRows, TableVersionsLost                                atomic.Uint64
 	ModelCounters
 	QueueCounters
 }
@@ -79,6 +80,7 @@ func (s *Counters) addTo(c *Counts) {
 	c.Outputs += s.Outputs.Load()
 	c.DeadLetters += s.DeadLetters.Load()
 	c.Late += s.Late.Load()
+	c.Forced += s.Forced.Load()
 	c.Dropped += s.Dropped.Load()
 	c.Duplicates += s.Duplicates.Load()
 	c.Approximate += s.Approximate.Load()

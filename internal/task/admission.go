@@ -1,14 +1,18 @@
 package task
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/operator"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // admission decodes what is read, and decides what goes on to the operators.
@@ -16,7 +20,9 @@ type admission struct {
 	*committer
 	scanners []*decode.Scanner // by source; the only one where there are none
 	idling   bool              // time moves on, without an event
+	now      time.Time         // when the chunk was begun
 	keyBuf   []byte
+	places   []deadletter.Position // of the events of a chunk that are copies, in their sources
 }
 
 // admit decodes the event and finds its key, time and watermark.
@@ -54,10 +60,12 @@ func (a *admission) admit(it *item) {
 	}
 	it.Time = t
 	if plan.Sources == nil {
-		before := p.watermark(plan.Time.Lateness)
-		p.newest = max(p.newest, t)
+		newest := t
+		if plan.Copy != nil {
+			newest = min(t, a.appendedAt(r))
+		}
+		p.newest = max(p.newest, newest)
 		it.Watermark = p.watermark(plan.Time.Lateness)
-		it.broadcast = plan.Copy != nil && broadcasts(before, it.Watermark)
 	}
 	a.setMeta(it)
 	if it.point.judged {
@@ -74,7 +82,10 @@ func (a *admission) judge(it *item) {
 			return
 		}
 	}
-	if it.Time < it.Watermark && !it.point.judged && !a.appended(it) {
+	if a.plan.Sources == nil { // else its copy says it
+		it.late = it.Time < it.Watermark && !it.point.judged && !a.appended(it)
+	}
+	if it.late && a.plan.Copy == nil {
 		a.late(it)
 	}
 }
@@ -82,14 +93,17 @@ func (a *admission) judge(it *item) {
 // appended reports whether the event's time is that of its append, so that it is not
 // late: producers who append at once come in another order than their clocks.
 func (a *admission) appended(it *item) bool {
-	return a.plan.Sources != nil && a.plan.Sources[it.source].Appended || a.plan.Time.Appended && !header.Written(it.Record.Headers)
+	return a.plan.Time.Appended && !header.Written(it.Record.Headers)
 }
 
 func (a *admission) late(it *item) {
-	it.late = true
 	switch a.plan.Time.Late {
 	case operator.LateDead:
-		it.fail("late", fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond))
+		err := fmt.Errorf("event time is %v before the watermark", time.Duration(it.Watermark-it.Time)*time.Microsecond)
+		if a.plan.Sources != nil {
+			err = fmt.Errorf("event time is more than the lateness of %v before the newest one of its source partition", a.plan.Sources[it.source].Lateness)
+		}
+		it.fail("late", err)
 	case operator.LateDrop:
 		it.Become(operator.Late)
 	case operator.LateTopic:
@@ -100,12 +114,7 @@ func (a *admission) late(it *item) {
 func (a *admission) setMeta(it *item) {
 	m, r := &a.plan.Meta, it.Record
 	it.Row.SetInt(m.Time, it.Time)
-	from := deadletter.Position{Partition: r.Partition, Offset: r.Offset}
-	if it.Return != nil {
-		from = it.Return.Origin
-	} else if it.Place != nil {
-		from = *it.Place
-	}
+	from := it.From()
 	it.Row.SetInt(m.Partition, int64(from.Index))
 	it.Row.SetInt(m.Offset, int64(from.Offset))
 	it.Row.SetText(m.Key, value.Text(r.Key))
@@ -148,36 +157,85 @@ func (a *admission) rerun(it *item) {
 	}
 }
 
-// read takes in what a copy or a broadcast says of its source. It reports
-// whether there is an event to go on with.
+// read takes in what a copy, or a mark, says of its source. It reports whether there is an
+// event to go on with.
 func (a *admission) read(it *item) bool {
-	p := it.partition
-	if it.Return != nil { // which said what it had to say when it came first
-		var err error
-		if it.source, err = p.sources.topic(it.Return.Source); err != nil {
-			it.fail("source", err)
-		}
-		it.Watermark = p.newest
-		return err == nil
+	p, r := it.partition, it.Record
+	if order.MovesTime(r) {
+		it.Watermark = p.moveTo(r.Time.UnixMicro(), a.plan.Slack)
+		it.Become(operator.Notice)
+		return false
 	}
-	var from, watermark string
-	for i := range it.Record.Headers {
-		switch h := &it.Record.Headers[i]; h.Key {
-		case header.Source:
-			from = value.Text(h.Value)
-		case header.Watermark:
-			watermark = value.Text(h.Value)
-		}
+	c, err := order.ParseCopy(header.Value(r, header.Order))
+	it.Watermark = p.moveTo(c.Key.Time, a.plan.Slack)
+	if p.turn = c.Key.Source; c.Forced || a.plan.Arrival {
+		p.turn = -1
 	}
-	mark, err := p.sources.read(from, watermark)
+	from := value.Text(header.Value(r, header.Source))
+	if it.Return != nil { // its letter has what its copy said
+		from = it.Return.Source
+	}
+	var at deadletter.Position
+	if err == nil {
+		at, err = deadletter.ParsePosition(from)
+	}
 	if err != nil {
+		it.fail("source", errHeaders)
+		return false
+	}
+	if it.source, err = a.plan.source(at); err != nil {
 		it.fail("source", err)
 		return false
 	}
-	p.newest = max(p.newest, p.sources.take(mark))
-	it.source, it.Watermark = mark.topic, p.newest
-	if !mark.event {
-		it.Become(operator.Notice)
+	at.Topic = a.plan.Sources[it.source].Topic // the text is of the record
+	if it.Return == nil {
+		it.Source, it.late = a.from(at), c.Late
+		if c.Forced {
+			a.building.forced++
+		}
 	}
-	return mark.event
+	return true
+}
+
+// from keeps a position as long as the chunk.
+func (a *admission) from(at deadletter.Position) *deadletter.Position {
+	a.places = append(a.places, at)
+	return &a.places[len(a.places)-1]
+}
+
+// copiedFrom returns where an event was read first that is a copy, or is made of copies; nil
+// where nothing is copied.
+func (a *admission) copiedFrom(r *stream.Record) *deadletter.Position {
+	if a.plan.Sources == nil {
+		return nil
+	}
+	at, err := deadletter.ParsePosition(header.SourceOf(r))
+	if err != nil {
+		return nil
+	}
+	return a.from(at)
+}
+
+var errHeaders = errors.New("the record does not say where it was copied from: only the pipeline writes this topic")
+
+// tied returns the least partition of a source from which an event of the watermark's time may
+// come that is not late; math.MaxInt32 for none.
+func (p *partition) tied(source int) int32 {
+	plan := p.chunk.plan
+	rank := plan.rank(plan.Sources[source].Topic)
+	switch turn := order.Topic(p.turn); {
+	case plan.Slack > 0 || p.turn < 0 || turn < rank:
+		return 0
+	case turn > rank:
+		return math.MaxInt32
+	}
+	return order.Partition(p.turn)
+}
+
+// moveTo moves the watermark of a partition of copies to a place in the order, less a slack.
+func (p *partition) moveTo(at int64, slack time.Duration) int64 {
+	if at != never {
+		p.newest = max(p.newest, at-slack.Microseconds())
+	}
+	return p.newest
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
@@ -28,7 +29,6 @@ type item struct {
 	next      int32        // next item of the same key; 0 is none, since an item never follows itself
 	late      bool         // before the watermark, whatever became of it
 	over      bool         // it ended, and is noted of its key later
-	broadcast bool         // the source's watermark to all partitions of the repartition topic
 	group     *group.Ended // that it is made of; nil for an event of the log
 	joined    *join.Joined // likewise
 	resumed   *async.Task  // what it was when it was queued; nil for a record that was read
@@ -38,8 +38,7 @@ type item struct {
 // chunk is the events that are computed at once.
 type chunk struct {
 	admission
-	serial  uint64    // counts the chunks
-	now     time.Time // when it was begun
+	serial  uint64 // counts the chunks
 	items   []item
 	rows    []value.Row
 	active  []int32 // items of the wave
@@ -152,7 +151,7 @@ func (ch *chunk) count(it *item) {
 // events need more than KeyWaves waves: a hot key delays but does not block.
 func (ch *chunk) early(records []stream.Record) (int, error) {
 	ch.serial++
-	ch.items = ch.items[:0]
+	ch.items, ch.places = ch.items[:0], ch.places[:0]
 	var p *partition
 	size := 0
 	records = records[:min(len(records), ch.options.ChunkEvents)]
@@ -193,7 +192,10 @@ func (ch *chunk) early(records []stream.Record) (int, error) {
 		if it.Outcome == operator.Tick {
 			return i, nil
 		}
-		p.next, p.heard, p.idle = r.Offset+1, ch.now, false
+		p.next, p.heard = r.Offset+1, ch.now
+		if it.Outcome == operator.Notice && order.MovesTime(r) {
+			p.next = r.Offset
+		}
 		if it.Alive() {
 			ch.judge(it)
 		}

@@ -28,6 +28,7 @@ type committer struct {
 	metrics    *observe.Member
 	partitions map[stream.Partition]*partition
 	dispatcher *async.Dispatcher // what is in the async queue
+	readers    *readers          // of the copies; nil without Plan.Copy
 
 	bytes     int             // of a transaction, at most
 	building  *transaction    // of what is computed
@@ -70,6 +71,7 @@ type transaction struct {
 	number  uint64
 	events  int
 	late    int
+	forced  int // events whose turn was over when they came
 	counts  [counters]int
 	ended   int // keys looked at for their silence
 	fired   int // timers
@@ -181,6 +183,9 @@ func (tx *committer) seal() {
 		s.touch(tx.partitions[p.ID])
 		s.Changes = append(s.Changes, changes...)
 	})
+	if tx.plan.Copy != nil {
+		tx.tellMarks()
+	}
 	for _, p := range s.touched {
 		s.Offsets[p.id] = p.next
 		if p.moved {
@@ -188,11 +193,6 @@ func (tx *committer) seal() {
 			s.Bytes = binary.BigEndian.AppendUint64(s.Bytes, uint64(p.newest))
 			tx.building.Change(p.id, []byte{statekey.Watermark}, s.Bytes[at:])
 			p.moved = false
-		}
-		if p.sources != nil {
-			p.sources.changes(func(position string, data []byte) {
-				tx.building.Change(p.id, append([]byte{statekey.Source}, position...), data)
-			})
 		}
 		p.collected.changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
 		p.tables.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
@@ -217,6 +217,7 @@ func (tx *committer) measureCommit(at time.Time) {
 	m.Duplicates.Add(uint64(s.counts[repeats]))
 	m.DeadLetters.Add(uint64(s.Dead))
 	m.Late.Add(uint64(s.late))
+	m.Forced.Add(uint64(s.forced))
 	m.Dropped.Add(uint64(s.counts[dropped]))
 	m.Steps.Add(1)
 }

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/task/due"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -62,8 +61,11 @@ func (c *composed) goOn(ch *chunk, p *partition, watermark int64) (err error) {
 	}
 	ch.items = append(ch.items, c.item)
 	it := &ch.items[c.Index]
-	if p.sources != nil {
-		if it.source, err = p.sources.topic(header.Get(it.Record, header.Copied)); err != nil {
+	if ch.plan.Sources != nil {
+		if it.Source = ch.copiedFrom(it.Record); it.Source == nil {
+			return errHeaders
+		}
+		if it.source, err = ch.plan.source(*it.Source); err != nil {
 			return err
 		}
 	}

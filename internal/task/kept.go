@@ -57,7 +57,7 @@ func (p *partition) Join(e *operator.Event, j *operator.Join) error {
 	right := p.item(e).source != j.Left
 	bytes, failure, fatal := p.joins.Add(join.Event{
 		Record: e.Record, Right: right, Time: e.Time, Watermark: e.Watermark, Row: e.Row,
-		Identity: operator.IdentityOf(e.Row.Text(p.chunk.plan.Meta.ID), e.Record), Tied: p.sources.tied(1-j.Left, e.Watermark),
+		Identity: operator.IdentityOf(e.Row.Text(p.chunk.plan.Meta.ID), e.Record), Tied: p.tied(1 - j.Left),
 	})
 	p.chunk.building.Carry(bytes)
 	switch {

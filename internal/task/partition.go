@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/due"
@@ -35,15 +36,15 @@ type partition struct {
 	keys       *keyed.Memory
 	overdue    bool        // more keys had ended than one step takes
 	ids        *dedupe.Set // seen; nil without Plan.Dedupe
-	sources    *watermarks // nil without Plan.Sources
 	collected
 	due    due.Queue // of keys and groups
 	queue  *async.Partition
 	tables *table.State // nil without Plan.Tables
 	timerMarks
-	heard time.Time // when it last had a record or was said to be idle
-	idle  bool
-	step  uint64 // number of the newest step that moves it
+	heard  time.Time // when it last had a record or was said to be idle
+	turn   int32     // number of the source partition that an event is from whose turn it is; -1 where it is moved
+	source *source   // nil without Plan.Copy
+	step   uint64    // number of the newest step that moves it
 }
 
 func (p *partition) watermark(lateness time.Duration) int64 {
@@ -121,8 +122,10 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 			return nil, err
 		}
 	}
-	if plan.Sources != nil {
-		p.sources, err = restoreWatermarks(a.State, plan.Sources, ch.shared.sources)
+	if plan.Copy != nil {
+		p.source = &source{Source: order.NewSource(order.Number(plan.Copy.Topic, p.id.Index)), told: order.NoMark}
+		p.source.Newest = p.newest
+		p.heard = ch.shared.begun // members that come and go do not make it less silent
 	}
-	return p, err
+	return p, nil
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/state/journal"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/keyed"
@@ -70,6 +72,8 @@ type Input struct {
 	// whose Sources are the topics copied: repartition.go. Such a plan has no stages.
 	Copy    *CopyPlan
 	Sources []Source
+	Slack   time.Duration // how much earlier an event of Sources can be than its place in the order, and not late
+	Arrival bool          // events of Sources have their turn as they stand in Topic
 }
 
 // Keys is what a pipeline keeps of keys.
@@ -175,7 +179,7 @@ func (p *Plan) order() string {
 func (p *Plan) form(maxBytes int) *output.Form {
 	pipeline, _, _ := strings.Cut(p.Name, ".") // in whose name a copier works
 	form := &output.Form{
-		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, DeadByKey: p.Copy != nil,
+		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, Ordered: p.Sources != nil, DeadByKey: p.Copy != nil,
 		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
 	}
 	if p.Time.Late == operator.LateTopic {
@@ -196,11 +200,52 @@ type DedupePlan struct {
 }
 
 // CopyPlan says how events are copied.
-type CopyPlan struct{ Partitions int32 }
+type CopyPlan struct {
+	Partitions int32
+	Group      string        // of the pipeline that reads the copies
+	Topic      int           // place of the source among the pipeline's, in the order of names
+	Wait       time.Duration // for events that are out of order in their source partition
+	Idle       time.Duration // without an event, after which the others do not wait for a source partition; 0 is never
+}
+
+// rules say how events are placed.
+func (p *Plan) rules() order.Rules {
+	return order.Rules{Lateness: p.Time.Lateness.Microseconds(), Wait: p.Copy.Wait.Microseconds()}
+}
 
 // Source is a topic whose events come as copies, and what is read of them.
 type Source struct {
 	Topic    string
-	Appended bool // its time is that of the append, and nothing says what is late: nothing is
+	Lateness time.Duration
 	Fields   []decode.Field
+}
+
+// numbers returns those of the source partitions, which the sources have so many of.
+func (p *Plan) numbers(partitions []int32) (list []int32) {
+	for i, s := range p.Sources {
+		for index := range partitions[i] {
+			list = append(list, order.Number(p.rank(s.Topic), index))
+		}
+	}
+	return list
+}
+
+// rank returns the place of a source among the pipeline's, in the order of names.
+func (p *Plan) rank(topic string) (n int) {
+	for _, s := range p.Sources {
+		if s.Topic < topic {
+			n++
+		}
+	}
+	return n
+}
+
+// source returns the place in Sources of the topic that a copy is from, by its header Source.
+func (p *Plan) source(position deadletter.Position) (int, error) {
+	for i := range p.Sources {
+		if p.Sources[i].Topic == position.Topic {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%s is not one of the pipeline's inputs", position.Topic)
 }

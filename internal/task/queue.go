@@ -200,7 +200,7 @@ func (w *worker) partial(part *async.Part) {
 	if w.building.touch(p); part.First {
 		w.write(part.Partition, e)
 	}
-	event := output.Event{Event: operator.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark}, Origin: &p.origin, Attempt: e.Shown}
+	event := output.Event{Event: operator.Event{Record: &e.Record, Row: part.Row, Time: e.Time, Watermark: e.Watermark}, Origin: &p.origin, Attempt: e.Shown, Source: w.copiedFrom(&e.Record)}
 	made := w.plan.Stages[e.Stage].How().Partial.Output(part.Row, w.plan.Meta.ID, e.Shown, part.Text)
 	_ = w.building.Call([]udf.Output{made}, &event, part.Row.Text(w.plan.Meta.ID), "", string(e.Record.Key), e.Time)
 }
@@ -209,7 +209,7 @@ func (w *worker) partial(part *async.Part) {
 func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 	start := ch.options.Clock.Now()
 	ch.serial++
-	ch.items = ch.items[:0]
+	ch.items, ch.places = ch.items[:0], ch.places[:0]
 	ch.spent = [len(observe.Phases)]time.Duration{}
 	for _, m := range ch.plan.Shared {
 		m.Enter()
@@ -229,6 +229,7 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 		ch.items = append(ch.items, item{Event: event, partition: p, ended: keyed.Ended(e.Ended), late: e.Late, resumed: t, group: members, joined: joined})
 		it := &ch.items[i]
 		it.Place = it.madeAt()
+		it.Source = ch.copiedFrom(it.Record)
 		tooLarge := ch.goOn(it, e.Stage)
 		ch.building.touch(p)
 		if !ch.plan.Stateless() {
@@ -307,6 +308,11 @@ func (w *worker) holdBack() {
 	}
 	if stop != w.held {
 		act(slices.Collect(maps.Keys(w.partitions))...)
+		for _, p := range w.partitions {
+			if p.source != nil {
+				p.source.still = false
+			}
+		}
 	}
 	w.held = stop
 }

@@ -1,28 +1,38 @@
 package task
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // A repartitioner copies topics that are read together, or have another key, to one
-// topic, by key. That topic is the log that decides results: the order in which the
-// sources meet there is not promised, but it never changes.
+// topic, by key. Its copies are read in the order of package order.
 //
 //  1. A copy is the event's bytes and headers with its event time. It says where it
-//     comes from, and the watermark of that source partition.
-//  2. The watermark of a partition of the repartition topic is the least one of all
-//     source partitions, also of those without an event there: each broadcasts its own
-//     to all partitions, in records that are no events.
-//  3. A source partition without events holds the others back until it was silent for
-//     idleAfter. Then its repartitioner broadcasts that it is idle. It reads the clock
-//     once, and the log has what the clock said.
+//     comes from, and its place in the order.
+//  2. Behind the copies of a step all partitions of the repartition topic get a mark that
+//     says how far its source partitions are.
+//  3. If a copy waits for a source partition that was read to its end and had no record for
+//     CopyPlan.Idle, its repartitioner writes a mark with its clock. The log has what the
+//     clock said.
+//  4. A source partition that no copy waits for is not read while copiesMax copies wait.
 
-const (
-	idleAfter = 10 * time.Second
-	idleCheck = idleAfter / 10
-)
+// copiesMax bounds the records of a repartition topic that wait for their pipeline, but for
+// those that others wait for.
+const copiesMax = 1 << 16
+
+// source is a source partition that a repartitioner reads.
+type source struct {
+	order.Source
+	told  order.Mark      // in the newest step
+	ends  []stream.Offset // of the repartition topic, when the newest mark with a clock was made
+	still bool            // it is not read
+}
 
 // scanners returns a scanner for each source of copies, or that of the input.
 func (p *Plan) scanners() []*decode.Scanner {
@@ -36,26 +46,198 @@ func (p *Plan) scanners() []*decode.Scanner {
 	return list
 }
 
-// copy appends the copy of an event, and the broadcast of its source's watermark if that
-// is due.
-func (ch *chunk) copy(it *item) {
-	if it.broadcast {
-		ch.building.Broadcast(it.partition.id, watermarkText(it.Watermark), it.Watermark+ch.plan.Time.Lateness.Microseconds(), ch.plan.Copy.Partitions)
+// clockSkew is how far the time of an append may be ahead of the clock of a repartitioner. One
+// that is further ahead is that of a producer whose clock is wrong, and counts as now.
+const clockSkew = time.Minute
+
+// appendedAt returns when a record was appended, microseconds.
+func (a *admission) appendedAt(r *stream.Record) int64 {
+	if now := a.now; r.Time.After(now.Add(clockSkew)) {
+		return now.UnixMicro()
 	}
-	if ch.building.Pass(&it.Event, ch.plan.Copy.Partitions); it.Alive() {
-		ch.building.Copy(&it.Event, ch.plan.Key, watermarkText(it.Watermark))
+	return r.Time.UnixMicro()
+}
+
+// copy appends the copy of an event.
+func (ch *chunk) copy(it *item) {
+	ch.building.Pass(&it.Event, ch.plan.Copy.Partitions)
+	ch.readers.copied++
+	if it.Time == never {
+		return
+	}
+	appended := ch.appendedAt(it.Record)
+	c := order.Copy{Placed: it.partition.source.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
+	c.Late = c.Late && !ch.plan.Time.Appended && !it.point.judged
+	if it.Alive() {
+		ch.building.Copy(&it.Event, ch.plan.Key, &c)
 	}
 }
 
-// idle broadcasts that partitions are idle which were silent for idleAfter, so that the
-// others do not wait for them. It is called after a Poll without records: all of them
-// are read to their end.
-func (w *worker) idle(now time.Time) {
-	for _, p := range w.partitions {
-		if !p.idle && now.Sub(p.heard) >= idleAfter {
-			p.idle = true
-			w.building.touch(p)
-			w.building.Broadcast(p.id, idleText, p.newest, w.plan.Copy.Partitions)
+// tellMarks appends the marks of source partitions that moved.
+func (tx *committer) tellMarks() {
+	var marks order.Marks
+	for _, p := range tx.building.touched {
+		s := p.source
+		s.Next = int64(p.next)
+		if m := s.Mark(tx.plan.rules()); m != s.told {
+			s.told = m
+			marks = append(marks, m)
 		}
+	}
+	if len(marks) > 0 {
+		tx.building.Marks(marks, tx.plan.Copy.Partitions)
+	}
+}
+
+// readers is how far the readers of a repartition topic are.
+type readers struct {
+	log    stream.Inspector
+	plan   *CopyPlan
+	topic  string
+	copied int       // events since it was looked
+	next   time.Time // when it is looked again
+}
+
+func newReaders(log stream.Log, plan *Plan) (*readers, error) {
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return nil, fmt.Errorf("a log of type %T cannot be inspected: topics that are copied need that", log)
+	}
+	return &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0]}, nil
+}
+
+// waiting is what waits in a repartition topic.
+type waiting struct {
+	records stream.Offset   // that are not committed
+	ends    []stream.Offset // of the partitions
+	first   []head          // events of partitions that wait
+}
+
+// head is the first event of a partition that is not committed.
+type head struct {
+	partition int32
+	offset    stream.Offset
+	key       order.Key
+}
+
+// look finds out what waits.
+func (r *readers) look(ctx context.Context) (w waiting, err error) {
+	for i := range r.plan.Partitions {
+		p := stream.Partition{Topic: r.topic, Index: i}
+		committed, err := r.log.Committed(ctx, r.plan.Group, p)
+		if err != nil {
+			return w, err
+		}
+		_, end, err := r.log.Offsets(ctx, p)
+		if err != nil {
+			return w, err
+		}
+		w.ends = append(w.ends, end)
+		if committed >= end {
+			continue
+		}
+		w.records += end - committed
+		record, found, err := r.log.Peek(ctx, p, committed)
+		if err != nil {
+			return w, err
+		}
+		if !found {
+			continue
+		}
+		if k, ok := order.KeyOf(&record); ok {
+			w.first = append(w.first, head{i, record.Offset, k})
+		}
+	}
+	return w, nil
+}
+
+// holds reports whether an event waits for a source, and from when on a mark of it that says
+// the clock helps: when its own mark does not help, and the clock is so far. Zero is never.
+func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Time) {
+	for _, h := range w.first {
+		if !s.told.Key.Before(h.key) {
+			continue
+		}
+		holds = true
+		if s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time <= s.Silent {
+			continue
+		}
+		if at := time.UnixMicro(h.key.Time).Add(idle); from.IsZero() || at.Before(from) {
+			from = at
+		}
+	}
+	return holds, from
+}
+
+const (
+	lookEvents = copiesMax / 16       // copies after which a repartitioner looks how far its readers are
+	lookAgain  = 5 * time.Millisecond // after which it does while it does not read a source partition
+	lookRarely = 500 * time.Millisecond
+)
+
+// lookEvery is how often it looks while it has silent source partitions. An event waits for
+// one for Idle at least, and so is seen in time.
+func (p *CopyPlan) lookEvery() time.Duration {
+	if p.Idle == 0 {
+		return lookRarely
+	}
+	return min(p.Idle/2, lookRarely)
+}
+
+// align has the source partitions wait that are ahead of others, and says which are silent.
+func (w *worker) align(ctx context.Context) error {
+	r, now := w.readers, w.options.Clock.Now()
+	if r.copied < lookEvents && now.Before(r.next) {
+		return nil
+	}
+	r.copied, r.next = 0, now.Add(r.plan.lookEvery())
+	waits, err := r.look(ctx)
+	if err != nil {
+		return err
+	}
+	for id, p := range w.partitions {
+		holds, from := waits.holds(p.source, r.plan.Idle)
+		if w.let(p, waits.records < copiesMax || holds); p.source.still {
+			r.lookBy(now.Add(lookAgain))
+		}
+		if r.plan.Idle == 0 || from.IsZero() {
+			continue
+		}
+		if silent := p.heard.Add(r.plan.Idle); from.Before(silent) {
+			from = silent
+		}
+		if now.Before(from) {
+			r.lookBy(from)
+			continue
+		}
+		_, more, err := r.log.Peek(ctx, id, p.next)
+		if err != nil {
+			return err
+		}
+		if !more {
+			p.source.Silent, p.source.ends = max(p.source.Silent, now.Add(-r.plan.Idle).UnixMicro()), waits.ends
+			w.building.touch(p)
+		}
+	}
+	return nil
+}
+
+// lookBy has the next look be at a time, or before.
+func (r *readers) lookBy(t time.Time) {
+	if t.Before(r.next) {
+		r.next = t
+	}
+}
+
+// let has a source partition be read, or not.
+func (w *worker) let(p *partition, read bool) {
+	if p.source.still != read || w.held {
+		return
+	}
+	p.source.still = !read
+	if read {
+		w.member.Resume(p.id)
+	} else {
+		w.member.Pause(p.id)
 	}
 }

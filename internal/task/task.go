@@ -19,6 +19,8 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/internal/task/group"
@@ -88,6 +90,7 @@ type shared struct {
 	tenants  async.Tenants
 	times    *operator.TimeSample // nil if no field has the time
 	sources  []int32              // partitions of Plan.Sources
+	begun    time.Time            // when Run was called
 }
 
 // New returns a task that is ready to Run and counts in metrics, which were
@@ -121,7 +124,7 @@ func (t *Task) Command(ctx context.Context, command async.Command) (events int, 
 // is followed by a new one; any other error ends all members and is returned.
 // sources are the partitions of Plan.Sources.
 func (t *Task) Run(ctx context.Context, log stream.Log, sources ...int32) error {
-	t.shared.sources = sources
+	t.shared.sources, t.shared.begun = sources, t.options.Clock.Now()
 	defer t.shared.times.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range t.options.Members {
@@ -153,9 +156,20 @@ func (t *Task) members(ctx context.Context, log stream.Log, metrics *observe.Mem
 	}
 }
 
+// read returns the log on which the events are read.
+func (t *Task) read(log stream.Log) stream.Log {
+	if t.plan.Sources == nil {
+		return log
+	}
+	numbers := t.plan.numbers(t.shared.sources)
+	return generation.Below(log, t.plan.Name, func(log stream.Log) stream.Log {
+		return order.NewLog(log, t.plan.Topic, t.plan.Arrival, numbers...)
+	})
+}
+
 // member runs one member until it dies or ctx is done.
 func (t *Task) member(ctx context.Context, log stream.Log, options Options, metrics *observe.Member) (err error) {
-	s, err := log.Join(ctx, t.plan.Name, t.plan.Topic)
+	s, err := t.read(log).Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -164,6 +178,11 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 	}
 	s = table.Hold(s, table.Wait(t.plan.Tables), options.Clock)
 	w := newWorker(t.plan, &t.shared, options, s, metrics)
+	if t.plan.Copy != nil {
+		if w.readers, err = newReaders(log, t.plan); err != nil {
+			return errors.Join(err, s.Close())
+		}
+	}
 	defer func() {
 		w.dispatcher.Close()
 		w.timer.Stop()
@@ -234,6 +253,11 @@ func (w *worker) turn(ctx context.Context) error {
 			}
 		}
 	}
+	if w.plan.Copy != nil && !w.standing {
+		if err := w.align(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("look how far the copies are read: %w", err)
+		}
+	}
 	if w.plan.Time.Idle > 0 {
 		if err := w.advance(begun, len(batch.Records) < room && !w.held && !w.standing); err != nil {
 			return err
@@ -252,17 +276,22 @@ func (w *worker) turn(ctx context.Context) error {
 	return w.commitDue()
 }
 
+// standCheck is how often a pipeline that stands still looks whether it is to go on.
+const standCheck = time.Second
+
 // poll waits for records. It uses a deadline in three cases: a repartitioner must notice
-// idle partitions, an idle partition must move time on, and a stopped pipeline must notice
+// silent partitions, an idle partition must move time on, and a stopped pipeline must notice
 // that it is to go on.
 func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	w.holdBack()
 	stood := w.standing
 	w.standing = w.options.Abort.Stopped() != nil
-	check := idleCheck
+	check := standCheck
 	if idle := w.plan.Time.Idle; idle > 0 {
 		check = min(check, idle/2)
-	} else if !w.standing && !stood && w.plan.Copy == nil {
+	} else if w.plan.Copy != nil {
+		check = max(w.readers.next.Sub(w.options.Clock.Now()), time.Millisecond)
+	} else if !w.standing && !stood {
 		return w.member.Poll(ctx, room)
 	}
 	short, cancel := context.WithCancel(ctx)
@@ -271,9 +300,6 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	batch, err := w.member.Poll(short, room)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		err = nil
-	}
-	if err == nil && len(batch.Records) == 0 && w.plan.Copy != nil && !w.standing {
-		w.idle(w.options.Clock.Now())
 	}
 	return batch, err
 }

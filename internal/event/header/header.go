@@ -30,8 +30,7 @@ const (
 	// Copied is the Source of the copy that a dead letter was.
 	Copied = prefix + "copied"
 
-	// Source is topic/partition@offset of the event that a copy is of. An
-	// announcement has no offset; its watermark may be "idle".
+	// Source is topic/partition@offset of the event that a copy is of.
 	Source = prefix + "source"
 	// Order is the place of a copy in the order of its sources, and Frontier how far these
 	// are: see package state/order.
@@ -44,6 +43,10 @@ const (
 	Ask      = prefix + "ask"
 	AnswerTo = prefix + "answer-to"
 	Answer   = prefix + "answer"
+	// Repartition is partition@number of the event in the order of the repartition topic, from
+	// which an output was made. It depends on the partitions of that topic; Position, which is
+	// that of the source, does not.
+	Repartition = prefix + "repartition"
 )
 
 const prefix = "afterbay-"

@@ -38,6 +38,7 @@ var figures = append(metric.List[*Snapshot]{
 		metric.Column("P99", func(p *pipeline.Snapshot) string { return digits(p.Times.P99) }),
 		metric.Column("", note),
 		metric.Histogram("event", "Time of events from their append until their outputs were durable.", func(p *pipeline.Snapshot) metric.Times { return buckets(p.Times) }),
+		metric.Counter("order_forced", metric.None, "Events of several source partitions that came after their turn in the order of event time, and had it at once.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Forced }),
 		metric.Counter("late_events", metric.None, "Events with a time before the watermark.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Late }),
 		metric.Counter("dropped_events", metric.None, "Events that a drop policy left out.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Dropped }),
 		metric.Counter("duplicate_events", metric.None, "Events that were left out because the pipeline had processed their id before.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Duplicates }),

@@ -104,7 +104,7 @@ type Letter struct {
 	ID       string        // of the event, or of the record that a sink was to deliver
 	Stage    string        // where it failed
 	Reason   string
-	Origin   string // topic/partition@offset where the event was read first
+	Origin   string // topic/partition@offset where the event was read first: before it was copied
 	Attempts int
 	Resume   string // where it goes on, as package redrive writes it; "" is nowhere
 	Settled  bool   // sent back or dropped
@@ -158,11 +158,11 @@ func (l *Letter) Again() (stream.Record, error) {
 	if l.Resume == Deliver {
 		return l.deliverAgain(), nil
 	}
-	origin, err := ParsePosition(l.Origin)
+	from, err := l.readFrom()
 	if err != nil {
 		return stream.Record{}, err
 	}
-	r := stream.Record{Partition: origin.Partition, Time: l.Record.Time, Key: l.Record.Key, Value: l.Record.Value}
+	r := stream.Record{Partition: from, Time: l.Record.Time, Key: l.Record.Key, Value: l.Record.Value}
 	if l.Stage == "time" { // its time was wrong, or too far past that of the append
 		r.Time = time.Now()
 	}
@@ -180,6 +180,18 @@ func (l *Letter) Again() (stream.Record, error) {
 	}
 	r.Headers = header.AppendForeign(r.Headers, l.Record.Headers)
 	return r, nil
+}
+
+// readFrom returns the partition that the event was read from.
+func (l *Letter) readFrom() (stream.Partition, error) {
+	number := header.Get(&l.Record, header.Repartition)
+	if number == "" {
+		origin, err := ParsePosition(l.Origin)
+		return origin.Partition, err
+	}
+	pipeline, _ := naming.Owner(l.Record.Partition.Topic, naming.DeadLetters)
+	at, err := ParsePosition(naming.Of(pipeline, naming.Repartition) + "/" + number)
+	return at.Partition, err
 }
 
 // deliverAgain returns the record as it was, with how often it was tried.

@@ -54,6 +54,15 @@ func Derive(log Log, pipeline string, begun Begun, rate float64) *Deriving {
 	return d
 }
 
+// below returns d with what wrap makes of its log.
+func (d *Deriving) below(wrap func(stream.Log) stream.Log) *Deriving {
+	log, ok := wrap(d.Log).(Log)
+	if !ok {
+		panic("what reads a log in order cannot be inspected")
+	}
+	return &Deriving{Log: log, pipeline: d.pipeline, begun: d.begun, alone: d.alone, pace: d.pace, marks: map[int32]*mark{}}
+}
+
 func (d *Deriving) group() string { return Group(d.pipeline, d.begun.Generation) }
 
 // CreateTopic implements stream.Log: each that the pipeline writes is made for the

@@ -45,6 +45,21 @@ func itself(log Log) Log {
 	return log
 }
 
+// Below returns a log on which a pipeline reads as on log, with what wrap makes of the log
+// below the generations.
+func Below(log stream.Log, pipeline string, wrap func(stream.Log) stream.Log) stream.Log {
+	switch l := log.(type) {
+	case *Names:
+		if d := l.of(pipeline); d != nil {
+			return d.below(wrap)
+		}
+		return wrap(l.Log)
+	case *Deriving:
+		return l.below(wrap)
+	}
+	return wrap(log)
+}
+
 // Open finds out which generations are live.
 func Open(ctx context.Context, log Log) (*Names, error) {
 	n := &Names{Log: log, live: map[string]*Deriving{}}

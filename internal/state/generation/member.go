@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -301,22 +302,16 @@ func (s *member) topic() string {
 	return ""
 }
 
-// Event returns the partition and offset of an output's event.
+// Event returns the partition and offset at which the pipeline read an output's event.
 func Event(r *stream.Record) (partition int32, at stream.Offset, known bool) {
-	for i := range r.Headers {
-		if r.Headers[i].Key != header.Position {
-			continue
-		}
-		text := string(r.Headers[i].Value)
-		slash, sign := strings.LastIndexByte(text, '/'), strings.LastIndexByte(text, '@')
-		if slash < 0 || sign < slash {
-			return 0, 0, false
-		}
-		index, err := strconv.ParseInt(text[slash+1:sign], 10, 32)
-		offset, errOffset := strconv.ParseInt(text[sign+1:], 10, 64)
-		return int32(index), stream.Offset(offset), err == nil && errOffset == nil
+	text := cmp.Or(header.Get(r, header.Repartition), header.Get(r, header.Position))
+	slash, sign := strings.LastIndexByte(text, '/'), strings.LastIndexByte(text, '@')
+	if sign <= slash {
+		return 0, 0, false
 	}
-	return 0, 0, false
+	index, err := strconv.ParseInt(text[slash+1:sign], 10, 32)
+	offset, errOffset := strconv.ParseInt(text[sign+1:], 10, 64)
+	return int32(index), stream.Offset(offset), err == nil && errOffset == nil
 }
 
 // earlyMember is a member of a log that lets records be read early, which is done

@@ -25,12 +25,14 @@ type Log struct {
 	stream.Log
 	topic   string
 	sources []int32 // numbers of the source partitions, in order
+	arrival bool    // an event has its turn where it stands
 }
 
 // NewLog returns a log on which a topic is read in the order of source partitions of these
-// numbers. It is a stream.Inspector if log is one. The offsets that this has are those of log.
-func NewLog(log stream.Log, topic string, sources ...int32) stream.Log {
-	l := &Log{Log: log, topic: topic, sources: slices.Sorted(slices.Values(sources))}
+// numbers; or, of arrival, in the order of the log, with the time up to which the sources
+// are. It is a stream.Inspector if log is one. The offsets that this has are those of log.
+func NewLog(log stream.Log, topic string, arrival bool, sources ...int32) stream.Log {
+	l := &Log{Log: log, topic: topic, arrival: arrival, sources: slices.Sorted(slices.Values(sources))}
 	if inspector, ok := log.(stream.Inspector); ok {
 		return &inspected{l, inspector}
 	}
@@ -44,7 +46,15 @@ type inspected struct {
 }
 
 // Number returns the number of a source partition, of the n-th topic in the order of names.
-func Number(topic int, partition int32) int32 { return int32(topic)<<20 | partition }
+func Number(topic int, partition int32) int32 { return int32(topic)<<topicShift | partition }
+
+const topicShift = 20
+
+// Topic returns the place of the topic of a numbered partition in the order of names.
+func Topic(number int32) int { return int(number >> topicShift) }
+
+// Partition returns the index of a numbered partition in its topic.
+func Partition(number int32) int32 { return number & (1<<topicShift - 1) }
 
 // Join implements stream.Log.
 func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
@@ -52,7 +62,7 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	if err != nil || !slices.Contains(topics, l.topic) {
 		return inner, err
 	}
-	m := &member{Member: inner, sources: l.sources, parts: map[stream.Partition]*part{}}
+	m := &member{Member: inner, sources: l.sources, arrival: l.arrival, parts: map[stream.Partition]*part{}}
 	if d, ok := inner.(stream.Deliverer); ok {
 		return &deliverer{m, d}, nil
 	}
@@ -108,4 +118,10 @@ func (c *cursor) append(to []byte) []byte {
 	to = c.last.key.append(binary.AppendUvarint(to, uint64(c.next)))
 	to = binary.AppendVarint(to, int64(c.last.moved))
 	return c.most.append(to)
+}
+
+// KeyOf returns the place that a copy says; ok is false of other records.
+func KeyOf(r *stream.Record) (k Key, ok bool) {
+	c, err := ParseCopy(header.Value(r, header.Order))
+	return c.Key, err == nil
 }

@@ -39,8 +39,8 @@ func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
 			want = append(want, sequence(list, sources))
 			events += len(want[len(want)-1])
 		}
-		read(t, order.NewLog(log, meets, sources...), r, events, kills)
-		ends(t, log, order.NewLog(log, meets, sources...), partitions)
+		read(t, order.NewLog(log, meets, false, sources...), r, events, kills)
+		ends(t, log, order.NewLog(log, meets, false, sources...), partitions)
 		for i, want := range want {
 			got := texts(t, log, stream.Partition{Topic: results, Index: int32(i)})
 			if !slices.Equal(got, want) {
@@ -144,7 +144,7 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 	if err := log.Append(t.Context(), records...); err != nil {
 		t.Fatal(err)
 	}
-	m, err := order.NewLog(log, meets, 0).Join(t.Context(), group, meets)
+	m, err := order.NewLog(log, meets, false, 0).Join(t.Context(), group, meets)
 	if err != nil {
 		t.Fatal(err)
 	}

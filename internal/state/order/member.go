@@ -12,6 +12,7 @@ import (
 type member struct {
 	stream.Member
 	sources []int32
+	arrival bool
 	parts   map[stream.Partition]*part
 	turns   []*part
 	turn    int                // of turns is first
@@ -39,7 +40,7 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
-		p, err := restore(*a, m.sources)
+		p, err := restore(*a, m.sources, m.arrival)
 		if err != nil {
 			return stream.Batch{}, err
 		}

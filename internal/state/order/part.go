@@ -15,6 +15,7 @@ import (
 type part struct {
 	id      stream.Partition
 	sources []int32 // numbers, in order
+	arrival bool    // see Log
 	merger  *Merger[*held]
 	now     frontiers     // behind the window
 	given   fifo[*held]   // released, in order, and in no step yet
@@ -42,10 +43,10 @@ type held struct {
 }
 
 // restore returns a partition as its state says.
-func restore(a stream.Assigned, sources []int32) (*part, error) {
+func restore(a stream.Assigned, sources []int32, arrival bool) (*part, error) {
 	n := len(sources)
 	p := &part{
-		id: a.Partition, sources: sources, merger: NewMerger[*held](n + 1), told: First,
+		id: a.Partition, sources: sources, arrival: arrival, merger: NewMerger[*held](n + 1), told: First,
 		over: a.Next, read: a.Next, stored: newFrontiers(n), dirty: make([]bool, n),
 	}
 	p.merger.Mark(n, Last) // events without a source of their own hold nothing back
@@ -109,12 +110,16 @@ func (p *part) place(h *held) (source int) {
 	r := &h.record
 	c, err := ParseCopy(header.Value(r, header.Order))
 	at, known := p.source(c.Key.Source)
-	if err == nil && known && p.merger.At(at).Before(c.Key) {
+	known = known && err == nil
+	if known && !p.arrival && p.merger.At(at).Before(c.Key) {
 		h.place = place{c.Key, -1}
 		return at
 	}
 	h.place = place{p.merger.Frontier(), r.Offset}
-	c = Copy{Placed: Placed{Key: h.place.key, Late: err == nil && c.Late}, Appended: r.Time.UnixMicro(), Forced: true}
+	if !known {
+		c = Copy{Placed: Placed{Key: h.place.key}, Appended: r.Time.UnixMicro()}
+	}
+	c.Key.Time, c.Forced = h.place.key.Time, !p.arrival && known
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool { return h.Key == header.Order })
 	r.Headers = append(r.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
 	return len(p.sources)

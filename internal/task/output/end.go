@@ -61,7 +61,7 @@ func (w *Writer) EndMember(e *Event) func(*operator.Identity) {
 	if w.Form.Ends.Topic == "" {
 		return nil
 	}
-	of := Event{Event: operator.Event{Record: e.Record, Time: e.Time}, Origin: e.Origin, Place: e.Place, Return: e.Return}
+	of := Event{Event: operator.Event{Record: e.Record, Time: e.Time}, Origin: e.Origin, Place: e.Place, Source: e.Source, Return: e.Return}
 	return func(member *operator.Identity) {
 		at := len(w.Headers)
 		w.addID(member.ID, w.Form.Ends.Topic, "", "")

@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
@@ -30,6 +31,7 @@ type Form struct {
 	DeadTopic string
 	LateTopic string
 	Ends      Ends
+	Ordered   bool // events are copies, read in the order of their sources
 	DeadByKey bool // the dead letters' topic may have more partitions than the event's
 	Schema    *value.Schema
 	ID        value.Slot // of events
@@ -49,7 +51,27 @@ type Event struct {
 	Answered bool                 // an earlier step has what answers its client
 	Return   *deadletter.Return   // of an event that was a dead letter before
 	Place    *deadletter.Position // of an event that is made of others: where that was; nil is that of Record
+	Source   *deadletter.Position // of a copy, or of the first event that it is made of; nil is that nothing is copied
 	rows     []made
+}
+
+// read returns where the pipeline read the event, or made it of others.
+func (e *Event) read() deadletter.Position {
+	if e.Place != nil {
+		return *e.Place
+	}
+	return deadletter.Position{Partition: e.Record.Partition, Offset: e.Record.Offset}
+}
+
+// From returns where the event was read first.
+func (e *Event) From() deadletter.Position {
+	switch {
+	case e.Return != nil:
+		return e.Return.Origin
+	case e.Source != nil:
+		return *e.Source
+	}
+	return e.read()
 }
 
 // Origin is the partition that events come from.
@@ -314,15 +336,12 @@ func (w *Writer) context(e *Event) {
 
 // provenance appends the headers that say what an output was made from.
 func (w *Writer) provenance(e *Event) {
-	from, at := deadletter.Position{Partition: e.Record.Partition, Offset: e.Record.Offset}, len(w.Bytes)
-	if e.Return != nil {
-		from = e.Return.Origin
-	} else if e.Place != nil {
-		from = *e.Place
+	from, at := e.From(), len(w.Bytes)
+	w.Bytes = header.AppendPosition(w.Bytes, from.Partition, from.Offset)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
+	if w.Form.Ordered {
+		w.number(e.read())
 	}
-	b := header.AppendPosition(w.Bytes, from.Partition, from.Offset)
-	w.Bytes = b
-	w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: b[at:len(b):len(b)]})
 	if w.Form.Models != nil {
 		w.Headers = append(w.Headers, stream.Header{Key: header.Models, Value: w.Form.Models})
 	}
@@ -334,6 +353,14 @@ func (w *Writer) provenance(e *Event) {
 	if e.Fallback != nil {
 		w.Headers = append(w.Headers, stream.Header{Key: header.Fallback, Value: []byte(strings.Join(e.Fallback, ", "))})
 	}
+}
+
+// number appends the header with the place of an event in the order of its partition.
+func (w *Writer) number(place deadletter.Position) {
+	at := len(w.Bytes)
+	w.Bytes = strconv.AppendInt(w.Bytes, int64(place.Index), 10)
+	w.Bytes = strconv.AppendInt(append(w.Bytes, '@'), int64(place.Offset), 10)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Repartition, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
 }
 
 // DeadLetter appends the record that an event became: its bytes as they came,
@@ -438,13 +465,16 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "")
 }
 
-// Copy appends the copy of an event, by a field of its own as the key, to the
-// topic where sources meet. One that is too large with its key fails.
-func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
+// Copy appends the copy of an event, by a field of its own as the key, to the topic of copies,
+// with its place in the order. One that is too large with its headers fails the event.
+func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy) {
 	r, from := e.Record, len(w.Headers)
-	position := r.Partition.String() + "@" + strconv.FormatInt(int64(r.Offset), 10)
-	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: []byte(position)},
-		stream.Header{Key: header.Watermark, Value: []byte(watermark)})
+	start := len(w.Bytes)
+	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
+	end := len(w.Bytes)
+	w.Bytes = c.Append(w.Bytes)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: w.Bytes[start:end:end]},
+		stream.Header{Key: header.Order, Value: w.Bytes[end:len(w.Bytes):len(w.Bytes)]})
 	w.Headers = header.AppendCarried(w.Headers, r.Headers)
 	at := len(w.Bytes)
 	w.Bytes = e.Row.AppendKey(w.Bytes, key)
@@ -453,12 +483,12 @@ func (w *Writer) Copy(e *Event, key value.Slot, watermark string) {
 		Time:      time.UnixMicro(e.Time), Key: w.Bytes[at:len(w.Bytes):len(w.Bytes)], Value: r.Value, Headers: w.headersFrom(from),
 	}
 	if err := w.fits(&made); err != nil {
-		w.Bytes, w.Headers = w.Bytes[:at], w.Headers[:from]
+		w.Bytes, w.Headers = w.Bytes[:start], w.Headers[:from]
 		e.Failure = &Failure{Stage: "source", Err: err}
 		return
 	}
 	w.Outputs = append(w.Outputs, made)
-	w.carried += len(r.Value) + header.Bytes(w.Headers[from:])
+	w.carried += len(r.Value) + header.Bytes(w.Headers[from+2:])
 }
 
 // Pass appends a record that gives an event of a client up to every partition of the
@@ -472,17 +502,15 @@ func (w *Writer) Pass(e *Event, partitions int32) {
 	}
 }
 
-// Broadcast appends the watermark of a source to every partition of the topic
-// where sources meet.
-func (w *Writer) Broadcast(source stream.Partition, watermark string, newest int64, partitions int32) {
-	headers := []stream.Header{{Key: header.Source, Value: []byte(source.String())}, {Key: header.Watermark, Value: []byte(watermark)}}
-	if newest == Never {
-		newest = 0
+// Marks appends marks of source partitions to every partition of the topic of copies.
+func (w *Writer) Marks(marks order.Marks, partitions int32) {
+	newest := int64(0)
+	for _, m := range marks {
+		newest = max(newest, m.Key.Time)
 	}
 	for i := range partitions {
-		w.Outputs = append(w.Outputs, stream.Record{
-			Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: time.UnixMicro(newest), Headers: headers,
-		})
-		w.carried += header.Bytes(headers)
+		r := marks.Record(stream.Partition{Topic: w.Form.Topics[0], Index: i}, time.UnixMicro(newest))
+		w.Outputs = append(w.Outputs, r)
+		w.carried += header.Bytes(r.Headers)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,6 +28,7 @@ type Message struct {
 	Time       int64 // microseconds since 1970
 	Key, Value []byte
 	Headers    []Header
+	first      string // where it was read first, if it is a copy
 }
 
 // Header is one header of a Message.
@@ -34,7 +36,7 @@ type Header struct{ Key, Value string }
 
 // headersSaid are what String shows of the headers that begin with afterbay-:
 // the others name digests, or say an error in words.
-var headersSaid = []string{"id", "position", "source", "stage", "watermark"}
+var headersSaid = []string{"id", "position", "repartition", "source", "order", "stage", "watermark"}
 
 // String shows all of a message that the reference computes: not its offset,
 // which depends on how partitions take turns, nor digests and texts of errors.
@@ -112,7 +114,28 @@ type arrival struct {
 	fields map[string]any
 }
 
-func (m *Message) position() string { return fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset) }
+func (m *Message) position() string {
+	if m.first != "" {
+		return m.first
+	}
+	return fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)
+}
+
+// firstOffset is where a copy was read first, in its partition.
+func (m *Message) firstOffset() (at int64) {
+	_, text, _ := strings.Cut(m.first, "@")
+	at, _ = strconv.ParseInt(text, 10, 64)
+	return at
+}
+
+// places are the headers that say where an output's event was read.
+func (m *Message) places() []Header {
+	list := []Header{{"afterbay-position", m.position()}}
+	if strings.HasSuffix(m.Topic, ".repartition") {
+		list = append(list, Header{"afterbay-repartition", fmt.Sprintf("%d@%d", m.Partition, m.Offset)})
+	}
+	return list
+}
 
 // id is the event's: the one that it brought, or the position where it was read first.
 func (s *stage) id(m *Message) string {
@@ -136,7 +159,7 @@ func (s *stage) output(event, topic, name string) string {
 func (s *stage) write(m *Message, topic string, key []byte, at int64, id string, value []byte) {
 	out := Message{
 		Topic: topic, Partition: m.Partition, Time: at, Key: m.Key, Value: value,
-		Headers: []Header{{"afterbay-id", id}, {"afterbay-position", m.position()}},
+		Headers: append([]Header{{"afterbay-id", id}}, m.places()...),
 	}
 	if key != nil {
 		out.Partition, out.Key = s.place(key), key
@@ -156,8 +179,9 @@ func (s *stage) dead(m *Message, stage string, at int64, timed bool) {
 	pipeline, _, copied := strings.Cut(s.name, ".repartition.")
 	out := Message{
 		Topic: pipeline + ".dlq", Partition: m.Partition, Time: at, Key: m.Key, Value: m.Value,
-		Headers: []Header{{"afterbay-id", s.output(s.id(m), pipeline+".dlq", "")}, {"afterbay-event", s.id(m)}, {"afterbay-position", m.position()}, {"afterbay-stage", stage}},
+		Headers: []Header{{"afterbay-id", s.output(s.id(m), pipeline+".dlq", "")}, {"afterbay-event", s.id(m)}},
 	}
+	out.Headers = append(append(out.Headers, m.places()...), Header{"afterbay-stage", stage})
 	if timed && s.watermark != never {
 		out.Headers = append(out.Headers, Header{"afterbay-watermark", watermarkText(s.watermark)})
 	}
@@ -175,8 +199,9 @@ func (s *stage) dead(m *Message, stage string, at int64, timed bool) {
 func (s *stage) aside(m *Message, topic string, at int64) {
 	out := Message{
 		Topic: topic, Partition: m.Partition, Time: at, Key: m.Key, Value: m.Value,
-		Headers: []Header{{"afterbay-id", s.output(s.id(m), topic, "")}, {"afterbay-position", m.position()}, {"afterbay-watermark", watermarkText(s.watermark)}},
+		Headers: append([]Header{{"afterbay-id", s.output(s.id(m), topic, "")}}, m.places()...),
 	}
+	out.Headers = append(out.Headers, Header{"afterbay-watermark", watermarkText(s.watermark)})
 	out.Headers = append(out.Headers, foreign(m.Headers)...)
 	s.made.Outputs = append(s.made.Outputs, out)
 }

@@ -1,9 +1,10 @@
 package reference
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
-	"strconv"
+	"sort"
 	"strings"
 	"time"
 )
@@ -251,34 +252,26 @@ var activityInputs = map[string]struct {
 		{name: "user", kind: "string"}, {name: "at", kind: "time"}, {name: "device", kind: "string", optional: true}, {name: "ok", kind: "bool"}}},
 }
 
-// activityPartitions is how many the merged topic has.
-const activityPartitions = 5
-
 // Copy computes what is copied of one partition of transactions or logins to
-// activity.repartition. An announcement stands before the copy at whose event the
-// source's watermark came to another ten seconds.
+// activity.repartition, but for the marks, which depend on the steps.
 func Copy(topic string, in []Message, place func(key []byte) int) Made {
 	s := newStage("activity.repartition."+topic, place)
-	input := activityInputs[topic]
+	input, newest := activityInputs[topic], int64(never)
 	for i := range in {
 		a := &arrival{Message: in[i]}
-		before := s.watermark
 		if !s.admit(a, input.fields, "", input.lateness) {
 			continue
 		}
-		if before == never || floorDiv(s.watermark, 10*second) > floorDiv(before, 10*second) {
-			for p := range activityPartitions {
-				s.made.Outputs = append(s.made.Outputs, Message{Topic: "activity.repartition", Partition: p, Time: s.newest, Headers: []Header{
-					{"afterbay-source", fmt.Sprintf("%s/%d", a.Topic, a.Partition)}, {"afterbay-watermark", watermarkText(s.watermark)}}})
-			}
-		}
+		newest = max(newest, min(a.at, a.Time)) // a clock that is ahead moves nothing
+		s.newest = newest
 		if input.dedupe != "" && s.repeated(a.text(input.dedupe), a.at, dedupeWindow, dedupeMax) {
 			s.made.Repeated++
 			continue
 		}
 		key := []byte(a.text(input.key))
 		out := Message{Topic: "activity.repartition", Partition: s.place(key), Time: a.at, Key: key, Value: a.Value, Headers: []Header{
-			{"afterbay-source", a.position()}, {"afterbay-watermark", watermarkText(s.watermark)}}}
+			{"afterbay-source", a.position()},
+			{"afterbay-order", orderOf(topic, a.Partition, a.Offset, newest, a.Time, min(a.at, a.Time) < newest-input.lateness)}}}
 		if id := a.header("afterbay-id"); id != "" {
 			out.Headers = append(out.Headers, Header{"afterbay-id", id})
 		}
@@ -288,6 +281,24 @@ func Copy(topic string, in []Message, place func(key []byte) int) Made {
 	return s.end(dedupeWindow, dedupeMax)
 }
 
+// orderOf is the place of a copy: varints of its time, source and offset, of how much before
+// that time it was appended, and whether it is late.
+func orderOf(topic string, partition int, offset, at, appended int64, late bool) string {
+	number := int64(partition)
+	if topic == "transactions" { // the second of the two in the order of names
+		number += 1 << 20
+	}
+	var b []byte
+	for _, v := range []int64{at, number, offset, at - appended} {
+		b = binary.AppendVarint(b, v)
+	}
+	flags := uint64(0)
+	if late {
+		flags = 1
+	}
+	return string(binary.AppendUvarint(b, flags))
+}
+
 // visitor is what Activity keeps of a key.
 type visitor struct {
 	newest  int64
@@ -295,30 +306,31 @@ type visitor struct {
 	refused []Entry
 }
 
+// slack is the longest lateness of the inputs of activity: the watermark is so much before
+// the place of an event.
+const slack = 20 * second
+
 // Activity computes one partition of activity.repartition, of which the sources have
 // so many partitions.
 func Activity(in []Message, partitions map[string]int, place func(key []byte) int) Made {
 	s := newStage("activity", place)
 	s.sessionTimers("activity-sessions")
 	s.devicesTimers(Places, "activity-sessions")
-	told := map[string]int64{} // by source partition; math.MaxInt64 where it is idle
 	visitors := map[string]*visitor{}
-	for i := range in {
-		a := &arrival{Message: in[i], at: in[i].Time}
-		source, _, event := strings.Cut(a.header("afterbay-source"), "@")
-		told[source] = toldBy(a.header("afterbay-watermark"))
-		s.watermark = max(s.watermark, least(told, partitions))
+	turns, end := inTurn(in, partitions)
+	for n, t := range turns {
+		a := &arrival{Message: t.Message, at: t.Time}
+		a.Offset = int64(n)
+		s.pass(t.place.at)
 		s.fire(&a.Message)
-		if !event {
-			continue
-		}
-		topic := source[:strings.IndexByte(source, '/')]
+		a.first = a.header("afterbay-source")
+		topic := a.first[:strings.IndexByte(a.first, '/')]
 		var err error
 		if a.fields, err = read(a.Value, activityInputs[topic].fields); err != nil {
 			s.dead(&a.Message, "decode", a.Time, false)
 			continue
 		}
-		if a.at < s.watermark {
+		if t.late {
 			s.made.Late++
 			s.made.Dropped++
 			s.aside(&a.Message, "activity-late", a.at)
@@ -338,37 +350,115 @@ func Activity(in []Message, partitions map[string]int, place func(key []byte) in
 			s.dead(&a.Message, stage, a.at, true)
 		}
 	}
+	if len(in) > 0 {
+		s.pass(end.at)
+		s.fire(&Message{Topic: in[0].Topic, Partition: in[0].Partition, Offset: int64(len(turns))})
+	}
 	return s.end(0, 0)
 }
 
-func toldBy(watermark string) int64 {
-	if watermark == "idle" {
-		return math.MaxInt64
+// pass moves the watermark to a place in the order.
+func (s *stage) pass(at int64) {
+	if at != never {
+		s.watermark = max(s.watermark, at-slack)
 	}
-	at, err := time.Parse(time.RFC3339Nano, watermark)
-	if err != nil {
-		panic(err) // the records of the log are the engine's
-	}
-	return at.UnixMicro()
 }
 
-// least is the watermark: nothing is known before every source partition that is
-// not idle said something.
-func least(told map[string]int64, partitions map[string]int) int64 {
-	low := int64(math.MaxInt64)
+// spot is a place in the order: of an event, or one that a source partition has passed.
+type spot struct{ at, source, offset int64 }
+
+func (a spot) less(b spot) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if a.source != b.source {
+		return a.source < b.source
+	}
+	return a.offset < b.offset
+}
+
+// turn is a copy with its place.
+type turn struct {
+	Message
+	place spot
+	moved int // where it stands, if its own place was over when it came; else -1
+	late  bool
+}
+
+// inTurn returns the copies of a partition in their order, and the place up to which all
+// sources are at the end.
+func inTurn(in []Message, partitions map[string]int) (turns []turn, end spot) {
+	first := spot{never, never, never}
+	told, most := map[int64]spot{}, first
 	for topic, n := range partitions {
 		for p := range n {
-			w, ok := told[topic+"/"+strconv.Itoa(p)]
-			if !ok {
-				return never
+			number := int64(p)
+			if topic == "transactions" && len(partitions) > 1 {
+				number += 1 << 20
 			}
-			low = min(low, w)
+			told[number] = first
 		}
 	}
-	if low == math.MaxInt64 {
-		return never
+	least := func() spot {
+		low := spot{math.MaxInt64, math.MaxInt64, math.MaxInt64}
+		for _, k := range told {
+			if k.less(low) {
+				low = k
+			}
+		}
+		return low
 	}
-	return low
+	for i, m := range in {
+		if marks := m.header("afterbay-frontier"); marks != "" {
+			for rest := []byte(marks); len(rest) > 0; {
+				k := takeSpot(&rest)
+				silent, n := binary.Uvarint(rest) // 0 is none, else a microsecond more
+				rest = rest[n:]
+				source := k.source
+				if most.less(k) {
+					most = k
+				}
+				if by := (spot{int64(silent) - 1, k.source, k.offset}); silent > 0 {
+					if most.less(by) {
+						by = most
+					}
+					if k.less(by) {
+						k = by
+					}
+				}
+				if told[source].less(k) {
+					told[source] = k
+				}
+			}
+			continue
+		}
+		rest := []byte(m.header("afterbay-order"))
+		t := turn{Message: m, place: takeSpot(&rest), moved: -1}
+		t.late = rest[len(rest)-1]&1 != 0
+		if !told[t.place.source].less(t.place) {
+			t.place, t.moved = least(), i
+		}
+		if most.less(t.place) {
+			most = t.place
+		}
+		turns = append(turns, t)
+	}
+	sort.SliceStable(turns, func(i, j int) bool {
+		a, b := turns[i], turns[j]
+		return a.place.less(b.place) || a.place == b.place && a.moved < b.moved
+	})
+	return turns, least()
+}
+
+// takeSpot reads a place, three varints, from the front of a text.
+func takeSpot(rest *[]byte) spot {
+	var v [3]int64
+	for i := range v {
+		var n int
+		v[i], n = binary.Varint(*rest)
+		*rest = (*rest)[n:]
+	}
+	return spot{v[0], v[1], v[2]}
 }
 
 // visit computes an event that is on time.
@@ -407,7 +497,7 @@ func (s *stage) visit(a *arrival, topic string, v *visitor) (stage string) {
 	}
 	s.emit(a, "activities", nil, "kind", kind, "devices", out["devices"], "tx", a.fields["tx"], "device", a.fields["device"],
 		"at", at, "session_n", out["session_n"], "session_spent", out["session_spent"], "first_kind", out["first_kind"],
-		"seen_count_60s", minute, "seen_count_1h", hour, "refused_count_1h", refused, "meta_topic", topic, "meta_offset", a.Offset)
+		"seen_count_60s", minute, "seen_count_1h", hour, "refused_count_1h", refused, "meta_topic", topic, "meta_offset", a.firstOffset())
 	if out["devices"].(int64) > 0 {
 		s.emit(a, "by-device", []byte(place), "place", place, "devices", out["devices"], "user", a.fields["user"])
 	}
