@@ -66,7 +66,7 @@ func (c *Compiled) Ordering(topic string) Ordering {
 func (c *Compiled) arrivals() (list []string) {
 	stateless := c.Plan.Stateless()
 	switch {
-	case len(c.Copies) == 0 || stateless && c.Plan.Dedupe == nil:
+	case len(c.Copies) == 0 || !c.Plan.Arrival || stateless && c.Plan.Dedupe == nil:
 	case len(c.Pipeline.Inputs) > 0:
 		list = append(list, fmt.Sprintf("inputs: the events of %s meet in the order in which they are copied: %s", strings.Join(c.Inputs(), ", "), byArrival))
 	default:

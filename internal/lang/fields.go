@@ -152,9 +152,9 @@ var timeFields = []spec.Field[EventTime]{
 	{Name: "max_ahead", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.MaxAhead }, spec.Span(time.Millisecond, 30*spec.Day).Default(DefaultMaxAhead)), Example: "5m"},
 	{Name: "idle", Affects: spec.Outputs, Form: spec.OrWord("never", func(t *EventTime) *bool { return &t.NeverIdle }, spec.Into(func(t *EventTime) *time.Duration { return &t.Idle }, spec.Span(100*time.Millisecond, spec.Day))), Example: "30s", Absent: "time moves with the events alone; with `repartition` or `inputs` 1s, and 100ms if the time is that of the append",
 		Help: "how long a partition stands at its end without an event before its time goes on with the clock, by so much: groups, timers and windows end though no event comes, and what comes with an older time than that is late. With `repartition` or `inputs`: after which the events of other partitions no longer wait for that partition; `never` waits without end"},
-	{Name: "order", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Order }, spec.Choice[string]("time", OrderArrival)), Example: "arrival", Absent: "time",
+	{Name: "order", Affects: spec.State, Form: spec.Into(func(t *EventTime) *string { return &t.Order }, spec.Choice[string]("time", OrderArrival).Default("time")), Example: "arrival", Absent: "time",
 		Help: "with `repartition` or `inputs`: in which order events of several partitions are computed. `time` is that of their event times, the same in every run; `arrival` that in which they were copied, which waits for no other partition"},
-	{Name: "wait", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Wait }, spec.Span(0, 30*spec.Day)), Example: "2s",
+	{Name: "wait", Affects: spec.Outputs, Form: spec.Into(func(t *EventTime) *time.Duration { return &t.Wait }, spec.Span(0, 30*spec.Day)), Example: "2s", Absent: "0s",
 		Help: "with `repartition` or `inputs`: how long an event is waited for that is out of order in its own partition; at most `lateness`"},
 }
 
