@@ -3,11 +3,14 @@ package e2e_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/test/reference"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
@@ -101,34 +104,59 @@ type mergedLog struct{ records []stream.Record }
 
 func secondsAfter(seconds int) time.Time { return time.Unix(1_760_000_000+int64(seconds), 0).UTC() }
 
-func (l *mergedLog) add(source, watermark string, at time.Time, key, value string) {
-	r := stream.Record{Partition: stream.Partition{Topic: "activity.repartition", Index: 1}, Time: at, Headers: []stream.Header{
-		{Key: "afterbay-source", Value: []byte(source)}, {Key: "afterbay-watermark", Value: []byte(watermark)}}}
+func (l *mergedLog) add(at time.Time, key, value string, headers ...stream.Header) {
+	r := stream.Record{Partition: stream.Partition{Topic: "activity.repartition", Index: 1}, Time: at, Headers: headers}
 	if value != "" {
 		r.Key, r.Value = []byte(key), []byte(value)
 	}
 	l.records = append(l.records, r)
 }
 
-// idle announces all sources but these.
-func (l *mergedLog) idle(but ...string) {
+// spot is the place of an event of a source, by its offset and the second after which it is.
+func spot(source string, offset, second int) order.Key {
+	topic, index, _ := strings.Cut(source, "/")
+	partition, err := strconv.Atoi(index)
+	if err != nil {
+		panic(err)
+	}
+	n := slices.Index([]string{"logins", "transactions"}, topic)
+	return order.Key{Time: secondsAfter(second).UnixMicro(), Source: order.Number(n, int32(partition)), Offset: int64(offset)}
+}
+
+// told has sources be at a second; a clock says so of those that are silent.
+func (l *mergedLog) told(second int, silent bool, sources ...string) {
+	var marks order.Marks
+	for _, source := range sources {
+		m := order.Mark{Key: spot(source, len(l.records), second), Silent: order.NoMark.Silent}
+		if silent {
+			m = order.Mark{Key: order.Key{Time: order.First.Time, Source: m.Key.Source, Offset: -1}, Silent: m.Key.Time}
+		}
+		marks = append(marks, m)
+	}
+	l.add(secondsAfter(second), "", "", marks.Record(stream.Partition{}, time.Time{}).Headers...)
+}
+
+// others are all sources but these.
+func others(but ...string) (list []string) {
 	for topic, n := range map[string]int{"transactions": 4, "logins": 6} {
 		for i := range n {
 			if source := fmt.Sprintf("%s/%d", topic, i); !slices.Contains(but, source) {
-				l.add(source, "idle", secondsAfter(0), "", "")
+				list = append(list, source)
 			}
 		}
 	}
+	slices.Sort(list)
+	return list
 }
 
-func (l *mergedLog) told(source string, watermark int) {
-	l.add(source, secondsAfter(watermark).Format(time.RFC3339Nano), secondsAfter(watermark), "", "")
-}
-
-func (l *mergedLog) event(source, key string, watermark, at int) {
-	n, when := len(l.records), secondsAfter(at)
-	l.add(fmt.Sprintf("%s@%d", source, n), secondsAfter(watermark).Format(time.RFC3339Nano), when, key,
-		fmt.Sprintf(`{"tx":"t%d","customer":"%s","amount":5,"ts":%d}`, n, key, when.UnixMilli()))
+// event has an event of a second be copied to a place, and its source be there. It is late if
+// it is more than 5 s before the place.
+func (l *mergedLog) event(source, key string, at, second int) {
+	n, when := len(l.records), secondsAfter(second)
+	c := order.Copy{Placed: order.Placed{Key: spot(source, n, at), Late: second < at-5}, Appended: secondsAfter(at).UnixMicro()}
+	l.add(when, key, fmt.Sprintf(`{"tx":"t%d","customer":"%s","amount":5,"ts":%d}`, n, key, when.UnixMilli()),
+		stream.Header{Key: "afterbay-source", Value: fmt.Appendf(nil, "%s@%d", source, n)}, stream.Header{Key: "afterbay-order", Value: c.Append(nil)})
+	l.told(at, false, source)
 }
 
 // mustBeReference runs activity over the log in several ways and returns what
@@ -156,38 +184,40 @@ func (l *mergedLog) mustBeReference(t *testing.T) reference.Made {
 	return made["activity.repartition/1"]
 }
 
-// TestIdleSourcesAreNotWaitedForAndComeBack has sources that are announced idle
-// and then have events again, before the watermark that the others reached.
-func TestIdleSourcesAreNotWaitedForAndComeBack(t *testing.T) {
+// TestSilentSourcesAreNotWaitedForAndComeBack has sources be silent, by a clock, and then have
+// events again, behind what the others had meanwhile.
+func TestSilentSourcesAreNotWaitedForAndComeBack(t *testing.T) {
 	var l mergedLog
-	l.event("transactions/0", "c", 0, 5)
-	l.idle("transactions/0")
-	l.event("transactions/0", "c", 100, 105) // the watermark is 100 s now: the session ended
-	l.event("transactions/1", "c", 20, 90)   // late, though its own watermark is 20 s
-	l.event("transactions/0", "c", 101, 106)
-	l.event("transactions/1", "c", 150, 99) // late
-	l.event("transactions/0", "c", 149, 152)
-	l.event("transactions/1", "c", 160, 148) // late: the least is 149 s
-	l.idle("transactions/1")
-	l.idle("transactions/2")                 // all are: time stands still
-	l.event("transactions/2", "c", 120, 155) // late: 160 s was reached before
-	if m := l.mustBeReference(t); m.Late != 4 || m.Fired == 0 {
+	silent := func() { l.told(3000, true, others("transactions/0")...) }
+	l.event("transactions/0", "c", 5, 5)
+	silent()
+	l.event("transactions/0", "c", 105, 105) // the session ended
+	silent()
+	l.event("transactions/1", "c", 90, 90) // its turn is over, and it is not late in its own partition
+	l.event("transactions/0", "c", 106, 106)
+	l.event("transactions/1", "c", 99, 80)   // late, and its turn is over
+	l.event("transactions/2", "c", 150, 141) // late
+	l.event("transactions/0", "c", 152, 152)
+	l.event("transactions/1", "c", 148, 148)
+	l.told(3000, true, others("transactions/1", "transactions/2")...)
+	l.event("transactions/2", "c", 155, 155) // waits for transactions/1
+	l.told(160, false, others()...)
+	if m := l.mustBeReference(t); m.Late != 2 || m.Fired == 0 || len(m.Outputs) == 0 {
 		t.Errorf("%d late, %d timers fired", m.Late, m.Fired)
 	}
 }
 
 // TestTimersOfAKeyFireByTime has a leap over the ticks and the end of a session: the tick sets
-// another one that is due before the end, and the end takes back the next.
+// another one that is due before the end, and the end takes back the next. The clock of the
+// events is ahead of their places.
 func TestTimersOfAKeyFireByTime(t *testing.T) {
 	var l mergedLog
-	l.idle("transactions/0", "logins/0")
-	l.told("logins/0", 10)
+	l.told(2000, false, others("transactions/0")...)
 	for at := 0; at <= 125; at += 25 {
-		l.event("transactions/0", "c", at, at)
+		l.event("transactions/0", "c", 10, max(at, 10))
 	}
-	l.event("transactions/0", "d", 500, 505)
-	l.told("logins/0", 1000) // the watermark leaps from 10 to 500 s
-	l.event("transactions/0", "d", 501, 506)
+	l.event("transactions/0", "d", 520, 520) // the watermark leaps from before the first to 500 s
+	l.event("transactions/0", "d", 521, 521)
 	if m := l.mustBeReference(t); m.Fired != 4 { // soon, two ticks and the end
 		t.Errorf("%d timers fired", m.Fired)
 	}
@@ -197,14 +227,13 @@ func TestTimersOfAKeyFireByTime(t *testing.T) {
 // of which are due again at the same position, and so on.
 func TestVeryManyTimersThatAreSetAgain(t *testing.T) {
 	var l mergedLog
-	l.idle("transactions/0", "logins/0")
-	l.told("logins/0", 10)
-	for _, at := range []int{0, 300} {
+	l.told(2000, false, others("transactions/0")...)
+	for _, at := range []int{1, 300} {
 		for i := range 4200 {
-			l.event("transactions/0", fmt.Sprintf("c%d", i), at, at)
+			l.event("transactions/0", fmt.Sprintf("c%d", i), 1, at)
 		}
 	}
-	l.told("logins/0", 250) // every session ticks at 60, 120 and 180 s, where it fails
+	l.told(271, false, "transactions/0") // every session ticks at 61, 121 and 181 s, where it fails
 	for at := range 6 {
 		l.event("transactions/0", fmt.Sprintf("c%d", at), 301+at, 301+at)
 	}
