@@ -335,7 +335,7 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 		count[f.Name]++
 	}
 	from.Copy = &task.CopyPlan{Partitions: partitions, Group: c.Pipeline.Name, Topic: rank(c.Pipeline, in.Topic), Wait: in.Time.Wait, Idle: idleOf(in.Time)}
-	from.Time.Idle = 0
+	from.Time.Idle, from.Time.Appended = 0, ofAppend(in.Time)
 	name := naming.Repartitioner(c.Pipeline.Name, in.Topic)
 	return task.Plan{
 		Name: name, DeadTopic: deadletter.Topic(c.Pipeline.Name), Schema: from.Names.Schema, Keys: task.Keys{Keep: DefaultKeep}, Outputs: []string{c.read.Topic},

@@ -212,7 +212,7 @@ func TestSilentSourcesAreNotWaitedForAndComeBack(t *testing.T) {
 // events is ahead of their places.
 func TestTimersOfAKeyFireByTime(t *testing.T) {
 	var l mergedLog
-	l.told(2000, false, others("transactions/0")...)
+	l.told(522, false, others("transactions/0")...)
 	for at := 0; at <= 125; at += 25 {
 		l.event("transactions/0", "c", 10, max(at, 10))
 	}
@@ -227,7 +227,7 @@ func TestTimersOfAKeyFireByTime(t *testing.T) {
 // of which are due again at the same position, and so on.
 func TestVeryManyTimersThatAreSetAgain(t *testing.T) {
 	var l mergedLog
-	l.told(2000, false, others("transactions/0")...)
+	l.told(310, false, others("transactions/0")...)
 	for _, at := range []int{1, 300} {
 		for i := range 4200 {
 			l.event("transactions/0", fmt.Sprintf("c%d", i), 1, at)

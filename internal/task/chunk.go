@@ -137,7 +137,9 @@ func (it *item) madeAt() *deadletter.Position {
 }
 
 // timed reports whether the chunk brought the event, or a notice, to its end.
-func (it *item) timed() bool { return it.Outcome != operator.Queued && it.Outcome != operator.Tick }
+func (it *item) timed() bool {
+	return it.Outcome != operator.Queued && it.Outcome != operator.Tick && !(it.Outcome == operator.Notice && order.MovesTime(it.Record))
+}
 
 func (ch *chunk) count(it *item) {
 	if it.late && it.resumed == nil {

@@ -20,11 +20,13 @@ import (
 //  3. If a copy waits for a source partition that was read to its end and had no record for
 //     CopyPlan.Idle, its repartitioner writes a mark with its clock. The log has what the
 //     clock said.
-//  4. A source partition that no copy waits for is not read while copiesMax copies wait.
+//  4. A source partition that no copy waits for is not read while copiesMax records wait, or
+//     aheadMax copies of its own that are behind the first that waits.
 
-// copiesMax bounds the records of a repartition topic that wait for their pipeline, but for
-// those that others wait for.
-const copiesMax = 1 << 16
+const (
+	copiesMax = 1 << 16 // of a repartition topic
+	aheadMax  = copiesMax / 4
+)
 
 // source is a source partition that a repartitioner reads.
 type source struct {
@@ -32,6 +34,27 @@ type source struct {
 	told  order.Mark      // in the newest step
 	ends  []stream.Offset // of the repartition topic, when the newest mark with a clock was made
 	still bool            // it is not read
+
+	copies int64    // so far
+	steps  []copied // that have copies behind the first that waits, and the one before
+}
+
+// copied is how many copies there were, the newest of which is at a place.
+type copied struct {
+	copies int64
+	newest order.Key
+}
+
+// ahead returns about how many copies are behind a place.
+func (s *source) ahead(of order.Key) int64 {
+	n := 0
+	for n+1 < len(s.steps) && !of.Before(s.steps[n+1].newest) {
+		n++
+	}
+	if s.steps = s.steps[n:]; len(s.steps) == 0 {
+		return 0
+	}
+	return s.copies - s.steps[0].copies
 }
 
 // scanners returns a scanner for each source of copies, or that of the input.
@@ -69,6 +92,7 @@ func (ch *chunk) copy(it *item) {
 	c := order.Copy{Placed: it.partition.source.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
 	c.Late = c.Late && !ch.plan.Time.Appended && !it.point.judged
 	if it.Alive() {
+		it.partition.source.copies++
 		ch.building.Copy(&it.Event, ch.plan.Key, &c)
 	}
 }
@@ -81,6 +105,9 @@ func (tx *committer) tellMarks() {
 		s.Next = int64(p.next)
 		if m := s.Mark(tx.plan.rules()); m != s.told {
 			s.told = m
+			if n := len(s.steps); n == 0 || s.steps[n-1].copies < s.copies {
+				s.steps = append(s.steps, copied{s.copies, m.Key})
+			}
 			marks = append(marks, m)
 		}
 	}
@@ -151,6 +178,17 @@ func (r *readers) look(ctx context.Context) (w waiting, err error) {
 	return w, nil
 }
 
+// least returns the least place of an event that waits; the last if none does.
+func (w *waiting) least() order.Key {
+	least := order.Last
+	for _, h := range w.first {
+		if h.key.Before(least) {
+			least = h.key
+		}
+	}
+	return least
+}
+
 // holds reports whether an event waits for a source, and from when on a mark of it that says
 // the clock helps: when its own mark does not help, and the clock is so far. Zero is never.
 func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Time) {
@@ -195,9 +233,11 @@ func (w *worker) align(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first := waits.least()
 	for id, p := range w.partitions {
 		holds, from := waits.holds(p.source, r.plan.Idle)
-		if w.let(p, waits.records < copiesMax || holds); p.source.still {
+		full := waits.records >= copiesMax || p.source.ahead(first) >= aheadMax
+		if w.let(p, !full || holds); p.source.still {
 			r.lookBy(now.Add(lookAgain))
 		}
 		if r.plan.Idle == 0 || from.IsZero() {

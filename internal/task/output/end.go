@@ -29,7 +29,7 @@ func (w *Writer) Answers(emits uint64, outputs []udf.Output) bool {
 // Timer returns the event that the outputs of a timer are made of, which fires at a time
 // before the event at an offset.
 func Timer(p stream.Partition, offset stream.Offset, at int64, origin *Origin) Event {
-	return Event{Event: operator.Event{Record: &stream.Record{Partition: p, Offset: offset}, Time: at, Watermark: at}, Origin: origin}
+	return Event{Event: operator.Event{Record: &stream.Record{Partition: p, Offset: offset}, Time: at, Watermark: at}, Origin: origin, timer: true}
 }
 
 // End appends the end of an event that a client sent and that is through, where none

@@ -52,6 +52,7 @@ type Event struct {
 	Return   *deadletter.Return   // of an event that was a dead letter before
 	Place    *deadletter.Position // of an event that is made of others: where that was; nil is that of Record
 	Source   *deadletter.Position // of a copy, or of the first event that it is made of; nil is that nothing is copied
+	timer    bool
 	rows     []made
 }
 
@@ -336,9 +337,11 @@ func (w *Writer) context(e *Event) {
 
 // provenance appends the headers that say what an output was made from.
 func (w *Writer) provenance(e *Event) {
-	from, at := e.From(), len(w.Bytes)
-	w.Bytes = header.AppendPosition(w.Bytes, from.Partition, from.Offset)
-	w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
+	if !e.timer || !w.Form.Ordered { // a timer has no source
+		from, at := e.From(), len(w.Bytes)
+		w.Bytes = header.AppendPosition(w.Bytes, from.Partition, from.Offset)
+		w.Headers = append(w.Headers, stream.Header{Key: header.Position, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
+	}
 	if w.Form.Ordered {
 		w.number(e.read())
 	}

@@ -130,11 +130,14 @@ func (m *Message) firstOffset() (at int64) {
 
 // places are the headers that say where an output's event was read.
 func (m *Message) places() []Header {
-	list := []Header{{"afterbay-position", m.position()}}
-	if strings.HasSuffix(m.Topic, ".repartition") {
-		list = append(list, Header{"afterbay-repartition", fmt.Sprintf("%d@%d", m.Partition, m.Offset)})
+	if !strings.HasSuffix(m.Topic, ".repartition") {
+		return []Header{{"afterbay-position", m.position()}}
 	}
-	return list
+	var list []Header
+	if m.first != "" { // else it is a timer
+		list = append(list, Header{"afterbay-position", m.first})
+	}
+	return append(list, Header{"afterbay-repartition", fmt.Sprintf("%d@%d", m.Partition, m.Offset)})
 }
 
 // id is the event's: the one that it brought, or the position where it was read first.
