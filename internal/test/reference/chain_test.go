@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"encoding/binary"
 	"fmt"
 	"reflect"
 	"strings"
@@ -137,40 +138,103 @@ func TestRouteTakesTheFirstCaseAndTheDefaultOfANestedOneIsADeadLetter(t *testing
 	mustSay(t, m, "fraud.dlq", "fraud:by-customer/0@3:fraud.dlq@3")
 }
 
-func told(offset int, source string, seconds int64) Message {
-	return Message{Topic: "activity.repartition", Offset: int64(offset), Headers: []Header{
-		{"afterbay-source", source}, {"afterbay-watermark", watermarkText((start + seconds*1000) * 1000)}}}
+// copyOf makes a copy at a number of activity.repartition: of an event at start and some
+// seconds, at its offset in partition 0 of a topic, whose place is at seconds of its own.
+func copyOf(number int, topic string, offset, seconds, place int64, late bool) Message {
+	at, source := (start+place*1000)*1000, fmt.Sprintf("%s/0@%d", topic, offset)
+	return record("activity.repartition", number, "c", seconds, `"tx":"t","user":"c","customer":"c","amount":5,"ok":true,"at":"2025-10-09T08:53:20Z"`,
+		Header{"afterbay-source", source}, Header{"afterbay-order", orderOf(topic, 0, offset, at, at, late)})
 }
 
-func TestMergedWatermarkIsTheLeastOfAllSources(t *testing.T) {
-	copied := func(offset int, seconds, watermark int64) Message {
-		m := record("activity.repartition", offset, "c", seconds, `"tx":"t","customer":"c","amount":5`, told(0, "transactions/0@9", watermark).Headers...)
-		return m
+// marked makes the mark of partition 0 of a topic: it is behind an offset, at a place of so many
+// seconds, and silent until others. Below 0 it says nothing of silence.
+func marked(number int, topic string, offset, place, silent int64) Message {
+	var b []byte
+	source := int64(0)
+	if topic == "transactions" {
+		source = 1 << 20
 	}
-	idle := told(6, "logins/0", 0)
-	idle.Headers[1].Value = "idle"
-	m := Activity([]Message{
-		copied(0, 0, 50), // nothing is known of logins: not late, no timer
-		told(1, "logins/0", 29),
-		copied(2, 30, 60), told(3, "logins/0", 31), // 30 s after the newest event the session still goes on
-		copied(4, 28, 60), // before the watermark of 31 s
-		told(5, "transactions/0", 70), idle,
-	}, map[string]int{"transactions": 1, "logins": 1}, first)
-	mustSay(t, m, "activities", "activity:transactions/0@9:activities@0", "activity:transactions/0@9:activities@2")
-	mustSay(t, m, "activity-late", "activity:transactions/0@9:activity-late@4")
-	mustSay(t, m, "activity-sessions", "activity:session~2025-10-09T08:54:20Z~end~091caf22fddd20bf~c:activity-sessions@6") // and the tick of 60 s is behind it
+	for _, v := range []int64{(start + place*1000) * 1000, source, offset} {
+		b = binary.AppendVarint(b, v)
+	}
+	until := uint64(0)
+	if silent >= 0 {
+		until = uint64(start+silent*1000)*1000 + 1
+	}
+	b = binary.AppendUvarint(b, until)
+	return Message{Topic: "activity.repartition", Offset: int64(number), Headers: []Header{{"afterbay-frontier", string(b)}}}
 }
 
-func TestCopySaysWhereItIsFromAndAnnouncesEveryTenSeconds(t *testing.T) {
-	m := Copy("transactions", []Message{transaction(0, "a", 0), transaction(1, "b", 4), transaction(2, "c", 5), transaction(3, "c", 5)}, first)
-	var got []string
+// turns are the numbers that the outputs to a topic have in the order, each with its source.
+func turns(m Made, topic string) (list []string) {
 	for _, o := range m.Outputs {
-		if o.Partition == 0 {
-			got = append(got, o.header("afterbay-source")+" "+o.header("afterbay-watermark")[17:])
+		if o.Topic == topic {
+			list = append(list, o.header("afterbay-repartition")+" "+o.header("afterbay-position"))
 		}
 	}
-	want := []string{"transactions/0 15Z", "transactions/0@0 15Z", "transactions/0@1 19Z", "transactions/0 20Z", "transactions/0@2 20Z"}
-	if !reflect.DeepEqual(got, want) || len(m.Outputs) != len(want)+2*4 || m.Repeated != 1 {
-		t.Errorf("%d outputs, %d repeated, to partition 0 %q", len(m.Outputs), m.Repeated, got)
+	return list
+}
+
+var sources = map[string]int{"transactions": 1, "logins": 1}
+
+func TestCopiesHaveTheirTurnInTheOrderOfTheirPlaces(t *testing.T) {
+	m := Activity([]Message{
+		copyOf(0, "transactions", 0, 30, 30, false),
+		copyOf(1, "logins", 0, 5, 30, true),        // late in its own partition; the topic that is first by name is first
+		copyOf(2, "transactions", 1, 0, 10, false), // and not late, whatever the others are at
+		marked(3, "logins", 0, 30, -1), marked(4, "transactions", 1, 30, -1),
+		copyOf(5, "logins", 1, 1, 1, false), // its source is past it: its turn is where the slowest source is
+	}, sources, first)
+	want := []string{"0@0 transactions/0@1", "0@2 logins/0@1", "0@3 transactions/0@0"}
+	if got := turns(m, "activities"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := turns(m, "activity-late"); !reflect.DeepEqual(got, []string{"0@1 logins/0@0"}) || m.Late != 1 {
+		t.Errorf("%d late: %q", m.Late, got)
+	}
+}
+
+// The watermark is 20 s before the place to which all sources are, or that of an event; a
+// session ends 30 s after its newest event.
+func TestMergedWatermarkIsThatOfThePlaceInTheOrder(t *testing.T) {
+	event := copyOf(0, "transactions", 0, 0, 0, false)
+	for _, c := range []struct {
+		behind []Message
+		ended  bool
+	}{
+		{[]Message{marked(1, "transactions", 0, 50, -1)}, false}, // nothing is known of logins
+		{[]Message{marked(1, "transactions", 0, 60, -1), marked(2, "logins", 0, 49, -1)}, false},
+		{[]Message{marked(1, "transactions", 0, 60, -1), marked(2, "logins", 0, 50, -1)}, true},
+		{[]Message{marked(1, "transactions", 0, 50, -1), marked(2, "logins", -1, 0, 49)}, false}, // silent, as far as its clock
+		{[]Message{marked(1, "transactions", 0, 50, -1), marked(2, "logins", -1, 0, 50)}, true},
+		{[]Message{marked(1, "transactions", 0, 49, -1), marked(2, "logins", -1, 0, 90)}, false}, // and no further than the others
+	} {
+		m := Activity(append([]Message{event}, c.behind...), sources, first)
+		if got := len(said(m, "activity-sessions")) == 1; got != c.ended {
+			t.Errorf("%+v: the session ended: %v", c, got)
+		}
+	}
+}
+
+func TestCopySaysWhereItIsFromAndItsPlace(t *testing.T) {
+	ahead := transaction(4, "e", 30) // by the clock of its producer; it was appended at 11 s
+	ahead.Time -= 19 * second
+	m := Copy("transactions", []Message{
+		transaction(0, "a", 0), transaction(1, "b", 10), transaction(2, "b", 10), // one that was there before
+		transaction(3, "c", 4), ahead, transaction(5, "d", 6),
+	}, first)
+	var got []string
+	for _, o := range m.Outputs {
+		rest := []byte(o.header("afterbay-order"))
+		k := takeSpot(&rest)
+		before, n := binary.Varint(rest)
+		got = append(got, fmt.Sprintf("%s %d/%d@%d %d %d", o.header("afterbay-source"), (k.at/1000-start)/1000, k.source, k.offset, before/second, rest[n]))
+	}
+	want := []string{
+		"transactions/0@0 0/1048576@0 0 0", "transactions/0@1 10/1048576@1 0 0",
+		"transactions/0@3 10/1048576@3 6 1", "transactions/0@4 11/1048576@4 0 0", "transactions/0@5 11/1048576@5 5 0",
+	}
+	if !reflect.DeepEqual(got, want) || m.Repeated != 1 {
+		t.Errorf("%d repeated, copies\n%q, want\n%q", m.Repeated, got, want)
 	}
 }
