@@ -104,22 +104,22 @@ func (p *part) take(r *stream.Record) {
 }
 
 // place gives an event its place, and returns the index of its source. An event may say
-// none, or one that its source is past. Then its turn is at the frontier of now. So its place
-// is a function of the records before it.
+// none, or one that its source is past, or be of a source partition that was added. Then its
+// turn is at the frontier of now. So its place is a function of the records before it.
 func (p *part) place(h *held) (source int) {
 	r := &h.record
 	c, err := ParseCopy(header.Value(r, header.Order))
 	at, known := p.source(c.Key.Source)
-	known = known && err == nil
-	if known && !p.arrival && p.merger.At(at).Before(c.Key) {
+	copied := err == nil
+	if copied && known && !p.arrival && p.merger.At(at).Before(c.Key) {
 		h.place = place{c.Key, -1}
 		return at
 	}
 	h.place = place{p.merger.Frontier(), r.Offset}
-	if !known {
+	if !copied {
 		c = Copy{Placed: Placed{Key: h.place.key}, Appended: r.Time.UnixMicro()}
 	}
-	c.Key.Time, c.Forced = h.place.key.Time, !p.arrival && known
+	c.Key.Time, c.Forced = h.place.key.Time, !p.arrival && copied
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool { return h.Key == header.Order })
 	r.Headers = append(r.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
 	return len(p.sources)
