@@ -248,7 +248,7 @@ func (l *loop) send(events ...at) {
 		if e.w != "" {
 			text += fmt.Sprintf(`,"w":%q`, e.w)
 		}
-		records = append(records, stream.Record{Partition: stream.Partition{Topic: "in", Index: e.part}, Key: []byte(e.key), Value: []byte(cmp.Or(e.raw, text+"}")), Headers: e.headers})
+		records = append(records, stream.Record{Partition: stream.Partition{Topic: l.plan.Topic, Index: e.part}, Key: []byte(e.key), Value: []byte(cmp.Or(e.raw, text+"}")), Headers: e.headers})
 	}
 	l.append(records...)
 }
@@ -367,7 +367,7 @@ func (l *loop) stored(kind byte) (n int) {
 // state is what is kept beside a partition, and the offset where it is read on.
 func (l *loop) state(p int32) (entries map[string]string, next stream.Offset) {
 	l.Helper()
-	id := stream.Partition{Topic: "in", Index: p}
+	id := stream.Partition{Topic: l.plan.Topic, Index: p}
 	next, err := l.log.Committed(l.Context(), "p", id)
 	if err != nil {
 		l.Fatal(err)
