@@ -289,7 +289,7 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	check := standCheck
 	if idle := w.plan.Time.Idle; idle > 0 {
 		check = min(check, idle/2)
-	} else if w.plan.Copy != nil {
+	} else if w.plan.Copy != nil && !w.standing {
 		check = max(w.readers.next.Sub(w.options.Clock.Now()), time.Millisecond)
 	} else if !w.standing && !stood {
 		return w.member.Poll(ctx, room)
