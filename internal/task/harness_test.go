@@ -415,6 +415,7 @@ type tap struct {
 	held    bool                // commits are decided by release
 	fail    func(n int) outcome // of the n-th transaction, from 1; nil fails none
 	early   bool                // the log writes outputs before their commit
+	stalled bool                // no records of in/1 come, though there are some
 
 	outputsMax int // of a transaction; 0 is any number
 
@@ -480,6 +481,7 @@ func (l *tap) done() []stream.Transaction {
 type tapped struct {
 	stream.Member
 	log         *tap
+	stalled     bool // at the newest Poll
 	outstanding bool // guarded by log.mu
 }
 
@@ -494,6 +496,12 @@ func (s *tapped) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if s.log.most > 0 {
 		limit = min(limit, s.log.most)
 	}
+	if slow := (stream.Partition{Topic: "in", Index: 1}); s.log.stalled {
+		s.Member.Pause(slow)
+	} else if s.stalled {
+		s.Member.Resume(slow)
+	}
+	s.stalled = s.log.stalled
 	return s.Member.Poll(ctx, limit)
 }
 

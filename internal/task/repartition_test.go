@@ -3,54 +3,84 @@ package task_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/stream"
 )
 
-// repartitioning has the loop copy its events to `out`, by the field w.
-func (l *loop) repartitioning() {
-	l.plan.Copy, l.plan.Key, l.plan.Time.Lateness = &task.CopyPlan{Partitions: 2}, l.of("w"), 2*time.Second
+// repartitioning has the loop copy its events to `out`, by the field w. The group r reads them.
+func (l *loop) repartitioning(idle time.Duration) {
+	l.plan.Copy, l.plan.Key, l.plan.Time.Lateness = &task.CopyPlan{Partitions: 2, Group: "r", Idle: idle}, l.of("w"), 2*time.Second
 }
 
-// copies are the records of `out` with what their headers say of a source.
-func (l *loop) copies() (list []string) {
-	for _, r := range l.records("out") {
-		at, err := time.Parse(time.RFC3339Nano, header.Get(&r, header.Watermark))
-		text := header.Get(&r, header.Watermark)
-		if err == nil {
-			text = fmt.Sprint(at.Unix())
-		}
-		list = append(list, fmt.Sprintf("%d %s%s %s", r.Partition.Index, r.Key, header.Get(&r, header.Source), text))
+// second is the place of a time, as a text.
+func second(micros int64) string {
+	if micros == order.NoMark.Silent {
+		return "never"
 	}
-	slices.Sort(list)
+	return strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64)
+}
+
+// copies are the records of a partition of `out`, with what their headers say.
+func (l *loop) copies(part int32) (list []string) {
+	l.Helper()
+	for _, r := range l.records("out") {
+		if r.Partition.Index != part {
+			continue
+		}
+		if data := header.Value(&r, header.Frontier); data != nil {
+			list = append(list, l.marked(data))
+			continue
+		}
+		c, err := order.ParseCopy(header.Value(&r, header.Order))
+		if err != nil {
+			l.Fatal(err)
+		}
+		text := fmt.Sprintf("%s %s at %s, %d@%d", r.Key, header.Get(&r, header.Source), second(c.Key.Time), c.Key.Source, c.Key.Offset)
+		if c.Late {
+			text += " late"
+		}
+		list = append(list, text)
+	}
 	return list
 }
 
-// TestCopiesSayWhereTheyComeFrom has each event be copied by its new key, and the watermark be
-// broadcast to all partitions when it reaches the next 10 seconds.
-func TestCopiesSayWhereTheyComeFrom(t *testing.T) {
-	inLoop(t, func(l *loop) {
-		l.repartitioning()
-		l.run(at{key: "a", t: 1, w: "x"}, at{key: "b", t: 11, w: "x"}, at{key: "a", t: 13, w: "u"}, at{key: "a", t: 14, w: "x"}, at{key: "a", raw: "{"})
-		x, u := l.partitionOf("x"), l.partitionOf("u")
-		if x == u {
-			t.Fatal("both keys are in one partition")
+// marked is the text of marks: of each the time, the offset that it is behind, and until when
+// the clock says that the source is silent.
+func (l *loop) marked(data []byte) string {
+	l.Helper()
+	marks, err := order.ParseMarks(nil, data)
+	if err != nil {
+		l.Fatal(err)
+	}
+	text := "mark"
+	for _, m := range marks {
+		text += fmt.Sprintf(" %s, %d@%d", second(m.Key.Time), m.Key.Source, m.Key.Offset)
+		if m.Silent != order.NoMark.Silent {
+			text += " silent " + second(m.Silent)
 		}
-		want := []string{
-			fmt.Sprintf("%d xin/0@0 -1", x), fmt.Sprintf("%d xin/0@1 9", x), fmt.Sprintf("%d uin/0@2 11", u), fmt.Sprintf("%d xin/0@3 12", x),
-			"0 in/0 -1", "1 in/0 -1", "0 in/0 9", "1 in/0 9", "0 in/0 11", "1 in/0 11",
+	}
+	return text
+}
+
+// silences are the marks of `out` with a clock, of both partitions.
+func (l *loop) silences() (list []string) {
+	l.Helper()
+	for part := range int32(2) {
+		for _, text := range l.copies(part) {
+			if strings.Contains(text, "silent") {
+				list = append(list, fmt.Sprint(part, " ", text))
+			}
 		}
-		slices.Sort(want)
-		if got := l.copies(); !slices.Equal(got, want) {
-			t.Errorf("copies\n%q, want\n%q", got, want)
-		}
-		if letters := l.records("dead"); len(letters) != 1 || header.Get(&letters[0], header.Stage) != "decode" {
-			t.Errorf("%v", letters)
-		}
-	})
+	}
+	return list
 }
 
 // partitionOf is where the log puts a key.
@@ -64,30 +94,225 @@ func (l *loop) partitionOf(key string) int32 {
 	return 0
 }
 
-// TestIdleSourcesAreBroadcastOnce has one partition fall silent, and then go on.
-func TestIdleSourcesAreBroadcastOnce(t *testing.T) {
+// now is the second of the bubble's clock.
+func now() int { return int(time.Now().Unix()) }
+
+// TestCopiesSayWhereTheyComeFrom has each event be copied by its new key, with its source, its
+// place and whether it is late there. Behind the copies of a step all partitions have a mark of
+// each source that moved, also by events that were not copied.
+func TestCopiesSayWhereTheyComeFrom(t *testing.T) {
 	inLoop(t, func(l *loop) {
-		l.repartitioning()
-		l.send(at{key: "a", t: 1, w: "x"})
-		l.start()
-		l.pass(9 * time.Second)
-		idle := func() (n int) {
-			for _, text := range l.copies() {
-				if text == "0 in/0 idle" || text == "1 in/0 idle" {
-					n++
+		l.repartitioning(0)
+		l.plan.Copy.Wait, l.plan.Copy.Topic = time.Second, 3
+		l.run(at{key: "a", t: 1, w: "x"}, at{key: "b", t: 11, w: "x"}, at{key: "a", t: 10, w: "u"}, at{key: "a", t: 9, w: "x"}, at{key: "a", t: 8, w: "x"}, at{key: "a", raw: "{"})
+		l.run(at{key: "a", t: 20, w: "u", part: 1}, at{key: "a", t: 11, w: "x"}, at{key: "a", raw: "{", part: 1}) // after a restart
+		x, u := l.partitionOf("x"), l.partitionOf("u")
+		if x == u {
+			t.Fatal("both keys are in one partition")
+		}
+		of := int(order.Number(3, 0))
+		place := func(key string, offset, at, part int, late string) string {
+			return fmt.Sprintf("%s in/%d@%d at %d, %d@%d%s", key, part, offset, at, of+part, offset, late)
+		}
+		first := fmt.Sprintf("mark 10, %d@5", of)
+		for part, want := range map[int32][]string{
+			x: {place("x", 0, 1, 0, ""), place("x", 1, 11, 0, ""), place("x", 3, 10, 0, ""), place("x", 4, 10, 0, " late"), first, place("x", 6, 11, 0, "")},
+			u: {place("u", 2, 10, 0, ""), first, place("u", 0, 20, 1, "")},
+		} {
+			got := l.copies(part)
+			if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) {
+				t.Errorf("partition %d has\n%q, want\n%q and a mark", part, got, want)
+			}
+			one, other := fmt.Sprintf("10, %d@6", of), fmt.Sprintf("19, %d@1", of+1)
+			if last := got[len(got)-1]; last != "mark "+one+" "+other && last != "mark "+other+" "+one {
+				t.Errorf("the last mark is %q", last)
+			}
+		}
+		if letters := l.records("dead"); len(letters) != 2 || header.Get(&letters[0], header.Stage) != "decode" || header.Get(&letters[0], header.Repartition) != "" {
+			t.Errorf("%v", letters)
+		}
+	})
+}
+
+// TestMarksOfAStepAreBehindItsCopies looks at each transaction.
+func TestMarksOfAStepAreBehindItsCopies(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.options.StepEvents, l.log.most = 2, 2
+		l.repartitioning(0)
+		for i := range 8 {
+			l.send(at{key: "a", t: i, w: string("xu"[i%2])})
+		}
+		l.run()
+		steps := l.log.done()
+		for n, step := range steps {
+			marks := 0
+			for _, r := range step.Outputs {
+				if data := header.Value(&r, header.Frontier); data != nil {
+					if want := fmt.Sprintf("mark %d, 0@%d", 2*n+1, 2*n+1); l.marked(data) != want || r.Partition.Index != int32(marks) {
+						t.Errorf("step %d: %q to %v, want %q", n, l.marked(data), r.Partition, want)
+					}
+					marks++
+				} else if marks > 0 {
+					t.Errorf("step %d: a copy is behind a mark", n)
 				}
 			}
-			return n
+			if marks != 2 || len(step.Outputs) != 4 {
+				t.Errorf("step %d: %d marks of %d records", n, marks, len(step.Outputs))
+			}
 		}
-		if n := idle(); n != 0 {
-			t.Errorf("%d broadcasts after 9 s", n)
+		if len(steps) != 4 {
+			t.Errorf("%d steps", len(steps))
 		}
-		if l.pass(30 * time.Second); idle() != 2 {
-			t.Errorf("%d broadcasts that partition 0 is idle, want one to each partition: %q", idle(), l.copies())
+	})
+}
+
+// scriptOfCopies is a run of a few transactions of a repartitioner, with a restart.
+func scriptOfCopies(l *loop) {
+	l.options.StepEvents, l.log.most = 2, 2
+	l.repartitioning(0)
+	l.plan.Dedupe = &task.DedupePlan{Slot: l.of("v")}
+	l.plan.Dedupe.Spec.Window, l.plan.Dedupe.Spec.Max = time.Hour, 100
+	for i := range 12 {
+		l.send(at{key: "a", t: 5*i - 7*(i%5), v: i - i%4/3, w: string("xu"[i%3/2])})
+	}
+	l.start()
+	l.pass(time.Second)
+	l.end()
+	l.start()
+	l.send(at{key: "a", t: 50, v: 3, w: "x"}, at{key: "a", t: 53, v: 20, w: "x"}, at{key: "a", t: 51, v: 21, w: "u"}, at{key: "a", raw: "{"})
+	l.pass(time.Second)
+	l.end()
+}
+
+func TestFailedCommitsChangeNothingOfCopies(t *testing.T) { eachCommitFails(t, scriptOfCopies) }
+
+// TestSilentSourceIsToldByTheClock has one source partition have an event, and the other none.
+// The event waits for Idle, and then for nothing; and no more is written.
+func TestSilentSourceIsToldByTheClock(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.start()
+		l.pass(10 * time.Second)
+		if len(l.records("out")) != 0 {
+			t.Errorf("an idle system wrote %q", l.copies(0))
 		}
-		l.send(at{key: "a", t: 2, w: "x"})
-		if l.pass(30 * time.Second); idle() != 4 {
-			t.Errorf("%d broadcasts once it was idle again: %q", idle(), l.copies())
+		at0 := now()
+		l.send(at{key: "a", t: at0, w: "x"})
+		l.pass(990 * time.Millisecond)
+		if list := l.silences(); len(list) != 0 || len(l.records("out")) != 3 {
+			t.Errorf("after 990 ms %q", list)
+		}
+		l.pass(20 * time.Millisecond)
+		list := l.silences()
+		if len(list) != 2 || list[0][1:] != list[1][1:] || !strings.Contains(list[0], fmt.Sprintf("never, 1@-1 silent %d", at0)) {
+			t.Errorf("after 1,010 ms %q", list)
+		}
+		l.pass(time.Hour)
+		if n := len(l.records("out")); n != 5 {
+			t.Errorf("%d records an hour later: %q", n, l.silences())
+		}
+	})
+}
+
+// TestSourceIsSilentOnlyAtItsEnd has a source partition have records that are not yet read.
+func TestSourceIsSilentOnlyAtItsEnd(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.start()
+		l.log.stalled = true
+		l.pass(time.Second) // so that the next Poll knows
+		at0 := now()
+		l.send(at{key: "a", t: at0, w: "x"}, at{key: "a", t: at0, w: "u", part: 1})
+		l.pass(time.Minute)
+		if list := l.silences(); len(list) != 0 || len(l.records("out")) != 3 {
+			t.Errorf("%q is said of a source that has more", list)
+		}
+		l.log.stalled = false
+		l.pass(2 * time.Second)
+		if list := l.silences(); len(list) != 2 || !strings.Contains(list[0], " 0@0 silent") || len(l.records("out")) != 7 {
+			t.Errorf("%q is said when it goes on: %q", list, append(l.copies(0), l.copies(1)...)) // of the other one, which was silent meanwhile
+		}
+	})
+}
+
+// TestSourceThatHelpsNobodyIsNotToldByTheClock has an event that waits for nothing: its source and
+// the others are there, and only its reader is not.
+func TestSourceThatHelpsNobodyIsNotToldByTheClock(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		at0 := now()
+		l.send(at{key: "a", t: at0 - 2, w: "x"}, at{key: "b", t: at0 - 1, w: "u", part: 1}, at{key: "a", t: at0, w: "x"})
+		l.start()
+		l.pass(time.Minute)
+		if list := l.silences(); len(list) != 0 {
+			t.Errorf("%q", list)
+		}
+	})
+}
+
+// TestSourcesThatAreNeverIdleAreWaitedFor has no clock say anything.
+func TestSourcesThatAreNeverIdleAreWaitedFor(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.send(at{key: "a", t: now(), w: "x"})
+		l.start()
+		l.pass(time.Hour)
+		if n := len(l.records("out")); n != 3 {
+			t.Errorf("%d records: %q", n, l.silences())
+		}
+	})
+}
+
+// TestClockThatIsAheadMakesNoEventLate has a producer whose clock is a year ahead, both by its
+// events and by the times of its records.
+func TestClockThatIsAheadMakesNoEventLate(t *testing.T) {
+	for _, ahead := range []time.Duration{30 * time.Minute, 365 * 24 * time.Hour} {
+		inLoop(t, func(l *loop) {
+			l.repartitioning(0)
+			l.plan.Time.MaxAhead = time.Hour
+			at0 := now()
+			wrong := func(part int32) {
+				when := time.Now().Add(ahead)
+				l.append(stream.Record{Partition: stream.Partition{Topic: "in", Index: part}, Key: []byte("a"), Time: when, Value: fmt.Appendf(nil, `{"k":"a","t":%d,"v":1,"w":"x"}`, when.Unix())})
+			}
+			wrong(0)
+			l.run(at{key: "a", t: at0, w: "x"}, at{key: "a", t: at0 + 1, w: "x"})
+			wrong(0)
+			l.run(at{key: "a", t: at0 + 1, w: "x"})
+			at1 := at0 + 1 // the second run is at that time
+			want := []string{
+				fmt.Sprintf("x in/0@0 at %d, 0@0", at0), fmt.Sprintf("x in/0@1 at %d, 0@1", at0), fmt.Sprintf("x in/0@2 at %d, 0@2", at0),
+				fmt.Sprintf("x in/0@3 at %d, 0@3", at1), fmt.Sprintf("x in/0@4 at %d, 0@4", at1),
+			}
+			got := slices.DeleteFunc(l.copies(l.partitionOf("x")), func(text string) bool { return strings.HasPrefix(text, "mark") })
+			if !slices.Equal(got, want) {
+				t.Errorf("%v ahead: copies\n%q, want\n%q", ahead, got, want)
+			}
+		})
+	}
+}
+
+// TestStandingRepartitionerLooksOnceASecond has it stand still.
+func TestStandingRepartitionerLooksOnceASecond(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.options.Abort = control.NewAbort(0.1, time.Minute)
+		l.send(at{key: "a", t: now(), w: "x"})
+		for range 200 {
+			l.send(at{key: "a", raw: "{"})
+		}
+		l.start()
+		l.pass(time.Second)
+		if l.options.Abort.Stopped() == nil {
+			t.Fatal("it does not stand still")
+		}
+		polls := l.log.polls
+		if l.pass(time.Minute); l.log.polls-polls > 70 || len(l.silences()) != 0 {
+			t.Errorf("%d polls in a minute, %q", l.log.polls-polls, l.silences())
+		}
+		l.options.Abort.Resume()
+		if l.pass(3 * time.Second); len(l.silences()) != 2 {
+			t.Errorf("%q once it goes on", l.silences())
 		}
 	})
 }
