@@ -190,17 +190,18 @@ func (w *waiting) least() order.Key {
 }
 
 // holds reports whether an event waits for a source, and from when on a mark of it that says
-// the clock helps: when its own mark does not help, and the clock is so far. Zero is never.
+// the clock helps: when its own mark does not help, and the clock less idle is behind the event.
+// Where it is at the event's time the numbers of the sources decide. Zero is never.
 func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Time) {
 	for _, h := range w.first {
 		if !s.told.Key.Before(h.key) {
 			continue
 		}
 		holds = true
-		if s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time <= s.Silent {
+		if s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time < s.Silent {
 			continue
 		}
-		if at := time.UnixMicro(h.key.Time).Add(idle); from.IsZero() || at.Before(from) {
+		if at := time.UnixMicro(h.key.Time + 1).Add(idle); from.IsZero() || at.Before(from) {
 			from = at
 		}
 	}
