@@ -20,13 +20,9 @@ import (
 //  3. If a copy waits for a source partition that was read to its end and had no record for
 //     CopyPlan.Idle, its repartitioner writes a mark with its clock. The log has what the
 //     clock said.
-//  4. A source partition that no copy waits for is not read while copiesMax records wait, or
-//     aheadMax copies of its own that are behind the first that waits.
-
-const (
-	copiesMax = 1 << 16 // of a repartition topic
-	aheadMax  = copiesMax / 4
-)
+//  4. A source partition that no copy waits for is not read while Options.Copies records of
+//     the repartition topic wait, or a quarter as many copies of its own that are behind the
+//     first that waits.
 
 // source is a source partition that a repartitioner reads.
 type source struct {
@@ -121,16 +117,17 @@ type readers struct {
 	log    stream.Inspector
 	plan   *CopyPlan
 	topic  string
+	most   int       // records that may wait for their pipeline, but for those that others wait for
 	copied int       // events since it was looked
 	next   time.Time // when it is looked again
 }
 
-func newReaders(log stream.Log, plan *Plan) (*readers, error) {
+func newReaders(log stream.Log, plan *Plan, most int) (*readers, error) {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
 		return nil, fmt.Errorf("a log of type %T cannot be inspected: topics that are copied need that", log)
 	}
-	return &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0]}, nil
+	return &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most}, nil
 }
 
 // waiting is what waits in a repartition topic.
@@ -209,7 +206,7 @@ func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Ti
 }
 
 const (
-	lookEvents = copiesMax / 16       // copies after which a repartitioner looks how far its readers are
+	lookShare  = 16                   // of readers.most: copies after which a repartitioner looks how far its readers are
 	lookAgain  = 5 * time.Millisecond // after which it does while it does not read a source partition
 	lookRarely = 500 * time.Millisecond
 )
@@ -226,7 +223,7 @@ func (p *CopyPlan) lookEvery() time.Duration {
 // align has the source partitions wait that are ahead of others, and says which are silent.
 func (w *worker) align(ctx context.Context) error {
 	r, now := w.readers, w.options.Clock.Now()
-	if r.copied < lookEvents && now.Before(r.next) {
+	if r.copied < r.most/lookShare && now.Before(r.next) {
 		return nil
 	}
 	r.copied, r.next = 0, now.Add(r.plan.lookEvery())
@@ -237,7 +234,7 @@ func (w *worker) align(ctx context.Context) error {
 	first := waits.least()
 	for id, p := range w.partitions {
 		holds, from := waits.holds(p.source, r.plan.Idle)
-		full := waits.records >= copiesMax || p.source.ahead(first) >= aheadMax
+		full := waits.records >= stream.Offset(r.most) || p.source.ahead(first) >= int64(r.most/4)
 		if w.let(p, !full || holds); p.source.still {
 			r.lookBy(now.Add(lookAgain))
 		}
