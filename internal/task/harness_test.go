@@ -424,6 +424,7 @@ type tap struct {
 	delivered []string             // values, likewise
 	waiting   []func()
 	polls     int
+	paused    map[stream.Partition]bool // by the loop
 }
 
 // outcome is what becomes of a transaction.
@@ -436,7 +437,7 @@ const (
 )
 
 func newTap(t *testing.T) *tap {
-	return &tap{Log: memory.New(memory.Options{}), T: t, latency: time.Millisecond}
+	return &tap{Log: memory.New(memory.Options{}), T: t, latency: time.Millisecond, paused: map[stream.Partition]bool{}}
 }
 
 // Join implements stream.Log.
@@ -503,6 +504,22 @@ func (s *tapped) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 	s.stalled = s.log.stalled
 	return s.Member.Poll(ctx, limit)
+}
+
+// Pause implements stream.Member.
+func (s *tapped) Pause(partitions ...stream.Partition) {
+	for _, p := range partitions {
+		s.log.paused[p] = true
+	}
+	s.Member.Pause(partitions...)
+}
+
+// Resume implements stream.Member.
+func (s *tapped) Resume(partitions ...stream.Partition) {
+	for _, p := range partitions {
+		delete(s.log.paused, p)
+	}
+	s.Member.Resume(partitions...)
 }
 
 // Commit implements stream.Member.

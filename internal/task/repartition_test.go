@@ -97,7 +97,7 @@ func (l *loop) partitionOf(key string) int32 {
 }
 
 // reader starts a member of r that reads `out` in order, and commits at once, until the task ends.
-// It notes which events of `in` have had their turn, and when, in milliseconds from now.
+// It notes which events have had their turn, and when, in milliseconds from now.
 func (l *loop) reader(sources int32) (turns *[]string) {
 	turns = &[]string{}
 	ctx, cancel := context.WithCancel(l.Context())
