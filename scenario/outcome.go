@@ -53,7 +53,6 @@ func (r *run) outcome(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	read.findEvents()
-	read.findAnnouncers()
 	out := &outcome{records: map[string][]string{}, answers: map[string]string{}, killed: r.killed}
 	if err := read.states(ctx, out); err != nil {
 		return nil, err
@@ -61,6 +60,9 @@ func (r *run) outcome(ctx context.Context) (*outcome, error) {
 	for topic, partitions := range read.topics {
 		for index, records := range partitions {
 			for i := range records {
+				if header.Value(&records[i], header.Frontier) != nil {
+					continue // how often the order says how far it is depends on the steps
+				}
 				name := fmt.Sprintf("%s/%d of %s", topic, index, read.lane(&records[i]))
 				out.records[name] = append(out.records[name], describe(&records[i]))
 			}
@@ -107,10 +109,15 @@ func (r *reading) partition(ctx context.Context, p stream.Partition) ([]stream.R
 }
 
 // source returns the position of the record that a record was made from, "" of
-// an event.
+// an event. Its offset is a number of release where the pipeline reads in the order of several
+// partitions.
 func source(r *stream.Record) string {
 	if from := header.Get(r, header.Source); from != "" {
 		return from
+	}
+	if at := header.Get(r, header.Repartition); at != "" {
+		writer, _, _ := strings.Cut(header.Get(r, header.Pipeline), " ")
+		return naming.Of(naming.Root(writer), naming.Repartition) + "/" + at
 	}
 	return header.Get(r, header.Position)
 }
@@ -154,6 +161,9 @@ func (r *reading) findEvents() {
 		for _, records := range partitions {
 			for i := range records {
 				record := &records[i]
+				if header.Value(record, header.Order) != nil || header.Value(record, header.Frontier) != nil {
+					continue // it is read at another offset: see sights
+				}
 				r.keys[position(record)] = string(record.Key)
 				if from := source(record); from != "" {
 					r.parents[position(record)] = from
@@ -163,29 +173,10 @@ func (r *reading) findEvents() {
 			}
 		}
 	}
-}
-
-// findAnnouncers tells which event made an announcement of a merged topic: the first
-// of its source partition at which the watermark was what it says.
-func (r *reading) findAnnouncers() {
-	first := map[string]string{} // source partition and watermark -> position
-	older := func(one, other string) bool { return offsetOf(one) < offsetOf(other) }
 	for _, sights := range r.sights {
 		for position, s := range sights {
-			partition, _, _ := strings.Cut(position, "@")
-			key := partition + " " + s.watermark.UTC().Format(time.RFC3339Nano)
-			if before, ok := first[key]; !ok || older(position, before) {
-				first[key] = position
-			}
-		}
-	}
-	for _, partitions := range r.topics {
-		for _, records := range partitions {
-			for i := range records {
-				from := header.Get(&records[i], header.Source)
-				if from != "" && !strings.Contains(from, "@") {
-					r.parents[position(&records[i])] = first[from+" "+header.Get(&records[i], header.Watermark)]
-				}
+			if s.source != "" {
+				r.parents[position], r.keys[position] = s.source, r.keys[s.source]
 			}
 		}
 	}
@@ -198,6 +189,22 @@ func offsetOf(position string) int64 {
 		return n
 	}
 	return -1
+}
+
+// seen returns the newest position up to one at which a pipeline saw an event: time moves on at
+// the place of the next one, which may not be there.
+func (r *reading) seen(i int, position string) string {
+	if !r.own(i, position) {
+		return position
+	}
+	partition, _, _ := strings.Cut(position, "@")
+	for at := offsetOf(position); at >= 0; at-- {
+		earlier := fmt.Sprintf("%s@%d", partition, at)
+		if _, ok := r.sights[r.pipelines[i].Name][earlier]; ok {
+			return earlier
+		}
+	}
+	return position
 }
 
 // eventOf returns the event that a position goes back to.
@@ -415,7 +422,7 @@ func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error
 				continue // an event, or of another pipeline
 			}
 			from := source(&record)
-			at, ok := r.eventOf(from)
+			at, ok := r.eventOf(r.seen(i, from))
 			if !ok {
 				return fmt.Errorf("%s of %v is made of %q, which is no event", record.Value, record.Partition, from)
 			}

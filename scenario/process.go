@@ -186,9 +186,15 @@ func start(ctx context.Context, log *mortal, runners []*running.Runner) *process
 
 // settle waits until everything that was appended is processed, and what that became is
 // delivered. It returns errKilled where the process was killed meanwhile, and then it has ended.
-func (p *process) settle() error {
+func (p *process) settle() error { return p.wait((*running.Runner).Finish) }
+
+// read is settle, but of pipelines that read in the order of several partitions it waits only
+// until they have copied the events.
+func (p *process) read() error { return p.wait((*running.Runner).WaitRead) }
+
+func (p *process) wait(until func(*running.Runner, context.Context, stream.Log) error) error {
 	for _, r := range p.runners {
-		if err := r.WaitIdle(p.ctx, p.log); err != nil {
+		if err := until(r, p.ctx, p.log); err != nil {
 			return errors.Join(p.end(), err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -92,6 +93,7 @@ type sight struct {
 	at, watermark time.Time
 	late, dropped bool
 	stage         string
+	source        string // where a copy is from
 }
 
 // run runs the scenario in one way.
@@ -160,6 +162,7 @@ func (r *run) copyOf(n int) string { return filepath.Join(r.folder, strconv.Itoa
 func (r *run) begin(ctx context.Context) error {
 	log := newMortal(r.engine)
 	v := r.way
+	v.options.Bounded = true
 	v.options.Fault = func(stage string) { r.fault(log, stage) }
 	runners := make([]*running.Runner, 0, len(r.pipelines))
 	for i := range r.pipelines {
@@ -210,7 +213,7 @@ func (r *run) observe(pipeline string, o *task.Observed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	position := fmt.Sprintf("%v@%d", o.Record.Partition, o.Record.Offset)
-	now := sight{o.Time, o.Watermark, o.Late, o.Dropped, o.Stage}
+	now := sight{o.Time, o.Watermark, o.Late, o.Dropped, o.Stage, header.Get(o.Record, header.Source)}
 	if r.sights[pipeline] == nil {
 		r.sights[pipeline] = map[string]sight{}
 	}
@@ -227,11 +230,8 @@ func (r *run) commands(ctx context.Context) error {
 		switch c.word {
 		case "event":
 			for _, record := range r.records[i] {
-				if len(r.waiting) > 0 && (r.serial || r.way.single && r.singles < singleMax) {
-					r.singles++
-					if err := r.settle(ctx); err != nil {
-						return err
-					}
+				if err := r.single(ctx); err != nil {
+					return err
 				}
 				r.waiting = append(r.waiting, record)
 			}
@@ -263,12 +263,27 @@ func (r *run) commands(ctx context.Context) error {
 
 // settle appends what waits, and waits until everything is processed, by as
 // many processes as it takes.
-func (r *run) settle(ctx context.Context) error {
+func (r *run) settle(ctx context.Context) error { return r.wait(ctx, (*process).settle) }
+
+// single has the event before the next one processed, where each waits for it.
+func (r *run) single(ctx context.Context) error {
+	switch {
+	case len(r.waiting) == 0 || !r.serial && !(r.way.single && r.singles < singleMax):
+		return nil
+	case r.serial:
+		return r.settle(ctx)
+	}
+	r.singles++
+	return r.wait(ctx, (*process).read)
+}
+
+// wait appends what waits, and waits as long as a process does, for as many as it takes.
+func (r *run) wait(ctx context.Context, until func(*process) error) error {
 	if err := r.append(ctx); err != nil {
 		return err
 	}
 	for {
-		err := r.process.settle()
+		err := until(r.process)
 		if !errors.Is(err, errKilled) {
 			return err
 		}

@@ -49,7 +49,7 @@ func (s *Scenario) prepare(o Options) (*world, error) {
 		return nil, err
 	}
 	w.serial = slices.ContainsFunc(w.pipelines, func(p pipeline) bool {
-		return len(p.runner.Reads()) > 1 || (w.partitions > 1 || p.runner.Plan.Queues()) && len(w.pipelines) > 1
+		return p.runner.Plan.Arrival && len(p.runner.Reads()) > 1 || (w.partitions > 1 || p.runner.Plan.Queues()) && len(w.pipelines) > 1
 	})
 	for i := range s.commands {
 		errs = append(errs, w.check(i, &s.commands[i]))

@@ -75,6 +75,9 @@ type Options struct {
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.
 	DryRun bool
 
+	// Bounded has topics that are copied be silent when Finish says so, and not by a clock.
+	Bounded bool
+
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there.
 	Fault func(stage string)
@@ -92,6 +95,7 @@ type Runner struct {
 	hurry   atomic.Int64       // who waits for the sinks
 	muted   []*muted           // models that are not asked
 	ended   ended
+	done    atomic.Bool // the inputs get no more records now
 	logger  *slog.Logger // never nil
 	fault   func(stage string)
 }
@@ -143,6 +147,9 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	how := task.Options{
 		Members: o.Members, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
 		Keys: o.Keys, KeyBytes: o.KeyBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
+	}
+	if o.Bounded {
+		how.Ended = r.done.Load
 	}
 	if above := p.DeadLetters.StopAbove; above.Per > 0 {
 		how.Abort = control.NewAbort(above.Of, above.Per)
@@ -252,6 +259,38 @@ func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 		}
 	}
 	return nil
+}
+
+// WaitRead is WaitIdle, but of a pipeline whose events wait for Finish it waits only until they
+// are copied.
+func (r *Runner) WaitRead(ctx context.Context, log stream.Log) error {
+	if r.Plan.Sources == nil {
+		return r.WaitIdle(ctx, log)
+	}
+	inspector, ok := log.(stream.Inspector)
+	if !ok {
+		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.Plan.Name, log)
+	}
+	for _, read := range r.Reads() {
+		if read.Group == r.Plan.Name {
+			continue
+		}
+		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
+			return fmt.Errorf("wait for pipeline %q: %w", r.Plan.Name, err)
+		}
+	}
+	return nil
+}
+
+// Finish has a pipeline that was made with Options.Bounded compute what waits for other
+// records, and is WaitIdle. Events that come later, and are older, have their turn then.
+func (r *Runner) Finish(ctx context.Context, log stream.Log) error {
+	if err := r.WaitRead(ctx, log); err != nil {
+		return err
+	}
+	r.done.Store(true)
+	defer r.done.Store(false)
+	return r.WaitIdle(ctx, log)
 }
 
 // WaitQueueEmpty returns when nothing of the pipeline is queued, or with ctx's error.

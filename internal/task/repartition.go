@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -23,6 +24,8 @@ import (
 //  4. A source partition that no copy waits for is not read while Options.Copies records of
 //     the repartition topic wait, or a quarter as many copies of its own that are behind the
 //     first that waits.
+//  5. With Options.Ended there is no clock: the sources are silent when that says so, and
+//     copies may wait without a bound.
 
 // source is a source partition that a repartitioner reads.
 type source struct {
@@ -30,6 +33,7 @@ type source struct {
 	told  order.Mark      // in the newest step
 	ends  []stream.Offset // of the repartition topic, when the newest mark with a clock was made
 	still bool            // it is not read
+	ended bool            // the next mark says that no more records come now
 
 	copies int64    // so far
 	steps  []copied // that have copies behind the first that waits, and the one before
@@ -99,7 +103,12 @@ func (tx *committer) tellMarks() {
 	for _, p := range tx.building.touched {
 		s := p.source
 		s.Next = int64(p.next)
-		if m := s.Mark(tx.plan.rules()); m != s.told {
+		m := s.Mark(tx.plan.rules())
+		ended := s.ended
+		if s.ended = false; ended {
+			m.Silent = math.MaxInt64
+		}
+		if m != s.told || ended {
 			s.told = m
 			if n := len(s.steps); n == 0 || s.steps[n-1].copies < s.copies {
 				s.steps = append(s.steps, copied{s.copies, m.Key})
@@ -195,7 +204,7 @@ func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Ti
 			continue
 		}
 		holds = true
-		if s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time < s.Silent {
+		if s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time < s.told.Silent {
 			continue
 		}
 		if at := time.UnixMicro(h.key.Time + 1).Add(idle); from.IsZero() || at.Before(from) {
@@ -227,6 +236,10 @@ func (w *worker) align(ctx context.Context) error {
 		return nil
 	}
 	r.copied, r.next = 0, now.Add(r.plan.lookEvery())
+	if w.options.Ended != nil {
+		r.next = now.Add(lookAgain)
+		return w.alignEnded(ctx)
+	}
 	waits, err := r.look(ctx)
 	if err != nil {
 		return err
@@ -254,6 +267,25 @@ func (w *worker) align(ctx context.Context) error {
 		}
 		if !more {
 			p.source.Silent, p.source.ends = max(p.source.Silent, now.Add(-r.plan.Idle).UnixMicro()), waits.ends
+			w.building.touch(p)
+		}
+	}
+	return nil
+}
+
+// alignEnded says of source partitions that others wait for that they are silent, when the
+// sources have ended.
+func (w *worker) alignEnded(ctx context.Context) error {
+	if !w.options.Ended() {
+		return nil
+	}
+	waits, err := w.readers.look(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range w.partitions {
+		if _, from := waits.holds(p.source, 0); !from.IsZero() {
+			p.source.ended, p.source.ends = true, waits.ends
 			w.building.touch(p)
 		}
 	}

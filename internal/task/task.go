@@ -46,6 +46,7 @@ type Options struct {
 	Observe        func(*Observed)      // called with each event when it was computed; nil is none
 	OddTimes       func(finding string) // told if the first event times look wrong; nil is not
 	Abort          *control.Abort       // when the task is to stand still; nil is never
+	Ended          func() bool          // whether topics that are copied get no more records now; nil is that the clock says when they are silent
 	Fault          func(Stage string)   // called at each stage of a turn by crash tests; nil is none
 
 	storm *storm // that the member before met; nil is none
