@@ -95,7 +95,7 @@ type Runner struct {
 	hurry   atomic.Int64       // who waits for the sinks
 	muted   []*muted           // models that are not asked
 	ended   ended
-	done    atomic.Bool // the inputs get no more records now
+	done    atomic.Bool  // the inputs get no more records now
 	logger  *slog.Logger // never nil
 	fault   func(stage string)
 }
