@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/stream"
@@ -51,7 +52,7 @@ func TestSourcesStopWhenTheirReaderIsBehind(t *testing.T) {
 			t.Errorf("%d of %d records are copies, %v are not read", n, len(l.records("out")), l.log.paused)
 		}
 		turns := l.reader(2)
-		if l.pass(time.Minute); len(*turns) != 1000 || l.log.paused[stream.Partition{Topic: "in"}] {
+		if l.pass(2 * time.Second); len(*turns) != 1000 || l.log.paused[stream.Partition{Topic: "in"}] {
 			t.Errorf("%d events had their turn, %v are not read", len(*turns), l.log.paused)
 		}
 	})
@@ -110,6 +111,29 @@ func TestAlignedSourcesAreNeverSilent(t *testing.T) {
 		l.start()
 		if l.pass(time.Minute); len(l.silences()) != 0 || len(l.log.paused) != 2 {
 			t.Errorf("%q; %v are not read", l.silences(), l.log.paused)
+		}
+	})
+}
+
+// TestSourcesThatStoodStillStayAligned has a repartitioner stand still while its sources are not
+// read, and go on.
+func TestSourcesThatStoodStillStayAligned(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.options.Abort = control.NewAbort(0.5, time.Minute)
+		l.behind()
+		before := l.copiedOf()
+		l.options.Abort.Count(time.Now(), 1000, 1000)
+		if l.pass(3 * time.Second); l.options.Abort.Stopped() == nil {
+			t.Fatal("it does not stand still")
+		}
+		l.options.Abort.Resume()
+		l.pass(10 * time.Second)
+		if n := l.copiedOf(); n[0] > before[0]+16 || n[1] > before[1]+16 || len(l.log.paused) != 2 {
+			t.Errorf("%d copies, and %d before; %v are not read", n, before, l.log.paused)
+		}
+		turns := l.reader(2)
+		if l.pass(2 * time.Second); len(*turns) != 1000 {
+			t.Errorf("%d events had their turn", len(*turns))
 		}
 	})
 }

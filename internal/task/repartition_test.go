@@ -292,16 +292,17 @@ func TestSourceIsSilentOnlyAtItsEnd(t *testing.T) {
 	})
 }
 
-// TestEventWaitsForASilentSourceForIdle has an event in one of two partitions, at a time and to
-// the microsecond: it has its turn after Idle, and two commits.
+// TestEventWaitsForASilentSourceForIdle has an event in one of two partitions, and go to one of
+// two, at a time of the clock to the microsecond: it has its turn after Idle, and two commits.
 func TestEventWaitsForASilentSourceForIdle(t *testing.T) {
-	for part := range int32(2) {
+	for i := range int32(4) {
 		inLoop(t, func(l *loop) {
+			part := i % 2
 			l.repartitioning(time.Second)
 			l.start()
 			turns := l.reader(2)
 			l.pass(10 * time.Second)
-			l.send(at{key: "a", t: now(), w: "x", part: part})
+			l.send(at{key: "a", t: now(), w: string("xu"[i/2]), part: part})
 			l.pass(time.Minute)
 			if want := []string{fmt.Sprintf("in/%d@0 11002", part)}; !slices.Equal(*turns, want) {
 				t.Errorf("turns %q, want %q", *turns, want)
@@ -362,6 +363,28 @@ func TestClockThatIsAheadMakesNoEventLate(t *testing.T) {
 			got := slices.DeleteFunc(l.copies(l.partitionOf("x")), func(text string) bool { return strings.HasPrefix(text, "mark") })
 			if !slices.Equal(got, want) {
 				t.Errorf("%v ahead: copies\n%q, want\n%q", ahead, got, want)
+			}
+		})
+	}
+}
+
+// TestEventsWithTheTimeOfTheirAppendAreNotLate has no field say the time, so that producers who
+// append at once come in another order than their clocks.
+func TestEventsWithTheTimeOfTheirAppendAreNotLate(t *testing.T) {
+	for _, appended := range []bool{true, false} {
+		inLoop(t, func(l *loop) {
+			l.repartitioning(0)
+			l.plan.Time.FromField, l.plan.Time.Appended = false, appended
+			for _, before := range []time.Duration{0, time.Minute} {
+				l.append(stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("a"), Time: time.Now().Add(-before), Value: []byte(`{"k":"a","t":1,"v":1,"w":"x"}`)})
+			}
+			l.run()
+			got, want := l.copies(l.partitionOf("x")), fmt.Sprintf("x in/0@1 at %d, 0@1", now()-1)
+			if !appended {
+				want += " late"
+			}
+			if got[1] != want {
+				t.Errorf("%q, want %q", got, want)
 			}
 		})
 	}
