@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -81,15 +82,18 @@ func (a *admission) appendedAt(r *stream.Record) int64 {
 	return r.Time.UnixMicro()
 }
 
-// copy appends the copy of an event.
+// copy appends the copy of an event, or a client's cancel of an event before it.
 func (ch *chunk) copy(it *item) {
-	ch.building.Pass(&it.Event, ch.plan.Copy.Partitions)
+	s, appended := it.partition.source, ch.appendedAt(it.Record)
+	if header.Value(it.Record, header.Cancel) != nil {
+		c := order.Copy{Placed: order.Placed{Key: s.Behind(int64(it.Record.Offset))}, Appended: appended}
+		ch.building.Pass(&it.Event, ch.plan.Copy.Partitions, &c)
+	}
 	ch.readers.copied++
 	if it.Time == never {
 		return
 	}
-	appended := ch.appendedAt(it.Record)
-	c := order.Copy{Placed: it.partition.source.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
+	c := order.Copy{Placed: s.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
 	c.Late = c.Late && !ch.plan.Time.Appended && !it.point.judged
 	if it.Alive() {
 		it.partition.source.copies++

@@ -44,6 +44,9 @@ func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	}
 }
 
+// Behind returns a place behind the events before an offset.
+func (s *Source) Behind(offset int64) Key { return Key{s.Newest, s.Number, offset} }
+
 // Mark returns a mark that all later events of the source are behind.
 func (s *Source) Mark(r Rules) Mark {
 	return Mark{Key{before(s.Newest, r.Wait), s.Number, s.Next - 1}, s.Silent}

@@ -494,12 +494,14 @@ func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy) {
 	w.carried += len(r.Value) + header.Bytes(w.Headers[from+2:])
 }
 
-// Pass appends a record that gives an event of a client up to every partition of the
-// topic where sources meet: its key there is not known. Other records are left alone.
-func (w *Writer) Pass(e *Event, partitions int32) {
-	cancelled := header.Get(e.Record, header.Cancel)
-	for i := int32(0); i < partitions && cancelled != ""; i++ {
-		headers := []stream.Header{{Key: header.Cancel, Value: []byte(cancelled)}}
+// Pass appends a record that gives an event of a client up, with its place in the order, to every
+// partition of the topic where sources meet: the event's key there is not known.
+func (w *Writer) Pass(e *Event, partitions int32, c *order.Copy) {
+	at := len(w.Bytes)
+	w.Bytes = c.Append(w.Bytes)
+	place := w.Bytes[at:len(w.Bytes):len(w.Bytes)]
+	for i := range partitions {
+		headers := []stream.Header{{Key: header.Cancel, Value: header.Value(e.Record, header.Cancel)}, {Key: header.Order, Value: place}}
 		w.Outputs = append(w.Outputs, stream.Record{Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: e.Record.Time, Headers: headers})
 		w.carried += header.Bytes(headers)
 	}
