@@ -109,7 +109,11 @@ func (l *loop) reader(sources int32) (turns *[]string) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- l.readTurns(ctx, order.NewLog(l.log.Log, "out", false, numbers...), func(r *stream.Record) {
-			*turns = append(*turns, fmt.Sprintf("%s %d", header.Get(r, header.Source), time.Since(begun).Milliseconds()))
+			of := header.Get(r, header.Source)
+			if of == "" {
+				of = fmt.Sprint("cancel ", header.Get(r, header.Cancel), " in ", r.Partition.Index)
+			}
+			*turns = append(*turns, fmt.Sprint(of, " ", time.Since(begun).Milliseconds()))
 		})
 	}()
 	stop := l.stop
@@ -309,6 +313,55 @@ func TestEventWaitsForASilentSourceForIdle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCancelHasItsTurnBehindItsEvent has a client give up an event that waits for another source:
+// what gives it up waits too, in each partition, since it is known nowhere which one the event is in.
+func TestCancelHasItsTurnBehindItsEvent(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.plan.Copy.Wait = time.Second
+		l.start()
+		turns := l.reader(2)
+		cancel := []stream.Header{{Key: header.Cancel, Value: []byte("c/7")}}
+		l.send(at{key: "a", headers: cancel}, at{key: "a", t: now(), w: "x"}, at{key: "a", headers: cancel})
+		l.pass(500 * time.Millisecond)
+		if len(*turns) != 0 {
+			t.Errorf("turns %q", *turns)
+		}
+		l.pass(time.Minute)
+		l.end()
+		x := l.partitionOf("x")
+		for part := range int32(2) {
+			var of []string
+			for _, text := range *turns {
+				if strings.HasPrefix(text, "in/0@1 ") && part == x || strings.HasPrefix(text, fmt.Sprintf("cancel c/7 in %d ", part)) {
+					of = append(of, strings.Fields(text)[0])
+				}
+			}
+			want := []string{"cancel", "cancel"}
+			if part == x {
+				want = []string{"cancel", "in/0@1", "cancel"}
+			}
+			if !slices.Equal(of, want) {
+				t.Errorf("partition %d: %q, want %q", part, of, want)
+			}
+		}
+	})
+}
+
+// TestDuplicatesAreNotCopied has an event come again. It moves its source on, and is no copy.
+func TestDuplicatesAreNotCopied(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.plan.Dedupe = &task.DedupePlan{Slot: l.of("v")}
+		l.plan.Dedupe.Spec.Window, l.plan.Dedupe.Spec.Max = time.Hour, 100
+		l.run(at{key: "a", t: 1, v: 1, w: "x"}, at{key: "a", t: 2, v: 1, w: "x"})
+		want := []string{"x in/0@0 at 1, 0@0", "mark 2, 0@1"}
+		if got := l.copies(l.partitionOf("x")); !slices.Equal(got, want) || l.metrics.Counts().Duplicates != 1 {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
 }
 
 // TestSourceThatHelpsNobodyIsNotToldByTheClock has an event that waits for nothing: its source and
