@@ -52,7 +52,7 @@ func TestSourcesStopWhenTheirReaderIsBehind(t *testing.T) {
 			t.Errorf("%d of %d records are copies, %v are not read", n, len(l.records("out")), l.log.paused)
 		}
 		turns := l.reader(2)
-		if l.pass(2 * time.Second); len(*turns) != 1000 || l.log.paused[stream.Partition{Topic: "in"}] {
+		if l.pass(400 * time.Millisecond); len(*turns) != 1000 || l.log.paused[stream.Partition{Topic: "in"}] {
 			t.Errorf("%d events had their turn, %v are not read", len(*turns), l.log.paused)
 		}
 	})

@@ -296,6 +296,27 @@ func TestSourceIsSilentOnlyAtItsEnd(t *testing.T) {
 	})
 }
 
+// TestSourceIsSilentSinceItsNewestRecord loads events of long ago: a source is silent when it
+// had no record for Idle, whatever their times are.
+func TestSourceIsSilentSinceItsNewestRecord(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.start()
+		turns := l.reader(2)
+		l.pass(9 * time.Second)
+		l.send(at{key: "a", t: 100, w: "x"}, at{key: "a", t: 50, w: "x", part: 1})
+		l.pass(900 * time.Millisecond)
+		l.send(at{key: "a", t: 70, w: "x", part: 1})
+		l.pass(990 * time.Millisecond)
+		if list := l.silences(); len(list) != 0 || len(*turns) != 2 {
+			t.Errorf("%q of sources that are read; turns %q", list, *turns)
+		}
+		if l.pass(20 * time.Millisecond); len(l.silences()) != 2 || len(*turns) != 3 {
+			t.Errorf("%q, turns %q", l.silences(), *turns)
+		}
+	})
+}
+
 // TestEventWaitsForASilentSourceForIdle has an event in one of two partitions, and go to one of
 // two, at a time of the clock to the microsecond: it has its turn after Idle, and two commits.
 func TestEventWaitsForASilentSourceForIdle(t *testing.T) {
