@@ -11,6 +11,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,22 +42,25 @@ type Program struct {
 // the results batch by batch, in the order of the events.
 //
 // A pipeline that stands alone has the partitions it has in production, so that
-// watermarks, ids and rows are those. Where records of several partitions meet
-// again, in a chain or a copied input, their order depends on timing: there all
-// topics have one partition, and events keep the order in which they came.
+// watermarks, ids and rows are those. If it reads in the order of several partitions, these are
+// silent when all events are given: no clock decides. Where records of several partitions meet
+// in an order that depends on timing, in a chain or with `order: arrival`, all topics have one
+// partition, and events keep the order in which they came.
 type dryRun struct {
 	*Program
 	ctx      context.Context
 	log      *memory.Log
 	parts    []*part                                            // upstream first
 	straight bool                                               // all topics have one partition
-	quiet    bool                                               // outputs are not looked at
+	ordered  bool                                               // a pipeline reads in the order of several partitions
+	quiet    bool                                               // the log forgets outputs that no pipeline reads
+	apart    bool                                               // events are handed over without their outputs, in the order in which partitions computed them
 	tables   []string                                           // files of rows, as --table has them
 	past     func(topic string) iter.Seq2[stream.Record, error] // of a log: the rows of tables as of the event; nil is none
 	batch    func([]*seen) error
 
 	appended int64
-	numbers  map[string]int64 // of the batch's events, and of what they led to, by position
+	numbers  map[string]int64 // of the batch's events, and of what they led to, by position; of all events if ordered
 	next     map[stream.Partition]stream.Offset
 	appends  map[stream.Partition]stream.Offset // behind the events given
 
@@ -105,7 +109,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 	var found []error
 	var loaded []process.Pipeline
 	parts := map[*pipeline.Runner]*part{}
-	r.straight = len(file.Pipelines) > 1 || slices.ContainsFunc(file.Pipelines, func(p lang.Pipeline) bool { return len(p.Inputs) > 0 || p.Input.Repartition > 0 })
+	r.straight = len(file.Pipelines) > 1 || byArrival(&file.Pipelines[0])
 	for i, p := range file.Pipelines {
 		if r.straight {
 			p.Inputs = slices.Clone(p.Inputs)
@@ -117,12 +121,13 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 		computeAtOnce(&p)
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
-			Members: max(1, members), Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
+			Bounded: true, Members: max(1, members), Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))
 			continue
 		}
+		r.ordered = r.ordered || play.runner.Plan.Sources != nil
 		parts[play.runner] = play
 		loaded = append(loaded, process.Pipeline{File: path, Source: file, Index: i, Runner: play.runner})
 	}
@@ -138,6 +143,16 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 		r.parts = append(r.parts, parts[p.Runner])
 	}
 	return r, nil
+}
+
+// byArrival reports whether events of several partitions meet in the order of their copies.
+func byArrival(p *lang.Pipeline) bool {
+	for _, in := range p.EachInput() {
+		if in.Time.Order == lang.OrderArrival {
+			return true
+		}
+	}
+	return false
 }
 
 // computeAtOnce has no event wait for the rows of tables, which are there before.
@@ -344,17 +359,39 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 	if err := r.log.Append(ctx, records...); err != nil {
 		return err
 	}
-	clear(r.numbers)
+	if !r.ordered {
+		clear(r.numbers)
+	}
 	for i := range records {
 		r.appended++
-		r.numbers[position(&records[i])] = r.appended
+		if !r.apart {
+			r.numbers[position(&records[i])] = r.appended
+		}
 		r.appends[records[i].Partition] = records[i].Offset + 1
 	}
 	for _, p := range r.parts {
-		if err := p.runner.WaitIdle(ctx, r.log); err != nil {
+		if err := p.runner.WaitRead(ctx, r.log); err != nil {
 			return err
 		}
 	}
+	if r.ordered && !r.apart {
+		return nil // events and their outputs may come later
+	}
+	return r.handOver(ctx)
+}
+
+// finish has the pipelines compute what waits for other events, and hands it over.
+func (r *dryRun) finish(ctx context.Context) error {
+	for _, p := range r.parts {
+		if err := p.runner.Finish(ctx, r.log); err != nil {
+			return err
+		}
+	}
+	return r.handOver(ctx)
+}
+
+// handOver hands over what was made of events.
+func (r *dryRun) handOver(ctx context.Context) error {
 	r.mu.Lock()
 	batch := r.seen
 	r.seen = nil
@@ -363,6 +400,9 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 		return cmp.Or(a.index-b.index, compareBool(b.copied, a.copied), strings.Compare(a.record.Partition.Topic, b.record.Partition.Topic),
 			int(a.record.Partition.Index-b.record.Partition.Index), cmp.Compare(a.record.Offset, b.record.Offset))
 	})
+	if r.apart {
+		return r.batch(batch)
+	}
 	byPosition := map[string]*seen{}
 	for _, s := range batch {
 		at := position(&s.record)
@@ -375,10 +415,8 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 		}
 	}
 	slices.SortStableFunc(batch, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
-	if !r.quiet {
-		if err := r.outputs(ctx, byPosition); err != nil {
-			return err
-		}
+	if err := r.outputs(ctx, byPosition); err != nil {
+		return err
 	}
 	return r.batch(batch)
 }
@@ -397,12 +435,37 @@ func position(r *stream.Record) string {
 	return string(header.AppendPosition(make([]byte, 0, 64), r.Partition, r.Offset))
 }
 
+// at returns where the event was read first.
+func (s *seen) at() string { return cmp.Or(header.SourceOf(&s.record), position(&s.record)) }
+
 // cause returns the position of the record that a pipeline made a record from.
 func cause(r *stream.Record) string {
 	if at := header.Get(r, header.Source); at != "" { // a merged input's, which is nearer
 		return at
 	}
 	return header.Get(r, header.Position)
+}
+
+// madeAt returns the position of the event of a part of which it made a record; in the order of
+// several partitions, the number of release.
+func (p *part) madeAt(r *stream.Record) string {
+	if at := header.Get(r, header.Repartition); at != "" {
+		return p.runner.Plan.Topic + "/" + at
+	}
+	return header.Get(r, header.Position)
+}
+
+// made returns the event of which a part made a record; nil if it is not among them. What is due
+// after the last one is made at the place of the next one, and belongs to the last.
+func (p *part) made(events map[string]*seen, r *stream.Record) *seen {
+	at := p.madeAt(r)
+	s := events[p.runner.Name()+" "+at]
+	partition, number, ok := strings.Cut(at, "@")
+	for n, _ := strconv.ParseInt(number, 10, 64); s == nil && ok && p.runner.Plan.Sources != nil && n > 0; {
+		n--
+		s = events[fmt.Sprintf("%s %s@%d", p.runner.Name(), partition, n)]
+	}
+	return s
 }
 
 // outputs adds the records written since the last batch to the events that they come
@@ -431,7 +494,11 @@ func (r *dryRun) outputs(ctx context.Context, events map[string]*seen) error {
 				}
 				name, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
 				name, _, _ = strings.Cut(name, ".") // of the task that copies its input
-				if s := events[name+" "+header.Get(&record, header.Position)]; s != nil {
+				i := slices.IndexFunc(r.parts, func(p *part) bool { return p.runner.Name() == name })
+				if i < 0 {
+					continue
+				}
+				if s := r.parts[i].made(events, &record); s != nil {
 					s.outputs = append(s.outputs, record)
 				}
 				if r.next[p]++; r.next[p] == end {

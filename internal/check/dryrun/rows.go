@@ -29,7 +29,7 @@ type RowsOptions struct {
 	Format       string   // of the events
 	Tables       []string // TOPIC:KEY=FILE
 	Parallelism  int      // members of the group of each pipeline; 0 is 1
-	Outputs      bool     // Event.Outputs is wanted
+	Outputs      bool     // the log of the replay keeps what the pipelines write
 
 	// FromLog takes the events from the topic in the log that Open opens, not from a file.
 	FromLog bool
@@ -52,9 +52,8 @@ type Event struct {
 	Collected   bool // a group or join has it: an event made of it comes too
 	Made        bool // by a group or join, of others; Record is none of the log
 	Failed      bool
-	Stage       string          // where it failed
-	Approximate []string        // features that are approximate
-	Outputs     []stream.Record // what the pipeline wrote of it
+	Stage       string   // where it failed
+	Approximate []string // features that are approximate
 }
 
 // Source is a partition that events were taken from, and which of its records.
@@ -89,12 +88,12 @@ func (a *Program) NewRows(ctx context.Context, o RowsOptions) (*Rows, error) {
 	if r.dryRun, err = a.newDryRun(ctx, o.File, o.Parallelism, func(p *lang.Pipeline) bool { return o.Pipeline == "" || p.Name == o.Pipeline }, r.batch); err != nil {
 		return nil, err
 	}
-	r.quiet, r.tables = !o.Outputs, o.Tables
+	r.quiet, r.apart, r.tables = !o.Outputs, true, o.Tables
 	return r, r.choose()
 }
 
-// Run computes the events, and calls each with those of the pipeline: in the order of the
-// events given, or of their partitions.
+// Run computes the events, and calls each with those of the pipeline: each partition's in the
+// order in which it computes them.
 func (r *Rows) Run(each func(*Event) error) error {
 	r.each = each
 	feed, end, err := r.source()
@@ -102,7 +101,10 @@ func (r *Rows) Run(each func(*Event) error) error {
 		return err
 	}
 	err = r.run(func(ctx context.Context) error {
-		if err := feed(ctx); err != nil || r.End == nil {
+		if err := feed(ctx); err != nil {
+			return err
+		}
+		if err := r.finish(ctx); err != nil || r.End == nil {
 			return err
 		}
 		return r.End(r.log)
@@ -382,8 +384,9 @@ func (l *recorded) committed(topic string) (map[int32]stream.Offset, error) {
 	return committed, nil
 }
 
-// feed replays the records: partition by partition or, if several partitions are replayed as
-// one, in the order of their times.
+// feed replays the records: partition by partition or, if records of several partitions meet, in
+// the order of their times. If they are read in an order of their own, that keeps few of them
+// waiting; no result depends on it.
 func (l *recorded) feed(ctx context.Context) error {
 	const batch = 4096
 	var records []stream.Record
@@ -402,7 +405,7 @@ func (l *recorded) feed(ctx context.Context) error {
 	for _, s := range l.Sources {
 		all = append(all, l.records(ctx, s))
 	}
-	if l.straight {
+	if l.straight || l.ordered {
 		all = []iter.Seq2[stream.Record, error]{byTime(all)}
 	}
 	for _, list := range all {
@@ -497,7 +500,7 @@ func (r *Rows) batch(batch []*seen) error {
 		}
 		err := r.each(&Event{
 			Record: &s.record, Row: &s.row, Time: s.time, Late: s.late, Dropped: s.dropped, Collected: s.collected, Made: s.made, Failed: s.failed, Stage: s.failure,
-			Approximate: s.approximate, Outputs: s.outputs,
+			Approximate: s.approximate,
 		})
 		if err != nil {
 			return err

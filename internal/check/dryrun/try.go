@@ -40,7 +40,7 @@ func (a *Program) Try(ctx context.Context, source *ingest.Source, o TryOptions) 
 	for _, played := range r.parts {
 		p.tallies = append(p.tallies, newTally(played))
 	}
-	err = r.run(func(ctx context.Context) error { return r.publish(ctx, source, o.Topic) })
+	err = r.run(func(ctx context.Context) error { return errors.Join(r.publish(ctx, source, o.Topic), r.finish(ctx)) })
 	return errors.Join(err, p.out.Close(), p.summary(r))
 }
 
@@ -88,7 +88,7 @@ func (p *printer) show(s *seen) error {
 	if !s.time.IsZero() {
 		head = append(head, s.time.UTC().Format("2006-01-02T15:04:05.999999Z"))
 	}
-	head = append(head, position(&s.record))
+	head = append(head, s.at())
 	if s.late {
 		head = append(head, "late")
 	}
@@ -191,7 +191,7 @@ func (p *printer) object(s *seen) error {
 		Outputs     []output        `json:"outputs,omitempty"`
 		Dead        []dead          `json:"dead_letters,omitempty"`
 	}{
-		Event: s.number, Pipeline: s.runner.Name(), Position: position(&s.record), Key: string(s.record.Key), Late: s.late, Dropped: s.dropped, Approximate: s.approximate,
+		Event: s.number, Pipeline: s.runner.Name(), Position: s.at(), Key: string(s.record.Key), Late: s.late, Dropped: s.dropped, Approximate: s.approximate,
 		Names: s.object(),
 	}
 	if !s.time.IsZero() {

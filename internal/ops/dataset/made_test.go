@@ -68,7 +68,7 @@ func sourced(t testing.TB, seed uint64, n int, topics map[string]int32) *memory.
 		user, price := fmt.Sprintf("u%02d", rng.IntN(20)), float64(rng.IntN(1000))/100
 		for _, topic := range []string{"impressions", "pages"} {
 			if topics[topic] > 0 {
-				add(topic, user, fmt.Sprintf(`{"user":%q,"id":"i%d","bid":%v,"price":%v,"ts":%d}`, user, i, price, price, at-rng.Int64N(3000)))
+				add(topic, user, fmt.Sprintf(`{"user":%q,"id":"i%d","shop":"s%d","bid":%v,"price":%v,"ts":%d}`, user, i, i*7%13, price, price, at-rng.Int64N(3000)))
 			}
 		}
 		for range rng.IntN(3) * min(1, int(topics["clicks"])) {

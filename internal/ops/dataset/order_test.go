@@ -1,0 +1,105 @@
+package dataset_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/ops/dataset"
+	"github.com/afterbay/afterbay/stream"
+)
+
+const byShop = `pipeline: shops
+input:
+  topic: pages
+  key: price
+  partitions: 3
+  repartition: 4
+  time: {field: ts, unit: ms, lateness: 5s, WAIT}
+  fields: {user: string, id: string, price: number, ts: int}
+steps:
+  - features:
+      spend: {value: bid, windows: [1m], aggregates: [sum, count]}
+      past:  {value: bid, last: 3, aggregates: [mean]}
+  - emit: {topic: out, key: user, value: {"meta.id": meta.id, "meta.offset": meta.offset, id: id, "spend.sum_1m": spend.sum_1m, "spend.count_1m": spend.count_1m, "past.mean": past.mean}}
+`
+
+const together = `pipeline: contacts
+inputs:
+  - topic: impressions
+    key: user
+    partitions: 3
+    repartition: 2
+    time: {field: ts, unit: ms, lateness: 5s}
+    fields: {user: string, id: string, bid: number, ts: int}
+  - topic: clicks
+    key: user
+    partitions: 2
+    time: {field: ts, unit: ms, lateness: 5s}
+    fields: {user: string, imp: string, price: number, ts: int}
+steps:
+  - features:
+      seen: {windows: [1m], aggregates: [count]}
+      last: {value: "price ?? 0.0", last: 2, aggregates: [sum]}
+  - emit: {topic: out, value: {"meta.id": meta.id, "meta.topic": meta.topic, "seen.count_1m": seen.count_1m, "last.sum": last.sum}}
+`
+
+// TestRowsOfSeveralPartitionsAreTheLiveRows compares the rows of pipelines that read in the order
+// of several partitions with the outputs of those that ran, byte for byte, and the files of two
+// runs and parallelisms.
+func TestRowsOfSeveralPartitionsAreTheLiveRows(t *testing.T) {
+	const seed = 23
+	both := map[string]int32{"impressions": 3, "clicks": 2}
+	join := strings.NewReplacer("key: user\n    partitions: 1\n    repartition: 1", "key: user\n    partitions: 3\n    repartition: 4", "partitions: 1", "partitions: 2", "MATCH", "first", "TYPE", "left").Replace(joined)
+	shop := strings.NewReplacer("key: price", "key: shop", "price: number, ts", "shop: string, bid: number, ts").Replace(byShop)
+	shopColumns := []string{"meta.id", "meta.offset", "id", "spend.sum_1m", "spend.count_1m", "past.mean"}
+	for name, c := range map[string]struct {
+		file    string
+		columns []string
+		topics  map[string]int32
+	}{
+		"another key":       {strings.Replace(shop, ", WAIT", "", 1), shopColumns, map[string]int32{"pages": 3}},
+		"another key, wait": {strings.Replace(shop, "WAIT", "wait: 3s, late: drop", 1), shopColumns, map[string]int32{"pages": 3}},
+		"two inputs":        {together, []string{"meta.id", "meta.topic", "seen.count_1m", "last.sum"}, both},
+		"join":              {join, []string{"meta.id", "id", "bid", "twice", "click.matched", "click.price", "worth"}, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			save(t, "p.yaml", c.file)
+			log := sourced(t, seed, 2000, c.topics)
+			running(t, log, "p.yaml")
+			topics, err := log.Topics(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for _, topic := range topics {
+				for i := range topic.Partitions * int32(strings.Count("out", topic.Name)) {
+					want = append(want, values(t, log, stream.Partition{Topic: "out", Index: i})...)
+				}
+			}
+			o := options("rows.ndjson")
+			o.RowsOptions.Columns = c.columns
+			o.FromLog, o.Open = true, opens(log)
+			m := written(t, o)
+			got := strings.Split(strings.TrimSpace(load(t, "rows.ndjson")), "\n")
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" || len(got) < 1000 {
+				t.Errorf("seed %d: %d rows: %.2000s", seed, len(got), diff)
+			}
+			for _, o.Parallelism = range []int{1, 4} {
+				if again := written(t, o); again.File != m.File {
+					t.Errorf("seed %d: %+v, then %+v", seed, m.File, again.File)
+				}
+			}
+			var said bytes.Buffer
+			if err := dataset.Write(t.Context(), program(&said), o); err != nil || strings.Contains(said.String(), "warning") {
+				t.Errorf("%v: %s", err, said.String())
+			}
+		})
+	}
+}
