@@ -108,3 +108,7 @@ func AppendCarried(dst, headers []stream.Header) []stream.Header {
 	}
 	return dst
 }
+
+// MovesTime reports whether a record is no event: it says how far sources are, or that time moved
+// on.
+func MovesTime(r *stream.Record) bool { return len(r.Headers) == 1 && r.Headers[0].Key == Frontier }

@@ -164,6 +164,7 @@ type held struct {
 	read   bool          // to its end
 	done   stream.Offset // committed
 	queued int
+	end    stream.Offset // up to which it is read: of a repartition topic more than until, whose events may wait for what is behind them
 }
 
 // dryMember is the member of a dry run.
@@ -181,7 +182,14 @@ type dryMember struct {
 }
 
 func (s *dryMember) add(ctx context.Context, e *extent) error {
-	h := &held{extent: *e, state: memory.State{}, read: e.until <= e.first, done: e.first}
+	h := &held{extent: *e, state: memory.State{}, read: e.until <= e.first, done: e.first, end: e.until}
+	if generation.Numbered(e.Topic) {
+		_, end, err := s.of.Log.Offsets(ctx, e.Partition)
+		if err != nil {
+			return err
+		}
+		h.end = end
+	}
 	h.next, h.stop = iter.Pull2(s.of.Log.Tail(ctx, e.Partition, e.first))
 	s.states[e.Partition] = h
 	s.order = append(s.order, h)
@@ -222,7 +230,7 @@ func (s *dryMember) Poll(ctx context.Context, limit int) (batch stream.Batch, er
 			if err != nil || !ok {
 				return batch, errors.Join(err, ctx.Err())
 			}
-			h.read = r.Offset+1 >= h.until
+			h.read = r.Offset+1 >= h.end
 			batch.Records = append(batch.Records, r)
 		}
 	}

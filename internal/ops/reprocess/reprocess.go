@@ -184,6 +184,9 @@ func (r *run) plan(ctx context.Context) error {
 	if err := r.partitions(ctx, topics); err != nil {
 		return err
 	}
+	if generation.Numbered(r.read.Topic) && r.job.part() {
+		return fmt.Errorf("from and to: %s is read in the order of several partitions, in which the records of a time do not stand together: leave them out, to reprocess all", r.read.Topic)
+	}
 	if err := r.aim(topics); err != nil {
 		return err
 	}
@@ -286,6 +289,9 @@ func (r *run) partitions(ctx context.Context, topics []stream.Topic) error {
 		first, _, err := r.log.Offsets(ctx, p)
 		if err != nil {
 			return err
+		}
+		if first > 0 && generation.Numbered(p.Topic) {
+			return fmt.Errorf("%v begins at offset %d: its events are numbered from the first one, which is no longer retained, so they cannot be computed again from there; change the file of the live pipeline to have it go on with its state", p, first)
 		}
 		r.parts = append(r.parts, extent{Partition: p, first: first})
 	}

@@ -41,6 +41,9 @@ func (r *run) snapshot(ctx context.Context, h *generation.History, live string) 
 // begins notes which generation it is, and with which events it begins.
 func (r *run) begins(b generation.Begun) {
 	r.begun = b
+	if generation.Numbered(r.read.Topic) {
+		return // Start has offsets of the log
+	}
 	for i := range min(len(r.parts), len(b.Start)) {
 		r.parts[i].first = max(r.parts[i].first, b.Start[i])
 	}

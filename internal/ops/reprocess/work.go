@@ -135,12 +135,12 @@ func (r *run) look(ctx context.Context, first bool) (there bool, err error) {
 	r.progress.Events, r.progress.Of = 0, 0
 	for i := range r.parts {
 		p := &r.parts[i]
-		done, err := r.log.Committed(ctx, r.progress.Group, p.Partition)
+		done, err := generation.Committed(ctx, r.log, r.progress.Group, p.Partition)
 		if err != nil {
 			return false, err
 		}
 		there = there && done >= p.until
-		until, err := r.log.Committed(ctx, r.begun.Group, p.Partition)
+		until, err := generation.Committed(ctx, r.log, r.begun.Group, p.Partition)
 		if err != nil {
 			return false, err
 		}

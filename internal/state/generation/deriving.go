@@ -139,7 +139,7 @@ func (d *Deriving) look(ctx context.Context, p stream.Partition) (until, end str
 	}
 	// The record of the switch is read after the offset: it is in the newest step
 	// of the live group, so that without it there is no later one than until.
-	if until, err = d.Log.Committed(ctx, d.begun.Group, p); err == nil {
+	if until, err = Committed(ctx, d.Log, d.begun.Group, p); err == nil {
 		end, next, err = d.ending(ctx, p.Index, next)
 	}
 	if err != nil {

@@ -116,7 +116,14 @@ func (g *giver) give(ctx context.Context, s stream.Member, assigned []stream.Ass
 			}
 			return err
 		}
-		live := Live{Generation: g.begun.Generation, Partition: a.Partition.Index, Offset: a.Next, Time: time.Now().UTC().Truncate(time.Microsecond)}
+		at := a.Next
+		if Numbered(a.Partition.Topic) {
+			var err error
+			if at, err = released(a.State); err != nil {
+				return fmt.Errorf("how far %v was released: %w", a.Partition, err)
+			}
+		}
+		live := Live{Generation: g.begun.Generation, Partition: a.Partition.Index, Offset: at, Time: time.Now().UTC().Truncate(time.Microsecond)}
 		step.Offsets[a.Partition] = a.Next
 		step.Changes = append(step.Changes, stream.Change{Partition: a.Partition, Key: []byte{statekey.Generation}, Value: handedOver(Group(g.pipeline, g.begun.Generation))})
 		step.Outputs = append(step.Outputs, entry{Live: &live}.record(stream.Partition{Topic: Topic(g.pipeline), Index: a.Partition.Index}))

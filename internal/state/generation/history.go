@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -15,6 +16,36 @@ import (
 type Log interface {
 	stream.Log
 	stream.Inspector
+}
+
+// Committed returns up to where a group has committed a partition, by the offsets that its
+// pipeline sees. Those of a repartition topic are numbers of events in the order of their
+// release, which the state has.
+func Committed(ctx context.Context, log Log, group string, p stream.Partition) (stream.Offset, error) {
+	if !Numbered(p.Topic) {
+		return log.Committed(ctx, group, p)
+	}
+	state, err := log.State(ctx, group, p)
+	if err != nil {
+		return 0, err
+	}
+	return released(state)
+}
+
+// Numbered reports whether pipelines read a topic in an order of their own, by numbers.
+func Numbered(topic string) bool {
+	_, numbered := naming.Owner(topic, naming.Repartition)
+	return numbered
+}
+
+// released returns the number of the next event that is released beside a partition.
+func released(state stream.View) (stream.Offset, error) {
+	data, err := state.Get([]byte{statekey.Released})
+	if err != nil || data == nil {
+		return 0, err
+	}
+	next, err := statekey.ReleasedNext(data)
+	return stream.Offset(next), err
 }
 
 // Topic returns the topic that says which generations a pipeline has. It has the

@@ -52,6 +52,14 @@ type part struct {
 	still  bool                   // in fact
 }
 
+// give notes that a record was given out. One by which time moves on is at the offset of the next
+// event, and is no event: nothing is committed for it.
+func (p *part) give(r *stream.Record) {
+	if p.given = r.Offset; !header.MovesTime(r) {
+		p.given++
+	}
+}
+
 // open reports whether a record may be given out.
 func (p *part) open(at stream.Offset) bool {
 	return p.end >= 0 && at >= p.end && p.after || at < p.until && (p.end < 0 || at < p.end)
@@ -122,7 +130,7 @@ func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 // note says that records were given out.
 func (s *member) note(records []stream.Record) {
 	for i := range records {
-		s.parts[records[i].Partition].given = records[i].Offset + 1
+		s.parts[records[i].Partition].give(&records[i])
 	}
 }
 
@@ -216,7 +224,7 @@ func (s *member) give(batch stream.Batch, limit int) (stream.Batch, error) {
 		}
 		if n > 0 {
 			batch.Records = append(batch.Records, p.held[:n]...)
-			p.given = p.held[n-1].Offset + 1
+			p.give(&p.held[n-1])
 			p.held = slices.Clone(p.held[n:])
 		}
 		s.pausing(p)

@@ -57,7 +57,7 @@ func (h *History) done(ctx context.Context, log Log, b *Begun) (bool, error) {
 	for index := range h.Live {
 		p := stream.Partition{Topic: b.Input, Index: int32(index)}
 		end, _ := h.From(b.Generation, p.Index)
-		committed, err := log.Committed(ctx, h.GroupOf(b.Generation), p)
+		committed, err := Committed(ctx, log, h.GroupOf(b.Generation), p)
 		if err != nil || committed < end {
 			return false, err
 		}

@@ -71,9 +71,7 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 
 // MovesTime reports whether a record that a Log released is no event: time moved on, and its
 // offset is that of the next event.
-func MovesTime(r *stream.Record) bool {
-	return len(r.Headers) == 1 && r.Headers[0].Key == header.Frontier
-}
+func MovesTime(r *stream.Record) bool { return header.MovesTime(r) }
 
 // Committed returns the number of the next event that a group reads, of what the log has
 // committed; 0 before the first.

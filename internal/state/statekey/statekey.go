@@ -2,7 +2,10 @@
 // of kind, and what it is of.
 package statekey
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"errors"
+)
 
 // Kinds of state keys: the first byte of each. A user key has an entry and
 // blocks in each of a plan's two sets of features, early and late.
@@ -220,4 +223,14 @@ func QueuedOffset(stored []byte) (offset int64, ok bool) {
 		return 0, false
 	}
 	return int64(binary.BigEndian.Uint64(stored[1:])), true
+}
+
+// ReleasedNext returns the number of the next event of an ordered partition, of the value at
+// Released, which begins with it.
+func ReleasedNext(value []byte) (uint64, error) {
+	next, n := binary.Uvarint(value)
+	if n <= 0 {
+		return 0, errors.New("how far events were released cannot be read: the state is damaged")
+	}
+	return next, nil
 }

@@ -1,0 +1,107 @@
+package reprocess_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
+
+// byShop is payments by another key than that of its topic.
+func byShop(limit float64) lang.Pipeline {
+	p := payments(limit)
+	p.Input.Key, p.Input.Repartition = "shop", partitions
+	return p
+}
+
+// TestAPipelineOfSeveralPartitionsIsHandedOver computes events again, while more come, that are
+// read in the order of several partitions. Before the switch and behind it, each event has the
+// outputs of the changed pipeline once, as if it had always run.
+func TestAPipelineOfSeveralPartitionsIsHandedOver(t *testing.T) {
+	log := memory.New(memory.Options{})
+	old, changed := newRunner(t, byShop(20)), newRunner(t, byShop(30))
+	stop := start(t, log, old)
+	mustAppend(t, log, events(0, 1000))
+	idle(t, log, old)
+	appended := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 1000; i < 2000 && err == nil; i += 20 {
+			err = log.Append(t.Context(), events(i, 20)...)
+			time.Sleep(time.Millisecond)
+		}
+		appended <- err
+	}()
+	last := do(t, log, changed, reprocess.Job{Switch: true, HandOver: func(ctx context.Context, begun generation.Begun, given func(generation.Live)) error {
+		stop()
+		return generation.HandOver(ctx, log, "payments", "payments.repartition", begun, given)
+	}})
+	if len(last.Live) != partitions {
+		t.Fatalf("handed over: %v", last.Live)
+	}
+	names, err := generation.Open(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = start(t, names, changed)
+	if err := <-appended; err != nil {
+		t.Fatal(err)
+	}
+	idle(t, names, changed)
+	stop()
+
+	alone := memory.New(memory.Options{})
+	r := newRunner(t, byShop(30))
+	stop = start(t, alone, r)
+	mustAppend(t, alone, events(0, 2000))
+	idle(t, alone, r)
+	stop()
+	for _, topic := range []string{"out", "shops"} {
+		want, got := map[string]string{}, map[string]string{}
+		for _, o := range outputs(t, alone, topic) {
+			want[o.ID] = o.Value
+		}
+		for _, from := range []string{naming.Derived("payments", 2, topic), topic} {
+			for _, o := range outputs(t, log, from) {
+				if from == topic && o.Generation != "2" {
+					continue
+				}
+				if _, twice := got[o.ID]; twice {
+					t.Errorf("%s: %s is there twice", topic, o.ID)
+				}
+				got[o.ID] = o.Value
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" || len(want) < 100 {
+			t.Errorf("%s, %d records: %.1500s", topic, len(want), d)
+		}
+	}
+}
+
+// TestPartsOfAnOrderAreRefused has a job be about the events of some time.
+func TestPartsOfAnOrderAreRefused(t *testing.T) {
+	log := memory.New(memory.Options{})
+	r := newRunner(t, byShop(20))
+	stop := start(t, log, r)
+	mustAppend(t, log, events(0, 100))
+	idle(t, log, r)
+	stop()
+	for _, err := range reprocess.Run(t.Context(), log, newRunner(t, byShop(30)), reprocess.Job{From: time.UnixMilli(epoch)}) {
+		if err == nil || !strings.Contains(err.Error(), "order of several partitions") {
+			t.Errorf("%v", err)
+		}
+	}
+	for p, err := range reprocess.DryRun(t.Context(), log, newRunner(t, byShop(30)), reprocess.Job{}) {
+		if err != nil || p.Done && p.Outputs == 0 {
+			t.Errorf("dry run: %+v %v", p, err)
+		}
+	}
+}
