@@ -75,9 +75,9 @@ const (
 	KindOutput       = "output"
 	KindDead         = "dead letter"
 	KindLate         = "late event"
-	KindCopy         = "copy" // into the topic that a pipeline's inputs are merged to
-	KindAnnouncement = "announcement"
-	KindEvent        = "event" // appended from outside
+	KindCopy         = "copy"         // into the topic that a pipeline's inputs are merged to
+	KindAnnouncement = "announcement" // there: how far the inputs are
+	KindEvent        = "event"        // appended from outside
 )
 
 // Record is a record of the log and what its headers say.
@@ -96,7 +96,8 @@ type Record struct {
 
 // Made is how a pipeline made a record.
 type Made struct {
-	From       string    `json:"from"` // position of the event
+	From       string    `json:"from"`             // position of the event, before it was copied
+	Number     string    `json:"number,omitempty"` // partition@number in the order of several partitions, where the pipeline reads in one
 	Pipeline   string    `json:"pipeline,omitempty"`
 	Digest     string    `json:"digest,omitempty"` // sha256:... of the pipeline
 	Generation uint64    `json:"generation,omitempty"`
@@ -150,10 +151,9 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := ""
 	if found.Made != nil && found.Kind != KindCopy {
-		e.report.Output, from = found, found.Made.From
-		if e.report.Event, err = e.at(ctx, from); err != nil {
+		e.report.Output = found
+		if e.report.Event, err = e.eventOf(ctx, found.Made); err != nil {
 			return nil, err
 		}
 	} else {
@@ -174,6 +174,26 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 		return nil, err
 	}
 	return &e.report, e.replays(ctx)
+}
+
+// eventOf returns the record that a pipeline read to make another one. In the order of several
+// partitions that is the copy of the event, which is looked for from the beginning.
+func (e *explanation) eventOf(ctx context.Context, made *Made) (*Record, error) {
+	index, _, numbered := strings.Cut(made.Number, "@")
+	partition, err := strconv.ParseInt(index, 10, 32)
+	if !numbered || err != nil {
+		return e.at(ctx, made.From)
+	}
+	topic := naming.Of(naming.Root(made.Pipeline), naming.Repartition)
+	for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: topic, Partition: int32(partition)}) {
+		if err != nil {
+			return nil, err
+		}
+		if header.Get(&r, header.Source) == made.From {
+			return newRecord(&r), nil
+		}
+	}
+	return &Record{Position: topic + "/" + made.Number, Missing: fmt.Sprintf("no longer retained: %s/%d has no copy of %s", topic, partition, made.From)}, nil
 }
 
 // at returns the record at a position that a header names.
@@ -221,7 +241,7 @@ func newRecord(r *stream.Record) *Record {
 	source, from := header.Get(r, header.Source), header.Get(r, header.Position)
 	switch {
 	case header.Get(r, header.Redrive) != "": // an event that was sent back
-	case source != "" && !strings.Contains(source, "@"):
+	case header.MovesTime(r):
 		record.Kind = KindAnnouncement
 	case source != "":
 		record.Kind, record.Made = KindCopy, newMade(r, source)
@@ -239,7 +259,7 @@ func newRecord(r *stream.Record) *Record {
 
 func newMade(r *stream.Record, from string) *Made {
 	m := &Made{
-		From: from, Attempts: 1, Stage: header.Get(r, header.Stage), Error: header.Get(r, header.Error),
+		From: from, Number: header.Get(r, header.Repartition), Attempts: 1, Stage: header.Get(r, header.Stage), Error: header.Get(r, header.Error),
 		Truncated: header.Get(r, header.Truncated),
 	}
 	m.Pipeline, m.Digest, m.Generation = parsePipeline(header.Get(r, header.Pipeline))

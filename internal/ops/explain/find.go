@@ -184,10 +184,17 @@ func (e *explanation) scan(ctx context.Context, id string) (found *Record, err e
 	return found, err
 }
 
+// madeOf reports whether a record was made of the copy that is the event.
+func (e *explanation) madeOf(r *stream.Record) bool {
+	event := e.report.Event
+	return event.Kind == KindCopy && header.Get(r, header.Repartition) != "" && header.Get(r, header.Position) == event.Made.From
+}
+
 // became lists what was made of the event.
 func (e *explanation) became(ctx context.Context) error {
 	return e.all(ctx, "looking for what came of "+e.report.Event.Position, func(r *stream.Record) (bool, error) {
-		if header.Get(r, header.Position) != e.report.Event.Position && header.Get(r, header.Source) != e.report.Event.Position {
+		own := e.report.Event.Position
+		if header.Get(r, header.Position) != own && header.Get(r, header.Source) != own && !e.madeOf(r) {
 			return true, nil
 		}
 		if len(e.report.Became) < becameMax {

@@ -50,7 +50,11 @@ func (e *explanation) phases(ctx context.Context) error {
 
 // phasesOf finds the times of the way from an event to what was made of it.
 func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
-	p, err := deadletter.ParsePosition(r.Made.From)
+	at := r.Made.From
+	if r.Made.Number != "" {
+		at = naming.Of(naming.Root(r.Made.Pipeline), naming.Repartition) + "/" + r.Made.Number
+	}
+	p, err := deadletter.ParsePosition(at)
 	if err != nil {
 		return nil
 	}

@@ -60,6 +60,10 @@ func (e *explanation) replays(ctx context.Context) error {
 		names = append(names, asked.Name)
 		asked.Commit = lang.Commit{} // decides when results are written, not what
 		play := &player{directory: e.Directory, topics: e.topics, partition: p.Partition, until: p.Offset, replay: Replay{Pipeline: asked.Name}}
+		play.event = p.String()
+		if e.report.Event.Kind == KindCopy {
+			play.event, play.ordered = e.report.Event.Made.From, true
+		}
 		play.progress = func(n, of int64) { e.Progress("replaying "+p.Partition.String(), n, of) }
 		runner, err := pipeline.New(asked, pipeline.Options{ModelKinds: e.ModelKinds, Observe: play.observe, Reach: true, Announce: e.Announce})
 		if err != nil {
@@ -96,6 +100,9 @@ type player struct {
 	group     string
 	partition stream.Partition
 	until     stream.Offset // of the event
+	event     string        // where it was read first
+	ordered   bool          // the partition is read in an order of its own: to its end, up to the event's turn
+	came      bool          // the event's turn
 	progress  func(n, of int64)
 	runner    *pipeline.Runner
 	replay    Replay
@@ -129,9 +136,10 @@ func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record
 
 // observe keeps the row of the event.
 func (p *player) observe(o *pipeline.Observed) {
-	if o.Made || o.Record.Partition != p.partition || o.Record.Offset != p.until {
+	if o.Made || o.Record.Partition != p.partition || !p.ordered && o.Record.Offset != p.until || p.ordered && header.Get(o.Record, header.Source) != p.event {
 		return
 	}
+	p.came = true
 	r := &p.replay
 	r.Watermark, r.Late, r.Dropped, r.Stage, r.Row = o.Watermark, o.Late, o.Dropped, o.Stage, nil
 	if o.Err != nil {
@@ -261,6 +269,29 @@ func (p *player) Tail(context.Context, stream.Partition, stream.Offset) iter.Seq
 	return func(yield func(stream.Record, error) bool) { yield(stream.Record{}, errReadOnly) }
 }
 
+// Offsets implements stream.Inspector: what a replay writes is nowhere.
+func (p *player) Offsets(context.Context, stream.Partition) (first, next stream.Offset, err error) {
+	return 0, 0, nil
+}
+
+// Peek implements stream.Inspector.
+func (p *player) Peek(context.Context, stream.Partition, stream.Offset) (stream.Record, bool, error) {
+	return stream.Record{}, false, nil
+}
+
+// Committed implements stream.Inspector.
+func (p *player) Committed(context.Context, string, stream.Partition) (stream.Offset, error) {
+	return 0, nil
+}
+
+// State implements stream.Inspector.
+func (p *player) State(context.Context, string, stream.Partition) (stream.View, error) {
+	return memory.State{}, nil
+}
+
+// Groups implements stream.Inspector.
+func (p *player) Groups(context.Context) ([]string, error) { return nil, nil }
+
 // Close implements stream.Log.
 func (p *player) Close() error { return nil }
 
@@ -272,9 +303,35 @@ func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Me
 	i := slices.IndexFunc(p.topics, func(t inspect.Topic) bool { return t.Name == p.partition.Topic })
 	s := &playing{Idle: generation.NewIdle(), player: p, state: memory.State{}, first: p.topics[i].Partitions[p.partition.Index].First}
 	s.next, s.stop = iter.Pull2(p.directory.Records(ctx, inspect.Query{
-		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.until - s.first + 1),
+		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.last(i) - s.first + 1),
 	}))
 	return s, nil
+}
+
+// last returns the offset of the last record that is read of a topic.
+func (p *player) last(topic int) stream.Offset {
+	if p.ordered {
+		return p.topics[topic].Partitions[p.partition.Index].Next - 1
+	}
+	return p.until
+}
+
+// turnWait is how long the turn of an event may take that waits for no record.
+const turnWait = time.Second
+
+// wait waits for what is ready of an order: the event, or the commit behind it.
+func (s *playing) wait(ctx context.Context) (stream.Batch, error) {
+	if s.came {
+		return s.Idle.Poll(ctx, 0)
+	}
+	short, cancel := context.WithTimeout(ctx, turnWait)
+	defer cancel()
+	batch, err := s.Idle.Poll(short, 0)
+	if err != nil && ctx.Err() == nil {
+		s.replay.Missing = "the event has not had its turn: it waits for the events of other partitions"
+		s.finish()
+	}
+	return batch, err
 }
 
 // playing is the stream.Member of a replay.
@@ -298,6 +355,10 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 	for !s.ended && len(batch.Records) < limit {
 		r, err, ok := s.next()
+		if !ok && err == nil && s.ordered { // the newest offsets may be of no record
+			s.ended = true
+			break
+		}
 		if !ok && err == nil {
 			err = fmt.Errorf("%v@%d: %w: it was there a moment ago", s.partition, s.until, ErrNotFound)
 		}
@@ -307,7 +368,7 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 		if s.replay.Records == 0 {
 			s.replay.From = int64(r.Offset)
 		}
-		s.ended = r.Offset >= s.until
+		s.ended = !s.ordered && r.Offset >= s.until
 		batch.Records = append(batch.Records, r)
 		if s.replay.Records++; s.replay.Records%progressEvery == 0 {
 			s.progress(s.replay.Records, int64(s.until-s.first+1))
@@ -316,23 +377,25 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if len(batch.Records) > 0 || len(batch.Assigned) > 0 {
 		return batch, nil
 	}
+	if s.ordered {
+		return s.wait(ctx)
+	}
 	return s.Idle.Poll(ctx, limit)
 }
 
 // Commit implements stream.Member. It ends the replay behind the event.
 func (s *playing) Commit(step stream.Transaction) *stream.Pending {
 	s.state.Apply(step.Changes...)
-	wanted := fmt.Sprintf("%v@%d", s.partition, s.until)
 	for i := range step.Outputs {
 		o := &step.Outputs[i]
 		if s.replay.Digest == "" {
 			_, s.replay.Digest, _ = parsePipeline(header.Get(o, header.Pipeline))
 		}
-		if header.Get(o, header.Position) == wanted {
+		if header.Get(o, header.Position) == s.event {
 			s.outputs = append(s.outputs, cloneRecord(o))
 		}
 	}
-	if step.Offsets[s.partition] > s.until {
+	if s.ordered && s.came || !s.ordered && step.Offsets[s.partition] > s.until {
 		s.finish()
 	}
 	pending := stream.NewPending()

@@ -56,7 +56,7 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	play := &player{directory: d, topics: topics, group: "seen", partition: stream.Partition{Topic: "in"}, until: 19_999, progress: func(int64, int64) {}}
+	play := &player{directory: d, topics: topics, group: "seen", partition: stream.Partition{Topic: "in"}, until: 19_999, event: "in/0@19999", progress: func(int64, int64) {}}
 	if err := play.run(t.Context(), newRunner(3), &Record{}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestReplayKeepsTheStateThatThePipelineLetsGoOf(t *testing.T) {
 
 func TestReplayOwnsWhatAStepLeaves(t *testing.T) {
 	p := stream.Partition{Topic: "in"}
-	s := &playing{Idle: generation.NewIdle(), player: &player{partition: p, until: 7, finish: func() {}}, state: memory.State{"old": {1}}}
+	s := &playing{Idle: generation.NewIdle(), player: &player{partition: p, until: 7, event: "in/0@7", finish: func() {}}, state: memory.State{"old": {1}}}
 	bytes := []byte("in/0@7")
 	step := stream.Transaction{
 		Outputs: []stream.Record{{Key: bytes, Value: bytes, Headers: []stream.Header{{Key: "afterbay-position", Value: bytes}}}},
