@@ -311,7 +311,7 @@ steps:
 		if err := json.Unmarshal(output.Value, &value); err != nil {
 			t.Fatal(err)
 		}
-		if got.Event.Kind != explain.KindCopy || got.Event.Made.Pipeline != "both" || got.Event.Made.Watermark.IsZero() || len(got.Upstream) != 1 ||
+		if got.Event.Kind != explain.KindCopy || got.Event.Made.Pipeline != "both" || len(got.Upstream) != 1 ||
 			!strings.HasPrefix(got.Upstream[0].Position, value.From+"/") || string(got.Upstream[0].Value) != string(got.Event.Value) || !got.Replays[0].Same {
 			t.Errorf("%s: event %+v, upstream %+v, replay %+v", output.Value, got.Event, got.Upstream, got.Replays[0])
 		}

@@ -495,11 +495,10 @@ func (r *dryRun) outputs(ctx context.Context, events map[string]*seen) error {
 				name, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
 				name, _, _ = strings.Cut(name, ".") // of the task that copies its input
 				i := slices.IndexFunc(r.parts, func(p *part) bool { return p.runner.Name() == name })
-				if i < 0 {
-					continue
-				}
-				if s := r.parts[i].made(events, &record); s != nil {
-					s.outputs = append(s.outputs, record)
+				if i >= 0 {
+					if s := r.parts[i].made(events, &record); s != nil {
+						s.outputs = append(s.outputs, record)
+					}
 				}
 				if r.next[p]++; r.next[p] == end {
 					break
