@@ -183,6 +183,12 @@ func TestWatermarkIsThePlaceLessTheSlack(t *testing.T) {
 		if l.kept(0) != 93 {
 			t.Errorf("the newest time is %d without an event, want 93", l.kept(0))
 		}
+		*got, l.plan.Slack = nil, time.Minute
+		l.send(from("clicks/0@2", 101, at{key: "a", t: 101}))
+		l.mark(0, until("logins/0@3", 102), until("clicks/0@2", 102), until("clicks/1@1", 102))
+		if l.run(); !slices.Equal(*got, []int64{93}) || l.kept(0) != 93 {
+			t.Errorf("watermarks %d with a greater lateness, and %d behind", *got, l.kept(0))
+		}
 	})
 }
 
