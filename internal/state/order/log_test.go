@@ -155,6 +155,9 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(batch.Records) > limit {
+			t.Fatalf("%d records, at most %d were asked for", len(batch.Records), limit)
+		}
 		for _, r := range batch.Records {
 			if r.Offset != n {
 				t.Fatalf("event %d, want %d", r.Offset, n)
