@@ -35,7 +35,11 @@ func said(m Made, topic string) []string {
 	var out []string
 	for _, o := range m.Outputs {
 		if o.Topic == topic {
-			out = append(out, o.header("afterbay-id")+o.header("afterbay-position")[strings.LastIndexByte(o.header("afterbay-position"), '@'):])
+			at := o.header("afterbay-position")
+			if at == "" { // of a timer, where topics meet
+				at = o.header("afterbay-repartition")
+			}
+			out = append(out, o.header("afterbay-id")+at[strings.LastIndexByte(at, '@'):])
 		}
 	}
 	return out
