@@ -99,7 +99,7 @@ func TestVeryManyTimersAtOnePosition(t *testing.T) {
 	}
 }
 
-// mergedLog is one partition of activity.repartition that is written by hand.
+// mergedLog is activity.repartition, written by hand: its events are in partition 1.
 type mergedLog struct{ records []stream.Record }
 
 func secondsAfter(seconds int) time.Time { return time.Unix(1_760_000_000+int64(seconds), 0).UTC() }
@@ -133,7 +133,9 @@ func (l *mergedLog) told(second int, silent bool, sources ...string) {
 		}
 		marks = append(marks, m)
 	}
-	l.add(secondsAfter(second), "", "", marks.Record(stream.Partition{}, time.Time{}).Headers...)
+	for i := range int32(5) { // to all partitions, as a repartitioner does
+		l.records = append(l.records, marks.Record(stream.Partition{Topic: "activity.repartition", Index: i}, secondsAfter(second)))
+	}
 }
 
 // others are all sources but these.
