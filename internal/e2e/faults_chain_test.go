@@ -220,7 +220,7 @@ func TestTimersOfAKeyFireByTime(t *testing.T) {
 	}
 	l.event("transactions/0", "d", 520, 520) // the watermark leaps from before the first to 500 s
 	l.event("transactions/0", "d", 521, 521)
-	l.told(522, false, "transactions/0") // as the others: silence changes nothing
+	l.told(522, false, "transactions/0")         // as the others: silence changes nothing
 	if m := l.mustBeReference(t); m.Fired != 4 { // soon, two ticks and the end
 		t.Errorf("%d timers fired", m.Fired)
 	}
