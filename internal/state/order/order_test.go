@@ -1,6 +1,8 @@
 package order_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,6 +11,11 @@ import (
 
 	"github.com/afterbay/afterbay/internal/state/order"
 )
+
+var orderSeeds = flag.Uint64("order.seeds", 0, "seeds of each random test; 0 is few")
+
+// seedsOf returns how many seeds a random test has: few, if the flag does not say how many.
+func seedsOf(few uint64) uint64 { return cmp.Or(*orderSeeds, few) }
 
 // event is an event of a source partition, as a test knows it.
 type event struct {
@@ -72,7 +79,7 @@ func (w *world) place(e *event) {
 // TestReleasedInTheOrderOfKeys has repartitioners and readers at random paces. What is
 // released is a sort of all events by their keys, and nothing is left.
 func TestReleasedInTheOrderOfKeys(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range seedsOf(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(r)
 		sources := make([]order.Source, len(w.sources))
