@@ -79,7 +79,8 @@ type Options struct {
 	Bounded bool
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
-	// sync, after) with a step in flight: crash tests end the process there.
+	// sync, after) with a step in flight: crash tests end the process there. Those of
+	// repartitioners begin with "copy-".
 	Fault func(stage string)
 }
 
@@ -150,6 +151,9 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	}
 	if o.Bounded {
 		how.Ended = r.done.Load
+	}
+	if plan.Copy != nil && o.Fault != nil {
+		how.Fault = func(stage string) { o.Fault("copy-" + stage) }
 	}
 	if above := p.DeadLetters.StopAbove; above.Per > 0 {
 		how.Abort = control.NewAbort(above.Of, above.Per)
