@@ -201,7 +201,7 @@ func (c *crashRun) start(name string, stay bool) *crashWorker {
 	if *crashKafka < 10 {
 		session = crashSession
 	}
-	c.workers[name] = startWorker(c.T, c.cluster.Addresses(), c.dir, name, stay, session)
+	c.workers[name] = startWorker(c.T, kafkaChild, c.cluster.Addresses(), c.dir, name, stay, session)
 	c.workers[name].patiently = c.patiently
 	return c.workers[name]
 }

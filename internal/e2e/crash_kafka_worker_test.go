@@ -75,9 +75,22 @@ func runKafkaChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &brokers, &dir, &name, &stay, (*int64)(&session)); err != nil {
 		return err
 	}
+	ctx, order := takeOrders()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, delivery := range crashDeliveries {
+		group.Go(func() error {
+			return runDelivery(ctx, dir, kafka.Options{
+				Brokers: strings.Split(brokers, ","), Dir: filepath.Join(dir, fmt.Sprint(name, "-", delivery)), Stay: stay, Delivery: delivery, Timeouts: kafka.Timeouts{Session: session},
+			}, order)
+		})
+	}
+	return group.Wait()
+}
+
+// takeOrders reads the orders of the test. The context ends with them.
+func takeOrders() (context.Context, *atomic.Pointer[crashOrder]) {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var order atomic.Pointer[crashOrder]
+	order := &atomic.Pointer[crashOrder]{}
 	go func() {
 		defer cancel()
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -89,15 +102,7 @@ func runKafkaChild(arguments string) error {
 			order.Store(o)
 		}
 	}()
-	group, ctx := errgroup.WithContext(ctx)
-	for _, delivery := range crashDeliveries {
-		group.Go(func() error {
-			return runDelivery(ctx, dir, kafka.Options{
-				Brokers: strings.Split(brokers, ","), Dir: filepath.Join(dir, fmt.Sprint(name, "-", delivery)), Stay: stay, Delivery: delivery, Timeouts: kafka.Timeouts{Session: session},
-			}, &order)
-		})
-	}
-	return group.Wait()
+	return ctx, order
 }
 
 func runDelivery(ctx context.Context, dir string, o kafka.Options, order *atomic.Pointer[crashOrder]) error {
@@ -149,9 +154,9 @@ type crashWorker struct {
 	patiently func() (context.Context, context.CancelFunc) // how long it is waited for
 }
 
-// startWorker starts a process; one of a name starts again what the one before
-// it left.
-func startWorker(t *testing.T, brokers []string, dir, name string, stay bool, session time.Duration) *crashWorker {
+// startWorker starts a process that is such a child; one of a name starts again what the one
+// before it left.
+func startWorker(t *testing.T, of string, brokers []string, dir, name string, stay bool, session time.Duration) *crashWorker {
 	t.Helper()
 	w := &crashWorker{name: name, child: exec.Command(os.Args[0]), said: make(chan string, 10_000), ended: make(chan struct{})}
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -160,7 +165,7 @@ func startWorker(t *testing.T, brokers []string, dir, name string, stay bool, se
 	}
 	defer log.Close()
 	w.child.Stderr = log
-	w.child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v %d", kafkaChild, strings.Join(brokers, ","), dir, name, stay, session))
+	w.child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v %d", of, strings.Join(brokers, ","), dir, name, stay, session))
 	if w.orders, err = w.child.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 	toRoot()
 	faultserver.Main()
 	if flag.Parse(); testing.Short() { // as under the race detector
-		*answerEvents = min(*answerEvents, 10_000)
+		*answerEvents, *orderedEvents = min(*answerEvents, 10_000), min(*orderedEvents, 1000)
 	}
 	realKafka.Options.Speed = *answerAll || *overloadLong
-	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild} {
+	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild, orderedChild: runOrderedChild, orderedKafkaChild: runOrderedKafkaChild} {
 		if arguments := os.Getenv(name); arguments != "" {
 			if err := run(arguments); err != nil {
 				fmt.Fprintln(os.Stderr, err)
