@@ -10,7 +10,7 @@ import (
 )
 
 // byArrival ends the warnings about events that meet in an order of arrival.
-const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/event-time.md, What depends on arrival"
+const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/order-and-time.md, What depends on arrival"
 
 // Arrivals returns, by pipeline, a finding for each cause that makes rows depend on the
 // order of arrival: copied inputs, tables, and topics that another of the pipelines
