@@ -300,8 +300,8 @@ func TestASourceThatStandsStillIsWaitedFor(t *testing.T) {
 			if n := len(recordsIn(t, log, "merchants-rows")); n != 0 {
 				t.Errorf("%d rows before the last partition said anything", n)
 			}
-			most, watching, stop := 0, ctx, func() {}
-			watching, stop = context.WithTimeout(ctx, 5*time.Millisecond)
+			most := 0
+			watching, stop := context.WithTimeout(ctx, 5*time.Millisecond)
 			defer stop()
 			if err := watchHeld(watching, log, o.runners[0], 4, &most); err != nil {
 				return err
