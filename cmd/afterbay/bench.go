@@ -18,6 +18,7 @@ type benchCommand struct {
 	Users       int     `help:"Users of the baseline." default:"100000"`
 	Zipf        float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
 	Exact       bool    `help:"Exact windows in place of those in panes."`
+	Repartition int32   `help:"Partitions of a topic that the events are copied to first, and read from in the order of their times; 0 copies nothing." default:"0"`
 	Engine      string  `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
 	Parallelism int     `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
 	scheduleFlags
@@ -61,7 +62,7 @@ func (c *benchCommand) Run(a *app) error {
 		return usage("--retention-bytes is of the log in a folder")
 	}
 	options := bench.Options{
-		Work: c.Work, Dir: c.Dir, Events: c.Events, Warmup: c.Warmup, Seed: c.Seed, Users: c.Users, Zipf: c.Zipf, Exact: c.Exact,
+		Work: c.Work, Dir: c.Dir, Events: c.Events, Warmup: c.Warmup, Seed: c.Seed, Users: c.Users, Zipf: c.Zipf, Exact: c.Exact, Repartition: c.Repartition,
 		Parallelism: c.Parallelism, Schedule: bench.Schedule(c.scheduleFlags), Tuning: bench.Tuning(c.tuningFlags), Digest: c.Digest,
 		CPUProfile: c.CPUProfile,
 	}
@@ -75,6 +76,8 @@ func (c *benchCommand) validate() error {
 	switch {
 	case c.Work != "baseline" && (c.Users != 100_000 || c.Zipf != 1):
 		return usage("--users and --zipf are of --work baseline")
+	case c.Repartition < 0 || c.Repartition > 1024:
+		return usage("--repartition %d: use 0 to 1024", c.Repartition)
 	case c.Users < 1:
 		return usage("--users %d: use 1 or more", c.Users)
 	case c.Steady && (c.Rate == 0 || c.Duration < 3*c.Part):

@@ -93,6 +93,7 @@ func (m *measurement) load(e *demo.Example) (string, error) {
 	if m.options.CommitInterval > 0 {
 		p.Commit.Interval = m.options.CommitInterval
 	}
+	p.Input.Repartition = m.options.Repartition
 	if m.options.Exact {
 		exactWindows(p)
 	}

@@ -35,6 +35,7 @@ type Options struct {
 	Users       int
 	Zipf        float64
 	Exact       bool
+	Repartition int32
 	Parallelism int
 	Schedule
 	Tuning
