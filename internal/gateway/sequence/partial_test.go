@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	models "github.com/afterbay/afterbay/model"
+	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
@@ -64,6 +65,12 @@ func speaking(t *testing.T) *pipeline.Runner {
 	return runner
 }
 
+// inspected is a log with faults that tools may look into.
+type inspected struct {
+	stream.Log
+	stream.Inspector
+}
+
 // TestPartialResultsPrecedeTheOneThatEndsTheirEvent has commits fail and partitions
 // move, of pipeline and sequencers, while a model speaks. Of each event a client gets
 // the words of one attempt after the other, then its result, and nothing behind it.
@@ -79,7 +86,7 @@ func TestPartialResultsPrecedeTheOneThatEndsTheirEvent(t *testing.T) {
 			ctx, cancel := context.WithCancel(b.ctx())
 			ended := make(chan error)
 			runner := speaking(t)
-			go func() { ended <- runner.Run(ctx, via) }()
+			go func() { ended <- runner.Run(ctx, inspected{via, l}) }()
 			stop, stopToo := b.start(via), b.start(via) // topics have several readers
 			for i := range events {
 				b.ok(l.Append(b.ctx(), wire.Submit(sequence.Inbox(name), &wire.Event{

@@ -173,7 +173,9 @@ func (b *boundGroup) Place() lang.Place { return b.place }
 // Lower implements Bound. If no step reads a list of the events, they need not be stored.
 func (b *boundGroup) Lower(*lang.Plan, lang.At) operator.Operator {
 	if b.folds && !slices.ContainsFunc(b.stage.Lists, func(l operator.GroupList) bool { return b.used[l.Slot.Name] }) {
-		b.stage.Folded, b.stage.Lists = true, nil
+		folded := *b.stage
+		folded.Folded, folded.Lists = true, nil
+		return &folded
 	}
 	return b.stage
 }
