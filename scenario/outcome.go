@@ -126,6 +126,9 @@ func source(r *stream.Record) string {
 // each way: those made of events of one partition and, where events are queued, of one
 // key with `ordered`, else of one event.
 func (r *reading) lane(record *stream.Record) string {
+	if to := header.Value(record, header.AnswerTo); to != nil {
+		return fmt.Sprintf("answers to %q", to) // those of two stages meet there
+	}
 	from := source(record)
 	partition, _, _ := strings.Cut(from, "@")
 	writer, _, _ := strings.Cut(header.Get(record, header.Pipeline), " ")
@@ -238,6 +241,9 @@ func (r *reading) states(ctx context.Context, out *outcome) error {
 				for entry, err := range view.Scan(nil) {
 					if err != nil {
 						return err
+					}
+					if naming.IsBy(group) && (entry.Key[0] == statekey.Source || entry.Key[0] == statekey.Released) {
+						continue // the order at the first ask with a turn to come: marks are by steps
 					}
 					out.keep(fmt.Sprintf("%s %v %q", group, p, entry.Key), entry)
 				}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
@@ -39,23 +38,13 @@ func check(b *bound, nodes []lang.Node, options Options, before *lang.Findings) 
 		found.Hint("add an emit step")
 	}
 	checkReplies(b, found)
-	if len(found.Errs) == 0 {
-		stagesNotRun(b.Pipeline, found)
-	}
+	checkAskings(b, nodes, found)
 	c.sinks = checkSinks(b, found)
 	if c.feedback {
 		found.Warnings = append(found.Warnings, "features read past predictions, or lookups rows that the pipeline writes, so the events of one key are scored one after the other: throughput is at most 1 / (share of the hottest key x time of a model call)")
 	}
 	c.errs, c.warnings = declarations(b, found), found.Warnings
 	return c
-}
-
-// stagesNotRun refuses features by another field than the key.
-func stagesNotRun(p *lang.Pipeline, found *lang.Findings) {
-	for path, f := range steps.Asked(p) {
-		found.Fail(path+".by", "features by another field than the key are not run by this version")
-		found.Hint("write a pipeline by " + f.By + " that this one reads, with repartition")
-	}
 }
 
 // misplaced refuses groups below what their events need the waves for.

@@ -8,6 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -43,6 +44,7 @@ type Compiled struct {
 
 	Plan   *task.Plan
 	Copies []*task.Plan
+	Asked  []*task.Plan // stages of other keys
 	Models []NamedModel
 	Sinks  []Sunk
 	Budget observe.Budget
@@ -100,9 +102,11 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		facts        *checked
 		run          order
 		plan         task.Plan
+		others       beside
 		text         string
 		kept         [2][]feature.Spec
 	)
+	p = steps.WithHome(p, DefaultPartitions)
 	each := newPasses(options.watch)
 	each.run(PassOpen, func() { models = openModels(&p, options) }, &p)
 	each.run(PassBind, func() { b = bind(&p, models, options.Rows) }, &p, models)
@@ -117,20 +121,20 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 		return nil, facts.errs
 	}
 	each.run(PassSchedule, func() { run = schedule(nodes) }, nodes)
-	each.run(PassLower, func() { plan, kept, err = lower(b, nodes, open, facts, run) }, &p, b, nodes, open, facts, run)
+	each.run(PassLower, func() { plan, others, kept, err = lower(b, nodes, open, facts, run) }, &p, b, nodes, open, facts, run)
 	if err != nil {
 		return nil, err
 	}
 	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
-		Pipeline: p, Plan: task.NewPlan(plan), Copies: copiesOf(b, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
+		Pipeline: p, Plan: task.NewPlan(plan), Copies: plansOf(others.copies, plan.Fingerprint.Outputs), Asked: plansOf(others.stages, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
 		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 
-// copiesOf returns the plans that copy the topics of a pipeline.
-func copiesOf(b *bound, outputs string) (plans []*task.Plan) {
-	for _, plan := range b.read.copies {
+// plansOf returns the plans beside that of a pipeline, with the fingerprint of its outputs.
+func plansOf(all []task.Plan, outputs string) (plans []*task.Plan) {
+	for _, plan := range all {
 		plan.Fingerprint.Outputs = outputs
 		plans = append(plans, task.NewPlan(plan))
 	}

@@ -95,6 +95,9 @@ func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []gen
 			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))
 		}
 	}
+	for _, f := range steps.Asked(p) { // so that a change of what a stage keeps is found at the home too
+		all = append(all, generation.KeptOf(generation.KindFeature, f.Name, features[f.Name].Text+"kept=by a stage\n"))
+	}
 	for _, kept := range rest {
 		if !slices.Contains(all, kept) {
 			all = append(all, kept)

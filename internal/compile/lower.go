@@ -15,17 +15,23 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// lower makes the operators of a pipeline in their order, and all of its plan but the
+// beside are the plans beside that of a pipeline, without fingerprint of outputs.
+type beside struct {
+	copies []task.Plan // that copy its topics
+	stages []task.Plan // of other keys
+}
+
+// lower makes the operators of a pipeline in their order, and all of its plans but the
 // fingerprint. It returns the features in log order and those in waves too.
-func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan task.Plan, features [2][]feature.Spec, err error) {
+func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan task.Plan, others beside, features [2][]feature.Spec, err error) {
 	shared := lang.Plan{Tables: b.Tables}
-	stages := stagesOf(nodes, o, &shared, open.instead)
+	placed := stagesOf(nodes, o, &shared, open.instead)
 	plan = task.Plan{
 		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.read.Input,
-		Stages: stages, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
+		Stages: placed, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
 		Async:  task.Async{Ordered: c.ordered, Queue: c.queue, Fairness: b.turns, Journal: open.Journal},
-		Groups: group.Plan{Groups: groupsOf(stages), Schema: b.Names.Schema}, Joins: join.Plan{Join: joinOf(stages), Schema: b.Names.Schema},
-		Tables: b.Tables, Outputs: topicsOf(b), Ends: endsOf(b.Pipeline, stages), Models: open.pinned, Calls: shared.Calls, Shared: open.Shared,
+		Groups: group.Plan{Groups: groupsOf(placed), Schema: b.Names.Schema}, Joins: join.Plan{Join: joinOf(placed), Schema: b.Names.Schema},
+		Tables: b.Tables, Outputs: topicsOf(b), Ends: endsOf(b.Pipeline, placed), Models: open.pinned, Calls: shared.Calls, Shared: open.Shared,
 	}
 	for _, name := range b.Fields {
 		slot, _ := b.Names.Schema.Lookup(name)
@@ -33,9 +39,13 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 	}
 	plan.Joins.Fields = plan.Groups.Fields
 	if plan.Keys, err = keysOf(shared.Features); err != nil {
-		return plan, features, fmt.Errorf("features of pipeline %q: %w", plan.Name, err)
+		return plan, others, features, fmt.Errorf("features of pipeline %q: %w", plan.Name, err)
 	}
-	return plan, shared.Features, nil
+	if others.stages, err = stages(b); err != nil {
+		return plan, others, features, err
+	}
+	others.copies = ask(b, &plan)
+	return plan, others, shared.Features, nil
 }
 
 // stagesOf returns the operators of nodes in their order. They are made in the order of the

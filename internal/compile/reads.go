@@ -15,6 +15,16 @@ func (c *Compiled) Reads() []observe.Read {
 	return append(reads, observe.Read{Group: c.Plan.Name, Topic: c.Plan.Topic})
 }
 
+// StageReads returns what the stages of other keys read. Their lag is that of the pipeline's
+// own group: events wait for them there.
+func (c *Compiled) StageReads() []observe.Read {
+	var reads []observe.Read
+	for _, stage := range c.Asked {
+		reads = append(reads, observe.Read{Group: stage.Name, Topic: stage.Topic})
+	}
+	return reads
+}
+
 // SinkReads returns what the sinks read, in their order: for each the topic that
 // it is from, and that of its dead letters which were sent back.
 func (c *Compiled) SinkReads() []observe.Read {

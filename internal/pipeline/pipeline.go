@@ -117,7 +117,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
-	for _, plan := range append([]*task.Plan{made.Plan}, made.Copies...) {
+	for _, plan := range slices.Concat([]*task.Plan{made.Plan}, made.Copies, made.Asked) {
 		r.addTask(plan, &options)
 	}
 	r.metrics[0].SetBudget(made.Budget)
@@ -149,6 +149,9 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 		Members: o.Members, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
 		Keys: o.Keys, KeyBytes: o.KeyBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
 	}
+	if plan.Answers != nil {
+		how.Observe = nil // an ask is no event of the pipeline
+	}
 	if o.Bounded {
 		how.Ended = r.done.Load
 	}
@@ -158,7 +161,7 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	if above := p.DeadLetters.StopAbove; above.Per > 0 {
 		how.Abort = control.NewAbort(above.Of, above.Per)
 	}
-	if o.Observe == nil {
+	if o.Observe == nil && plan.Answers == nil {
 		how.OddTimes = func(finding string) {
 			r.logger.Warn("event times look wrong", "pipeline", p.Name, "topic", plan.Topic, "finding", finding)
 		}

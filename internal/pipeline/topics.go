@@ -63,6 +63,9 @@ func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[
 	case len(r.Copies) > 0:
 		partitions = r.Copies[0].Copy.Partitions
 		err = r.createOutput(ctx, log, r.Plan.Topic, partitions)
+		for _, stage := range r.Asked {
+			err = cmp.Or(err, r.createOutput(ctx, log, stage.Topic, partitions))
+		}
 	case grown != nil:
 		partitions = began
 	}

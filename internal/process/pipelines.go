@@ -29,6 +29,9 @@ type Pipeline struct {
 // Describe says what the pipeline reads, writes and loads.
 func (p Pipeline) Describe() string {
 	text := fmt.Sprintf("%s and writes %s", strings.Join(p.Runner.Inputs(), ", "), strings.Join(p.Runner.Outputs(), ", "))
+	if way := p.Runner.Way(); way != "" {
+		text += "\n  " + way
+	}
 	for _, m := range p.Runner.Plan.Models {
 		text += "\n  model " + m
 	}

@@ -239,7 +239,7 @@ func (p *Process) mountModels(ctx context.Context, options *admin.Options) error
 // PlanOf returns what pipelines read and write.
 func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 	for _, p := range pipelines {
-		for _, r := range slices.Concat(p.Runner.Reads(), p.Runner.SinkReads()) {
+		for _, r := range slices.Concat(p.Runner.Reads(), p.Runner.StageReads(), p.Runner.SinkReads()) {
 			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
 		}
 		plan.Writes = append(plan.Writes, p.Runner.Outputs()...)
@@ -248,6 +248,9 @@ func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 		}
 		if reads := p.Runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
 			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)
+		}
+		for _, read := range p.Runner.StageReads() {
+			plan.Writes = append(plan.Writes, read.Topic)
 		}
 	}
 	return plan
@@ -387,7 +390,7 @@ func WaitAssigned(ctx context.Context, log inspect.Log, runner *pipeline.Runner)
 		return err
 	}
 	partitions := uint64(0)
-	for _, read := range runner.Reads() {
+	for _, read := range slices.Concat(runner.Reads(), runner.StageReads()) {
 		i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == read.Topic })
 		partitions += uint64(topics[i].Partitions)
 	}

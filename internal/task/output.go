@@ -25,10 +25,16 @@ func (ch *chunk) output() error {
 				}
 			}
 		}
+		if ch.plan.Answers != nil {
+			ch.building.answer(ch.plan, it)
+		}
+		if ch.plan.Returns != nil {
+			ch.building.give(ch.plan.Returns, it)
+		}
 		if it.Outcome == operator.Diverted {
 			ch.building.Aside(&it.Event)
 		}
-		if it.Failure != nil {
+		if it.Failure != nil && !ch.plan.answers(it) {
 			it.Failure.Resume = ch.words(it)
 			ch.building.DeadLetter(&it.Event)
 		}

@@ -73,7 +73,8 @@ type Input struct {
 	Copy    *CopyPlan
 	Sources []Source
 	Slack   time.Duration // how much earlier an event of Sources can be than its place in the order, and not late
-	Arrival bool          // events of Sources have their turn as they stand in Topic
+	Staged
+	Arrival bool // events of Sources have their turn as they stand in Topic
 }
 
 // Keys is what a pipeline keeps of keys.
@@ -136,6 +137,11 @@ func NewPlan(p Plan) *Plan {
 	}
 	for _, c := range p.Calls {
 		p.keys.Keyed = p.keys.Keyed || c.Function.Keyed
+	}
+	if p.Answers != nil {
+		answers := *p.Answers
+		answers.names = columnNames(answers.Columns)
+		p.Answers = &answers
 	}
 	p.closes = p.keys.Keyed || len(p.groups) > 0 || p.join > 0
 	p.resumption = newResumption(p.Stages, p.Schema)
@@ -205,6 +211,9 @@ type CopyPlan struct {
 	Group      string        // of the pipeline that reads the copies
 	Topic      int           // place of the source among the pipeline's, in the order of names
 	Wait       time.Duration // for events that are out of order in their source partition
+	Asks       []Ask
+	Stages     []string      // topics of asks
+	Late       bool          // stages are asked for late events too
 	Idle       time.Duration // without an event, after which the others do not wait for a source partition; 0 is never
 }
 

@@ -222,6 +222,8 @@ func (ch *chunk) goOn(it *item, stage int) error {
 func (ch *chunk) words(it *item) string {
 	f, all := it.Failure, len(ch.plan.Stages)
 	switch {
+	case ch.plan.Answers != nil: // what an event says to a stage, which is through
+		return ""
 	case f.At > it.point.done:
 		return ch.plan.resumption.words(f.At-1, it.Owed)
 	case f.At > 0: // an emit that it owed

@@ -95,9 +95,17 @@ func (ch *chunk) copy(it *item) {
 	}
 	c := order.Copy{Placed: s.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
 	c.Late = c.Late && !ch.plan.Time.Appended && !it.point.judged
-	if it.Alive() {
-		it.partition.source.copies++
-		ch.building.Copy(&it.Event, ch.plan.Key, &c)
+	if !it.Alive() {
+		return
+	}
+	it.partition.source.copies++
+	before := len(ch.building.Outputs)
+	asked := ch.building.ask(ch.plan, it, &c)
+	if it.Failure == nil {
+		ch.building.Copy(&it.Event, ch.plan.Key, &c, asked)
+	}
+	if it.Failure != nil {
+		ch.building.Outputs = ch.building.Outputs[:before]
 	}
 }
 
@@ -121,7 +129,7 @@ func (tx *committer) tellMarks() {
 		}
 	}
 	if len(marks) > 0 {
-		tx.building.Marks(marks, tx.plan.Copy.Partitions)
+		tx.building.Marks(marks, tx.plan.Copy.Partitions, tx.plan.Copy.Stages)
 	}
 }
 

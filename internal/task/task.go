@@ -166,7 +166,7 @@ func (t *Task) read(log stream.Log) stream.Log {
 	}
 	numbers := t.plan.numbers(t.shared.sources)
 	return generation.Below(log, t.plan.Name, func(log stream.Log) stream.Log {
-		return order.NewLog(log, t.plan.Topic, t.plan.Arrival, numbers...)
+		return order.NewStagedLog(log, t.plan.Topic, t.plan.Arrival, order.Stages{By: t.plan.Asked, Delay: t.plan.Delay}, numbers...)
 	})
 }
 

@@ -524,7 +524,7 @@ type forgetful struct {
 func newForgetful(r *dryRun) *forgetful {
 	f := &forgetful{r.log, map[string]bool{}}
 	for _, p := range r.parts {
-		for _, read := range p.runner.Reads() {
+		for _, read := range slices.Concat(p.runner.Reads(), p.runner.StageReads()) {
 			f.read[read.Topic] = true
 		}
 		for _, topic := range p.runner.Tables() {

@@ -84,9 +84,6 @@ func (*Features) Effect() lang.Effects { return lang.Effects{} }
 // Keeps implements Keeper.
 func (f *Features) Keeps(m *lang.Meaning) (parts []lang.Part) {
 	for i := range f.List {
-		if f.List[i].By != "" {
-			continue // its stage keeps it
-		}
 		parts = append(parts, lang.Part{Kind: generation.KindFeature, Name: f.List[i].Name, Text: lang.PartOf(m, f, featureFields, &f.List[i])})
 	}
 	return parts

@@ -89,7 +89,7 @@ func (l *Local) named(topic string) string {
 		return fmt.Sprintf("pipeline %q writes it", pipeline)
 	}
 	for _, r := range l.runners {
-		for _, read := range r.Reads() {
+		for _, read := range slices.Concat(r.Reads(), r.StageReads()) {
 			if read.Topic == topic {
 				return fmt.Sprintf("pipeline %q reads it", r.Name())
 			}

@@ -175,17 +175,15 @@ func (r *run) begin(ctx context.Context) error {
 
 // plan finds the generation, or says which is to be begun.
 func (r *run) plan(ctx context.Context) error {
-	reads := r.runner.Reads()
-	r.read = reads[len(reads)-1]
+	if err := r.input(); err != nil {
+		return err
+	}
 	topics, err := r.log.Topics(ctx)
 	if err != nil {
 		return err
 	}
 	if err := r.partitions(ctx, topics); err != nil {
 		return err
-	}
-	if generation.Numbered(r.read.Topic) && r.job.part() {
-		return fmt.Errorf("from and to: %s is read in the order of several partitions, in which the records of a time do not stand together: leave them out, to reprocess all", r.read.Topic)
 	}
 	if err := r.aim(topics); err != nil {
 		return err
@@ -243,6 +241,19 @@ func (r *run) plan(ctx context.Context) error {
 	}
 	r.begins(begun)
 	return r.untouched(h, topics)
+}
+
+// input finds what is read, or says why it cannot be read again.
+func (r *run) input() error {
+	if asked := r.runner.StageReads(); len(asked) > 0 {
+		return fmt.Errorf("pipeline %q has features by other fields (topic %s): their stages are of the live generation, so it cannot be processed again: give the changed file another pipeline name, and run both", r.runner.Name(), asked[0].Topic)
+	}
+	reads := r.runner.Reads()
+	r.read = reads[len(reads)-1]
+	if generation.Numbered(r.read.Topic) && r.job.part() {
+		return fmt.Errorf("from and to: %s is read in the order of several partitions, in which the records of a time do not stand together: leave them out, to reprocess all", r.read.Topic)
+	}
+	return nil
 }
 
 // switched says that the generation is live already.

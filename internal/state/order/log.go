@@ -26,13 +26,19 @@ type Log struct {
 	topic   string
 	sources []int32 // numbers of the source partitions, in order
 	arrival bool    // an event has its turn where it stands
+	stages  Stages
 }
 
 // NewLog returns a log on which a topic is read in the order of source partitions of these
 // numbers; or, of arrival, in the order of the log, with the time up to which the sources
 // are. It is a stream.Inspector if log is one. The offsets that this has are those of log.
 func NewLog(log stream.Log, topic string, arrival bool, sources ...int32) stream.Log {
-	l := &Log{Log: log, topic: topic, arrival: arrival, sources: slices.Sorted(slices.Values(sources))}
+	return NewStagedLog(log, topic, arrival, Stages{}, sources...)
+}
+
+// NewStagedLog is NewLog for a topic whose events wait for stages.
+func NewStagedLog(log stream.Log, topic string, arrival bool, stages Stages, sources ...int32) stream.Log {
+	l := &Log{Log: log, topic: topic, arrival: arrival, stages: stages, sources: slices.Sorted(slices.Values(sources))}
 	if inspector, ok := log.(stream.Inspector); ok {
 		return &inspected{l, inspector}
 	}
@@ -62,7 +68,7 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	if err != nil || !slices.Contains(topics, l.topic) {
 		return inner, err
 	}
-	m := &member{Member: inner, sources: l.sources, arrival: l.arrival, parts: map[stream.Partition]*part{}}
+	m := &member{Member: inner, sources: l.sources, arrival: l.arrival, stages: l.stages, parts: map[stream.Partition]*part{}}
 	if d, ok := inner.(stream.Deliverer); ok {
 		return &deliverer{m, d}, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -329,13 +330,25 @@ func commit(t *testing.T, m stream.Member, released []stream.Record) int {
 		step.Offsets[e.Partition] = e.Offset
 		if header.Get(&e, header.Frontier) == "" {
 			step.Offsets[e.Partition]++
-			step.Outputs = append(step.Outputs, stream.Record{Partition: stream.Partition{Topic: results, Index: e.Partition.Index}, Value: fmt.Appendf(nil, "%d %s", e.Offset, e.Value)})
+			step.Outputs = append(step.Outputs, stream.Record{Partition: stream.Partition{Topic: results, Index: e.Partition.Index}, Value: fmt.Appendf(nil, "%d %s%s", e.Offset, e.Value, answersOf(&e))})
 		}
 	}
 	if err := m.Commit(step).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return len(step.Outputs)
+}
+
+// answersOf returns the answers that an event has, sorted.
+func answersOf(r *stream.Record) (text string) {
+	var all []string
+	for _, h := range r.Headers {
+		if h.Key == header.Answer {
+			all = append(all, " "+string(h.Value))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "")
 }
 
 func texts(t *testing.T, log stream.Log, p stream.Partition) (list []string) {

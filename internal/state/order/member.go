@@ -13,6 +13,7 @@ type member struct {
 	stream.Member
 	sources []int32
 	arrival bool
+	stages  Stages
 	parts   map[stream.Partition]*part
 	turns   []*part
 	turn    int                // of turns is first
@@ -40,7 +41,7 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
-		p, err := restore(*a, m.sources, m.arrival)
+		p, err := restore(*a, m.sources, m.arrival, m.stages)
 		if err != nil {
 			return stream.Batch{}, err
 		}

@@ -23,6 +23,7 @@ type part struct {
 	told    Key           // frontier that the loop heard of
 	over    stream.Offset // records before it are over, as the loop heard
 	paused  bool
+	answers
 
 	// The window is the records from the committed offset on.
 	window fifo[*held]
@@ -37,19 +38,28 @@ type held struct {
 	offset stream.Offset
 	record stream.Record // until it is released
 	event  bool
-	place  place // of an event
-	marks  Marks // of a record that is none
-	done   bool  // nothing is to be released of it, or a step has what was
+	place  place    // of an event
+	marks  Marks    // of a record that is none
+	done   bool     // nothing is to be released of it, or a step has what was
+	open   []string // what it waits for, beside its turn: fields of Question.By
+	turn   *held    // of an ask
 }
 
+// over reports whether the record is not needed any more.
+func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done) }
+
 // restore returns a partition as its state says.
-func restore(a stream.Assigned, sources []int32, arrival bool) (*part, error) {
+func restore(a stream.Assigned, sources []int32, arrival bool, stages Stages) (*part, error) {
 	n := len(sources)
 	p := &part{
-		id: a.Partition, sources: sources, arrival: arrival, merger: NewMerger[*held](n + 1), told: First,
+		id: a.Partition, sources: sources, arrival: arrival, told: First, answers: answers{stages, map[asked]*held{}},
 		over: a.Next, read: a.Next, stored: newFrontiers(n), dirty: make([]bool, n),
 	}
-	p.merger.Mark(n, Last) // events without a source of their own hold nothing back
+	queues := p.answers.sources(n + 1)
+	p.merger = NewMerger[*held](queues)
+	for i := n; i < queues; i++ {
+		p.merger.Mark(i, Last) // turns, and events without a source of their own, hold nothing back
+	}
 	var err error
 	if p.stepped, err = loadCursor(a.State); err != nil {
 		return nil, fmt.Errorf("how far %v was released: %w", p.id, err)
@@ -94,27 +104,45 @@ func (p *part) take(r *stream.Record) {
 		}
 		return
 	}
+	if header.Value(r, header.AnswerTo) != nil {
+		h.done = true
+		p.answer(r)
+		return
+	}
 	h.event, h.record = true, *r
-	at := p.place(h)
-	if p.now.see(h.place.key); h.place.until(p.stepped.last) { // it was released before the restart
+	at, from, ok := p.place(h)
+	p.now.see(h.place.key)
+	if ok && p.Delay > 0 {
+		if t := p.turn(h, from); !t.place.until(p.stepped.last) {
+			h.turn = t
+			p.waits[asked{from.Source, from.Offset}] = t
+			p.merger.Push(len(p.sources)+1+at, t.place.key, t)
+		}
+	}
+	if h.place.until(p.stepped.last) { // it was released before the restart
 		h.record, h.done = stream.Record{}, true
 		return
+	}
+	if ok {
+		p.ask(h, from)
 	}
 	p.merger.Push(at, h.place.key, h)
 }
 
-// place gives an event its place, and returns the index of its source. An event may say
-// none, or one that its source is past, or be of a source partition that was added. Then its
-// turn is at the frontier of now. So its place is a function of the records before it.
-func (p *part) place(h *held) (source int) {
+// place gives an event its place, and returns the index of its source, and the key that its
+// copy says, if it says one. An event may say none, or one that its source is past, or be of a
+// source partition that was added. Then its turn is at the frontier of now. So its place is a
+// function of the records before it.
+func (p *part) place(h *held) (source int, from Key, ok bool) {
 	r := &h.record
 	c, err := ParseCopy(header.Value(r, header.Order))
 	at, known := p.source(c.Key.Source)
 	copied := err == nil
 	if copied && known && !p.arrival && p.merger.At(at).Before(c.Key) {
 		h.place = place{c.Key, -1}
-		return at
+		return at, c.Key, true
 	}
+	from = c.Key
 	h.place = place{p.merger.Frontier(), r.Offset}
 	if !copied {
 		c = Copy{Placed: Placed{Key: h.place.key}, Appended: r.Time.UnixMicro()}
@@ -122,14 +150,14 @@ func (p *part) place(h *held) (source int) {
 	c.Key.Time, c.Forced = h.place.key.Time, !p.arrival && copied
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool { return h.Key == header.Order })
 	r.Headers = append(r.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
-	return len(p.sources)
+	return len(p.sources), from, copied
 }
 
 // release appends the events whose turn it is, at most limit, and time that moved on
 // behind them.
 func (p *part) release(to []stream.Record, limit int) []stream.Record {
 	for limit > 0 {
-		_, h, ok := p.merger.Next()
+		h, ok := p.first()
 		if !ok {
 			break
 		}
@@ -141,7 +169,7 @@ func (p *part) release(to []stream.Record, limit int) []stream.Record {
 		limit--
 	}
 	if limit > 0 && p.moved() {
-		now := p.merger.Frontier()
+		now := p.frontier()
 		p.told, p.over = now, p.low()
 		r := Marks{{now, never}}.Record(p.id, time.UnixMicro(now.Time))
 		r.Offset = p.next()
@@ -150,19 +178,33 @@ func (p *part) release(to []stream.Record, limit int) []stream.Record {
 	return to
 }
 
+// first returns the held event whose turn it is, if it waits for nothing else.
+func (p *part) first() (h *held, ok bool) {
+	_, h, ok = p.merger.Next()
+	return h, ok && len(h.open) == 0
+}
+
+// frontier returns the key up to which all is released that there is.
+func (p *part) frontier() Key {
+	if k, h, ok := p.merger.Next(); ok && len(h.open) > 0 {
+		return Key{k.Time, k.Source, k.Offset - 1}
+	}
+	return p.merger.Frontier()
+}
+
 // next returns the number of the next event that is released.
 func (p *part) next() stream.Offset { return p.stepped.next + stream.Offset(p.given.len()) }
 
 // moved reports whether time moved on, or records are over that are not committed, and the
 // loop has not heard of it.
 func (p *part) moved() bool {
-	return p.told.Before(p.merger.Frontier()) || p.given.len() == 0 && p.over < p.low()
+	return p.told.Before(p.frontier()) || p.given.len() == 0 && p.over < p.low()
 }
 
 // low returns the offset of the first record that is not done.
 func (p *part) low() stream.Offset {
 	for _, h := range p.window.rest() {
-		if !h.done {
+		if !h.over() {
 			return h.offset
 		}
 	}
@@ -174,7 +216,7 @@ func (p *part) ready() bool {
 	if p.paused {
 		return false
 	}
-	_, _, ok := p.merger.Next()
+	_, ok := p.first()
 	return ok || p.moved()
 }
 
@@ -210,7 +252,7 @@ func (p *part) step(to []stream.Change, next stream.Offset) (stream.Offset, []st
 // of the first one that is left.
 func (p *part) trim() stream.Offset {
 	n, window := 0, p.window.rest()
-	for ; n < len(window) && window[n].done; n++ {
+	for ; n < len(window) && window[n].over(); n++ {
 		h := window[n]
 		if h.event {
 			p.stored.see(h.place.key)

@@ -215,3 +215,43 @@ func (r *Return) Run(e *Event) error {
 	}
 	return nil
 }
+
+// Stage counts asks in features of another key, and what events say after a delay.
+type Stage struct {
+	Asks  *Features
+	Turns *Features // nil without delays
+	Said  []Said    // what Turns count
+}
+
+// Said is what an event says of a feature.
+type Said struct {
+	Feature string
+	Slot    value.Slot
+}
+
+// Label implements Operator.
+func (s *Stage) Label() (kind, name string) { return s.Asks.Label() }
+
+// Makes implements Operator.
+func (s *Stage) Makes() []value.Slot { return s.Asks.Makes() }
+
+// Run implements Operator.
+func (s *Stage) Run(e *Event) error {
+	if header.Value(e.Record, header.Ask) != nil {
+		return e.Kept.Count(e, s.Asks)
+	}
+	answer, err := ParseAnswer(header.Value(e.Record, header.Answer))
+	if err != nil {
+		return err
+	}
+	n := 0
+	for name := range strings.SplitSeq(answer.Names, ",") {
+		for _, said := range s.Said {
+			if said.Feature == name {
+				e.Row.SetNumber(said.Slot, answer.number(n))
+			}
+		}
+		n++
+	}
+	return e.Kept.Count(e, s.Turns)
+}

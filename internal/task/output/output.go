@@ -470,7 +470,7 @@ func cut(s string, n int) string {
 
 // Copy appends the copy of an event, by a field of its own as the key, to the topic of copies,
 // with its place in the order. One that is too large with its headers fails the event.
-func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy) {
+func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy, asked []byte) {
 	r, from := e.Record, len(w.Headers)
 	start := len(w.Bytes)
 	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
@@ -478,6 +478,9 @@ func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy) {
 	w.Bytes = c.Append(w.Bytes)
 	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: w.Bytes[start:end:end]},
 		stream.Header{Key: header.Order, Value: w.Bytes[end:len(w.Bytes):len(w.Bytes)]})
+	if asked != nil {
+		w.Headers = append(w.Headers, stream.Header{Key: header.Asked, Value: asked})
+	}
 	w.Headers = header.AppendCarried(w.Headers, r.Headers)
 	at := len(w.Bytes)
 	w.Bytes = e.Row.AppendKey(w.Bytes, key)
@@ -507,15 +510,18 @@ func (w *Writer) Pass(e *Event, partitions int32, c *order.Copy) {
 	}
 }
 
-// Marks appends marks of source partitions to every partition of the topic of copies.
-func (w *Writer) Marks(marks order.Marks, partitions int32) {
+// Marks appends marks of source partitions to every partition of the topic of copies, and of
+// topics of asks.
+func (w *Writer) Marks(marks order.Marks, partitions int32, asks []string) {
 	newest := int64(0)
 	for _, m := range marks {
 		newest = max(newest, m.Key.Time)
 	}
-	for i := range partitions {
-		r := marks.Record(stream.Partition{Topic: w.Form.Topics[0], Index: i}, time.UnixMicro(newest))
-		w.Outputs = append(w.Outputs, r)
-		w.carried += header.Bytes(r.Headers)
+	for _, topic := range append([]string{w.Form.Topics[0]}, asks...) {
+		for i := range partitions {
+			r := marks.Record(stream.Partition{Topic: topic, Index: i}, time.UnixMicro(newest))
+			w.Outputs = append(w.Outputs, r)
+			w.carried += header.Bytes(r.Headers)
+		}
 	}
 }

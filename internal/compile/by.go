@@ -1,0 +1,230 @@
+package compile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// asking is the features of a pipeline by one field.
+type asking struct {
+	by   string
+	list []*steps.Feature
+}
+
+// askings returns the features by other fields than the key, by field, in the order in which
+// the file first names the fields.
+func askings(p *lang.Pipeline) (all []asking) {
+	for _, f := range steps.Asked(p) {
+		at := slices.IndexFunc(all, func(a asking) bool { return a.by == f.By })
+		if at < 0 {
+			at, all = len(all), append(all, asking{by: f.By})
+		}
+		all[at].list = append(all[at].list, f)
+	}
+	return all
+}
+
+// delay returns that of the features; 0 is none.
+func (a *asking) delay() time.Duration {
+	for _, f := range a.list {
+		if f.Delay != 0 {
+			return f.Delay
+		}
+	}
+	return 0
+}
+
+// checkAskings refuses what no stage can do.
+func checkAskings(b *bound, nodes []lang.Node, found *lang.Findings) {
+	queue := slices.IndexFunc(nodes, func(n lang.Node) bool { return n.Place().Queues != lang.QueuesNone })
+	for _, a := range askings(b.Pipeline) {
+		for path, f := range steps.Asked(b.Pipeline) {
+			switch {
+			case f.By != a.by || f.Delay == 0:
+			case f.Delay != a.delay():
+				found.Fail(path+".delay", "another feature by %s has a delay of %v: they have one", f.By, a.delay())
+			case queue >= 0:
+				found.Fail(path+".delay", "%s may queue events: the stage by %s would stand while they wait", nodes[queue].Path, f.By)
+				found.Hint("remove what queues: async, and call of the model")
+			}
+		}
+	}
+	if b.read.Arrival && len(askings(b.Pipeline)) > 0 {
+		for path, f := range steps.Asked(b.Pipeline) {
+			found.Fail(path+".by", "features by %s need order: time", f.By)
+			found.Hint("remove order: arrival")
+		}
+	}
+}
+
+// stages returns the plans of the stages of other keys, without fingerprint of outputs.
+func stages(b *bound) (plans []task.Plan, err error) {
+	for _, a := range askings(b.Pipeline) {
+		plan, err := a.stage(b)
+		if err != nil {
+			return nil, fmt.Errorf("features of pipeline %q by %s: %w", b.Pipeline.Name, a.by, err)
+		}
+		plans = append(plans, plan)
+	}
+	return plans, nil
+}
+
+// stage returns the plan of a stage. It is that of a pipeline of its own, whose events have
+// the fields that the features use.
+func (a *asking) stage(b *bound) (task.Plan, error) {
+	name := naming.By(b.Pipeline.Name, a.by)
+	fields, lets := steps.Projected(b.Pipeline, a.list, b.IsField)
+	of := &steps.Stage{By: a.by, List: a.list}
+	p := &lang.Pipeline{Name: name, Inputs: b.Pipeline.Inputs, Constants: b.Pipeline.Constants, Steps: append(lets, of)}
+	s := lang.NewScope(p)
+	c := &reader{s, read{}}
+	c.meta(true)
+	c.Time = operator.Timing{Lateness: b.read.Time.Lateness, EventTime: b.read.Time.EventTime, Late: operator.LateInclude}
+	c.read.Topic, c.MaxBytes, c.Slack = name, b.read.MaxBytes, b.read.Slack
+	for _, from := range b.read.Sources {
+		from.Fields = c.projected(b, from.Fields, fields)
+		c.Sources = append(c.Sources, from)
+	}
+	c.Key, _ = s.Names.Schema.Lookup(a.by)
+	bindConstants(s)
+	s.Steps("steps", p.Steps)
+	if len(s.Errs) > 0 {
+		return task.Plan{}, s.Errs[0]
+	}
+	c.Staged = task.Staged{Delay: a.delay(), Answers: &task.AnswersPlan{By: a.by, Columns: of.Columns}}
+	run := schedule(s.Nodes)
+	shared := lang.Plan{}
+	placed := stagesOf(s.Nodes, run, &shared, nil)
+	keys, err := keysOf(shared.Features)
+	if err != nil {
+		return task.Plan{}, err
+	}
+	return task.Plan{
+		Name: name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: s.Names.Schema, Input: c.Input, Stages: placed, Waves: run.waves,
+		Keys: keys, Outputs: []string{b.read.Topic},
+		Fingerprint: generation.Fingerprint{Pipeline: name, State: a.stored(b, of)},
+	}, nil
+}
+
+// projected introduces the fields of a source that a stage decodes.
+func (c *reader) projected(b *bound, all []decode.Field, wanted map[string]bool) (list []decode.Field) {
+	for _, f := range all {
+		if !wanted[f.Name] {
+			continue
+		}
+		slot, ok := c.Names.Schema.Lookup(f.Name)
+		if !ok {
+			slot, _ = c.Field("inputs", f.Name, f.Slot.Type)
+		}
+		list = append(list, decode.Field{Name: f.Name, Slot: slot})
+	}
+	return list
+}
+
+// stored returns what a stage keeps beside a partition.
+func (a *asking) stored(b *bound, of *steps.Stage) (all []generation.Kept) {
+	for _, in := range copied(b.Pipeline) {
+		all = append(all, keptOf(&in)[0])
+	}
+	meaning := b.Pipeline.Meaning(func(name string) string { return typeOf(b.Names.Schema, name) })
+	for _, part := range of.Keeps(meaning) {
+		all = append(all, generation.KeptOf(part.Kind, part.Name, part.Text+"kept=by "+a.by+"\n"))
+	}
+	return all
+}
+
+// ask has the pipeline wait for the answers of stages, and say what is to be counted later. It
+// returns the plans of repartitioners that ask the stages.
+func ask(b *bound, plan *task.Plan) (copies []task.Plan) {
+	copies = slices.Clone(b.read.copies)
+	for i := range copies {
+		of := *copies[i].Copy
+		of.Late, copies[i].Copy = b.read.Time.Late == operator.LateInclude, &of
+		copies[i].Outputs = slices.Clone(copies[i].Outputs)
+	}
+	for _, a := range askings(b.Pipeline) {
+		topic := naming.By(b.Pipeline.Name, a.by)
+		fields, _ := steps.Projected(b.Pipeline, a.list, b.IsField)
+		for i := range copies {
+			from := &copies[i]
+			from.Outputs, from.Copy.Stages = append(from.Outputs, topic), append(from.Copy.Stages, topic)
+			if by, ok := from.Schema.Lookup(a.by); ok {
+				from.Copy.Asks = append(from.Copy.Asks, task.Ask{Topic: topic, By: by, Fields: slotsOf(from.Fields, fields)})
+			}
+		}
+		plan.Asked = append(plan.Asked, a.by)
+		if a.delay() > 0 {
+			plan.Returns = append(plan.Returns, task.Return{By: a.by, Topic: topic, Said: said(plan.Stages, a.by)})
+		}
+	}
+	return copies
+}
+
+// slotsOf returns the slots of those fields that are wanted.
+func slotsOf(fields []decode.Field, wanted map[string]bool) (slots []value.Slot) {
+	for _, f := range fields {
+		if wanted[f.Name] {
+			slots = append(slots, f.Slot)
+		}
+	}
+	return slots
+}
+
+// said returns what events say to the stage by a field.
+func said(stages []operator.Placed, by string) (list []operator.Said) {
+	for i := range stages {
+		if r, ok := stages[i].Operator.(*operator.Return); ok && r.By == by {
+			list = append(list, operator.Said{Feature: r.Feature, Slot: r.Slot})
+		}
+	}
+	return list
+}
+
+// Way says how events go through stages of other keys: `payments -> by-merchant (shop),
+// by-device (phone) -> repartition (spend, score): 3 commits`; "" if they go through none.
+func (c *Compiled) Way() string {
+	var by []string
+	for _, a := range askings(&c.Pipeline) {
+		var names []string
+		for _, f := range a.list {
+			names = append(names, f.Name)
+		}
+		by = append(by, fmt.Sprintf("by-%s (%s)", a.by, strings.Join(names, ", ")))
+	}
+	if by == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s -> %s -> repartition%s: 3 commits", strings.Join(c.Inputs(), ", "), strings.Join(by, ", "), c.own())
+}
+
+// own returns what the events of the pipeline's own key are computed with.
+func (c *Compiled) own() string {
+	var names []string
+	for i := range c.Plan.Stages {
+		switch op := c.Plan.Stages[i].Operator.(type) {
+		case *operator.Features:
+			for _, f := range op.List {
+				if f.Read {
+					names = append(names, f.Name)
+				}
+			}
+		case operator.Batched:
+			_, name := op.Label()
+			names = append(names, name)
+		}
+	}
+	return cmp.Or(strings.TrimSuffix(" ("+strings.Join(names, ", ")+")", " ()"), "")
+}

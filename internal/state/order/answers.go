@@ -1,0 +1,155 @@
+package order
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Some events wait for more than their turn: see docs/adr/0043-by.md.
+//
+//  1. An event that stages of other keys were asked for waits for their answers. These are
+//     records of the same partition. They are behind the event, as it is durable before a
+//     stage reads its ask. So they are no state: while the event is held, both are read again.
+//  2. Where a stage has a delay, each ask has a turn of its own, so long after the ask and
+//     before all events of that time. It waits for the record by which its event says what is
+//     to be counted then. The ask is needed until the turn is over.
+//
+// What waits holds back all that is behind it in the order.
+
+// Stages says what the events of a topic wait for. The zero value is nothing.
+type Stages struct {
+	By    []string      // the fields by which stages answer; others that an event was asked by are not there any more
+	Delay time.Duration // the topic is read by a stage, whose asks have a turn of their own so long after; 0 is none
+}
+
+// Question names an event that a stage was asked for, or that a stage hears from, by its
+// source.
+type Question struct {
+	Source int32
+	Offset int64
+	By     string // the field of the stage that answers; "" is what the event says to the stage
+}
+
+// Append appends the value of the header of an answer.
+func (q *Question) Append(to []byte) []byte {
+	to = binary.AppendVarint(to, int64(q.Source))
+	return append(binary.AppendVarint(to, q.Offset), q.By...)
+}
+
+// parseQuestion reads what Append wrote.
+func parseQuestion(data []byte) (q Question, err error) {
+	r := reader{data}
+	source := r.varint()
+	q.Source, q.Offset = int32(source), r.varint()
+	if r.rest == nil || int64(q.Source) != source {
+		return q, errDamaged
+	}
+	q.By = string(r.rest)
+	return q, nil
+}
+
+// AppendAsk appends to the value of the header of a copy that a stage was asked for it: by
+// the field of the stage, in a partition of its topic.
+func AppendAsk(to []byte, by string, partition int32) []byte {
+	if len(to) > 0 {
+		to = append(to, ',')
+	}
+	to = append(append(to, by...), '/')
+	return strconv.AppendInt(to, int64(partition), 10)
+}
+
+// Asks yields what AppendAsk appended to the header of a copy.
+func Asks(r *stream.Record) iter.Seq2[string, int32] {
+	return func(yield func(string, int32) bool) {
+		for text := range strings.SplitSeq(header.Get(r, header.Asked), ",") {
+			by, index, _ := strings.Cut(text, "/")
+			n, err := strconv.ParseInt(index, 10, 32)
+			if err == nil && !yield(by, int32(n)) {
+				return
+			}
+		}
+	}
+}
+
+// AppendHome appends the value of the header of an ask: the partition of its event.
+func AppendHome(to []byte, home int32) []byte { return binary.AppendUvarint(to, uint64(home)) }
+
+// HomeOf reads what AppendHome wrote.
+func HomeOf(data []byte) (home int32, ok bool) {
+	n, size := binary.Uvarint(data)
+	return int32(n), size > 0 && n < 1<<20
+}
+
+// asked is an event that waits for answers, by its source.
+type asked struct {
+	source int32
+	offset int64
+}
+
+// answers are the events of a partition that wait for more than their turn.
+type answers struct {
+	Stages
+	waits map[asked]*held
+}
+
+// sources returns how many kinds of keys there are, of so many source partitions: the turns
+// of each have an order of their own.
+func (a *answers) sources(n int) int {
+	if a.Delay > 0 {
+		return 2 * n
+	}
+	return n
+}
+
+// ask notes what an event waits for, by what its copy says of its source.
+func (a *answers) ask(h *held, from Key) {
+	if a.Delay > 0 {
+		return // its turn waits
+	}
+	for by := range Asks(&h.record) {
+		if slices.Contains(a.By, by) {
+			h.open = append(h.open, by)
+		}
+	}
+	if h.open != nil {
+		a.waits[asked{from.Source, from.Offset}] = h
+	}
+}
+
+// turn returns the turn that an ask has after the delay.
+func (a *answers) turn(h *held, from Key) *held {
+	k := h.place.key
+	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|math.MinInt32
+	t := &held{offset: h.offset, record: h.record, event: true, place: place{k, h.place.moved}, open: []string{""}}
+	c := Copy{Placed: Placed{Key: Key{k.Time, from.Source, from.Offset}}, Appended: k.Time}
+	t.record.Headers = slices.DeleteFunc(slices.Clone(h.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask || h.Key == header.Order })
+	t.record.Headers = append(t.record.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
+	return t
+}
+
+// answer takes in a record that says something of an event. One that nothing waits for is
+// of an event that was released, or of a stage that is not there any more.
+func (a *answers) answer(r *stream.Record) {
+	q, err := parseQuestion(header.Value(r, header.AnswerTo))
+	id := asked{q.Source, q.Offset}
+	h := a.waits[id]
+	if err != nil || h == nil {
+		return
+	}
+	at := slices.Index(h.open, q.By)
+	if at < 0 {
+		return
+	}
+	h.record.Headers = append(slices.Clip(h.record.Headers), stream.Header{Key: header.Answer, Value: r.Value})
+	if h.open = slices.Delete(h.open, at, at+1); len(h.open) == 0 {
+		delete(a.waits, id)
+	}
+}

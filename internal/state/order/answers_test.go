@@ -1,0 +1,237 @@
+package order_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// question is an event of a partition that has to be answered, as the test wrote it.
+type question struct {
+	copied
+	asked []string // fields
+}
+
+// stagesWritten are the records of a partition, in their order, and what was asked.
+type stagesWritten struct {
+	list      []copied
+	questions map[string]question // by text
+	open      []order.Question
+}
+
+// TestEventsWaitForAnswers compares what killed readers release with a sort of the events,
+// where each one has the answers of its stages. Answers come at any place behind their event.
+func TestEventsWaitForAnswers(t *testing.T) {
+	for seed := range uint64(200) {
+		withStages(t, seed, order.Stages{By: []string{"merchant", "device"}})
+	}
+}
+
+// TestAsksHaveATurnAfterTheirDelay does so for the topic of a stage with a delay: each ask is
+// there twice, and the second time it has what its event says.
+func TestAsksHaveATurnAfterTheirDelay(t *testing.T) {
+	for seed := range uint64(200) {
+		withStages(t, seed, order.Stages{Delay: time.Duration(1+rand.New(rand.NewPCG(seed, 6)).IntN(60)) * time.Microsecond})
+	}
+}
+
+func withStages(t *testing.T, seed uint64, stages order.Stages) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 5))
+	log := memory.New(memory.Options{})
+	numbers, partitions := 1+r.IntN(5), int32(1+r.IntN(3))
+	written := writeStaged(t, log, r, stages, numbers, partitions)
+	var sources []int32
+	for i := range numbers {
+		sources = append(sources, order.Number(i/3, int32(i%3)))
+	}
+	var want [][]string
+	events := 0
+	for i := range written {
+		want = append(want, written[i].sequence(stages, sources))
+		events += len(want[len(want)-1])
+	}
+	read(t, order.NewStagedLog(log, meets, false, stages, sources...), r, events, r.IntN(3)*r.IntN(20))
+	for i, want := range want {
+		if got := texts(t, log, stream.Partition{Topic: results, Index: int32(i)}); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: partition %d: released\n%v, want\n%v", seed, i, got, want)
+		}
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeStaged writes a topic of events that are asked, marks and answers. All answers are
+// there at the end.
+func writeStaged(t *testing.T, log stream.Log, r *rand.Rand, stages order.Stages, sources int, partitions int32) []stagesWritten {
+	t.Helper()
+	for _, topic := range []string{meets, results} {
+		if err := log.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: partitions}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := order.Rules{Lateness: 10, Wait: 10}
+	list := make([]stagesWritten, partitions)
+	for i := range list {
+		list[i].questions = map[string]question{}
+	}
+	w := &stagedWriter{t, log, r, stages, list}
+	var state []order.Source
+	for i := range sources {
+		state = append(state, order.NewSource(order.Number(i/3, int32(i%3))))
+	}
+	broadcast := func(marks order.Marks) {
+		for i := range partitions {
+			list[i].list = append(list[i].list, copied{marks: marks})
+			w.add(i, "", stream.Header{Key: header.Frontier, Value: marks.Append(nil)})
+		}
+	}
+	for now := int64(1000); now < 1000+int64(r.IntN(2000)); now += int64(r.IntN(20)) {
+		s := &state[r.IntN(sources)]
+		for range r.IntN(4) {
+			at := now - int64(r.IntN(30))
+			w.event(r.Int32N(partitions), s.Place(rules, s.Next, at, at).Key)
+		}
+		if r.IntN(2) == 0 {
+			s.Silent = max(s.Silent, now-int64(r.IntN(40))) // which is wrong for some events
+		}
+		broadcast(order.Marks{s.Mark(rules)})
+		for i := range partitions {
+			for len(list[i].open) > 0 && r.IntN(3) > 0 {
+				w.answer(i)
+			}
+		}
+	}
+	for i := range state { // a last event of each, behind all turns
+		state[i].Silent = 1 << 40
+		for p := range partitions {
+			w.event(p, state[i].Place(rules, state[i].Next, 1<<30, 1<<30).Key)
+		}
+		broadcast(order.Marks{state[i].Mark(rules)})
+	}
+	for i := range partitions {
+		for len(list[i].open) > 0 {
+			w.answer(i)
+		}
+	}
+	return list
+}
+
+// stagedWriter writes the records of stages.
+type stagedWriter struct {
+	*testing.T
+	log    stream.Log
+	r      *rand.Rand
+	stages order.Stages
+	list   []stagesWritten
+}
+
+func (w *stagedWriter) add(index int32, value string, headers ...stream.Header) {
+	record := stream.Record{Partition: stream.Partition{Topic: meets, Index: index}, Value: []byte(value), Headers: headers}
+	if err := w.log.Append(w.Context(), record); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// answer answers one of the questions that are open.
+func (w *stagedWriter) answer(index int32) {
+	l := &w.list[index]
+	i := w.r.IntN(len(l.open))
+	q := l.open[i]
+	l.open = slices.Delete(l.open, i, i+1)
+	l.list = append(l.list, copied{marks: order.Marks{order.NoMark}})
+	w.add(index, "answer of "+q.By, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
+}
+
+// event writes a copy, for which stages are asked: one of them is not there any more.
+func (w *stagedWriter) event(index int32, k order.Key) {
+	l, text := &w.list[index], fmt.Sprint(k.Source, "@", k.Offset)
+	q := question{copied: copied{text: text, key: k}}
+	var asked []byte
+	for _, by := range []string{"merchant", "device", "gone"} {
+		if w.r.IntN(2) == 0 {
+			continue
+		}
+		q.asked, asked = append(q.asked, by), order.AppendAsk(asked, by, index)
+		if w.stages.Delay == 0 && by != "gone" {
+			l.open = append(l.open, order.Question{Source: k.Source, Offset: k.Offset, By: by})
+		}
+	}
+	if w.stages.Delay > 0 {
+		l.open = append(l.open, order.Question{Source: k.Source, Offset: k.Offset})
+	}
+	place := order.Copy{Placed: order.Placed{Key: k}}
+	l.list, l.questions[text] = append(l.list, q.copied), q
+	w.add(index, text, stream.Header{Key: header.Order, Value: place.Append(nil)}, stream.Header{Key: header.Asked, Value: asked})
+}
+
+// sequence is the definition of what is released: a sort of the events and of the turns.
+func (l *stagesWritten) sequence(stages order.Stages, sources []int32) (found []string) {
+	type turn struct {
+		key   order.Key
+		moved int
+		text  string
+	}
+	frontier, most := map[int32]order.Key{}, order.First
+	for _, s := range sources {
+		frontier[s] = order.First
+	}
+	var turns []turn
+	for at, c := range l.list {
+		for _, m := range c.marks {
+			if m == order.NoMark {
+				continue // an answer
+			}
+			most = later(most, m.Key)
+			k := m.Key
+			if m.Silent != order.NoMark.Silent {
+				k = later(k, earlier(order.Key{Time: m.Silent, Source: k.Source, Offset: k.Offset}, most))
+			}
+			frontier[m.Key.Source] = later(frontier[m.Key.Source], k)
+		}
+		if c.marks != nil {
+			continue
+		}
+		q, of := l.questions[c.text], turn{c.key, -1, c.text}
+		if !frontier[c.key.Source].Before(c.key) {
+			of.key, of.moved = order.Last, at
+			for _, k := range frontier {
+				of.key = earlier(of.key, k)
+			}
+		}
+		most = later(most, of.key)
+		if stages.Delay > 0 {
+			k := order.Key{Time: of.key.Time + stages.Delay.Microseconds(), Source: math.MinInt32 + of.key.Source, Offset: of.key.Offset}
+			if of.key.Source < 0 {
+				k.Source = math.MinInt32
+			}
+			turns = append(turns, turn{k, of.moved, c.text + " answer of "})
+		}
+		for _, by := range []string{"device", "merchant"} {
+			if slices.Contains(q.asked, by) && stages.Delay == 0 {
+				of.text += " answer of " + by
+			}
+		}
+		turns = append(turns, of)
+	}
+	end := order.Last
+	for _, k := range frontier {
+		end = earlier(end, k)
+	}
+	turns = slices.DeleteFunc(turns, func(t turn) bool { return end.Before(t.key) })
+	slices.SortFunc(turns, func(a, b turn) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
+	for n, t := range turns {
+		found = append(found, fmt.Sprintf("%d %s", n, t.text))
+	}
+	return found
+}
