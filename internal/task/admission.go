@@ -161,7 +161,7 @@ func (a *admission) rerun(it *item) {
 // event to go on with.
 func (a *admission) read(it *item) bool {
 	p, r := it.partition, it.Record
-	if order.MovesTime(r) {
+	if header.MovesTime(r) {
 		it.Watermark = p.moveTo(r.Time.UnixMicro(), a.plan.Slack)
 		it.Become(operator.Notice)
 		return false

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
-	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
@@ -138,8 +138,11 @@ func (it *item) madeAt() *deadletter.Position {
 
 // timed reports whether the chunk brought the event, or a notice, to its end.
 func (it *item) timed() bool {
-	return it.Outcome != operator.Queued && it.Outcome != operator.Tick && !(it.Outcome == operator.Notice && order.MovesTime(it.Record))
+	return it.Outcome != operator.Queued && it.Outcome != operator.Tick && !it.movesTime()
 }
+
+// movesTime reports whether the item is no event, but says that time moved on in the order.
+func (it *item) movesTime() bool { return it.Outcome == operator.Notice && header.MovesTime(it.Record) }
 
 func (ch *chunk) count(it *item) {
 	if it.late && it.resumed == nil {
@@ -195,7 +198,7 @@ func (ch *chunk) early(records []stream.Record) (int, error) {
 			return i, nil
 		}
 		p.next, p.heard = r.Offset+1, ch.now
-		if it.Outcome == operator.Notice && order.MovesTime(r) {
+		if it.movesTime() {
 			p.next = r.Offset
 		}
 		if it.Alive() {

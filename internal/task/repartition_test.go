@@ -139,7 +139,7 @@ func (l *loop) readTurns(ctx context.Context, log stream.Log, turn func(*stream.
 		for i := range batch.Records {
 			r := &batch.Records[i]
 			step.Offsets[r.Partition] = r.Offset
-			if !order.MovesTime(r) {
+			if !header.MovesTime(r) {
 				step.Offsets[r.Partition]++
 				turn(r)
 			}

@@ -109,6 +109,7 @@ func AppendCarried(dst, headers []stream.Header) []stream.Header {
 	return dst
 }
 
-// MovesTime reports whether a record is no event: it says how far sources are, or that time moved
-// on.
+// MovesTime reports whether a record of a repartition topic is no event: it says how far sources
+// are. If it is read in order it says that time moved on, and its offset is that of the next
+// event.
 func MovesTime(r *stream.Record) bool { return len(r.Headers) == 1 && r.Headers[0].Key == Frontier }

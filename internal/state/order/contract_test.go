@@ -87,7 +87,7 @@ func (m meeting) join(sources ...int32) stream.Member {
 
 // said returns what a member says of a record: where an event is, or up to when time moved on.
 func said(r *stream.Record) string {
-	if order.MovesTime(r) {
+	if header.MovesTime(r) {
 		return fmt.Sprintf("time %d before %d", r.Time.UnixMicro(), r.Offset)
 	}
 	c, err := order.ParseCopy(header.Value(r, header.Order))
@@ -220,7 +220,7 @@ func TestWhatIsPausedIsNotReleased(t *testing.T) {
 			if r.Partition == paused {
 				t.Fatalf("%v is paused, and released", paused)
 			}
-			if !order.MovesTime(&r) {
+			if !header.MovesTime(&r) {
 				others++
 			}
 		}
@@ -284,7 +284,7 @@ func TestARestartKnowsHowFarTimeWas(t *testing.T) {
 		m.event(0, order.Key{Time: 50, Source: 1, Offset: 50})
 		member := m.join(0, 1, 2)
 		first := poll(t, member, 100)
-		if len(first) != 1 || !order.MovesTime(&first[0]) {
+		if len(first) != 1 || !header.MovesTime(&first[0]) {
 			t.Fatalf("%+v", first)
 		}
 		commit(t, member, first)

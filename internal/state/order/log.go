@@ -75,10 +75,6 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	return m, nil
 }
 
-// MovesTime reports whether a record that a Log released is no event: time moved on, and its
-// offset is that of the next event.
-func MovesTime(r *stream.Record) bool { return header.MovesTime(r) }
-
 // Committed returns the number of the next event that a group reads, of what the log has
 // committed; 0 before the first.
 func Committed(state stream.View) (stream.Offset, error) {
