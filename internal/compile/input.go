@@ -334,7 +334,7 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 		types[f.Name] = value.Type{Kind: f.Slot.Type.Kind, Optional: t.Optional || f.Slot.Type.Optional}
 		count[f.Name]++
 	}
-	from.Copy = &task.CopyPlan{Partitions: partitions, Group: c.Pipeline.Name, Topic: rank(c.Pipeline, in.Topic), Wait: in.Time.Wait, Idle: idleOf(in.Time)}
+	from.Copy = &task.CopyPlan{Partitions: partitions, Group: c.Pipeline.Name, Rank: rank(c.Pipeline, in.Topic), Wait: in.Time.Wait, Idle: idleOf(in.Time)}
 	from.Time.Idle, from.Time.Appended = 0, ofAppend(in.Time)
 	name := naming.Repartitioner(c.Pipeline.Name, in.Topic)
 	return task.Plan{
@@ -347,7 +347,7 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 // optional.
 func (c *reader) sources(list []lang.Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
-		source := task.Source{Topic: in.Topic, Lateness: in.Time.Lateness}
+		source := task.Source{Topic: in.Topic, Rank: rank(c.Pipeline, in.Topic), Lateness: in.Time.Lateness}
 		c.Slack, c.Arrival = max(c.Slack, in.Time.Lateness-in.Time.Wait), arrival(&in)
 		for _, f := range in.Fields {
 			slot, ok := c.Names.Schema.Lookup(f.Name)

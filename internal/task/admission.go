@@ -222,7 +222,7 @@ var errHeaders = errors.New("the record does not say where it was copied from: o
 // come that is not late; math.MaxInt32 for none.
 func (p *partition) tied(source int) int32 {
 	plan := p.chunk.plan
-	rank := plan.rank(plan.Sources[source].Topic)
+	rank := plan.Sources[source].Rank
 	switch turn := order.Topic(p.turn); {
 	case plan.Slack > 0 || p.turn < 0 || turn < rank:
 		return 0

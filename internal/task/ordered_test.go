@@ -21,7 +21,7 @@ import (
 
 // merging has the input be a repartition topic of two sources, of two partitions and of one.
 func (l *loop) merging() {
-	l.plan.Sources, l.sources = []task.Source{{Topic: "logins", Fields: l.plan.Fields, Lateness: 3 * time.Second}, {Topic: "clicks", Fields: l.plan.Fields}}, []int32{1, 2}
+	l.plan.Sources, l.sources = []task.Source{{Topic: "logins", Rank: 1, Fields: l.plan.Fields, Lateness: 3 * time.Second}, {Topic: "clicks", Fields: l.plan.Fields}}, []int32{1, 2}
 	topic := l.slot("meta.topic", l.of("k").Type)
 	l.plan.Meta.Topic = &topic
 }

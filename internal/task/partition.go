@@ -123,7 +123,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 		}
 	}
 	if plan.Copy != nil {
-		p.source = &source{Source: order.NewSource(order.Number(plan.Copy.Topic, p.id.Index)), told: order.NoMark}
+		p.source = &source{Source: order.NewSource(order.Number(plan.Copy.Rank, p.id.Index)), told: order.NoMark}
 		p.source.Newest = p.newest
 		p.heard = ch.shared.begun // members that come and go do not make it less silent
 	}

@@ -209,7 +209,7 @@ type DedupePlan struct {
 type CopyPlan struct {
 	Partitions int32
 	Group      string        // of the pipeline that reads the copies
-	Topic      int           // place of the source among the pipeline's, in the order of names
+	Rank       int           // of the source among the pipeline's, in the order of names
 	Wait       time.Duration // for events that are out of order in their source partition
 	Asks       []Ask
 	Stages     []string      // topics of asks
@@ -225,6 +225,7 @@ func (p *Plan) rules() order.Rules {
 // Source is a topic whose events come as copies, and what is read of them.
 type Source struct {
 	Topic    string
+	Rank     int // among the pipeline's sources, in the order of names
 	Lateness time.Duration
 	Fields   []decode.Field
 }
@@ -233,20 +234,10 @@ type Source struct {
 func (p *Plan) numbers(partitions []int32) (list []int32) {
 	for i, s := range p.Sources {
 		for index := range partitions[i] {
-			list = append(list, order.Number(p.rank(s.Topic), index))
+			list = append(list, order.Number(s.Rank, index))
 		}
 	}
 	return list
-}
-
-// rank returns the place of a source among the pipeline's, in the order of names.
-func (p *Plan) rank(topic string) (n int) {
-	for _, s := range p.Sources {
-		if s.Topic < topic {
-			n++
-		}
-	}
-	return n
 }
 
 // source returns the place in Sources of the topic that a copy is from, by its header Source.

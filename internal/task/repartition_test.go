@@ -103,7 +103,7 @@ func (l *loop) reader(sources int32) (turns *[]string) {
 	ctx, cancel := context.WithCancel(l.Context())
 	var numbers []int32
 	for i := range sources {
-		numbers = append(numbers, order.Number(l.plan.Copy.Topic, i))
+		numbers = append(numbers, order.Number(l.plan.Copy.Rank, i))
 	}
 	begun := time.Now()
 	ended := make(chan error, 1)
@@ -163,7 +163,7 @@ func now() int { return int(time.Now().Unix()) }
 func TestCopiesSayWhereTheyComeFrom(t *testing.T) {
 	inLoop(t, func(l *loop) {
 		l.repartitioning(0)
-		l.plan.Copy.Wait, l.plan.Copy.Topic = time.Second, 3
+		l.plan.Copy.Wait, l.plan.Copy.Rank = time.Second, 3
 		l.run(at{key: "a", t: 1, w: "x"}, at{key: "b", t: 11, w: "x"}, at{key: "a", t: 10, w: "u"}, at{key: "a", t: 9, w: "x"}, at{key: "a", t: 8, w: "x"}, at{key: "a", raw: "{"})
 		l.run(at{key: "a", t: 20, w: "u", part: 1}, at{key: "a", t: 11, w: "x"}, at{key: "a", raw: "{", part: 1}) // after a restart
 		x, u := l.partitionOf("x"), l.partitionOf("u")

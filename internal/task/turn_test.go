@@ -30,7 +30,7 @@ func TestEventsOfTheWatermarksTimeComeInTheOrderOfTheirSources(t *testing.T) {
 		{-1, 0, clicks, 0},
 		{-1, 0, logins, 0},
 	} {
-		plan := &Plan{Input: Input{Sources: []Source{{Topic: "logins"}, {Topic: "clicks"}}, Slack: c.slack}}
+		plan := &Plan{Input: Input{Sources: []Source{{Topic: "logins", Rank: 1}, {Topic: "clicks"}}, Slack: c.slack}}
 		p := &partition{chunk: &chunk{admission: admission{committer: &committer{plan: plan}}}, turn: c.turn}
 		if got := p.tied(c.source); got != c.want {
 			t.Errorf("%+v: %d", c, got)
@@ -44,7 +44,7 @@ func TestTurnIsOfTheSourceUnlessTheEventIsMoved(t *testing.T) {
 		forced, arrival bool
 		want            int32
 	}{{false, false, order.Number(1, 3)}, {true, false, -1}, {false, true, -1}} {
-		plan := &Plan{Input: Input{Sources: []Source{{Topic: "logins"}, {Topic: "clicks"}}, Arrival: c.arrival}}
+		plan := &Plan{Input: Input{Sources: []Source{{Topic: "logins", Rank: 1}, {Topic: "clicks"}}, Arrival: c.arrival}}
 		a := &admission{committer: &committer{plan: plan, building: &transaction{}}}
 		place := order.Copy{Placed: order.Placed{Key: order.Key{Time: 7e6, Source: order.Number(1, 3), Offset: 5}}, Forced: c.forced}
 		it := &item{partition: &partition{newest: never}, Event: output.Event{Event: operator.Event{Record: &stream.Record{Headers: []stream.Header{
