@@ -116,17 +116,17 @@ func (tx *committer) tellMarks() {
 		s := p.source
 		s.Next = int64(p.next)
 		m := s.Mark(tx.plan.rules())
-		ended := s.ended
-		if s.ended = false; ended {
+		if s.ended {
 			m.Silent = math.MaxInt64
 		}
-		if m != s.told || ended {
+		if m != s.told || s.ended {
 			s.told = m
 			if n := len(s.steps); n == 0 || s.steps[n-1].copies < s.copies {
 				s.steps = append(s.steps, copied{s.copies, m.Key})
 			}
 			marks = append(marks, m)
 		}
+		s.ended = false
 	}
 	if len(marks) > 0 {
 		tx.building.Marks(marks, tx.plan.Copy.Partitions, tx.plan.Copy.Stages)

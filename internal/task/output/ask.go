@@ -1,9 +1,9 @@
 package output
 
 import (
+	"bytes"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/order"
@@ -14,31 +14,17 @@ import (
 // Ask appends the ask for an event to a stage, with the fields that it uses: it is answered
 // in the partition that is the event's home. One that is too large fails the event.
 func (w *Writer) Ask(e *Event, to stream.Partition, by value.Slot, fields []value.Slot, home int32, c *order.Copy) {
-	r, from, start := e.Record, len(w.Headers), len(w.Bytes)
-	add := func(key string, data []byte) {
-		at := len(w.Bytes)
-		w.Bytes = append(w.Bytes, data...)
-		w.Headers = append(w.Headers, stream.Header{Key: key, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
-	}
-	add(header.Source, header.AppendPosition(nil, r.Partition, r.Offset))
-	add(header.Order, c.Append(nil))
-	add(header.Ask, order.AppendHome(nil, home))
+	from, start := len(w.Headers), len(w.Bytes)
+	w.placed(e.Record, c)
 	at := len(w.Bytes)
+	w.Bytes = order.AppendHome(w.Bytes, home)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Ask, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
+	at = len(w.Bytes)
 	w.Bytes = e.Row.AppendKey(w.Bytes, by)
 	key := w.Bytes[at:len(w.Bytes):len(w.Bytes)]
 	at = len(w.Bytes)
-	w.Bytes = append(w.Bytes, '{')
-	for i := range fields {
-		if !e.Row.Has(fields[i]) {
-			continue
-		}
-		if len(w.Bytes) > at+1 {
-			w.Bytes = append(w.Bytes, ',')
-		}
-		w.Bytes = append(append(append(w.Bytes, '"'), fields[i].Name...), '"', ':')
-		w.Bytes = expression.AppendValue(w.Bytes, e.Row, &fields[i])
-	}
-	w.Bytes = append(w.Bytes, '}')
+	w.Bytes = operator.AppendFields(append(w.Bytes, '{'), e.Row, fields)
+	w.Bytes = append(bytes.TrimSuffix(w.Bytes, []byte(",")), '}')
 	ask := stream.Record{
 		Partition: to, Time: time.UnixMicro(e.Time), Key: key, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)], Headers: w.headersFrom(from),
 	}

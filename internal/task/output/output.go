@@ -471,13 +471,8 @@ func cut(s string, n int) string {
 // Copy appends the copy of an event, by a field of its own as the key, to the topic of copies,
 // with its place in the order. One that is too large with its headers fails the event.
 func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy, asked []byte) {
-	r, from := e.Record, len(w.Headers)
-	start := len(w.Bytes)
-	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
-	end := len(w.Bytes)
-	w.Bytes = c.Append(w.Bytes)
-	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: w.Bytes[start:end:end]},
-		stream.Header{Key: header.Order, Value: w.Bytes[end:len(w.Bytes):len(w.Bytes)]})
+	r, from, start := e.Record, len(w.Headers), len(w.Bytes)
+	w.placed(r, c)
 	if asked != nil {
 		w.Headers = append(w.Headers, stream.Header{Key: header.Asked, Value: asked})
 	}
@@ -508,6 +503,17 @@ func (w *Writer) Pass(e *Event, partitions int32, c *order.Copy) {
 		w.Outputs = append(w.Outputs, stream.Record{Partition: stream.Partition{Topic: w.Form.Topics[0], Index: i}, Time: e.Record.Time, Headers: headers})
 		w.carried += header.Bytes(headers)
 	}
+}
+
+// placed appends the headers of a copy, or of an ask for an event, that say its source and its
+// place in the order.
+func (w *Writer) placed(r *stream.Record, c *order.Copy) {
+	start := len(w.Bytes)
+	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
+	end := len(w.Bytes)
+	w.Bytes = c.Append(w.Bytes)
+	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: w.Bytes[start:end:end]},
+		stream.Header{Key: header.Order, Value: w.Bytes[end:len(w.Bytes):len(w.Bytes)]})
 }
 
 // Marks appends marks of source partitions to every partition of the topic of copies, and of
