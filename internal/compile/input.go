@@ -191,9 +191,6 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 	c.Time.FromField, c.Time.Slot, c.Time.Unit, c.Time.Layout = true, slot, unit, t.Format
 }
 
-// arrival reports whether events of several partitions have their turn as they come.
-func arrival(in *lang.Input) bool { return in.Time.Order == lang.OrderArrival }
-
 // idleOf is how long a partition of an input that is copied is silent before the others do not
 // wait for it; 0 is for ever.
 func idleOf(t lang.EventTime) time.Duration {
@@ -288,7 +285,7 @@ func (c *reader) merged(path string, list []lang.Input) {
 		if in.Repartition < 0 || in.Repartition > 1024 || in.Repartition != 0 && in.Repartition != partitions {
 			c.Fail(at+".repartition", "%d: use 1 to 1024 partitions, the same for all inputs", in.Repartition)
 		}
-		if arrival(in) != arrival(&list[0]) {
+		if in.Time.ByArrival() != list[0].Time.ByArrival() {
 			c.Fail(at+".time.order", "differs from the first input's: all inputs have one order")
 		}
 		c.copies = append(c.copies, c.copying(at, in, partitions, types, count))
@@ -348,7 +345,7 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 func (c *reader) sources(list []lang.Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
 		source := task.Source{Topic: in.Topic, Rank: rank(c.Pipeline, in.Topic), Lateness: in.Time.Lateness}
-		c.Slack, c.Arrival = max(c.Slack, in.Time.Lateness-in.Time.Wait), arrival(&in)
+		c.Slack, c.Arrival = max(c.Slack, in.Time.Lateness-in.Time.Wait), in.Time.ByArrival()
 		for _, f := range in.Fields {
 			slot, ok := c.Names.Schema.Lookup(f.Name)
 			if !ok {

@@ -137,6 +137,9 @@ const (
 	DefaultIdleAppended = 100 * time.Millisecond
 )
 
+// ByArrival reports whether events of several partitions have their turn as they come.
+func (t *EventTime) ByArrival() bool { return t.Order == OrderArrival }
+
 // RowTime says where the time stands from which a row of a table is valid.
 type RowTime struct {
 	Field  string // of the row; "" takes the time of the append

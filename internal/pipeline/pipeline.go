@@ -256,11 +256,16 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 // held at the call, and nothing is queued, or with ctx's error, or with
 // ErrStopped where the pipeline stands still, or with the error of Ended.
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
+	return r.waitReads(ctx, log, r.Reads())
+}
+
+// waitReads returns when groups have committed everything that their topics held at the call.
+func (r *Runner) waitReads(ctx context.Context, log stream.Log, reads []Read) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
 		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.Plan.Name, log)
 	}
-	for _, read := range r.Reads() {
+	for _, read := range reads {
 		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
 			return fmt.Errorf("wait for pipeline %q: %w", r.Plan.Name, err)
 		}
@@ -271,22 +276,11 @@ func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 // WaitRead is WaitIdle, but of a pipeline whose events wait for Finish it waits only until they
 // are copied.
 func (r *Runner) WaitRead(ctx context.Context, log stream.Log) error {
-	if r.Plan.Sources == nil {
-		return r.WaitIdle(ctx, log)
+	reads := r.Reads()
+	if r.Plan.Sources != nil {
+		reads = slices.DeleteFunc(reads, func(read Read) bool { return read.Group == r.Plan.Name })
 	}
-	inspector, ok := log.(stream.Inspector)
-	if !ok {
-		return fmt.Errorf("wait for pipeline %q: a log of type %T cannot be inspected", r.Plan.Name, log)
-	}
-	for _, read := range r.Reads() {
-		if read.Group == r.Plan.Name {
-			continue
-		}
-		if err := r.waitIdle(ctx, log, inspector, read); err != nil {
-			return fmt.Errorf("wait for pipeline %q: %w", r.Plan.Name, err)
-		}
-	}
-	return nil
+	return r.waitReads(ctx, log, reads)
 }
 
 // Finish has a pipeline that was made with Options.Bounded compute what waits for other

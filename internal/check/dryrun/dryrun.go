@@ -148,7 +148,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 // byArrival reports whether events of several partitions meet in the order of their copies.
 func byArrival(p *lang.Pipeline) bool {
 	for _, in := range p.EachInput() {
-		if in.Time.Order == lang.OrderArrival {
+		if in.Time.ByArrival() {
 			return true
 		}
 	}

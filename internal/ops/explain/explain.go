@@ -176,6 +176,10 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 	return &e.report, e.replays(ctx)
 }
 
+// repartition returns the topic in whose order the pipeline that made a record reads several
+// partitions.
+func (m *Made) repartition() string { return naming.Of(naming.Root(m.Pipeline), naming.Repartition) }
+
 // eventOf returns the record that a pipeline read to make another one. In the order of several
 // partitions that is the copy of the event, which is looked for from the beginning.
 func (e *explanation) eventOf(ctx context.Context, made *Made) (*Record, error) {
@@ -184,7 +188,7 @@ func (e *explanation) eventOf(ctx context.Context, made *Made) (*Record, error) 
 	if !numbered || err != nil {
 		return e.at(ctx, made.From)
 	}
-	topic := naming.Of(naming.Root(made.Pipeline), naming.Repartition)
+	topic := made.repartition()
 	for r, err := range e.Directory.Records(ctx, inspect.Query{Topic: topic, Partition: int32(partition)}) {
 		if err != nil {
 			return nil, err

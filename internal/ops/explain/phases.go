@@ -52,7 +52,7 @@ func (e *explanation) phases(ctx context.Context) error {
 func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	at := r.Made.From
 	if r.Made.Number != "" {
-		at = naming.Of(naming.Root(r.Made.Pipeline), naming.Repartition) + "/" + r.Made.Number
+		at = r.Made.repartition() + "/" + r.Made.Number
 	}
 	p, err := deadletter.ParsePosition(at)
 	if err != nil {

@@ -281,15 +281,20 @@ func Copy(topic string, in []Message, place func(key []byte) int) Made {
 	return s.end(dedupeWindow, dedupeMax)
 }
 
-// orderOf is the place of a copy: varints of its time, source and offset, of how much before
-// that time it was appended, and whether it is late.
-func orderOf(topic string, partition int, offset, at, appended int64, late bool) string {
+// numberOf is the number of a source partition in places.
+func numberOf(topic string, partition int) int64 {
 	number := int64(partition)
 	if topic == "transactions" { // the second of the two in the order of names
 		number += 1 << 20
 	}
+	return number
+}
+
+// orderOf is the place of a copy: varints of its time, source and offset, of how much before
+// that time it was appended, and whether it is late.
+func orderOf(topic string, partition int, offset, at, appended int64, late bool) string {
 	var b []byte
-	for _, v := range []int64{at, number, offset, at - appended} {
+	for _, v := range []int64{at, numberOf(topic, partition), offset, at - appended} {
 		b = binary.AppendVarint(b, v)
 	}
 	flags := uint64(0)
@@ -392,11 +397,7 @@ func inTurn(in []Message, partitions map[string]int) (turns []turn, end spot) {
 	told, most := map[int64]spot{}, first
 	for topic, n := range partitions {
 		for p := range n {
-			number := int64(p)
-			if topic == "transactions" && len(partitions) > 1 {
-				number += 1 << 20
-			}
-			told[number] = first
+			told[numberOf(topic, p)] = first
 		}
 	}
 	least := func() spot {
