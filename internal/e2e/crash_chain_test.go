@@ -7,11 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -154,18 +151,9 @@ func runChainChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &dir, &stage, &pipeline, &hit, &members); err != nil {
 		return err
 	}
-	time.AfterFunc(5*time.Minute, func() {
-		debug.SetTraceback("all")
-		panic("the child hangs")
-	})
-	var hits atomic.Int64
-	kill := func(at string) {
-		if strings.TrimPrefix(at, "copy-") == stage && hits.Add(1) == int64(hit) {
-			fmt.Println("killed at", stage)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}
+	endsInTime()
+	at := killedAt(stage, hit)
+	kill := func(stage string) { at(strings.TrimPrefix(stage, "copy-")) }
 	runners, err := newChain(dir, variant{"embedded", 1, members, time.Millisecond}, map[string]func(string){pipeline: kill})
 	if err != nil {
 		return err

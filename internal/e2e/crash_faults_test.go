@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -129,17 +127,15 @@ func runFailingChild(arguments string) error {
 		return err
 	}
 	var armed atomic.Bool
-	var hits atomic.Int64
+	kill := killedAt(c.stage, int(c.hit))
 	first := sync.OnceFunc(func() { fmt.Println(crashDurable) })
 	time.AfterFunc(c.after, func() { armed.Store(true) })
 	runner, err := builtin.New(p, pipeline.Options{Members: 2, Fault: func(at string) {
 		if at == "after" {
 			first()
 		}
-		if at == c.stage && armed.Load() && hits.Add(1) == c.hit {
-			fmt.Println("killed at", at)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
+		if armed.Load() {
+			kill(at)
 		}
 	}})
 	if err != nil {

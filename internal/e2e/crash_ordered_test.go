@@ -10,11 +10,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,20 +55,10 @@ func runOrderedChild(arguments string) error {
 	if _, err := fmt.Sscan(arguments, &dir, &name, &stage, &hit, &members); err != nil {
 		return err
 	}
-	time.AfterFunc(5*time.Minute, func() {
-		debug.SetTraceback("all")
-		panic("the child hangs")
-	})
-	var hits atomic.Int64
+	endsInTime()
 	c, s := orderedCases(*answerSeed, 40)[name], crashSettings(members, "100ms")
 	s.functions = c.functions
-	s.fault = func(at string) {
-		if at == stage && hits.Add(1) == int64(hit) {
-			fmt.Println("killed at", at)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}
+	s.fault = killedAt(stage, hit)
 	runners, err := newOrdered(c.text, s)
 	if err != nil {
 		return err

@@ -78,6 +78,27 @@ func (r crashRestarts) String() string {
 	return fmt.Sprintf("%d, median %v, longest %v", len(r), r[len(r)/2].Round(time.Millisecond), r[len(r)-1].Round(time.Millisecond))
 }
 
+// killedAt returns a fault that kills the process, as kill -9 does, at the hit of a stage. It
+// prints the stage right before.
+func killedAt(stage string, hit int) func(at string) {
+	var hits atomic.Int64
+	return func(at string) {
+		if at == stage && hits.Add(1) == int64(hit) {
+			fmt.Println("killed at", at)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+}
+
+// endsInTime ends a child process that hangs, with the stacks of all goroutines.
+func endsInTime() {
+	time.AfterFunc(5*time.Minute, func() {
+		debug.SetTraceback("all")
+		panic("the child hangs")
+	})
+}
+
 // runCrashChild runs the pipeline in the folder until the input is done, or
 // until it kills itself, as kill -9 does, at the hit of a stage. It prints the
 // stage right before.
@@ -93,21 +114,14 @@ func runCrashChild(arguments string) error {
 	}
 	p := file.Pipelines[0]
 	p.Commit = lang.Commit{Interval: time.Millisecond, Size: 256}
-	time.AfterFunc(5*time.Minute, func() {
-		debug.SetTraceback("all")
-		panic("the child hangs")
-	})
-	var hits atomic.Int64
+	endsInTime()
+	kill := killedAt(stage, hit)
 	var first sync.Once
 	runner, err := builtin.New(p, pipeline.Options{Members: members, Fault: func(at string) {
 		if at == "after" {
 			first.Do(func() { fmt.Println(crashDurable) })
 		}
-		if at == stage && hits.Add(1) == int64(hit) {
-			fmt.Println("killed at", at)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
+		kill(at)
 	}})
 	if err != nil {
 		return err

@@ -2,10 +2,15 @@ package dataset_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/dataset"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -63,4 +68,38 @@ func values(t testing.TB, log *memory.Log, p stream.Partition) (list []string) {
 		list = append(list, string(r.Value))
 	}
 	return list
+}
+
+// fromLog are the options of rows with columns, of the events in a log.
+func fromLog(log *memory.Log, columns []string) dataset.Options {
+	o := options("rows.ndjson")
+	o.RowsOptions.Columns, o.FromLog, o.Open = columns, true, opens(log)
+	return o
+}
+
+// mustBeLive writes rows and compares them, in any order, with what the pipeline wrote to the
+// topic out. There are so many at least.
+func mustBeLive(t testing.TB, log *memory.Log, seed uint64, o dataset.Options, least int) *dataset.Manifest {
+	t.Helper()
+	topics, err := log.Topics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, topic := range topics {
+		if topic.Name != "out" {
+			continue
+		}
+		for i := range topic.Partitions {
+			want = append(want, values(t, log, stream.Partition{Topic: "out", Index: i})...)
+		}
+	}
+	m := written(t, o)
+	got := strings.Split(strings.TrimSpace(load(t, o.Out)), "\n")
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < least {
+		t.Errorf("seed %d: %d rows: %.2000s", seed, len(got), diff)
+	}
+	return m
 }

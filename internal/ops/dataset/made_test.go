@@ -3,7 +3,6 @@ package dataset_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,26 +104,8 @@ func TestRowsBehindJoinsAndGroupsAreTheLiveRows(t *testing.T) {
 			save(t, "p.yaml", c.file)
 			log := sourced(t, seed, 2000, c.topics)
 			running(t, log, "p.yaml")
-			topics, err := log.Topics(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want []string
-			for _, topic := range topics {
-				for i := range topic.Partitions * int32(strings.Count("out", topic.Name)) {
-					want = append(want, values(t, log, stream.Partition{Topic: "out", Index: i})...)
-				}
-			}
-			o := options("rows.ndjson")
-			o.RowsOptions.Columns = c.columns
-			o.FromLog, o.Open = true, opens(log)
-			m := written(t, o)
-			got := strings.Split(strings.TrimSpace(load(t, "rows.ndjson")), "\n")
-			slices.Sort(got)
-			slices.Sort(want)
-			if diff := cmp.Diff(want, got); diff != "" || len(got) < 100 {
-				t.Errorf("seed %d: %d rows: %.2000s", seed, len(got), diff)
-			}
+			o := fromLog(log, c.columns)
+			m := mustBeLive(t, log, seed, o, 100)
 			if m.Events.Collected == 0 {
 				t.Errorf("%+v", m.Events)
 			}

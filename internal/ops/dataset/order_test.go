@@ -2,14 +2,10 @@ package dataset_test
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/afterbay/afterbay/internal/ops/dataset"
-	"github.com/afterbay/afterbay/stream"
 )
 
 const byShop = `pipeline: shops
@@ -71,26 +67,8 @@ func TestRowsOfSeveralPartitionsAreTheLiveRows(t *testing.T) {
 			save(t, "p.yaml", c.file)
 			log := sourced(t, seed, 2000, c.topics)
 			running(t, log, "p.yaml")
-			topics, err := log.Topics(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want []string
-			for _, topic := range topics {
-				for i := range topic.Partitions * int32(strings.Count("out", topic.Name)) {
-					want = append(want, values(t, log, stream.Partition{Topic: "out", Index: i})...)
-				}
-			}
-			o := options("rows.ndjson")
-			o.RowsOptions.Columns = c.columns
-			o.FromLog, o.Open = true, opens(log)
-			m := written(t, o)
-			got := strings.Split(strings.TrimSpace(load(t, "rows.ndjson")), "\n")
-			slices.Sort(got)
-			slices.Sort(want)
-			if diff := cmp.Diff(want, got); diff != "" || len(got) < 1000 {
-				t.Errorf("seed %d: %d rows: %.2000s", seed, len(got), diff)
-			}
+			o := fromLog(log, c.columns)
+			m := mustBeLive(t, log, seed, o, 1000)
 			for _, o.Parallelism = range []int{1, 4} {
 				if again := written(t, o); again.File != m.File {
 					t.Errorf("seed %d: %+v, then %+v", seed, m.File, again.File)

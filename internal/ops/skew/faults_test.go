@@ -1,15 +1,11 @@
 package skew_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/log/memory"
-	"github.com/afterbay/afterbay/internal/pipeline"
-	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
@@ -23,32 +19,9 @@ type inspected struct {
 // failsOn is goesOn with small transactions, of which many are lost or hidden.
 func failsOn(t testing.TB, sound *memory.Log, seed uint64) {
 	t.Helper()
-	file, err := config.Load("p.yaml", builtin.Kinds())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range file.Pipelines {
-		file.Pipelines[i].Commit.Size = 20
-	}
-	runners, err := pipeline.NewChain(file.Pipelines, pipeline.Options{Members: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runners := runnersOf(t, sound, 20)
 	log := inspected{streamtest.NewFaulty(sound, streamtest.FaultyOptions{Seed: seed, Percent: map[streamtest.Fault]int{streamtest.CommitLost: 10, streamtest.CommitHidden: 10}}), sound}
-	if err := pipeline.CreateTopics(t.Context(), sound, runners); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- pipeline.RunChain(ctx, log, runners) }()
-	if err := runners[0].WaitIdle(t.Context(), log); err != nil {
-		t.Error(err)
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	done(t, log, runners)
 }
 
 // TestStateAfterFaultsIsThatOfAReplay has steps be lost while events wait, again and again.

@@ -16,12 +16,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// goesOn runs the pipeline of p.yaml over a log until it has done all of it.
-func goesOn(t testing.TB, log *memory.Log) {
+// runnersOf loads p.yaml, with commits of so many events; 0 is its own. It makes the topics.
+func runnersOf(t testing.TB, log *memory.Log, commit int) []*pipeline.Runner {
 	t.Helper()
 	file, err := config.Load("p.yaml", builtin.Kinds())
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range file.Pipelines {
+		file.Pipelines[i].Commit.Size = commit
 	}
 	runners, err := pipeline.NewChain(file.Pipelines, pipeline.Options{Members: 2})
 	if err != nil {
@@ -30,17 +33,29 @@ func goesOn(t testing.TB, log *memory.Log) {
 	if err := pipeline.CreateTopics(t.Context(), log, runners); err != nil {
 		t.Fatal(err)
 	}
+	return runners
+}
+
+// done runs pipelines over a log until the first has done all of it.
+func done(t testing.TB, log stream.Log, runners []*pipeline.Runner) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- pipeline.RunChain(ctx, log, runners) }()
+	ended := make(chan error, 1)
+	go func() { ended <- pipeline.RunChain(ctx, log, runners) }()
 	if err := runners[0].WaitIdle(t.Context(), log); err != nil {
 		t.Error(err)
 	}
 	stop()
-	if err := <-done; err != nil {
+	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
+}
+
+// goesOn runs the pipeline of p.yaml over a log until it has done all of it.
+func goesOn(t testing.TB, log *memory.Log) {
+	t.Helper()
+	done(t, log, runnersOf(t, log, 0))
 }
 
 // record is a record of a topic by its key.

@@ -12,13 +12,11 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/check/dryrun"
-	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/skew"
-	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
@@ -55,17 +53,7 @@ func liveOf(t testing.TB, text string) *memory.Log {
 	save(t, "shops.ndjson", shops)
 	log := memory.New(memory.Options{})
 	t.Cleanup(func() { log.Close() })
-	file, err := config.Load("p.yaml", builtin.Kinds())
-	if err != nil {
-		t.Fatal(err)
-	}
-	runners, err := pipeline.NewChain(file.Pipelines, pipeline.Options{Members: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pipeline.CreateTopics(t.Context(), log, runners); err != nil {
-		t.Fatal(err)
-	}
+	runners := runnersOf(t, log, 0)
 	var records []stream.Record
 	for _, line := range strings.Split(strings.TrimSpace(shops), "\n") {
 		records = append(records, stream.Record{Partition: stream.Partition{Topic: "shops", Index: stream.ByKey}, Key: []byte(line[9:11]), Value: []byte(line)})
@@ -79,17 +67,7 @@ func liveOf(t testing.TB, text string) *memory.Log {
 	if err := log.Append(t.Context(), records...); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- pipeline.RunChain(ctx, log, runners) }()
-	if err := runners[0].WaitIdle(t.Context(), log); err != nil {
-		t.Error(err)
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	done(t, log, runners)
 	return log
 }
 
