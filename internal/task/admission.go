@@ -203,8 +203,8 @@ func (a *admission) from(at deadletter.Position) *deadletter.Position {
 	return &a.places[len(a.places)-1]
 }
 
-// copiedFrom returns where an event was read first that is a copy, or is made of copies; nil
-// where nothing is copied.
+// copiedFrom returns the source position of a copy, or of an event that is made of copies; nil
+// if the pipeline reads no copies.
 func (a *admission) copiedFrom(r *stream.Record) *deadletter.Position {
 	if a.plan.Sources == nil {
 		return nil

@@ -230,7 +230,8 @@ type Source struct {
 	Fields   []decode.Field
 }
 
-// numbers returns those of the source partitions, which the sources have so many of.
+// numbers returns the numbers of all source partitions. partitions says how many each source
+// has.
 func (p *Plan) numbers(partitions []int32) (list []int32) {
 	for i, s := range p.Sources {
 		for index := range partitions[i] {

@@ -37,10 +37,10 @@ type source struct {
 	ended bool            // the next mark says that no more records come now
 
 	copies int64    // so far
-	steps  []copied // that have copies behind the first that waits, and the one before
+	steps  []copied // with copies behind the first event that waits, and the step before these
 }
 
-// copied is how many copies there were, the newest of which is at a place.
+// copied is how many copies there are after a step, and the place of the newest.
 type copied struct {
 	copies int64
 	newest order.Key
@@ -207,9 +207,10 @@ func (w *waiting) least() order.Key {
 	return least
 }
 
-// holds reports whether an event waits for a source, and from when on a mark of it that says
-// the clock helps: when its own mark does not help, and the clock less idle is behind the event.
-// Where it is at the event's time the numbers of the sources decide. Zero is never.
+// holds reports whether an event waits for a source, and from which time on a mark with the
+// clock releases it. That is idle after the event, and a microsecond more: at equal times the
+// numbers of the sources decide. The time is zero if no event waits, or if the newest mark with
+// a clock is enough.
 func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Time) {
 	for _, h := range w.first {
 		if !s.told.Key.Before(h.key) {
@@ -241,7 +242,7 @@ func (p *CopyPlan) lookEvery() time.Duration {
 	return min(p.Idle/2, lookRarely)
 }
 
-// align has the source partitions wait that are ahead of others, and says which are silent.
+// align pauses source partitions that are ahead of others, and marks those that are silent.
 func (w *worker) align(ctx context.Context) error {
 	r, now := w.readers, w.options.Clock.Now()
 	if r.copied < r.most/lookShare && now.Before(r.next) {
@@ -285,8 +286,8 @@ func (w *worker) align(ctx context.Context) error {
 	return nil
 }
 
-// alignEnded says of source partitions that others wait for that they are silent, when the
-// sources have ended.
+// alignEnded marks source partitions as silent if events wait for them and the sources have
+// ended.
 func (w *worker) alignEnded(ctx context.Context) error {
 	if !w.options.Ended() {
 		return nil
@@ -304,14 +305,14 @@ func (w *worker) alignEnded(ctx context.Context) error {
 	return nil
 }
 
-// lookBy has the next look be at a time, or before.
+// lookBy moves the next look to a time, if that is earlier.
 func (r *readers) lookBy(t time.Time) {
 	if t.Before(r.next) {
 		r.next = t
 	}
 }
 
-// let has a source partition be read, or not.
+// let reads a source partition, or pauses it.
 func (w *worker) let(p *partition, read bool) {
 	if p.source.still != read || w.held {
 		return

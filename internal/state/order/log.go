@@ -29,9 +29,10 @@ type Log struct {
 	stages  Stages
 }
 
-// NewLog returns a log on which a topic is read in the order of source partitions of these
-// numbers; or, of arrival, in the order of the log, with the time up to which the sources
-// are. It is a stream.Inspector if log is one. The offsets that this has are those of log.
+// NewLog returns a log on which a topic is read in the order of source partitions with these
+// numbers. With arrival it is read as it stands in log, and the time of an event is the one
+// that all sources have reached. The result is a stream.Inspector if log is one, with the
+// offsets of log.
 func NewLog(log stream.Log, topic string, arrival bool, sources ...int32) stream.Log {
 	return NewStagedLog(log, topic, arrival, Stages{}, sources...)
 }
