@@ -46,13 +46,13 @@ func (q *Question) Append(to []byte) []byte {
 
 // parseQuestion reads what Append wrote.
 func parseQuestion(data []byte) (q Question, err error) {
-	r := reader{data}
-	source := r.varint()
-	q.Source, q.Offset = int32(source), r.varint()
-	if r.rest == nil || int64(q.Source) != source {
+	r := read(data)
+	source := r.Signed()
+	q.Source, q.Offset = int32(source), r.Signed()
+	if r.Bad || int64(q.Source) != source {
 		return q, errDamaged
 	}
-	q.By = string(r.rest)
+	q.By = string(r.Rest)
 	return q, nil
 }
 

@@ -109,8 +109,8 @@ func loadCursor(state stream.View) (cursor, error) {
 	if err != nil || data == nil {
 		return c, err
 	}
-	r := reader{data}
-	c.next, c.last = stream.Offset(r.uvarint()), place{r.key(), stream.Offset(r.varint())}
+	r := read(data)
+	c.next, c.last = stream.Offset(r.Number()), place{r.key(), stream.Offset(r.Signed())}
 	c.most = r.key()
 	return c, r.end(true)
 }

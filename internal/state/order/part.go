@@ -68,7 +68,7 @@ func restore(a stream.Assigned, sources []int32, arrival bool, stages Stages) (*
 	for i, number := range sources {
 		data, err := a.State.Get(frontierKey(number))
 		if err == nil && data != nil {
-			r := reader{data}
+			r := read(data)
 			p.stored.keys[i], err = r.key(), r.end(true)
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -44,10 +45,10 @@ func (c *Copy) Append(to []byte) []byte {
 
 // ParseCopy reads what Append wrote.
 func ParseCopy(data []byte) (c Copy, err error) {
-	r := reader{data}
+	r := read(data)
 	c.Key = r.key()
-	c.Appended = c.Key.Time - r.varint()
-	flags := r.uvarint()
+	c.Appended = c.Key.Time - r.Signed()
+	flags := r.Number()
 	c.Late, c.Forced = flags&flagLate != 0, flags&flagForced != 0
 	return c, r.end(flags <= flagLate|flagForced)
 }
@@ -74,9 +75,9 @@ func (m *Mark) append(to []byte) []byte {
 // ParseMarks appends what Append wrote to a list; nothing if a part of it is damaged.
 func ParseMarks(to Marks, data []byte) (Marks, error) {
 	n := len(to)
-	for r := (reader{data}); ; {
+	for r := read(data); ; {
 		to = append(to, r.mark())
-		if len(r.rest) > 0 {
+		if len(r.Rest) > 0 {
 			continue
 		}
 		err := r.end(true)
@@ -93,43 +94,24 @@ func (k Key) append(to []byte) []byte {
 	return binary.AppendVarint(to, k.Offset)
 }
 
-// reader reads varints. What it cannot read is noted, and makes all that follows 0.
-type reader struct{ rest []byte }
+// reader reads what is behind one another in a header or in the state.
+type reader struct{ packed.Reader }
 
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	return advance(r, v, n)
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	return advance(r, v, n)
-}
-
-func advance[T int64 | uint64](r *reader, v T, n int) T {
-	if n <= 0 {
-		r.rest = nil
-		return 0
-	}
-	if r.rest = r.rest[n:]; len(r.rest) == 0 {
-		r.rest = []byte{} // not damaged: at the end
-	}
-	return v
-}
+func read(data []byte) reader { return reader{packed.Reader{Rest: data}} }
 
 func (r *reader) key() Key {
-	k := Key{Time: r.varint()}
-	source := r.varint()
+	k := Key{Time: r.Signed()}
+	source := r.Signed()
 	if k.Source = int32(source); int64(k.Source) != source {
-		r.rest = nil
+		r.Bad = true
 	}
-	k.Offset = r.varint()
+	k.Offset = r.Signed()
 	return k
 }
 
 func (r *reader) mark() Mark {
 	m := Mark{r.key(), never}
-	if silent := r.uvarint(); silent > 0 {
+	if silent := r.Number(); silent > 0 {
 		m.Silent = int64(silent - 1)
 	}
 	return m
@@ -137,7 +119,7 @@ func (r *reader) mark() Mark {
 
 // end reports whether all was read.
 func (r *reader) end(ok bool) error {
-	if !ok || r.rest == nil || len(r.rest) > 0 {
+	if !ok || !r.Whole() {
 		return errDamaged
 	}
 	return nil
