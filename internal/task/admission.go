@@ -82,10 +82,13 @@ func (a *admission) judge(it *item) {
 			return
 		}
 	}
+	if a.plan.Copy != nil {
+		return // its place in the order says it
+	}
 	if a.plan.Sources == nil { // else its copy says it
 		it.late = it.Time < it.Watermark && !it.point.judged && !a.appended(it)
 	}
-	if it.late && a.plan.Copy == nil {
+	if it.late {
 		a.late(it)
 	}
 }

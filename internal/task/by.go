@@ -52,7 +52,7 @@ type Return struct {
 // of them.
 func (s *transaction) ask(plan *Plan, it *item, c *order.Copy) (asked []byte) {
 	p := plan.Copy
-	if c.Late && !p.Late {
+	if len(p.Asks) == 0 || c.Late && !p.Late {
 		return nil
 	}
 	key := it.Row.AppendKey(nil, plan.Key)

@@ -228,8 +228,8 @@ func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Ti
 }
 
 const (
-	lookShare  = 16                   // of readers.most: copies after which a repartitioner looks how far its readers are
-	lookAgain  = 5 * time.Millisecond // after which it does while it does not read a source partition
+	lookShare  = 8                     // of readers.most: copies after which a repartitioner looks how far its readers are
+	lookAgain  = 20 * time.Millisecond // after which it does while it does not read a source partition
 	lookRarely = 500 * time.Millisecond
 )
 

@@ -69,7 +69,11 @@ func AppendAsk(to []byte, by string, partition int32) []byte {
 // Asks yields what AppendAsk appended to the header of a copy.
 func Asks(r *stream.Record) iter.Seq2[string, int32] {
 	return func(yield func(string, int32) bool) {
-		for text := range strings.SplitSeq(header.Get(r, header.Asked), ",") {
+		asked := header.Value(r, header.Asked)
+		if asked == nil {
+			return
+		}
+		for text := range strings.SplitSeq(string(asked), ",") {
 			by, index, _ := strings.Cut(text, "/")
 			n, err := strconv.ParseInt(index, 10, 32)
 			if err == nil && !yield(by, int32(n)) {

@@ -268,7 +268,7 @@ func (p *part) trim() stream.Offset {
 	return p.low()
 }
 
-// hold returns a record of the window to fill.
+// hold returns a record of the window to fill, whose place and record are of another.
 func (p *part) hold() *held {
 	n := len(p.unused)
 	if n == 0 {
@@ -276,6 +276,6 @@ func (p *part) hold() *held {
 	}
 	h := p.unused[n-1]
 	p.unused = p.unused[:n-1]
-	*h = held{marks: h.marks[:0]}
+	h.event, h.done, h.open, h.turn, h.marks = false, false, nil, nil, h.marks[:0]
 	return h
 }
