@@ -16,6 +16,8 @@
 #
 #   kafka_latency  until a reader of committed records has a decision, 2,000 and 5,000 events a
 #                  second, exactly-once every 10 ms and at-least-once
+#   order_latency  what the order of time adds to that of arrival, here and on the broker: four
+#                  partitions with 1,000, 100 and 1 events a second each, and one beside three silent
 #   kafka_steady   ten minutes at 50,000 events a second, exactly-once, of which two make users
 #                  known; fails where memory or files grow, or the pipeline is a second behind
 #
@@ -60,6 +62,18 @@ median() { # variant, pattern
 		done
 }
 
+# against compares a figure of the two variants of each round, which met the same noise.
+against() { # variant, the one it is compared with, figure, / or -, unit
+	local name=$1_against_$2 round
+	mkdir -p "$found/$name"
+	for round in "$found/$1"/*; do
+		awk -v figure="$3" -v by="$4" -v unit="$5" '$1 == figure { v[FNR == NR] = $2 }
+			END { print "# against the other of the same round"; print figure, by == "/" ? v[0] / v[1] : v[0] - v[1], unit }' \
+			"$found/$2/${round##*/}" "$round" >"$found/$name/${round##*/}"
+	done
+	median "$name" "$3"
+}
+
 progress() { printf '%s\r' "$*" >&2; }
 
 speed() {
@@ -81,13 +95,7 @@ speed() {
 	for name in avx512 avx2 portable zipf1.3 exact exact_zipf1.3 one_session two_sessions; do
 		median "$name" "$figures"
 	done
-	# Each round's two are compared with each other, since they met the same noise.
-	mkdir "$found/two_sessions_against_one"
-	for round in $(seq 0 $((rounds - 1))); do
-		awk '$1 == "events_per_second" { v[FILENAME] = $2; last = FILENAME } END { print "# two sessions against one of the same round"; for (f in v) if (f != last) print "events_per_second", v[last] / v[f], "times" }' \
-			"$found/one_session/$round" "$found/two_sessions/$round" >"$found/two_sessions_against_one/$round"
-	done
-	median two_sessions_against_one events_per_second
+	against two_sessions one_session events_per_second / times
 }
 
 latency() {
@@ -233,6 +241,35 @@ kafka_latency() {
 	done
 }
 
+order_latency() {
+	local round name variants=() figures='events_per_second|latency_p50|latency_p99|order_.*|decisions|engine_cpu_us_per_event'
+	order_pair() { # variant, flags of both
+		local order
+		for order in time arrival; do
+			progress "order_latency: $1 in the order of $order, round $round of $(((rounds + 1) / 2))"
+			measure "$1_$order" --parallelism 1 --repartition 4 --order "$order" --duration "${SECONDS_EACH:-10}s" "${@:2}"
+		done
+		[ "$round" -gt 1 ] || variants+=("$1")
+	}
+	kafka_broker
+	for round in $(seq $(((rounds + 1) / 2))); do
+		for on in "embedded" "kafka --engine kafka://127.0.0.1:$port"; do
+			set -- $on
+			order_pair "$1_4x1000" "${@:2}" --rate 4000
+			order_pair "$1_4x100" "${@:2}" --rate 400
+			order_pair "$1_4x1" "${@:2}" --rate 4 --duration "$((4 * ${SECONDS_EACH:-10}))s"
+			order_pair "$1_1x1000_beside_3_silent" "${@:2}" --rate 1000 --busy 1
+			order_pair "$1_1x1000_beside_3_silent_100ms" "${@:2}" --rate 1000 --busy 1 --idle 100ms
+		done
+	done
+	for name in "${variants[@]}"; do
+		median "${name}_time" "$figures"
+		median "${name}_arrival" "$figures"
+		against "${name}_time" "${name}_arrival" latency_p50 - ms
+		against "${name}_time" "${name}_arrival" latency_p99 - ms
+	done
+}
+
 kafka_steady() {
 	# What was read long ago goes, else it is the disk that is measured.
 	kafka_broker --set log.retention.bytes=$((256 << 20)) --set log.segment.bytes=$((64 << 20))
@@ -249,7 +286,7 @@ sink_postgres() { # AFTERBAY_POSTGRES names the folder with postgres
 [ $# -gt 0 ] || set -- speed latency parts fraud
 for part in "$@"; do
 	case $part in
-	speed | latency | keys | soak | parts | fraud | moderation | serve | sink_postgres | kafka_latency | kafka_steady) "$part" ;;
+	speed | latency | keys | soak | parts | fraud | moderation | serve | sink_postgres | kafka_latency | order_latency | kafka_steady) "$part" ;;
 	*) echo "bench: no part $part: see the head of scripts/bench.sh" >&2; exit 2 ;;
 	esac
 done

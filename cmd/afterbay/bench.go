@@ -18,7 +18,9 @@ type benchCommand struct {
 	Users       int     `help:"Users of the baseline." default:"100000"`
 	Zipf        float64 `help:"The baseline's user of rank k has a share in proportion to k^-zipf; 0 is all alike." default:"1"`
 	Exact       bool    `help:"Exact windows in place of those in panes."`
-	Repartition int32   `help:"Partitions of a topic that the events are copied to first, and read from in the order of their times; 0 copies nothing." default:"0"`
+	Repartition int32   `help:"Partitions of a topic that the events are copied to first, and read from in the order of their times; 0 copies nothing. With --rate, each partition of the input has events at random times." default:"0"`
+	Order       string  `help:"Order in which copies are read." enum:"time,arrival" default:"time"`
+	Busy        int32   `help:"Partitions of the input, of 4, that have events, with --rate and --repartition. The others are silent." default:"4"`
 	Engine      string  `help:"Measure on the brokers of kafka://HOST:PORT, or of a pipeline file, in place of a log in a folder. Topics that it makes there are deleted after." placeholder:"URL"`
 	Parallelism int     `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
 	scheduleFlags
@@ -39,6 +41,7 @@ type scheduleFlags struct {
 // tuningFlags are in place of options of the pipeline and the engine.
 type tuningFlags struct {
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
+	Idle           time.Duration `help:"After how long without events a partition of the input is silent, with --repartition; 0 is the pipeline's." default:"0"`
 	Delivery       string        `help:"Delivery of the pipeline, with --engine." enum:"exactly-once,at-least-once,at-most-once," default:"" placeholder:"MODE"`
 	Keys           int           `help:"Most decoded keys in memory by partition; 0 is the engine's default." default:"0"`
 	StateMemory    int64         `help:"Most bytes of state in memory, shared out as by run; 0 is the engine's default." default:"0" placeholder:"BYTES"`
@@ -62,7 +65,8 @@ func (c *benchCommand) Run(a *app) error {
 		return usage("--retention-bytes is of the log in a folder")
 	}
 	options := bench.Options{
-		Work: c.Work, Dir: c.Dir, Events: c.Events, Warmup: c.Warmup, Seed: c.Seed, Users: c.Users, Zipf: c.Zipf, Exact: c.Exact, Repartition: c.Repartition,
+		Work: c.Work, Dir: c.Dir, Events: c.Events, Warmup: c.Warmup, Seed: c.Seed, Users: c.Users, Zipf: c.Zipf, Exact: c.Exact,
+		Repartition: c.Repartition, Order: c.Order, Busy: c.Busy,
 		Parallelism: c.Parallelism, Schedule: bench.Schedule(c.scheduleFlags), Tuning: bench.Tuning(c.tuningFlags), Digest: c.Digest,
 		CPUProfile: c.CPUProfile,
 	}
@@ -78,6 +82,12 @@ func (c *benchCommand) validate() error {
 		return usage("--users and --zipf are of --work baseline")
 	case c.Repartition < 0 || c.Repartition > 1024:
 		return usage("--repartition %d: use 0 to 1024", c.Repartition)
+	case c.Repartition == 0 && (c.Order != "time" || c.Busy != 4 || c.Idle != 0):
+		return usage("--order, --busy and --idle are of copies: use --repartition too")
+	case c.Repartition > 0 && c.Rate > 0 && c.Work != "baseline":
+		return usage("--repartition with --rate is of --work baseline, whose events say when they are due")
+	case c.Busy < 1 || c.Busy > 4 || c.Idle < 0:
+		return usage("--busy, --idle: use 1 to 4, and 0 or more")
 	case c.Users < 1:
 		return usage("--users %d: use 1 or more", c.Users)
 	case c.Steady && (c.Rate == 0 || c.Duration < 3*c.Part):

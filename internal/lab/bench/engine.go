@@ -23,12 +23,12 @@ const (
 	benchClean  = 30 * time.Second  // to delete what was made
 )
 
-// settle is how long a schedule runs on Kafka before it counts: connections and
-// the brokers' own topics are made first.
+// settle is how long a schedule runs on Kafka, or through a copy, before it counts:
+// connections and the brokers' own topics are made first, and the frontiers of all partitions.
 func (c *Options) settle() time.Duration { return min(benchSettle, c.Duration) }
 
 func (m *measurement) settle() time.Duration {
-	if m.Engine.Shared() {
+	if m.Engine.Shared() || m.options.Repartition > 0 {
 		return m.options.settle()
 	}
 	return 0

@@ -81,6 +81,9 @@ func (m *measurement) latency() error {
 	m.print("engine_cores_used", rounded(alone, 3), "cores")
 	m.print("engine_cpu_us_per_event", rounded(alone*took*1e6/events, 3), "us")
 	m.memory()
+	if m.options.Repartition > 0 {
+		m.print("order_forced", float64(m.runner.Counts().Forced), "events")
+	}
 	m.phases(observe.Phases[:], quantiles)
 	return errors.Join(parts.report(all), behind.report())
 }
@@ -98,7 +101,11 @@ func until(ctx context.Context, at time.Time) error {
 }
 
 func (m *measurement) schedule(source *source, d time.Duration) *schedule {
-	return &schedule{rate: m.options.Rate, events: int64(float64(m.options.Rate) * d.Seconds()), topic: m.runner.Input(), source: source}
+	s := &schedule{rate: m.options.Rate, events: int64(float64(m.options.Rate) * d.Seconds()), topic: m.runner.Input(), source: source}
+	if m.options.Repartition > 0 {
+		s.arrivals = newArrivals(m.options.Seed, s.rate, s.events, m.options.Busy)
+	}
+	return s
 }
 
 // calibrate returns how many cores the schedule takes: that appends nothing, or

@@ -94,6 +94,9 @@ func (m *measurement) load(e *demo.Example) (string, error) {
 		p.Commit.Interval = m.options.CommitInterval
 	}
 	p.Input.Repartition = m.options.Repartition
+	if m.options.Repartition > 0 {
+		p.Input.Time.Order, p.Input.Time.Idle = m.options.Order, m.options.Idle
+	}
 	if m.options.Exact {
 		exactWindows(p)
 	}

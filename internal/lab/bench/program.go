@@ -36,6 +36,8 @@ type Options struct {
 	Zipf        float64
 	Exact       bool
 	Repartition int32
+	Order       string // of copies, as of input.time.order
+	Busy        int32  // partitions of the input that get events by a schedule, where copies are read
 	Parallelism int
 	Schedule
 	Tuning
@@ -55,6 +57,7 @@ type Schedule struct {
 // Tuning is what the pipeline and its log have in place of their own options; 0 and "" leave them.
 type Tuning struct {
 	CommitInterval time.Duration
+	Idle           time.Duration
 	Delivery       string
 	Keys           int
 	StateMemory    int64
@@ -64,6 +67,9 @@ type Tuning struct {
 // describe is the line of comment that says what the figures are of.
 func (c *Options) describe(onKafka bool) string {
 	switch {
+	case c.Rate > 0 && c.Repartition > 0:
+		return fmt.Sprintf("# %s: %d events/s at random times, the first %v of which do not count, in %d of 4 partitions; they are copied to %d partitions and read in the order of %s. "+
+			"Events due within a millisecond are appended together, latency counts from each one's own time, which is its event time, until its decision is durable and was read", c.Work, c.Rate, c.settle(), c.Busy, c.Repartition, c.Order)
 	case onKafka && c.Rate > 0:
 		return fmt.Sprintf("# %s on Kafka: %d events/s by a schedule of which the first %v do not count; events due within a millisecond are appended together, latency counts from each one's own time "+
 			"until a reader of committed records has its decision. cpu_cores_used is the whole process, harness_cores_used the same schedule appended without pipeline and reader; the brokers count in neither", c.Work, c.Rate, c.settle())

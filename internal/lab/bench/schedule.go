@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,15 +42,48 @@ func (b *batch) fill(s *source, events int) {
 
 // schedule is when each event is due, whatever became of those before.
 type schedule struct {
-	rate   int
-	events int64
-	topic  string
-	source *source
-	start  time.Time
+	rate     int
+	events   int64
+	topic    string
+	source   *source
+	start    time.Time
+	arrivals []arrival // of the events, by number; nil is even times and partitions by key
 }
 
 func (s *schedule) due(event int64) time.Time {
+	if s.arrivals != nil {
+		return s.start.Add(s.arrivals[event].after)
+	}
 	return s.start.Add(time.Duration(float64(event) / float64(s.rate) * float64(time.Second)))
+}
+
+// arrival is when and where an event comes that meets those of other partitions. Each
+// partition has events at random times, independent of those of the others.
+type arrival struct {
+	after     time.Duration // the start of the schedule
+	partition int32
+}
+
+// newArrivals returns events of so many partitions at a rate of all together.
+func newArrivals(seed uint64, rate int, events int64, partitions int32) []arrival {
+	random := rand.New(rand.NewPCG(seed, 0x6f72646572))
+	list, after := make([]arrival, events), 0.0
+	for i := range list {
+		after += random.ExpFloat64() / float64(rate)
+		list[i] = arrival{time.Duration(after * float64(time.Second)), random.Int32N(partitions)}
+	}
+	return list
+}
+
+// stamp gives the records of events from a number on their partitions, and the times at which
+// they are due.
+func (s *schedule) stamp(records []stream.Record, from int64) {
+	for i := range records {
+		r, event := &records[i], from+int64(i)
+		r.Partition.Index = s.arrivals[event].partition
+		_, at, _ := bytes.Cut(r.Value, baselineTime)
+		strconv.AppendInt(at[:0], s.due(event).UnixMilli(), 10) // as many digits as there are
+	}
 }
 
 // run hands the events to send, when they are due, from several goroutines.
@@ -69,8 +105,11 @@ func (s *schedule) run(ctx context.Context, send func(context.Context, ...stream
 	group.Go(func() error {
 		defer close(full)
 		for next := int64(0); next < s.events; {
-			until := min(s.events, int64(time.Since(s.start).Seconds()*float64(s.rate))+1)
-			if until <= next {
+			until, now := next, time.Now()
+			for until < min(s.events, next+batchMax) && !s.due(until).After(now) {
+				until++
+			}
+			if until == next {
 				time.Sleep(max(tick, time.Until(s.due(next))))
 				continue
 			}
@@ -80,8 +119,11 @@ func (s *schedule) run(ctx context.Context, send func(context.Context, ...stream
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			b.fill(s.source, int(min(until-next, batchMax)))
-			next += int64(len(b.records))
+			b.fill(s.source, int(until-next))
+			if s.arrivals != nil {
+				s.stamp(b.records, next)
+			}
+			next = until
 			select {
 			case full <- b:
 			case <-ctx.Done():

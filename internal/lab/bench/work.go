@@ -57,6 +57,9 @@ func fraudSource(seed uint64) *source {
 	}}
 }
 
+// baselineTime is before the time of an event of the baseline, milliseconds since 1970.
+var baselineTime = []byte(`"ts": `)
+
 // exactWindows makes the windows of a pipeline exact.
 func exactWindows(p lang.Pipeline) {
 	for _, step := range p.Steps {
