@@ -58,3 +58,24 @@ func TestBenchFindsTheDecisionsOfPosts(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
+
+// TestBenchMeasuresCopiesInEitherOrder sees that each decision counts, also if partitions are
+// silent: the events of a seed are the same.
+func TestBenchMeasuresCopiesInEitherOrder(t *testing.T) {
+	decisions := map[string]string{}
+	for _, flags := range []string{"--order time", "--order arrival", "--order time --busy 1 --idle 100ms"} {
+		out := must(t, "", append(strings.Fields("bench --rate 500 --repartition 2 --duration 1s --users 100 --dir "+t.TempDir()), strings.Fields(flags)...)...)
+		decisions[flags] = figure(t, out, "decisions")
+		if figure(t, out, "order_forced") == "" || !strings.Contains(out, "in the order of "+strings.Fields(flags)[1]) {
+			t.Errorf("%s: %s", flags, out)
+		}
+	}
+	if n := decisions["--order time"]; len(n) != len("500 records") || n != decisions["--order arrival"] || len(decisions["--order time --busy 1 --idle 100ms"]) != len(n) {
+		t.Errorf("decisions: %v", decisions)
+	}
+	for flags, want := range map[string]string{"--order arrival": "are of copies", "--repartition 2 --busy 5": "--busy", "--repartition 2 --rate 1 --work fraud": "of --work baseline"} {
+		if r := command(t, "", append([]string{"bench"}, strings.Fields(flags)...)...); r.code == exitOK || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: exit %d: %s", flags, r.code, r.stderr)
+		}
+	}
+}

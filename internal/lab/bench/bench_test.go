@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -38,6 +40,35 @@ func TestDigestSeesEachPartOfARecord(t *testing.T) {
 	} {
 		if sum(change) == want {
 			t.Errorf("%s: another record has the same digest", name)
+		}
+	}
+}
+
+func TestArrivalsAreAtRandomTimesInAllPartitions(t *testing.T) {
+	const events, rate, partitions = 10_000, 1000, 3
+	s := schedule{rate: rate, events: events, start: time.UnixMilli(1_800_000_000_000), arrivals: newArrivals(1, rate, events, partitions)}
+	if !slices.Equal(s.arrivals, newArrivals(1, rate, events, partitions)) || slices.Equal(s.arrivals, newArrivals(2, rate, events, partitions)) {
+		t.Error("events come by something else than the seed")
+	}
+	if !slices.IsSortedFunc(s.arrivals, func(a, b arrival) int { return cmp.Compare(a.after, b.after) }) {
+		t.Error("times go back")
+	}
+	if took := s.arrivals[events-1].after.Seconds(); took < 9 || took > 11 {
+		t.Errorf("%d events at %d a second took %f s", events, rate, took)
+	}
+	b, count := newBatch("posts", events), [partitions]int{}
+	b.fill((&Options{Users: 10}).work().source(), events)
+	s.stamp(b.records, 0)
+	for i, r := range b.records {
+		count[r.Partition.Index]++
+		var event struct{ TS int64 }
+		if err := json.Unmarshal(r.Value, &event); err != nil || event.TS != s.due(int64(i)).UnixMilli() {
+			t.Fatalf("event %d is due at %v: %s, %v", i, s.due(int64(i)), r.Value, err)
+		}
+	}
+	for p, n := range count {
+		if n < events/partitions*9/10 {
+			t.Errorf("partition %d has %d of %d events", p, n, events)
 		}
 	}
 }
