@@ -327,10 +327,8 @@ func TestKilledOrderedWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
 	}
 	c.records = fed
 	want := c.run(t, orderedVariant{variant{"memory", 1000, 2, time.Millisecond}, 4, "at once"}, 0, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), crashPatience)
-	defer cancel()
-	if err := run.until(ctx, t, want.total); err != nil {
-		t.Fatalf("seed %d: %d outputs of %d: %v", *answerSeed, run.answer(t).total, want.total, err)
+	if err := run.until(t.Context(), t, want.total); err != nil {
+		t.Fatalf("seed %d: %v", *answerSeed, err)
 	}
 	for _, w := range run.workers {
 		w.end(t)

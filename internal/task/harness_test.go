@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -416,6 +417,7 @@ type tap struct {
 	fail    func(n int) outcome // of the n-th transaction, from 1; nil fails none
 	early   bool                // the log writes outputs before their commit
 	stalled bool                // no records of in/1 come, though there are some
+	hidden  atomic.Bool         // a transaction of a producer hides the end of in/1
 
 	outputsMax int // of a transaction; 0 is any number
 
@@ -438,6 +440,13 @@ const (
 
 func newTap(t *testing.T) *tap {
 	return &tap{Log: memory.New(memory.Options{}), T: t, latency: time.Millisecond, paused: map[stream.Partition]bool{}}
+}
+
+// Peek implements stream.Inspector.
+func (l *tap) Peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
+	for ; l.hidden.Load() && p.Topic == "in" && p.Index == 1 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+	}
+	return l.Log.Peek(ctx, p, from)
 }
 
 // Join implements stream.Log.

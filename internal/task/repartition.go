@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/task/clock"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -35,6 +37,7 @@ type source struct {
 	ends  []stream.Offset // of the repartition topic, when the newest mark with a clock was made
 	still bool            // it is not read
 	ended bool            // the next mark says that no more records come now
+	asked *question       // whether it has more records; nil is not asked
 
 	copies int64    // so far
 	steps  []copied // with copies behind the first event that waits, and the step before these
@@ -141,14 +144,26 @@ type readers struct {
 	most   int       // records that may wait for their pipeline, but for those that others wait for
 	copied int       // events since it was looked
 	next   time.Time // when it is looked again
+
+	ctx    context.Context // of questions; done when the readers are closed
+	cancel context.CancelFunc
+	asking sync.WaitGroup
 }
 
-func newReaders(log stream.Log, plan *Plan, most int) (*readers, error) {
+func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int) (*readers, error) {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
 		return nil, fmt.Errorf("a log of type %T cannot be inspected: topics that are copied need that", log)
 	}
-	return &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most}, nil
+	r := &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	return r, nil
+}
+
+// close ends the questions.
+func (r *readers) close() {
+	r.cancel()
+	r.asking.Wait()
 }
 
 // waiting is what waits in a repartition topic.
@@ -258,7 +273,7 @@ func (w *worker) align(ctx context.Context) error {
 		return err
 	}
 	first := waits.least()
-	for id, p := range w.partitions {
+	for _, p := range w.partitions {
 		holds, from := waits.holds(p.source, r.plan.Idle)
 		full := waits.records >= stream.Offset(r.most) || p.source.ahead(first) >= int64(r.most/4)
 		if w.let(p, !full || holds); p.source.still {
@@ -274,16 +289,57 @@ func (w *worker) align(ctx context.Context) error {
 			r.lookBy(from)
 			continue
 		}
-		_, more, err := r.log.Peek(ctx, id, p.next)
+		at, err := w.endsAt(p, now)
 		if err != nil {
 			return err
 		}
-		if !more {
-			p.source.Silent, p.source.ends = max(p.source.Silent, now.Add(-r.plan.Idle).UnixMicro()), waits.ends
+		if !at.IsZero() {
+			p.source.Silent, p.source.ends = max(p.source.Silent, at.Add(-r.plan.Idle).UnixMicro()), waits.ends
 			w.building.touch(p)
 		}
 	}
 	return nil
+}
+
+// question asks whether a source partition has more records than were read. It is asked beside
+// the loop: the records of a transaction of a producer that is under way are hidden, and whether
+// there are any is not known before it ends. That may take minutes.
+type question struct {
+	at   time.Time
+	done chan struct{} // closed when the rest is there
+	more bool
+	err  error
+}
+
+// ask asks whether a source partition has records from an offset on.
+func (r *readers) ask(p stream.Partition, next stream.Offset, now time.Time) *question {
+	q := &question{at: now, done: make(chan struct{})}
+	r.asking.Go(func() {
+		defer close(q.done)
+		_, q.more, q.err = r.log.Peek(r.ctx, p, next)
+	})
+	return q
+}
+
+// endsAt returns a time at which a source partition had no more records than were read; zero if
+// it has, or if that is not known yet.
+func (w *worker) endsAt(p *partition, now time.Time) (at time.Time, err error) {
+	q, wait := p.source.asked, time.Duration(0)
+	if q == nil {
+		q, wait = w.readers.ask(p.id, p.next, now), lookAgain // which is enough for most answers
+	}
+	select {
+	case <-q.done:
+	case <-clock.After(w.options.Clock, wait):
+		p.source.asked = q
+		w.readers.lookBy(now.Add(max(lookAgain, now.Sub(q.at))))
+		return at, nil
+	}
+	p.source.asked = nil
+	if q.err == nil && !q.more {
+		at = q.at
+	}
+	return at, q.err
 }
 
 // alignEnded marks source partitions as silent if events wait for them and the sources have

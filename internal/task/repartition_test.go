@@ -296,6 +296,29 @@ func TestSourceIsSilentOnlyAtItsEnd(t *testing.T) {
 	})
 }
 
+// TestSourceWhoseEndIsHiddenIsNotSilent has a transaction of a producer hide what a source
+// partition has, for a minute. It is not silent, and the other one is copied meanwhile. When the
+// transaction ends without a record, it is.
+func TestSourceWhoseEndIsHiddenIsNotSilent(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.log.hidden.Store(true)
+		l.start()
+		turns := l.reader(2)
+		for range 20 {
+			l.send(at{key: "a", t: now(), w: "x"})
+			l.pass(3 * time.Second)
+		}
+		if list := l.silences(); len(list) != 0 || len(*turns) != 0 || len(l.copies(l.partitionOf("x"))) != 40 {
+			t.Errorf("%q is said of a source whose end is hidden, turns %q, copies %q", list, *turns, l.copies(l.partitionOf("x")))
+		}
+		l.log.hidden.Store(false)
+		if l.pass(2 * time.Second); len(l.silences()) == 0 || len(*turns) != 20 {
+			t.Errorf("%q is said when the transaction is over, turns %q", l.silences(), *turns)
+		}
+	})
+}
+
 // TestSourceIsSilentSinceItsNewestRecord loads events of long ago: a source is silent when it
 // had no record for Idle, whatever their times are.
 func TestSourceIsSilentSinceItsNewestRecord(t *testing.T) {

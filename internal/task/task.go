@@ -182,9 +182,10 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 	s = table.Hold(s, table.Wait(t.plan.Tables), options.Clock)
 	w := newWorker(t.plan, &t.shared, options, s, metrics)
 	if t.plan.Copy != nil {
-		if w.readers, err = newReaders(log, t.plan, options.Copies); err != nil {
+		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies); err != nil {
 			return errors.Join(err, s.Close())
 		}
+		defer w.readers.close()
 	}
 	defer func() {
 		w.dispatcher.Close()
