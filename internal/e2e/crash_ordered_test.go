@@ -21,20 +21,24 @@ import (
 	"github.com/afterbay/afterbay/internal/log/embedded"
 	"github.com/afterbay/afterbay/internal/log/kafka"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/test/eventtime"
 	"github.com/afterbay/afterbay/internal/test/kafkatest"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/stream/streamtest"
 )
 
 var (
-	orderedKills = flag.Int("ordered.kills", 10, "kills of TestKilledOrderedWorkersLeaveTheSameAnswer")
-	orderedKafka = flag.Int("ordered.kafka", 4, "kills of workers of ordered pipelines on a real Kafka, beside zombies")
-	orderedStop  = flag.Duration("ordered.stop", 6*time.Second, "how long a worker that becomes a zombie stands still")
+	orderedKilled = flag.Int("ordered.kills", 10, "kills of TestKilledOrderedWorkersLeaveTheSameAnswer")
+	orderedKafka  = flag.Int("ordered.kafka", 4, "kills of workers of ordered pipelines on a real Kafka, beside zombies")
+	orderedStop   = flag.Duration("ordered.stop", 6*time.Second, "how long a worker that becomes a zombie stands still")
 )
 
 // orderedStages are the stages at which a repartitioner or a reader is killed, each with a step
 // in flight.
 var orderedStages = []string{"copy-write", "write", "copy-sync", "sync", "copy-read", "read", "copy-after", "after"}
+
+// byStages are those of a pipeline with features by other fields.
+var byStages = []string{"by-write", "write", "copy-write", "by-sync", "sync", "by-read", "read", "by-after", "after", "copy-sync"}
 
 // orderedChild says what a child process is to do: folder, case, stage, hit and members.
 const orderedChild = "AFTERBAY_ORDERED_CHILD"
@@ -46,6 +50,11 @@ func crashSettings(members int, idle string) orderedSettings {
 
 // orderedNames have the cases whose processes are killed: names are without spaces.
 var orderedNames = []string{"timers", "sessions", "each"}
+
+// killedAll are what is killed at each stage: cases take turns.
+var killedAll = []struct {
+	names, stages []string
+}{{orderedNames, orderedStages}, {[]string{"by"}, byStages}}
 
 // runOrderedChild runs a case in a folder until all is done, or until it kills itself, as
 // kill -9 does, at the hit of a stage.
@@ -67,52 +76,88 @@ func runOrderedChild(arguments string) error {
 	if err != nil {
 		return err
 	}
-	o := orderedRun{runners, log}
+	o := orderedRun{runners: runners, log: log}
 	return errors.Join(o.while(context.Background(), o.idle), log.Close())
 }
 
 // TestKilledOrderedWorkersLeaveTheSameAnswer kills processes that copy to and read from a
-// repartition topic, at each stage of either. Their outputs are those of a run that nothing
-// disturbs, byte for byte.
+// repartition topic, and that answer for other fields, at each stage of each. What they leave
+// is what a run leaves that nothing disturbs, byte for byte.
 func TestKilledOrderedWorkersLeaveTheSameAnswer(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	cases := orderedCases(*answerSeed, min(*crashOf/10, 20_000))
-	kills := map[string]int{}
-	for n, name := range orderedNames {
-		c, dir := cases[name], t.TempDir()
-		want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, 0, nil)
-		log := openLog(t, "embedded", filepath.Join(dir, "data"))
-		s := crashSettings(1, "100ms")
-		s.functions = c.functions
-		o := startOrdered(t, log, c.text, s)
-		if err := errors.Join(log.Append(t.Context(), slices.Clone(c.records)...), log.Close()); err != nil {
-			t.Fatal(err)
-		}
-		rng := rand.New(rand.NewPCG(*answerSeed, uint64(n)))
-		for kill := n; kill < *orderedKills; kill += len(orderedNames) {
-			stage := orderedStages[kill%len(orderedStages)]
-			killed, err := startChild(t, stage, fmt.Sprintf("%s=%s %s %s %d %d", orderedChild, dir, name, stage, 1+rng.IntN(12), 1+kill%4), nil)
-			if err != nil {
-				t.Fatalf("seed %d: %s: kill %d at %s: %v", *answerSeed, name, kill, stage, err)
+	for _, all := range killedAll {
+		kills := map[string]int{}
+		for n, name := range all.names {
+			want := cases[name].run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, nil, nil)
+			c := &orderedKills{T: t, orderedCase: cases[name], name: name, dir: t.TempDir(), rng: rand.New(rand.NewPCG(*answerSeed, uint64(n)))}
+			c.begin()
+			for kill := n; kill < *orderedKilled; kill += len(all.names) {
+				stage := all.stages[kill%len(all.stages)]
+				if c.kill(stage, 1+kill%4) {
+					kills[stage]++
+				}
 			}
-			if killed {
-				kills[stage]++
+			c.end(want)
+		}
+		for _, stage := range all.stages[:min(len(all.stages), *orderedKilled)] {
+			if t.Logf("%v killed at %-10s %d times with a step in flight", all.names, stage, kills[stage]); kills[stage] == 0 {
+				t.Errorf("seed %d: nothing was killed at %s: more events are needed", *answerSeed, stage)
 			}
 		}
-		if killed, err := startChild(t, "none", fmt.Sprintf("%s=%s %s none 1 2", orderedChild, dir, name), nil); err != nil || killed {
-			t.Fatalf("the last child: killed %v, %v", killed, err)
-		}
-		o.log = openLog(t, "embedded", filepath.Join(dir, "data"))
-		if d := o.answer(t).difference(want); d != "" {
-			t.Errorf("seed %d: %s: %s", *answerSeed, name, d)
-		}
-		closeLog(t, o.log)
 	}
-	for _, stage := range orderedStages[:min(len(orderedStages), *orderedKills)] {
-		if t.Logf("killed at %-10s %d times with a step in flight", stage, kills[stage]); kills[stage] == 0 {
-			t.Errorf("seed %d: nothing was killed at %s: more events are needed", *answerSeed, stage)
-		}
+}
+
+// orderedKills is a case that is run by processes that are killed.
+type orderedKills struct {
+	*testing.T
+	orderedCase
+	name, dir string
+	rng       *rand.Rand
+}
+
+// open returns the pipelines over the folder.
+func (c *orderedKills) open() orderedRun {
+	s := crashSettings(2, "100ms")
+	s.functions, s.features = c.functions, c.features
+	return startOrdered(c.T, openLog(c.T, "embedded", filepath.Join(c.dir, "data")), c.text, s)
+}
+
+// begin appends all records.
+func (c *orderedKills) begin() {
+	c.Helper()
+	log := c.open().log
+	if err := errors.Join(log.Append(c.Context(), slices.Clone(c.records)...), log.Close()); err != nil {
+		c.Fatal(err)
 	}
+}
+
+// kill has a process go on until it is killed at a stage. It reports whether it was.
+func (c *orderedKills) kill(stage string, members int) bool {
+	c.Helper()
+	killed, err := startChild(c.T, stage, fmt.Sprintf("%s=%s %s %s %d %d", orderedChild, c.dir, c.name, stage, 1+c.rng.IntN(12), members), nil)
+	if err != nil {
+		c.Fatalf("seed %d: %s: kill at %s: %v", *answerSeed, c.name, stage, err)
+	}
+	return killed
+}
+
+// end has a process go on to the end, and compares what is there.
+func (c *orderedKills) end(want *orderedAnswer) {
+	c.Helper()
+	if c.kill("none", 2) {
+		c.Fatal("the last child was killed")
+	}
+	o := c.open()
+	ctx, cancel := context.WithTimeout(c.Context(), crashPatience)
+	defer cancel()
+	if err := o.while(ctx, func(ctx context.Context) error { return o.until(ctx, c.T, want) }); err != nil {
+		c.Error(err)
+	}
+	if d := o.answer(c.T).difference(want); d != "" {
+		c.Errorf("seed %d: %s: %s", *answerSeed, c.name, d)
+	}
+	closeLog(c.T, o.log)
 }
 
 // TestFaultsLeaveTheSameOrder has members of repartitioners and readers lose commits,
@@ -121,7 +166,7 @@ func TestFaultsLeaveTheSameOrder(t *testing.T) {
 	cases, counts := orderedCases(*answerSeed, 300), streamtest.Counts{}
 	for n, name := range orderedNames {
 		c := cases[name]
-		want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, 0, nil)
+		want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, nil, nil)
 		for seed := uint64(n); seed < *faultSeeds/8; seed += uint64(len(orderedNames)) {
 			synctest.Test(t, func(t *testing.T) {
 				untilEventsAreOver()
@@ -151,12 +196,24 @@ func TestFaultsLeaveTheSameOrder(t *testing.T) {
 	}
 }
 
-// orderedKafkaChild says what a worker process is to do: brokers, the folder of the test, its
-// name, whether it keeps its partitions when it ends, and its session timeout.
-const orderedKafkaChild = "AFTERBAY_ORDERED_KAFKA_CHILD"
+// Children that run a case say what a worker process is to do: brokers, the folder of the test,
+// its name, whether it keeps its partitions when it ends, and its session timeout.
+const (
+	orderedKafkaChild = "AFTERBAY_ORDERED_KAFKA_CHILD"
+	byKafkaChild      = "AFTERBAY_BY_KAFKA_CHILD"
+)
 
-// runOrderedKafkaChild runs the windows by merchant until its orders end.
+// orderedKafkaCases are the cases of these children.
+var orderedKafkaCases = map[string]string{orderedKafkaChild: "windows", byKafkaChild: "by"}
+
 func runOrderedKafkaChild(arguments string) error {
+	return runOrderedKafka(orderedKafkaChild, arguments)
+}
+
+func runByKafkaChild(arguments string) error { return runOrderedKafka(byKafkaChild, arguments) }
+
+// runOrderedKafka runs the case of a child until its orders end.
+func runOrderedKafka(child, arguments string) error {
 	var brokers, dir, name string
 	var stay bool
 	var session time.Duration
@@ -174,7 +231,7 @@ func runOrderedKafkaChild(arguments string) error {
 		}
 		obey(order, stage, kafka.ExactlyOnce)
 	}
-	runners, err := newOrdered(orderedCases(*answerSeed, 40)["windows"].text, s)
+	runners, err := newOrdered(orderedCases(*answerSeed, 40)[orderedKafkaCases[child]].text, s)
 	if err != nil {
 		return err
 	}
@@ -189,15 +246,16 @@ func runOrderedKafkaChild(arguments string) error {
 type orderedCrash struct {
 	orderedRun
 	*testing.T
+	child   string
 	cluster *kafkatest.Cluster
 	dir     string
 	workers map[string]*crashWorker
 	rng     *rand.Rand
 }
 
-func newOrderedCrash(t *testing.T, text string) *orderedCrash {
+func newOrderedCrash(t *testing.T, child string, of orderedCase) *orderedCrash {
 	t.Helper()
-	c := &orderedCrash{T: t, dir: t.TempDir(), workers: map[string]*crashWorker{}, rng: rand.New(rand.NewPCG(*answerSeed, 10)), cluster: kafkatest.Start(t, kafkatest.Options{
+	c := &orderedCrash{T: t, child: child, dir: t.TempDir(), workers: map[string]*crashWorker{}, rng: rand.New(rand.NewPCG(*answerSeed, 10)), cluster: kafkatest.Start(t, kafkatest.Options{
 		Settings: []string{
 			"log.retention.ms=-1", "group.min.session.timeout.ms=1000", "add.partitions.to.txn.retry.backoff.ms=1",
 			"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500",
@@ -207,13 +265,15 @@ func newOrderedCrash(t *testing.T, text string) *orderedCrash {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeLog(t, log) })
-	c.orderedRun = startOrdered(t, log, text, crashSettings(2, "never"))
+	s := crashSettings(2, "never")
+	s.features = of.features
+	c.orderedRun = startOrdered(t, log, of.text, s)
 	return c
 }
 
 func (c *orderedCrash) start(name string) {
 	c.Helper()
-	c.workers[name] = startWorker(c.T, orderedKafkaChild, c.cluster.Addresses(), c.dir, name, false, crashSession)
+	c.workers[name] = startWorker(c.T, c.child, c.cluster.Addresses(), c.dir, name, false, crashSession)
 	c.workers[name].patiently = func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(c.Context(), crashPatience)
 	}
@@ -224,7 +284,7 @@ func (c *orderedCrash) goesOn() {
 	c.Helper()
 	rows := func() (n stream.Offset) {
 		for i := range int32(4) {
-			_, next, err := c.log.(stream.Inspector).Offsets(c.Context(), stream.Partition{Topic: "merchants-rows", Index: i})
+			_, next, err := c.log.(stream.Inspector).Offsets(c.Context(), stream.Partition{Topic: c.runners[0].Plan.Outputs[0], Index: i})
 			if err != nil {
 				c.Fatal(err)
 			}
@@ -270,7 +330,7 @@ func (c *orderedCrash) kill(n int, stage string) {
 
 // feed appends records, a few at a time, until there are enough, and then those that end each
 // partition. It returns all of them.
-func (c *orderedCrash) feed(records []stream.Record, enough <-chan struct{}) (fed []stream.Record, err error) {
+func (c *orderedCrash) feed(records []stream.Record, after time.Duration, enough <-chan struct{}) (fed []stream.Record, err error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for n := 5; len(fed)+n <= len(records); {
@@ -286,7 +346,7 @@ func (c *orderedCrash) feed(records []stream.Record, enough <-chan struct{}) (fe
 		}
 		fed = append(fed, chunk...)
 	}
-	all := closed(fed, 4)
+	all := closedAfter(fed, 4, after)
 	return all, c.log.Append(c.Context(), slices.Clone(all[len(fed):])...)
 }
 
@@ -296,13 +356,24 @@ func (c *orderedCrash) feed(records []stream.Record, enough <-chan struct{}) (fe
 func TestKilledOrderedWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
 	kafkatest.Need(t)
 	t.Parallel() // it waits more than it computes
-	c := orderedCases(*answerSeed, 300_000)["windows"]
-	run := newOrderedCrash(t, c.text)
+	killOnKafka(t, orderedKafkaChild, orderedCases(*answerSeed, 300_000)["windows"], 24*time.Hour, orderedStages, "copy-write", "sync")
+}
+
+// TestKilledStagesOnKafkaLeaveTheSameAnswer is likewise of stages that answer for other fields.
+func TestKilledStagesOnKafkaLeaveTheSameAnswer(t *testing.T) {
+	kafkatest.Need(t)
+	t.Parallel() // it waits more than it computes
+	killOnKafka(t, byKafkaChild, byCase(*answerSeed, 300_000, 20*eventtime.Millisecond), byClosing, byStages, "by-write", "by-sync")
+}
+
+// killOnKafka kills workers of a case at stages, and the broker, and has them be zombies at others.
+func killOnKafka(t *testing.T, child string, c orderedCase, after time.Duration, stages []string, zombies ...string) {
+	run := newOrderedCrash(t, child, c)
 	enough, done := make(chan struct{}), make(chan error, 1)
 	var fed []stream.Record
 	go func() {
 		var err error
-		fed, err = run.feed(c.records[:len(c.records)-4], enough)
+		fed, err = run.feed(slices.DeleteFunc(slices.Clone(c.records), func(r stream.Record) bool { return isClosing(&r) }), after, enough)
 		done <- err
 	}()
 	for _, name := range []string{"one", "two"} {
@@ -313,10 +384,11 @@ func TestKilledOrderedWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
 	}
 	run.goesOn()
 	for n := range *orderedKafka {
-		run.kill(n, orderedStages[n%len(orderedStages)])
+		run.kill(n, stages[n%len(stages)])
 	}
-	run.zombie("copy-write")
-	run.zombie("sync")
+	for _, stage := range zombies {
+		run.zombie(stage)
+	}
 	if err := errors.Join(run.cluster.Brokers[0].Kill(), run.cluster.Brokers[0].Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -326,8 +398,8 @@ func TestKilledOrderedWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.records = fed
-	want := c.run(t, orderedVariant{variant{"memory", 1000, 2, time.Millisecond}, 4, "at once"}, 0, nil)
-	if err := run.until(t.Context(), t, want.total); err != nil {
+	want := c.run(t, orderedVariant{variant{"memory", 1000, 2, time.Millisecond}, 4, "at once"}, nil, nil)
+	if err := run.until(t.Context(), t, want); err != nil {
 		t.Fatalf("seed %d: %v", *answerSeed, err)
 	}
 	for _, w := range run.workers {
@@ -336,5 +408,5 @@ func TestKilledOrderedWorkersOnKafkaLeaveTheSameAnswer(t *testing.T) {
 	if d := run.answer(t).difference(want); d != "" {
 		t.Errorf("seed %d: %s", *answerSeed, d)
 	}
-	t.Logf("%d events, %d outputs", len(fed), want.total)
+	t.Logf("%d events, %d outputs, state of %d keys", len(fed), want.total, len(want.state))
 }

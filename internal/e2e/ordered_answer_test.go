@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/test/eventtime"
 	"github.com/afterbay/afterbay/stream"
 	"github.com/afterbay/afterbay/udf"
@@ -28,6 +28,7 @@ type orderedCase struct {
 	first     []stream.Record // there before the others: rows of tables
 	records   []stream.Record
 	check     func(t *testing.T, log stream.Log) // of one run; nil is none
+	features  bool                               // all that is kept is features, which are compared too: closing events must not end them
 }
 
 // orderedInput is an input whose events are out of order in their partitions, and some late.
@@ -66,7 +67,7 @@ func orderedCases(seed uint64, n int) map[string]orderedCase {
 		return orderedCase{text: text, records: recordsOf(ads(seed, n))}
 	}
 	return map[string]orderedCase{
-		"windows": windows, "sessions": sessions, "timers": timers, "first": joined("first"), "each": joined("each"), "last": joined("last"),
+		"windows": windows, "by": byCase(seed, n, 200*eventtime.Millisecond), "sessions": sessions, "timers": timers, "first": joined("first"), "each": joined("each"), "last": joined("last"),
 		"every": of("  - group: {name: w, by: merchant, every: 20s, size: 1m, values: {n: count, spent: {sum: amount}}}\n  - emit: {topic: minutes, value: [merchant, w.start, w.n, w.spent, meta.time]}\n"),
 		"as of the event": {
 			text: `pipeline: trades
@@ -128,12 +129,25 @@ var patientVisits = udf.Function{
 
 // closed adds an event of a later day to each partition: with it all that is before it is over.
 func closed(records []stream.Record, partitions int32) []stream.Record {
-	last := slices.MaxFunc(records, func(a, b stream.Record) int { return a.Time.Compare(b.Time) }).Time.Add(24 * time.Hour)
+	return closedAfter(records, partitions, 24*time.Hour)
+}
+
+// closedAfter is closed, with events that are so much later.
+func closedAfter(records []stream.Record, partitions int32, after time.Duration) []stream.Record {
+	last := slices.MaxFunc(records, func(a, b stream.Record) int { return a.Time.Compare(b.Time) }).Time.Add(after)
 	records = slices.Clone(records)
-	for i := range partitions {
-		key := fmt.Sprint("end-", i)
-		e := eventtime.Event{ID: key, Time: last.UnixMicro(), Text: map[string]string{"card": key, "merchant": key, "currency": key, "pair": key}, Number: map[string]float64{"amount": 1}}
-		records = append(records, stream.Record{Partition: stream.Partition{Topic: records[0].Partition.Topic, Index: i}, Key: []byte(key), Value: e.JSON(), Time: last})
+	var topics []string
+	for _, r := range records {
+		if !slices.Contains(topics, r.Partition.Topic) {
+			topics = append(topics, r.Partition.Topic)
+		}
+	}
+	for _, topic := range topics {
+		for i := range partitions {
+			key := fmt.Sprint("end-", i)
+			e := eventtime.Event{ID: key, Time: last.UnixMicro(), Text: map[string]string{"card": key, "merchant": key, "device": key, "currency": key, "pair": key}, Number: map[string]float64{"amount": 1}}
+			records = append(records, stream.Record{Partition: stream.Partition{Topic: topic, Index: i}, Key: []byte(key), Value: e.JSON(), Time: last})
+		}
 	}
 	return records
 }
@@ -196,9 +210,9 @@ func TestSameSourcesSameAnswer(t *testing.T) {
 	cases := orderedCases(*answerSeed, min(*answerEvents/20, 10_000))
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, 0, c.check)
-			if want.total < len(c.records)/20 {
-				t.Fatalf("seed %d: the events are too tame: %d outputs", *answerSeed, want.total)
+			want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, nil, c.check)
+			if want.total < len(c.records)/20 || c.features && len(want.state) < 20 {
+				t.Fatalf("seed %d: the events are too tame: %d outputs, state of %d keys", *answerSeed, want.total, len(want.state))
 			}
 			seed := *answerSeed
 			for _, b := range []byte(name) { // so that all together have more ways
@@ -209,7 +223,7 @@ func TestSameSourcesSameAnswer(t *testing.T) {
 					if v.engine != "kafka broker" {
 						t.Parallel() // they wait more than they compute
 					}
-					if d := c.run(t, v, want.total, nil).difference(want); d != "" {
+					if d := c.run(t, v, want, nil).difference(want); d != "" {
 						t.Fatalf("seed %d: %s", *answerSeed, d)
 					}
 				})
@@ -218,16 +232,16 @@ func TestSameSourcesSameAnswer(t *testing.T) {
 	}
 }
 
-// run runs the pipeline, in virtual time where the log is in memory. If records come while it
-// runs, it ends with so many outputs.
-func (c orderedCase) run(t *testing.T, v orderedVariant, outputs int, check func(*testing.T, stream.Log)) (got *orderedAnswer) {
+// run runs the pipeline, in virtual time where the log is in memory, until it has what is
+// wanted. The first run, which nothing is wanted of, is in memory.
+func (c orderedCase) run(t *testing.T, v orderedVariant, want *orderedAnswer, check func(*testing.T, stream.Log)) (got *orderedAnswer) {
 	t.Helper()
 	if v.engine != "memory" {
-		return c.runNow(t, v, outputs, check)
+		return c.runNow(t, v, want, check)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		untilEventsAreOver()
-		got = c.runNow(t, v, outputs, check)
+		got = c.runNow(t, v, want, check)
 	})
 	return got
 }
@@ -235,35 +249,39 @@ func (c orderedCase) run(t *testing.T, v orderedVariant, outputs int, check func
 // untilEventsAreOver has virtual time, which begins in 2000, pass the times of events.
 func untilEventsAreOver() { time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))) }
 
-func (c orderedCase) runNow(t *testing.T, v orderedVariant, outputs int, check func(*testing.T, stream.Log)) *orderedAnswer {
+func (c orderedCase) runNow(t *testing.T, v orderedVariant, want *orderedAnswer, check func(*testing.T, stream.Log)) *orderedAnswer {
 	t.Helper()
-	s := orderedSettings{members: v.members, partitions: v.partitions, batch: v.batch, interval: v.interval, idle: "100ms", functions: c.functions}
+	s := orderedSettings{members: v.members, partitions: v.partitions, batch: v.batch, interval: v.interval, idle: "100ms", functions: c.functions, features: c.features}
 	if v.arrival != "at once" {
 		s.idle = "never"
 	}
 	log := openLog(t, v.engine, t.TempDir())
 	defer closeLog(t, log)
 	o := startOrdered(t, log, c.text, s)
-	if len(c.first) > 0 {
-		if err := log.Append(t.Context(), slices.Clone(c.first)...); err != nil {
+	first, later := c.first, arranged(c.records, v.arrival)
+	if v.arrival == "at once" {
+		first, later = slices.Concat(first, later), nil
+	}
+	if len(first) > 0 {
+		if err := log.Append(t.Context(), first...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a busy machine takes long
 	defer cancel()
-	var err error
-	if v.arrival == "at once" {
-		err = errors.Join(log.Append(ctx, slices.Clone(c.records)...), o.while(ctx, o.idle))
-	} else {
-		err = o.while(ctx, func(ctx context.Context) error {
-			for chunk := range slices.Chunk(arranged(c.records, v.arrival), map[string]int{"one by one": 1, "partition after partition": 50}[v.arrival]) {
-				if err := log.Append(ctx, slices.Clone(chunk)...); err != nil {
-					return err
-				}
+	err := o.while(ctx, func(ctx context.Context) error {
+		for chunk := range slices.Chunk(later, map[string]int{"at once": 1, "one by one": 1, "partition after partition": 50}[v.arrival]) {
+			if err := log.Append(ctx, slices.Clone(chunk)...); err != nil {
+				return err
 			}
-			return o.until(ctx, t, outputs)
-		})
-	}
+		}
+		if want != nil {
+			return o.until(ctx, t, want)
+		}
+		err := o.idle(ctx)
+		time.Sleep(time.Minute) // virtual: what is told after a delay is counted then
+		return err
+	})
 	got := o.answer(t)
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +310,10 @@ func arranged(records []stream.Record, arrival string) (list []stream.Record) {
 	})
 	random := rand.New(rand.NewPCG(*answerSeed, uint64(len(records))))
 	random.Shuffle(len(partitions), func(i, j int) { partitions[i], partitions[j] = partitions[j], partitions[i] })
-	if arrival == "partition after partition" {
+	switch arrival {
+	case "at once":
+		return slices.Clone(records)
+	case "partition after partition":
 		for _, p := range partitions {
 			list = append(list, by[p]...)
 		}
@@ -311,6 +332,7 @@ type orderedAnswer struct {
 	outputs map[string]string
 	keys    map[string][]string // by topic and key
 	total   int
+	state   []string // of features, sorted; nil if it is not compared
 }
 
 // answer reads all outputs but those of closing events.
@@ -333,8 +355,31 @@ func (o orderedRun) answer(t *testing.T) *orderedAnswer {
 				a.total++
 			}
 		}
+		if o.features {
+			a.state = append(a.state, o.state(t, r)...)
+		}
 	}
+	slices.Sort(a.state)
 	return a
+}
+
+// state reads what a pipeline and its stages keep of each key in features, whatever the
+// partition it is beside. That of closing events depends on how many of them had their turn.
+func (o orderedRun) state(t *testing.T, r *pipeline.Runner) (kept []string) {
+	t.Helper()
+	for _, read := range slices.Concat(r.Reads()[len(r.Copies):], r.StageReads()) {
+		for i := range int32(r.Copies[0].Copy.Partitions) {
+			for e, err := range stateOf(t, o.log, read.Group, stream.Partition{Topic: read.Topic, Index: i}).Scan(nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.ContainsRune("elEL", rune(e.Key[0])) && !strings.Contains(string(e.Key), "end-") {
+					kept = append(kept, fmt.Sprintf("%s %q %x", read.Group, e.Key, e.Value))
+				}
+			}
+		}
+	}
+	return kept
 }
 
 // withoutRun leaves out what differs between runs with other settings: the place in the
@@ -348,23 +393,27 @@ func withoutRun(r *stream.Record) *stream.Record {
 	return &other
 }
 
-// until waits for so many outputs. It gives up if none comes for crashPatience.
-func (o orderedRun) until(ctx context.Context, t *testing.T, outputs int) error {
+// until waits for as many outputs as are wanted, and for their state: what is told after a delay
+// is counted when no output waits for it. It gives up if none comes for crashPatience.
+func (o orderedRun) until(ctx context.Context, t *testing.T, want *orderedAnswer) error {
 	for seen, since := -1, time.Now(); ; {
 		begun := time.Now()
-		n := o.answer(t).total
-		switch {
-		case n >= outputs:
+		got := o.answer(t)
+		switch n := got.total; {
+		case n >= want.total && slices.Equal(got.state, want.state):
 			return nil
 		case n > seen:
 			seen, since = n, begun
-		case begun.Sub(since) > crashPatience:
-			return fmt.Errorf("no output comes after %d of %d", n, outputs)
+		case begun.Sub(since) <= crashPatience:
+		case n >= want.total:
+			return nil // the state differs
+		default:
+			return fmt.Errorf("no output comes after %d of %d", n, want.total)
 		}
 		select {
 		case <-time.After(5*time.Millisecond + 3*time.Since(begun)): // which leaves the machine to the pipelines
 		case <-ctx.Done():
-			return fmt.Errorf("%d outputs of %d: %w", n, outputs, ctx.Err())
+			return fmt.Errorf("%d outputs of %d: %w", seen, want.total, ctx.Err())
 		}
 	}
 }
@@ -379,6 +428,9 @@ func (a *orderedAnswer) difference(want *orderedAnswer) string {
 		if want.outputs[id] == "" {
 			return "nothing is wanted of " + g
 		}
+	}
+	if d := diff.Diff(want.state, a.state); d != "" {
+		return "state differs (-want +got)\n" + d
 	}
 	for key, w := range want.keys {
 		if g := a.keys[key]; !slices.Equal(g, w) {

@@ -155,7 +155,7 @@ func TestProducersWithWrongClocksMakeNobodyElseLate(t *testing.T) {
 			}
 		}
 		end := closed(records, 4)[len(records):]
-		return errors.Join(log.Append(ctx, end...), o.until(ctx, t, len(events)-1))
+		return errors.Join(log.Append(ctx, end...), o.until(ctx, t, &orderedAnswer{total: len(events) - 1}))
 	})
 	if err != nil {
 		t.Fatal(err)

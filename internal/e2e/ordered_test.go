@@ -57,8 +57,9 @@ steps:
 
 // orderedRun is pipelines about to run over a log, upstream first.
 type orderedRun struct {
-	runners []*pipeline.Runner
-	log     stream.Log
+	runners  []*pipeline.Runner
+	log      stream.Log
+	features bool // their state is compared too
 }
 
 // orderedSettings say how pipelines run. What they say makes no difference to what is computed.
@@ -69,6 +70,7 @@ type orderedSettings struct {
 	fault                      func(stage string)
 	functions                  map[string]udf.Function
 	logger                     *slog.Logger
+	features                   bool
 }
 
 // newOrdered makes the pipelines of a text, without their topics.
@@ -100,7 +102,7 @@ func startOrdered(t *testing.T, log stream.Log, text string, s orderedSettings) 
 			t.Fatal(err)
 		}
 	}
-	return orderedRun{runners, log}
+	return orderedRun{runners, log, s.features}
 }
 
 // while runs the pipelines until do returns. Its context ends with a run.
@@ -122,7 +124,7 @@ func (o orderedRun) backlog(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for i := range o.runners {
-		alone := orderedRun{o.runners[i : i+1], o.log}
+		alone := orderedRun{runners: o.runners[i : i+1], log: o.log}
 		err = errors.Join(err, alone.while(ctx, alone.idle))
 	}
 	return err

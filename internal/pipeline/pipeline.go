@@ -80,7 +80,7 @@ type Options struct {
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there. Those of
-	// repartitioners begin with "copy-".
+	// repartitioners begin with "copy-", and those of stages of other fields with "by-".
 	Fault func(stage string)
 }
 
@@ -155,8 +155,12 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	if o.Bounded {
 		how.Ended = r.done.Load
 	}
-	if plan.Copy != nil && o.Fault != nil {
+	switch {
+	case o.Fault == nil:
+	case plan.Copy != nil:
 		how.Fault = func(stage string) { o.Fault("copy-" + stage) }
+	case plan.Answers != nil:
+		how.Fault = func(stage string) { o.Fault("by-" + stage) }
 	}
 	if above := p.DeadLetters.StopAbove; above.Per > 0 {
 		how.Abort = control.NewAbort(above.Of, above.Per)

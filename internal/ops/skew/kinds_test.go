@@ -194,7 +194,11 @@ func flipOne(t testing.TB, log *memory.Log, prefix []byte, topic string, at int,
 // changeOne is flipOne with another change.
 func changeOne(t testing.TB, log *memory.Log, prefix []byte, topic string, at int, change func(value []byte)) (stored []byte) {
 	t.Helper()
-	member, err := log.Join(t.Context(), "payments", topic)
+	group := "payments"
+	if strings.Contains(topic, ".by-") { // a stage has a group of the name of its topic
+		group = topic
+	}
+	member, err := log.Join(t.Context(), group, topic)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/sys/term"
+	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -39,7 +40,7 @@ type Options struct {
 // Result has the counts of a comparison and the differences.
 type Result struct {
 	Pipeline    string           `json:"pipeline"`
-	Keys        int              `json:"keys"`   // of the sample
+	Keys        int              `json:"keys"`   // of the sample, those of stages of other fields too
 	Events      int64            `json:"events"` // of those keys
 	Outputs     int64            `json:"outputs"`
 	Entries     int64            `json:"entries"` // of state
@@ -72,7 +73,7 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	}
 	open := o.Open
 	o.FromLog, o.Committed, o.Outputs = true, true, true
-	s := &check{ctx: ctx, below: below, result: &Result{Names: map[string]int64{}}, events: map[string]*event{}, newest: map[string]*event{}}
+	s := &check{ctx: ctx, below: below, result: &Result{Names: map[string]int64{}}, events: map[string]*event{}, newest: map[owner]*event{}}
 	o.End = s.compare
 	o.Open = func() (directory inspect.Directory, end func() error, err error) { // a data directory opens once
 		if s.live, end, err = open(); err == nil && s.rows.Runner().Plan.Sources != nil {
@@ -104,7 +105,8 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	return s.result, err
 }
 
-// copies returns an error if the pipeline has not computed all of its copies: a replay does.
+// copies returns an error if the pipeline has not computed all of its copies: a replay does. Its
+// stages have computed then what it waited for. What they hold for later the replay holds too.
 func (s *check) copies() error {
 	name, merged := s.rows.Runner().Name(), s.rows.Runner().Plan.Topic
 	lags, err := s.live.Lag(s.ctx, name)
@@ -116,6 +118,11 @@ func (s *check) copies() error {
 	return err
 }
 
+// plans returns the plans that keep state by key: that of the pipeline, and those of its stages.
+func (s *check) plans() []*task.Plan {
+	return append([]*task.Plan{s.rows.Runner().Plan}, s.rows.Runner().Asked...)
+}
+
 // check compares.
 type check struct {
 	ctx    context.Context
@@ -125,8 +132,11 @@ type check struct {
 	order  int64 // of the newest event
 	result *Result
 	events map[string]*event // of the sample, by position and by id
-	newest map[string]*event // by key
+	newest map[owner]*event
 }
+
+// owner is a key of the state of a pipeline or stage, by its name.
+type owner struct{ group, key string }
 
 // event is an event of the sample.
 type event struct {
@@ -137,25 +147,33 @@ type event struct {
 
 func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 
-// note remembers an event if its key is in the sample.
+// note remembers an event if its key is in the sample, or a key that it has in a stage.
 func (s *check) note(e *dryrun.Event) {
+	s.order++
+	plans := s.plans()
 	key := e.Record.Key
-	if slot := s.rows.Runner().Plan.Key; slot.Name != "" && e.Row.Has(slot) {
+	if slot := plans[0].Key; slot.Name != "" && e.Row.Has(slot) {
 		key = e.Row.AppendKey(nil, slot)
+	}
+	at := &event{s.order, cmp.Or(header.SourceOf(e.Record), fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset)), string(key)}
+	for _, stage := range plans[1:] {
+		if by, ok := plans[0].Schema.Lookup(stage.Answers.By); ok && e.Row.Has(by) && !e.Made {
+			if key := e.Row.AppendKey(nil, by); s.sampled(key) {
+				s.newest[owner{stage.Name, string(key)}] = at
+			}
+		}
 	}
 	if !s.sampled(key) {
 		return
 	}
-	s.order++
-	at := &event{s.order, cmp.Or(header.SourceOf(e.Record), fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset)), string(key)}
-	if id := s.rows.Runner().Plan.Meta.ID; e.Row.Has(id) {
+	if id := plans[0].Meta.ID; e.Row.Has(id) {
 		s.events[strings.Clone(e.Row.Text(id))] = at
 	}
 	if e.Made {
 		return // its state names events of the log
 	}
 	s.result.Events++
-	s.events[at.position], s.newest[at.key] = at, at
+	s.events[at.position], s.newest[owner{plans[0].Name, at.key}] = at, at
 }
 
 // of returns the event of the sample that an output comes from; nil for other outputs.
@@ -189,9 +207,13 @@ func (s *check) compare(log *memory.Log) error {
 		list = append(list, of...)
 	}
 	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(a.number, b.number) })
-	of, err := s.state(again)
-	if err != nil {
-		return fmt.Errorf("compare the state: %w", err)
+	var of []found
+	for _, plan := range s.plans() {
+		kept, err := s.state(again, plan)
+		if err != nil {
+			return fmt.Errorf("compare the state: %w", err)
+		}
+		of = append(of, kept...)
 	}
 	if moved, err := s.moved(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/group"
 	"github.com/afterbay/afterbay/internal/task/join"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -31,17 +32,19 @@ type place struct {
 // entries are those of the sample, by place.
 type entries map[place][]byte
 
-// state compares the entries of the sample.
-func (s *check) state(again inspect.Directory) (list []found, err error) {
-	c := &states{check: s, described: map[place]bool{}}
-	if c.live, err = s.entries(s.live); err != nil {
+// state compares the entries of the sample that a plan keeps.
+func (s *check) state(again inspect.Directory, plan *task.Plan) (list []found, err error) {
+	c := &states{check: s, plan: plan, described: map[place]bool{}}
+	if c.live, err = c.entries(s.live); err != nil {
 		return nil, err
 	}
-	if c.computed, err = s.entries(again); err != nil {
+	if c.computed, err = c.entries(again); err != nil {
 		return nil, err
 	}
-	if err := c.findUnread(); err != nil {
-		return nil, err
+	if plan.Answers == nil { // a stage reads no tables
+		if err := c.findUnread(); err != nil {
+			return nil, err
+		}
 	}
 	all := maps.Clone(c.computed)
 	maps.Copy(all, c.live)
@@ -56,6 +59,7 @@ func (s *check) state(again inspect.Directory) (list []found, err error) {
 // states is the state of the sample, as it is live and as it was computed again.
 type states struct {
 	*check
+	plan           *task.Plan // that of the pipeline or of a stage
 	live, computed entries
 	described      map[place]bool // features of keys and rows that were compared as such
 	unread         map[int32]bool // partitions that have read less of a table than others
@@ -102,7 +106,7 @@ func (c *states) compare(at place) []found {
 		other, ok1 := join.StoredOf(stored, b)
 		d.Step, d.Name = "join", cmp.Or(one.Join, other.Join, d.Name)
 		if ok && ok1 {
-			if d.Name, d.Live, d.Recomputed = one.Difference(c.rows.Runner().Plan.Joins.Join, &other); d.Name == "" {
+			if d.Name, d.Live, d.Recomputed = one.Difference(c.plan.Joins.Join, &other); d.Name == "" {
 				return nil
 			}
 		}
@@ -171,8 +175,8 @@ func (c *states) findUnread() error {
 }
 
 // ofKey adds the newest event of its key to a difference.
-func (s *check) ofKey(d Difference) found {
-	if newest := s.newest[d.Key]; newest != nil {
+func (c *states) ofKey(d Difference) found {
+	if newest := c.newest[owner{c.plan.Name, d.Key}]; newest != nil {
 		d.Event = newest.position
 	}
 	return found{math.MaxInt64, d}
@@ -180,12 +184,11 @@ func (s *check) ofKey(d Difference) found {
 
 // features compares the features of a key, as of its newest event.
 func (c *states) features(partition int32, key string) (list []found) {
-	plan := c.rows.Runner().Plan
 	from := func(all entries) func([]byte) ([]byte, error) {
 		return func(stored []byte) ([]byte, error) { return all[place{partition, string(stored)}], nil }
 	}
-	a, _, err := plan.Describe(key, from(c.live))
-	b, _, err1 := plan.Describe(key, from(c.computed))
+	a, _, err := c.plan.Describe(key, from(c.live))
+	b, _, err1 := c.plan.Describe(key, from(c.computed))
 	if err != nil || err1 != nil || len(a) != len(b) {
 		return nil // the entries say it
 	}
@@ -199,9 +202,9 @@ func (c *states) features(partition int32, key string) (list []found) {
 }
 
 // entries returns the entries of the sample.
-func (s *check) entries(d inspect.Directory) (entries, error) {
+func (c *states) entries(d inspect.Directory) (entries, error) {
 	list := entries{}
-	for e, err := range d.Entries(s.ctx, s.result.Pipeline, nil) {
+	for e, err := range d.Entries(c.ctx, c.plan.Name, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +212,7 @@ func (s *check) entries(d inspect.Directory) (entries, error) {
 		if err != nil {
 			return nil, err
 		}
-		if key, ok := s.userKey(e.Partition, stored); ok && s.sampled(key) || table.IsSwept(stored) {
+		if key, ok := c.userKey(e.Partition, stored); ok && c.sampled(key) || table.IsSwept(stored) {
 			list[place{e.Partition, string(canonical(stored, e.Value))}] = bytes.Clone(e.Value)
 		}
 	}

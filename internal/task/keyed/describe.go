@@ -21,8 +21,13 @@ func (p *Plan) Describe(stages []operator.Placed, key string, get func(stored []
 		return nil, time.Time{}, err
 	}
 	for i := range stages {
-		features, ok := stages[i].Operator.(*operator.Features)
-		if !ok {
+		var features *operator.Features
+		switch op := stages[i].Operator.(type) {
+		case *operator.Features:
+			features = op
+		case *operator.Stage:
+			features = op.Asks
+		default:
 			continue
 		}
 		for _, f := range features.List {
