@@ -25,8 +25,8 @@ import (
 //     CopyPlan.Idle, its repartitioner writes a mark with its clock. The log has what the
 //     clock said.
 //  4. A source partition that no copy waits for is not read while Options.Copies records of
-//     the repartition topic wait, or a quarter as many copies of its own that are behind the
-//     first that waits.
+//     the repartition topic wait, or half as many copies of its own that are behind the first
+//     that waits.
 //  5. With Options.Ended there is no clock: the sources are silent when that says so, and
 //     copies may wait without a bound.
 
@@ -275,7 +275,7 @@ func (w *worker) align(ctx context.Context) error {
 	first := waits.least()
 	for _, p := range w.partitions {
 		holds, from := waits.holds(p.source, r.plan.Idle)
-		full := waits.records >= stream.Offset(r.most) || p.source.ahead(first) >= int64(r.most/4)
+		full := waits.records >= stream.Offset(r.most) || p.source.ahead(first) >= int64(r.most/2)
 		if w.let(p, !full || holds); p.source.still {
 			r.lookBy(now.Add(lookAgain))
 		}

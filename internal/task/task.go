@@ -39,7 +39,7 @@ type Options struct {
 	KeyWaves       int                  // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                  // most decoded keys kept in memory by partition; 0 is 200,000
 	KeyBytes       int64                // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
-	Copies         int                  // most records of a repartition topic that wait, but for those that others wait for; 0 is 65,536
+	Copies         int                  // most records of a repartition topic that wait, but for those that others wait for; 0 is 32,768, which is four full steps
 	OutputMaxBytes int                  // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
 	Logger         *slog.Logger         // nil discards
 	Clock          clock.Clock          // all time that the task reads; nil is that of the machine
@@ -62,7 +62,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ChunkEvents, 1024)
 	def(&o.KeyWaves, 256)
 	def(&o.Keys, 200_000)
-	def(&o.Copies, 1<<16)
+	def(&o.Copies, 1<<15)
 	def(&o.OutputMaxBytes, 1<<20)
 	if o.KeyBytes == 0 {
 		o.KeyBytes = 256 << 20

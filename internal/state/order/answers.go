@@ -134,8 +134,7 @@ func (a *answers) turn(h *held, from Key) *held {
 	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|math.MinInt32
 	t := &held{offset: h.offset, record: h.record, event: true, place: place{k, h.place.moved}, open: []string{""}}
 	c := Copy{Placed: Placed{Key: Key{k.Time, from.Source, from.Offset}}, Appended: k.Time}
-	t.record.Headers = slices.DeleteFunc(slices.Clone(h.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask || h.Key == header.Order })
-	t.record.Headers = append(t.record.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
+	t.record.Headers = slices.DeleteFunc(c.headers(h.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask })
 	return t
 }
 

@@ -148,8 +148,7 @@ func (p *part) place(h *held) (source int, from Key, ok bool) {
 		c = Copy{Placed: Placed{Key: h.place.key}, Appended: r.Time.UnixMicro()}
 	}
 	c.Key.Time, c.Forced = h.place.key.Time, !p.arrival && copied
-	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool { return h.Key == header.Order })
-	r.Headers = append(r.Headers, stream.Header{Key: header.Order, Value: c.Append(nil)})
+	r.Headers = c.headers(r.Headers)
 	return len(p.sources), from, copied
 }
 

@@ -3,6 +3,7 @@ package order
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
@@ -42,6 +43,20 @@ func (c *Copy) Append(to []byte) []byte {
 	}
 	return binary.AppendUvarint(to, flags)
 }
+
+// headers returns the headers of a record whose place is another one than they say.
+func (c *Copy) headers(of []stream.Header) []stream.Header {
+	headers := append(make([]stream.Header, 0, len(of)+1), of...)
+	at := slices.IndexFunc(headers, func(h stream.Header) bool { return h.Key == header.Order })
+	if at < 0 {
+		at, headers = len(headers), append(headers, stream.Header{Key: header.Order})
+	}
+	headers[at].Value = c.Append(make([]byte, 0, copyBytes))
+	return headers
+}
+
+// copyBytes is more than most headers of copies have.
+const copyBytes = 32
 
 // ParseCopy reads what Append wrote.
 func ParseCopy(data []byte) (c Copy, err error) {
