@@ -244,7 +244,7 @@ func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Ti
 
 const (
 	lookShare  = 8                     // of readers.most: copies after which a repartitioner looks how far its readers are
-	lookAgain  = 20 * time.Millisecond // after which it does while it does not read a source partition
+	lookAgain  = 20 * time.Millisecond // after which it does while it does not read a source partition, or told that one is silent
 	lookRarely = 500 * time.Millisecond
 )
 
@@ -279,7 +279,13 @@ func (w *worker) align(ctx context.Context) error {
 		if w.let(p, !full || holds); p.source.still {
 			r.lookBy(now.Add(lookAgain))
 		}
-		if r.plan.Idle == 0 || from.IsZero() {
+		if r.plan.Idle == 0 || !holds {
+			continue
+		}
+		if from.IsZero() { // others wait when the readers have the newest mark
+			if told := time.UnixMicro(p.source.Silent).Add(r.plan.Idle); now.Sub(told) < lookRarely {
+				r.lookBy(now.Add(lookAgain))
+			}
 			continue
 		}
 		if silent := p.heard.Add(r.plan.Idle); from.Before(silent) {
@@ -296,6 +302,7 @@ func (w *worker) align(ctx context.Context) error {
 		if !at.IsZero() {
 			p.source.Silent, p.source.ends = max(p.source.Silent, at.Add(-r.plan.Idle).UnixMicro()), waits.ends
 			w.building.touch(p)
+			r.lookBy(now.Add(lookAgain))
 		}
 	}
 	return nil

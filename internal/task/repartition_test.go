@@ -359,6 +359,35 @@ func TestEventWaitsForASilentSourceForIdle(t *testing.T) {
 	}
 }
 
+// TestEachEventBesideASilentSourceWaitsForIdle has an event each 10 ms in one of two partitions:
+// each of them has its turn after Idle, two commits, and the time until it is looked again.
+func TestEachEventBesideASilentSourceWaitsForIdle(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.plan.Time.FromField, l.plan.Time.Appended = false, true
+		l.start()
+		turns := l.reader(2)
+		const events, apart = 500, 10
+		for range events {
+			l.send(at{key: "a", w: "x"})
+			l.pass(apart * time.Millisecond)
+		}
+		l.pass(2 * time.Second)
+		if len(*turns) != events {
+			t.Fatalf("%d of %d events had their turn", len(*turns), events)
+		}
+		for i, turn := range *turns {
+			var n, at int
+			if _, err := fmt.Sscanf(turn, "in/0@%d %d", &n, &at); err != nil || n != i || at < n*apart+1000 || at > n*apart+1000+30 {
+				t.Fatalf("turn %d of an event of %d ms: %s", i, i*apart, turn)
+			}
+		}
+		if n := len(l.silences()); n > 2*(events*apart+2000)/20 {
+			t.Errorf("%d marks with a clock", n)
+		}
+	})
+}
+
 // TestCancelHasItsTurnBehindItsEvent has a client give up an event that waits for another source:
 // what gives it up waits too, in each partition, since it is known nowhere which one the event is in.
 func TestCancelHasItsTurnBehindItsEvent(t *testing.T) {
