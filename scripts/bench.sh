@@ -63,15 +63,15 @@ median() { # variant, pattern
 }
 
 # against compares a figure of the two variants of each round, which met the same noise.
-against() { # variant, the one it is compared with, figure, / or -, unit
-	local name=$1_against_$2 round
-	mkdir -p "$found/$name"
-	for round in "$found/$1"/*; do
-		awk -v figure="$3" -v by="$4" -v unit="$5" '$1 == figure { v[FNR == NR] = $2 }
-			END { print "# against the other of the same round"; print figure, by == "/" ? v[0] / v[1] : v[0] - v[1], unit }' \
-			"$found/$2/${round##*/}" "$round" >"$found/$name/${round##*/}"
+against() { # its name, variant, the one it is compared with, / or -, figure, unit
+	local round
+	mkdir -p "$found/$1"
+	for round in "$found/$2"/*; do
+		awk -v figure="$5" -v by="$4" -v unit="$6" -v title="# $2 $4 $3, round by round" '$1 == figure { v[FNR == NR] = $2 }
+			END { print title; print figure, by == "/" ? v[0] / v[1] : v[0] - v[1], unit }' \
+			"$found/$3/${round##*/}" "$round" >"$found/$1/${round##*/}"
 	done
-	median "$name" "$3"
+	median "$1" "$5"
 }
 
 progress() { printf '%s\r' "$*" >&2; }
@@ -95,7 +95,7 @@ speed() {
 	for name in avx512 avx2 portable zipf1.3 exact exact_zipf1.3 one_session two_sessions; do
 		median "$name" "$figures"
 	done
-	against two_sessions one_session events_per_second / times
+	against two_sessions_against_one two_sessions one_session / events_per_second times
 }
 
 latency() {
@@ -242,7 +242,7 @@ kafka_latency() {
 }
 
 order_latency() {
-	local round name variants=() figures='events_per_second|latency_p50|latency_p99|order_.*|decisions|engine_cpu_us_per_event'
+	local round name variants=() figures='events_per_second|latency_p50|latency_p99|order_.*|decisions|cpu_us_per_event'
 	order_pair() { # variant, flags of both
 		local order
 		for order in time arrival; do
@@ -265,8 +265,8 @@ order_latency() {
 	for name in "${variants[@]}"; do
 		median "${name}_time" "$figures"
 		median "${name}_arrival" "$figures"
-		against "${name}_time" "${name}_arrival" latency_p50 - ms
-		against "${name}_time" "${name}_arrival" latency_p99 - ms
+		against "${name}_added" "${name}_time" "${name}_arrival" - latency_p50 ms
+		against "${name}_added" "${name}_time" "${name}_arrival" - latency_p99 ms
 	done
 }
 
