@@ -41,7 +41,7 @@ type parallelismFlags struct {
 
 // stateFlags bound the memory of state.
 type stateFlags struct {
-	StateMemory byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys and when they fall silent. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
+	StateMemory byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys, when they fall silent, and events that wait for their turn in the order of several partitions. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
 }
 
 // log and keys are the shares of the log and of a number of pipelines, each.

@@ -45,7 +45,7 @@ const orderedChild = "AFTERBAY_ORDERED_CHILD"
 
 // crashSettings returns the settings of pipelines that are killed: they take many small steps.
 func crashSettings(members int, idle string) orderedSettings {
-	return orderedSettings{members: members, partitions: 4, batch: 40, interval: time.Millisecond, idle: idle}
+	return orderedSettings{members: members, partitions: 4, batch: 40, held: heldBounds[members%3], interval: time.Millisecond, idle: idle}
 }
 
 // orderedNames have the cases whose processes are killed: names are without spaces.
@@ -89,7 +89,7 @@ func TestKilledOrderedWorkersLeaveTheSameAnswer(t *testing.T) {
 	for _, all := range killedAll {
 		kills := map[string]int{}
 		for n, name := range all.names {
-			want := cases[name].run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, nil, nil)
+			want := cases[name].run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once", 0}, nil, nil)
 			c := &orderedKills{T: t, orderedCase: cases[name], name: name, dir: t.TempDir(), rng: rand.New(rand.NewPCG(*answerSeed, uint64(n)))}
 			c.begin()
 			for kill := n; kill < *orderedKilled; kill += len(all.names) {
@@ -166,14 +166,14 @@ func TestFaultsLeaveTheSameOrder(t *testing.T) {
 	cases, counts := orderedCases(*answerSeed, 300), streamtest.Counts{}
 	for n, name := range orderedNames {
 		c := cases[name]
-		want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, nil, nil)
+		want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once", 0}, nil, nil)
 		for seed := uint64(n); seed < *faultSeeds/8; seed += uint64(len(orderedNames)) {
 			synctest.Test(t, func(t *testing.T) {
 				untilEventsAreOver()
 				inner := memory.New(memory.Options{RebalanceTimeout: time.Second})
 				faulty := streamtest.NewFaulty(inner, streamtest.FaultyOptions{Seed: seed})
 				s := crashSettings(3, "100ms")
-				s.functions, s.partitions = c.functions, []int{1, 4, 7}[seed%3]
+				s.functions, s.partitions, s.held = c.functions, []int{1, 4, 7}[seed%3], heldBounds[seed/3%3]
 				o := startOrdered(t, inner, c.text, s)
 				o.log = inspected{faulty, inner}
 				if err := errors.Join(inner.Append(t.Context(), slices.Clone(c.records)...), o.while(t.Context(), o.idle)); err != nil {
@@ -183,6 +183,7 @@ func TestFaultsLeaveTheSameOrder(t *testing.T) {
 				if d := o.answer(t).difference(want); d != "" {
 					t.Fatalf("seed %d: %s: %s", seed, name, d)
 				}
+				o.mustSpill(t, s.held)
 				counts.Add(faulty.Counts())
 				if err := faulty.Close(); err != nil {
 					t.Fatal(err)
@@ -398,7 +399,7 @@ func killOnKafka(t *testing.T, child string, c orderedCase, after time.Duration,
 		t.Fatal(err)
 	}
 	c.records = fed
-	want := c.run(t, orderedVariant{variant{"memory", 1000, 2, time.Millisecond}, 4, "at once"}, nil, nil)
+	want := c.run(t, orderedVariant{variant{"memory", 1000, 2, time.Millisecond}, 4, "at once", 0}, nil, nil)
 	if err := run.until(t.Context(), t, want); err != nil {
 		t.Fatalf("seed %d: %v", *answerSeed, err)
 	}

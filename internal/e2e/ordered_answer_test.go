@@ -166,10 +166,11 @@ type orderedVariant struct {
 	variant
 	partitions int
 	arrival    string
+	held       int64
 }
 
 func (v orderedVariant) String() string {
-	return fmt.Sprintf("%v/repartition=%d/%s", v.variant, v.partitions, v.arrival)
+	return fmt.Sprintf("%v/repartition=%d/%s/held=%d", v.variant, v.partitions, v.arrival, v.held)
 }
 
 // orderedVariants are ways to run in which each value of each setting occurs, and others meet
@@ -187,7 +188,7 @@ func orderedVariants(random *rand.Rand) (list []orderedVariant) {
 		i := 0
 		return func() int { i++; return at[i%n] }
 	}
-	batch, members, interval, partitions, arrival := cycle(4), cycle(2), cycle(2), cycle(3), cycle(len(arrivals))
+	batch, members, interval, partitions, arrival, held := cycle(4), cycle(2), cycle(2), cycle(3), cycle(len(arrivals)), cycle(3)
 	for i, engine := range engines {
 		if i%2 == 0 { // else they would be in step
 			members()
@@ -197,7 +198,7 @@ func orderedVariants(random *rand.Rand) (list []orderedVariant) {
 			size = 20 // a transaction for each event takes minutes
 		}
 		v := variant{engine, size, []int{1, 4}[members()], []time.Duration{time.Millisecond, time.Second}[interval()]}
-		list = append(list, orderedVariant{v, []int{1, 4, 7}[partitions()], arrivals[arrival()]})
+		list = append(list, orderedVariant{v, []int{1, 4, 7}[partitions()], arrivals[arrival()], heldBounds[held()]})
 	}
 	return list
 }
@@ -210,7 +211,7 @@ func TestSameSourcesSameAnswer(t *testing.T) {
 	cases := orderedCases(*answerSeed, min(*answerEvents/20, 10_000))
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once"}, nil, c.check)
+			want := c.run(t, orderedVariant{variant{"memory", 64, 1, time.Millisecond}, 4, "at once", 0}, nil, c.check)
 			if want.total < len(c.records)/20 || c.features && len(want.state) < 20 {
 				t.Fatalf("seed %d: the events are too tame: %d outputs, state of %d keys", *answerSeed, want.total, len(want.state))
 			}
@@ -251,7 +252,7 @@ func untilEventsAreOver() { time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0,
 
 func (c orderedCase) runNow(t *testing.T, v orderedVariant, want *orderedAnswer, check func(*testing.T, stream.Log)) *orderedAnswer {
 	t.Helper()
-	s := orderedSettings{members: v.members, partitions: v.partitions, batch: v.batch, interval: v.interval, idle: "100ms", functions: c.functions, features: c.features}
+	s := orderedSettings{members: v.members, partitions: v.partitions, held: v.held, batch: v.batch, interval: v.interval, idle: "100ms", functions: c.functions, features: c.features}
 	if v.arrival != "at once" {
 		s.idle = "never"
 	}

@@ -65,6 +65,7 @@ type orderedRun struct {
 // orderedSettings say how pipelines run. What they say makes no difference to what is computed.
 type orderedSettings struct {
 	members, partitions, batch int
+	held                       int64 // bytes in memory; 0 is the default
 	interval                   time.Duration
 	idle                       string
 	fault                      func(stage string)
@@ -82,7 +83,7 @@ func newOrdered(text string, s orderedSettings) (list []*pipeline.Runner, err er
 	}
 	for i, p := range file.Pipelines {
 		p.Commit.Interval, p.Commit.Size, p.Code.Functions = s.interval, s.batch, s.functions
-		runner, err := builtin.New(p, pipeline.Options{Members: s.members, Fault: s.fault, Logger: s.logger})
+		runner, err := builtin.New(p, pipeline.Options{Members: s.members, HeldBytes: s.held, Fault: s.fault, Logger: s.logger})
 		if err != nil {
 			return nil, file.Explain(i, err)
 		}
@@ -138,6 +139,27 @@ func (o orderedRun) idle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// heldBounds are of the events in memory that wait for their turn: the default, which they do
+// not reach, a few events and none. Others become state.
+var heldBounds = [3]int64{0, 64 << 10, 1}
+
+// spilled returns how many events became state.
+func (o orderedRun) spilled() (n uint64) {
+	for _, r := range o.runners {
+		n += r.Counts().Spilled
+	}
+	return n
+}
+
+// mustSpill sees that events became state where the bound says so. In a backlog of many a few
+// are too many, too.
+func (o orderedRun) mustSpill(t *testing.T, held int64) {
+	t.Helper()
+	if n := o.spilled(); (n > 0) != (held == 1) && (held == 0 || held == 1) {
+		t.Errorf("%d events became state, with a bound of %d bytes", n, held)
+	}
 }
 
 // forced returns how many events came when their turn was over.
@@ -260,7 +282,7 @@ func TestOrderedRowsAreEventTimeTruth(t *testing.T) {
 			if (members+i)%3 == 0 {
 				text, events = orderedTopics+orderedCards, two
 			}
-			s := orderedSettings{members: members, partitions: partitions, interval: 5 * time.Millisecond, idle: "100ms"}
+			s := orderedSettings{members: members, partitions: partitions, held: heldBounds[(members+i)%3], interval: 5 * time.Millisecond, idle: "100ms"}
 			name := fmt.Sprintf("members=%d/partitions=%d/%s", members, partitions, events[0].Topic)
 			t.Run("backlog/"+name, func(t *testing.T) {
 				backlogOfPayments(t, text, s, events)
@@ -284,6 +306,7 @@ func backlogOfPayments(t *testing.T, text string, s orderedSettings, events []ev
 			t.Fatal(err)
 		}
 		o.mustBeTrue(t, events)
+		o.mustSpill(t, s.held)
 		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}

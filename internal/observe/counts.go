@@ -13,7 +13,8 @@ type Counts struct {
 	Outputs     uint64 `json:"outputs"`
 	DeadLetters uint64 `json:"dead_letters"`
 	Late        uint64 `json:"late_events"`
-	Forced      uint64 `json:"order_forced"` // events that were copied after their turn in the order of several partitions
+	Forced      uint64 `json:"order_forced"`         // events that were copied after their turn in the order of several partitions
+	Spilled     uint64 `json:"order_spilled_events"` // that waited for their turn in that order and became state
 	Dropped     uint64 `json:"dropped_events"`
 	Duplicates  uint64 `json:"duplicate_events"`
 	Approximate uint64 `json:"approximate_outputs"` // made from windows beyond their max
@@ -54,7 +55,7 @@ type QueueCounts struct {
 // Counters are the Counts of one member, while it counts.
 type Counters struct {
 	Events, Outputs, DeadLetters, Late, Forced, Dropped, Duplicates atomic.Uint64
-	Approximate                                                     atomic.Uint64
+	Approximate, Spilled                                            atomic.Uint64
 	Steps, Assigned, Rejoined, Timers                               atomic.Uint64
 	KeyLoads, KeyEvictions                                          atomic.Uint64
 	TableLateRows, TableVersionsLost                                atomic.Uint64
@@ -81,6 +82,7 @@ func (s *Counters) addTo(c *Counts) {
 	c.DeadLetters += s.DeadLetters.Load()
 	c.Late += s.Late.Load()
 	c.Forced += s.Forced.Load()
+	c.Spilled += s.Spilled.Load()
 	c.Dropped += s.Dropped.Load()
 	c.Duplicates += s.Duplicates.Load()
 	c.Approximate += s.Approximate.Load()

@@ -26,10 +26,11 @@ import (
 
 // Options say how a process runs a pipeline. They do not change its results.
 type Options struct {
-	Members  int          // members of the pipeline's group in this process; 0 is 1
-	Keys     int          // most decoded keys in memory by partition; 0 is 200,000
-	KeyBytes int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB
-	Logger   *slog.Logger // nil discards
+	Members   int          // members of the pipeline's group in this process; 0 is 1
+	Keys      int          // most decoded keys in memory by partition; 0 is 200,000
+	KeyBytes  int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB
+	HeldBytes int64        // of events in memory that wait for their turn in the order of several partitions; 0 is a quarter of KeyBytes
+	Logger    *slog.Logger // nil discards
 
 	// Observe is called with every event when it was computed, in the order of
 	// its partition, before its step is committed; after a failed commit again. One
@@ -147,7 +148,7 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Members, 1))
 	how := task.Options{
 		Members: o.Members, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
-		Keys: o.Keys, KeyBytes: o.KeyBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
+		Keys: o.Keys, KeyBytes: o.KeyBytes, HeldBytes: o.HeldBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
 	}
 	if plan.Answers != nil {
 		how.Observe = nil // an ask is no event of the pipeline

@@ -246,7 +246,7 @@ func (r *paced) begin() {
 		numbers = append(numbers, order.Number(0, i))
 	}
 	go func() {
-		r.ended <- r.loop.readTurns(ctx, order.NewLog(r.loop.log.Log, "out", false, numbers...), r.take)
+		r.ended <- r.loop.readTurns(ctx, order.NewLog(r.loop.log.Log, "out", order.Options{}, numbers...), r.take)
 	}()
 }
 

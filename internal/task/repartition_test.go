@@ -108,7 +108,7 @@ func (l *loop) reader(sources int32) (turns *[]string) {
 	begun := time.Now()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- l.readTurns(ctx, order.NewLog(l.log.Log, "out", false, numbers...), func(r *stream.Record) {
+		ended <- l.readTurns(ctx, order.NewLog(l.log.Log, "out", order.Options{}, numbers...), func(r *stream.Record) {
 			of := header.Get(r, header.Source)
 			if of == "" {
 				of = fmt.Sprint("cancel ", header.Get(r, header.Cancel), " in ", r.Partition.Index)

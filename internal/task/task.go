@@ -39,6 +39,7 @@ type Options struct {
 	KeyWaves       int                  // most events of a key computed at once where features read predictions; 0 is 256
 	Keys           int                  // most decoded keys kept in memory by partition; 0 is 200,000
 	KeyBytes       int64                // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
+	HeldBytes      int64                // most bytes of events in memory that wait for their turn in the order of several partitions: others become state; 0 is a quarter of KeyBytes, which keys do not have then
 	Copies         int                  // most records of a repartition topic that wait, but for those that others wait for; 0 is 32,768, which is four full steps
 	OutputMaxBytes int                  // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
 	Logger         *slog.Logger         // nil discards
@@ -100,6 +101,10 @@ type shared struct {
 // made for as many members.
 func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
 	t := &Task{plan: plan, options: options.withDefaults(), metrics: metrics}
+	if o := &t.options; plan.Sources != nil && o.HeldBytes == 0 {
+		o.HeldBytes = o.KeyBytes / 4
+		o.KeyBytes -= o.HeldBytes
+	}
 	t.shared.groups = make([]group.Counts, len(plan.Groups.Groups))
 	if plan.Time.FromField {
 		t.shared.times = operator.NewTimeSample(options.OddTimes)
@@ -159,20 +164,27 @@ func (t *Task) members(ctx context.Context, log stream.Log, metrics *observe.Mem
 	}
 }
 
-// read returns the log on which the events are read.
-func (t *Task) read(log stream.Log) stream.Log {
+// read returns the log on which a member reads the events.
+func (t *Task) read(log stream.Log, metrics *observe.Member) stream.Log {
 	if t.plan.Sources == nil {
 		return log
 	}
 	numbers := t.plan.numbers(t.shared.sources)
 	return generation.Below(log, t.plan.Name, func(log stream.Log) stream.Log {
-		return order.NewStagedLog(log, t.plan.Topic, t.plan.Arrival, order.Stages{By: t.plan.Asked, Delay: t.plan.Delay}, numbers...)
+		return order.NewLog(log, t.plan.Topic, order.Options{
+			Arrival: t.plan.Arrival, Stages: order.Stages{By: t.plan.Asked, Delay: t.plan.Delay}, Bytes: max(1, t.options.HeldBytes/int64(t.options.Members)),
+			Tell: func(h order.Held) {
+				metrics.HeldBytes.Store(h.Memory)
+				metrics.SpilledBytes.Store(h.State)
+				metrics.Spilled.Add(uint64(h.Spilled))
+			},
+		}, numbers...)
 	})
 }
 
 // member runs one member until it dies or ctx is done.
 func (t *Task) member(ctx context.Context, log stream.Log, options Options, metrics *observe.Member) (err error) {
-	s, err := t.read(log).Join(ctx, t.plan.Name, t.plan.Topic)
+	s, err := t.read(log, metrics).Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

@@ -132,27 +132,42 @@ func (a *answers) ask(h *held, from Key) {
 func (a *answers) turn(h *held, from Key) *held {
 	k := h.place.key
 	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|math.MinInt32
-	t := &held{offset: h.offset, record: h.record, event: true, place: place{k, h.place.moved}, open: []string{""}}
+	t := &held{offset: h.offset, bytes: h.bytes, record: h.record, event: true, place: place{k, h.place.moved}, open: []string{""}}
 	c := Copy{Placed: Placed{Key: Key{k.Time, from.Source, from.Offset}}, Appended: k.Time}
 	t.record.Headers = slices.DeleteFunc(c.headers(h.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask })
 	return t
 }
 
 // answer takes in a record that says something of an event. One that nothing waits for is
-// of an event that was released, or of a stage that is not there any more.
-func (a *answers) answer(r *stream.Record) {
+// of an event in a page, of one that was released, or of a stage that is not there any more.
+func (p *part) answer(record *held, r *stream.Record) {
 	q, err := parseQuestion(header.Value(r, header.AnswerTo))
-	id := asked{q.Source, q.Offset}
-	h := a.waits[id]
-	if err != nil || h == nil {
+	h := p.waits[asked{q.Source, q.Offset}]
+	waits := err == nil && h != nil && slices.Contains(h.open, q.By)
+	if waits {
+		p.give(h, q, r.Value)
+	}
+	kept := err == nil && h == nil && !p.spilled.empty() && p.asks(q.By)
+	if !kept && !(waits && h.read) {
+		record.done = true // an event that is in no page is before it in the window
 		return
 	}
+	a := &early{Question: q, value: r.Value, record: record, of: h}
+	if p.spilled.unsaved = append(p.spilled.unsaved, a); kept {
+		p.spilled.early[q] = a
+	}
+}
+
+// asks reports whether stages answer by a field.
+func (a *answers) asks(by string) bool {
+	return a.Delay > 0 && by == "" || a.Delay == 0 && slices.Contains(a.By, by)
+}
+
+// give gives an event that waits an answer.
+func (a *answers) give(h *held, q Question, answer []byte) {
+	h.record.Headers = append(slices.Clip(h.record.Headers), stream.Header{Key: header.Answer, Value: answer})
 	at := slices.Index(h.open, q.By)
-	if at < 0 {
-		return
-	}
-	h.record.Headers = append(slices.Clip(h.record.Headers), stream.Header{Key: header.Answer, Value: r.Value})
 	if h.open = slices.Delete(h.open, at, at+1); len(h.open) == 0 {
-		delete(a.waits, id)
+		delete(a.waits, asked{q.Source, q.Offset})
 	}
 }

@@ -31,20 +31,28 @@ type stagesWritten struct {
 // TestEventsWaitForAnswers compares what killed readers release with a sort of the events,
 // where each one has the answers of its stages. Answers come at any place behind their event.
 func TestEventsWaitForAnswers(t *testing.T) {
-	for seed := range uint64(200) {
-		withStages(t, seed, order.Stages{By: []string{"merchant", "device"}})
+	runs := 0
+	for seed := range seedsOf(300) {
+		runs += withStages(t, seed, order.Stages{By: []string{"merchant", "device"}})
+	}
+	if runs < 50 {
+		t.Errorf("only %d runs of held events were written", runs)
 	}
 }
 
 // TestAsksHaveATurnAfterTheirDelay does so for the topic of a stage with a delay: each ask is
 // there twice, and the second time it has what its event says.
 func TestAsksHaveATurnAfterTheirDelay(t *testing.T) {
-	for seed := range uint64(200) {
-		withStages(t, seed, order.Stages{Delay: time.Duration(1+rand.New(rand.NewPCG(seed, 6)).IntN(60)) * time.Microsecond})
+	runs := 0
+	for seed := range seedsOf(300) {
+		runs += withStages(t, seed, order.Stages{Delay: time.Duration(1+rand.New(rand.NewPCG(seed, 6)).IntN(60)) * time.Microsecond})
+	}
+	if runs < 50 {
+		t.Errorf("only %d runs of held events were written", runs)
 	}
 }
 
-func withStages(t *testing.T, seed uint64, stages order.Stages) {
+func withStages(t *testing.T, seed uint64, stages order.Stages) (runs int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 5))
 	log := memory.New(memory.Options{})
@@ -60,7 +68,7 @@ func withStages(t *testing.T, seed uint64, stages order.Stages) {
 		want = append(want, written[i].sequence(stages, sources))
 		events += len(want[len(want)-1])
 	}
-	read(t, order.NewStagedLog(log, meets, false, stages, sources...), r, events, r.IntN(3)*r.IntN(20))
+	runs = read(t, log, order.Options{Stages: stages, Bytes: bounds[seed%3]}, sources, r, events, r.IntN(3)*r.IntN(20), func() {})
 	for i, want := range want {
 		if got := texts(t, log, stream.Partition{Topic: results, Index: int32(i)}); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: partition %d: released\n%v, want\n%v", seed, i, got, want)
@@ -69,6 +77,7 @@ func withStages(t *testing.T, seed uint64, stages order.Stages) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return runs
 }
 
 // writeStaged writes a topic of events that are asked, marks and answers. All answers are

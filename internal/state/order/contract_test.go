@@ -77,7 +77,7 @@ func (m meeting) mark(index int32, source int32, time int64) {
 
 func (m meeting) join(sources ...int32) stream.Member {
 	m.Helper()
-	member, err := order.NewLog(m.log, meets, false, sources...).Join(m.Context(), group, meets)
+	member, err := order.NewLog(m.log, meets, order.Options{}, sources...).Join(m.Context(), group, meets)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestArrivalIsTheOrderOfTheLog(t *testing.T) {
 		m.event(0, order.Key{Time: time, Source: int32(i % 2), Offset: int64(i)})
 	}
 	m.mark(0, 0, 40)
-	member, err := order.NewLog(m.log, meets, true, 0, 1).Join(t.Context(), group, meets)
+	member, err := order.NewLog(m.log, meets, order.Options{Arrival: true}, 0, 1).Join(t.Context(), group, meets)
 	if err != nil {
 		t.Fatal(err)
 	}

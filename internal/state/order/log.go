@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -17,29 +18,36 @@ import (
 //  2. Time that moves on without an event is a record with the header afterbay-frontier. It
 //     has the offset of the next event, and takes no number.
 //  3. The committed offset is that of the oldest record that is still needed. So what is
-//     held is no state: it is read again.
+//     held is no state: it is read again. If it has more than Options.Bytes, see spill.go.
 //  4. The state beside a partition also has how far was released, and the frontiers at the
 //     offset that is committed. What is released is a function of both and of the records
 //     from there on.
 type Log struct {
 	stream.Log
 	topic   string
+	options Options
 	sources []int32 // numbers of the source partitions, in order
-	arrival bool    // an event has its turn where it stands
-	stages  Stages
+}
+
+// Options say how a topic is read. The zero value is in order of time, with nothing in state.
+type Options struct {
+	Arrival bool  // an event has its turn where it stands, at the time that all sources have reached
+	Stages        // what events wait for
+	Bytes   int64 // most bytes of what a member holds in memory: what is beyond becomes state; 0 is no bound
+
+	Tell func(Held) // is told with each step, and at the end; nil is not
+}
+
+// Held is what a member holds.
+type Held struct {
+	Memory, State int64 // bytes
+	Spilled       int   // events that became state with the step
 }
 
 // NewLog returns a log on which a topic is read in the order of source partitions with these
-// numbers. With arrival it is read as it stands in log, and the time of an event is the one
-// that all sources have reached. The result is a stream.Inspector if log is one, with the
-// offsets of log.
-func NewLog(log stream.Log, topic string, arrival bool, sources ...int32) stream.Log {
-	return NewStagedLog(log, topic, arrival, Stages{}, sources...)
-}
-
-// NewStagedLog is NewLog for a topic whose events wait for stages.
-func NewStagedLog(log stream.Log, topic string, arrival bool, stages Stages, sources ...int32) stream.Log {
-	l := &Log{Log: log, topic: topic, arrival: arrival, stages: stages, sources: slices.Sorted(slices.Values(sources))}
+// numbers. The result is a stream.Inspector if log is one, with the offsets of log.
+func NewLog(log stream.Log, topic string, o Options, sources ...int32) stream.Log {
+	l := &Log{Log: log, topic: topic, options: o, sources: slices.Sorted(slices.Values(sources))}
 	if inspector, ok := log.(stream.Inspector); ok {
 		return &inspected{l, inspector}
 	}
@@ -69,7 +77,7 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	if err != nil || !slices.Contains(topics, l.topic) {
 		return inner, err
 	}
-	m := &member{Member: inner, sources: l.sources, arrival: l.arrival, stages: l.stages, parts: map[stream.Partition]*part{}}
+	m := &member{Member: inner, sources: l.sources, options: l.options, parts: map[stream.Partition]*part{}}
 	if d, ok := inner.(stream.Deliverer); ok {
 		return &deliverer{m, d}, nil
 	}
@@ -87,7 +95,8 @@ func Committed(state stream.View) (stream.Offset, error) {
 type cursor struct {
 	next stream.Offset // number of the next event
 	last place         // of the event before it
-	most Key           // of the frontiers at the offset that is committed
+	most Key           // of the frontiers at from
+	from stream.Offset // of the first record that is read after a restart, if pages have some before it; else 0
 }
 
 // place is where the turn of a held event is. Of events at one key the one with a place of
@@ -97,11 +106,13 @@ type place struct {
 	moved stream.Offset // in the log; -1 has a place of its own
 }
 
-// until reports whether p is other or before it.
-func (p place) until(other place) bool {
-	c := p.key.Compare(other.key)
-	return c < 0 || c == 0 && p.moved <= other.moved
+// compare returns -1, 0 or 1 if p is before other, the same, or behind it.
+func (p place) compare(other place) int {
+	return cmp.Or(p.key.Compare(other.key), cmp.Compare(p.moved, other.moved))
 }
+
+// until reports whether p is other or before it.
+func (p place) until(other place) bool { return p.compare(other) <= 0 }
 
 func loadCursor(state stream.View) (cursor, error) {
 	c := cursor{last: place{First, -1}, most: First}
@@ -110,15 +121,19 @@ func loadCursor(state stream.View) (cursor, error) {
 		return c, err
 	}
 	r := read(data)
-	c.next, c.last = stream.Offset(r.Number()), place{r.key(), stream.Offset(r.Signed())}
-	c.most = r.key()
+	c.next, c.last, c.most = stream.Offset(r.Number()), r.place(), r.key()
+	if len(r.Rest) > 0 {
+		c.from = stream.Offset(r.Number())
+	}
 	return c, r.end(true)
 }
 
 func (c *cursor) append(to []byte) []byte {
-	to = c.last.key.append(binary.AppendUvarint(to, uint64(c.next)))
-	to = binary.AppendVarint(to, int64(c.last.moved))
-	return c.most.append(to)
+	to = c.most.append(c.last.append(binary.AppendUvarint(to, uint64(c.next))))
+	if c.from > 0 {
+		to = binary.AppendUvarint(to, uint64(c.from))
+	}
+	return to
 }
 
 // KeyOf returns the place that a copy says; ok is false of other records.

@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -24,8 +25,9 @@ const meets, results, group = "p.repartition", "results", "p"
 // are killed at random release them, and commit what they released up to anywhere. The
 // results of each partition are those of one reader that read all at once.
 func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
-	for seed := range seedsOf(200) {
-		r := rand.New(rand.NewPCG(seed, 4))
+	runs := 0
+	for seed := range seedsOf(300) {
+		r, bound := rand.New(rand.NewPCG(seed, 4)), order.Options{Bytes: bounds[seed%3]}
 		log := memory.New(memory.Options{})
 		numbers, partitions := 1+r.IntN(5), int32(1+r.IntN(3))
 		written := write(t, log, r, numbers, partitions)
@@ -40,8 +42,8 @@ func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
 			want = append(want, sequence(list, sources))
 			events += len(want[len(want)-1])
 		}
-		read(t, order.NewLog(log, meets, false, sources...), r, events, kills)
-		ends(t, log, order.NewLog(log, meets, false, sources...), partitions)
+		runs += read(t, log, bound, sources, r, events, kills, func() { mustShowWhatWaits(t, log, seed, written) })
+		ends(t, log, order.NewLog(log, meets, bound, sources...), partitions)
 		for i, want := range want {
 			got := texts(t, log, stream.Partition{Topic: results, Index: int32(i)})
 			if !slices.Equal(got, want) {
@@ -52,7 +54,13 @@ func TestKilledReadersReleaseTheSameSequence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if runs < 50 {
+		t.Errorf("only %d runs of held events were written", runs)
+	}
 }
+
+// bounds are of what a member holds in memory: none, a few records, and nothing.
+var bounds = [3]int64{0, 8 << 10, 1}
 
 // copied is a record of the topic where sources meet, as the test knows it.
 type copied struct {
@@ -148,7 +156,7 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 	if err := log.Append(t.Context(), records...); err != nil {
 		t.Fatal(err)
 	}
-	m, err := order.NewLog(log, meets, false, 0).Join(t.Context(), group, meets)
+	m, err := order.NewLog(log, meets, order.Options{}, 0).Join(t.Context(), group, meets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,11 +241,53 @@ func earlier(a, b order.Key) order.Key {
 	return b
 }
 
-// read has members release so many events, and commits them. Some members are killed.
-func read(t *testing.T, log stream.Log, r *rand.Rand, events, kills int) {
+// slow is a log whose commits are under way until the test ends them.
+type slow struct {
+	*memory.Log
+	*slowMember // that joined last
+}
+
+type slowMember struct {
+	stream.Member
+	step    stream.Transaction
+	pending *stream.Pending
+}
+
+func (s *slow) Join(ctx context.Context, group string, topics ...string) (stream.Member, error) {
+	m, err := s.Log.Join(ctx, group, topics...)
+	s.slowMember = &slowMember{Member: m}
+	return s.slowMember, err
+}
+
+func (s *slow) Close() error { return s.Log.Close() }
+
+func (m *slowMember) Commit(step stream.Transaction) *stream.Pending {
+	m.step, m.pending = step, stream.NewPending()
+	return m.pending
+}
+
+// end ends the commit that is under way, and returns how many outputs it wrote.
+func (m *slowMember) end(t *testing.T) (outputs int) {
 	t.Helper()
+	if m.pending == nil {
+		return 0
+	}
+	err := m.Member.Commit(m.step).Wait(t.Context())
+	if m.pending.Decide(err); err != nil {
+		t.Fatal(err)
+	}
+	m.pending = nil
+	return len(m.step.Outputs)
+}
+
+// read has members release so many events, and commits them while the next ones are read. Some
+// members are killed, and their step under way may be lost. It returns how many runs of held
+// events members found in the state. Committed is called when a member is gone.
+func read(t *testing.T, log *memory.Log, o order.Options, sources []int32, r *rand.Rand, events, kills int, committed func()) (runs int) {
+	t.Helper()
+	under := &slow{Log: log}
 	for events > 0 {
-		m, err := log.Join(t.Context(), group, meets)
+		m, err := order.NewLog(under, meets, o, sources...).Join(t.Context(), group, meets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,15 +295,74 @@ func read(t *testing.T, log stream.Log, r *rand.Rand, events, kills int) {
 		for kill := false; events > 0 && !kill; kill = kills > 0 && r.IntN(10) == 0 {
 			if open = append(open, poll(t, m, 1+r.IntN(30))...); len(open) > 0 && r.IntN(3) > 0 {
 				n := r.IntN(len(open)) + 1
-				events -= commit(t, m, open[:n])
+				events -= under.end(t)
+				m.Commit(stepOf(t, open[:n]))
 				open = slices.Clone(open[n:])
 			}
+			if len(open) == 0 || r.IntN(2) == 0 {
+				events -= under.end(t)
+			}
 		}
-		kills = max(0, kills-1)
+		if kills = max(0, kills-1); r.IntN(2) == 0 {
+			events -= under.end(t)
+		}
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
+		for _, kept := range inState(t, log) {
+			if kept[0] == statekey.Run {
+				runs++
+			}
+		}
+		committed()
 	}
+	return runs
+}
+
+// mustShowWhatWaits sees that the committed offset of each partition is that of the first event
+// without a result.
+func mustShowWhatWaits(t *testing.T, log *memory.Log, seed uint64, written [][]copied) {
+	t.Helper()
+	for i, list := range written {
+		over := map[string]bool{}
+		for _, text := range texts(t, log, stream.Partition{Topic: results, Index: int32(i)}) {
+			_, event, _ := strings.Cut(text, " ")
+			over[event] = true
+		}
+		at, err := log.Committed(t.Context(), group, stream.Partition{Topic: meets, Index: int32(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offset, c := range list[:min(int(at)+1, len(list))] {
+			if c.marks == nil && over[c.text] != (offset < int(at)) {
+				t.Fatalf("seed %d: partition %d: %d is committed, and event %d is over: %t", seed, i, at, offset, over[c.text])
+			}
+		}
+	}
+}
+
+// inState returns the keys of what the group holds in state.
+func inState(t *testing.T, log stream.Log) (keys [][]byte) {
+	t.Helper()
+	topics, err := log.Topics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range topics[0].Partitions {
+		view, err := log.(stream.Inspector).State(t.Context(), group, stream.Partition{Topic: meets, Index: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []byte{statekey.Run, statekey.Page, statekey.Early} {
+			for e, err := range view.Scan([]byte{kind}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys = append(keys, e.Key)
+			}
+		}
+	}
+	return keys
 }
 
 // ends sees that what is behind the last event is committed, and that nothing is read again.
@@ -285,6 +394,9 @@ func ends(t *testing.T, log, ordered stream.Log, partitions int32) {
 			}
 			commit(t, m, []stream.Record{r})
 		}
+	}
+	if kept := inState(t, log); len(kept) > 0 {
+		t.Fatalf("%d keys of events are left, the first %q", len(kept), kept[0])
 	}
 	for i := range partitions {
 		p := stream.Partition{Topic: meets, Index: i}
@@ -322,6 +434,16 @@ func poll(t *testing.T, m stream.Member, limit int) []stream.Record {
 // commit commits results of what was released, and returns how many events that is.
 func commit(t *testing.T, m stream.Member, released []stream.Record) int {
 	t.Helper()
+	step := stepOf(t, released)
+	if err := m.Commit(step).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return len(step.Outputs)
+}
+
+// stepOf returns a step with results of what was released.
+func stepOf(t *testing.T, released []stream.Record) stream.Transaction {
+	t.Helper()
 	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	for _, e := range released {
 		if next, ok := step.Offsets[e.Partition]; ok && e.Offset != next {
@@ -333,10 +455,7 @@ func commit(t *testing.T, m stream.Member, released []stream.Record) int {
 			step.Outputs = append(step.Outputs, stream.Record{Partition: stream.Partition{Topic: results, Index: e.Partition.Index}, Value: fmt.Appendf(nil, "%d %s%s", e.Offset, e.Value, answersOf(&e))})
 		}
 	}
-	if err := m.Commit(step).Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return len(step.Outputs)
+	return step
 }
 
 // answersOf returns the answers that an event has, sorted.

@@ -12,8 +12,7 @@ import (
 type member struct {
 	stream.Member
 	sources []int32
-	arrival bool
-	stages  Stages
+	options Options
 	parts   map[stream.Partition]*part
 	turns   []*part
 	turn    int                // of turns is first
@@ -29,31 +28,55 @@ func (m *member) Pace() stream.Pace { return optional.Pace(m.Member) }
 // Poll implements stream.Member.
 func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	m.drop()
+	room := limit
 	for _, p := range m.turns {
 		if p.ready() {
 			m.Wake() // what is there is enough
-			break
+		}
+		if p.full() && p.bytes > 2*p.most && !p.paused {
+			room = 0 // until a step has some of what is held
 		}
 	}
-	batch, err := m.Member.Poll(ctx, limit)
+	batch, err := m.Member.Poll(ctx, room)
 	if err != nil {
 		return batch, err
 	}
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
-		p, err := restore(*a, m.sources, m.arrival, m.stages)
+		p, err := restore(*a, m.sources, m.options)
 		if err != nil {
 			return stream.Batch{}, err
 		}
 		m.parts[a.Partition], m.turns = p, append(m.turns, p)
 		a.Next = p.stepped.next
 	}
+	m.share()
 	for i := range batch.Records {
 		m.parts[batch.Records[i].Partition].take(&batch.Records[i])
 	}
 	m.going = batch.Revoked
 	batch.Records = m.release(limit)
-	return batch, nil
+	return batch, m.failed()
+}
+
+// share gives each partition an even share of the bytes that the member may hold.
+func (m *member) share() {
+	for _, p := range m.turns {
+		p.most = m.options.Bytes
+		if n := int64(len(m.turns)); p.most > 0 {
+			p.most = max(1, p.most/n)
+		}
+	}
+}
+
+// failed returns why a partition cannot go on.
+func (m *member) failed() error {
+	for _, p := range m.turns {
+		if p.err != nil {
+			return p.err
+		}
+	}
+	return nil
 }
 
 // drop forgets the partitions that the newest Poll revoked.
@@ -106,21 +129,41 @@ func (m *member) pause(paused bool, partitions []stream.Partition) {
 
 // Commit implements stream.Member.
 func (m *member) Commit(step stream.Transaction) *stream.Pending {
-	offsets := maps.Clone(step.Offsets)
+	offsets, room := maps.Clone(step.Offsets), int64(m.Pace().Bytes)
 	for id, next := range step.Offsets {
 		p := m.parts[id]
 		if p == nil {
 			continue // the log refuses what is not owned
 		}
 		var err error
-		if offsets[id], step.Changes, err = p.step(step.Changes, next); err != nil {
+		if offsets[id], step.Changes, room, err = p.step(step.Changes, next, room); err != nil {
 			failed := stream.NewPending()
 			failed.Decide(err)
 			return failed
 		}
 	}
 	step.Offsets = offsets
+	m.tell()
 	return m.Member.Commit(step)
+}
+
+// tell says what the member holds.
+func (m *member) tell() {
+	if m.options.Tell == nil {
+		return
+	}
+	var all Held
+	for _, p := range m.turns {
+		p.count(&all)
+	}
+	m.options.Tell(all)
+}
+
+// Close implements stream.Member.
+func (m *member) Close() error {
+	m.turns = nil
+	m.tell()
+	return m.Member.Close()
 }
 
 // deliverer is a member of a log that writes outputs apart from their step.

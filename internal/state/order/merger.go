@@ -1,5 +1,7 @@
 package order
 
+import "slices"
+
 // Merger holds what several sources bring, each nearly in order, and releases it in order.
 // A source without a mark holds everything back. It is not safe for concurrent use.
 type Merger[V any] struct {
@@ -60,6 +62,22 @@ func (m *Merger[V]) Pop() {
 		m.heads.set(source, q.first().key)
 	}
 	m.held--
+}
+
+// Filter removes the values that are held and that keep does not return true for.
+func (m *Merger[V]) Filter(keep func(V) bool) {
+	m.held = 0
+	for i := range m.queues {
+		q := &m.queues[i]
+		rest := slices.DeleteFunc(q.rest(), func(e entry[V]) bool { return !keep(e.value) })
+		q.items = q.items[:q.head+len(rest)]
+		m.held += len(rest)
+		if q.drop(0); len(rest) == 0 {
+			m.heads.set(i, Last)
+		} else {
+			m.heads.set(i, q.first().key)
+		}
+	}
 }
 
 // queue is what is held of a source, in order. Most of it comes in order.

@@ -1,6 +1,7 @@
 package order
 
 import (
+	"container/heap"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -15,18 +16,23 @@ import (
 type part struct {
 	id      stream.Partition
 	sources []int32 // numbers, in order
-	arrival bool    // see Log
+	arrival bool    // see Options
 	merger  *Merger[*held]
 	now     frontiers     // behind the window
 	given   fifo[*held]   // released, in order, and in no step yet
 	stepped cursor        // in the newest step
 	told    Key           // frontier that the loop heard of
 	over    stream.Offset // records before it are over, as the loop heard
+	warned  bool          // the loop heard that the window is full
 	paused  bool
+	err     error // of the state: nothing is released any more
 	answers
+	spilled spilled
 
-	// The window is the records from the committed offset on.
+	// The window is the records from cursor.from on, or from the committed offset on.
 	window fifo[*held]
+	bytes  int64         // of its records
+	most   int64         // bytes beyond which what is held becomes state; 0 is no bound
 	read   stream.Offset // after the window
 	stored frontiers     // before the window
 	dirty  []bool        // of its keys, whether the state has another one
@@ -36,24 +42,28 @@ type part struct {
 // held is a record of the window.
 type held struct {
 	offset stream.Offset
-	record stream.Record // until it is released
+	bytes  int64         // of the record, in the window
+	record stream.Record // of an event, until it is in a step
 	event  bool
 	place  place    // of an event
 	marks  Marks    // of a record that is none
 	done   bool     // nothing is to be released of it, or a step has what was
 	open   []string // what it waits for, beside its turn: fields of Question.By
 	turn   *held    // of an ask
+
+	spilled, read bool       // a page of the state has it; it is from there
+	kept          []Question // of an event: answers to it that are in state
 }
 
 // over reports whether the record is not needed any more.
 func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done) }
 
 // restore returns a partition as its state says.
-func restore(a stream.Assigned, sources []int32, arrival bool, stages Stages) (*part, error) {
+func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	n := len(sources)
 	p := &part{
-		id: a.Partition, sources: sources, arrival: arrival, told: First, answers: answers{stages, map[asked]*held{}},
-		over: a.Next, read: a.Next, stored: newFrontiers(n), dirty: make([]bool, n),
+		id: a.Partition, sources: sources, arrival: o.Arrival, told: First, answers: answers{o.Stages, map[asked]*held{}},
+		over: a.Next, stored: newFrontiers(n), dirty: make([]bool, n), spilled: spilled{low: maxOffset, early: map[Question]*early{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
@@ -64,7 +74,7 @@ func restore(a stream.Assigned, sources []int32, arrival bool, stages Stages) (*
 	if p.stepped, err = loadCursor(a.State); err != nil {
 		return nil, fmt.Errorf("how far %v was released: %w", p.id, err)
 	}
-	p.stored.most = p.stepped.most
+	p.stored.most, p.read = p.stepped.most, max(a.Next, p.stepped.from)
 	for i, number := range sources {
 		data, err := a.State.Get(frontierKey(number))
 		if err == nil && data != nil {
@@ -77,6 +87,10 @@ func restore(a stream.Assigned, sources []int32, arrival bool, stages Stages) (*
 		p.merger.Mark(i, p.stored.keys[i])
 	}
 	p.now = frontiers{slices.Clone(p.stored.keys), p.stored.most}
+	if err := p.find(a.State); err != nil {
+		return nil, fmt.Errorf("what %v holds in its state: %w", p.id, err)
+	}
+	p.spilled.low = p.lowest()
 	return p, nil
 }
 
@@ -89,10 +103,27 @@ func frontierKey(source int32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{statekey.Source}, uint32(source))
 }
 
+// heldBytes is what a record of the window takes beside its bytes.
+const heldBytes = 256
+
+// sizeOf returns about how many bytes a record takes in memory.
+func sizeOf(r *stream.Record) int64 {
+	n := heldBytes + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int64(n)
+}
+
 // take takes in the next record.
 func (p *part) take(r *stream.Record) {
+	if r.Offset < p.read {
+		return // its event was released, or is in a page
+	}
 	h := p.hold()
 	h.offset, p.read = r.Offset, r.Offset+1
+	h.bytes = sizeOf(r)
+	p.bytes += h.bytes
 	p.window.push(h)
 	if data := header.Value(r, header.Frontier); data != nil {
 		h.marks, _ = ParseMarks(h.marks, data) // one that is damaged moves nothing
@@ -105,8 +136,7 @@ func (p *part) take(r *stream.Record) {
 		return
 	}
 	if header.Value(r, header.AnswerTo) != nil {
-		h.done = true
-		p.answer(r)
+		p.answer(h, r)
 		return
 	}
 	h.event, h.record = true, *r
@@ -160,16 +190,15 @@ func (p *part) release(to []stream.Record, limit int) []stream.Record {
 		if !ok {
 			break
 		}
-		p.merger.Pop()
+		p.pop(h)
 		h.record.Offset = p.next()
 		p.given.push(h)
 		to = append(to, h.record)
-		h.record = stream.Record{}
 		limit--
 	}
 	if limit > 0 && p.moved() {
 		now := p.frontier()
-		p.told, p.over = now, p.low()
+		p.told, p.over, p.warned = now, p.low(), p.full()
 		r := Marks{{now, never}}.Record(p.id, time.UnixMicro(now.Time))
 		r.Offset = p.next()
 		to = append(to, r)
@@ -177,35 +206,69 @@ func (p *part) release(to []stream.Record, limit int) []stream.Record {
 	return to
 }
 
+// head returns the held event with the least place, and whether all sources have reached it.
+func (p *part) head() (h *held, due bool) {
+	_, h, due = p.merger.Next()
+	if p.spilled.empty() {
+		return h, due
+	}
+	p.readBack()
+	if t := p.spilled.turns; len(t) > 0 && (h == nil || t[0].place.until(h.place)) {
+		h, due = t[0], !p.merger.Frontier().Before(t[0].place.key)
+	}
+	return h, due && p.err == nil
+}
+
+// pop removes the head.
+func (p *part) pop(h *held) {
+	if h.read {
+		heap.Pop(&p.spilled.turns)
+	} else {
+		p.merger.Pop()
+	}
+}
+
 // first returns the held event whose turn it is, if it waits for nothing else.
 func (p *part) first() (h *held, ok bool) {
-	_, h, ok = p.merger.Next()
+	h, ok = p.head()
 	return h, ok && len(h.open) == 0
 }
 
 // frontier returns the key up to which all is released that there is.
 func (p *part) frontier() Key {
-	if k, h, ok := p.merger.Next(); ok && len(h.open) > 0 {
+	if h, ok := p.head(); ok && len(h.open) > 0 {
+		k := h.place.key
 		return Key{k.Time, k.Source, k.Offset - 1}
 	}
 	return p.merger.Frontier()
 }
 
+// full reports whether what is held has to become state.
+func (p *part) full() bool { return p.most > 0 && p.bytes > p.most }
+
 // next returns the number of the next event that is released.
 func (p *part) next() stream.Offset { return p.stepped.next + stream.Offset(p.given.len()) }
 
-// moved reports whether time moved on, or records are over that are not committed, and the
-// loop has not heard of it.
+// moved reports whether time moved on, or a step is to move the window, and the loop has not
+// heard of it.
 func (p *part) moved() bool {
-	return p.told.Before(p.frontier()) || p.given.len() == 0 && p.over < p.low()
+	return p.told.Before(p.frontier()) || p.given.len() == 0 && p.over < p.low() || p.full() && !p.warned
 }
 
-// low returns the offset of the first record that is not done.
+// low returns the offset of the first record with an event that is in no step.
 func (p *part) low() stream.Offset {
 	for _, h := range p.window.rest() {
-		if !h.over() {
-			return h.offset
+		if h.event && !h.over() {
+			return min(h.offset, p.spilled.low)
 		}
+	}
+	return min(p.read, p.spilled.low)
+}
+
+// begin returns the offset of the first record of the window.
+func (p *part) begin() stream.Offset {
+	if p.window.len() > 0 {
+		return p.window.rest()[0].offset
 	}
 	return p.read
 }
@@ -220,22 +283,34 @@ func (p *part) ready() bool {
 }
 
 // step returns the offset to commit where the events before a number are in a step, and
-// appends the changes of state.
-func (p *part) step(to []stream.Change, next stream.Offset) (stream.Offset, []stream.Change, error) {
+// appends the changes of state. What is held may take so many bytes of them. It returns how
+// many are left.
+func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low stream.Offset, changes []stream.Change, left int64, err error) {
 	n := int(next - p.stepped.next)
 	if n < 0 || n > p.given.len() {
-		return 0, to, fmt.Errorf("step of %v up to event %d, of those from %d to %d", p.id, next, p.stepped.next, p.next())
+		return 0, to, room, fmt.Errorf("step of %v up to event %d, of those from %d to %d", p.id, next, p.stepped.next, p.next())
 	}
 	was := p.stepped
 	if n > 0 {
 		p.stepped.next, p.stepped.last = next, p.given.rest()[n-1].place
 	}
 	for _, h := range p.given.rest()[:n] {
-		h.done = true
+		h.done, h.record = true, stream.Record{}
+		for _, q := range h.kept {
+			to = append(to, stream.Change{Partition: p.id, Key: q.key()})
+		}
 	}
 	p.given.drop(n)
-	low := p.trim()
-	if p.stepped.most = p.stored.most; p.stepped != was {
+	to = p.settle(to)
+	p.trim()
+	if p.warned = false; p.full() {
+		to, room = p.spill(to, p.most/2, room)
+	}
+	p.stepped.most, p.spilled.low, p.stepped.from = p.stored.most, p.lowest(), 0
+	if !p.spilled.empty() {
+		p.stepped.from = p.begin()
+	}
+	if p.stepped != was {
 		to = append(to, stream.Change{Partition: p.id, Key: []byte{statekey.Released}, Value: p.stepped.append(nil)})
 	}
 	for i, dirty := range p.dirty {
@@ -244,27 +319,30 @@ func (p *part) step(to []stream.Change, next stream.Offset) (stream.Offset, []st
 			p.dirty[i] = false
 		}
 	}
-	return low, to, nil
+	return p.low(), to, room, p.err
 }
 
-// trim takes the records off the front of the window that are done. It returns the offset
-// of the first one that is left.
-func (p *part) trim() stream.Offset {
+// trim takes the records off the front of the window that are over.
+func (p *part) trim() {
 	n, window := 0, p.window.rest()
 	for ; n < len(window) && window[n].over(); n++ {
-		h := window[n]
-		if h.event {
-			p.stored.see(h.place.key)
-		}
-		for _, m := range h.marks {
-			if at, ok := p.source(m.Key.Source); ok && p.stored.raise(at, m) {
-				p.dirty[at] = true
-			}
-		}
-		p.unused = append(p.unused, h)
+		p.leave(window[n])
+		p.unused = append(p.unused, window[n])
 	}
 	p.window.drop(n)
-	return p.low()
+}
+
+// leave takes a record out of the window, whose front it is.
+func (p *part) leave(h *held) {
+	p.bytes -= h.bytes
+	if h.event {
+		p.stored.see(h.place.key)
+	}
+	for _, m := range h.marks {
+		if at, ok := p.source(m.Key.Source); ok && p.stored.raise(at, m) {
+			p.dirty[at] = true
+		}
+	}
 }
 
 // hold returns a record of the window to fill, whose place and record are of another.

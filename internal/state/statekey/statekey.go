@@ -14,6 +14,9 @@ const (
 	Watermark  = 'w' // -> newest event time
 	Source     = 's' // topic/partition -> newest watermark that came from there
 	Released   = 'O' // -> how far the events of an ordered partition were released
+	Run        = 'x' // number of a run of events that an ordered partition holds -> where its pages are in the order
+	Page       = 'X' // run, page, piece -> events of it
+	Early      = 'a' // event, field of a stage -> an answer to an event of a page
 	ID         = 'd' // number -> ids seen
 	Call       = 'c' // user key, function -> its state and timers
 	Journal    = 'j' // request, number -> its answer

@@ -1,0 +1,144 @@
+package order_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// bounded joins a member that holds so many bytes, and returns what it holds.
+func (m meeting) bounded(o order.Options, sources ...int32) (stream.Member, *order.Held) {
+	m.Helper()
+	held := &order.Held{}
+	spilled := 0
+	o.Tell = func(h order.Held) {
+		spilled += h.Spilled
+		h.Spilled = spilled
+		*held = h
+	}
+	member, err := order.NewLog(m.log, meets, o, sources...).Join(m.Context(), group, meets)
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { _ = member.Close() })
+	return member, held
+}
+
+// read polls, and commits what comes, until a member has read all that is there. It returns
+// how many events were released.
+func (m meeting) read(member stream.Member) (events int) {
+	m.Helper()
+	for quiet := 0; quiet < 40; quiet++ {
+		records := poll(m.T, member, 100)
+		if len(records) > 0 {
+			quiet = 0
+			events += commit(m.T, member, records)
+		}
+	}
+	return events
+}
+
+// TestWhatIsHeldIsBounded has events that wait for another source, of many times the bytes that
+// a member may hold. They become state. A restart reads nothing of them again, and the
+// committed offset stays that of the first one, so that repartitioners see what waits.
+func TestWhatIsHeldIsBounded(t *testing.T) {
+	const events, bound, large = 3000, 200 << 10, 3 * 64 << 10
+	m := meet(t, 1)
+	if err := m.log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	first := order.Copy{Placed: order.Placed{Key: order.Key{Time: 1}}}
+	m.add(0, stream.Header{Key: header.Order, Value: first.Append(nil)}, stream.Header{Key: "large", Value: bytes.Repeat([]byte("x"), large)})
+	for i := int64(1); i < events; i++ {
+		m.event(0, order.Key{Time: 1 + i, Offset: i})
+	}
+	m.mark(0, 0, events)
+	member, held := m.bounded(order.Options{Bytes: bound}, 0, 1)
+	if n := m.read(member); n != 0 || held.Memory > bound || held.Spilled < events-bound/256 || held.State < events*20 {
+		t.Fatalf("%d events were released, %+v", n, held)
+	}
+	if err := member.Close(); err != nil || *held != (order.Held{Spilled: held.Spilled}) {
+		t.Errorf("%+v after the end, %v", held, err)
+	}
+	before := held.Spilled
+	committed := func() stream.Offset {
+		offset, err := m.log.Committed(t.Context(), group, stream.Partition{Topic: meets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return offset
+	}
+	if at := committed(); at != 0 {
+		t.Errorf("%d is committed, and the first event waits", at)
+	}
+	m.mark(0, 1, 1000)
+	member, held = m.bounded(order.Options{Bytes: bound}, 0, 1)
+	if n := m.read(member); n != 1000 || held.Spilled > before/10 {
+		t.Errorf("%d events were released, want 1000: %+v", n, held)
+	}
+	if at := committed(); at != 1000 {
+		t.Errorf("%d is committed, and 1000 events are over", at)
+	}
+	m.mark(0, 1, events)
+	if n := m.read(member); n != events-1000 || held.State != 0 || committed() != events+3 {
+		t.Errorf("%d events were released, want %d: %+v, %d is committed", n, events-1000, held, committed())
+	}
+	for i, text := range texts(t, m.log, stream.Partition{Topic: results}) {
+		if text != fmt.Sprint(i, " ") {
+			t.Fatalf("event %d is %q", i, text)
+		}
+	}
+	if left := inState(t, m.log); len(left) > 0 {
+		t.Errorf("%q is left in the state", left)
+	}
+}
+
+// TestAnswersInStateGoWithTheirEvents has an answer come to an event in a page. Its event is
+// released, while a page with a later one stays.
+func TestAnswersInStateGoWithTheirEvents(t *testing.T) {
+	m := meet(t, 1)
+	if err := m.log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(at int64) {
+		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Offset: at}}}
+		m.add(0, stream.Header{Key: header.Order, Value: c.Append(nil)}, stream.Header{Key: header.Asked, Value: order.AppendAsk(nil, "merchant", 0)})
+	}
+	answered := func(at int64) {
+		q := order.Question{Offset: at, By: "merchant"}
+		m.add(0, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
+	}
+	early := func() (n int) {
+		for _, key := range inState(t, m.log) {
+			if key[0] == statekey.Early {
+				n++
+			}
+		}
+		return n
+	}
+	asked(10)
+	m.mark(0, 0, 100)
+	member, _ := m.bounded(order.Options{Bytes: 1, Stages: order.Stages{By: []string{"merchant"}}}, 0, 1)
+	m.read(member)
+	asked(200)
+	m.mark(0, 0, 300)
+	m.read(member)
+	answered(10)
+	answered(200)
+	if n := m.read(member); n != 0 || early() != 2 {
+		t.Fatalf("%d events were released, %d answers are in state", n, early())
+	}
+	m.mark(0, 1, 50)
+	if n := m.read(member); n != 1 || early() != 1 {
+		t.Errorf("%d events were released, %d answers are in state", n, early())
+	}
+	m.mark(0, 1, 300)
+	if n := m.read(member); n != 1 || len(inState(t, m.log)) != 0 {
+		t.Errorf("%d events were released, %q is in state", n, inState(t, m.log))
+	}
+}
