@@ -277,6 +277,16 @@ type Deliverer interface {
 	Deliver(outputs []Record)
 }
 
+// Seeker is a Member that can leave records out.
+type Seeker interface {
+	Member
+
+	// Seek has Poll go on with a later offset of a partition of the member, which is not
+	// behind the end. What is committed stays. It ignores a partition that is not owned,
+	// and an offset that Poll is past.
+	Seek(p Partition, next Offset)
+}
+
 // Pacer is a Member that says what steps suit its log.
 type Pacer interface {
 	Member

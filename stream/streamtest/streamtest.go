@@ -27,7 +27,8 @@ import (
 // it. No case sleeps; on a machine so busy that a member is fenced although it
 // polls all the time, a case starts again.
 //
-// What a stream.KeyTailer promises is checked of logs that are one. Where members
+// What a stream.KeyTailer promises is checked of logs that are one, and what a stream.Seeker
+// promises of members that are one. Where members
 // are of type stream.EarlyReader every case runs a second time, with members that
 // read early, beside those about reading early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowance) {
@@ -36,6 +37,11 @@ func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowanc
 	t.Run("TailingKeys", func(t *testing.T) {
 		if tailsKeys(t, newLog(t)) {
 			runCases(t, newLog, false, keysCases, allowed)
+		}
+	})
+	t.Run("Seeking", func(t *testing.T) {
+		if canSeek(t, newLog(t)) {
+			runCases(t, newLog, false, seekCases, allowed)
 		}
 	})
 	t.Run("ReadingEarly", func(t *testing.T) {

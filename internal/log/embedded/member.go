@@ -213,6 +213,18 @@ func (s *member) fetch(u *unread, limit int) ([]stream.Record, error) {
 	return records, nil
 }
 
+// Seek implements stream.Seeker.
+func (s *member) Seek(p stream.Partition, next stream.Offset) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, sh := range s.shares {
+		if c := sh.cursor; sh.part.Partition == p && int64(next) > c.next.Load() {
+			c.next.Store(int64(next))
+			c.blocks = nil
+		}
+	}
+}
+
 // Pause implements stream.Member.
 func (s *member) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
 

@@ -272,6 +272,17 @@ func (s *member) fetch(batch *stream.Batch, limit int) {
 	}
 }
 
+// Seek implements stream.Seeker.
+func (s *member) Seek(p stream.Partition, next stream.Offset) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, sh := range s.shares {
+		if sh.partition == p {
+			sh.next = max(sh.next, next)
+		}
+	}
+}
+
 // Pause implements stream.Member.
 func (s *member) Pause(partitions ...stream.Partition) { s.setPaused(partitions, true) }
 

@@ -48,6 +48,9 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 			return stream.Batch{}, err
 		}
 		m.parts[a.Partition], m.turns = p, append(m.turns, p)
+		if s, ok := m.Member.(stream.Seeker); ok {
+			s.Seek(a.Partition, p.read)
+		}
 		a.Next = p.stepped.next
 	}
 	m.share()
