@@ -273,3 +273,59 @@ func (r *paced) again() {
 	}
 	r.begin()
 }
+
+// TestSkewedBacklogIsHeldWithinItsBound has a backlog of which one source partition has twenty
+// times as many events as the other, in the same time. A repartitioner reads as many of both, so
+// the small one would be ahead by all that it has. What waits for the other source is never more
+// than the bound of each, and a step of each, also while one of them cannot be read for a minute.
+// Meanwhile the source that is waited for is read.
+func TestSkewedBacklogIsHeldWithinItsBound(t *testing.T) {
+	const large, small, skew = 1000, 50, 20
+	inLoop(t, func(l *loop) {
+		l.aligned()
+		l.backlog(0, large, "x", 1, 1)
+		l.backlog(1, small, "u", 1, skew)
+		for part := range int32(2) { // the last of each waits for nothing
+			l.send(at{key: "a", t: 2 * large, w: "z", part: part})
+		}
+		ahead := l.options.Copies/4 + l.options.StepEvents
+		most := 0
+		turns := l.reader(2)
+		watch := func(times int, pause time.Duration, stalled bool) {
+			for range times {
+				l.pass(pause)
+				n := l.copiedOf()
+				held := n[0] + n[1] - len(*turns)
+				if most = max(most, held); held > 2*ahead {
+					l.Fatalf("%d and %d copies, %d events had their turn: %d are held, at most %d", n[0], n[1], len(*turns), held, 2*ahead)
+				}
+				if stalled || n[0]+n[1] == large+small+2 || len(l.log.paused) < 2 {
+					continue
+				}
+				// All are paused: then nothing waits for a source, and the reader goes on.
+				before := len(*turns)
+				if l.pass(20 * time.Millisecond); len(*turns) == before {
+					l.Fatalf("%d and %d copies, %d events had their turn, and nothing is read", n[0], n[1], before)
+				}
+			}
+		}
+		l.start()
+		watch(10, time.Millisecond, false)
+		done := len(*turns)
+		l.log.stalled = true
+		watch(20, 5*time.Millisecond, true)
+		watch(60, time.Second, true)
+		if n := len(*turns); n == 0 || n > done+l.options.Copies*skew {
+			t.Errorf("%d events had their turn, and %d before in/1 stood still", n, done)
+		}
+		stood := len(*turns)
+		l.log.stalled = false
+		watch(200, 5*time.Millisecond, false)
+		if n := len(*turns); n < large+small || stood > n/2 {
+			t.Errorf("%d of %d events had their turn, %d before in/1 went on", n, large+small+2, stood)
+		}
+		if most < l.options.Copies/4 {
+			t.Errorf("at most %d events were held: the backlog is too tame", most)
+		}
+	})
+}
