@@ -25,6 +25,9 @@ var _ stream.Pacer = (*member)(nil)
 // Pace implements stream.Pacer.
 func (m *member) Pace() stream.Pace { return optional.Pace(m.Member) }
 
+// crowded is how many bytes beyond twice the bound are held before a step is waited for.
+const crowded = 1 << 20
+
 // Poll implements stream.Member.
 func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	m.drop()
@@ -33,7 +36,7 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 		if p.ready() {
 			m.Wake() // what is there is enough
 		}
-		if p.full() && p.bytes > 2*p.most && !p.paused {
+		if p.full() && p.bytes > 2*p.most+crowded && !p.paused {
 			room = 0 // until a step has some of what is held
 		}
 	}

@@ -212,6 +212,9 @@ func (p *part) openPage(g *page) error {
 		}
 		data = append(data, piece...)
 	}
+	if len(data) != g.size {
+		return fmt.Errorf("events that %v holds in its state: %w", p.id, errDamaged)
+	}
 	released := p.released()
 	for r := read(data); len(r.Rest) > 0 || r.Bad; {
 		h := &held{event: true, spilled: true, read: true}

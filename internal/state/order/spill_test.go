@@ -118,6 +118,10 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	if at := committed(); at != 1000 {
 		t.Errorf("%d is committed, and 1000 events are over", at)
 	}
+	if err := member.Close(); err != nil { // pages were deleted
+		t.Fatal(err)
+	}
+	member, held = m.bounded(order.Options{Bytes: bound}, 0, 1)
 	m.mark(0, 1, events)
 	if n := m.read(member); n != events-1000 || held.State != 0 || committed() != events+3 {
 		t.Errorf("%d events were released, want %d: %+v, %d is committed", n, events-1000, held, committed())
@@ -140,40 +144,111 @@ func TestAnswersInStateGoWithTheirEvents(t *testing.T) {
 	}
 }
 
-func answersInState(t *testing.T, restart bool) {
+// askedMeeting is a meeting whose events are asked for.
+type askedMeeting struct{ meeting }
+
+func meetAsked(t *testing.T) askedMeeting {
 	t.Helper()
 	m := meet(t, 1)
 	if err := m.log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
-	asked := func(at int64) {
-		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Offset: at}}}
-		m.add(0, stream.Header{Key: header.Order, Value: c.Append(nil)}, stream.Header{Key: header.Asked, Value: order.AppendAsk(nil, "merchant", 0)})
-	}
-	answered := func(at int64) {
-		q := order.Question{Offset: at, By: "merchant"}
-		m.add(0, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
-	}
-	early := func() (n int) {
-		for _, key := range inState(t, m.log) {
-			if key[0] == statekey.Early {
-				n++
-			}
+	return askedMeeting{m}
+}
+
+func (m askedMeeting) asked(source int32, at int64, size int) {
+	m.Helper()
+	c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: at}}}
+	m.add(0, stream.Header{Key: header.Order, Value: c.Append(nil)}, stream.Header{Key: header.Asked, Value: order.AppendAsk(nil, "merchant", 0)}, stream.Header{Key: "large", Value: make([]byte, size)})
+}
+
+func (m askedMeeting) answered(source int32, at int64) {
+	m.Helper()
+	q := order.Question{Source: source, Offset: at, By: "merchant"}
+	m.add(0, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
+}
+
+// early returns how many answers are in the state.
+func (m askedMeeting) early() (n int) {
+	m.Helper()
+	for _, key := range inState(m.T, m.log) {
+		if key[0] == statekey.Early {
+			n++
 		}
-		return n
 	}
-	asked(10)
+	return n
+}
+
+// TestAnswersThatComeAgainGoWithTheLastPage has a reader be killed that had an answer, while what
+// is before it in the window waits. The next one cannot tell if it is to an event of a page.
+func TestAnswersThatComeAgainGoWithTheLastPage(t *testing.T) {
+	m := meetAsked(t)
+	m.event(0, order.Key{Time: 1000, Offset: 1000})
+	m.asked(0, 1001, 20_000) // these two are in a page
+	m.mark(0, 0, 1001)
+	o := order.Options{Bytes: 8000, Stages: order.Stages{By: []string{"merchant"}}}
+	member, held := m.bounded(o, 0, 1, 2)
+	if m.read(member); held.Spilled != 2 {
+		t.Fatalf("%+v", held)
+	}
+	m.event(0, order.Key{Time: 900, Source: 2, Offset: 1}) // this one waits
+	m.asked(2, 10, 0)
+	m.answered(2, 10)
+	m.mark(0, 1, 50)
+	m.mark(0, 2, 50)
+	if n := m.read(member); n != 1 || m.early() != 0 || held.Spilled != 2 {
+		t.Fatalf("%d events were released, %d answers are in state, %+v", n, m.early(), held)
+	}
+	if err := member.Close(); err != nil {
+		t.Fatal(err)
+	}
+	member, _ = m.bounded(o, 0, 1, 2)
+	m.mark(0, 1, 2000)
+	if n := m.read(member); n != 0 || m.early() != 1 {
+		t.Errorf("%d events were released, %d answers are in state", n, m.early())
+	}
+	m.mark(0, 2, 2000)
+	m.answered(0, 1001)
+	if n := m.read(member); n != 3 || len(inState(t, m.log)) != 0 {
+		t.Errorf("%d events were released, %q is in state", n, inState(t, m.log))
+	}
+}
+
+// TestAnswersOfAStepAreNotState has an answer come to an event that was read back: it is
+// released at once.
+func TestAnswersOfAStepAreNotState(t *testing.T) {
+	m := meetAsked(t)
+	m.asked(0, 10, 0)
+	m.mark(0, 0, 100)
+	member, _ := m.bounded(order.Options{Bytes: 1, Stages: order.Stages{By: []string{"merchant"}}}, 0, 1)
+	m.read(member)
+	m.asked(0, 200, 0)
+	m.mark(0, 0, 300)
+	m.mark(0, 1, 50)
+	if n := m.read(member); n != 0 {
+		t.Fatalf("%d events were released", n)
+	}
+	m.answered(0, 10)
+	if n := m.read(member); n != 1 || m.early() != 0 {
+		t.Errorf("%d events were released, %d answers are in state", n, m.early())
+	}
+}
+
+func answersInState(t *testing.T, restart bool) {
+	t.Helper()
+	m := meetAsked(t)
+	m.asked(0, 10, 0)
 	m.mark(0, 0, 100)
 	o := order.Options{Bytes: 1, Stages: order.Stages{By: []string{"merchant"}}}
 	member, _ := m.bounded(o, 0, 1)
 	m.read(member)
-	asked(200)
+	m.asked(0, 200, 0)
 	m.mark(0, 0, 300)
 	m.read(member)
-	answered(10)
-	answered(200)
-	if n := m.read(member); n != 0 || early() != 2 {
-		t.Fatalf("%d events were released, %d answers are in state", n, early())
+	m.answered(0, 10)
+	m.answered(0, 200)
+	if n := m.read(member); n != 0 || m.early() != 2 {
+		t.Fatalf("%d events were released, %d answers are in state", n, m.early())
 	}
 	if restart {
 		if err := member.Close(); err != nil {
@@ -182,8 +257,8 @@ func answersInState(t *testing.T, restart bool) {
 		member, _ = m.bounded(o, 0, 1)
 	}
 	m.mark(0, 1, 50)
-	if n := m.read(member); n != 1 || early() != 1 {
-		t.Errorf("%d events were released, %d answers are in state", n, early())
+	if n := m.read(member); n != 1 || m.early() != 1 {
+		t.Errorf("%d events were released, %d answers are in state", n, m.early())
 	}
 	m.mark(0, 1, 300)
 	if n := m.read(member); n != 1 || len(inState(t, m.log)) != 0 {
