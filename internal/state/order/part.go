@@ -18,14 +18,12 @@ type part struct {
 	sources []int32 // numbers, in order
 	arrival bool    // see Options
 	merger  *Merger[*held]
-	now     frontiers     // behind the window
-	given   fifo[*held]   // released, in order, and in no step yet
-	stepped cursor        // in the newest step
-	told    Key           // frontier that the loop heard of
-	over    stream.Offset // records before it are over, as the loop heard
-	warned  bool          // the loop heard that the window is full
-	paused  bool
-	err     error // of the state: nothing is released any more
+	now     frontiers   // behind the window
+	given   fifo[*held] // released, in order, and in no step yet
+	stepped cursor      // in the newest step
+	heard
+	paused bool
+	err    error // of the state: nothing is released any more
 	answers
 	spilled spilled
 
@@ -37,6 +35,13 @@ type part struct {
 	stored frontiers     // before the window
 	dirty  []bool        // of its keys, whether the state has another one
 	unused []*held
+}
+
+// heard is what the loop heard.
+type heard struct {
+	told   Key           // frontier
+	over   stream.Offset // records before it are over
+	warned bool          // the window is full
 }
 
 // held is a record of the window.
@@ -62,8 +67,8 @@ func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done) }
 func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	n := len(sources)
 	p := &part{
-		id: a.Partition, sources: sources, arrival: o.Arrival, told: First, answers: answers{o.Stages, map[asked]*held{}},
-		over: a.Next, stored: newFrontiers(n), dirty: make([]bool, n), spilled: spilled{low: maxOffset, early: map[Question]*early{}},
+		id: a.Partition, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
+		heard: heard{told: First, over: a.Next}, stored: newFrontiers(n), dirty: make([]bool, n), spilled: spilled{low: maxOffset, early: map[Question]*early{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
