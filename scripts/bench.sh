@@ -4,6 +4,7 @@
 #
 #   speed    the baseline work saturated: each kernel, busier keys, exact windows, two sessions
 #   latency  the baseline work on a schedule, 50,000 and 200,000 events a second
+#   order_cost  the baseline work by its own key, copied, and copied in the order of arrival
 #   keys     a million users in memory; ten million beyond the limit of the state, and the same answer
 #   soak     ten minutes at 100,000 events a second; fails where memory or files grow
 #   parts    JSON, windows, trees and log alone
@@ -111,6 +112,22 @@ latency() {
 	for name in rate_50000 rate_200000; do
 		median "$name" "$figures"
 	done
+}
+
+order_cost() {
+	local round name figures='events_per_second|cpu_us_per_event|allocs_per_event|bytes_per_event'
+	local saturated="--events $events --warmup $((events / 2)) --retention-bytes $((256 << 20)) --parallelism 1"
+	for round in $(seq "$rounds"); do
+		progress "order_cost: round $round of $rounds"
+		measure own_key $saturated
+		measure copied $saturated --repartition 4
+		measure copied_by_arrival $saturated --repartition 4 --order arrival
+	done
+	for name in own_key copied copied_by_arrival; do
+		median "$name" "$figures"
+	done
+	against copied_against_own_key copied own_key / cpu_us_per_event times
+	against order_alone copied copied_by_arrival - cpu_us_per_event us
 }
 
 keys() {
@@ -286,7 +303,7 @@ sink_postgres() { # AFTERBAY_POSTGRES names the folder with postgres
 [ $# -gt 0 ] || set -- speed latency parts fraud
 for part in "$@"; do
 	case $part in
-	speed | latency | keys | soak | parts | fraud | moderation | serve | sink_postgres | kafka_latency | order_latency | kafka_steady) "$part" ;;
+	speed | latency | order_cost | keys | soak | parts | fraud | moderation | serve | sink_postgres | kafka_latency | order_latency | kafka_steady) "$part" ;;
 	*) echo "bench: no part $part: see the head of scripts/bench.sh" >&2; exit 2 ;;
 	esac
 done

@@ -59,6 +59,7 @@ prove kafka-crash-defaults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3
 prove kafka-replicas "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run KilledReplica -v -timeout 60m -args -crash.replicas -answer.seed=$seed"
 prove kafka-options "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/log/kafka -run 'OnABroker|OnBrokers' -v -timeout 60m"
 prove kafka-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_latency"
+prove order-cost "scripts/bench.sh order_cost"
 prove order-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh order_latency"
 prove kafka-steady "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_steady"
 prove service-faults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run 'EveryEventEndsOnce|HealthyKeys|PoisonRecord' -v -timeout 60m -args -failing.events=100000 -failing.kill=20s -pace.pairs=7 -pace.time=2s -answer.seed=$seed"
