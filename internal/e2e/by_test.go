@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/test/eventtime"
@@ -53,7 +54,7 @@ func TestFeaturesByOtherFieldsAreTheirDefinition(t *testing.T) {
 
 // runByFile appends events to a log, and runs a pipeline on another one around it until it has
 // decided them.
-func runByFile(t *testing.T, file string, records []stream.Record, members int, to, log stream.Log) {
+func runByFile(t *testing.T, file string, records []stream.Record, members int, to *memory.Log, log stream.Log) {
 	t.Helper()
 	parsed, err := config.Parse("p.yaml", []byte(file), builtin.Kinds())
 	if err != nil {
@@ -75,6 +76,10 @@ func runByFile(t *testing.T, file string, records []stream.Record, members int, 
 	done := make(chan error, 1)
 	go func() { done <- runner.Run(ctx, log) }()
 	err = runner.WaitIdle(ctx, log)
+	if err != nil {
+		lags, failed := inspect.NewLocal(to, nil, nil, nil).Lag(t.Context(), runner.Name())
+		t.Log(lags, failed)
+	}
 	cancel()
 	if err := errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
