@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
 type stateGetCommand struct {
-	Pipeline string `arg:"" help:"Name of the pipeline."`
-	Key      string `arg:"" help:"Key of its events."`
+	Pipeline string `arg:"" help:"Name of the pipeline, or PIPELINE.by-FIELD for features by another field."`
+	Key      string `arg:"" help:"Key of its events, or value of that field."`
 	File     string `help:"Pipeline file, which says what the features are called. The default is the one in the current folder that has the pipeline." placeholder:"FILE"`
 	Raw      bool   `help:"Print the entries as they are stored, as NDJSON."`
 	directoryFlags
@@ -31,7 +32,7 @@ func (c *stateGetCommand) Run(a *app) error {
 		}
 		return err
 	case c.File == "":
-		return c.guess(a, a.loader().FilesOf(c.Pipeline, "."))
+		return c.guess(a, a.loader().FilesOf(naming.Root(c.Pipeline), "."))
 	}
 	return c.describe(a)
 }
@@ -79,7 +80,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(pipelines, func(p process.Pipeline) bool { return p.Runner.Name() == c.Pipeline })
+	i := slices.IndexFunc(pipelines, func(p process.Pipeline) bool { return p.Runner.Keeper(c.Pipeline) != nil })
 	if i < 0 {
 		return usage("%s has no pipeline %q", c.File, c.Pipeline)
 	}
@@ -87,7 +88,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	columns, newest, err := pipelines[i].Runner.Plan.Describe(c.Key, func(key []byte) ([]byte, error) { return stored[string(key)], nil })
+	columns, newest, err := pipelines[i].Runner.Keeper(c.Pipeline).Describe(c.Key, func(key []byte) ([]byte, error) { return stored[string(key)], nil })
 	if err != nil {
 		return fmt.Errorf("%w: the state was not written by the pipeline of %s", err, c.File)
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/task"
 )
 
 // Reads returns what the pipeline reads, its own group last; the others copy its
@@ -23,6 +24,19 @@ func (c *Compiled) StageReads() []observe.Read {
 		reads = append(reads, observe.Read{Group: stage.Name, Topic: stage.Topic})
 	}
 	return reads
+}
+
+// Keepers returns the plans that keep state by key: that of the pipeline, and those of stages.
+func (c *Compiled) Keepers() []*task.Plan { return append([]*task.Plan{c.Plan}, c.Asked...) }
+
+// Keeper returns the one of Keepers with this group; nil if there is none.
+func (c *Compiled) Keeper(group string) *task.Plan {
+	for _, plan := range c.Keepers() {
+		if plan.Name == group {
+			return plan
+		}
+	}
+	return nil
 }
 
 // SinkReads returns what the sinks read, in their order: for each the topic that

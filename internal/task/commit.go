@@ -213,7 +213,7 @@ func (tx *committer) measureCommit(at time.Time) {
 	s, m := tx.inFlight, tx.metrics
 	s.way.Commit(m, at)
 	m.Events.Add(uint64(s.events - s.counts[notices]))
-	m.Outputs.Add(uint64(len(s.Outputs) - s.Dead))
+	m.Outputs.Add(uint64(len(s.Outputs) - s.Dead - s.Between))
 	m.Duplicates.Add(uint64(s.counts[repeats]))
 	m.DeadLetters.Add(uint64(s.Dead))
 	m.Late.Add(uint64(s.late))

@@ -24,7 +24,6 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/sys/term"
-	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -118,11 +117,6 @@ func (s *check) copies() error {
 	return err
 }
 
-// plans returns the plans that keep state by key: that of the pipeline, and those of its stages.
-func (s *check) plans() []*task.Plan {
-	return append([]*task.Plan{s.rows.Runner().Plan}, s.rows.Runner().Asked...)
-}
-
 // check compares.
 type check struct {
 	ctx    context.Context
@@ -150,7 +144,7 @@ func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 // note remembers an event if its key is in the sample, or a key that it has in a stage.
 func (s *check) note(e *dryrun.Event) {
 	s.order++
-	plans := s.plans()
+	plans := s.rows.Runner().Keepers()
 	key := e.Record.Key
 	if slot := plans[0].Key; slot.Name != "" && e.Row.Has(slot) {
 		key = e.Row.AppendKey(nil, slot)
@@ -208,7 +202,7 @@ func (s *check) compare(log *memory.Log) error {
 	}
 	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(a.number, b.number) })
 	var of []found
-	for _, plan := range s.plans() {
+	for _, plan := range s.rows.Runner().Keepers() {
 		kept, err := s.state(again, plan)
 		if err != nil {
 			return fmt.Errorf("compare the state: %w", err)

@@ -39,6 +39,7 @@ func (w *Writer) Ask(e *Event, to stream.Partition, by value.Slot, fields []valu
 // Answer appends what a stage says of an event, or an event to a stage.
 func (w *Writer) Answer(to stream.Partition, at time.Time, of order.Question, a *operator.Answer) {
 	start, from := len(w.Bytes), len(w.Headers)
+	w.Between++
 	w.Bytes = of.Append(w.Bytes)
 	end := len(w.Bytes)
 	w.Bytes = a.Append(w.Bytes)

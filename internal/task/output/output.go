@@ -94,6 +94,7 @@ type Writer struct {
 	stream.Transaction
 	Form        *Form
 	Dead        int             // of the outputs are dead letters
+	Between     int             // of the outputs go between the pipeline and its stages
 	Approximate int             // have header.Approximate
 	Bytes       []byte          // of outputs and changes; a slice of it stays valid when it grows
 	Headers     []stream.Header // likewise
