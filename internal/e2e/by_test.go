@@ -149,3 +149,40 @@ steps:
 		}
 	})
 }
+
+// TestLettersOfPipelinesWithStagesAreSentBack sends back the dead letters of a pipeline, to one
+// that does not refuse them. Their rows have the columns of the stages as of the event's own
+// turn. Those of late events, which no stage was asked for, are dead letters again.
+func TestLettersOfPipelinesWithStagesAreSentBack(t *testing.T) {
+	sent, late := 0, 0
+	for seed := uint64(0); seed < 40 && (sent < 100 || late < 5); seed++ {
+		r := rand.New(rand.NewPCG(seed, 4))
+		p := randomBy(r)
+		p.small, p.late = "dlq", "dlq"
+		events := p.events(r, 100, 946_000_000*eventtime.Second)
+		ready := strings.NewReplacer("REPARTITION", "4", "IDLE", "1s")
+		synctest.Test(t, func(t *testing.T) {
+			log := memory.New(memory.Options{})
+			runByFile(t, ready.Replace(p.text()), byRecords(events), 2, log, log)
+			all := redriveAll(t, log, "fraud")
+			p.small = byEmit
+			runByFile(t, ready.Replace(p.text()), nil, 2, log, log)
+			p.mustBeRows(t, log, events, fmt.Sprint("seed ", seed))
+			reasons := map[string]int{}
+			for _, l := range openLetters(t, log, "fraud") {
+				reasons[l.Stage]++
+			}
+			if lost := all - reasons["let"] - reasons["features"]; lost < 1 || len(reasons) > 2 {
+				t.Fatalf("seed %d: of %d letters these are there again: %v", seed, all, reasons)
+			} else {
+				sent, late = sent+lost, late+reasons["features"]
+			}
+			if err := log.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if sent < 100 || late < 5 {
+		t.Errorf("%d letters went on, %d of late events did not", sent, late)
+	}
+}

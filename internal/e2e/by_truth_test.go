@@ -26,6 +26,9 @@ type byPipeline struct {
 	disorder, pace, end int64            // of events: how far they are out of order, twice the mean time between them, and when each partition ends; 0 is that it does not
 }
 
+// byEmit is a case that emits the row.
+const byEmit = "{steps: [EMIT]}"
+
 // byFeature is a feature of a random pipeline.
 type byFeature struct {
 	name, by, from, value, when string
@@ -57,7 +60,7 @@ func (f *byFeature) columns() (names []string) {
 func randomBy(r *rand.Rand) *byPipeline {
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
 	p := &byPipeline{
-		topics: []string{"payments"}, partitionsOf: 3, late: one("dlq", "drop", "include"), delay: map[string]int64{}, pace: 4 * eventtime.Second,
+		topics: []string{"payments"}, partitionsOf: 3, late: one("dlq", "drop", "include", "{topic: too-late}"), delay: map[string]int64{}, pace: 4 * eventtime.Second,
 		disorder: r.Int64N(3) * 8 * eventtime.Second, small: one("drop", "dlq"),
 		rule: eventtime.Rule{Wait: r.Int64N(2) * 3 * eventtime.Second, Lateness: []int64{3, 10}[r.IntN(2)] * eventtime.Second},
 	}
@@ -142,9 +145,8 @@ func (p *byPipeline) text() string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "  - decide: {risk: %q}\n  - route:\n      large: {when: amount >= 10, steps: [{emit: {topic: decisions, value: {id: id, %s, risk: risk}}}]}\n      default: %s\n",
-		"("+strings.Join(risk, " + ")+") % 97", strings.Join(values, ", "), p.small)
-	return b.String()
+	fmt.Fprintf(&b, "  - decide: {risk: %q}\n  - route:\n      large: {when: amount >= 10, steps: [EMIT]}\n      default: %s\n", "("+strings.Join(risk, " + ")+") % 97", p.small)
+	return strings.ReplaceAll(b.String(), "EMIT", fmt.Sprintf("{emit: {topic: decisions, value: {id: id, %s, risk: risk}}}", strings.Join(values, ", ")))
 }
 
 // weight is that of the i-th column in the risk.
@@ -240,7 +242,7 @@ func (p *byPipeline) rows(events []eventtime.Event) map[string]byRow {
 		}
 		x.risk, x.decided = x.risk%97, true
 		row["risk"] = float64(x.risk)
-		if x.amount >= 10 {
+		if x.amount >= 10 || p.small == byEmit {
 			rows[x.ID] = row
 		}
 	}

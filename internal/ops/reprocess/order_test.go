@@ -2,6 +2,8 @@ package reprocess_test
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,10 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // byShop is payments by another key than that of its topic.
@@ -103,5 +108,33 @@ func TestPartsOfAnOrderAreRefused(t *testing.T) {
 		if err != nil || p.Done && p.Outputs == 0 {
 			t.Errorf("dry run: %+v %v", p, err)
 		}
+	}
+}
+
+// TestPipelinesWithStagesAreRefused processes features by another field again: a generation
+// would need stages of its own. Nothing is begun.
+func TestPipelinesWithStagesAreRefused(t *testing.T) {
+	counted := func(limit float64) lang.Pipeline {
+		p := byShop(limit)
+		p.Input.Key = "card"
+		p.Steps = slices.Insert(p.Steps, 1, lang.Step(&steps.Features{List: []steps.Feature{{Name: "seen", By: "shop", Windows: []string{"1h"}, Aggregates: []string{"count"}}}}))
+		return p
+	}
+	log := memory.New(memory.Options{})
+	r := newRunner(t, counted(20))
+	stop := start(t, log, r)
+	mustAppend(t, log, events(0, 100))
+	idle(t, log, r)
+	stop()
+	for name, again := range map[string]func(context.Context, generation.Log, *pipeline.Runner, reprocess.Job) iter.Seq2[reprocess.Progress, error]{"run": reprocess.Run, "dry run": reprocess.DryRun} {
+		for _, err := range again(t.Context(), log, newRunner(t, counted(30)), reprocess.Job{}) {
+			if err == nil || !strings.Contains(err.Error(), "features by other fields (topic payments.by-shop)") || !strings.Contains(err.Error(), "another pipeline name") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	topics, err := log.Topics(t.Context())
+	if err != nil || slices.ContainsFunc(topics, func(topic stream.Topic) bool { return strings.HasSuffix(topic.Name, ".generations") }) {
+		t.Errorf("%v %v", topics, err)
 	}
 }
