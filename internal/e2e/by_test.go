@@ -86,6 +86,23 @@ func runByFile(t *testing.T, file string, records []stream.Record, members int, 
 	}
 }
 
+// TestAnswersAreCommittedWithTheirStep has a log that may lose what is handed over before the
+// commit, or repeat it. Events wait for what stages say and hear: none of it is handed over.
+func TestAnswersAreCommittedWithTheirStep(t *testing.T) {
+	text := strings.Replace(orderedMerchants, "features: {", "features: {card: {by: card, value: f.count_10m, delay: 1s, windows: [10m], aggregates: [sum]}, ", 1)
+	synctest.Test(t, func(t *testing.T) {
+		taken, log := 0, memory.New(memory.Options{})
+		o := startOrdered(t, log, text, orderedSettings{members: 1, partitions: 2, interval: 5 * time.Millisecond, idle: "100ms"})
+		o.log = delivering{log, &taken}
+		if err := errors.Join(log.Append(t.Context(), paymentRecords(eventtime.Payments(1, 50, 4))...), o.while(t.Context(), o.idle)); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(recordsIn(t, log, "merchants-rows")); n != 50 || taken > 0 {
+			t.Errorf("%d rows of 50; %d outputs were handed over before their commit", n, taken)
+		}
+	})
+}
+
 // byRows reads what was decided.
 func byRows(t *testing.T, log stream.Log) map[string]byRow {
 	t.Helper()

@@ -49,7 +49,7 @@ func crashSettings(members int, idle string) orderedSettings {
 }
 
 // orderedNames have the cases whose processes are killed: names are without spaces.
-var orderedNames = []string{"timers", "sessions", "each"}
+var orderedNames = []string{"timers", "sessions", "each", "first", "as-of", "every"}
 
 // killedAll are what is killed at each stage: cases take turns.
 var killedAll = []struct {
@@ -127,7 +127,7 @@ func (c *orderedKills) open() orderedRun {
 func (c *orderedKills) begin() {
 	c.Helper()
 	log := c.open().log
-	if err := errors.Join(log.Append(c.Context(), slices.Clone(c.records)...), log.Close()); err != nil {
+	if err := errors.Join(log.Append(c.Context(), slices.Concat(c.first, c.records)...), log.Close()); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -176,7 +176,7 @@ func TestFaultsLeaveTheSameOrder(t *testing.T) {
 				s.functions, s.partitions, s.held = c.functions, []int{1, 4, 7}[seed%3], heldBounds[seed/3%3]
 				o := startOrdered(t, inner, c.text, s)
 				o.log = inspected{faulty, inner}
-				if err := errors.Join(inner.Append(t.Context(), slices.Clone(c.records)...), o.while(t.Context(), o.idle)); err != nil {
+				if err := errors.Join(inner.Append(t.Context(), slices.Concat(c.first, c.records)...), o.while(t.Context(), o.idle)); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				o.log = inner

@@ -338,10 +338,24 @@ func rowsOf(t *testing.T, log stream.Log, topic string) map[string][]string {
 	return rows
 }
 
+// elsewhere puts events into other partitions of their topics, at random.
+func elsewhere(seed uint64, events []eventtime.Event, partitions int) []eventtime.Event {
+	random := rand.New(rand.NewPCG(seed, 12))
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].Partition = random.IntN(partitions)
+	}
+	return events
+}
+
 // TestWhatMeansTheSameChangesNothing changes what has no meaning: the order of the inputs in
-// the file, the hour, and empty partitions.
+// the file, the hour, partitions that are added, and the partition of an event, where no other
+// one has its time.
 func TestWhatMeansTheSameChangesNothing(t *testing.T) {
 	events := twoTopics(eventtime.Payments(6, *orderedEvents/2, 4))
+	for i := range events[1:] {
+		events[i+1].Time = max(events[i+1].Time, events[i].Time+eventtime.Millisecond)
+	}
 	rows := func(text string, events []eventtime.Event) map[string][]string {
 		var found map[string][]string
 		synctest.Test(t, func(t *testing.T) {
@@ -364,10 +378,13 @@ func TestWhatMeansTheSameChangesNothing(t *testing.T) {
 	want := rows(values, events)
 	lines := strings.SplitAfter(values, "\n")
 	lines[2], lines[3] = strings.Replace(lines[3], "key: merchant", "key: merchant, repartition: REPARTITION", 1), strings.Replace(lines[2], " repartition: REPARTITION,", "", 1)
+	more := strings.NewReplacer("partitions: 3", "partitions: 5", "partitions: 2", "partitions: 6").Replace(values)
 	for name, got := range map[string]map[string][]string{
 		"inputs in another order": rows(strings.Join(lines, ""), events),
 		"an hour later":           rows(values, shifted(events, eventtime.Hour)),
-		"empty partitions":        rows(strings.NewReplacer("partitions: 3", "partitions: 5", "partitions: 2", "partitions: 6").Replace(values), events),
+		"empty partitions":        rows(more, events),
+		"more partitions":         rows(more, elsewhere(1, events, 5)),
+		"other partitions":        rows(values, elsewhere(2, events, 2)),
 	} {
 		for _, merchant := range slices.Sorted(maps.Keys(want)) {
 			if !slices.Equal(got[merchant], want[merchant]) {

@@ -160,9 +160,10 @@ func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed &
 
 // repeatable reports whether events that are computed again have the same outputs,
 // so that these may be seen before they are committed: a service may answer
-// otherwise, a table have newer rows. A copy counts as an event.
+// otherwise, a table have newer rows. A copy counts as an event. Answers and returns are waited
+// for, so none of them may be missing.
 func (p *Plan) repeatable() bool {
-	return p.Copy == nil && !p.remote && !p.queues && len(p.Tables) == 0
+	return p.Copy == nil && p.Answers == nil && len(p.Returns) == 0 && !p.remote && !p.queues && len(p.Tables) == 0
 }
 
 // order is the text of what the events of the async queue are stored by: the steps in
