@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -144,6 +145,7 @@ type readers struct {
 	most   int       // records that may wait for their pipeline, but for those that others wait for
 	copied int       // events since it was looked
 	next   time.Time // when it is looked again
+	heads  []head    // of the partitions, when it was looked
 
 	ctx    context.Context // of questions; done when the readers are closed
 	cancel context.CancelFunc
@@ -155,7 +157,7 @@ func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int) (*rea
 	if !ok {
 		return nil, fmt.Errorf("a log of type %T cannot be inspected: topics that are copied need that", log)
 	}
-	r := &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most}
+	r := &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most, heads: slices.Repeat([]head{{committed: -1}}, int(plan.Copy.Partitions))}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r, nil
 }
@@ -176,8 +178,10 @@ type waiting struct {
 // head is the first event of a partition that is not committed.
 type head struct {
 	partition int32
+	committed stream.Offset // it was looked for from there on
 	offset    stream.Offset
 	key       order.Key
+	event     bool
 }
 
 // look finds out what waits.
@@ -197,15 +201,20 @@ func (r *readers) look(ctx context.Context) (w waiting, err error) {
 			continue
 		}
 		w.records += end - committed
-		record, found, err := r.log.Peek(ctx, p, committed)
-		if err != nil {
-			return w, err
+		h := &r.heads[i]
+		if h.committed != committed {
+			record, found, err := r.log.Peek(ctx, p, committed)
+			if err != nil {
+				return w, err
+			}
+			if !found {
+				continue
+			}
+			*h = head{partition: i, committed: committed, offset: record.Offset}
+			h.key, h.event = order.KeyOf(&record)
 		}
-		if !found {
-			continue
-		}
-		if k, ok := order.KeyOf(&record); ok {
-			w.first = append(w.first, head{i, record.Offset, k})
+		if h.event {
+			w.first = append(w.first, *h)
 		}
 	}
 	return w, nil

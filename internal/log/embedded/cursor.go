@@ -69,14 +69,18 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 		}
 		b := &c.blocks[0]
 		for ; n < limit && c.at < b.next(); c.at++ {
+			keep, passed := c.keep, int64(c.at) < c.next.Load()
+			if passed { // it is before where the cursor was opened
+				keep = none
+			}
 			dst = append(dst, stream.Record{Partition: c.part.Partition, Offset: c.at})
-			c.body.record(&dst[len(dst)-1], c.keep)
+			c.body.record(&dst[len(dst)-1], keep)
 			if c.body.bad {
 				c.blocks = nil
 				return dst[:len(dst)-1], fmt.Errorf("record %d of %v: %w", c.at, c.part.Partition, errFormat)
 			}
-			if int64(c.at) < c.next.Load() {
-				dst = dst[:len(dst)-1] // before where the cursor was opened
+			if passed {
+				dst = dst[:len(dst)-1]
 				continue
 			}
 			c.next.Store(int64(c.at) + 1)
@@ -90,6 +94,9 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 	}
 	return dst, nil
 }
+
+// none keeps no record.
+func none([]byte) bool { return false }
 
 // open begins with the first of the blocks.
 func (c *cursor) open() {
