@@ -26,6 +26,7 @@ const (
 	Repartition = "repartition" // of a pipeline: its inputs by the key that it reads them by
 	Ended       = "ended"       // of a pipeline: ends of clients' events without a reply
 	Generations = "generations" // of a pipeline: its history
+	Order       = "order"       // of a pipeline: notes about the order of its events
 	Inbox       = "inbox"       // of a gateway: events of clients
 	Results     = "results"     // of a gateway: results for clients
 	changelog   = "changelog"   // of a group and a topic: state on Kafka
@@ -37,9 +38,9 @@ const (
 	Outcomes = "outcomes" // of a gateway: reads what the pipeline writes
 )
 
-// later are purposes that topics of pipelines get in a later version. They are common
-// words: only a pipeline's own topics of that name are reserved.
-var later = []string{"labels", "marks", "models", "order", "profile", "rollout", "rows", "shadow", "skew"}
+// common are purposes that topics of pipelines have, or get in a later version, and that are
+// common words: only a pipeline's own topics of that name are reserved.
+var common = []string{Order, "labels", "marks", "models", "profile", "rollout", "rows", "shadow", "skew"}
 
 // by begins the purpose of a topic and group of a pipeline by another field than its key.
 const by = "by-"
@@ -139,7 +140,7 @@ func Reserved(owner, topic string) bool {
 	case Topic(topic), of == changelog, topic == DeadLetters, topic == Redrive:
 		return true
 	}
-	return of == owner && (slices.Contains(later, purpose) || strings.HasPrefix(purpose, by))
+	return of == owner && (slices.Contains(common, purpose) || strings.HasPrefix(purpose, by))
 }
 
 // Instead returns a name that a topic may have whose own is reserved.

@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/sinks"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/async"
 	"github.com/afterbay/afterbay/model"
@@ -78,6 +79,9 @@ type Options struct {
 
 	// Bounded has topics that are copied be silent when Finish says so, and not by a clock.
 	Bounded bool
+
+	// Notes of a run have tables be read as they say: of a replay. They may be filled until Run.
+	Notes *order.Notes
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there. Those of
@@ -148,7 +152,7 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Members, 1))
 	how := task.Options{
 		Members: o.Members, CommitInterval: p.Commit.Interval, StepEvents: p.Commit.Size,
-		Keys: o.Keys, KeyBytes: o.KeyBytes, HeldBytes: o.HeldBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe,
+		Keys: o.Keys, KeyBytes: o.KeyBytes, HeldBytes: o.HeldBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe, Notes: o.Notes,
 	}
 	if plan.Answers != nil {
 		how.Observe = nil // an ask is no event of the pipeline

@@ -83,6 +83,11 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 			return err
 		}
 	}
+	if notes := r.Plan.Notes(); notes != "" {
+		if err := log.CreateTopic(ctx, stream.Topic{Name: notes, Partitions: 1}); err != nil {
+			return fmt.Errorf("notes about the order of pipeline %q: %w", r.Plan.Name, err)
+		}
+	}
 	for i := range r.Sinks {
 		for _, name := range sinks.Topics(compile.GroupOf(&r.Sinks[i].Sink, r.Name())) {
 			if existing[name] > 0 {

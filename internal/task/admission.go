@@ -171,6 +171,7 @@ func (a *admission) read(it *item) bool {
 	}
 	c, err := order.ParseCopy(header.Value(r, header.Order))
 	it.Watermark = p.moveTo(c.Key.Time, a.plan.Slack)
+	p.placed = c.Turn()
 	if p.turn = c.Key.Source; c.Forced || a.plan.Arrival {
 		p.turn = -1
 	}

@@ -59,6 +59,9 @@ func inLoop(t *testing.T, test func(l *loop)) {
 				t.Fatal(err)
 			}
 		}
+		if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: "p.order", Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
 		plan := l.plan
 		plan.Key = l.slot("k", value.Type{Kind: value.String})
 		at := l.slot("t", value.Type{Kind: value.Int})

@@ -43,6 +43,7 @@ type partition struct {
 	timerMarks
 	heard  time.Time // when it last had a record or was said to be idle
 	turn   int32     // number of the source partition that an event is from whose turn it is; -1 where it is moved
+	placed order.Key // where the newest event of Plan.Sources had its turn
 	source *source   // nil without Plan.Copy
 	step   uint64    // number of the newest step that moves it
 }
@@ -52,6 +53,15 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 		return never
 	}
 	return p.newest - lateness.Microseconds()
+}
+
+// behind returns where the newest event stands: its place in the order or, in a topic that is
+// read by its own key, its offset.
+func (p *partition) behind() order.Key {
+	if p.chunk.plan.Sources == nil {
+		return order.Key{Offset: int64(p.next) - 1}
+	}
+	return p.placed
 }
 
 // collected is what waits for other events of a group or pair.
@@ -119,6 +129,11 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	}
 	if plan.Dedupe != nil {
 		if p.ids, err = dedupe.Restore(p.id, a.State, plan.Dedupe.Spec); err != nil {
+			return nil, err
+		}
+	}
+	if plan.Sources != nil {
+		if p.placed, err = order.Released(a.State); err != nil {
 			return nil, err
 		}
 	}

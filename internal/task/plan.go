@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/models/batch"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -106,6 +107,7 @@ type derived struct {
 	closes  bool                // there are groups, timers or a join
 	groups  []int               // where each group stands among the stages, from 1
 	join    int                 // likewise the join; 0 is none
+	notes   string              // topic of notes about the order; "" is none
 
 	resumption *resumption
 }
@@ -143,6 +145,9 @@ func NewPlan(p Plan) *Plan {
 		answers.names = columnNames(answers.Columns)
 		p.Answers = &answers
 	}
+	if slices.ContainsFunc(p.Tables, func(t table.Spec) bool { return !t.Versions.Kept() }) {
+		p.notes = naming.Of(p.Name, naming.Order)
+	}
 	p.closes = p.keys.Keyed || len(p.groups) > 0 || p.join > 0
 	p.resumption = newResumption(p.Stages, p.Schema)
 	p.Fingerprint.Order = generation.Hash(p.order())
@@ -154,6 +159,10 @@ func NewPlan(p Plan) *Plan {
 
 // Queues reports whether events may be queued: done with after their offset was committed.
 func (p *Plan) Queues() bool { return p.queues }
+
+// Notes returns the topic of the notes about the order of the pipeline's events; "" if it
+// writes none.
+func (p *Plan) Notes() string { return p.notes }
 
 // Stateless reports that nothing is kept by key.
 func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }

@@ -48,6 +48,7 @@ type Options struct {
 	OddTimes       func(finding string) // told if the first event times look wrong; nil is not
 	Abort          *control.Abort       // when the task is to stand still; nil is never
 	Ended          func() bool          // whether topics that are copied get no more records now; nil is that the clock says when they are silent
+	Notes          *order.Notes         // of a run that is replayed: tables are read as they say; nil is as they come
 	Fault          func(Stage string)   // called at each stage of a turn by crash tests; nil is none
 
 	storm *storm // that the member before met; nil is none
@@ -192,6 +193,11 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
 	}
 	s = table.Hold(s, table.Wait(t.plan.Tables), options.Clock)
+	var followed *table.Follower
+	if t.plan.notes != "" && options.Notes != nil && options.Notes.Reads != nil {
+		followed = table.Follow(s, options.Notes.Reads, t.plan.Sources != nil)
+		s = followed
+	}
 	w := newWorker(t.plan, &t.shared, options, s, metrics)
 	if t.plan.Copy != nil {
 		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies); err != nil {
@@ -211,6 +217,7 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 	if w.tables, err = table.NewReader(log, t.plan.Topic, t.plan.Name, t.plan.Tables, options.Logger, options.Clock, metrics); err != nil {
 		return err
 	}
+	w.tables.Follow(followed)
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
 			return err
@@ -243,12 +250,13 @@ func (w *worker) turn(ctx context.Context) error {
 		}
 	}
 	w.dispatcher.Leave(batch.Revoked)
-	if len(batch.Records)+len(batch.Assigned) > 0 {
+	if len(batch.Records)+len(batch.Assigned) > 0 || w.tables.Unread() {
 		if err := w.tables.Bring(ctx, w.took); err != nil && ctx.Err() != nil {
 			return nil // what came is committed, and the rest comes later
 		} else if err != nil {
 			return err
 		}
+		w.noteTables()
 	}
 	if err := w.tend(begun, false); err != nil {
 		return err
@@ -389,6 +397,22 @@ func (w *worker) took(id stream.Partition, bytes int) error {
 		return w.commit()
 	}
 	return nil
+}
+
+// noteTables notes up to where tables were read beside partitions, if that moved.
+func (w *worker) noteTables() {
+	if w.plan.notes == "" {
+		return
+	}
+	for _, p := range w.partitions {
+		note := order.TableRead{Home: p.id.Index, Behind: p.behind(), Time: p.newest}
+		if p.newest != never {
+			note.Time += w.plan.Slack.Microseconds()
+		}
+		if p.tables.Note(&note) {
+			w.building.Note(w.plan.notes, w.options.Clock.Now(), &note)
+		}
+	}
 }
 
 // finish commits all that is computed and the ends of silent keys, and waits.

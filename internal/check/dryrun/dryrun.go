@@ -28,6 +28,7 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -54,9 +55,12 @@ type dryRun struct {
 	straight bool                                               // all topics have one partition
 	ordered  bool                                               // a pipeline reads in the order of several partitions
 	quiet    bool                                               // the log forgets outputs that no pipeline reads
+	mirrors  bool                                               // the events have the offsets of their log
 	apart    bool                                               // events are handed over without their outputs, in the order in which partitions computed them
 	tables   []string                                           // files of rows, as --table has them
 	past     func(topic string) iter.Seq2[stream.Record, error] // of a log: the rows of tables as of the event; nil is none
+	notes    order.Notes                                        // about the order of the pipeline in a log
+	mirrored map[string]bool                                    // tables whose rows are those of the log, as the notes say
 	batch    func([]*seen) error
 
 	appended int64
@@ -121,7 +125,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 		computeAtOnce(&p)
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
-			Bounded: true, Members: max(1, members), Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Observe: func(o *pipeline.Observed) { r.observe(play, o) },
+			Bounded: true, Members: max(1, members), Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Notes: &r.notes, Observe: func(o *pipeline.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))
@@ -302,7 +306,7 @@ func (r *dryRun) fillTables() error {
 					return fmt.Errorf("rows of table %s: %w", topic, err)
 				}
 			}
-			if !given[topic] && !written {
+			if !given[topic] && !written && !r.mirrored[topic] {
 				return failure.Usage("pipeline %s looks up %s: name a file of its rows with --table %s:KEY=FILE; an empty one is a table without rows", p.runner.Name(), topic, topic)
 			}
 		}
@@ -356,7 +360,11 @@ func (f *feed) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 // play appends a batch, waits until the pipelines have computed it, and passes on
 // the results.
 func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
-	if err := r.log.Append(ctx, records...); err != nil {
+	write := r.log.Append
+	if r.mirrors {
+		write = r.log.Mirror
+	}
+	if err := write(ctx, records...); err != nil {
 		return err
 	}
 	if !r.ordered {

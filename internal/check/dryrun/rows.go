@@ -280,6 +280,11 @@ func (e *Rows) data() (feed func(context.Context) error, end func() error, err e
 			return nil, nil, errors.Join(err, closeDirectory())
 		}
 	}
+	if e.mirrors = !e.straight; e.mirrors {
+		if err := log.follow(); err != nil {
+			return nil, nil, errors.Join(err, closeDirectory())
+		}
+	}
 	for _, topic := range topics {
 		if err := log.add(topic); err != nil {
 			return nil, nil, errors.Join(err, closeDirectory())
@@ -319,14 +324,15 @@ func (l *recorded) add(topic string) error {
 		}
 	}
 	var committed map[int32]stream.Offset
-	if l.Committed {
+	limited := l.Committed || len(l.mirrored) > 0 // what the others found is not known
+	if limited {
 		if committed, err = l.committed(topic); err != nil {
 			return err
 		}
 	}
 	for i, extent := range about.Partitions {
 		next := extent.Next
-		if l.Committed {
+		if limited {
 			next = min(next, committed[int32(i)])
 		}
 		l.Sources = append(l.Sources, Source{topic, int32(i), extent.First, next})

@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,17 +82,27 @@ type topic struct {
 	deleted    bool // its offsets go on when it is created again
 }
 
-// partition is the records of a partition. Those before base were deleted.
+// partition is the records of a partition, by their offsets. Those before base were deleted,
+// or are not there.
 type partition struct {
 	base    stream.Offset
 	records []stream.Record
 }
 
-func (p *partition) next() stream.Offset { return p.base + stream.Offset(len(p.records)) }
+func (p *partition) next() stream.Offset {
+	if n := len(p.records); n > 0 {
+		return p.records[n-1].Offset + 1
+	}
+	return p.base
+}
 
 // from returns the records from offset on, which is at least base.
 func (p *partition) from(offset stream.Offset) []stream.Record {
-	return p.records[min(int(offset-p.base), len(p.records)):]
+	at := min(int(offset-p.base), len(p.records)) // if no offset before it is of no record
+	if at > 0 && p.records[at-1].Offset >= offset {
+		at, _ = slices.BinarySearchFunc(p.records, offset, func(r stream.Record, at stream.Offset) int { return cmp.Compare(r.Offset, at) })
+	}
+	return p.records[at:]
 }
 
 type producer struct {
@@ -164,6 +175,33 @@ func (l *Log) forgetProducer() {
 	delete(l.producers, oldest)
 }
 
+// Mirror appends records of another log, at their offsets there. These grow in each partition.
+func (l *Log) Mirror(_ context.Context, records ...stream.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ends := map[stream.Partition]stream.Offset{}
+	for i := range records {
+		r := &records[i]
+		p, err := l.partition(r.Partition)
+		if err != nil {
+			return fmt.Errorf("mirror %v: %w", r.Partition, err)
+		}
+		if end := max(ends[r.Partition], p.next()); r.Offset < end {
+			return fmt.Errorf("mirror %v@%d: the next offset is %d", r.Partition, r.Offset, end)
+		}
+		ends[r.Partition] = r.Offset + 1
+	}
+	if err := l.check(records); err != nil {
+		return fmt.Errorf("mirror: %w", err)
+	}
+	l.write(records, func(p *partition, r *stream.Record) {
+		if len(p.records) == 0 {
+			p.base = r.Offset
+		}
+	})
+	return nil
+}
+
 func (l *Log) append(records []stream.Record) error {
 	if l.closed {
 		return stream.ErrClosed
@@ -171,9 +209,12 @@ func (l *Log) append(records []stream.Record) error {
 	if err := l.check(records); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
-	l.write(records)
+	l.write(records, atEnd)
 	return nil
 }
+
+// atEnd gives a record the next offset.
+func atEnd(p *partition, r *stream.Record) { r.Offset = p.next() }
 
 // check returns why records cannot be written.
 func (l *Log) check(records []stream.Record) error {
@@ -190,9 +231,9 @@ func (l *Log) check(records []stream.Record) error {
 	return nil
 }
 
-// write appends copies of records that check let pass, and sets Partition,
-// Offset and Time in the slice.
-func (l *Log) write(records []stream.Record) {
+// write appends copies of records that check let pass, and sets Partition and Time in the
+// slice. place sets Offset.
+func (l *Log) write(records []stream.Record, place func(*partition, *stream.Record)) {
 	total := 0
 	for i := range records {
 		total += size(&records[i])
@@ -210,7 +251,7 @@ func (l *Log) write(records []stream.Record) {
 		}
 		r.Time = time.UnixMicro(r.Time.UnixMicro()).UTC()
 		p := &t.partitions[r.Partition.Index]
-		r.Offset = p.next()
+		place(p, r)
 		p.records = append(p.records, stored(*r, &arena))
 	}
 	l.notify()
@@ -270,7 +311,7 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 				if !yield(records[i], nil) {
 					return
 				}
-				next++
+				next = records[i].Offset + 1
 			}
 			if len(records) == 0 {
 				select {

@@ -268,7 +268,9 @@ func (s *member) fetch(batch *stream.Batch, limit int) {
 		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].from(sh.next) // a step may have committed more than there is
 		records = records[:max(0, min(len(records), limit-len(batch.Records)))]
 		batch.Records = append(batch.Records, records...)
-		sh.next += stream.Offset(len(records))
+		if n := len(records); n > 0 {
+			sh.next = records[n-1].Offset + 1
+		}
 	}
 }
 
@@ -317,7 +319,7 @@ func (s *member) commit(step stream.Transaction) error {
 		s.group.remove(s, stream.ErrFenced)
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.log.write(slices.Clone(step.Outputs))
+	s.log.write(slices.Clone(step.Outputs), atEnd)
 	for _, c := range step.Changes {
 		s.group.all[c.Partition].state.Apply(c)
 	}

@@ -24,7 +24,7 @@ func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 	case strings.HasPrefix(topic, "__"): // of the log itself
 		return false, nil
 	case !naming.Topic(topic):
-		return true, nil
+		return l.takesNotes(ctx, topic)
 	case slices.ContainsFunc(l.own, func(own string) bool { return naming.Root(own) == owner }):
 		return false, nil
 	case slices.ContainsFunc(l.runners, func(r *pipeline.Runner) bool { return r.Name() == owner }):
@@ -43,6 +43,22 @@ func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 		return true, nil
 	}
 	return l.readBy(ctx, groups, topic)
+}
+
+// takesNotes reports whether a topic is not that of the notes of a pipeline. Its name is a
+// common word: a topic of another system may have it.
+func (l *Local) takesNotes(ctx context.Context, topic string) (bool, error) {
+	owner, ok := naming.Owner(topic, naming.Order)
+	if !ok {
+		return true, nil
+	}
+	for _, r := range l.runners {
+		if r.Name() == owner {
+			return false, nil
+		}
+	}
+	groups, err := l.Groups(ctx)
+	return !slices.Contains(groups, owner), err
 }
 
 // KeyOf returns the field of JSON that a topic is keyed by; "" is none.
@@ -103,7 +119,7 @@ func (l *Local) named(topic string) string {
 			}
 		}
 		gateway := deadletter.Topic(naming.Of(r.Name(), naming.Sequence)) // of a gateway of that name
-		if topic == generation.Topic(r.Name()) || deadletter.IsTopic(topic) && naming.Root(topic) == r.Name() && topic != gateway {
+		if topic == generation.Topic(r.Name()) || topic == r.Plan.Notes() || deadletter.IsTopic(topic) && naming.Root(topic) == r.Name() && topic != gateway {
 			return fmt.Sprintf("pipeline %q keeps it", r.Name())
 		}
 	}

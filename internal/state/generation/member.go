@@ -13,6 +13,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/optional"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/state/journal"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
@@ -294,7 +295,12 @@ func (s *member) place(outputs []stream.Record) []stream.Record {
 		if known && p != nil && at < s.of.first(p.id) {
 			continue
 		}
-		if !known || p == nil || !p.after || p.queued[at] {
+		switch {
+		case r.Partition.Topic == naming.Of(s.of.pipeline, naming.Order): // of the live generation alone
+			if !s.settled() {
+				continue
+			}
+		case !known || p == nil || !p.after || p.queued[at]:
 			r.Partition.Topic = s.of.begun.TopicOf(r.Partition.Topic)
 		}
 		placed = append(placed, r)

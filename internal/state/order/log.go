@@ -91,6 +91,13 @@ func Committed(state stream.View) (stream.Offset, error) {
 	return c.next, err
 }
 
+// Released returns the key at which the newest event had its turn that a group has read, of
+// what the log has committed; First before the first.
+func Released(state stream.View) (Key, error) {
+	c, err := loadCursor(state)
+	return c.last.key, err
+}
+
 // cursor is how far a partition was released.
 type cursor struct {
 	next stream.Offset // number of the next event

@@ -182,7 +182,7 @@ func (p *part) place(h *held) (source int, from Key, ok bool) {
 	if !copied {
 		c = Copy{Placed: Placed{Key: h.place.key}, Appended: r.Time.UnixMicro()}
 	}
-	c.Key.Time, c.Forced = h.place.key.Time, !p.arrival && copied
+	c.Key.Time, c.Forced, c.Moved = h.place.key.Time, !p.arrival && copied, h.place
 	r.Headers = c.headers(r.Headers)
 	return len(p.sources), from, copied
 }

@@ -16,6 +16,15 @@ type Copy struct {
 	Placed
 	Appended int64 // when the source has it from
 	Forced   bool  // it came when its turn was over: it is moved back in the order
+	Moved    place // where it is moved to; zero has its turn at Key. The log has none: a reader says it
+}
+
+// Turn returns the key at which the event has its turn.
+func (c *Copy) Turn() Key {
+	if c.Moved != (place{}) {
+		return c.Moved.key
+	}
+	return c.Key
 }
 
 // Marks are what a repartitioner writes to all partitions behind the copies of a step, of
@@ -27,6 +36,7 @@ var errDamaged = errors.New("the place in the order cannot be read: only the pip
 const (
 	flagLate = 1 << iota
 	flagForced
+	flagMoved
 )
 
 // Append appends the value of the header of a copy: varints of the order time, of how much
@@ -40,6 +50,9 @@ func (c *Copy) Append(to []byte) []byte {
 	}
 	if c.Forced {
 		flags |= flagForced
+	}
+	if c.Moved != (place{}) {
+		return c.Moved.append(binary.AppendUvarint(to, flags|flagMoved))
 	}
 	return binary.AppendUvarint(to, flags)
 }
@@ -65,7 +78,10 @@ func ParseCopy(data []byte) (c Copy, err error) {
 	c.Appended = c.Key.Time - r.Signed()
 	flags := r.Number()
 	c.Late, c.Forced = flags&flagLate != 0, flags&flagForced != 0
-	return c, r.end(flags <= flagLate|flagForced)
+	if flags&flagMoved != 0 {
+		c.Moved = r.place()
+	}
+	return c, r.end(flags <= flagLate|flagForced|flagMoved)
 }
 
 // Append appends the value of the header of marks.

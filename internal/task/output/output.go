@@ -94,7 +94,7 @@ type Writer struct {
 	stream.Transaction
 	Form        *Form
 	Dead        int             // of the outputs are dead letters
-	Between     int             // of the outputs go between the pipeline and its stages
+	Between     int             // of the outputs go between the pipeline and its stages, or are notes about its order
 	Approximate int             // have header.Approximate
 	Bytes       []byte          // of outputs and changes; a slice of it stays valid when it grows
 	Headers     []stream.Header // likewise
@@ -515,6 +515,14 @@ func (w *Writer) placed(r *stream.Record, c *order.Copy) {
 	w.Bytes = c.Append(w.Bytes)
 	w.Headers = append(w.Headers, stream.Header{Key: header.Source, Value: w.Bytes[start:end:end]},
 		stream.Header{Key: header.Order, Value: w.Bytes[end:len(w.Bytes):len(w.Bytes)]})
+}
+
+// Note appends a note about the order to its topic, at the time of a clock.
+func (w *Writer) Note(topic string, at time.Time, note interface{ Append(to []byte) []byte }) {
+	from := len(w.Bytes)
+	w.Bytes = note.Append(w.Bytes)
+	w.Outputs = append(w.Outputs, stream.Record{Partition: stream.Partition{Topic: topic}, Time: at, Value: w.Bytes[from:len(w.Bytes):len(w.Bytes)]})
+	w.Between++
 }
 
 // Marks appends marks of source partitions to every partition of the topic of copies, and of

@@ -28,7 +28,8 @@ type Reader struct {
 	pipeline  string
 	logger    *slog.Logger
 	clock     clock.Clock
-	inputs    int32 // partitions of it
+	inputs    int32     // partitions of it
+	followed  *Follower // says how far to read in a replay; nil is to the end
 	states    map[stream.Partition]*State
 	metrics   *observe.Member
 }
@@ -46,6 +47,16 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	}
 	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, metrics: metrics, states: map[stream.Partition]*State{}}, nil
 }
+
+// Follow has the Reader take rows as the notes say that a member follows.
+func (r *Reader) Follow(f *Follower) {
+	if r != nil {
+		r.followed = f
+	}
+}
+
+// Unread reports whether there are rows to take in although no event came.
+func (r *Reader) Unread() bool { return r != nil && r.followed != nil && r.followed.unread() }
 
 // Assign restores the state of a partition that the member now owns. Its
 // rows are those of its last step until Bring.
@@ -80,26 +91,60 @@ func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes 
 	for _, s := range r.states {
 		s.partitions = r.inputs
 	}
-	extents := make([]extent, len(r.places))
-	group, asking := errgroup.WithContext(ctx) // a broker takes its time to answer
-	for i, at := range r.places {
-		group.Go(func() (err error) {
-			extents[i].first, extents[i].end, err = r.inspector.Offsets(asking, r.partition(at))
-			return err
-		})
+	read := r.toEnd
+	if r.followed != nil {
+		read = r.asNoted
 	}
-	if err := group.Wait(); err != nil {
+	if err := read(ctx, took); err != nil {
 		return fmt.Errorf("read tables: %w", err)
-	}
-	for i, at := range r.places {
-		if err := r.bring(ctx, at, extents[i], took); err != nil {
-			return fmt.Errorf("read table %v: %w", r.partition(at), err)
-		}
 	}
 	for id, s := range r.states {
 		s.note()
 		if err := s.sweep(func(bytes int) error { return took(id, bytes) }); err != nil {
 			return fmt.Errorf("remove old versions of tables beside %v: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// toEnd takes in all rows that are durable.
+func (r *Reader) toEnd(ctx context.Context, took func(stream.Partition, int) error) error {
+	extents, err := r.extents(ctx)
+	if err != nil {
+		return err
+	}
+	for _, at := range r.places {
+		if err := r.bring(ctx, at, *extents[r.partition(at)], took); err != nil {
+			return fmt.Errorf("%v: %w", r.partition(at), err)
+		}
+	}
+	return nil
+}
+
+// asNoted takes in the rows that the notes say. Tables as of the event are read to their end.
+func (r *Reader) asNoted(ctx context.Context, took func(stream.Partition, int) error) error {
+	for id, s := range r.states {
+		for _, at := range r.places {
+			p, end := r.partition(at), stream.Offset(math.MaxInt64)
+			if until := r.followed.until(id, p); !r.specs[at.table].Versions.Kept() {
+				end = until
+			}
+			for s.next[at] < end {
+				record, found, err := r.inspector.Peek(ctx, p, s.next[at])
+				if err != nil {
+					return fmt.Errorf("%v: %w", p, err)
+				}
+				if !found || record.Offset >= end {
+					break
+				}
+				n, err := s.take(at, &record)
+				if err == nil && n > 0 {
+					err = took(id, n)
+				}
+				if err != nil {
+					return fmt.Errorf("%v: %w", p, err)
+				}
+			}
 		}
 	}
 	return nil
@@ -144,6 +189,25 @@ func (r *Reader) look(ctx context.Context) error {
 // extent is the first offset of a partition and the one after its last record.
 type extent struct{ first, end stream.Offset }
 
+// extents returns those of all partitions of tables. Lookups of one topic read it to one end.
+func (r *Reader) extents(ctx context.Context) (map[stream.Partition]*extent, error) {
+	all := map[stream.Partition]*extent{}
+	group, ctx := errgroup.WithContext(ctx) // a broker takes its time to answer
+	for _, at := range r.places {
+		p := r.partition(at)
+		if all[p] != nil {
+			continue
+		}
+		to := &extent{}
+		all[p] = to
+		group.Go(func() (err error) {
+			to.first, to.end, err = r.inspector.Offsets(ctx, p)
+			return err
+		})
+	}
+	return all, group.Wait()
+}
+
 func (r *Reader) partition(at place) stream.Partition {
 	return stream.Partition{Topic: r.specs[at.table].Topic, Index: at.partition}
 }
@@ -186,7 +250,7 @@ func (r *Reader) least(at place, to extent) (stream.Offset, error) {
 				r.logger.Warn("rows of a table were removed before they were read; older ones stay", "table", r.partition(at).String(), "beside", s.id.String(), "from", next, "to", to.first)
 			}
 			next = to.first
-			s.next[at], s.moved[at] = next, true
+			s.move(at, next)
 		}
 		least = min(least, next)
 	}

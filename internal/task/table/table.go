@@ -82,6 +82,8 @@ type State struct {
 	view         stream.View
 	next         map[place]stream.Offset // to be read
 	moved        map[place]bool          // those that are not in a step
+	unsaid       map[place]bool          // those that no note says
+	said         int                     // notes
 	made, flying map[string][]byte       // rows by state key, not yet in a step and in the newest, which may be outstanding; nil is deleted
 	key          []byte
 	pipeline     []byte       // what header.Pipeline of its records begins with
@@ -97,7 +99,7 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe
 	s := &State{
 		watermark: never, metrics: metrics,
 		specs: specs, id: a.Partition, view: a.State,
-		next: map[place]stream.Offset{}, moved: map[place]bool{}, made: map[string][]byte{},
+		next: map[place]stream.Offset{}, moved: map[place]bool{}, unsaid: map[place]bool{}, made: map[string][]byte{},
 		pipeline: []byte(pipeline + " "), noting: map[int]bool{},
 	}
 	for i := range specs {
@@ -181,7 +183,7 @@ func (s *State) put(key string, data []byte) int {
 // take takes in a record of a table, and returns about how many bytes it adds to
 // a step; 0 where it is no row of the partition.
 func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
-	s.next[at], s.moved[at] = r.Offset+1, true
+	s.move(at, r.Offset+1)
 	spec := &s.specs[at.table]
 	if r.Key == nil || header.Get(r, header.Cancel) != "" || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
 		return 0, nil
@@ -198,6 +200,14 @@ func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 	}
 	s.made[string(s.key)] = row
 	return len(s.key) + len(row), nil
+}
+
+// move notes that a partition of a table was read up to an offset.
+func (s *State) move(at place, next stream.Offset) {
+	s.next[at], s.moved[at] = next, true
+	if !s.specs[at.table].Versions.Kept() {
+		s.unsaid[at] = true
+	}
 }
 
 // wrote reports whether the pipeline made a record.

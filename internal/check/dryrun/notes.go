@@ -1,0 +1,122 @@
+package dryrun
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/lang/steps"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// follow has the tables whose newest rows are found be read as the notes of the pipeline say,
+// unless files give their rows.
+func (l *recorded) follow() error {
+	p := l.part
+	for _, topic := range p.runner.Tables() {
+		given := slices.ContainsFunc(l.tables, func(text string) bool { return strings.HasPrefix(text, topic+":") })
+		if p.runner.AsOfEvent(topic) || given {
+			continue
+		}
+		if l.notes.Reads == nil {
+			if err := l.readNotes(p.runner.Plan.Notes()); err != nil {
+				return err
+			}
+			if err := l.complete(); err != nil {
+				return failure.Usage("columns %s of pipeline %s cannot be known: %v. Give the rows of a file with --table %s:KEY=FILE", strings.Join(p.found(topic), ", "), p.runner.Name(), err, topic)
+			}
+		}
+		if err := l.mirror(topic); err != nil {
+			return fmt.Errorf("rows of table %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// readNotes reads the notes of the pipeline.
+func (l *recorded) readNotes(topic string) error {
+	if _, err := inspect.Find(l.ctx, l.directory, topic); errors.Is(err, stream.ErrUnknownTopic) {
+		return nil
+	}
+	for r, err := range l.directory.Records(l.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
+		if err == nil {
+			err = l.notes.Add(r.Value)
+		}
+		if err != nil {
+			return fmt.Errorf("notes about the order, %v@%d: %w", r.Partition, r.Offset, err)
+		}
+	}
+	return nil
+}
+
+// complete returns an error if the notes begin after the events do.
+func (l *recorded) complete() error {
+	plan := l.part.runner.Plan
+	if len(l.notes.Reads) == 0 {
+		return fmt.Errorf("topic %s has no notes of which rows its events found", plan.Notes())
+	}
+	first := map[int32]order.Key{}
+	for home := range l.notes.Reads {
+		first[home] = order.First
+	}
+	if plan.Sources == nil {
+		about, err := inspect.Find(l.ctx, l.directory, plan.Topic)
+		if err != nil {
+			return err
+		}
+		committed, err := l.committed(plan.Topic)
+		if err != nil {
+			return err
+		}
+		for i, extent := range about.Partitions {
+			if home := int32(i); extent.First < committed[home] {
+				first[home] = order.Key{Offset: int64(extent.First) - 1}
+			}
+		}
+	}
+	for home, from := range first {
+		if reads := l.notes.Reads[home]; len(reads) == 0 || !reads[0].Whole || from.Before(reads[0].Behind) {
+			return fmt.Errorf("the notes in topic %s of which rows its events found begin behind the first event of partition %d", plan.Notes(), home)
+		}
+	}
+	return nil
+}
+
+// found returns what lookups find in a table whose newest rows they read.
+func (p *part) found(topic string) (names []string) {
+	for s := range lang.EachStep(p.pipeline.Steps) {
+		if l, ok := s.(*steps.Lookup); ok && l.Table == topic && l.Versions.AsOf != "event" {
+			names = append(names, l.Name+".*")
+		}
+	}
+	return names
+}
+
+// mirror has the log of the replay hold the rows that a log has of a table.
+func (l *recorded) mirror(topic string) error {
+	about, err := inspect.Find(l.ctx, l.directory, topic)
+	if err != nil {
+		return err
+	}
+	if err := l.log.CreateTopic(l.ctx, stream.Topic{Name: topic, Partitions: int32(len(about.Partitions)), Key: about.Key}); err != nil {
+		return err
+	}
+	for r, err := range l.directory.Records(l.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
+		if err == nil {
+			err = l.log.Mirror(l.ctx, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if l.mirrored == nil {
+		l.mirrored = map[string]bool{}
+	}
+	l.mirrored[topic] = true
+	return nil
+}

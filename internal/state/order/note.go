@@ -1,0 +1,85 @@
+package order
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/afterbay/afterbay/internal/state/packed"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// A note says what decided the rows of events, and is not in their sources. A pipeline writes
+// it to a topic of its own, in the transaction of the first event that it is about. A replay of
+// the sources that follows the notes computes the same rows.
+
+// TableRead is a note: up to where tables were read beside a partition. The events behind it
+// find these rows.
+type TableRead struct {
+	Home   int32 // index of the partition
+	Behind Key   // the event before; in a topic that is read by its own key, its offset alone
+	Time   int64 // that the partition had reached: what was due by then found the rows before
+	Whole  bool  // Tables has all partitions of the tables; else those that moved
+	Tables []TableOffset
+}
+
+// TableOffset is up to where a partition of a table was read.
+type TableOffset struct {
+	stream.Partition
+	Next stream.Offset
+}
+
+// The kinds of notes.
+const noteRead = 1
+
+// Append appends the value of the record of the note: about 10 bytes, and 5 and a name for each
+// partition that moved.
+func (n *TableRead) Append(to []byte) []byte {
+	to = binary.AppendUvarint(append(to, noteRead), uint64(n.Home))
+	to = binary.AppendVarint(n.Behind.append(to), n.Time)
+	whole := uint64(0)
+	if n.Whole {
+		whole = 1
+	}
+	to = binary.AppendUvarint(to, whole)
+	before := ""
+	for _, t := range n.Tables {
+		name := t.Topic
+		if name == before {
+			name = ""
+		}
+		before = t.Topic
+		to = packed.AppendText(to, name)
+		to = binary.AppendUvarint(binary.AppendUvarint(to, uint64(t.Index)), uint64(t.Next))
+	}
+	return to
+}
+
+// Notes is what the notes of a pipeline say.
+type Notes struct {
+	Reads map[int32][]TableRead // by Home, in their order
+}
+
+var errNote = errors.New("a note about the order cannot be read: only the pipeline writes this topic")
+
+// Add adds the value of a record.
+func (n *Notes) Add(value []byte) error {
+	r := read(value)
+	if r.Number() != noteRead {
+		return errNote
+	}
+	note := TableRead{Home: int32(r.Number()), Behind: r.key(), Time: r.Signed(), Whole: r.Number() == 1}
+	for before := ""; len(r.Rest) > 0; {
+		if name := string(r.Text()); name != "" {
+			before = name
+		}
+		note.Tables = append(note.Tables, TableOffset{stream.Partition{Topic: before, Index: int32(r.Number())}, stream.Offset(r.Number())})
+	}
+	if r.end(true) != nil {
+		return errNote
+	}
+	if n.Reads == nil {
+		n.Reads = map[int32][]TableRead{}
+	}
+	n.Reads[note.Home] = append(n.Reads[note.Home], note)
+	return nil
+}
