@@ -12,18 +12,20 @@ import (
 
 type datasetCommand struct {
 	rowsFlags
-	Out       string   `help:"File to write: .parquet, .csv or .ndjson. One that is there is replaced. FILE.manifest.json says what it was made of." required:"" placeholder:"FILE"`
-	Columns   []string `help:"Names to write, in this order, such as tx,spend.*,gap; the default is meta.id, meta.key, meta.time and all others." placeholder:"NAME"`
-	Since     string   `help:"Write rows of events from this time on, such as 2026-01-02T15:04:05Z. Earlier events count in windows." placeholder:"TIME"`
-	Until     string   `help:"Write rows of events before this time." placeholder:"TIME"`
-	Labels    string   `help:"Labels: a file, NDJSON or CSV, or topic:NAME of the log." placeholder:"FILE"`
-	On        string   `help:"Name of the rows that a label has too, and its field where that is called otherwise, such as tx or tx=order." placeholder:"NAME[=FIELD]"`
-	Label     string   `help:"Field that is the label, and its type: bool, int, number, string or time. The default is number." placeholder:"FIELD[:TYPE]"`
-	LabelTime string   `help:"Field that says when a label was known, and its unit: s, ms, us, ns or rfc3339. The default is rfc3339 and, for a topic, the time of the append." placeholder:"FIELD[:UNIT]"`
-	Horizon   string   `help:"A row gets the newest label that was known so long after its event at most, such as 30d." placeholder:"DURATION"`
-	AsOf      string   `help:"Until when labels are known: rows younger than the horizon then are left out. The default is when the newest label was known that is not of the future." placeholder:"TIME"`
-	Negatives string   `help:"Share of the rows without a positive label that is written, such as 5%: always the same ones, by the hash of their value of --on." placeholder:"SHARE"`
-	Keep      string   `help:"Expression over the names of a row and its label that says which rows are written, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
+	Partitions int32    `help:"Partitions of the topic that the events of a file would be in. The default is what the pipeline file says." placeholder:"N"`
+	Key        string   `help:"Field that the events of a file would be keyed by, if the pipeline repartitions them. The default is the key of the input." placeholder:"FIELD"`
+	Out        string   `help:"File to write: .parquet, .csv or .ndjson. One that is there is replaced. FILE.manifest.json says what it was made of." required:"" placeholder:"FILE"`
+	Columns    []string `help:"Names to write, in this order, such as tx,spend.*,gap; the default is meta.id, meta.key, meta.time and all others." placeholder:"NAME"`
+	Since      string   `help:"Write rows of events from this time on, such as 2026-01-02T15:04:05Z. Earlier events count in windows." placeholder:"TIME"`
+	Until      string   `help:"Write rows of events before this time." placeholder:"TIME"`
+	Labels     string   `help:"Labels: a file, NDJSON or CSV, or topic:NAME of the log." placeholder:"FILE"`
+	On         string   `help:"Name of the rows that a label has too, and its field where that is called otherwise, such as tx or tx=order." placeholder:"NAME[=FIELD]"`
+	Label      string   `help:"Field that is the label, and its type: bool, int, number, string or time. The default is number." placeholder:"FIELD[:TYPE]"`
+	LabelTime  string   `help:"Field that says when a label was known, and its unit: s, ms, us, ns or rfc3339. The default is rfc3339 and, for a topic, the time of the append." placeholder:"FIELD[:UNIT]"`
+	Horizon    string   `help:"A row gets the newest label that was known so long after its event at most, such as 30d." placeholder:"DURATION"`
+	AsOf       string   `help:"Until when labels are known: rows younger than the horizon then are left out. The default is when the newest label was known that is not of the future." placeholder:"TIME"`
+	Negatives  string   `help:"Share of the rows without a positive label that is written, such as 5%: always the same ones, by the hash of their value of --on." placeholder:"SHARE"`
+	Keep       string   `help:"Expression over the names of a row and its label that says which rows are written, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
 }
 
 // rowsFlags say which events are computed again.
@@ -56,7 +58,10 @@ func (c *datasetCommand) Run(a *app) (err error) {
 		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Command: a.args, Version: version(), Now: time.Now(),
 		Labels: dataset.Labels{Source: c.Labels, On: c.On, Label: c.Label, Time: c.LabelTime, AsOf: c.AsOf},
 	}
-	o.RowsOptions.Columns = c.Columns
+	o.RowsOptions.Columns, o.Partitions, o.Key = c.Columns, c.Partitions, c.Key
+	if c.Partitions < 0 || c.Partitions > 1024 {
+		return usage("--partitions %d: use 1 to 1024", c.Partitions)
+	}
 	if c.Horizon != "" {
 		var ok bool
 		if o.Labels.Horizon, ok = spec.ParseDuration(c.Horizon); !ok {

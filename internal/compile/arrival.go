@@ -76,9 +76,14 @@ func (c *Compiled) arrivals() (list []string) {
 		if c.AsOfEvent(topic) {
 			continue
 		}
-		list = append(list, fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival))
+		list = append(list, NewestRows(topic))
 	}
 	return list
+}
+
+// NewestRows returns the finding about a table whose newest rows are found.
+func NewestRows(topic string) string {
+	return fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival)
 }
 
 // AsOfEvent reports whether all lookups in a table find the rows that were valid at the time

@@ -81,7 +81,7 @@ type Options struct {
 	Bounded bool
 
 	// Notes of a run have tables be read as they say: of a replay. They may be filled until Run.
-	Notes *order.Notes
+	Notes *Notes
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,
 	// sync, after) with a step in flight: crash tests end the process there. Those of
@@ -180,6 +180,9 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 
 // Observed is what Options.Observe sees of an event.
 type Observed = task.Observed
+
+// Notes is what a pipeline noted of the order of its events.
+type Notes = order.Notes
 
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read

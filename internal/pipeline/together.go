@@ -119,6 +119,9 @@ func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
 // Arrivals is compile.Arrivals of what runs.
 func Arrivals(runners []*Runner) map[int][]string { return compile.Arrivals(compiledOf(runners)) }
 
+// NewestRows is compile.NewestRows.
+func NewestRows(table string) string { return compile.NewestRows(table) }
+
 func compiledOf(runners []*Runner) []*compile.Compiled {
 	all := make([]*compile.Compiled, len(runners))
 	for i, r := range runners {

@@ -12,6 +12,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
+// DefaultPartitions is how many partitions a topic has of which no file says it.
+const DefaultPartitions = compile.DefaultPartitions
+
 // CreateTopics makes the topics that the pipeline reads and writes, where they
 // are not there. Those that it writes have as many partitions as the one that
 // it reads or its inputs are copied to. If the input got more partitions since the

@@ -41,11 +41,10 @@ type partition struct {
 	queue  *async.Partition
 	tables *table.State // nil without Plan.Tables
 	timerMarks
-	heard  time.Time // when it last had a record or was said to be idle
-	turn   int32     // number of the source partition that an event is from whose turn it is; -1 where it is moved
-	placed order.Key // where the newest event of Plan.Sources had its turn
-	source *source   // nil without Plan.Copy
-	step   uint64    // number of the newest step that moves it
+	heard time.Time // when it last had a record or was said to be idle
+	turns
+	source *source // nil without Plan.Copy
+	step   uint64  // number of the newest step that moves it
 }
 
 func (p *partition) watermark(lateness time.Duration) int64 {
@@ -53,6 +52,12 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 		return never
 	}
 	return p.newest - lateness.Microseconds()
+}
+
+// turns is about the newest event of Plan.Sources.
+type turns struct {
+	turn   int32     // number of the source partition that it is from; -1 where it is moved
+	placed order.Key // where it had its turn
 }
 
 // behind returns where the newest event stands: its place in the order or, in a topic that is

@@ -31,7 +31,7 @@ func TestEventsOfTheWatermarksTimeComeInTheOrderOfTheirSources(t *testing.T) {
 		{-1, 0, logins, 0},
 	} {
 		plan := &Plan{Input: Input{Sources: []Source{{Topic: "logins", Rank: 1}, {Topic: "clicks"}}, Slack: c.slack}}
-		p := &partition{chunk: &chunk{admission: admission{committer: &committer{plan: plan}}}, turn: c.turn}
+		p := &partition{chunk: &chunk{admission: admission{committer: &committer{plan: plan}}}, turns: turns{turn: c.turn}}
 		if got := p.tied(c.source); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}

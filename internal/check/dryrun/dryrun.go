@@ -28,7 +28,6 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
-	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -59,7 +58,7 @@ type dryRun struct {
 	apart    bool                                               // events are handed over without their outputs, in the order in which partitions computed them
 	tables   []string                                           // files of rows, as --table has them
 	past     func(topic string) iter.Seq2[stream.Record, error] // of a log: the rows of tables as of the event; nil is none
-	notes    order.Notes                                        // about the order of the pipeline in a log
+	notes    pipeline.Notes                                     // about the order of the pipeline in a log
 	mirrored map[string]bool                                    // tables whose rows are those of the log, as the notes say
 	batch    func([]*seen) error
 

@@ -27,6 +27,8 @@ type RowsOptions struct {
 	Columns      []string // names, or prefix.*, in order; none is meta.id, meta.key, meta.time and all others
 	Topic        string   // that the events go to; "" is the input of the first pipeline
 	Format       string   // of the events
+	Partitions   int32    // of the topic that the events of a file go to; 0 is as the pipeline file says
+	Key          string   // field by which they are placed there; "" is the key of the input
 	Tables       []string // TOPIC:KEY=FILE
 	Parallelism  int      // members of the group of each pipeline; 0 is 1
 	Outputs      bool     // the log of the replay keeps what the pipelines write
@@ -107,6 +109,9 @@ func (r *Rows) Run(each func(*Event) error) error {
 		if err := r.finish(ctx); err != nil || r.End == nil {
 			return err
 		}
+		if err := r.readTablesOut(ctx); err != nil {
+			return err
+		}
 		return r.End(r.log)
 	})
 	if r.Sources == nil {
@@ -127,6 +132,9 @@ func (r *Rows) Stage(name string) string { return r.part.stage(name) }
 // Straight reports whether all topics of the replay have one partition.
 func (r *Rows) Straight() bool { return r.straight }
 
+// FollowsNotes reports whether tables are read as the notes of the pipeline say.
+func (r *Rows) FollowsNotes() bool { return len(r.mirrored) > 0 }
+
 // Pipelines returns how many pipelines the file has.
 func (r *Rows) Pipelines() int { return len(r.parts) }
 
@@ -144,7 +152,15 @@ func (r *Rows) Arrivals() []string {
 	for _, p := range r.parts {
 		runners = append(runners, p.runner)
 	}
-	return pipeline.Arrivals(runners)[slices.Index(r.parts, r.part)]
+	list := pipeline.Arrivals(runners)[slices.Index(r.parts, r.part)]
+	return slices.DeleteFunc(list, func(finding string) bool {
+		for topic := range r.mirrored {
+			if finding == pipeline.NewestRows(topic) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // taken returns the records that were appended to the log of the run.
@@ -252,14 +268,47 @@ func (p *part) absentModels() []string {
 
 // source returns a function that appends the events, and one to call at the end.
 func (e *Rows) source() (feed func(context.Context) error, end func() error, err error) {
+	if e.FromLog && (e.Partitions > 0 || e.Key != "") {
+		return nil, nil, failure.Usage("--partitions and --key are for events of a file: those of a log have their partitions")
+	}
 	if e.FromLog {
 		return e.data()
+	}
+	if err := e.placeFile(); err != nil {
+		return nil, nil, err
 	}
 	source, err := e.Program.Events(e.RowsOptions.Events, e.Format)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context) error { return e.publish(ctx, source, e.Topic) }, source.Close, nil
+}
+
+// placeFile makes the topic that the events of a file go to, as the options say: so they have the
+// partitions that they have in production.
+func (e *Rows) placeFile() error {
+	if e.Partitions == 0 && e.Key == "" {
+		return nil
+	}
+	if e.straight {
+		return failure.Usage("--partitions and --key: all topics of this replay have one partition, as the order of the events depends on when they are copied")
+	}
+	topic := cmp.Or(e.Topic, e.parts[0].runner.Input())
+	for _, in := range e.parts[0].pipeline.EachInput() {
+		if in.Topic != topic {
+			continue
+		}
+		about := stream.Topic{Name: topic, Partitions: cmp.Or(e.Partitions, in.Partitions, pipeline.DefaultPartitions), Key: cmp.Or(e.Key, in.Key)}
+		copied := in.Repartition > 0 || len(e.parts[0].pipeline.Inputs) > 0
+		if !copied && about.Key != in.Key {
+			return failure.Usage("--key %s: the pipeline reads %s by the key %s. Events of another key need input.repartition", e.Key, topic, in.Key)
+		}
+		if !copied && in.Partitions > 0 && about.Partitions != in.Partitions {
+			return failure.Usage("--partitions %d: the pipeline file says that %s has %d", e.Partitions, topic, in.Partitions)
+		}
+		return e.log.CreateTopic(e.ctx, about)
+	}
+	return nil // publish says that there is no such topic
 }
 
 // data returns the source for the topics of a log. The records keep their times and, if the
@@ -359,7 +408,7 @@ func (l *recorded) past(topic string) iter.Seq2[stream.Record, error] {
 func (l *recorded) readTables() error {
 	l.TablesRead = map[stream.Partition]stream.Offset{}
 	for _, p := range l.parts {
-		read, err := inspect.TablesRead(l.ctx, l.directory, p.runner.Name())
+		read, err := inspect.TablesRead(l.ctx, l.directory, p.runner.Name(), true)
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,13 @@ package dataset_test
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/ops/dataset"
+	"github.com/afterbay/afterbay/stream"
 )
 
 const byShop = `pipeline: shops
@@ -79,5 +82,45 @@ func TestRowsOfSeveralPartitionsAreTheLiveRows(t *testing.T) {
 				t.Errorf("%v: %s", err, said.String())
 			}
 		})
+	}
+}
+
+// TestEventsOfAFileArePlacedAsTheirTopicHasThem has many events at one time, in several
+// partitions by another key. The rows of a file are those of the log if the file is placed as the
+// topic is.
+func TestEventsOfAFileArePlacedAsTheirTopicHasThem(t *testing.T) {
+	const seed = 29
+	shop := strings.NewReplacer("key: price", "key: shop", "price: number, ts", "shop: string, bid: number, ts", ", WAIT", "").Replace(byShop)
+	t.Chdir(t.TempDir())
+	save(t, "p.yaml", shop)
+	log := sourced(t, seed, 0, map[string]int32{"pages": 5})
+	var events strings.Builder
+	var records []stream.Record
+	rng := rand.New(rand.NewPCG(seed, 8))
+	for i := range 2000 {
+		value := fmt.Sprintf(`{"user":"u%d","id":"i%d","shop":"s%d","bid":%d.5,"ts":%d}`, rng.IntN(20), i, rng.IntN(5), rng.IntN(100), began.UnixMilli()+int64(i/100)*1000)
+		events.WriteString(value + "\n")
+		user, _, _ := strings.Cut(value[len(`{"user":"`):], `"`)
+		records = append(records, stream.Record{Partition: stream.Partition{Topic: "pages", Index: stream.ByKey}, Key: []byte(user), Value: []byte(value)})
+	}
+	if err := log.Append(t.Context(), records...); err != nil {
+		t.Fatal(err)
+	}
+	save(t, "e.ndjson", events.String())
+	running(t, log, "p.yaml")
+	columns := []string{"meta.id", "meta.offset", "id", "spend.sum_1m", "spend.count_1m", "past.mean"}
+	want := mustBeLive(t, log, seed, fromLog(log, columns), 2000)
+	o := options("rows.ndjson")
+	o.RowsOptions.Columns = columns
+	if other := written(t, o); other.Rows == want.Rows {
+		t.Errorf("seed %d: no place matters", seed)
+	}
+	o.Partitions, o.Key = 5, "user"
+	if m := written(t, o); m.Rows != want.Rows {
+		t.Errorf("seed %d: %+v, of the log %+v", seed, m.Rows, want.Rows)
+	}
+	o.FromLog, o.Open = true, opens(log)
+	if err := dataset.Write(t.Context(), program(&bytes.Buffer{}), o); err == nil || !strings.Contains(err.Error(), "for events of a file") {
+		t.Error(err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TablesRead returns up to where the partitions of a pipeline have read the tables that it
-// looks up as of the event, by their numbers. A pipeline that has committed nothing has read
-// nothing.
-func TablesRead(ctx context.Context, d Directory, pipeline string) (map[int32]map[stream.Partition]stream.Offset, error) {
+// TablesRead returns up to where the partitions of a pipeline have read tables, by their
+// numbers: those with versions, which it looks up as of the event, or the others. A pipeline that
+// has committed nothing has read nothing.
+func TablesRead(ctx context.Context, d Directory, pipeline string, versions bool) (map[int32]map[stream.Partition]stream.Offset, error) {
 	read := map[int32]map[stream.Partition]stream.Offset{}
 	for e, err := range d.EntriesOf(ctx, pipeline, statekey.Read) {
 		if errors.Is(err, ErrUnknownPipeline) {
@@ -25,7 +25,7 @@ func TablesRead(ctx context.Context, d Directory, pipeline string) (map[int32]ma
 		if err != nil {
 			return nil, err
 		}
-		if at, next, ok := table.ReadOf(stored, e.Value); ok {
+		if at, next, of, ok := table.ReadOf(stored, e.Value); ok && of == versions {
 			if read[e.Partition] == nil {
 				read[e.Partition] = map[stream.Partition]stream.Offset{}
 			}

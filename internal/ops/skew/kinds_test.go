@@ -101,21 +101,32 @@ steps:
   - emit: {topic: decisions, value: [card, shop_is.risk, owner.age]}
 `
 
-// asOfLog ran with tables as of the event that change all the time, in two runs. Then both
-// tables got rows that the pipeline has not read.
+// asOfLog ran with tables as of the event that change all the time.
 func asOfLog(t testing.TB, history string) *memory.Log {
-	log := newLog(t, strings.Replace(asOf, "HISTORY", history, 1), stream.Topic{Name: "payments", Partitions: 3, Key: "card"}, stream.Topic{Name: "shops", Partitions: 2, Key: "shop"}, stream.Topic{Name: "owners", Partitions: 3, Key: "card"})
+	return tablesLog(t, strings.Replace(asOf, "HISTORY", history, 1), 2)
+}
+
+// arrivedLog is asOfLog of tables whose newest rows are found, in many runs.
+func arrivedLog(t testing.TB) *memory.Log {
+	return tablesLog(t, strings.NewReplacer("as_of: event, time: {field: since, unit: ms}, history: HISTORY, ", "", "as_of: event, history: 1h, ", "").Replace(asOf), 20)
+}
+
+// tablesLog ran so many times over payments while tables changed. Then both tables got rows that
+// the pipeline has not read.
+func tablesLog(t testing.TB, text string, runs int) *memory.Log {
+	log := newLog(t, text, stream.Topic{Name: "payments", Partitions: 3, Key: "card"}, stream.Topic{Name: "shops", Partitions: 2, Key: "shop"}, stream.Topic{Name: "owners", Partitions: 3, Key: "card"})
 	shop := func(i int) stream.Record {
 		return record("shops", fmt.Sprintf("s%d", i%4), fmt.Sprintf(`{"risk":0.%d,"since":%d,"more":%q}`, i%10, nine+int64(i)*1000, strings.Repeat("x", 100)))
 	}
 	owner := func(i int) stream.Record {
 		return record("owners", fmt.Sprintf("c%02d", i%50), fmt.Sprintf(`{"age":%d}`, i))
 	}
-	for run := range 2 {
-		for i := run * 400; i < run*400+400; i++ {
+	rows, events := 800/runs, 1200/runs
+	for run := range runs {
+		for i := run * rows; i < run*rows+rows; i++ {
 			appended(t, log, shop(i), owner(i))
 		}
-		for i := run * 600; i < run*600+600; i++ {
+		for i := run * events; i < run*events+events; i++ {
 			card := fmt.Sprintf("c%02d", i*7919%101%50)
 			appended(t, log, record("payments", card, fmt.Sprintf(`{"card":%q,"shop":"s%d","at":%d}`, card, i%4, nine+int64(i)*600)))
 		}
@@ -242,6 +253,7 @@ func TestEachKindOfStateIsCompared(t *testing.T) {
 		"table as of the event":         {swept, statekey.AppendRow(nil, "shops/all/event", nil), "shops"},
 		"its blocks":                    {func(t testing.TB) *memory.Log { return asOfLog(t, "1h") }, statekey.AppendRow(nil, "shops/all/event/blocks", nil), "shops"},
 		"table by the key of the input": {swept, statekey.AppendRow(nil, "owners/own/event", nil), "owners"},
+		"table by arrival":              {arrivedLog, statekey.AppendRow(nil, "shops/all", nil), "shops"},
 		"windows":                       {func(t testing.TB) *memory.Log { return visitsLog(t, "every: 1m, values: {spent: {sum: amount}}") }, []byte{statekey.Pane}, "visit.spent"},
 		"hopping": {func(t testing.TB) *memory.Log {
 			return visitsLog(t, "every: 1m, size: 5m, values: {spent: {sum: amount}}")

@@ -83,3 +83,24 @@ func (n *Notes) Add(value []byte) error {
 	n.Reads[note.Home] = append(n.Reads[note.Home], note)
 	return nil
 }
+
+// Whole reports whether the notes about tables begin with the events; else it returns a partition
+// of which they do not. first has the first offsets of partitions that are read by their own key
+// and have events; nil is that events are read in the order of several partitions.
+func (n *Notes) Whole(first map[int32]stream.Offset) (home int32, ok bool) {
+	begins := map[int32]Key{}
+	for home, offset := range first {
+		begins[home] = Key{Offset: int64(offset) - 1}
+	}
+	for home := range n.Reads {
+		if first == nil {
+			begins[home] = First
+		}
+	}
+	for home, at := range begins {
+		if reads := n.Reads[home]; len(reads) == 0 || !reads[0].Whole || at.Before(reads[0].Behind) {
+			return home, false
+		}
+	}
+	return 0, true
+}

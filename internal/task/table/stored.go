@@ -49,15 +49,15 @@ func IsSwept(stored []byte) bool {
 	return ok && stored[0] == statekey.Row && strings.HasSuffix(id, versioned+inSwept)
 }
 
-// ReadOf returns up to where a table with versions was read, by an entry of kind Read; ok is
-// false for others.
-func ReadOf(stored, value []byte) (at stream.Partition, next stream.Offset, ok bool) {
+// ReadOf returns up to where a table was read, with versions or without, by an entry of kind
+// Read; ok is false for others.
+func ReadOf(stored, value []byte) (at stream.Partition, next stream.Offset, versions, ok bool) {
 	id, partition, ok := statekey.ReadOf(stored)
-	if !ok || len(value) != 8 || !strings.HasSuffix(id, versioned) {
-		return at, 0, false
+	if !ok || len(value) != 8 {
+		return at, 0, false, false
 	}
 	topic, _, _ := strings.Cut(id, "/")
-	return stream.Partition{Topic: topic, Index: partition}, stream.Offset(binary.BigEndian.Uint64(value)), true
+	return stream.Partition{Topic: topic, Index: partition}, stream.Offset(binary.BigEndian.Uint64(value)), strings.HasSuffix(id, versioned), true
 }
 
 // History is the versions of a row as the state has them.
