@@ -54,13 +54,10 @@ func inLoop(t *testing.T, test func(l *loop)) {
 		l := &loop{T: t, log: newTap(t), plan: &task.Plan{
 			Name: "p", DeadTopic: "dead", Schema: &value.Schema{}, Input: task.Input{Topic: "in", MaxBytes: 1 << 20}, Keys: task.Keys{Keep: time.Hour},
 		}}
-		for _, name := range []string{"in", "out", "late", "dead", "rows"} {
+		for _, name := range []string{"in", "out", "late", "dead", "rows", "p.order"} {
 			if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: name, Partitions: 2}); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: "p.order", Partitions: 1}); err != nil {
-			t.Fatal(err)
 		}
 		plan := l.plan
 		plan.Key = l.slot("k", value.Type{Kind: value.String})
