@@ -74,6 +74,7 @@ prove same-answer "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go tes
 prove order "go test ./internal/state/order -run 'InTheOrderOfKeys|KilledReaders' -v -timeout 60m -args -order.seeds=100000 && go test ./internal/state/order ./internal/task -run MutantsOf -v -timeout 60m -args -mutants.run"
 prove ordered "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run 'OrderedRowsAre|SameSources|KilledOrdered|SkewedSources|SourceThatStandsStill|Forced|Silence|MeansTheSame|HungTransaction|WrongClocks' -v -timeout 120m -args -ordered.events=40000 -answer.events=40000 -answer.all -answer.broker=4 -answer.seed=$seed -ordered.kills=100 -ordered.kafka=20 -ordered.stop=64s"
 prove skew "go test ./internal/ops/skew -run NoRowOfMany -v -timeout 60m -args -skew.rows=10000000 -skew.run=250000 -skew.seed=$seed"
+prove dataset-live "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run DatasetsAreTheLiveRows -v -timeout 60m -args -ordered.events=320000 -answer.broker=1 -answer.seed=$seed"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test ./internal/e2e -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/tree -v -run 'Installed|Golden'"
 prove text "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/text/... -v -run 'Installed|Scores|Library'"

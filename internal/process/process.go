@@ -243,6 +243,9 @@ func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 			plan.Reads = append(plan.Reads, kafka.Reading{Group: r.Group, Topic: r.Topic})
 		}
 		plan.Writes = append(plan.Writes, p.Runner.Outputs()...)
+		if notes := p.Runner.Plan.Notes(); notes != "" {
+			plan.Writes = append(plan.Writes, notes)
+		}
 		for _, s := range p.Runner.Sinks {
 			plan.Writes = append(plan.Writes, sinks.DeadTopic(p.Runner.Name()+"."+s.Name))
 		}

@@ -130,6 +130,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 			found = append(found, file.Explain(i, err))
 			continue
 		}
+		play.addMade()
 		r.ordered = r.ordered || play.runner.Plan.Sources != nil
 		parts[play.runner] = play
 		loaded = append(loaded, process.Pipeline{File: path, Source: file, Index: i, Runner: play.runner})
@@ -192,6 +193,23 @@ func stagesOf(p *lang.Pipeline) map[string]string {
 		}
 	}
 	return stages
+}
+
+// addMade adds the names that joins and groups introduce, if the pipeline uses any.
+func (p *part) addMade() {
+	for s := range lang.EachStep(p.pipeline.Steps) {
+		name := ""
+		switch s := s.(type) {
+		case *steps.Join:
+			name = s.Name
+		case *steps.Group:
+			name = s.Name
+		}
+		used := slices.ContainsFunc(p.runner.Plan.Schema.Slots, func(slot value.Slot) bool { return strings.HasPrefix(slot.Name, name+".") })
+		if name != "" && used {
+			p.stages[name+".*"] = s.StepKind().Name
+		}
+	}
 }
 
 // shown returns the stages in the order in which their names are shown: what is decided

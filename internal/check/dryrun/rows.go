@@ -244,13 +244,14 @@ func (p *part) beyond() []string {
 }
 
 // mayLack reports whether a row may lack a name although its type is not
-// optional: a route leads past it, or the pipeline was cut and a feature reads a
-// name of the part that is missing.
+// optional: a route leads past it, a group computes what is used alone, or the pipeline was cut
+// and a feature reads a name of the part that is missing.
 func (p *part) mayLack(name string, cut bool) bool {
-	if stage := p.stage(name); stage == "" || stage == "event" {
+	stage := p.stage(name)
+	if stage == "" || stage == "event" {
 		return false
 	}
-	return cut || slices.ContainsFunc(p.pipeline.Steps, func(s lang.Step) bool {
+	return cut || stage == "group" || slices.ContainsFunc(p.pipeline.Steps, func(s lang.Step) bool {
 		return s.Effect().Cases != nil
 	})
 }

@@ -3,6 +3,7 @@ package dataset_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/dataset"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -116,8 +118,14 @@ func TestRowsBehindJoinsAndGroupsAreTheLiveRows(t *testing.T) {
 			o.RowsOptions.Columns = nil // all, of which none is missing
 			for _, format := range []string{"rows.parquet", "rows.csv"} {
 				o.Out = format
-				if all := written(t, o); all.Rows.Count != m.Rows.Count {
+				all := written(t, o)
+				if all.Rows.Count != m.Rows.Count {
 					t.Errorf("%+v", all.Rows)
+				}
+				for _, name := range c.columns {
+					if !slices.ContainsFunc(all.Schema.Columns, func(c dataset.Column) bool { return c.Name == name }) {
+						t.Errorf("column %s is missing", name)
+					}
 				}
 			}
 		})

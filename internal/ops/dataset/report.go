@@ -50,7 +50,7 @@ func (w *writer) report() {
 	}
 	for _, s := range m.Sources {
 		if s.First > 0 {
-			say("warning: %s/%d begins at offset %d: what came before is not in the windows, and ids count from there", s.Topic, s.Partition, s.First)
+			say("warning: %s/%d begins at offset %d: what came before is not in the windows", s.Topic, s.Partition, s.First)
 		}
 	}
 	if len(w.rows.Missing) > 0 {
