@@ -28,7 +28,7 @@ import (
 // of its time.
 var orderTopics = map[string][2]string{
 	"messages": {"customer", "at"}, "orders": {"customer", "at"}, "plans": {"customer", "since"},
-	"impressions": {"user", "ts"}, "clicks": {"user", "ts"},
+	"impressions": {"user", "ts"}, "clicks": {"user", "ts"}, "payments": {"card", "ts"}, "merchants": {"merchant", "since"},
 }
 
 // orderEvents generates the events of examples/order, in four partitions a topic. Each
@@ -59,7 +59,7 @@ func orderEvents(t *testing.T, seed uint64) (events []eventtime.Event, values ma
 			add(int(stream.Place([]byte(orderEvent(t, topic, names, line).Text[names[0]]), 4)), line)
 		}
 		for partition := range 4 {
-			line := fmt.Sprintf(`{"customer":"last%d","user":"last%[1]d","queue":"last","id":"last","imp":"none","ad":"","tier":"","total":0,"bid":0,"mood":0,"at":"2026-01-08T00:00:00Z","since":"2026-01-08T00:00:00Z","ts":1767830400000}`, partition)
+			line := fmt.Sprintf(`{"customer":"last%d","user":"last%[1]d","queue":"last","id":"last","tx":"last","card":"last%[1]d","merchant":"last","risk":0,"amount":0,"imp":"none","ad":"","tier":"","total":0,"bid":0,"mood":0,"at":"2026-01-08T00:00:00Z","since":%s,"ts":1767830400000}`, partition, map[bool]string{true: "1767830400000", false: `"2026-01-08T00:00:00Z"`}[topic == "merchants"])
 			add(partition, []byte(line))
 		}
 	}
@@ -81,7 +81,7 @@ func orderEvent(t *testing.T, topic string, names [2]string, line []byte) eventt
 			e.Number[name] = v
 		}
 	}
-	if e.Time = int64(e.Number["ts"]) * eventtime.Millisecond; names[1] != "ts" {
+	if e.Time = int64(e.Number[names[1]]) * eventtime.Millisecond; e.Text[names[1]] != "" {
 		at, err := time.Parse(time.RFC3339Nano, e.Text[names[1]])
 		if err != nil {
 			t.Fatal(err)
@@ -241,6 +241,50 @@ func visitsOf(events []eventtime.Event) (outputs []string) {
 	return outputs
 }
 
+// decisionsOf returns the outputs of fraud.yaml by a look at all payments and rows of merchants.
+func decisionsOf(events []eventtime.Event) (outputs []string) {
+	shops := eventtime.ValidAt(events, "merchants", "merchant")
+	order := slices.DeleteFunc(eventtime.Order(events, eventtime.Rule{Wait: eventtime.Minute, Lateness: eventtime.Minute}), func(e eventtime.Placed) bool { return e.Topic != "payments" })
+	spend := eventtime.Feature{By: "card", Value: "amount", Window: eventtime.Hour, Aggregate: "count"}
+	most, seen, dearest := spend, spend, spend
+	most.Aggregate, seen.By, dearest.By, dearest.Aggregate = "max", "merchant", "merchant", "max"
+	rows := eventtime.Rows(order, spend, most, seen, dearest, eventtime.Feature{By: "device", Window: 10 * eventtime.Minute, Aggregate: "count"})
+	blocked := map[string][]int64{} // times, by merchant
+	for i := range order {
+		e, shop, row, risk := &order[i], order[i].Text["merchant"], rows[order[i].ID], 20.0
+		if found := shops[e.ID]; found.Found {
+			risk = found.Row.Number["risk"]
+		}
+		if math.IsNaN(row[4]) {
+			row[4] = -1
+		}
+		known := 0
+		for _, at := range blocked[shop] {
+			if at+2*eventtime.Second <= e.Time && at > e.Time-eventtime.Hour {
+				known++
+			}
+		}
+		score, action := risk, "allow"
+		add := func(points float64, is bool) {
+			if is {
+				score += points
+			}
+		}
+		add(10, e.Number["amount"] >= row[3])
+		add(20, row[0] > 3)
+		add(20, row[4] > 2)
+		add(20, known > 0)
+		if score >= 50 {
+			action, blocked[shop] = "block", append(blocked[shop], e.Time)
+		}
+		if e.Text["tx"] != "last" {
+			outputs = append(outputs, fmt.Sprintf(`{"tx":%q,"shop_risk":%s,"spend_count_1h":%s,"spend_max_1h":%s,"seen_count_1h":%s,"seen_max_1h":%s,"blocked_count_1h":%d,"phone_count_10m":%s,"score":%s,"action":%q}`,
+				e.Text["tx"], number(risk), number(row[0]), number(row[1]), number(row[2]), number(row[3]), known, number(row[4]), number(score), action))
+		}
+	}
+	return outputs
+}
+
 // TestOrderExamplesAreEventTimeTruth runs the pipelines of examples/order over events that
 // arrive out of order, and compares their outputs with a look at all events.
 func TestOrderExamplesAreEventTimeTruth(t *testing.T) {
@@ -248,7 +292,7 @@ func TestOrderExamplesAreEventTimeTruth(t *testing.T) {
 	t.Logf("seed %d", seed)
 	events, values := orderEvents(t, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for name, truth := range map[string]func([]eventtime.Event) []string{"queue-minutes": minutesOf, "ads": examplesOf, "visits": visitsOf} {
+	for name, truth := range map[string]func([]eventtime.Event) []string{"queue-minutes": minutesOf, "ads": examplesOf, "visits": visitsOf, "fraud": decisionsOf} {
 		want := truth(events)
 		if slices.Sort(want); len(want) < 200 {
 			t.Fatalf("%s: %d outputs", name, len(want))
@@ -270,8 +314,8 @@ func TestOrderExamplesAreEventTimeTruth(t *testing.T) {
 func TestOrderExampleCommandsWork(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	const page = "examples/order/README.md"
-	out := runOrderScript(t, block(t, page, "order/ads.yaml --data")+block(t, page, "order/visits.yaml --data"))
-	for _, want := range []string{"appended 10000 records", `"shown_count_1h":`, "ads ", `"minute_messages":`, `"plan_tier":`} {
+	out := runOrderScript(t, block(t, page, "order/ads.yaml --data")+block(t, page, "order/visits.yaml --data")+block(t, page, "order/fraud.yaml --data"))
+	for _, want := range []string{"appended 10000 records", `"shown_count_1h":`, "ads ", `"minute_messages":`, `"plan_tier":`, "-> by-merchant (seen, blocked), by-device (phone) -> repartition (spend): 3 commits", `"blocked_count_1h":`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -19,7 +19,9 @@ const (
 	hours = 12
 
 	messageDelay = 20 * time.Second // at most, from the time of an event to its arrival
-	adDelay      = 2 * time.Second
+	adDelay      = 2 * time.Second  // likewise of payments
+
+	merchants = 30
 )
 
 var (
@@ -36,7 +38,7 @@ type event struct {
 
 func main() {
 	out := flag.String("out", "events", "folder to write the files to")
-	visits := flag.Int("visits", 4000, "visits of customers; there are ten times as many impressions of ads, and a quarter as many people")
+	visits := flag.Int("visits", 4000, "visits of customers, and payments; there are ten times as many impressions of ads, and a quarter as many people")
 	seed := flag.Uint64("seed", 1, "one seed always gives the same lines")
 	flag.Parse()
 	if err := run(*out, *seed, *visits); err != nil {
@@ -52,6 +54,7 @@ func run(out string, seed uint64, visits int) error {
 	g := generator{rand.New(rand.NewPCG(seed, 0)), max(1, visits/4)}
 	topics := map[string][]event{"messages": g.messages(visits), "orders": g.orders(visits / 2), "plans": g.plans()}
 	topics["impressions"], topics["clicks"] = g.ads(visits * 10)
+	topics["payments"], topics["merchants"] = g.payments(visits), g.merchants()
 	for topic, events := range topics {
 		if err := write(filepath.Join(out, topic+".ndjson"), events); err != nil {
 			return err
@@ -143,4 +146,35 @@ func (g generator) ads(n int) (impressions, clicks []event) {
 		clicks = append(clicks, event{g.late(at, adDelay), fmt.Sprintf(`{"user":"u%03d","imp":"i%06d"%s,"ts":%d}`, user, i, price, at.UnixMilli())})
 	}
 	return impressions, clicks
+}
+
+// payments returns n payments. One in ten begins a fraud: a device pays at a merchant with some
+// cards, within minutes.
+func (g generator) payments(n int) (all []event) {
+	for len(all) < n {
+		at, merchant, device, times := g.at(), g.IntN(merchants), "", 1
+		if g.IntN(3) > 0 {
+			device = fmt.Sprintf(`,"device":"d%04d"`, g.IntN(2*g.people))
+		}
+		if g.IntN(10) == 0 {
+			times = 3 + g.IntN(8)
+		}
+		for ; times > 0 && len(all) < n; times-- {
+			line := fmt.Sprintf(`{"tx":"t%06d","card":"c%03d","merchant":"m%02d"%s,"amount":%d.%02d,"ts":%d}`, len(all), g.IntN(g.people), merchant, device, 1+g.IntN(300), g.IntN(100), at.UnixMilli())
+			all = append(all, event{g.late(at, adDelay), line})
+			at = at.Add(g.within(time.Minute))
+		}
+	}
+	return all
+}
+
+// merchants returns rows: what a merchant is known for from a time on.
+func (g generator) merchants() (all []event) {
+	for merchant := range merchants {
+		for range g.IntN(5) {
+			at := g.at()
+			all = append(all, event{at, fmt.Sprintf(`{"merchant":"m%02d","risk":%d,"since":%d}`, merchant, g.IntN(45), at.UnixMilli())})
+		}
+	}
+	return all
 }
