@@ -142,12 +142,12 @@ func (p *part) spill(to []stream.Change, most, room int64) ([]stream.Change, int
 func (p *part) write(to []stream.Change, list []*held) []stream.Change {
 	run, released := p.begin(), p.released()
 	var pages []*page
-	for i, h := range list {
+	for _, h := range list {
 		var g *page
 		if n := len(pages); n > 0 {
 			g = pages[n-1]
 		}
-		if g == nil || len(g.data) > pageBytes || !h.place.until(released) && list[i-1].place.until(released) {
+		if g == nil || len(g.data) > pageBytes {
 			g = &page{run: run, number: len(pages), first: h.place, low: h.offset}
 			pages = append(pages, g)
 		}
