@@ -25,6 +25,10 @@ var _ stream.Pacer = (*member)(nil)
 // Pace implements stream.Pacer.
 func (m *member) Pace() stream.Pace { return optional.Pace(m.Member) }
 
+// spillSteps is how many times the bytes of a step may become state in one: enough to keep up
+// with what is read, and little enough for a frame of the log.
+const spillSteps = 4
+
 // crowded is how many bytes beyond twice the bound are held before a step is waited for.
 const crowded = 1 << 20
 
@@ -135,7 +139,7 @@ func (m *member) pause(paused bool, partitions []stream.Partition) {
 
 // Commit implements stream.Member.
 func (m *member) Commit(step stream.Transaction) *stream.Pending {
-	offsets, room := maps.Clone(step.Offsets), int64(m.Pace().Bytes)
+	offsets, room := maps.Clone(step.Offsets), int64(spillSteps*m.Pace().Bytes)
 	for id, next := range step.Offsets {
 		p := m.parts[id]
 		if p == nil {
