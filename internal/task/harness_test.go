@@ -42,7 +42,8 @@ type loop struct {
 	metrics *observe.Metrics
 	sources []int32 // partitions of the plan's
 	task    *task.Task
-	stop    func() error // what start started; nil is nothing
+	stop    func() error  // what start started; nil is nothing
+	slow    time.Duration // that a reader of copies takes until it commits
 }
 
 // inLoop runs a test in virtual time, over a loop with two partitions and without operators.

@@ -96,7 +96,8 @@ func (l *loop) partitionOf(key string) int32 {
 	return 0
 }
 
-// reader starts a member of r that reads `out` in order, and commits at once, until the task ends.
+// reader starts a member of r that reads `out` in order, and commits at once or after l.slow,
+// until the task ends.
 // It notes which events have had their turn, and when, in milliseconds from now.
 func (l *loop) reader(sources int32) (turns *[]string) {
 	turns = &[]string{}
@@ -147,6 +148,7 @@ func (l *loop) readTurns(ctx context.Context, log stream.Log, turn func(*stream.
 		if len(step.Offsets) == 0 {
 			continue
 		}
+		time.Sleep(l.slow)
 		if err := m.Commit(step).Wait(l.Context()); err != nil {
 			return errors.Join(err, m.Close())
 		}
@@ -360,9 +362,18 @@ func TestEventWaitsForASilentSourceForIdle(t *testing.T) {
 }
 
 // TestEachEventBesideASilentSourceWaitsForIdle has an event each 10 ms in one of two partitions:
-// each of them has its turn after Idle, two commits, and the time until it is looked again.
+// each of them has its turn after Idle, two commits, and the time until it is looked again, also
+// if the reader of the copies takes long to commit.
 func TestEachEventBesideASilentSourceWaitsForIdle(t *testing.T) {
+	waitsForIdle(t, 0, 30)
+	waitsForIdle(t, 60*time.Millisecond, 200)
+}
+
+// waitsForIdle has each event wait for so many milliseconds more than Idle at most.
+func waitsForIdle(t *testing.T, slow time.Duration, more int) {
+	t.Helper()
 	inLoop(t, func(l *loop) {
+		l.slow = slow
 		l.repartitioning(time.Second)
 		l.plan.Time.FromField, l.plan.Time.Appended = false, true
 		l.start()
@@ -378,7 +389,7 @@ func TestEachEventBesideASilentSourceWaitsForIdle(t *testing.T) {
 		}
 		for i, turn := range *turns {
 			var n, at int
-			if _, err := fmt.Sscanf(turn, "in/0@%d %d", &n, &at); err != nil || n != i || at < n*apart+1000 || at > n*apart+1000+30 {
+			if _, err := fmt.Sscanf(turn, "in/0@%d %d", &n, &at); err != nil || n != i || at < n*apart+1000 || at > n*apart+1000+more {
 				t.Fatalf("turn %d of an event of %d ms: %s", i, i*apart, turn)
 			}
 		}
