@@ -195,7 +195,9 @@ func examplesOf(events []eventtime.Event) (outputs []string) {
 	shown := eventtime.Feature{By: "user", From: "impressions", Value: "bid", Window: eventtime.Hour, Aggregate: "count"}
 	highest, clicked := shown, shown
 	highest.Aggregate, clicked.From = "max", "clicks"
-	rows := eventtime.Rows(order, shown, highest, clicked)
+	rivals, dearest := shown, highest
+	rivals.By, dearest.By = "ad", "ad"
+	rows := eventtime.Rows(order, shown, highest, clicked, rivals, dearest)
 	for _, pair := range (eventtime.Join{Left: "impressions", Right: "clicks", On: "id", Within: 10 * eventtime.Minute, Match: "first"}).Pairs(order) {
 		e, row, price, label := byID[pair.Left], rows[pair.Left], "null", 0
 		if e.Text["id"] == "last" {
@@ -207,8 +209,8 @@ func examplesOf(events []eventtime.Event) (outputs []string) {
 				price = number(v)
 			}
 		}
-		outputs = append(outputs, fmt.Sprintf(`{"id":%q,"bid":%s,"shown_count_1h":%s,"shown_max_1h":%s,"clicked_count_1h":%s,"click_price":%s,"label":%d}`,
-			e.Text["id"], number(e.Number["bid"]), number(row[0]), number(row[1]), number(row[2]), price, label))
+		outputs = append(outputs, fmt.Sprintf(`{"id":%q,"bid":%s,"shown_count_1h":%s,"shown_max_1h":%s,"clicked_count_1h":%s,"rivals_count_1h":%s,"rivals_max_1h":%s,"click_price":%s,"label":%d}`,
+			e.Text["id"], number(e.Number["bid"]), number(row[0]), number(row[1]), number(row[2]), number(row[3]), number(row[4]), price, label))
 	}
 	return outputs
 }
