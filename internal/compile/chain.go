@@ -8,7 +8,10 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
@@ -146,4 +149,51 @@ func fits(from, to value.Kind) bool {
 	numeric := func(k value.Kind) bool { return k == value.Int || k == value.Number }
 	texts := func(k value.Kind) bool { return k == value.Time || k == value.String || k == value.Bytes }
 	return from == to || numeric(from) && numeric(to) || texts(from) && texts(to)
+}
+
+// Marks returns the topic of the watermarks of a pipeline whose outputs others copy.
+func Marks(pipeline string) string { return naming.Of(pipeline, naming.Marks) }
+
+// Upstreams returns which of all pipelines write a topic that a reader copies, in the order of
+// their names. The watermark of each says which of its outputs are yet to come. That of one that
+// queues events does not, so it is left out.
+func Upstreams(all []*Compiled, reader *Compiled, topic string) (list []task.Upstream) {
+	for _, writer := range all {
+		writes, keyed := writer.writesInTime(topic)
+		if writes && writer != reader {
+			list = append(list, task.Upstream{Pipeline: writer.Name(), Topic: writer.Plan.Topic, Keyed: keyed, Reads: readsTo(all, writer)})
+		}
+	}
+	slices.SortFunc(list, func(a, b task.Upstream) int { return strings.Compare(a.Pipeline, b.Pipeline) })
+	return list
+}
+
+// writesInTime reports whether a pipeline writes a topic, and none of its outputs there has a
+// time before its watermark; and whether some of them are written by a key.
+func (c *Compiled) writesInTime(topic string) (writes, keyed bool) {
+	p := c.Plan
+	if p.Queues() || p.Time.Late == operator.LateTopic && p.Outputs[p.Time.LateOutput] == topic {
+		return false, false
+	}
+	for _, s := range p.Stages {
+		switch op := s.Operator.(type) {
+		case *operator.Emit:
+			of := p.Outputs[op.Output] == topic
+			writes, keyed = writes || of, keyed || of && op.Key != nil
+		case *operator.Call:
+			of := slices.Contains(op.Topics, topic)
+			writes, keyed = writes || of, keyed || of
+		}
+	}
+	return writes, keyed
+}
+
+// readsTo returns what is read on the way to the outputs of a pipeline, in the order of events.
+func readsTo(all []*Compiled, c *Compiled) (reads []observe.Read) {
+	for _, writer := range all {
+		if writer != c && writer.writesInputOf(c) {
+			reads = append(reads, readsTo(all, writer)...)
+		}
+	}
+	return append(reads, c.Reads()...)
 }

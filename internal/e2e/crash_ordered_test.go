@@ -49,7 +49,7 @@ func crashSettings(members int, idle string) orderedSettings {
 }
 
 // orderedNames have the cases whose processes are killed: names are without spaces.
-var orderedNames = []string{"timers", "sessions", "each", "first", "as-of", "every"}
+var orderedNames = []string{"timers", "sessions", "each", "first", "as-of", "every", "chain"}
 
 // killedAll are what is killed at each stage: cases take turns.
 var killedAll = []struct {

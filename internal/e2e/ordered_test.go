@@ -89,6 +89,9 @@ func newOrdered(text string, s orderedSettings) (list []*pipeline.Runner, err er
 		}
 		list = append(list, runner)
 	}
+	if _, found := pipeline.Chain(list); len(found) > 0 {
+		return nil, fmt.Errorf("%v", found)
+	}
 	return list, nil
 }
 

@@ -27,6 +27,7 @@ const (
 	Ended       = "ended"       // of a pipeline: ends of clients' events without a reply
 	Generations = "generations" // of a pipeline: its history
 	Order       = "order"       // of a pipeline: notes about the order of its events
+	Marks       = "marks"       // of a pipeline: its watermarks, for pipelines that copy its outputs
 	Inbox       = "inbox"       // of a gateway: events of clients
 	Results     = "results"     // of a gateway: results for clients
 	changelog   = "changelog"   // of a group and a topic: state on Kafka
@@ -40,7 +41,7 @@ const (
 
 // common are purposes that topics of pipelines have, or get in a later version, and that are
 // common words: only a pipeline's own topics of that name are reserved.
-var common = []string{Order, "labels", "marks", "models", "profile", "rollout", "rows", "shadow", "skew"}
+var common = []string{Order, "labels", "models", "profile", "rollout", "rows", "shadow", "skew"}
 
 // by begins the purpose of a topic and group of a pipeline by another field than its key.
 const by = "by-"
@@ -126,7 +127,7 @@ func Topic(name string) bool {
 	case last == DeadLetters, last == Redrive:
 		return true
 	case len(parts) == 2:
-		return IsBy(name) || slices.Contains([]string{Repartition, Ended, Generations, Inbox, Results}, last)
+		return IsBy(name) || slices.Contains([]string{Repartition, Ended, Generations, Marks, Inbox, Results}, last)
 	}
 	return isGeneration(parts[1]) || slices.Contains(parts[1:len(parts)-1], changelog)
 }

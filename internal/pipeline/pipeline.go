@@ -94,16 +94,17 @@ type Options struct {
 type Runner struct {
 	*compile.Compiled // what it runs; it does not change
 
-	tasks   []*task.Task       // of the plan and of its copies
-	metrics []*observe.Metrics // likewise
-	aborts  []*control.Abort   // likewise; nil where the pipeline never stops
-	sunk    []*sinks.Metrics   // of the sinks
-	hurry   atomic.Int64       // who waits for the sinks
-	muted   []*muted           // models that are not asked
-	ended   ended
-	done    atomic.Bool  // the inputs get no more records now
-	logger  *slog.Logger // never nil
-	fault   func(stage string)
+	tasks    []*task.Task       // of the plan and of its copies
+	metrics  []*observe.Metrics // likewise
+	aborts   []*control.Abort   // likewise; nil where the pipeline never stops
+	sunk     []*sinks.Metrics   // of the sinks
+	hurry    atomic.Int64       // who waits for the sinks
+	muted    []*muted           // models that are not asked
+	followed bool               // others copy its outputs, and read its watermarks
+	ended    ended
+	done     atomic.Bool  // the inputs get no more records now
+	logger   *slog.Logger // never nil
+	fault    func(stage string)
 }
 
 // New checks a pipeline and loads its models. What is wrong with it is returned

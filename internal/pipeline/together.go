@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -111,9 +112,36 @@ func (e *ended) of(group string) error {
 	return e.why[group]
 }
 
-// Chain is compile.Chain of what runs.
+// Chain is compile.Chain of what runs together. If nothing is wrong, pipelines whose outputs
+// others copy tell them their watermarks from now on.
 func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
-	return compile.Chain(compiledOf(runners))
+	all := compiledOf(runners)
+	order, found = compile.Chain(all)
+	if len(found) == 0 {
+		follow(runners, all)
+	}
+	return order, found
+}
+
+// follow says to pipelines which others write the topics that they copy, and to these that they
+// are followed.
+func follow(runners []*Runner, all []*compile.Compiled) {
+	for _, r := range runners {
+		r.followed = false
+	}
+	for _, r := range runners {
+		for i, from := range r.Copies {
+			upstreams := compile.Upstreams(all, r.Compiled, from.Topic)
+			r.tasks[1+i].Follow(upstreams)
+			for _, u := range upstreams {
+				at := slices.IndexFunc(runners, func(o *Runner) bool { return o.Name() == u.Pipeline })
+				runners[at].followed = true
+			}
+		}
+	}
+	for _, r := range runners {
+		r.tasks[0].TellWatermarks(r.followed)
+	}
 }
 
 // Arrivals is compile.Arrivals of what runs.

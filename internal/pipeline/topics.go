@@ -78,7 +78,11 @@ func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[
 // createOutputs makes the other topics. Outputs of a pipeline that began with so many
 // partitions may have more: only their readers have to know.
 func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
-	for _, name := range r.Plan.Topics() {
+	names := r.Plan.Topics()
+	if r.followed {
+		names = append(names, compile.Marks(r.Name()))
+	}
+	for _, name := range names {
 		if began && existing[name] > partitions {
 			continue
 		}

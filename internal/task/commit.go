@@ -194,6 +194,12 @@ func (tx *committer) seal() {
 			tx.building.Change(p.id, []byte{statekey.Watermark}, s.Bytes[at:])
 			p.moved = false
 		}
+		if tx.shared.tells {
+			tx.tellWatermark(p)
+		}
+		if p.source != nil {
+			p.source.changes(func(key, data []byte) { tx.building.Change(p.id, key, data) })
+		}
 		p.collected.changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
 		p.tables.Changes(func(key, data []byte) { tx.building.CopyChange(p.id, key, data) })
 		if p.ids != nil {

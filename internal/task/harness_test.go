@@ -42,8 +42,10 @@ type loop struct {
 	metrics *observe.Metrics
 	sources []int32 // partitions of the plan's
 	task    *task.Task
-	stop    func() error  // what start started; nil is nothing
-	slow    time.Duration // that a reader of copies takes until it commits
+	follow  []task.Upstream // of the input
+	tells   bool            // watermarks
+	stop    func() error    // what start started; nil is nothing
+	slow    time.Duration   // that a reader of copies takes until it commits
 }
 
 // inLoop runs a test in virtual time, over a loop with two partitions and without operators.
@@ -287,6 +289,8 @@ func (l *loop) start() {
 	plan := task.NewPlan(*l.plan)
 	before := sumOf(plan)
 	l.task = task.New(plan, l.options, l.metrics)
+	l.task.Follow(l.follow)
+	l.task.TellWatermarks(l.tells)
 	go func() { ended <- l.task.Run(ctx, l.log, l.sources...) }()
 	l.stop = func() error {
 		cancel()

@@ -25,12 +25,11 @@ const never = output.Never
 // state. It runs ahead of what is committed; after a failed
 // commit it is thrown away.
 type partition struct {
-	chunk      *chunk // being computed
-	id         stream.Partition
-	origin     output.Origin
-	next       stream.Offset // of the next record
-	newest     int64         // event time, microseconds; never before the first
-	moved      bool          // newest is not yet in a step
+	chunk  *chunk // being computed
+	id     stream.Partition
+	origin output.Origin
+	next   stream.Offset // of the next record
+	reached
 	generation uint64
 	change     generation.Change // since the generation was stored; Same once it is in a step
 	keys       *keyed.Memory
@@ -45,6 +44,13 @@ type partition struct {
 	turns
 	source *source // nil without Plan.Copy
 	step   uint64  // number of the newest step that moves it
+}
+
+// reached is how far a partition is in time.
+type reached struct {
+	newest int64 // event time, microseconds; never before the first
+	moved  bool  // newest is not yet in a step
+	told   int64 // newest watermark that others were told, in a step
 }
 
 func (p *partition) watermark(lateness time.Duration) int64 {
@@ -108,7 +114,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 	plan := ch.plan
 	p := &partition{
 		chunk: ch, id: a.Partition, origin: output.Origin{Index: a.Partition.Index}, next: a.Next,
-		newest: never, timerMarks: timerMarks{fired: fired{at: -1}}, heard: ch.options.Clock.Now(),
+		reached: reached{newest: never, told: never}, timerMarks: timerMarks{fired: fired{at: -1}}, heard: ch.options.Clock.Now(),
 	}
 	var err error
 	if p.generation, p.change, err = plan.Fingerprint.Load(p.id, a.State); err != nil {
@@ -143,9 +149,11 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 		}
 	}
 	if plan.Copy != nil {
-		p.source = &source{Source: order.NewSource(order.Number(plan.Copy.Rank, p.id.Index)), told: order.NoMark}
-		p.source.Newest = p.newest
 		p.heard = ch.shared.begun // members that come and go do not make it less silent
+		p.source = &source{number: order.Number(plan.Copy.Rank, p.id.Index), told: order.NoMark, byName: map[string]*writer{}, begun: p.heard}
+		if err := p.source.restore(p.id, p.newest, a.State, ch.readers.upstreams); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }

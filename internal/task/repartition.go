@@ -33,7 +33,13 @@ import (
 
 // source is a source partition that a repartitioner reads.
 type source struct {
-	order.Source
+	number  int32
+	begun   time.Time // when the task began
+	writers []*writer // at least one
+	byName  map[string]*writer
+	name    []byte  // of the writer of a record
+	news    *survey // which holds for the writers when all is read that was there then; nil is none
+
 	told  order.Mark      // in the newest step
 	ends  []stream.Offset // of the repartition topic, when the newest mark with a clock was made
 	still bool            // it is not read
@@ -88,16 +94,17 @@ func (a *admission) appendedAt(r *stream.Record) int64 {
 
 // copy appends the copy of an event, or a client's cancel of an event before it.
 func (ch *chunk) copy(it *item) {
-	s, appended := it.partition.source, ch.appendedAt(it.Record)
+	w, appended := it.partition.source.writer(it.Record, ch.now), ch.appendedAt(it.Record)
 	if header.Value(it.Record, header.Cancel) != nil {
-		c := order.Copy{Placed: order.Placed{Key: s.Behind(int64(it.Record.Offset))}, Appended: appended}
+		c := order.Copy{Placed: order.Placed{Key: w.At(int64(it.Record.Offset))}, Appended: appended}
 		ch.building.Pass(&it.Event, ch.plan.Copy.Partitions, &c)
 	}
 	ch.readers.copied++
 	if it.Time == never {
 		return
 	}
-	c := order.Copy{Placed: s.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
+	c := order.Copy{Placed: w.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
+	w.moved = true
 	c.Late = c.Late && !ch.plan.Time.Appended && !it.point.judged
 	if !it.Alive() {
 		return
@@ -118,15 +125,17 @@ func (tx *committer) tellMarks() {
 	var marks order.Marks
 	for _, p := range tx.building.touched {
 		s := p.source
-		s.Next = int64(p.next)
-		m := s.Mark(tx.plan.rules())
+		for _, w := range s.writers {
+			w.Next = int64(p.next)
+		}
+		m := s.mark(tx.plan.rules())
 		if s.ended {
 			m.Silent = math.MaxInt64
 		}
 		if m != s.told || s.ended {
 			s.told = m
 			if n := len(s.steps); n == 0 || s.steps[n-1].copies < s.copies {
-				s.steps = append(s.steps, copied{s.copies, m.Key})
+				s.steps = append(s.steps, copied{s.copies, s.newest(tx.plan.rules())})
 			}
 			marks = append(marks, m)
 		}
@@ -150,14 +159,21 @@ type readers struct {
 	ctx    context.Context // of questions; done when the readers are closed
 	cancel context.CancelFunc
 	asking sync.WaitGroup
+
+	upstreams []*upstream // of the topic that is copied
+	survey    *survey     // under way; nil is none
 }
 
-func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int) (*readers, error) {
+func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int, upstreams []Upstream) (*readers, error) {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
 		return nil, fmt.Errorf("a log of type %T cannot be inspected: topics that are copied need that", log)
 	}
-	r := &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most, heads: slices.Repeat([]head{{committed: -1}}, int(plan.Copy.Partitions))}
+	known, err := upstreamsOf(ctx, log, upstreams)
+	if err != nil {
+		return nil, err
+	}
+	r := &readers{log: inspector, plan: plan.Copy, topic: plan.Outputs[0], most: most, heads: slices.Repeat([]head{{committed: -1}}, int(plan.Copy.Partitions)), upstreams: known}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r, nil
 }
@@ -282,38 +298,53 @@ func (w *worker) align(ctx context.Context) error {
 		return err
 	}
 	first := waits.least()
+	var waiting []waitedFor
 	for _, p := range w.partitions {
 		holds, from := waits.holds(p.source, r.plan.Idle)
 		full := waits.records >= stream.Offset(r.most) || p.source.ahead(first) >= int64(r.most/2)
 		if w.let(p, !full || holds); p.source.still {
 			r.lookBy(now.Add(lookAgain))
 		}
-		if r.plan.Idle == 0 || !holds {
+		if !holds {
 			continue
 		}
-		if from.IsZero() { // others wait when the readers have the newest mark
-			if told := time.UnixMicro(p.source.Silent).Add(r.plan.Idle); now.Sub(told) < lookRarely {
-				r.lookBy(now.Add(lookAgain))
-			}
+		if p.source.named() {
+			waiting = append(waiting, waitedFor{p, from})
 			continue
 		}
-		if silent := p.heard.Add(r.plan.Idle); from.Before(silent) {
-			from = silent
-		}
-		if now.Before(from) {
-			r.lookBy(from)
-			continue
-		}
-		at, err := w.endsAt(p, now)
-		if err != nil {
+		if err := w.listenToClock(p, now, from, waits.ends); err != nil {
 			return err
 		}
-		if !at.IsZero() {
-			p.source.Silent, p.source.ends = max(p.source.Silent, at.Add(-r.plan.Idle).UnixMicro()), waits.ends
-			w.building.touch(p)
+	}
+	return w.listen(waiting, now, waits.ends)
+}
+
+// listenToClock marks a source partition as silent if the clock says so from a time on.
+func (w *worker) listenToClock(p *partition, now, from time.Time, ends []stream.Offset) error {
+	r, s := w.readers, p.source.writers[0]
+	if r.plan.Idle == 0 {
+		return nil
+	}
+	if from.IsZero() { // others wait when the readers have the newest mark
+		if told := time.UnixMicro(s.Silent).Add(r.plan.Idle); now.Sub(told) < lookRarely {
 			r.lookBy(now.Add(lookAgain))
 		}
+		return nil
 	}
+	if silent := p.heard.Add(r.plan.Idle); from.Before(silent) {
+		from = silent
+	}
+	if now.Before(from) {
+		r.lookBy(from)
+		return nil
+	}
+	at, err := w.endsAt(p, now)
+	if err != nil || at.IsZero() {
+		return err
+	}
+	s.Silent, p.source.ends = max(s.Silent, at.Add(-r.plan.Idle).UnixMicro()), ends
+	w.building.touch(p)
+	r.lookBy(now.Add(lookAgain))
 	return nil
 }
 

@@ -89,13 +89,15 @@ type Task struct {
 
 // shared is what the members of a task share.
 type shared struct {
-	groups   []group.Counts // by operator.Group.Index
-	joins    join.Counts
-	commands async.Commands // about what is queued
-	tenants  async.Tenants
-	times    *operator.TimeSample // nil if no field has the time
-	sources  []int32              // partitions of Plan.Sources
-	begun    time.Time            // when Run was called
+	groups    []group.Counts // by operator.Group.Index
+	joins     join.Counts
+	commands  async.Commands // about what is queued
+	tenants   async.Tenants
+	times     *operator.TimeSample // nil if no field has the time
+	sources   []int32              // partitions of Plan.Sources
+	tells     bool                 // watermarks are written
+	upstreams []Upstream           // of the topic that is copied
+	begun     time.Time            // when Run was called
 }
 
 // New returns a task that is ready to Run and counts in metrics, which were
@@ -200,7 +202,7 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 	}
 	w := newWorker(t.plan, &t.shared, options, s, metrics)
 	if t.plan.Copy != nil {
-		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies); err != nil {
+		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies, t.shared.upstreams); err != nil {
 			return errors.Join(err, s.Close())
 		}
 		defer w.readers.close()

@@ -47,7 +47,7 @@ func TestTurnIsOfTheSourceUnlessTheEventIsMoved(t *testing.T) {
 		plan := &Plan{Input: Input{Sources: []Source{{Topic: "logins", Rank: 1}, {Topic: "clicks"}}, Arrival: c.arrival}}
 		a := &admission{committer: &committer{plan: plan, building: &transaction{}}}
 		place := order.Copy{Placed: order.Placed{Key: order.Key{Time: 7e6, Source: order.Number(1, 3), Offset: 5}}, Forced: c.forced}
-		it := &item{partition: &partition{newest: never}, Event: output.Event{Event: operator.Event{Record: &stream.Record{Headers: []stream.Header{
+		it := &item{partition: &partition{reached: reached{newest: never}}, Event: output.Event{Event: operator.Event{Record: &stream.Record{Headers: []stream.Header{
 			{Key: header.Source, Value: []byte("logins/3@5")}, {Key: header.Order, Value: place.Append(nil)},
 		}}}}}
 		if !a.read(it) || it.partition.turn != c.want || it.Watermark != 7e6 || it.source != 0 {

@@ -292,6 +292,12 @@ func (s *member) place(outputs []stream.Record) []stream.Record {
 	for _, r := range outputs {
 		index, at, known := Event(&r)
 		p := s.parts[stream.Partition{Topic: s.topic(), Index: index}]
+		if header.MovesTime(&r) { // watermarks are those of the live group
+			if p = s.parts[stream.Partition{Topic: s.topic(), Index: r.Partition.Index}]; p != nil && p.after {
+				placed = append(placed, r)
+			}
+			continue
+		}
 		if known && p != nil && at < s.of.first(p.id) {
 			continue
 		}

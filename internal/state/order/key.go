@@ -22,18 +22,19 @@ import (
 type Key struct {
 	Time   int64 // order time
 	Source int32 // number of the source partition
+	Writer int32 // of a topic that a pipeline writes: the partition that it read; 0 elsewhere
 	Offset int64 // in the source partition
 }
 
 // First is before each key of an event, and Last behind.
 var (
-	First = Key{Time: math.MinInt64, Source: math.MinInt32, Offset: math.MinInt64}
-	Last  = Key{Time: math.MaxInt64, Source: math.MaxInt32, Offset: math.MaxInt64}
+	First = Key{math.MinInt64, math.MinInt32, math.MinInt32, math.MinInt64}
+	Last  = Key{math.MaxInt64, math.MaxInt32, math.MaxInt32, math.MaxInt64}
 )
 
 // Compare returns -1, 0 or 1 if k is before other, the same, or behind it.
 func (k Key) Compare(other Key) int {
-	return cmp.Or(cmp.Compare(k.Time, other.Time), cmp.Compare(k.Source, other.Source), cmp.Compare(k.Offset, other.Offset))
+	return cmp.Or(cmp.Compare(k.Time, other.Time), cmp.Compare(k.Source, other.Source), cmp.Compare(k.Writer, other.Writer), cmp.Compare(k.Offset, other.Offset))
 }
 
 // Before reports whether k is before other.
@@ -43,6 +44,9 @@ func (k Key) Before(other Key) bool {
 	}
 	if k.Source != other.Source {
 		return k.Source < other.Source
+	}
+	if k.Writer != other.Writer {
+		return k.Writer < other.Writer
 	}
 	return k.Offset < other.Offset
 }

@@ -2,7 +2,8 @@ package order
 
 import "slices"
 
-// Merger holds what several sources bring, each nearly in order, and releases it in order.
+// Merger holds what several sources bring, each nearly in order, and releases it in order. A
+// source may have several parts that are in order, and one of them be far behind another.
 // A source without a mark holds everything back. It is not safe for concurrent use.
 type Merger[V any] struct {
 	queues    []queue[V]
@@ -49,17 +50,17 @@ func (m *Merger[V]) Next() (k Key, v V, ok bool) {
 		return k, v, false
 	}
 	k = m.heads.least()
-	return k, m.queues[m.heads.winner()].first().value, !m.frontiers.least().Before(k)
+	return k, m.queues[m.heads.winner()].least().value, !m.frontiers.least().Before(k)
 }
 
 // Pop removes the first value that is held.
 func (m *Merger[V]) Pop() {
 	source := m.heads.winner()
 	q := &m.queues[source]
-	if q.drop(1); q.len() == 0 {
+	if q.pop(); q.len()+len(q.far) == 0 {
 		m.heads.set(source, Last)
 	} else {
-		m.heads.set(source, q.first().key)
+		m.heads.set(source, q.least().key)
 	}
 	m.held--
 }
@@ -71,34 +72,100 @@ func (m *Merger[V]) Filter(keep func(V) bool) {
 		q := &m.queues[i]
 		rest := slices.DeleteFunc(q.rest(), func(e entry[V]) bool { return !keep(e.value) })
 		q.items = q.items[:q.head+len(rest)]
-		m.held += len(rest)
-		if q.drop(0); len(rest) == 0 {
+		q.drop(0)
+		far := slices.DeleteFunc(q.far, func(e entry[V]) bool { return !keep(e.value) })
+		q.far = q.far[:0]
+		for _, e := range far {
+			q.insertFar(e)
+		}
+		if m.held += len(rest) + len(far); len(rest)+len(far) == 0 {
 			m.heads.set(i, Last)
 		} else {
-			m.heads.set(i, q.first().key)
+			m.heads.set(i, q.least().key)
 		}
 	}
 }
 
-// queue is what is held of a source, in order. Most of it comes in order.
-type queue[V any] struct{ fifo[entry[V]] }
+// queue is what is held of a source. Most of it comes in order, or is out of order by a few.
+type queue[V any] struct {
+	fifo[entry[V]]            // in order
+	far            []entry[V] // a heap of those that came out of order by more than nearBy
+}
 
 type entry[V any] struct {
 	key   Key
 	value V
 }
 
-func (q *queue[V]) first() *entry[V] { return &q.items[q.head] }
+const nearBy = 32
 
 // insert reports whether the value became the first.
 func (q *queue[V]) insert(k Key, v V) bool {
+	first := q.len()+len(q.far) == 0 || k.Before(q.least().key)
+	if at := len(q.items) - nearBy; at > q.head && k.Before(q.items[at-1].key) {
+		q.insertFar(entry[V]{k, v})
+		return first
+	}
 	q.push(entry[V]{})
 	i := len(q.items) - 1
 	for ; i > q.head && k.Before(q.items[i-1].key); i-- {
 		q.items[i] = q.items[i-1]
 	}
 	q.items[i] = entry[V]{k, v}
-	return i == q.head
+	return first
+}
+
+// least returns the first value in order.
+func (q *queue[V]) least() *entry[V] {
+	if q.isFar() {
+		return &q.far[0]
+	}
+	return &q.items[q.head]
+}
+
+// isFar reports whether the first value in order is one of those that came far out of order.
+func (q *queue[V]) isFar() bool {
+	return len(q.far) > 0 && (q.len() == 0 || q.far[0].key.Before(q.items[q.head].key))
+}
+
+// pop removes the first value in order.
+func (q *queue[V]) pop() {
+	if !q.isFar() {
+		q.drop(1)
+		return
+	}
+	last := len(q.far) - 1
+	e := q.far[last]
+	q.far[last] = entry[V]{}
+	if q.far = q.far[:last]; last > 0 {
+		q.sink(e)
+	}
+}
+
+// insertFar adds an entry to the heap.
+func (q *queue[V]) insertFar(e entry[V]) {
+	q.far = append(q.far, e)
+	i := len(q.far) - 1
+	for up := (i - 1) / 2; i > 0 && e.key.Before(q.far[up].key); i, up = up, (up-1)/2 {
+		q.far[i] = q.far[up]
+	}
+	q.far[i] = e
+}
+
+// sink puts an entry into the heap in place of its first one.
+func (q *queue[V]) sink(e entry[V]) {
+	i := 0
+	for down := 1; down < len(q.far); down = 2*i + 1 {
+		if down+1 < len(q.far) && q.far[down+1].key.Before(q.far[down].key) {
+			down++
+		}
+		if !q.far[down].key.Before(e.key) {
+			break
+		}
+		q.far[i] = q.far[down]
+		i = down
+	}
+	q.far[i] = e
 }
 
 // fifo is a list that grows at its end and shrinks at its front.

@@ -153,7 +153,7 @@ func TestAClockAheadMakesNoEventLate(t *testing.T) {
 func TestPlacesAreReadAsTheyWereWritten(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for range 10_000 {
-		k := order.Key{Time: r.Int64() >> r.IntN(64), Source: int32(r.Uint32()) >> r.IntN(32), Offset: r.Int64() >> r.IntN(64)}
+		k := order.Key{Time: r.Int64() >> r.IntN(64), Source: int32(r.Uint32()) >> r.IntN(32), Writer: int32(r.Uint32()) >> r.IntN(32), Offset: r.Int64() >> r.IntN(64)}
 		c := order.Copy{Placed: order.Placed{Key: k, Late: r.IntN(2) == 0}, Appended: k.Time - r.Int64N(1<<40), Forced: r.IntN(2) == 0}
 		data := c.Append(nil)
 		if got, err := order.ParseCopy(data); err != nil || got != c {

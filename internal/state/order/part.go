@@ -243,7 +243,7 @@ func (p *part) first() (h *held, ok bool) {
 func (p *part) frontier() Key {
 	if h, ok := p.head(); ok && len(h.open) > 0 {
 		k := h.place.key
-		return Key{k.Time, k.Source, k.Offset - 1}
+		return Key{k.Time, k.Source, k.Writer, k.Offset - 1}
 	}
 	return p.merger.Frontier()
 }

@@ -121,7 +121,7 @@ func ParseMarks(to Marks, data []byte) (Marks, error) {
 
 func (k Key) append(to []byte) []byte {
 	to = binary.AppendVarint(to, k.Time)
-	to = binary.AppendVarint(to, int64(k.Source))
+	to = binary.AppendVarint(to, int64(k.Writer)<<32+int64(k.Source))
 	return binary.AppendVarint(to, k.Offset)
 }
 
@@ -133,9 +133,8 @@ func read(data []byte) reader { return reader{packed.Reader{Rest: data}} }
 func (r *reader) key() Key {
 	k := Key{Time: r.Signed()}
 	source := r.Signed()
-	if k.Source = int32(source); int64(k.Source) != source {
-		r.Bad = true
-	}
+	k.Source = int32(source)
+	k.Writer = int32((source - int64(k.Source)) >> 32)
 	k.Offset = r.Signed()
 	return k
 }

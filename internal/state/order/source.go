@@ -21,10 +21,18 @@ type Source struct {
 	Next   int64 // offset of its next record
 	Newest int64 // greatest event time
 	Silent int64 // time up to which it has no more events, by a clock; it never goes back
+
+	// A pipeline may write a topic from several partitions that it reads. The records of each
+	// of these are a source of their own.
+	Writer int32 // the partition that the pipeline read; 0 where no pipeline writes the topic
+	Passed int64 // watermark of the pipeline there; it never goes back
+	Behind int64 // how far an event was before the time of its record, at most
 }
 
 // NewSource returns a source partition before its first record.
-func NewSource(number int32) Source { return Source{Number: number, Newest: never, Silent: never} }
+func NewSource(number int32) Source {
+	return Source{Number: number, Newest: never, Silent: never, Passed: never}
+}
 
 // Placed is what is said of an event when it is placed.
 type Placed struct {
@@ -36,20 +44,33 @@ type Placed struct {
 // beyond the append moves nothing: a clock that is ahead makes no event late.
 func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	time = min(time, appended)
-	s.Newest = max(s.Newest, time)
+	s.Newest, s.Behind = max(s.Newest, time), max(s.Behind, appended-time)
 	s.Next = offset + 1
 	return Placed{
-		Key:  Key{max(time, before(s.Newest, r.Wait)), s.Number, offset},
+		Key:  Key{max(time, before(s.Newest, r.Wait)), s.Number, s.Writer, offset},
 		Late: time < before(s.Newest, r.Lateness),
 	}
 }
 
-// Behind returns a place behind the events before an offset.
-func (s *Source) Behind(offset int64) Key { return Key{s.Newest, s.Number, offset} }
+// At returns a place behind the events before an offset.
+func (s *Source) At(offset int64) Key { return Key{s.Newest, s.Number, s.Writer, offset} }
 
 // Mark returns a mark that all later events of the source are behind.
 func (s *Source) Mark(r Rules) Mark {
-	return Mark{Key{before(s.Newest, r.Wait), s.Number, s.Next - 1}, s.Silent}
+	time := max(before(s.Newest, r.Wait), before(s.Passed, s.Behind))
+	return Mark{Key{time, s.Number, s.Writer, s.Next - 1}, s.Silent}
+}
+
+// And returns a mark of two sources of one topic partition: what is said of both.
+func (m Mark) And(other Mark) Mark {
+	silent := min(max(m.Silent, m.Key.Time), max(other.Silent, other.Key.Time))
+	if other.Key.Before(m.Key) {
+		m.Key = other.Key
+	}
+	if m.Silent = silent; silent <= m.Key.Time {
+		m.Silent = never
+	}
+	return m
 }
 
 // before returns a time less a duration; never stays.
@@ -94,7 +115,7 @@ func (f *frontiers) raise(source int, m Mark) bool {
 	f.see(m.Key)
 	k := m.Key
 	if m.Silent != never {
-		silent := Key{m.Silent, m.Key.Source, m.Key.Offset}
+		silent := Key{Time: m.Silent, Source: m.Key.Source, Offset: m.Key.Offset}
 		if f.most.Before(silent) {
 			silent = f.most
 		}

@@ -12,7 +12,7 @@ import (
 const (
 	Generation = 'g' // -> generation, digests
 	Watermark  = 'w' // -> newest event time
-	Source     = 's' // topic/partition -> newest watermark that came from there
+	Source     = 's' // number of a source partition -> its frontier; beside a source partition: a writer -> its newest time
 	Released   = 'O' // -> how far the events of an ordered partition were released
 	Run        = 'x' // number of a run of events that an ordered partition holds -> where its pages are in the order
 	Page       = 'X' // run, page, piece -> events of it

@@ -94,7 +94,7 @@ type Writer struct {
 	stream.Transaction
 	Form        *Form
 	Dead        int             // of the outputs are dead letters
-	Between     int             // of the outputs go between the pipeline and its stages, or are notes about its order
+	Between     int             // of the outputs go between the pipeline and its stages, or are notes about its order or watermarks
 	Approximate int             // have header.Approximate
 	Bytes       []byte          // of outputs and changes; a slice of it stays valid when it grows
 	Headers     []stream.Header // likewise
@@ -534,9 +534,19 @@ func (w *Writer) Marks(marks order.Marks, partitions int32, asks []string) {
 	}
 	for _, topic := range append([]string{w.Form.Topics[0]}, asks...) {
 		for i := range partitions {
-			r := marks.Record(stream.Partition{Topic: topic, Index: i}, time.UnixMicro(newest))
-			w.Outputs = append(w.Outputs, r)
-			w.carried += header.Bytes(r.Headers)
+			w.mark(marks, stream.Partition{Topic: topic, Index: i}, newest)
 		}
 	}
+}
+
+func (w *Writer) mark(marks order.Marks, p stream.Partition, at int64) {
+	r := marks.Record(p, time.UnixMicro(at))
+	w.Outputs = append(w.Outputs, r)
+	w.carried += header.Bytes(r.Headers)
+}
+
+// Watermark appends that of a partition to a partition of the topic of watermarks.
+func (w *Writer) Watermark(at int64, to stream.Partition) {
+	w.mark(order.Marks{{Key: order.Key{Time: at}, Silent: order.NoMark.Silent}}, to, at)
+	w.Between++
 }

@@ -1,0 +1,221 @@
+package task_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// wrote appends an event that a partition of the pipeline `up` wrote at a second to a partition.
+func (l *loop) wrote(writer, second int, w string, part int32) {
+	l.Helper()
+	l.append(stream.Record{
+		Partition: stream.Partition{Topic: "in", Index: part}, Time: time.Unix(int64(second), 0), Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","t":%d,"v":0,"w":%q}`, second, w),
+		Headers: []stream.Header{{Key: header.Pipeline, Value: []byte("up sha256:x 1")}, {Key: header.Position, Value: fmt.Appendf(nil, "src/%d@%d", writer, second)}},
+	})
+}
+
+// followed has the input be written by the pipeline `up`, which reads `src`.
+func (l *loop) followed(keyed bool) {
+	l.Helper()
+	for _, topic := range []string{"src", "up.marks"} {
+		if err := l.log.CreateTopic(l.Context(), stream.Topic{Name: topic, Partitions: 2}); err != nil {
+			l.Fatal(err)
+		}
+	}
+	l.follow = []task.Upstream{{Pipeline: "up", Topic: "src", Keyed: keyed, Reads: []observe.Read{{Group: "up", Topic: "src"}}}}
+}
+
+// watermark has a partition of `up` reach a second.
+func (l *loop) watermark(writer int32, second int) {
+	l.Helper()
+	l.append(order.Marks{{Key: order.Key{Time: int64(second) * 1e6}, Silent: order.NoMark.Silent}}.Record(stream.Partition{Topic: "up.marks", Index: writer}, time.Unix(int64(second), 0)))
+}
+
+// sources are the events of turns, without the times.
+func sourcesOf(turns []string) (list []string) {
+	for _, turn := range turns {
+		of, _, _ := strings.Cut(turn, " ")
+		list = append(list, of)
+	}
+	return list
+}
+
+// TestAnEventIsLateByItsWriterAlone has two writers and somebody else write one partition. One
+// writer is far ahead of the others, also after a restart.
+func TestAnEventIsLateByItsWriterAlone(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		for n, seconds := range [][]int{{100, 1, 101, 2}, {98, 99, 3}} {
+			for i, second := range seconds {
+				l.wrote([]int{0, 1, 0, 1, 0, 0, 1}[4*n+i], second, "x", 0)
+			}
+			l.start()
+			l.pass(time.Second)
+			l.end()
+		}
+		x := l.partitionOf("x")
+		got := slices.DeleteFunc(l.copies(x), func(text string) bool { return strings.HasPrefix(text, "mark") })
+		want := []string{
+			"x in/0@0 at 100, 0@0", "x in/0@1 at 1, 0@1", "x in/0@2 at 101, 0@2", "x in/0@3 at 2, 0@3",
+			"x in/0@4 at 101, 0@4 late", "x in/0@5 at 101, 0@5", "x in/0@6 at 3, 0@6",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if marks := l.copies(1 - x); len(marks) == 0 || marks[len(marks)-1] != "mark 3, 0@6" {
+			t.Errorf("the marks are %q", marks)
+		}
+	})
+}
+
+// TestWatermarksAreToldWithTheOutputsOfTheirStep looks at each transaction.
+func TestWatermarksAreToldWithTheOutputsOfTheirStep(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: "p.marks", Partitions: 2}); err != nil {
+			t.Fatal(err)
+		}
+		l.tells, l.plan.Time.Lateness, l.options.StepEvents, l.log.most = true, 2*time.Second, 1, 1
+		l.early(l.emit(0, "v"))
+		l.run(at{key: "a", t: 10}, at{key: "a", t: 9}, at{key: "a", t: 11}, at{key: "b", t: 5, part: 1})
+		var got []string
+		for _, step := range l.log.done() {
+			for _, r := range step.Outputs {
+				text := fmt.Sprint(r.Partition, " ", r.Time.Unix())
+				if data := header.Value(&r, header.Frontier); data != nil {
+					text += " " + l.marked(data)
+				}
+				got = append(got, text)
+			}
+		}
+		slices.Sort(got)
+		want := []string{"out/0 10", "out/0 11", "out/0 9", "out/1 5", "p.marks/0 8 mark 8, 0@0", "p.marks/0 9 mark 9, 0@0", "p.marks/1 3 mark 3, 0@0"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if n := l.metrics.Counts().Outputs; n != 4 {
+			t.Errorf("%d outputs are counted", n)
+		}
+	})
+}
+
+// TestAnEventWaitsForTheWatermarksOfWriters has no clock, and an event that waits for three
+// parts of its topic.
+func TestAnEventWaitsForTheWatermarksOfWriters(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.followed(true)
+		l.start()
+		turns := l.reader(2)
+		l.wrote(0, 100, "x", 1)
+		l.pass(time.Minute)
+		l.watermark(0, 100)
+		if l.pass(time.Minute); len(*turns) != 0 {
+			t.Errorf("%q have had their turn before the other writer was there", *turns)
+		}
+		l.watermark(1, 99)
+		if l.pass(time.Minute); len(*turns) != 0 {
+			t.Errorf("%q have had their turn a second too soon", *turns)
+		}
+		l.watermark(1, 101)
+		if l.pass(time.Second); len(*turns) != 0 {
+			t.Errorf("%q have had their turn: an event of the same time may come from the other partition", *turns)
+		}
+		l.watermark(0, 101)
+		if l.pass(time.Second); !slices.Equal(sourcesOf(*turns), []string{"in/1@0"}) {
+			t.Errorf("%q have had their turn", *turns)
+		}
+	})
+}
+
+// TestAWatermarkHoldsBehindWhatWasWrittenBefore has a watermark be known before the events are
+// read that are older.
+func TestAWatermarkHoldsBehindWhatWasWrittenBefore(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.followed(false)
+		l.start()
+		turns := l.reader(2)
+		l.wrote(0, 100, "x", 0)
+		l.pass(time.Second)
+		l.log.stalled = true
+		l.pass(time.Second) // so that the next Poll knows
+		l.wrote(1, 50, "x", 1)
+		l.watermark(1, 200)
+		if l.pass(time.Minute); len(*turns) != 0 {
+			t.Errorf("%q have had their turn before all is read", *turns)
+		}
+		l.log.stalled = false
+		if l.pass(time.Second); !slices.Equal(sourcesOf(*turns), []string{"in/1@0", "in/0@0"}) {
+			t.Errorf("%q have had their turn", *turns)
+		}
+	})
+}
+
+// TestAWriterIsNotSilentWhileItsPipelineHasMore has the pipeline not have read an event of one
+// of its partitions.
+func TestAWriterIsNotSilentWhileItsPipelineHasMore(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.followed(false)
+		for part := range int32(2) {
+			l.append(stream.Record{Partition: stream.Partition{Topic: "src", Index: part}})
+		}
+		m, err := l.log.Log.Join(t.Context(), "up", "src")
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(part int32) {
+			step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{{Topic: "src", Index: part}: 1}}
+			if err := m.Commit(step).Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := m.Poll(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		l.start()
+		turns := l.reader(2)
+		l.wrote(0, now(), "x", 0)
+		read(0)
+		if l.pass(time.Minute); len(*turns) != 0 || len(l.silences()) != 0 {
+			t.Errorf("%q have had their turn, %q", *turns, l.silences())
+		}
+		read(1)
+		if l.pass(2 * time.Second); len(*turns) != 1 || len(l.silences()) != 2 {
+			t.Errorf("%q have had their turn, %q", *turns, l.silences())
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestAWriterThatIsGoneHoldsNothing has a writer of an unknown pipeline have no more records,
+// while another one goes on.
+func TestAWriterThatIsGoneHoldsNothing(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.start()
+		turns := l.reader(2)
+		for i := range 100 {
+			if i < 10 {
+				l.wrote(1, now(), "x", 0)
+			}
+			l.wrote(0, now(), "x", 0)
+			l.wrote(0, now(), "u", 1)
+			l.pass(100 * time.Millisecond)
+		}
+		if n := len(*turns); n < 180 {
+			t.Errorf("%d events of 210 have had their turn", n)
+		}
+	})
+}
