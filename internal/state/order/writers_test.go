@@ -158,3 +158,30 @@ func TestAMarkSaysWhatHoldsForAllWriters(t *testing.T) {
 		}
 	}
 }
+
+// TestFilteredQueuesStayInOrder removes values of a source whose parts are far apart.
+func TestFilteredQueuesStayInOrder(t *testing.T) {
+	for seed := range seedsOf(200) {
+		r := rand.New(rand.NewPCG(seed, 13))
+		m := order.NewMerger[int64](1)
+		var want []int64
+		for i := range r.Int64N(400) {
+			at := 2*i + int64(r.IntN(3))*1000
+			if m.Push(0, order.Key{Time: at, Offset: i}, at); at%4 == 0 {
+				want = append(want, at)
+			}
+		}
+		m.Filter(func(at int64) bool { return at%4 == 0 })
+		m.Mark(0, order.Last)
+		slices.Sort(want)
+		for _, at := range want {
+			if k, v, ok := m.Next(); !ok || v != at || k.Time != at {
+				t.Fatalf("seed %d: %d at %v, %v, want %d", seed, v, k, ok, at)
+			}
+			m.Pop()
+		}
+		if m.Held() != 0 {
+			t.Fatalf("seed %d: %d are left", seed, m.Held())
+		}
+	}
+}
