@@ -23,7 +23,6 @@ import (
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/models/category"
 	"github.com/afterbay/afterbay/internal/observe"
-	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/test/deep"
@@ -262,17 +261,6 @@ func (l *loop) append(records ...stream.Record) {
 	if err := l.log.Append(l.Context(), records...); err != nil {
 		l.Fatal(err)
 	}
-}
-
-// again returns the record that sends the event of a dead letter back.
-func again(t *testing.T, r stream.Record) stream.Record {
-	t.Helper()
-	letter := deadletter.Read(r)
-	back, err := letter.Again()
-	if err != nil || letter.Refusal() != "" {
-		t.Fatal(err, letter.Refusal())
-	}
-	return back
 }
 
 // sumOf sums a plan with all that it points to, but for what is outside of it.

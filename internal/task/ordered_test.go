@@ -411,3 +411,14 @@ func TestStepsOfAnyKindReleaseTheSameSequence(t *testing.T) {
 		})
 	}
 }
+
+// again returns the record that sends the event of a dead letter back.
+func again(t *testing.T, r stream.Record) stream.Record {
+	t.Helper()
+	letter := deadletter.Read(r)
+	back, err := letter.Again()
+	if err != nil || letter.Refusal() != "" {
+		t.Fatal(err, letter.Refusal())
+	}
+	return back
+}
