@@ -16,14 +16,14 @@ import (
 // byPipeline is a pipeline with features of a card, a merchant and a device, and what its rows
 // are by a look at all events before each one.
 type byPipeline struct {
-	topics              []string
-	rule                eventtime.Rule
-	late                string
-	features            []byFeature
-	delay               map[string]int64 // of a field, in ms
-	small               string           // what becomes of an amount below 10: drop, or "" is that no case takes it
-	partitionsOf        int              // of a topic
-	disorder, pace, end int64            // of events: how far they are out of order, twice the mean time between them, and when each partition ends; 0 is that it does not
+	topics         []string
+	rule           eventtime.Rule
+	late           string
+	features       []byFeature
+	delay          map[string]int64 // of a field, in ms
+	small          string           // what becomes of an amount below 10: drop, or "" is that no case takes it
+	partitionsOf   int              // of a topic
+	disorder, pace int64            // of events: how far they are out of order, and twice the mean time between them
 }
 
 // byEmit is a case that emits the row.

@@ -342,13 +342,23 @@ func (c *orderedCrash) feed(records []stream.Record, after time.Duration, enough
 		case <-tick.C:
 		}
 		chunk := records[len(fed) : len(fed)+n]
-		if err := c.log.Append(c.Context(), slices.Clone(chunk)...); err != nil {
+		if err := c.append(chunk); err != nil {
 			return fed, err
 		}
 		fed = append(fed, chunk...)
 	}
 	all := closedAfter(fed, 4, after)
-	return all, c.log.Append(c.Context(), slices.Clone(all[len(fed):])...)
+	return all, c.append(all[len(fed):])
+}
+
+// append appends records as of now. A broker that is killed forgets the producers whose newest
+// record is a day old: what it had written and not acknowledged would be written again.
+func (c *orderedCrash) append(records []stream.Record) error {
+	records = slices.Clone(records)
+	for i := range records {
+		records[i].Time = time.Now()
+	}
+	return c.log.Append(c.Context(), records...)
 }
 
 // TestKilledOrderedWorkersOnKafkaLeaveTheSameAnswer kills workers and the broker while events
