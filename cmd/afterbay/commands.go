@@ -16,6 +16,7 @@ type commands struct {
 	DLQ         dlqCommand         `cmd:"" name:"dlq" help:"Look at the dead letters of a pipeline, send their events back or drop them."`
 	Lag         lagCommand         `cmd:"" help:"Say how far pipelines are behind, partition by partition, the worst first."`
 	Status      statusCommand      `cmd:"" help:"Say what the pipelines of a running process do: events, times by case of a route, models and their faults, groups, sinks and how fresh they are, what the journal saved, the checkpoint."`
+	Order       orderCommand       `cmd:"" help:"Look at what events of several partitions wait for that are read in one order, and do not wait for it."`
 	Budget      budgetCommand      `cmd:"" help:"Say what events of a running pipeline take in each phase, beside its budget."`
 	State       stateCommand       `cmd:"" help:"Look into the state of a pipeline."`
 	Journal     journalCommand     `cmd:"" help:"Look into the answers that a pipeline paid for."`

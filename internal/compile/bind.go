@@ -26,7 +26,7 @@ type bound struct {
 func bind(p *lang.Pipeline, models *opened, rows bool) *bound {
 	b := &bound{Scope: lang.NewScope(p)}
 	bindHeader(p, b.Findings)
-	b.budget = budgetOf(p.Budget, b.Findings)
+	b.budget = budgetOf(p, b.Findings)
 	b.read = bindInputs(b.Scope)
 	b.Topic, b.ID = b.read.Topic, b.read.Meta.ID
 	bindConstants(b.Scope)

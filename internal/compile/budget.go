@@ -8,8 +8,9 @@ import (
 )
 
 // budgetOf returns how long events may take.
-func budgetOf(b lang.Budget, found *lang.Findings) observe.Budget {
-	shares := [...]time.Duration{observe.Queue: b.Queue, observe.Feature: b.Feature, observe.Model: b.Model, observe.Emit: b.Emit, observe.Commit: b.Commit}
+func budgetOf(p *lang.Pipeline, found *lang.Findings) observe.Budget {
+	b := &p.Budget
+	shares := [...]time.Duration{observe.Queue: b.Queue, observe.Order: b.Order, observe.Feature: b.Feature, observe.Model: b.Model, observe.Emit: b.Emit, observe.Commit: b.Commit}
 	for i, share := range shares {
 		if share < 0 {
 			found.Fail("budget."+observe.Phase(i).String(), "%v is below 0", share)
@@ -18,10 +19,20 @@ func budgetOf(b lang.Budget, found *lang.Findings) observe.Budget {
 	if b.P99 < 0 {
 		found.Fail("budget.p99", "%v is below 0", b.P99)
 	}
-	budget, err := observe.NewBudget(b.P99, shares)
+	if b.Order != 0 && !inTurns(p) {
+		found.Fail("budget.order", "no event of the pipeline waits for its turn")
+		found.Hint("remove it: only with repartition or inputs, and order: time, events wait for other partitions")
+	}
+	budget, err := observe.NewBudget(b.P99, shares, observe.PhasesOf(inTurns(p)))
 	if err != nil {
 		found.Fail("budget", "%v", err)
 		found.Hint("raise p99, or lower the shares")
 	}
 	return budget
+}
+
+// inTurns reports whether events of several source partitions are read in the order of their times.
+func inTurns(p *lang.Pipeline) bool {
+	inputs := copied(p)
+	return len(inputs) > 0 && !inputs[0].Time.ByArrival()
 }

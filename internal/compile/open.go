@@ -43,7 +43,7 @@ func openModels(p *lang.Pipeline, options Options) *opened {
 	said := lang.NewScope(p)
 	bindModels(said)
 	o := &opening{options: options, types: said.Answers, opened: opened{instead: options.Instead, Resources: &lang.Resources{
-		Findings: lang.NewFindings(), Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p.Budget, lang.NewFindings()),
+		Findings: lang.NewFindings(), Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p, lang.NewFindings()),
 		Models: map[string]lang.Loaded{},
 	}}}
 	for _, m := range p.Models {

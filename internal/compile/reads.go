@@ -9,11 +9,15 @@ import (
 // Reads returns what the pipeline reads, its own group last; the others copy its
 // inputs to the topic it reads.
 func (c *Compiled) Reads() []observe.Read {
-	var reads []observe.Read
+	return append(c.CopyReads(), observe.Read{Group: c.Plan.Name, Topic: c.Plan.Topic})
+}
+
+// CopyReads returns what is read to be copied.
+func (c *Compiled) CopyReads() (reads []observe.Read) {
 	for _, from := range c.Copies {
 		reads = append(reads, observe.Read{Group: from.Name, Topic: from.Topic})
 	}
-	return append(reads, observe.Read{Group: c.Plan.Name, Topic: c.Plan.Topic})
+	return reads
 }
 
 // StageReads returns what the stages of other keys read. Their lag is that of the pipeline's

@@ -244,7 +244,7 @@ func TestQueuedEventsAreMeasuredOnceWhenTheyEnd(t *testing.T) {
 		p.Budget = lang.Budget{P99: 500 * time.Millisecond}
 		_, runner := runQueueing(t, memory.New(memory.Options{}), p, 1, queueEvents(50, 10))
 		m := runner.Snapshot()
-		for _, phase := range observe.Phases {
+		for _, phase := range observe.PhasesOf(false) {
 			if h := m.Phases[phase.String()].Histogram; h.Count != 50 {
 				t.Errorf("%d events in phase %v", h.Count, phase)
 			}

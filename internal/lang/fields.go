@@ -186,6 +186,7 @@ var deadLettersFields = []spec.Field[DeadLetters]{
 var budgetFields = []spec.Field[Budget]{
 	{Name: "p99", Affects: spec.Nothing, Required: true, Form: spec.Into(func(b *Budget) *time.Duration { return &b.P99 }, ReadShare), Example: "50ms", Help: "what 99 of 100 events keep"},
 	{Name: "queue", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Queue }, ReadShare), Example: "10ms"},
+	{Name: "order", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Order }, ReadShare), Example: "20ms", Help: "until its turn, where events of several partitions are read in the order of their times"},
 	{Name: "feature", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Feature }, ReadShare), Example: "5ms"},
 	{Name: "model", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Model }, ReadShare), Example: "25ms"},
 	{Name: "emit", Affects: spec.Nothing, Form: spec.Into(func(b *Budget) *time.Duration { return &b.Emit }, ReadShare), Example: "1ms"},

@@ -162,6 +162,7 @@ type Commit struct {
 type Budget struct {
 	P99     time.Duration // which 99 of 100 events keep; 0 is no budget
 	Queue   time.Duration // share of the time from the append to the reading; 0 is an equal part of what the other shares leave
+	Order   time.Duration // of the time until an event's turn in the order of several source partitions; 0 is an equal part of what the other shares leave
 	Feature time.Duration // of decoding, features and expressions; 0 is an equal part of what the other shares leave
 	Model   time.Duration // of calls of models; 0 is an equal part of what the other shares leave
 	Emit    time.Duration // of making the outputs; 0 is an equal part of what the other shares leave

@@ -15,13 +15,13 @@ type Budget struct {
 }
 
 // NewBudget returns a budget of which some phases have shares, 0 or less is none.
-// The others have equal parts of what these leave.
-func NewBudget(p99 time.Duration, shares [phaseCount]time.Duration) (Budget, error) {
+// The others of the pipeline's phases have equal parts of what these leave.
+func NewBudget(p99 time.Duration, shares [phaseCount]time.Duration, phases []Phase) (Budget, error) {
 	var sum time.Duration
 	var without []string
-	for i, share := range shares {
-		if sum += max(share, 0); share <= 0 {
-			without = append(without, Phase(i).String())
+	for _, phase := range phases {
+		if sum += max(shares[phase], 0); shares[phase] <= 0 {
+			without = append(without, phase.String())
 		}
 	}
 	left := p99 - sum
@@ -31,9 +31,9 @@ func NewBudget(p99 time.Duration, shares [phaseCount]time.Duration) (Budget, err
 	case left == 0 && len(without) > 0 && p99 > 0:
 		return Budget{}, fmt.Errorf("the shares of the phases leave nothing of the p99, %v, for %s", p99, strings.Join(without, ", "))
 	}
-	for i := range shares {
-		if shares[i] <= 0 {
-			shares[i] = left / time.Duration(len(without))
+	for _, phase := range phases {
+		if shares[phase] <= 0 {
+			shares[phase] = left / time.Duration(len(without))
 		}
 	}
 	return Budget{p99, shares}, nil
@@ -126,7 +126,7 @@ func (m *Metrics) Spent() Spent {
 			spent.Own += m.Case(i).Count
 		}
 	}
-	for _, phase := range Phases {
+	for _, phase := range m.Phases() {
 		h := PhaseSpent{Phase: phase, Took: took(m.Phase(phase)), Share: spent.Phases[phase]}
 		for _, s := range m.members {
 			h.Missed += s.Missed[phase].Load()

@@ -17,21 +17,25 @@ import (
 const ms = time.Millisecond
 
 func TestPhasesWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
+	type shares = [6]time.Duration // queue, order, feature, model, emit, commit
 	for _, c := range []struct {
-		p99    time.Duration
-		shares [5]time.Duration
-		want   [5]time.Duration
-		wrong  string
+		p99          time.Duration
+		shares, want shares
+		ordered      bool
+		wrong        string
 	}{
-		{p99: 50 * ms, want: [5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
-		{p99: 50 * ms, shares: [5]time.Duration{0, 5 * ms, 25 * ms}, want: [5]time.Duration{20 * ms / 3, 5 * ms, 25 * ms, 20 * ms / 3, 20 * ms / 3}},
-		{p99: 50 * ms, shares: [5]time.Duration{ms, ms, ms, ms, ms}, want: [5]time.Duration{ms, ms, ms, ms, ms}},
-		{p99: 50 * ms, shares: [5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}, want: [5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
-		{p99: 50 * ms, shares: [5]time.Duration{51 * ms}, wrong: "more than the p99"},
-		{p99: 50 * ms, shares: [5]time.Duration{50 * ms}, wrong: "for feature, model, emit, commit"},
+		{p99: 50 * ms, want: shares{10 * ms, 0, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
+		{p99: 60 * ms, ordered: true, want: shares{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
+		{p99: 60 * ms, ordered: true, shares: shares{0, 20 * ms}, want: shares{8 * ms, 20 * ms, 8 * ms, 8 * ms, 8 * ms, 8 * ms}},
+		{p99: 50 * ms, shares: shares{0, 0, 5 * ms, 25 * ms}, want: shares{20 * ms / 3, 0, 5 * ms, 25 * ms, 20 * ms / 3, 20 * ms / 3}},
+		{p99: 50 * ms, shares: shares{ms, 0, ms, ms, ms, ms}, want: shares{ms, 0, ms, ms, ms, ms}},
+		{p99: 50 * ms, shares: shares{10 * ms, 0, 10 * ms, 10 * ms, 10 * ms, 10 * ms}, want: shares{10 * ms, 0, 10 * ms, 10 * ms, 10 * ms, 10 * ms}},
+		{p99: 50 * ms, shares: shares{51 * ms}, wrong: "more than the p99"},
+		{p99: 50 * ms, shares: shares{50 * ms}, wrong: "for feature, model, emit, commit"},
+		{p99: 50 * ms, ordered: true, shares: shares{50 * ms}, wrong: "for order, feature, model, emit, commit"},
 		{},
 	} {
-		b, err := observe.NewBudget(c.p99, c.shares)
+		b, err := observe.NewBudget(c.p99, c.shares, observe.PhasesOf(c.ordered))
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%v of %v: %v", c.shares, c.p99, err)
 		}
@@ -45,7 +49,7 @@ func TestPhasesWithoutAShareHaveEqualPartsOfTheRest(t *testing.T) {
 // by hand: each is one of offsets 0, 1, ...
 func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 	m := observe.NewMetrics(1)
-	b, err := observe.NewBudget(50*ms, [5]time.Duration{10 * ms, 5 * ms, 25 * ms, 5 * ms, 5 * ms})
+	b, err := observe.NewBudget(50*ms, [6]time.Duration{observe.Queue: 10 * ms, observe.Feature: 5 * ms, observe.Model: 25 * ms, observe.Emit: 5 * ms, observe.Commit: 5 * ms}, observe.PhasesOf(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +65,7 @@ func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 			if queue < 0 {
 				r.Headers = []stream.Header{{Key: header.Position}} // a pipeline wrote it
 			}
-			way.Event(s, &r)
+			way.Event(s, &r, observe.Turn{})
 		}
 		way.Commit(s, made.Add(commit))
 		way = way.Emptied()
@@ -83,8 +87,8 @@ func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 		t.Errorf("the worst is %v", worst)
 	}
 	near := func(got, want time.Duration) bool { return got >= want && got <= want+want/16 }
-	if !near(spent.Whole.P99, 149*ms) || !near(spent.By[observe.Commit].P99, 60*ms) || spent.By[observe.Commit].Share != 5*ms {
-		t.Errorf("whole %v, commit %v", spent.Whole, spent.By[observe.Commit])
+	if !near(spent.Whole.P99, 149*ms) || !near(spent.By[4].P99, 60*ms) || spent.By[4].Share != 5*ms {
+		t.Errorf("whole %v, commit %v", spent.Whole, spent.By[4])
 	}
 	if bound := spent.Bound(); !near(bound, (100+5+45+5+60)*ms) {
 		t.Errorf("bound %v", bound)
@@ -98,12 +102,12 @@ func TestMissIsOfThePhaseThatTookTheMostBeyondItsShare(t *testing.T) {
 
 func ExampleMetrics_Spent() {
 	m := observe.NewMetrics(1)
-	b, _ := observe.NewBudget(50*time.Millisecond, [5]time.Duration{observe.Model: 30 * time.Millisecond})
+	b, _ := observe.NewBudget(50*time.Millisecond, [6]time.Duration{observe.Model: 30 * time.Millisecond}, observe.PhasesOf(false))
 	m.SetBudget(b)
 	start := time.Now()
 	var way observe.Way
 	way.Chunk(m.Member(0), observe.Timing{Begun: start, Model: 60 * time.Millisecond, Made: start.Add(60 * time.Millisecond)}, 1)
-	way.Event(m.Member(0), &stream.Record{Partition: stream.Partition{Topic: "payments"}, Offset: 17, Time: start.Add(-2 * time.Millisecond)})
+	way.Event(m.Member(0), &stream.Record{Partition: stream.Partition{Topic: "payments"}, Offset: 17, Time: start.Add(-2 * time.Millisecond)}, observe.Turn{})
 	way.Commit(m.Member(0), start.Add(64*time.Millisecond))
 	spent := m.Spent()
 	worst, _ := spent.Worst()

@@ -3,6 +3,7 @@ package observe
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -115,9 +116,10 @@ func (s *Snapshot) Each(yield func(upper time.Duration, n uint64) bool) {
 // Phase is a part of an event's way.
 type Phase int
 
-// The phases, in order: T = queue + feature + model + emit + commit.
+// The phases, in order: T = queue + order + feature + model + emit + commit.
 const (
-	Queue   Phase = iota // from its append to its reading
+	Queue   Phase = iota // from its append to its reading; of a pipeline whose inputs are copied, with the copying
+	Order                // until its turn, where events of several source partitions are read in order
 	Feature              // decoding, features, expressions
 	Model                // calls of models
 	Emit                 // making the outputs
@@ -126,11 +128,16 @@ const (
 )
 
 // Phases lists every phase in order.
-var Phases = [...]Phase{Queue, Feature, Model, Emit, Commit}
+var Phases = [...]Phase{Queue, Order, Feature, Model, Emit, Commit}
+
+// PhasesOf lists the phases of a pipeline in order: there is an Order if its events wait for their turn.
+func PhasesOf(ordered bool) []Phase {
+	return slices.DeleteFunc(slices.Clone(Phases[:]), func(p Phase) bool { return p == Order && !ordered })
+}
 
 // String returns the phase's name in metrics.
 func (h Phase) String() string {
-	return [...]string{"queue", "feature", "model", "emit", "commit"}[h]
+	return [...]string{"queue", "order", "feature", "model", "emit", "commit"}[h]
 }
 
 // Latency holds a histogram for every phase of one member, and one of all together.
@@ -138,7 +145,7 @@ type Latency struct {
 	phases [phaseCount]Histogram
 	whole  Histogram
 
-	queue, together tally // what a Way adds to these
+	queue, order, together tally // what a Way adds to these
 }
 
 // Record adds n events that spent d in phase.

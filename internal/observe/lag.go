@@ -28,6 +28,9 @@ type Lag struct {
 // Age returns the lag's seconds.
 func (l Lag) Age() time.Duration { return time.Duration(l.Seconds * float64(time.Second)) }
 
+// Name returns the partition as topic/partition.
+func (l Lag) Name() string { return fmt.Sprintf("%s/%d", l.Topic, l.Partition) }
+
 // Read is a consumer group and a topic that it reads.
 type Read struct{ Group, Topic string }
 
@@ -118,12 +121,12 @@ func (m *LagMeter) Measure(ctx context.Context, log LagSource, reads ...Read) ([
 			list[i].Seconds = max(0, now.Sub(appended[i]).Seconds())
 		}
 	}
-	slices.SortFunc(list, compareLags)
+	slices.SortFunc(list, CompareLags)
 	return list, nil
 }
 
-// compareLags orders the worst first.
-func compareLags(a, b Lag) int {
+// CompareLags compares two lags: the worst is first.
+func CompareLags(a, b Lag) int {
 	return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(b.Records, a.Records),
 		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }

@@ -35,6 +35,7 @@ type caseMember struct {
 type Metrics struct {
 	members []*Member
 	cases   []string
+	ordered bool
 }
 
 // NewMetrics returns metrics for a number of members, all zero.
@@ -48,6 +49,13 @@ func NewMetrics(members int) *Metrics {
 
 // Member returns what member i counts.
 func (m *Metrics) Member(i int) *Member { return m.members[i] }
+
+// SetOrdered says that events wait for their turn in the order of several source partitions. It is
+// called before the task runs.
+func (m *Metrics) SetOrdered() { m.ordered = true }
+
+// Phases lists the phases that events have.
+func (m *Metrics) Phases() []Phase { return PhasesOf(m.ordered) }
 
 // Counts adds up the members.
 func (m *Metrics) Counts() Counts {

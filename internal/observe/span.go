@@ -56,6 +56,7 @@ type traced struct {
 	offset stream.Offset
 	Context
 	parent [8]byte
+	turn   Turn
 }
 
 // context returns the span of an event, and the one above it, where it has one.
@@ -76,9 +77,9 @@ func (t *Tracer) context(r *stream.Record) (c Context, parent [8]byte, ok bool) 
 }
 
 // trace notes an event that has spans: the newest one of w.
-func (w *Way) trace(t *Tracer, r *stream.Record) {
+func (w *Way) trace(t *Tracer, r *stream.Record, turn Turn) {
 	if c, parent, ok := t.context(r); ok {
-		w.traced = append(w.traced, traced{int32(len(w.events) - 1), r.Offset, c, parent})
+		w.traced = append(w.traced, traced{int32(len(w.events) - 1), r.Offset, c, parent, turn})
 	}
 }
 
@@ -110,7 +111,9 @@ func batchSpan(t *Tracer, first Context, p *Timing) Span {
 // eventSpans are that of an event and those of its phases. Computing features and
 // calling models take turns: they are shown one after the other.
 func (w *Way) eventSpans(t *Tracer, e traced, p *Timing) []Span {
-	begun := p.Begun.Add(-w.events[e.event].queue)
+	waited := &w.events[e.event]
+	begun := p.Begun.Add(-waited.queue - waited.order)
+	read := begun.Add(waited.queue)
 	computed := p.Begun.Add(p.Feature)
 	list := []Span{{
 		Context: e.Context, Parent: e.parent, Name: t.Pipeline, Consumer: true, Start: begun, End: p.Committed,
@@ -121,12 +124,19 @@ func (w *Way) eventSpans(t *Tracer, e traced, p *Timing) []Span {
 		},
 	}}
 	for phase, times := range [...][2]time.Time{
-		Queue: {begun, p.Begun}, Feature: {p.Begun, computed}, Model: {computed, computed.Add(p.Model)},
+		Queue: {begun, read}, Order: {read, p.Begun}, Feature: {p.Begun, computed}, Model: {computed, computed.Add(p.Model)},
 		Emit: {p.Made.Add(-p.Emit), p.Made}, Commit: {p.Made, p.Committed},
 	} {
 		c := e.Context
 		c.Span[0] ^= byte(phase + 1) // another one by phase
-		list = append(list, Span{Context: c, Parent: e.Span, Name: Phase(phase).String(), Start: times[0], End: times[1]})
+		span := Span{Context: c, Parent: e.Span, Name: Phase(phase).String(), Start: times[0], End: times[1]}
+		if Phase(phase) == Order && !e.turn.Ordered {
+			continue
+		}
+		if Phase(phase) == Order && e.turn.For != "" {
+			span.Attributes = []Attribute{{Key: "afterbay.waited_for", Text: e.turn.For}}
+		}
+		list = append(list, span)
 	}
 	return slices.Clip(list)
 }

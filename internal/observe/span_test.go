@@ -46,7 +46,7 @@ func through(t *testing.T, tracer *observe.Tracer, events ...stream.Record) (spa
 	way.Chunk(m.Member(0), observe.Timing{Begun: start, Feature: ms, Model: 5 * ms, Emit: 2 * ms, Made: start.Add(8 * ms)}, len(events))
 	for i := range events {
 		events[i].Partition, events[i].Time = stream.Partition{Topic: "payments"}, start.Add(-3*ms)
-		way.Event(m.Member(0), &events[i])
+		way.Event(m.Member(0), &events[i], observe.Turn{})
 	}
 	way.Commit(m.Member(0), start.Add(12*ms))
 	return spans

@@ -22,9 +22,18 @@ type Way struct {
 // waited is events of a timing, one after the other, that all waited as long to
 // be read.
 type waited struct {
-	queue     time.Duration
-	timing, n int32
-	way       int // the case, from 1
+	queue, order time.Duration
+	timing, n    int32
+	way          int // the case, from 1
+}
+
+// Turn is how an event waited for its turn in the order of several source partitions. The zero
+// value is an event that did not.
+type Turn struct {
+	Ordered  bool          // events of the pipeline wait for their turn
+	Appended int64         // when the source has it from, microseconds; 0 is not known
+	Waited   time.Duration // after it was read
+	For      string        // what it waited for last: a source partition, or a stage
 }
 
 // Chunk begins the events of a chunk, which all have its times: Begun, Feature,
@@ -37,39 +46,51 @@ func (w *Way) Chunk(s *Member, p Timing, n int) {
 }
 
 // Event notes an event of the chunk. The time of what a pipeline wrote does not
-// say when it was appended: it is measured from its reading.
-func (w *Way) Event(s *Member, r *stream.Record) {
+// say when it was appended: without a Turn that does, it is measured from its reading.
+func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 	if w.at == len(w.timings) || w.timings[w.at].Partition != r.Partition.Index {
 		w.pass(r)
 	}
 	w.timings[w.at].Next = int64(r.Offset) + 1
 	w.timings[w.at].events++
-	queue := time.Duration(0)
-	if !header.Written(r.Headers) {
-		queue = time.Duration(max(0, w.begun-r.Time.UnixNano())) // which costs less than Sub
-		s.Latency.queue.add(queue, 1)
+	e := waited{order: turn.Waited, timing: int32(w.at), n: 1, way: w.Case}
+	switch {
+	case turn.Appended != 0:
+		e.queue = max(0, time.Duration(w.begun-turn.Appended*1000)-turn.Waited)
+		s.Latency.queue.add(e.queue, 1)
+	case !header.Written(r.Headers):
+		e.queue = time.Duration(max(0, w.begun-r.Time.UnixNano())) // which costs less than Sub
+		s.Latency.queue.add(e.queue, 1)
 	}
-	if last := len(w.events) - 1; last >= 0 && w.events[last].queue == queue && w.events[last].timing == int32(w.at) && w.events[last].way == w.Case {
+	if turn.Ordered {
+		s.Latency.order.add(e.order, 1)
+	}
+	if last := len(w.events) - 1; last >= 0 && w.events[last].like(&e) {
 		w.events[last].n++
 	} else {
-		w.events = append(w.events, waited{queue, int32(w.at), 1, w.Case})
+		w.events = append(w.events, e)
 	}
 	if s.Tracer != nil {
-		w.trace(s.Tracer, r)
+		w.trace(s.Tracer, r, turn)
 	}
+}
+
+// like reports whether events waited alike.
+func (e *waited) like(o *waited) bool {
+	return e.queue == o.queue && e.order == o.order && e.timing == o.timing && e.way == o.way
 }
 
 // Queued notes an event that the chunk goes on with, in place of Event, and that
 // is not one of its n: it was first computed at a time, and was queued then. All
-// the time since is its model's.
-func (w *Way) Queued(s *Member, r *stream.Record, since time.Time) {
+// the time since is its model's. What it waited before, for its turn too, is its queue's.
+func (w *Way) Queued(s *Member, r *stream.Record, turn Turn, since time.Time) {
 	chunk, begun := w.chunk, w.begun
 	w.chunk.Begun, w.chunk.Model, w.begun = since, chunk.Model+max(0, chunk.Begun.Sub(since)), since.UnixNano()
 	w.from, w.at = len(w.timings), len(w.timings) // one of its own
 	s.Latency.Record(Feature, w.chunk.Feature, 1)
 	s.Latency.Record(Model, w.chunk.Model, 1)
 	s.Latency.Record(Emit, w.chunk.Emit, 1)
-	w.Event(s, r)
+	w.Event(s, r, turn)
 	w.chunk, w.begun = chunk, begun
 }
 
@@ -98,7 +119,7 @@ func (w *Way) Commit(s *Member, at time.Time) {
 		if e.timing != of {
 			since, of = at.Sub(p.Begun), e.timing
 		}
-		whole := e.queue + since
+		whole := e.queue + e.order + since
 		s.Latency.together.add(whole, int(e.n))
 		if e.way > 0 {
 			of := &s.cases[e.way-1]
@@ -111,10 +132,11 @@ func (w *Way) Commit(s *Member, at time.Time) {
 			}
 		}
 		if s.Budget.P99 > 0 && whole > s.Budget.P99 {
-			s.Missed[s.Budget.culprit([phaseCount]time.Duration{e.queue, p.Feature, p.Model, p.Emit, at.Sub(p.Made)})].Add(uint64(e.n))
+			s.Missed[s.Budget.culprit([phaseCount]time.Duration{e.queue, e.order, p.Feature, p.Model, p.Emit, at.Sub(p.Made)})].Add(uint64(e.n))
 		}
 	}
 	s.Latency.queue.moveTo(&s.Latency.phases[Queue])
+	s.Latency.order.moveTo(&s.Latency.phases[Order])
 	s.Latency.together.moveTo(&s.Latency.whole)
 	s.Trace.Add(w.timings...)
 	if len(w.traced) > 0 {

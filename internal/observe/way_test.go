@@ -12,7 +12,7 @@ import (
 // the second of which is too slow.
 func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 	m := observe.NewMetrics(1)
-	b, err := observe.NewBudget(20*ms, [5]time.Duration{})
+	b, err := observe.NewBudget(20*ms, [6]time.Duration{}, observe.PhasesOf(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 			for i := range 3 {
 				r := stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(3*chunk + i), Time: start.Add(-time.Duration(chunk)*40*ms - 2*ms)}
 				way.Case = i * chunk // none, or of the second chunk 0, 1 and 2
-				way.Event(s, &r)
+				way.Event(s, &r, observe.Turn{})
 			}
 		}
 		way.Commit(s, start.Add(5*ms))
@@ -51,7 +51,7 @@ func TestEventsThatWaitedAlikeAreEachCounted(t *testing.T) {
 // their own above it, and images one below it.
 func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
 	m := observe.NewMetrics(1)
-	b, err := observe.NewBudget(20*ms, [5]time.Duration{})
+	b, err := observe.NewBudget(20*ms, [6]time.Duration{}, observe.PhasesOf(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestCaseWithALimitIsComparedWithItAlone(t *testing.T) {
 		way.Chunk(s, observe.Timing{Begun: start, Made: start}, 4)
 		for i := range 4 {
 			way.Case = i
-			way.Event(s, &stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(i), Time: start})
+			way.Event(s, &stream.Record{Partition: stream.Partition{Topic: "in"}, Offset: stream.Offset(i), Time: start}, observe.Turn{})
 		}
 		way.Commit(s, start.Add(took))
 		way = way.Emptied()
@@ -98,7 +98,7 @@ func BenchmarkWay(b *testing.B) {
 	for n := 0; n < b.N; n += events {
 		way.Chunk(s, observe.Timing{Begun: start, Feature: time.Millisecond, Made: start.Add(time.Millisecond)}, events)
 		for i := range records {
-			way.Event(s, &records[i])
+			way.Event(s, &records[i], observe.Turn{})
 		}
 		way.Commit(s, start.Add(3*time.Millisecond))
 		way = way.Emptied()

@@ -127,6 +127,9 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 		r.addTask(plan, &options)
 	}
 	r.metrics[0].SetBudget(made.Budget)
+	if made.Plan.InTurns() {
+		r.metrics[0].SetOrdered()
+	}
 	if route := made.Plan.Cases; route != nil {
 		r.metrics[0].SetCases(route.Names, route.Limit)
 	}
@@ -187,6 +190,9 @@ type Notes = order.Notes
 
 // Read is a consumer group of a pipeline and the topic it reads.
 type Read = observe.Read
+
+// Phases lists the phases that events of the pipeline have, in order.
+func (r *Runner) Phases() []observe.Phase { return r.metrics[0].Phases() }
 
 // Timings returns the times of the newest events of all groups of the pipeline.
 func (r *Runner) Timings() []observe.Timing {

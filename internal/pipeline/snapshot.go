@@ -57,6 +57,7 @@ type Parts struct {
 	Fetched   *fetch.Stats    `json:"fetched,omitempty"` // nil without fetches
 	Groups    []Group         `json:"groups,omitempty"`
 	Joins     []Join          `json:"joins,omitempty"`
+	Order     *Order          `json:"order,omitempty"` // nil if the topic is read in its own order
 	Sinks     []Sink          `json:"sinks,omitempty"`
 	Journal   []journal.Count `json:"journal,omitempty"` // since the pipeline began
 }
@@ -185,12 +186,12 @@ func (r *Runner) Snapshot() Snapshot {
 		Times: timesOf(metrics.Whole()), Phases: map[string]Times{}, Took: r.Took, Spent: metrics.Spent(), Sources: []Source{},
 		Parts: Parts{
 			Scored: scored(r.Plan), Endpoints: endpoints(r.Plan), Lookups: found(r.Finds),
-			Groups: groups(r.Plan, r.tasks[0].Groups()), Joins: joins(r.Plan, r.tasks[0].Joins()), Sinks: delivered(r.Sinks, r.sunk),
+			Groups: groups(r.Plan, r.tasks[0].Groups()), Joins: joins(r.Plan, r.tasks[0].Joins()), Order: r.Order(time.Now()), Sinks: delivered(r.Sinks, r.sunk),
 		},
 		Asked: asked(r.muted),
 	}
 	s.Queued = s.Memory.Queued
-	for _, phase := range observe.Phases {
+	for _, phase := range metrics.Phases() {
 		s.Phases[phase.String()] = timesOf(metrics.Phase(phase))
 	}
 	for i, name := range metrics.Cases() {

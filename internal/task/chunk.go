@@ -32,6 +32,7 @@ type item struct {
 	group     *group.Ended // that it is made of; nil for an event of the log
 	joined    *join.Joined // likewise
 	resumed   *async.Task  // what it was when it was queued; nil for a record that was read
+	appended  int64        // when its source has it from, microseconds, if it is a copy; 0 is not known
 	point     point        // where it goes on; its beginning for one that was neither queued nor sent back
 }
 
@@ -47,6 +48,7 @@ type chunk struct {
 	spent   [len(observe.Phases)]time.Duration
 	ahead   [warmKeys]*keyed.Key // of the events to come, where they are in memory
 	rowBuf  []byte
+	waits   // of copies for their turn
 }
 
 func (it *item) fail(stage string, err error) {
@@ -111,9 +113,9 @@ func (ch *chunk) measure(start, made time.Time) {
 		switch {
 		case !it.timed():
 		case it.resumed != nil:
-			ch.building.way.Queued(ch.metrics, it.Record, time.UnixMicro(it.resumed.Entry.Since))
+			ch.building.way.Queued(ch.metrics, it.Record, ch.turn(ch.plan, it, ch.metrics.Tracer != nil), time.UnixMicro(it.resumed.Entry.Since))
 		case !it.made():
-			ch.building.way.Event(ch.metrics, it.Record)
+			ch.building.way.Event(ch.metrics, it.Record, ch.turn(ch.plan, it, ch.metrics.Tracer != nil))
 		}
 		ch.count(&ch.items[i])
 	}

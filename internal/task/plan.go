@@ -157,6 +157,9 @@ func NewPlan(p Plan) *Plan {
 	return &p
 }
 
+// InTurns reports whether events of several source partitions are read in the order of their times.
+func (p *Plan) InTurns() bool { return p.Sources != nil && !p.Arrival }
+
 // Queues reports whether events may be queued: done with after their offset was committed.
 func (p *Plan) Queues() bool { return p.queues }
 

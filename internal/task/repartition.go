@@ -105,6 +105,7 @@ func (ch *chunk) copy(it *item) {
 	}
 	c := order.Copy{Placed: w.Place(ch.plan.rules(), int64(it.Record.Offset), it.Time, appended), Appended: appended}
 	w.moved = true
+	c.Written = header.Written(it.Record.Headers)
 	c.Late = c.Late && !ch.plan.Time.Appended && !it.point.judged
 	if !it.Alive() {
 		return

@@ -98,6 +98,7 @@ type shared struct {
 	tells     bool                 // watermarks are written
 	upstreams []Upstream           // of the topic that is copied
 	begun     time.Time            // when Run was called
+	reading   order.Readers        // of Plan.Sources
 }
 
 // New returns a task that is ready to Run and counts in metrics, which were
@@ -109,6 +110,7 @@ func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
 		o.KeyBytes -= o.HeldBytes
 	}
 	t.shared.groups = make([]group.Counts, len(plan.Groups.Groups))
+	t.shared.reading.Now = t.options.Clock.Now
 	if plan.Time.FromField {
 		t.shared.times = operator.NewTimeSample(options.OddTimes)
 	}
@@ -120,6 +122,15 @@ func (t *Task) Groups() []group.Counts { return t.shared.groups }
 
 // Joins returns what the join of the plan counts. It changes while the task runs.
 func (t *Task) Joins() *join.Counts { return &t.shared.joins }
+
+// Ordered reports whether the task reads events of several source partitions in one order.
+func (t *Task) Ordered() bool { return t.plan.Sources != nil }
+
+// Holder names what events of the task wait for: see Plan.Holder.
+func (t *Task) Holder(of order.Holder) string { return t.plan.Holder(of) }
+
+// Readers are the members that read Plan.Sources in order. They may be looked at while the task runs.
+func (t *Task) Readers() *order.Readers { return &t.shared.reading }
 
 // OddTimes returns a finding if most of the first event times look wrong, else "".
 func (t *Task) OddTimes() string { return t.shared.times.Finding() }
@@ -168,7 +179,7 @@ func (t *Task) members(ctx context.Context, log stream.Log, metrics *observe.Mem
 }
 
 // read returns the log on which a member reads the events.
-func (t *Task) read(log stream.Log, metrics *observe.Member) stream.Log {
+func (t *Task) read(log stream.Log, metrics *observe.Member, reader *order.Reader) stream.Log {
 	if t.plan.Sources == nil {
 		return log
 	}
@@ -176,6 +187,7 @@ func (t *Task) read(log stream.Log, metrics *observe.Member) stream.Log {
 	return generation.Below(log, t.plan.Name, func(log stream.Log) stream.Log {
 		return order.NewLog(log, t.plan.Topic, order.Options{
 			Arrival: t.plan.Arrival, Stages: order.Stages{By: t.plan.Asked, Delay: t.plan.Delay}, Bytes: max(1, t.options.HeldBytes/int64(t.options.Members)),
+			Reader: reader,
 			Tell: func(h order.Held) {
 				metrics.HeldBytes.Store(h.Memory)
 				metrics.SpilledBytes.Store(h.State)
@@ -187,7 +199,9 @@ func (t *Task) read(log stream.Log, metrics *observe.Member) stream.Log {
 
 // member runs one member until it dies or ctx is done.
 func (t *Task) member(ctx context.Context, log stream.Log, options Options, metrics *observe.Member) (err error) {
-	s, err := t.read(log, metrics).Join(ctx, t.plan.Name, t.plan.Topic)
+	reader := t.shared.reading.Reader()
+	defer reader.Close()
+	s, err := t.read(log, metrics, reader).Join(ctx, t.plan.Name, t.plan.Topic)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -201,6 +215,7 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		s = followed
 	}
 	w := newWorker(t.plan, &t.shared, options, s, metrics)
+	w.reader = reader
 	if t.plan.Copy != nil {
 		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies, t.shared.upstreams); err != nil {
 			return errors.Join(err, s.Close())

@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
@@ -23,6 +25,13 @@ type Budget struct {
 	Bound    float64         `json:"sum_of_p99s_seconds"` // of the phases: pessimistic
 	Phases   []BudgetPhase   `json:"phases"`              // in order
 	Cases    []pipeline.Case `json:"cases,omitempty"`     // of a route, with limits of their own
+	Held     []BudgetHolder  `json:"held,omitempty"`      // in the phase order, by what events waited for, the longest first
+}
+
+// BudgetHolder is a source partition that events waited for.
+type BudgetHolder struct {
+	Source  string  `json:"source"`
+	Seconds float64 `json:"seconds"` // the time of all partitions added up
 }
 
 // BudgetPhase is a phase in a Budget.
@@ -44,12 +53,26 @@ func NewBudget(of *pipeline.Snapshot) Budget {
 	for _, h := range s.By {
 		b.Phases = append(b.Phases, BudgetPhase{Phase: h.String(), P50: h.P50.Seconds(), P99: h.P99.Seconds(), Share: h.Share.Seconds(), Missed: h.Missed})
 	}
+	if of.Order != nil {
+		b.Held = heldBy(of.Order)
+	}
 	for _, c := range of.Cases {
 		if c.Limit > 0 {
 			b.Cases = append(b.Cases, c)
 		}
 	}
 	return b
+}
+
+// heldBy returns the source partitions that events waited for, the longest first.
+func heldBy(o *pipeline.Order) (list []BudgetHolder) {
+	for _, s := range o.Sources {
+		if s.Waited > 0 {
+			list = append(list, BudgetHolder{s.Source, s.Waited})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b BudgetHolder) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return list
 }
 
 // budget replies with what a pipeline of this process spent.

@@ -139,6 +139,8 @@ func TestTokensOfAFileDoWhatTheirRolesSay(t *testing.T) {
 		{secret("boss"), append, "/v1/topics/out", 403},
 		{secret("boss"), append, "/v1/topics/copy.dlq", 403},
 		{secret("boss"), "GET", "/v1/dlq/copy", 200},
+		{secret("scraper"), append, "/v1/order/copy/skip", 403},
+		{secret("boss"), append, "/v1/order/copy/skip", 400}, // it names no source
 		{secret("scraper"), "GET", "/v1/dlq/copy", 403},
 		{secret("boss"), del, "/v1/topics/new", 204},
 		{secret("boss"), del, "/v1/topics/new", 404},

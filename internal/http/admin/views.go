@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -33,6 +34,23 @@ func parts[T any](of func(p *pipeline.Snapshot) []T, name func(*T) string) func(
 			}
 		}
 	}
+}
+
+// eachOrder yields the pipelines that read several source partitions in one order.
+func eachOrder(s *Snapshot, show func(o *pipeline.Order, labels ...string)) {
+	for i := range s.Pipelines {
+		if p := &s.Pipelines[i]; p.Order != nil {
+			show(p.Order, p.Name)
+		}
+	}
+}
+
+func eachOrderSource(s *Snapshot, show func(of *pipeline.OrderSource, labels ...string)) {
+	eachOrder(s, func(o *pipeline.Order, labels ...string) {
+		for i := range o.Sources {
+			show(&o.Sources[i], o.Pipeline, o.Sources[i].Source)
+		}
+	})
 }
 
 // class is what a pipeline did with the events of the async queue that have one priority.
@@ -206,6 +224,19 @@ func note(p *pipeline.Snapshot) string {
 		return "stopped: afterbay dlq stats " + p.Name
 	}
 	return ""
+}
+
+func waitsFor(o *pipeline.Order) string {
+	of, _ := o.WaitsFor()
+	return cmp.Or(of, "-")
+}
+
+func waitsSince(o *pipeline.Order) string {
+	of, seconds := o.WaitsFor()
+	if of == "" {
+		return "-"
+	}
+	return digits(seconds)
 }
 
 func resting(s *pipeline.Sink) string {

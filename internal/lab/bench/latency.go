@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -84,7 +83,7 @@ func (m *measurement) latency() error {
 	if m.options.Repartition > 0 {
 		m.print("order_forced", float64(m.runner.Counts().Forced), "events")
 	}
-	m.phases(observe.Phases[:], quantiles)
+	m.phases(m.runner.Phases(), quantiles)
 	return errors.Join(parts.report(all), behind.report())
 }
 

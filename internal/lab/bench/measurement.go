@@ -194,7 +194,7 @@ func (m *measurement) throughput() error {
 		return err
 	}
 	m.figures(before, after, float64(events-warm))
-	m.phases(observe.Phases[1:], quantiles[1:2]) // the queue was filled before
+	m.phases(m.runner.Phases()[1:], quantiles[1:2]) // the queue was filled before
 	m.memory()
 	if !m.options.Digest {
 		return nil

@@ -38,10 +38,10 @@ func Bound(phases []Phase) (sum time.Duration) {
 }
 
 // ParsePhases reads the p99 of phases, such as feature=8ms,model=22ms,emit=4ms:
-// each of observe.Phases at most once, and one at least.
+// each of observe.PhasesOf(false) at most once, and one at least.
 func ParsePhases(text string) ([]Phase, error) {
 	var known []string
-	for _, phase := range observe.Phases {
+	for _, phase := range observe.PhasesOf(false) {
 		known = append(known, phase.String())
 	}
 	var phases []Phase

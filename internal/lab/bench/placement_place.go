@@ -390,7 +390,7 @@ func (h *phaseTimes) collect() {
 
 // add notes the phases of an event of p, by when it came in.
 func (h *phaseTimes) add(p *observe.Timing, came time.Time) {
-	for phase, took := range [...]time.Duration{p.Begun.Sub(came), p.Feature, p.Model, p.Emit, p.Committed.Sub(p.Made)} {
+	for phase, took := range [...]time.Duration{observe.Queue: p.Begun.Sub(came), observe.Feature: p.Feature, observe.Model: p.Model, observe.Emit: p.Emit, observe.Commit: p.Committed.Sub(p.Made)} {
 		h.phases[phase].add(took)
 	}
 	h.sum.add(p.Committed.Sub(came))
@@ -400,7 +400,7 @@ func (h *phaseTimes) figures() (phases []Phase, sum Phase) {
 	of := func(name string, t *times) Phase {
 		return Phase{Name: name, P50: t.quantile(0.5), P99: t.quantile(0.99)}
 	}
-	for _, phase := range observe.Phases {
+	for _, phase := range observe.PhasesOf(false) {
 		phases = append(phases, of(phase.String(), &h.phases[phase]))
 	}
 	return phases, of("sum", &h.sum)

@@ -16,7 +16,6 @@ import (
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lab/demo/fraud"
 	"github.com/afterbay/afterbay/internal/log/embedded"
-	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process"
@@ -179,7 +178,7 @@ func (d *Demonstration) summary(found *outputs) error {
 		c.Events, decisions, dead, d.took.Round(time.Millisecond), float64(c.Events)/d.took.Seconds())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "phase\tp50\tp99\t")
-	for _, phase := range observe.Phases {
+	for _, phase := range d.runner.Phases() {
 		s := m.Phases[phase.String()].Histogram
 		fmt.Fprintf(table, "%s\t%s\t%s\t\n", phase, short(s.Quantile(0.5)), short(s.Quantile(0.99)))
 	}

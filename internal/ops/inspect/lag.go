@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -65,9 +67,51 @@ func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, erro
 	return reads, nil
 }
 
-// LagOf measures how far readers are behind, the worst first.
+// LagOf measures how far readers are behind, the worst first. Of what a pipeline of this process
+// reads in order, the records are events: marks and answers are none.
 func (l *Local) LagOf(ctx context.Context, reads ...observe.Read) ([]observe.Lag, error) {
-	return l.lag.Measure(ctx, l, reads...)
+	list, err := l.lag.Measure(ctx, l, reads...)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.runners {
+		o := r.Order(time.Now())
+		if o == nil {
+			continue
+		}
+		for i := range list {
+			if lag := &list[i]; lag.Group == r.Name() && lag.Records > 0 {
+				if err := l.countEvents(ctx, lag, o); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, observe.CompareLags)
+	return list, nil
+}
+
+// countEvents counts the events that wait in a partition that is read in order, with the records that
+// were not read yet.
+func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.Order) error {
+	i := slices.IndexFunc(o.Partitions, func(p pipeline.OrderPartition) bool { return p.Topic == lag.Topic && p.Partition == lag.Partition })
+	if i < 0 || o.Partitions[i].Spilled {
+		return nil // another process reads it, or the state has events
+	}
+	lag.Records = int64(o.Partitions[i].Open)
+	if read := stream.Offset(o.Partitions[i].Read); read < lag.Next {
+		r, found, err := l.Peek(ctx, stream.Partition{Topic: lag.Topic, Index: lag.Partition}, read)
+		if err != nil {
+			return fmt.Errorf("records of %s that are not read: %w", lag.Name(), err)
+		}
+		if found {
+			lag.Records += int64(max(0, lag.Next-r.Offset))
+		}
+	}
+	if lag.Records == 0 {
+		lag.Seconds = 0
+	}
+	return nil
 }
 
 // OwnLag is LagOf the pipelines and sinks of this process.

@@ -11,7 +11,10 @@ import (
 	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
-const budgetBar = 40 // characters of the longest bar
+const (
+	budgetBar  = 40 // characters of the longest bar
+	holdersMax = 3  // source partitions that are named
+)
 
 // WriteBudget writes a budget as a table.
 func WriteBudget(out io.Writer, b admin.Budget) error {
@@ -41,6 +44,13 @@ func WriteBudget(out io.Writer, b admin.Budget) error {
 		return err
 	}
 	said := fmt.Sprintf("%s; the sum of the phases' p99s is %v\n", budgetOutcome(b), metric.Rounded(b.Bound))
+	if len(b.Held) > 0 {
+		var held []string
+		for _, h := range b.Held[:min(len(b.Held), holdersMax)] {
+			held = append(held, fmt.Sprintf("%s for %v", h.Source, metric.Rounded(h.Seconds)))
+		}
+		said += fmt.Sprintf("events waited for their turn: %s; see afterbay order status %s\n", strings.Join(held, ", "), b.Pipeline)
+	}
 	for _, c := range b.Cases {
 		said += fmt.Sprintf("case %s: %d events, of which %d took longer than its %v: %s\n", c.Case, c.Events, c.Missed, metric.Rounded(c.Limit), keeps(c.Events, c.Missed))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -35,6 +36,8 @@ type Options struct {
 	Stages        // what events wait for
 	Bytes   int64 // most bytes of what a member holds in memory: what is beyond becomes state; 0 is no bound
 
+	Reader *Reader // is that of the member that joins; nil is not looked at
+
 	Tell func(Held) // is told with each step, and at the end; nil is not
 }
 
@@ -47,6 +50,9 @@ type Held struct {
 // NewLog returns a log on which a topic is read in the order of source partitions with these
 // numbers. The result is a stream.Inspector if log is one, with the offsets of log.
 func NewLog(log stream.Log, topic string, o Options, sources ...int32) stream.Log {
+	if o.Reader == nil {
+		o.Reader = (&Readers{Now: func() time.Time { return time.Time{} }}).Reader()
+	}
 	l := &Log{Log: log, topic: topic, options: o, sources: slices.Sorted(slices.Values(sources))}
 	if inspector, ok := log.(stream.Inspector); ok {
 		return &inspected{l, inspector}
@@ -77,7 +83,8 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	if err != nil || !slices.Contains(topics, l.topic) {
 		return inner, err
 	}
-	m := &member{Member: inner, sources: l.sources, options: l.options, parts: map[stream.Partition]*part{}}
+	m := &member{Member: inner, sources: l.sources, options: l.options, reader: l.options.Reader, parts: map[stream.Partition]*part{}}
+	l.options.Reader.join(m)
 	if d, ok := inner.(stream.Deliverer); ok {
 		return &deliverer{m, d}, nil
 	}

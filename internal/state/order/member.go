@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/log/optional"
 	"github.com/afterbay/afterbay/stream"
@@ -13,6 +14,7 @@ type member struct {
 	stream.Member
 	sources []int32
 	options Options
+	reader  *Reader
 	parts   map[stream.Partition]*part
 	turns   []*part
 	turn    int                // of turns is first
@@ -48,11 +50,29 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	if err != nil {
 		return batch, err
 	}
+	now := m.reader.lock()
+	m.reader.newest = nil
+	defer m.reader.mu.Unlock()
+	for _, p := range m.turns {
+		m.reader.of.waits(p, now)
+	}
+	if err := m.take(&batch, now); err != nil {
+		return stream.Batch{}, err
+	}
+	batch.Records = m.release(limit, now)
+	for _, p := range m.turns {
+		p.look(now)
+	}
+	return batch, m.failed()
+}
+
+// take takes in what was read at a time.
+func (m *member) take(batch *stream.Batch, now time.Time) error {
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
 		p, err := restore(*a, m.sources, m.options)
 		if err != nil {
-			return stream.Batch{}, err
+			return err
 		}
 		m.parts[a.Partition], m.turns = p, append(m.turns, p)
 		if s, ok := m.Member.(stream.Seeker); ok {
@@ -62,11 +82,10 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 	m.share()
 	for i := range batch.Records {
-		m.parts[batch.Records[i].Partition].take(&batch.Records[i])
+		m.parts[batch.Records[i].Partition].take(&batch.Records[i], now)
 	}
 	m.going = batch.Revoked
-	batch.Records = m.release(limit)
-	return batch, m.failed()
+	return nil
 }
 
 // share gives each partition an even share of the bytes that the member may hold.
@@ -91,7 +110,12 @@ func (m *member) failed() error {
 
 // drop forgets the partitions that the newest Poll revoked.
 func (m *member) drop() {
+	m.reader.mu.Lock()
+	defer m.reader.mu.Unlock()
 	for _, id := range m.going {
+		if p := m.parts[id]; p != nil {
+			m.reader.of.waits(p, m.reader.of.Now())
+		}
 		delete(m.parts, id)
 	}
 	if len(m.going) > 0 {
@@ -104,13 +128,13 @@ func (m *member) drop() {
 }
 
 // release returns what may be released, and lets the partitions take turns in being first.
-func (m *member) release(limit int) []stream.Record {
+func (m *member) release(limit int, now time.Time) []stream.Record {
 	clear(m.records)
 	m.records = m.records[:0]
 	for i := range m.turns {
 		p := m.turns[(m.turn+i)%len(m.turns)]
 		if room := limit - len(m.records); room > 0 && !p.paused {
-			m.records = p.release(m.records, room)
+			m.records = p.release(m.records, room, now)
 		}
 	}
 	m.turn++
@@ -139,22 +163,33 @@ func (m *member) pause(paused bool, partitions []stream.Partition) {
 
 // Commit implements stream.Member.
 func (m *member) Commit(step stream.Transaction) *stream.Pending {
-	offsets, room := maps.Clone(step.Offsets), int64(spillSteps*m.Pace().Bytes)
+	offsets, err := m.step(&step)
+	if err != nil {
+		failed := stream.NewPending()
+		failed.Decide(err)
+		return failed
+	}
+	step.Offsets = offsets
+	m.tell()
+	return m.Member.Commit(step)
+}
+
+// step appends to a step how far was released, and returns the offsets to commit.
+func (m *member) step(step *stream.Transaction) (offsets map[stream.Partition]stream.Offset, err error) {
+	m.reader.mu.Lock()
+	defer m.reader.mu.Unlock()
+	offsets = maps.Clone(step.Offsets)
+	room := int64(spillSteps * m.Pace().Bytes)
 	for id, next := range step.Offsets {
 		p := m.parts[id]
 		if p == nil {
 			continue // the log refuses what is not owned
 		}
-		var err error
 		if offsets[id], step.Changes, room, err = p.step(step.Changes, next, room); err != nil {
-			failed := stream.NewPending()
-			failed.Decide(err)
-			return failed
+			return nil, err
 		}
 	}
-	step.Offsets = offsets
-	m.tell()
-	return m.Member.Commit(step)
+	return offsets, nil
 }
 
 // tell says what the member holds.

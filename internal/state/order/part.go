@@ -22,6 +22,7 @@ type part struct {
 	given   fifo[*held] // released, in order, and in no step yet
 	stepped cursor      // in the newest step
 	heard
+	waiting
 	paused bool
 	err    error // of the state: nothing is released any more
 	answers
@@ -44,6 +45,14 @@ type heard struct {
 	warned bool          // the window is full
 }
 
+// waiting is what events of a partition wait for.
+type waiting struct {
+	waitsFor Holder
+	since    time.Time // they wait for it
+	looked   time.Time // at what they wait for
+	first    Key       // of the event that waits
+}
+
 // held is a record of the window.
 type held struct {
 	offset stream.Offset
@@ -58,6 +67,16 @@ type held struct {
 
 	spilled, read bool       // a page of the state has it; it is from there
 	kept          []Question // of an event: answers to it that are in state
+
+	timed
+}
+
+// timed is how long an event is held.
+type timed struct {
+	came     time.Time
+	released bool
+	waited   time.Duration // when it was released
+	holder   Holder        // what it waited for last
 }
 
 // over reports whether the record is not needed any more.
@@ -68,7 +87,7 @@ func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	n := len(sources)
 	p := &part{
 		id: a.Partition, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
-		heard: heard{told: First, over: a.Next}, stored: newFrontiers(n), dirty: make([]bool, n), spilled: spilled{low: maxOffset, early: map[Question]*early{}},
+		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First, over: a.Next}, stored: newFrontiers(n), dirty: make([]bool, n), spilled: spilled{low: maxOffset, early: map[Question]*early{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
@@ -121,11 +140,12 @@ func sizeOf(r *stream.Record) int64 {
 }
 
 // take takes in the next record.
-func (p *part) take(r *stream.Record) {
+func (p *part) take(r *stream.Record, now time.Time) {
 	if r.Offset < p.read {
 		return // its event was released, or is in a page
 	}
 	h := p.hold()
+	h.came = now
 	h.offset, p.read = r.Offset, r.Offset+1
 	h.bytes = sizeOf(r)
 	p.bytes += h.bytes
@@ -189,14 +209,17 @@ func (p *part) place(h *held) (source int, from Key, ok bool) {
 
 // release appends the events whose turn it is, at most limit, and time that moved on
 // behind them.
-func (p *part) release(to []stream.Record, limit int) []stream.Record {
+func (p *part) release(to []stream.Record, limit int, now time.Time) []stream.Record {
 	for limit > 0 {
 		h, ok := p.first()
 		if !ok {
 			break
 		}
 		p.pop(h)
-		h.record.Offset = p.next()
+		h.record.Offset, h.released = p.next(), true
+		if h.waited = now.Sub(h.came); h.waited > 0 {
+			h.holder = p.waitsFor
+		}
 		p.given.push(h)
 		to = append(to, h.record)
 		limit--
@@ -354,10 +377,11 @@ func (p *part) leave(h *held) {
 func (p *part) hold() *held {
 	n := len(p.unused)
 	if n == 0 {
-		return &held{}
+		return &held{timed: timed{holder: Nothing}}
 	}
 	h := p.unused[n-1]
 	p.unused = p.unused[:n-1]
 	h.event, h.done, h.open, h.turn, h.marks = false, false, nil, nil, h.marks[:0]
+	h.timed = timed{holder: Nothing}
 	return h
 }

@@ -16,6 +16,7 @@ type Copy struct {
 	Placed
 	Appended int64 // when the source has it from
 	Forced   bool  // it came when its turn was over: it is moved back in the order
+	Written  bool  // a pipeline wrote the record of the source: Appended is the time of its event
 	Moved    place // where it is moved to; zero has its turn at Key. The log has none: a reader says it
 }
 
@@ -25,6 +26,14 @@ func (c *Copy) Turn() Key {
 		return c.Moved.key
 	}
 	return c.Key
+}
+
+// AppendTime returns when the record of the source was appended; 0 is not known.
+func (c *Copy) AppendTime() int64 {
+	if c.Written {
+		return 0
+	}
+	return c.Appended
 }
 
 // Marks are what a repartitioner writes to all partitions behind the copies of a step, of
@@ -37,6 +46,7 @@ const (
 	flagLate = 1 << iota
 	flagForced
 	flagMoved
+	flagWritten
 )
 
 // Append appends the value of the header of a copy: varints of the order time, of how much
@@ -50,6 +60,9 @@ func (c *Copy) Append(to []byte) []byte {
 	}
 	if c.Forced {
 		flags |= flagForced
+	}
+	if c.Written {
+		flags |= flagWritten
 	}
 	if c.Moved != (place{}) {
 		return c.Moved.append(binary.AppendUvarint(to, flags|flagMoved))
@@ -77,11 +90,11 @@ func ParseCopy(data []byte) (c Copy, err error) {
 	c.Key = r.key()
 	c.Appended = c.Key.Time - r.Signed()
 	flags := r.Number()
-	c.Late, c.Forced = flags&flagLate != 0, flags&flagForced != 0
+	c.Late, c.Forced, c.Written = flags&flagLate != 0, flags&flagForced != 0, flags&flagWritten != 0
 	if flags&flagMoved != 0 {
 		c.Moved = r.place()
 	}
-	return c, r.end(flags <= flagLate|flagForced|flagMoved)
+	return c, r.end(flags <= flagLate|flagForced|flagMoved|flagWritten)
 }
 
 // Append appends the value of the header of marks.
@@ -95,6 +108,16 @@ func (m Marks) Append(to []byte) []byte {
 // Record returns the record of a partition that has the marks, at a time.
 func (m Marks) Record(p stream.Partition, at time.Time) stream.Record {
 	return stream.Record{Partition: p, Time: at, Headers: []stream.Header{{Key: header.Frontier, Value: m.Append(nil)}}}
+}
+
+// Records returns a record with the marks for each partition of topics, at a time.
+func (m Marks) Records(topics []string, partitions int32, at time.Time) (list []stream.Record) {
+	for _, topic := range topics {
+		for i := range partitions {
+			list = append(list, m.Record(stream.Partition{Topic: topic, Index: i}, at))
+		}
+	}
+	return list
 }
 
 // append appends the key, and how long the source is silent: 0 is never, else a microsecond

@@ -87,6 +87,11 @@ type Mark struct {
 	Silent int64 // time up to which the source has no more events, by a clock
 }
 
+// Skip is the mark by which a source is silent up to a time, whatever it has.
+func Skip(source int32, until int64) Mark {
+	return Mark{Key{Time: never, Source: source, Offset: -1}, until}
+}
+
 // NoMark is the mark of a source that says nothing.
 var NoMark = Mark{First, never}
 

@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/task"
+)
+
+// Order says how the events of several source partitions stand that are read in one order.
+type Order struct {
+	Pipeline   string           `json:"pipeline"`
+	Order      string           `json:"order"` // time, or arrival: then no event waits
+	Held       int              `json:"held"`  // events that were read and wait for their turn
+	Forced     uint64           `json:"forced"`
+	Late       uint64           `json:"late"`
+	Sources    []OrderSource    `json:"sources"`
+	Partitions []OrderPartition `json:"partitions"` // that this process reads
+}
+
+// OrderSource says how far a source partition is.
+type OrderSource struct {
+	Source   string     `json:"source"`             // topic/partition
+	Frontier *time.Time `json:"frontier,omitempty"` // no later event has an earlier turn, as far as this process read; nil before the first mark
+	Idle     float64    `json:"idle_seconds"`       // without an event, after which others do not wait for it; 0 is never
+	Holds    int        `json:"holds"`              // events that wait for it
+	For      float64    `json:"holds_seconds"`      // for how long they do
+	Waited   float64    `json:"waited_seconds"`     // for how long events did since the process began, the time of all partitions added up
+	Copied   Copied     `json:"copied"`
+
+	topic  string
+	number int32
+}
+
+// Copied says how far a source partition is copied. It is in the log: the server that reads it adds it.
+type Copied struct {
+	Next    int64   `json:"next"`            // offset of the next record
+	Records int64   `json:"records"`         // that are not copied
+	Seconds float64 `json:"seconds"`         // since the oldest of these was appended
+	Error   string  `json:"error,omitempty"` // why it is not known
+}
+
+// OrderPartition says how a partition is read in order, of the repartition topic or of a stage.
+type OrderPartition struct {
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Held      int        `json:"held"`                // but for those in state
+	Spilled   bool       `json:"spilled,omitempty"`   // there are more in the state, since memory has no room for them
+	Open      int        `json:"-"`                   // events that were read and are in no step, the held ones included
+	Read      int64      `json:"-"`                   // offset behind all that was read
+	First     *time.Time `json:"first,omitempty"`     // when the turn of the first event that is held is; nil is none
+	WaitsFor  string     `json:"waits_for,omitempty"` // topic/partition of a source, or the topic of a stage
+	Seconds   float64    `json:"waits_seconds"`       // for which it has waited for that
+}
+
+// Order returns how the events stand that are read in one order; nil if the topic is read in its own.
+func (r *Runner) Order(now time.Time) *Order {
+	if r.Plan.Sources == nil {
+		return nil
+	}
+	counts := r.metrics[0].Counts()
+	o := &Order{Pipeline: r.Name(), Order: "time", Forced: counts.Forced, Late: counts.Late, Sources: []OrderSource{}, Partitions: []OrderPartition{}}
+	if r.Plan.Arrival {
+		o.Order = "arrival"
+	}
+	waited := map[string]time.Duration{}
+	frontiers := map[int32]order.Key{}
+	for _, t := range r.ordered() {
+		for of, took := range t.Readers().Waited() {
+			waited[t.Holder(of)] += took
+		}
+		for _, s := range t.Readers().Standing() {
+			p := orderPartition(&s, t.Holder(s.Waits), now)
+			o.Held += p.Held
+			o.Partitions = append(o.Partitions, p)
+			for number, k := range s.Frontiers {
+				if least, known := frontiers[number]; !known || k.Before(least) {
+					frontiers[number] = k
+				}
+			}
+		}
+	}
+	for number, k := range frontiers {
+		o.Sources = append(o.Sources, r.orderSource(o, number, k, waited))
+	}
+	slices.SortFunc(o.Sources, func(a, b OrderSource) int { return cmp.Compare(a.Source, b.Source) })
+	return o
+}
+
+// ordered returns the tasks that read in order.
+func (r *Runner) ordered() (list []*task.Task) {
+	for _, t := range r.tasks {
+		if t.Ordered() {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func orderPartition(s *order.Standing, waitsFor string, now time.Time) OrderPartition {
+	p := OrderPartition{Topic: s.Topic, Partition: s.Index, Held: s.Held, Spilled: s.Spilled, Open: s.Open, Read: int64(s.Read), WaitsFor: waitsFor}
+	if waitsFor != "" {
+		first := time.UnixMicro(s.First.Time).UTC()
+		p.First, p.Seconds = &first, max(0, now.Sub(s.Since).Seconds())
+	}
+	return p
+}
+
+func (r *Runner) orderSource(o *Order, number int32, frontier order.Key, waited map[string]time.Duration) OrderSource {
+	s := OrderSource{Source: r.Plan.SourceName(number), Idle: r.copier(number).Copy.Idle.Seconds(), topic: r.copier(number).Topic, number: number}
+	s.Waited = waited[s.Source].Seconds()
+	if frontier != order.First && frontier.Time != order.NoMark.Silent {
+		at := time.UnixMicro(frontier.Time).UTC()
+		s.Frontier = &at
+	}
+	for _, p := range o.Partitions {
+		if p.WaitsFor == s.Source {
+			s.Holds, s.For = s.Holds+p.Held, max(s.For, p.Seconds)
+		}
+	}
+	return s
+}
+
+// copier returns the plan that copies a source partition.
+func (r *Runner) copier(number int32) *task.Plan {
+	return r.Copies[slices.IndexFunc(r.Copies, func(p *task.Plan) bool { return p.Copy.Rank == order.Topic(number) })]
+}
+
+// Add notes how far the partitions of a topic are copied, or why that is not known.
+func (o *Order) Add(topic string, lags []observe.Lag, err error) {
+	for i := range o.Sources {
+		s := &o.Sources[i]
+		if err != nil && s.topic == topic {
+			s.Copied.Error = err.Error()
+		}
+		for _, l := range lags {
+			if s.Source == l.Name() {
+				s.Copied = Copied{Next: int64(l.Committed), Records: l.Records, Seconds: l.Seconds}
+			}
+		}
+	}
+}
+
+// WaitsFor returns what events wait for, and for how long: a source partition or else a stage; "" is
+// nothing.
+func (o *Order) WaitsFor() (name string, seconds float64) {
+	if s := o.Holder(); s != nil {
+		return s.Source, s.For
+	}
+	if p := o.Stage(); p != nil {
+		return p.WaitsFor, p.Seconds
+	}
+	return "", 0
+}
+
+// Stage returns the partition that has waited for a stage for the longest; nil if none does.
+func (o *Order) Stage() (worst *OrderPartition) {
+	for i := range o.Partitions {
+		if p := &o.Partitions[i]; p.WaitsFor != "" && (worst == nil || p.Seconds > worst.Seconds) {
+			worst = p
+		}
+	}
+	return worst
+}
+
+// Holder returns the source that has held events for the longest; nil if no event waits for one.
+func (o *Order) Holder() (worst *OrderSource) {
+	for i := range o.Sources {
+		if s := &o.Sources[i]; s.Holds > 0 && (worst == nil || s.For > worst.For) {
+			worst = s
+		}
+	}
+	return worst
+}

@@ -1,0 +1,71 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/naming"
+	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/order"
+)
+
+// waits knows how long copies wait for their turn.
+type waits struct {
+	reader *order.Reader
+	names  map[order.Holder]string
+}
+
+// turn returns how an event waited for its turn. What one waited that was queued is not known.
+func (w *waits) turn(plan *Plan, it *item, traced bool) observe.Turn {
+	turn := observe.Turn{Ordered: plan.InTurns(), Appended: it.appended}
+	switch {
+	case plan.Sources == nil:
+	case it.resumed != nil:
+		if c, err := order.ParseCopy(header.Value(it.Record, header.Order)); err == nil {
+			turn.Appended = c.AppendTime()
+		}
+	default:
+		waited, of := w.reader.Held(it.Record.Partition, it.Record.Offset)
+		if turn.Waited = waited; traced {
+			turn.For = w.nameOf(plan, of)
+		}
+	}
+	return turn
+}
+
+// nameOf names what events wait for.
+func (w *waits) nameOf(plan *Plan, of order.Holder) string {
+	name, known := w.names[of]
+	if !known {
+		if w.names == nil {
+			w.names = map[order.Holder]string{}
+		}
+		name = plan.Holder(of)
+		w.names[of] = name
+	}
+	return name
+}
+
+// Holder names what events of the plan wait for: a source partition, or the topic of what answers; ""
+// is nothing.
+func (p *Plan) Holder(of order.Holder) string {
+	switch {
+	case of.Stage && of.By == "": // an ask of a stage waits for what its event says
+		return naming.Of(naming.Root(p.Name), naming.Repartition)
+	case of.Stage:
+		return naming.By(naming.Root(p.Name), of.By)
+	case of.Source < 0:
+		return ""
+	}
+	return p.SourceName(of.Source)
+}
+
+// SourceName returns the topic and partition of a number of Sources.
+func (p *Plan) SourceName(number int32) string {
+	for _, s := range p.Sources {
+		if s.Rank == order.Topic(number) {
+			return fmt.Sprintf("%s/%d", s.Topic, order.Partition(number))
+		}
+	}
+	return ""
+}
