@@ -32,6 +32,7 @@ var (
 // TestFeaturesByOtherFieldsAreTheirDefinition compares rows of random pipelines with all events
 // before each one. Members lose commits, partitions and time meanwhile.
 func TestFeaturesByOtherFieldsAreTheirDefinition(t *testing.T) {
+	t.Parallel()
 	for n := range *bySeeds {
 		seed := *byFirst + n
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

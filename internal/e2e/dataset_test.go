@@ -55,6 +55,7 @@ func datasetCases(seed uint64, n int) map[string]orderedCase {
 // partitions of copies. The rows of a replay are theirs, field by field, and have one digest,
 // whatever the parallelism, and if the copies are gone.
 func TestDatasetsAreTheLiveRowsOnEveryEngine(t *testing.T) {
+	t.Parallel()
 	engines := []string{"memory", "embedded", "kafka"}
 	if *answerBroker > 0 {
 		engines = append(engines, "kafka broker")

@@ -183,6 +183,7 @@ func TestSessionsAreAFunctionOfTheirTimes(t *testing.T) {
 // TestSessionsOfMergedInputsAreAFunctionOfTheirTimes has the clicks of a user in several
 // source partitions, copied by user to others: ties are in the order of their sources.
 func TestSessionsOfMergedInputsAreAFunctionOfTheirTimes(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i, v := range []variant{{"memory", 64, 1, time.Millisecond}, {"memory", 7, 3, time.Millisecond}, {"embedded", 1000, 2, time.Millisecond}} {

@@ -125,6 +125,7 @@ func sortPairs(pairs []eventtime.Pair) {
 // TestJoinsAreEventTimeTruth compares the rows of each kind of join with a look at all
 // events, and those of other partitions and members byte for byte.
 func TestJoinsAreEventTimeTruth(t *testing.T) {
+	t.Parallel()
 	events := ads(1, 2000)
 	order := eventtime.Order(events, eventtime.Rule{Wait: eventtime.Hour, Lateness: eventtime.Hour})
 	for _, match := range []string{"first", "last", "each"} {
@@ -351,6 +352,7 @@ func TestWrongJoinsAreNamed(t *testing.T) {
 // TestJoinsLeaveTheSameAnswerUnderFaults has commits be lost and hidden, partitions move and
 // transactions be of any size: the rows are those of a run without.
 func TestJoinsLeaveTheSameAnswerUnderFaults(t *testing.T) {
+	t.Parallel()
 	events := recordsOf(ads(4, 300))
 	for i, match := range []string{"first", "last", "each"} {
 		rows := func(log stream.Log, size, members int) []string {

@@ -25,6 +25,7 @@ import (
 // a real broker that they start, in a folder of the test, and compares the
 // decisions with those of a data directory.
 func TestKafkaExampleWorksAsTyped(t *testing.T) {
+	t.Parallel()
 	kafkatest.Need(t)
 	root, err := filepath.Abs(".")
 	if err != nil {

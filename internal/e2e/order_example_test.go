@@ -290,6 +290,7 @@ func decisionsOf(events []eventtime.Event) (outputs []string) {
 // TestOrderExamplesAreEventTimeTruth runs the pipelines of examples/order over events that
 // arrive out of order, and compares their outputs with a look at all events.
 func TestOrderExamplesAreEventTimeTruth(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	events, values := orderEvents(t, seed)

@@ -29,6 +29,7 @@ import (
 // TestQueuedEventsSurviveFaults loses commits, partitions and time, and has calls
 // be slow and fail, with features that read the scores of their key.
 func TestQueuedEventsSurviveFaults(t *testing.T) {
+	t.Parallel()
 	const n, keys = 150, 6
 	feature := &steps.Features{List: []steps.Feature{{Name: "past", Value: "far.twice", Last: 3, Aggregates: []string{"sum"}}}}
 	sum := func(a answers.Answer) map[string][]string { return byKey(a, "sums") }

@@ -19,6 +19,7 @@ import (
 // a real MLServer that they start, in a folder of the test: they end with an
 // error where decisions differ. The placement is measured shortly.
 func TestEmbedOrServeWorksAsTyped(t *testing.T) {
+	t.Parallel()
 	program := os.Getenv("AFTERBAY_MLSERVER")
 	if program == "" {
 		const reason = "AFTERBAY_MLSERVER names no mlserver 1.7.1 with mlserver-xgboost (make deps installs it)"

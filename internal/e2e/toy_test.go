@@ -14,6 +14,7 @@ import (
 // it imports is public, and each of its kinds is one file. It runs in a workspace with the
 // repository, so that it needs no network and no list of modules of its own.
 func TestAModuleOfItsOwnBringsKinds(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs(".") // as toRoot set it
 	if err != nil {
 		t.Fatal(err)
