@@ -99,9 +99,14 @@ func (c chainRunners) createTopics(ctx context.Context, log stream.Log) error {
 }
 
 // run runs the pipelines of these names until feed has returned and they have
-// committed all that came of it.
+// committed all that came of it, in five minutes if ctx has no limit.
 func (c chainRunners) run(ctx context.Context, log stream.Log, names []string, feed func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, running := errgroup.WithContext(ctx)
 	for _, name := range names {

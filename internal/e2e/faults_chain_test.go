@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,7 +39,9 @@ func TestFaultsLeaveTheSameChain(t *testing.T) {
 			if err := appendMessages(t.Context(), inner, events); err != nil {
 				t.Fatal(err)
 			}
-			if err := runners.run(t.Context(), inspected{faulty, inner}, wholeChain, nothing); err != nil {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of virtual time, of which faults take minutes
+			defer cancel()
+			if err := runners.run(ctx, inspected{faulty, inner}, wholeChain, nothing); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			whole := mustBeChain(t, runners, inner)

@@ -379,7 +379,7 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("group %q has committed %d of %s, of %d: %w", group, committed, p, end, ctx.Err())
 		}
 	}
 }
