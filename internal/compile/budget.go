@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
@@ -28,7 +29,23 @@ func budgetOf(p *lang.Pipeline, found *lang.Findings) observe.Budget {
 		found.Fail("budget", "%v", err)
 		found.Hint("raise p99, or lower the shares")
 	}
+	if inTurns(p) && b.P99 > 0 {
+		waits(p, found)
+	}
 	return budget
+}
+
+// waits warns of inputs whose events may wait for other partitions longer than events may take.
+func waits(p *lang.Pipeline, found *lang.Findings) {
+	for path, in := range p.EachInput() {
+		idle, wait := idleOf(in.Time), in.Time.Wait
+		switch {
+		case idle == 0:
+			found.Warnings = append(found.Warnings, fmt.Sprintf("%s.time.idle: with never, events wait without end for a partition that has no event, and budget.p99 is %v: say how long a partition may be without one", path, p.Budget.P99))
+		case idle+wait+p.Commit.Interval > p.Budget.P99:
+			found.Warnings = append(found.Warnings, fmt.Sprintf("%s.time.idle: events wait up to %v (idle), %v (wait) and a commit for a partition that has no event, and budget.p99 is %v: with one event a second in each partition, each event does; lower idle, or give the topic one partition", path, idle, wait, p.Budget.P99))
+		}
+	}
 }
 
 // inTurns reports whether events of several source partitions are read in the order of their times.

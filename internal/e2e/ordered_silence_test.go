@@ -454,3 +454,25 @@ func TestAClockAYearAheadHoldsNothing(t *testing.T) {
 		_ = log.Close()
 	})
 }
+
+// TestSilenceBeyondTheBudgetIsAWarning has pipelines whose events may wait for a silent partition
+// longer, and not longer, than they may take.
+func TestSilenceBeyondTheBudgetIsAWarning(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                                    "input.time.idle: events wait up to 1s (idle), 0s (wait)",
+		"idle: 100ms":                         "",
+		"idle: 400ms, lateness: 1s, wait: 1s": "input.time.idle: events wait up to 400ms (idle), 1s (wait)",
+		"idle: never":                         "input.time.idle: with never, events wait without end",
+		"order: arrival":                      "",
+	} {
+		runner, err := builtinOf("pipeline: p\ninput: {topic: payments, key: shop, repartition: 2, time: {field: at, unit: rfc3339, " + words + "}, fields: {shop: string, at: time}}\n" +
+			"steps: [features: {seen: {windows: [1m], aggregates: [count]}}, emit: {topic: counts, value: [seen.*]}]\nbudget: {p99: 500ms}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := slices.DeleteFunc(slices.Clone(runner.Warnings), func(w string) bool { return !strings.Contains(w, ".idle") })
+		if (want == "") != (len(list) == 0) || want != "" && !strings.HasPrefix(list[0], want) {
+			t.Errorf("%q: warnings %q, want %q", words, list, want)
+		}
+	}
+}
