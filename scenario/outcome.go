@@ -80,6 +80,9 @@ func (r *reading) all(ctx context.Context) error {
 		return err
 	}
 	for _, t := range topics {
+		if r.bySteps(t.Name) {
+			continue
+		}
 		r.topics[t.Name] = map[int32][]stream.Record{}
 		for i := range t.Partitions {
 			p := stream.Partition{Topic: t.Name, Index: i}
@@ -89,6 +92,14 @@ func (r *reading) all(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// bySteps reports whether a topic has notes or watermarks of a pipeline: how many there are, and
+// when, is decided by its steps.
+func (r *reading) bySteps(topic string) bool {
+	return slices.ContainsFunc(r.pipelines, func(p pipeline) bool {
+		return topic == naming.Of(p.Name, naming.Order) || topic == naming.Of(p.Name, naming.Marks)
+	})
 }
 
 func (r *reading) partition(ctx context.Context, p stream.Partition) ([]stream.Record, error) {
