@@ -275,9 +275,9 @@ func (c orderedCase) runNow(t *testing.T, v orderedVariant, want *orderedAnswer,
 	log := openLog(t, v.engine, t.TempDir())
 	defer closeLog(t, log)
 	o := startOrdered(t, log, c.text, s)
-	first, later := c.first, arranged(c.records, v.arrival)
+	first, later := slices.Clone(c.first), arranged(c.records, v.arrival)
 	if v.arrival == "at once" {
-		first, later = slices.Concat(first, later), nil
+		first, later = append(first, later...), nil
 	}
 	if len(first) > 0 {
 		if err := log.Append(t.Context(), first...); err != nil {
