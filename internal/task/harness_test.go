@@ -404,13 +404,14 @@ func (l *loop) everything() string {
 type tap struct {
 	*memory.Log
 	*testing.T
-	most    int                 // records that a Poll returns; 0 is any number
-	latency time.Duration       // of a commit
-	held    bool                // commits are decided by release
-	fail    func(n int) outcome // of the n-th transaction, from 1; nil fails none
-	early   bool                // the log writes outputs before their commit
-	stalled bool                // no records of in/1 come, though there are some
-	hidden  atomic.Bool         // a transaction of a producer hides the end of in/1
+	most    int                    // records that a Poll returns; 0 is any number
+	latency time.Duration          // of a commit
+	held    bool                   // commits are decided by release
+	fail    func(n int) outcome    // of the n-th transaction, from 1; nil fails none
+	early   bool                   // the log writes outputs before their commit
+	stalled bool                   // no records of in/1 come, though there are some
+	hidden  atomic.Bool            // a transaction of a producer hides the end of in/1
+	looking func(stream.Partition) // is called before Offsets; nil is nothing
 
 	outputsMax int // of a transaction; 0 is any number
 
@@ -440,6 +441,14 @@ func (l *tap) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 	for ; l.hidden.Load() && p.Topic == "in" && p.Index == 1 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 	}
 	return l.Log.Peek(ctx, p, from)
+}
+
+// Offsets implements stream.Inspector.
+func (l *tap) Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error) {
+	if l.looking != nil {
+		l.looking(p)
+	}
+	return l.Log.Offsets(ctx, p)
 }
 
 // Join implements stream.Log.

@@ -207,7 +207,7 @@ type survey struct {
 	at   time.Time
 	done chan struct{} // closed when the rest is there
 	far  map[writerOf]progress
-	ends map[stream.Partition]stream.Offset
+	ends map[stream.Partition]stream.Offset // of the partitions for which an event waited
 	err  error
 }
 
@@ -253,10 +253,10 @@ func (w *worker) listen(list []waitedFor, now time.Time, ends []stream.Offset) e
 		return done.err
 	}
 	for _, p := range list {
-		if p.source.news == nil {
+		if _, asked := done.ends[p.id]; asked && p.source.news == nil {
 			p.source.news = done
 		}
-		if p.next < p.source.news.ends[p.id] {
+		if p.source.news == nil || p.next < p.source.news.ends[p.id] {
 			continue // and what it says holds later
 		}
 		w.hear(p, ends)
@@ -328,9 +328,10 @@ func (r *readers) make(s *survey, partitions []stream.Partition) error {
 		if err != nil {
 			return err
 		}
-		if first < end { // else all of its records are gone
-			s.ends[p] = end
+		if first == end { // all of its records are gone
+			end = 0
 		}
+		s.ends[p] = end
 	}
 	return nil
 }

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -17,8 +20,14 @@ import (
 // wrote appends an event that a partition of the pipeline `up` wrote at a second to a partition.
 func (l *loop) wrote(writer, second int, w string, part int32) {
 	l.Helper()
+	l.wroteAt(writer, second, second, w, part)
+}
+
+// wroteAt has the field of the time have another second than the record.
+func (l *loop) wroteAt(writer, second, field int, w string, part int32) {
+	l.Helper()
 	l.append(stream.Record{
-		Partition: stream.Partition{Topic: "in", Index: part}, Time: time.Unix(int64(second), 0), Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","t":%d,"v":0,"w":%q}`, second, w),
+		Partition: stream.Partition{Topic: "in", Index: part}, Time: time.Unix(int64(second), 0), Key: []byte("a"), Value: fmt.Appendf(nil, `{"k":"a","t":%d,"v":0,"w":%q}`, field, w),
 		Headers: []stream.Header{{Key: header.Pipeline, Value: []byte("up sha256:x 1")}, {Key: header.Position, Value: fmt.Appendf(nil, "src/%d@%d", writer, second)}},
 	})
 }
@@ -160,41 +169,144 @@ func TestAWatermarkHoldsBehindWhatWasWrittenBefore(t *testing.T) {
 	})
 }
 
-// TestAWriterIsNotSilentWhileItsPipelineHasMore has the pipeline not have read an event of one
-// of its partitions.
-func TestAWriterIsNotSilentWhileItsPipelineHasMore(t *testing.T) {
+// TestWhereAPartitionEndsIsAskedAfterTheWatermark has the pipeline write an event, and then a
+// watermark, while the repartitioner asks.
+func TestWhereAPartitionEndsIsAskedAfterTheWatermark(t *testing.T) {
 	inLoop(t, func(l *loop) {
-		l.repartitioning(time.Second)
+		l.repartitioning(0)
 		l.followed(false)
-		for part := range int32(2) {
-			l.append(stream.Record{Partition: stream.Partition{Topic: "src", Index: part}})
-		}
-		m, err := l.log.Log.Join(t.Context(), "up", "src")
-		if err != nil {
-			t.Fatal(err)
-		}
-		read := func(part int32) {
-			step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{{Topic: "src", Index: part}: 1}}
-			if err := m.Commit(step).Wait(t.Context()); err != nil {
-				t.Fatal(err)
+		var once sync.Once
+		l.log.stalled, l.log.looking = true, func(p stream.Partition) {
+			if p == (stream.Partition{Topic: "up.marks", Index: 1}) {
+				once.Do(func() { l.wrote(1, 50, "x", 1); l.watermark(1, 200) })
 			}
-		}
-		if _, err := m.Poll(t.Context(), 10); err != nil {
-			t.Fatal(err)
 		}
 		l.start()
 		turns := l.reader(2)
-		l.wrote(0, now(), "x", 0)
-		read(0)
-		if l.pass(time.Minute); len(*turns) != 0 || len(l.silences()) != 0 {
-			t.Errorf("%q have had their turn, %q", *turns, l.silences())
+		l.wrote(0, 100, "x", 0)
+		if l.pass(time.Minute); len(*turns) != 0 {
+			t.Errorf("%q have had their turn before all is read", *turns)
 		}
-		read(1)
-		if l.pass(2 * time.Second); len(*turns) != 1 || len(l.silences()) != 2 {
-			t.Errorf("%q have had their turn, %q", *turns, l.silences())
+		l.log.stalled = false
+		if l.pass(time.Second); !slices.Equal(sourcesOf(*turns), []string{"in/1@0", "in/0@0"}) {
+			t.Errorf("%q have had their turn", *turns)
 		}
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
+	})
+}
+
+// TestAWatermarkHoldsForPartitionsWhoseEndWasAsked has an event wait for another partition when
+// the watermarks are there than when they were asked for.
+func TestAWatermarkHoldsForPartitionsWhoseEndWasAsked(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.followed(false)
+		var answers atomic.Bool
+		l.log.looking = func(p stream.Partition) {
+			for p.Topic == "up.marks" && !answers.Load() {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		l.start()
+		turns := l.reader(2)
+		l.wrote(1, 100, "x", 1) // waits for in/0
+		l.pass(time.Second)
+		l.log.stalled = true
+		l.pass(time.Second)     // so that the next Poll knows
+		l.wrote(0, 150, "x", 0) // waits for in/1
+		l.pass(time.Second)
+		l.wrote(1, 120, "x", 1)
+		l.watermark(1, 200)
+		answers.Store(true)
+		if l.pass(time.Minute); !slices.Equal(sourcesOf(*turns), []string{"in/1@0"}) {
+			t.Errorf("%q have had their turn before all is read", *turns)
+		}
+		l.log.stalled = false
+		if l.pass(time.Second); !slices.Equal(sourcesOf(*turns), []string{"in/1@0", "in/1@1", "in/0@0"}) {
+			t.Errorf("%q have had their turn", *turns)
+		}
+	})
+}
+
+// TestAWriterIsNotSilentWhileItsPipelineHasMore has the pipeline not have read an event of one
+// of its partitions: of the topic whose partitions are the writers, or of another one before it.
+func TestAWriterIsNotSilentWhileItsPipelineHasMore(t *testing.T) {
+	for _, before := range [][]observe.Read{nil, {{Group: "up.in", Topic: "late"}}} {
+		inLoop(t, func(l *loop) {
+			l.repartitioning(time.Second)
+			l.followed(false)
+			l.follow[0].Reads = append(before, l.follow[0].Reads...)
+			first := l.follow[0].Reads[0]
+			for part := range int32(2) {
+				l.append(stream.Record{Partition: stream.Partition{Topic: first.Topic, Index: part}})
+			}
+			m, err := l.log.Log.Join(t.Context(), first.Group, first.Topic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := func(part int32) {
+				step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{{Topic: first.Topic, Index: part}: 1}}
+				if err := m.Commit(step).Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := m.Poll(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+			l.start()
+			turns := l.reader(2)
+			l.wrote(0, now(), "x", 0)
+			read(0)
+			if l.pass(time.Minute); len(*turns) != 0 || len(l.silences()) != 0 {
+				t.Errorf("%v: %q have had their turn, %q", l.follow[0].Reads, *turns, l.silences())
+			}
+			read(1)
+			if l.pass(2 * time.Second); len(*turns) != 1 || len(l.silences()) != 2 {
+				t.Errorf("%v: %q have had their turn, %q", l.follow[0].Reads, *turns, l.silences())
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestAWatermarkIsOfTheTimeOfRecords has a field whose time is 5 s before that of its record.
+// After a restart a watermark still holds for less than it says.
+func TestAWatermarkIsOfTheTimeOfRecords(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.followed(false)
+		l.wroteAt(0, 100, 95, "x", 0)
+		l.start()
+		l.pass(time.Second)
+		l.end()
+		l.start()
+		l.reader(2)
+		l.watermark(0, 200)
+		l.watermark(1, 300)
+		l.pass(time.Second)
+		if got := l.copies(l.partitionOf("x")); got[0] != "x in/0@0 at 95, 0@0" || got[len(got)-1] != "mark 195, 0@0 300, 1@-1" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestWritersOfAPartitionAreBounded has more writers than a partition may have. Events of those
+// that are too many count as events of the first one.
+func TestWritersOfAPartitionAreBounded(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		for writer := range 4100 {
+			l.wrote(writer, 100, "x", 0)
+		}
+		l.start()
+		l.pass(time.Second)
+		l.end()
+		if n := l.stored(statekey.Source); n != 4096 {
+			t.Errorf("%d writers are remembered", n)
+		}
+		if n := len(slices.DeleteFunc(l.copies(l.partitionOf("x")), func(text string) bool { return strings.HasPrefix(text, "mark") })); n != 4100 {
+			t.Errorf("%d events are copied", n)
 		}
 	})
 }
