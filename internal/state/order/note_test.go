@@ -1,6 +1,7 @@
 package order_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -24,9 +25,15 @@ func TestANoteIsSmall(t *testing.T) {
 		if err := notes.Add(data); err != nil {
 			t.Fatal(err)
 		}
-		for i := range data[:len(data)-1] {
-			if got := (&order.Notes{}); got.Add(data[:i]) == nil && cmp.Equal(got.Reads[3], []order.TableRead{n}) {
-				t.Errorf("%d bytes of %d are enough", i, len(data))
+		ends := map[int]bool{} // where a note of fewer tables ends
+		for tables := range n.Tables {
+			less := n
+			less.Tables = n.Tables[:tables]
+			ends[len(less.Append(nil))] = true
+		}
+		for i := range data {
+			if err := (&order.Notes{}).Add(data[:i]); (err == nil) != ends[i] {
+				t.Errorf("%d bytes of %d: %v", i, len(data), err)
 			}
 		}
 	}
@@ -36,10 +43,41 @@ func TestANoteIsSmall(t *testing.T) {
 	if n := len(moved.Append(nil)); n > 30 {
 		t.Errorf("a note of one partition has %d bytes", n)
 	}
-	if home, ok := notes.Whole(nil); !ok || home != 0 {
-		t.Errorf("the notes begin with the events, but for partition %d", home)
+	if n := bytes.Count(whole.Append(nil), []byte("shops")); n != 1 {
+		t.Errorf("a note names a table %d times", n)
 	}
-	if _, ok := notes.Whole(map[int32]stream.Offset{3: 0, 4: 0}); ok {
-		t.Error("partition 4 has no notes")
+}
+
+// TestNotesBeginWithTheEvents has the first note of partition 3 be about other events, by their
+// offsets or by their places in the order.
+func TestNotesBeginWithTheEvents(t *testing.T) {
+	behind := order.Key{Offset: 4}
+	for name, test := range map[string]struct {
+		behind order.Key
+		part   bool
+		first  map[int32]stream.Offset
+		home   int32
+		ok     bool
+	}{
+		"the first event":             {behind: behind, first: map[int32]stream.Offset{3: 5}, ok: true},
+		"an event before the first":   {behind: behind, first: map[int32]stream.Offset{3: 6}, ok: true},
+		"the second event":            {behind: behind, first: map[int32]stream.Offset{3: 4}, home: 3},
+		"it does not say all":         {behind: behind, part: true, first: map[int32]stream.Offset{3: 5}, home: 3},
+		"no note of a partition":      {behind: behind, first: map[int32]stream.Offset{3: 5, 4: 0}, home: 4},
+		"the first place":             {behind: order.First, ok: true},
+		"the second place":            {behind: behind, home: 3},
+		"a place that has not all":    {behind: order.First, part: true, home: 3},
+		"no partition has events":     {behind: behind, first: map[int32]stream.Offset{}, ok: true},
+		"another partition has notes": {behind: behind, first: map[int32]stream.Offset{4: 5}, home: 4},
+	} {
+		var notes order.Notes
+		for _, n := range []order.TableRead{{Home: 3, Behind: test.behind, Whole: !test.part}, {Home: 3, Behind: order.Key{Offset: 9}}} {
+			if err := notes.Add(n.Append(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if home, ok := notes.Whole(test.first); home != test.home || ok != test.ok {
+			t.Errorf("%s: got partition %d, %v", name, home, ok)
+		}
 	}
 }
