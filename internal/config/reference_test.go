@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
 
@@ -438,6 +439,16 @@ var functions = map[string][2]string{
 	"upper":  {"upper(text)", "the text in upper case"},
 }
 
+const aggregatesHead = `
+## Aggregates
+
+What a feature reads of the entries of a window, or of the newest values. An aggregate is a function of these entries: late events, restarts and batches change none of its bits.
+An entry of an exact window takes 16 bytes, 8 if only counted, whatever the aggregates are. [Performance](../performance.md#aggregates) has what they cost.
+
+| aggregate | what it is | of nothing | words of a pane | cost of a read | error | method |
+|---|---|---|---|---|---|---|
+`
+
 const lintHead = `
 ## What lint says
 
@@ -468,6 +479,10 @@ func pipelineHead(t *testing.T) string {
 	}
 	if n := len(expression.Functions()); n != len(functions) {
 		t.Errorf("there are %d functions, %d are described", n, len(functions))
+	}
+	page.WriteString(aggregatesHead)
+	for _, a := range feature.Aggregates() {
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s |\n", a.Name, a.Of, a.Empty, a.Panes, a.Cost, a.Error, a.Source)
 	}
 	page.WriteString(lintHead)
 	return page.String()

@@ -269,3 +269,36 @@ func BenchmarkFeedback(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAggregates adds an event and reads one window of one aggregate, of a key that
+// has so many entries in it.
+func BenchmarkAggregates(b *testing.B) {
+	for _, window := range []string{"60s", "60s/1s"} {
+		for _, entries := range []int64{10, 100, 1000} {
+			for _, a := range []Aggregate{Count, Sum, Max, Variance, Slope} {
+				for _, decimals := range []int{2, -1} {
+					b.Run(fmt.Sprintf("%s/entries=%d/%v/decimals=%d", window, entries, a, decimals), func(b *testing.B) {
+						s := setOf(b, Spec{Name: "f", Windows: windowsOf(b, window), Aggregates: []Aggregate{a}, Decimals: decimals})
+						c, step, at := s.NewCell(), 60_000_000/entries, int64(1_700_000_000_000_000)
+						out := make([]float64, 1)
+						one := func() {
+							at += step
+							if err := s.Add(c, 0, at, float64(at&0xffff)/100); err != nil {
+								b.Fatal(err)
+							}
+							s.Read(c, 0, at, out)
+						}
+						for range 2 * entries {
+							one()
+						}
+						b.ReportAllocs()
+						for b.Loop() {
+							one()
+						}
+						b.ReportMetric(float64(c.Bytes()), "B/key")
+					})
+				}
+			}
+		}
+	}
+}

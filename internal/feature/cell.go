@@ -121,6 +121,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 	f := &s.features[i]
 	t = clampTime(t)
 	bounded := f.bounded(c)
+	var m moments
 	switch f.kind {
 	case kindElapsed:
 		out[0] = f.elapsed.read(c.words, t, f.empty)
@@ -130,8 +131,11 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 				return err
 			}
 		}
+		if f.squares {
+			m = f.last.moments(c.words)
+		}
 		sum := f.last.total(c.words)
-		f.write(&sum, out)
+		f.write(&sum, &m, out)
 	case kindWindows:
 		for k := range f.windows.list {
 			w := &f.windows.list[k]
@@ -140,8 +144,11 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 					return err
 				}
 			}
+			if f.squares {
+				m = f.windows.moments(c, w, t)
+			}
 			sum := f.windows.total(c, w, t)
-			out = f.write(&sum, out)
+			out = f.write(&sum, &m, out)
 		}
 	}
 	return nil
@@ -182,6 +189,7 @@ func (c *Cell) Bytes() int {
 		n += 8 * cap(x.words)
 		if in := x.index; in != nil {
 			n += int(unsafe.Sizeof(*in)) + (cap(in.blocks)+cap(in.groups))*int(unsafe.Sizeof(span{})) + 8*cap(in.reach)
+			n += (cap(in.ofBlocks) + cap(in.ofGroups)) * int(unsafe.Sizeof(moments{}))
 		}
 	}
 	return n

@@ -77,6 +77,15 @@ type index struct {
 	reach  []int64 // the greatest time in each full group and those before
 	open   span    // of the blocks after the last full group
 	tail   span    // of the entries after the last block
+	momentIndex
+}
+
+// momentIndex is the moments of blocks, where they are read. The entries after the last
+// block are looked at in every read.
+type momentIndex struct {
+	ofBlocks []moments
+	ofGroups []moments // the full ones
+	ofOpen   moments
 }
 
 // saved is which blocks the state has: [from, to), of which those below valid
@@ -152,6 +161,9 @@ func (x *exact) expireBlocks(e *entries, lo int64) {
 	}
 	groups := min(x.first/groupLen-group, uint64(len(in.groups)))
 	in.blocks, in.groups, in.reach = in.blocks[old:], in.groups[groups:], in.reach[groups:]
+	if e.squares {
+		in.ofBlocks, in.ofGroups = in.ofBlocks[old:], in.ofGroups[groups:]
+	}
 }
 
 func (x *exact) append(e *entries, t, value int64) {
@@ -161,7 +173,7 @@ func (x *exact) append(e *entries, t, value int64) {
 		item[1] = value
 	}
 	if tail := x.tailWords(e); len(tail) == blockLen*e.entry {
-		x.full(e, e.scan(tail))
+		x.full(e, tail, e.scan(tail))
 	} else if x.index != nil {
 		x.index.tail.cover(t, t)
 		e.add(&x.index.tail.total, value)
@@ -170,7 +182,7 @@ func (x *exact) append(e *entries, t, value int64) {
 
 // full makes the tail, whose span is s, a block, and a group of the blocks that
 // it completes.
-func (x *exact) full(e *entries, s span) {
+func (x *exact) full(e *entries, tail []int64, s span) {
 	if x.index == nil {
 		x.index = &index{open: noSpan}
 	}
@@ -179,8 +191,16 @@ func (x *exact) full(e *entries, s span) {
 	in.blocks = append(in.blocks, s)
 	in.open.cover(s.first, s.last)
 	e.merge(&in.open.total, &s.total)
+	if e.squares {
+		m := e.scanMoments(tail, math.MinInt64, math.MaxInt64)
+		in.ofBlocks = append(in.ofBlocks, m)
+		e.mergeMoments(&in.ofOpen, &m)
+	}
 	if x.next()%groupLen != 0 {
 		return
+	}
+	if e.squares {
+		in.ofGroups, in.ofOpen = append(in.ofGroups, in.ofOpen), moments{}
 	}
 	reach := in.open.last
 	if n := len(in.groups); n > 0 {
@@ -206,16 +226,17 @@ func (e *entries) read(x *exact, size, t int64) total {
 	for g > 0 && in.reach[g-1] > lo {
 		g--
 	}
-	gone := int(x.first % groupLen) // of the first group's blocks
 	out := e.foldSpans(in.groups[g:], lo, t, func(k int) total {
-		return x.readBlocks(e, max(0, (g+k)*groupLen-gone), (g+k+1)*groupLen-gone, lo, t)
+		from, to := x.blocksOf(g + k)
+		return x.readBlocks(e, from, to, lo, t)
 	})
 	rest := in.open.total
 	switch {
 	case in.open.outside(lo, t):
 		rest = nothing
 	case !in.open.inside(lo, t):
-		rest = x.readBlocks(e, max(0, len(in.groups)*groupLen-gone), len(in.blocks), lo, t)
+		from, _ := x.blocksOf(len(in.groups))
+		rest = x.readBlocks(e, from, len(in.blocks), lo, t)
 	}
 	switch {
 	case in.tail.outside(lo, t):
@@ -227,6 +248,12 @@ func (e *entries) read(x *exact, size, t int64) total {
 	}
 	e.merge(&out, &rest)
 	return out
+}
+
+// blocksOf returns which of the kept blocks are of the k-th group.
+func (x *exact) blocksOf(k int) (from, to int) {
+	gone := int(x.first % groupLen) // of the first group's blocks
+	return max(0, k*groupLen-gone), (k+1)*groupLen - gone
 }
 
 // readBlocks returns the total of the entries of blocks [from, to) in (lo, t].
@@ -305,4 +332,45 @@ func (e *entries) scan(words []int64) span {
 	}
 	s.total = e.scanIn(words, math.MinInt64, math.MaxInt64)
 	return s
+}
+
+// readMoments is read for moments: in the order that sums have.
+func (e *entries) readMoments(x *exact, size, t int64) (out moments) {
+	lo, in := max(t-size, x.newest-e.longest), x.index
+	if in == nil {
+		return e.scanMoments(x.live(), lo, t)
+	}
+	for k := range in.groups {
+		from, to := x.blocksOf(k)
+		part := x.momentsOf(e, &in.groups[k], &in.ofGroups[k], from, to, lo, t)
+		e.mergeMoments(&out, &part)
+	}
+	from, _ := x.blocksOf(len(in.groups))
+	rest := x.momentsOf(e, &in.open, &in.ofOpen, from, len(in.blocks), lo, t)
+	part := e.scanMoments(x.tailWords(e), lo, t)
+	e.mergeMoments(&rest, &part)
+	e.mergeMoments(&out, &rest)
+	return out
+}
+
+// momentsOf returns the moments of the entries of a span in (lo, t]. whole are all of its
+// moments, and [from, to) its blocks.
+func (x *exact) momentsOf(e *entries, s *span, whole *moments, from, to int, lo, t int64) (out moments) {
+	switch {
+	case s.outside(lo, t):
+		return out
+	case s.inside(lo, t):
+		return *whole
+	}
+	for k := from; k < to; k++ {
+		switch b := &x.index.blocks[k]; {
+		case b.outside(lo, t):
+		case b.inside(lo, t):
+			e.mergeMoments(&out, &x.index.ofBlocks[k])
+		default:
+			part := e.scanMoments(x.blockWords(e, k), lo, t)
+			e.mergeMoments(&out, &part)
+		}
+	}
+	return out
 }

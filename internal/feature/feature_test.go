@@ -72,7 +72,7 @@ func TestParseWindow(t *testing.T) {
 }
 
 func TestParseAggregate(t *testing.T) {
-	for _, want := range []Aggregate{Count, Sum, Mean, Max, Min} {
+	for _, want := range []Aggregate{Count, Sum, Mean, Max, Min, Variance, Stddev, Slope} {
 		if got, err := ParseAggregate(want.String()); err != nil || got != want {
 			t.Errorf("ParseAggregate(%q) = %v, %v", want, got, err)
 		}
@@ -99,7 +99,8 @@ func TestWrongSpecsAreNamed(t *testing.T) {
 		"decimals are 10":          {Name: "x", Windows: minute, Aggregates: sum, Decimals: 10},
 		"decimals are -2":          {Name: "x", Windows: minute, Aggregates: sum, Decimals: -2},
 		"at least one aggregate":   {Name: "x", Windows: minute},
-		"Aggregate(9) is unknown":  {Name: "x", Windows: minute, Aggregates: []Aggregate{9}},
+		"Aggregate(99) is unknown": {Name: "x", Windows: minute, Aggregates: []Aggregate{99}},
+		"slope is over time":       {Name: "x", Last: 3, Aggregates: []Aggregate{Slope}},
 		"sum is there twice":       {Name: "x", Windows: minute, Aggregates: []Aggregate{Sum, Count, Sum}},
 		"\"60s\" is there twice":   {Name: "x", Windows: windowsOf(t, "60s", "60s/5s"), Aggregates: sum},
 		"not a multiple":           {Name: "x", Windows: []Window{{Name: "7s", Size: 7 * time.Second, Pane: 2 * time.Second}}, Aggregates: sum},

@@ -69,7 +69,7 @@ func fuzzSpec(shape, windows, more byte) Spec {
 		}
 	}
 	if len(spec.Aggregates) == 0 {
-		spec.Aggregates = []Aggregate{Count}
+		spec.Aggregates = []Aggregate{Count, Variance, Stddev, Slope}
 	}
 	sizes := []time.Duration{time.Second, 7 * time.Second, 60 * time.Second, 90 * time.Second}
 	for k := range 1 + int(windows&3) {

@@ -3,11 +3,12 @@ package feature
 import "math"
 
 // paneForm is what a pane of a feature is: a word of count<<paneBits | index mod
-// 2^paneBits, then, where the feature needs them, its sum, max and min. The live panes
-// of a window are within maxPanes of the newest, so the low bits tell them apart.
+// 2^paneBits, then, where the feature needs them, its sum, max, min and moments. The live
+// panes of a window are within maxPanes of the newest, so the low bits tell them apart.
 type paneForm struct {
 	unit
 	sumAt, maxAt, minAt int // in a pane; 0 is not kept
+	momentsAt           int // if unit.squares
 }
 
 // formOf returns the form of panes that are read so, and how many words one has.
@@ -19,9 +20,13 @@ func formOf(r *reading) (f paneForm, words int) {
 			words++
 		}
 	}
-	keep(&f.sumAt, Sum, Mean)
+	keep(&f.sumAt, Sum, Mean, Variance, Stddev, Slope)
 	keep(&f.maxAt, Max)
 	keep(&f.minAt, Min)
+	if f.squares {
+		f.momentsAt = words
+		words += f.momentWords()
+	}
 	return f, words
 }
 
@@ -94,18 +99,23 @@ func (p *panes) add(c *Cell, t, value int64) {
 	i := p.index(t, newest)
 	switch empty := e.len() == 0; {
 	case i == newest && !empty:
-		p.fold(c.words[e.to()-p.stride:e.to()], value)
+		p.fold(c.words[e.to()-p.stride:e.to()], t, value)
 	case i > newest || empty:
-		p.fold(p.advance(c, i), value)
+		p.fold(p.advance(c, i), t, value)
 	case newest-i < p.count:
 		if base := p.base(c.words); known(base) && p.float {
 			base[0] = -1
 		} else if known(base) {
+			if p.squares {
+				m := p.momentsIn(base, base[0])
+				p.addMoments(&m, t, value)
+				p.putMoments(base, &m)
+			}
 			sum := p.baseTotal(base)
 			p.unit.add(&sum, value)
 			p.putBase(base, &sum)
 		}
-		p.fold(p.late(c, i), value)
+		p.fold(p.late(c, i), t, value)
 	}
 }
 
@@ -117,6 +127,9 @@ func (p *panes) advance(c *Cell, i int64) []int64 {
 	if live := p.live(words); len(live) > 0 {
 		base := p.base(words)
 		if known(base) {
+			if p.squares {
+				p.mergePane(base, live[len(live)-p.stride:])
+			}
 			sum, last := p.baseTotal(base), p.total(live[len(live)-p.stride:])
 			p.merge(&sum, &last)
 			p.putBase(base, &sum)
@@ -144,6 +157,11 @@ func (f *paneForm) leave(base, pane []int64) {
 	if f.float || f.maxAt > 0 && gone.max == sum.max || f.minAt > 0 && gone.min == sum.min {
 		base[0] = -1
 		return
+	}
+	if f.squares {
+		m, of := f.momentsIn(base, base[0]), f.momentsIn(pane, gone.n)
+		m.leave(&of)
+		f.putMoments(base, &m)
 	}
 	sum.n -= gone.n
 	sum.sum -= gone.sum
@@ -205,8 +223,7 @@ func (p *panes) visible(live []int64, newest, i int64) []int64 {
 func (p *panes) wholly(base, live []int64) total {
 	last := live[len(live)-p.stride:]
 	if !known(base) {
-		sum := p.foldAll(live[:len(live)-p.stride])
-		p.putBase(base, &sum)
+		p.learn(base, live[:len(live)-p.stride])
 	}
 	t := nothing
 	t.n = base[0] + last[0]>>paneBits
@@ -222,6 +239,38 @@ func (p *panes) wholly(base, live []int64) total {
 		t.min = min(base[at], last[at])
 	}
 	return t
+}
+
+// learn makes the base that of some panes.
+func (p *panes) learn(base, live []int64) {
+	if p.squares {
+		m := p.foldMoments(live)
+		p.putMoments(base, &m)
+	}
+	sum := p.foldAll(live)
+	p.putBase(base, &sum)
+}
+
+// readMoments is read for moments.
+func (p *panes) readMoments(words []int64, t int64) moments {
+	newest, live := words[p.at+2], p.live(words)
+	if len(live) == 0 {
+		return moments{}
+	}
+	i, whole := p.index(t, newest), len(live)
+	if i != newest {
+		live = p.visible(live, newest, i)
+	}
+	if i < newest || len(live) < whole || whole <= few*p.stride {
+		return p.foldMoments(live)
+	}
+	base, last := p.base(words), live[len(live)-p.stride:]
+	if !known(base) {
+		p.learn(base, live[:len(live)-p.stride])
+	}
+	m, newer := p.momentsIn(base, base[0]), p.momentsIn(last, last[0]>>paneBits)
+	p.mergeMoments(&m, &newer)
+	return m
 }
 
 // baseTotal returns a base that is known.
@@ -257,10 +306,18 @@ func (f *paneForm) clear(pane []int64, i int64) {
 	if f.minAt > 0 {
 		pane[f.minAt] = math.MaxInt64
 	}
+	if f.squares {
+		f.putMoments(pane, &moments{})
+	}
 }
 
-// fold adds a value to a pane.
-func (f *paneForm) fold(pane []int64, value int64) {
+// fold adds an entry to a pane.
+func (f *paneForm) fold(pane []int64, t, value int64) {
+	if f.squares {
+		m := f.momentsIn(pane, pane[0]>>paneBits)
+		f.addMoments(&m, t, value)
+		f.putMoments(pane, &m)
+	}
 	pane[0] += 1 << paneBits
 	if f.sumAt > 0 {
 		if f.float {

@@ -23,6 +23,9 @@ func randomSpecs(random *rand.Rand, most int) []Spec {
 	for i := range 1 + random.Intn(4) {
 		spec := Spec{Name: fmt.Sprintf("f%d", i), Decimals: random.Intn(4) - 1, Empty: float64(random.Intn(3) - 1)}
 		all := []Aggregate{Count, Sum, Mean, Max, Min}
+		if i == 0 && random.Intn(3) == 0 {
+			all = append(all, Variance, Stddev, Slope)
+		}
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		spec.Aggregates = all[:1+random.Intn(len(all))]
 		switch random.Intn(8) {
@@ -30,6 +33,10 @@ func randomSpecs(random *rand.Rand, most int) []Spec {
 			spec.Elapsed, spec.Aggregates = true, nil
 		case 1:
 			spec.Last = 1 + random.Intn(20)
+			spec.Aggregates = slices.DeleteFunc(spec.Aggregates, func(a Aggregate) bool { return a == Slope })
+			if len(spec.Aggregates) == 0 {
+				spec.Aggregates = []Aggregate{Count}
+			}
 		default:
 			for _, k := range random.Perm(len(windows))[:1+random.Intn(4)] {
 				w, err := ParseWindow(windows[k])

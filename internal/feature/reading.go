@@ -1,6 +1,9 @@
 package feature
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // reading is what a feature is read as: aggregates of totals of its values.
 type reading struct {
@@ -8,7 +11,7 @@ type reading struct {
 	aggregates []Aggregate
 	empty      float64 // mean, max and min of nothing
 	count      bool    // only counted: values do not matter
-	sums       bool    // sum or mean are read
+	sums       bool    // sums are read, or moments
 }
 
 // readingOf returns the reading of a checked spec.
@@ -18,7 +21,8 @@ func readingOf(spec *Spec) reading {
 	if !r.count {
 		r.unit = unitOf(spec.Decimals)
 	}
-	r.sums = r.any(Sum, Mean)
+	r.squares, r.slopes = r.any(Variance, Stddev, Slope), r.any(Slope)
+	r.sums = r.any(Sum, Mean) || r.squares
 	return r
 }
 
@@ -35,9 +39,9 @@ func (r *reading) names(to []string, ending string) []string {
 	return to
 }
 
-// write puts the aggregates of t at the start of out and returns the
+// write puts the aggregates of t and m at the start of out and returns the
 // rest of it.
-func (r *reading) write(t *total, out []float64) []float64 {
+func (r *reading) write(t *total, m *moments, out []float64) []float64 {
 	for k, a := range r.aggregates {
 		v := r.empty
 		switch {
@@ -52,6 +56,14 @@ func (r *reading) write(t *total, out []float64) []float64 {
 			v = r.number(t.max)
 		case a == Min:
 			v = r.number(t.min)
+		case a == Slope:
+			if slope, ok := r.slope(m); ok {
+				v = slope
+			}
+		case a == Variance:
+			v = r.variance(m)
+		case a == Stddev:
+			v = math.Sqrt(r.variance(m))
 		}
 		out[k] = v
 	}

@@ -150,19 +150,19 @@ func (r *reference) read(t int64) []float64 {
 		return []float64{math.Max(0, float64(t-r.newest)/1e6)}
 	case r.spec.Last > 0:
 		last := r.entries[max(0, len(r.entries)-r.spec.Last):]
-		return r.aggregate(out, last, [][]refEntry{last})
+		return r.aggregate(out, last, [][]refEntry{last}, [][][]refEntry{{last}})
 	}
 	for k, w := range r.spec.Windows {
 		size := w.Size.Microseconds()
 		if w.Pane > 0 {
 			in, sums := r.panes[k].read(w.Pane.Microseconds(), int64(w.Size/w.Pane), t)
-			out = r.aggregate(out, in, sums)
+			out = r.aggregate(out, in, sums, singles(sums))
 		} else if r.over {
 			in, sums := r.panes[k].read(size/60, 60, t)
-			out = r.aggregate(out, in, sums)
+			out = r.aggregate(out, in, sums, singles(sums))
 		} else {
 			in := func(e refEntry) bool { return e.t > t-size && e.t <= t && e.t > r.newest-r.longest() }
-			out = r.aggregate(out, filter(r.entries, in), r.runs(in))
+			out = r.aggregate(out, filter(r.entries, in), r.runs(in), r.groups(in))
 		}
 	}
 	return out
@@ -196,9 +196,28 @@ func (r *reference) runs(in func(refEntry) bool) [][]refEntry {
 	return out
 }
 
+// groups returns the groups of 16 blocks, the last of which has the tail.
+func (r *reference) groups(in func(refEntry) bool) (out [][][]refEntry) {
+	for k, b := range append(slices.Clone(r.blocks), r.tail) {
+		if k == 0 || (r.first+k)%16 == 0 {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], filter(b, in))
+	}
+	return out
+}
+
+// singles returns runs of which each entry is a part of its own.
+func singles(runs [][]refEntry) (out [][][]refEntry) {
+	for _, run := range runs {
+		out = append(out, slices.Collect(slices.Chunk(run, 1)))
+	}
+	return out
+}
+
 // aggregate appends the aggregates of the entries, whose sum is that of the
-// sums of runs.
-func (r *reference) aggregate(out []float64, in []refEntry, runs [][]refEntry) []float64 {
+// sums of runs. Moments of floats are merged over the parts of groups.
+func (r *reference) aggregate(out []float64, in []refEntry, runs [][]refEntry, groups [][][]refEntry) []float64 {
 	scale := 1.0
 	sum := 0.0
 	if r.spec.Decimals >= 0 {
@@ -239,6 +258,14 @@ func (r *reference) aggregate(out []float64, in []refEntry, runs [][]refEntry) [
 			v = slices.MaxFunc(in, byValue).v / scale
 		case a == Min:
 			v = slices.MinFunc(in, byValue).v / scale
+		case a == Slope:
+			if slope, ok := r.slope(in, groups); ok {
+				v = slope
+			}
+		case a == Variance:
+			v = r.variance(in, groups)
+		case a == Stddev:
+			v = math.Sqrt(r.variance(in, groups))
 		}
 		out = append(out, v)
 	}

@@ -137,6 +137,9 @@ func (s *Set) sum() string {
 			form := &f.windows.list[0].paneForm
 			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.windows.entry, cmp.Compare(form.sumAt, 0), cmp.Compare(form.maxAt, 0), cmp.Compare(form.minAt, 0))
 		}
+		if f.kind == kindWindows && f.squares {
+			fmt.Fprintf(&text, " moments %d", f.windows.list[0].momentWords())
+		}
 		if e := &f.windows.entries; f.kind == kindWindows && (e.dead || e.limit != defaultEntries) {
 			fmt.Fprintf(&text, " max %d dead %t", e.limit, e.dead)
 		}

@@ -98,11 +98,14 @@ func (spec *Spec) check() error {
 	case spec.Decimals < -1 || spec.Decimals > maxDecimals:
 		return fmt.Errorf("decimals are %d: use 0 to 9", spec.Decimals)
 	case len(spec.Aggregates) == 0:
-		return errors.New("name at least one aggregate: count, sum, mean, max or min")
+		return fmt.Errorf("name at least one aggregate: %s", aggregateList())
 	}
 	for k, a := range spec.Aggregates {
-		if a < Count || a > Min {
+		if !a.known() {
 			return fmt.Errorf("%v is unknown", a)
+		}
+		if a == Slope && spec.Last > 0 {
+			return errors.New("slope is over time, which last does not keep: use windows")
 		}
 		if slices.Contains(spec.Aggregates[:k], a) {
 			return fmt.Errorf("aggregate %v is there twice", a)

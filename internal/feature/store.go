@@ -20,7 +20,8 @@ import (
 //	           0 | first block | number of blocks | number of entries | entries of the tail
 //	           1 | newest time | panes of every exact window
 //	         then the panes of every other window
-//	panes:   count | index of the newest | each: panes behind the newest, count, sum, max, min
+//	panes:   count | index of the newest | each: panes behind the newest, count, sum, max, min, moments
+//	moments: squares | times since the pane begins, their squares, products
 //	block:   blockLen entries
 //	entry:   time less that of the entry before | value
 //
@@ -187,6 +188,9 @@ func (p *panes) append(b []byte, words []int64) []byte {
 		if p.minAt > 0 {
 			b = p.appendValue(b, live[p.minAt])
 		}
+		if p.squares {
+			b = p.appendMoments(b, live, newest-age(newest, live[0]))
+		}
 	}
 	return b
 }
@@ -320,8 +324,9 @@ func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byt
 		if err := b.end(); err != nil {
 			return fmt.Errorf("block %d: %w", x.next(), err)
 		}
-		tail := e.scan(x.tailWords(e))
-		x.full(e, tail)
+		words := x.tailWords(e)
+		tail := e.scan(words)
+		x.full(e, words, tail)
 		x.newest = max(x.newest, tail.last)
 	}
 	x.loadEntries(e, tail, r)
@@ -381,6 +386,9 @@ func (p *panes) load(c *Cell, r *reader) {
 		}
 		if p.minAt > 0 {
 			pane[p.minAt] = r.value(&p.unit)
+		}
+		if p.squares {
+			p.loadMoments(pane, newest-int64(age), r)
 		}
 	}
 }
@@ -443,6 +451,16 @@ func (r *reader) varint() int64 {
 
 func (r *reader) bits() int64 { return int64(bits.ReverseBytes64(r.uvarint())) }
 
+// finite returns the bits of a finite number.
+func (r *reader) finite() int64 {
+	v := r.bits()
+	if !value.Finite(math.Float64frombits(uint64(v))) {
+		r.fail("number is not finite")
+		return 0
+	}
+	return v
+}
+
 func (r *reader) time() int64 { return r.timeFrom(0) }
 
 // timeFrom returns a time given as the difference to another.
@@ -464,12 +482,7 @@ func (r *reader) optionalTime() int64 {
 
 func (r *reader) value(u *unit) int64 {
 	if u.float {
-		v := r.bits()
-		if !value.Finite(math.Float64frombits(uint64(v))) {
-			r.fail("number is not finite")
-			return 0
-		}
-		return ordered(v)
+		return ordered(r.finite())
 	}
 	v := r.varint()
 	if v < -maxUnits || v > maxUnits {

@@ -24,14 +24,22 @@ import (
 // window, and says what to do.
 var ErrSum = errors.New("the sum is out of range")
 
-// Sums are checked from the bound of safe on: 2^62 units, or a float of 2^1022.
+// Sums are checked from the bound of safe on: 2^62 units, or a float of 2^1022. Where
+// moments are kept, a float of 2^498, as squares are in range below the limit of squares.
 const (
-	safe        = 1 << 62
-	floatWeight = 0x1p-960
+	safe         = 1 << 62
+	floatWeight  = 0x1p-960
+	squareWeight = 0x1p-436
+
+	mostSquareUnits = 0x1p126
+	mostSquare      = 0x1p1000
 )
 
 // outOfRange is the error of a sum over a window, or over the newest values.
 func (f *feature) outOfRange(over string) error {
+	if f.squares {
+		return fmt.Errorf("feature %s: %w: the sum or the squares of %s exceed the largest number: scale the value down, use fewer decimals, or leave out variance, stddev and slope", f.name, ErrSum, over)
+	}
 	if f.float {
 		return fmt.Errorf("feature %s: %w: the sum of %s exceeds the largest number: scale the value down, or leave out sum and mean", f.name, ErrSum, over)
 	}
@@ -67,7 +75,10 @@ func (s *Set) weight(c *Cell) (bound float64) {
 
 // weigh returns what a sum, or a part of it, counts in the bound.
 func (u *unit) weigh(sum float64) float64 {
-	if u.float {
+	switch {
+	case u.float && u.squares:
+		sum *= squareWeight
+	case u.float:
 		sum *= floatWeight
 	}
 	return math.Abs(sum)
@@ -131,7 +142,11 @@ func (e *entries) weight(x *exact) float64 {
 // weight returns what the sum of no part of the panes is beyond.
 func (p *panes) weight(words []int64) (size float64) {
 	for live := p.live(words); len(live) > 0; live = live[p.stride:] {
-		size += math.Abs(p.sum(live).near)
+		sum := p.sum(live)
+		size += math.Abs(sum.near)
+		if p.squares { // entries may cancel in the sum: by Cauchy and Schwarz their magnitudes are not beyond this
+			size += math.Sqrt(float64(live[0]>>paneBits)) * math.Sqrt(sum.square)
+		}
 	}
 	return size
 }
@@ -145,13 +160,16 @@ func (u *unit) size(words []int64, item int) (sum float64) {
 }
 
 // amount is a sum that may be out of range: as an int64 that wraps, where it is one
-// of units, and nearly.
+// of units, and nearly. Where moments are kept it has that of squares.
 type amount struct {
-	units int64
-	near  float64
+	units  int64
+	near   float64
+	square float64
 }
 
-func (a *amount) add(b amount) { a.units, a.near = a.units+b.units, a.near+b.near }
+func (a *amount) add(b amount) {
+	a.units, a.near, a.square = a.units+b.units, a.near+b.near, a.square+b.square
+}
 
 // amount returns a sum of one entry or of a block of them, which has no more than
 // it can hold.
@@ -159,27 +177,38 @@ func (u *unit) amount(sum int64) amount {
 	if u.float {
 		return amount{near: math.Float64frombits(uint64(sum))}
 	}
-	return amount{sum, float64(sum)}
+	return amount{sum, float64(sum), 0}
 }
 
 // of returns a value as an amount.
 func (u *unit) of(value int64) amount {
+	a := amount{value, float64(value), 0}
 	if u.float {
-		return amount{near: wordFloat(value)}
+		a = amount{near: wordFloat(value)}
 	}
-	return amount{value, float64(value)}
+	if u.squares {
+		a.square = float64(a.near * a.near)
+	}
+	return a
 }
 
 // sum returns the sum of a pane.
-func (f *paneForm) sum(pane []int64) amount { return f.amount(pane[f.sumAt]) }
+func (f *paneForm) sum(pane []int64) amount {
+	sum := f.amount(pane[f.sumAt])
+	if f.squares {
+		m := f.momentsIn(pane, pane[0]>>paneBits)
+		sum.square = f.square(&m)
+	}
+	return sum
+}
 
 // fits reports that a sum is in range. One of units that is not differs from its
 // int64 by 2^64, and one that is by next to nothing.
 func (u *unit) fits(a amount) bool {
 	if u.float {
-		return value.Finite(a.near)
+		return value.Finite(a.near) && (!u.squares || a.square < mostSquare)
 	}
-	return math.Abs(a.near-float64(a.units)) < safe
+	return math.Abs(a.near-float64(a.units)) < safe && (!u.squares || a.square < mostSquareUnits)
 }
 
 // checkSums looks at the sums that an entry would be in: as of its own time and as
@@ -210,9 +239,22 @@ func (l *last) takes(words []int64, v amount) bool {
 			second = second[1:]
 		}
 	}
-	sum := l.amount(l.foldParts(first, second))
+	sum := l.sum(first, second)
 	sum.add(v)
 	return l.fits(sum)
+}
+
+// sum returns the sum of some values.
+func (l *last) sum(first, second []int64) amount {
+	sum := l.amount(l.foldParts(first, second))
+	if l.squares {
+		for _, part := range [2][]int64{first, second} {
+			for _, v := range part {
+				sum.square += l.of(v).square
+			}
+		}
+	}
+	return sum
 }
 
 // over returns what a sum is over.
@@ -298,6 +340,13 @@ func (e *entries) sum(x *exact, lo, t int64) (sum amount) {
 		}
 	}
 	sum.add(e.amount(e.scanIn(x.tailWords(e), lo, t).sum))
+	if e.squares {
+		for live := x.live(); len(live) > 0; live = live[e.entry:] {
+			if at := live[0]; at > lo && at <= t {
+				sum.square += e.of(live[1]).square
+			}
+		}
+	}
 	return sum
 }
 
@@ -328,7 +377,7 @@ func (e *entries) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 // where the bound does not tell.
 func (f *feature) checkRead(c *Cell, w *window, t int64) error {
 	switch {
-	case w == nil && !f.fits(f.amount(f.foldParts(f.last.values(c.words)))):
+	case w == nil && !f.fits(f.last.sum(f.last.values(c.words))):
 		return f.outOfRange(f.last.over())
 	case w != nil && !f.windows.inRange(c, w, t):
 		return f.outOfRange("window " + w.name)

@@ -15,6 +15,8 @@ type unit struct {
 	float    bool
 	decimals int
 	scale    float64 // 10^decimals
+	squares  bool    // moments of values are kept
+	slopes   bool    // with times
 }
 
 // unitOf returns the unit of so many decimals; -1 is of floats.

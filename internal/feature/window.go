@@ -100,37 +100,3 @@ func (w Window) check() error {
 	}
 	return nil
 }
-
-// Aggregate is what is computed over the entries of a window or of the newest
-// values.
-type Aggregate uint8
-
-// The aggregates of the pipeline file.
-const (
-	Count Aggregate = iota + 1
-	Sum
-	Mean
-	Max
-	Min
-)
-
-var aggregateNames = [...]string{Count: "count", Sum: "sum", Mean: "mean", Max: "max", Min: "min"}
-
-// String returns the aggregate as the pipeline file writes it.
-func (a Aggregate) String() string {
-	if a < Count || a > Min {
-		return fmt.Sprintf("Aggregate(%d)", uint8(a))
-	}
-	return aggregateNames[a]
-}
-
-// ParseAggregate reads an aggregate as the pipeline file writes it: one of
-// count, sum, mean, max and min.
-func ParseAggregate(text string) (Aggregate, error) {
-	for a, name := range aggregateNames {
-		if name != "" && name == text {
-			return Aggregate(a), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown aggregate %q: use count, sum, mean, max or min", text)
-}

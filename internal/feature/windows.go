@@ -67,6 +67,16 @@ func (ws *windows) total(c *Cell, w *window, t int64) total {
 	return w.read(c.words, t)
 }
 
+// moments returns the moments of a window as of time t.
+func (ws *windows) moments(c *Cell, w *window, t int64) moments {
+	if w.exact {
+		if x := ws.in(c); !x.over {
+			return ws.entries.readMoments(x, w.size, t)
+		}
+	}
+	return w.readMoments(c.words, t)
+}
+
 // refuses reports that the windows take no entry of time t, as they are full.
 func (ws *windows) refuses(c *Cell, t int64) bool {
 	return ws.dead && ws.in(c).refuses(&ws.entries, t)

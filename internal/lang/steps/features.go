@@ -28,9 +28,9 @@ type Feature struct {
 	Windows    []string      // "60s" exact, "60s/5s" in panes of 5 s
 	Last       int           // the newest values by arrival, 1 to 1,000
 	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
-	Aggregates []string      // count, sum, mean, max, min
+	Aggregates []string      // names of feature.Aggregates
 	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
-	Empty      *float64      // mean, max and min of nothing, and elapsed before the first event; nil is 0
+	Empty      *float64      // what aggregates but count and sum are of nothing, and elapsed before the first event; nil is 0
 	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
 	Overflow   string        // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
 }
@@ -61,8 +61,8 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
 	{Name: "elapsed", Affects: spec.State, Form: spec.Into(func(f *Feature) *bool { return &f.Elapsed }, spec.OnlyTrue()), Example: "true", Absent: oneShape},
 	{Name: "aggregates", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Aggregates },
-		spec.ListOf(spec.Choice[string]("count", "sum", "mean", "max", "min"))),
-		Example: "[count, sum]", Help: "what is read of windows or of the last values", Absent: "needed but with `elapsed`"},
+		spec.ListOf(spec.Choice[string](feature.AggregateNames()...))),
+		Example: "[count, sum]", Help: "what is read of windows or of the last values: see [aggregates](#aggregates)", Absent: "needed but with `elapsed`"},
 	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
@@ -324,7 +324,7 @@ func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil):
 		s.Fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
 	case !f.Elapsed && len(f.Aggregates) == 0:
-		s.Fail(path, "missing aggregates: use count, sum, mean, max and min")
+		s.Fail(path, "missing aggregates: name at least one, such as count or sum")
 	case !f.Elapsed && f.Value == "" && !counts:
 		s.Fail(path, "missing value: only count needs none")
 	}

@@ -1,0 +1,89 @@
+package feature
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Aggregate is what is computed over the entries of a window or of the newest
+// values.
+type Aggregate uint8
+
+// The aggregates of the pipeline file.
+const (
+	Count Aggregate = iota + 1
+	Sum
+	Mean
+	Max
+	Min
+	Variance
+	Stddev
+	Slope
+)
+
+// About says what an aggregate is: a row of the reference page.
+type About struct {
+	Name   string
+	Of     string // definition
+	Empty  string // of no entries
+	Panes  string // words of 8 bytes that a pane has for it, beside its index and count
+	Cost   string // of a read, beside that of finding the entries
+	Error  string
+	Source string // of the method
+}
+
+const (
+	exactUnits = "none with `decimals`; else that of adding floats in a fixed order"
+	ofMoments  = "2^-51 of the result with `decimals`. Else 2^-52 times the number of parts that are merged, times (1 + mean²/variance)^½"
+	chan1979   = "Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979)"
+)
+
+// aggregates has them by their number less one.
+var aggregates = [...]About{
+	{"count", "number of entries", "0", "0", "none", "none", ""},
+	{"sum", "sum of the values", "0", "1", "none", exactUnits, ""},
+	{"mean", "sum/count", "`empty`", "1", "none", exactUnits, ""},
+	{"max", "largest value", "`empty`", "1", "none", "none", ""},
+	{"min", "smallest value", "`empty`", "1", "none", "none", ""},
+	{"variance", "mean of (value - mean)², as numpy's `var`; that of one entry is 0", "`empty`", "3", "the entries of up to 17 blocks once more", ofMoments, chan1979},
+	{"stddev", "square root of the variance", "`empty`", "3", "as variance", ofMoments, chan1979},
+	{"slope", "change of the value in a second of event time: least squares of value over time. Of windows only", "`empty`, also if all entries have one time", "9", "as variance", ofMoments + ". It counts for the value's deviation, not for a slope near 0", chan1979},
+}
+
+// Aggregates returns what the aggregates of the pipeline file are.
+func Aggregates() []About { return aggregates[:] }
+
+// AggregateNames returns them as the pipeline file writes them.
+func AggregateNames() (names []string) {
+	for i := range aggregates {
+		names = append(names, aggregates[i].Name)
+	}
+	return names
+}
+
+func (a Aggregate) known() bool { return a > 0 && int(a) <= len(aggregates) }
+
+// String returns the aggregate as the pipeline file writes it.
+func (a Aggregate) String() string {
+	if !a.known() {
+		return fmt.Sprintf("Aggregate(%d)", uint8(a))
+	}
+	return aggregates[a-1].Name
+}
+
+// ParseAggregate reads an aggregate as the pipeline file writes it.
+func ParseAggregate(text string) (Aggregate, error) {
+	for i := range aggregates {
+		if aggregates[i].Name == text {
+			return Aggregate(i + 1), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown aggregate %q: use %s", text, aggregateList())
+}
+
+// aggregateList names all of them, for errors.
+func aggregateList() string {
+	names := AggregateNames()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
