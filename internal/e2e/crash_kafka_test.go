@@ -279,7 +279,7 @@ func (c *crashRun) note(what string, since time.Time) {
 func (c *crashRun) kill(n int, takeover bool) {
 	c.Helper()
 	stage, delivery, name := crashStages[n%len(crashStages)], crashDeliveries[(n+2)%len(crashDeliveries)], []string{"one", "two"}[n%2]
-	c.workers[name].order(c.T, "killed", stage, delivery, 1+c.rng.IntN(8))
+	c.workers[name].order(c.T, "killed", stage, int(delivery), 1+c.rng.IntN(8))
 	killed := time.Now()
 	c.kills[stage]++
 	c.kills[stage+" "+crashNames[delivery]]++
@@ -316,7 +316,7 @@ func (c *crashRun) stop(n int) {
 	c.Helper()
 	stage, delivery, w := []string{"write", "sync", "model"}[n%3], crashDeliveries[n%len(crashDeliveries)], c.workers["one"]
 	w.saidBefore("")
-	w.order(c.T, "stopped", stage, delivery, 1+c.rng.IntN(8))
+	w.order(c.T, "stopped", stage, int(delivery), 1+c.rng.IntN(8))
 	stopped := time.Now()
 	c.recovered()
 	c.note("stopped", stopped)

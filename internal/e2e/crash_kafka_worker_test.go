@@ -59,11 +59,11 @@ func crashPipeline(dir string, delivery kafka.Delivery) (lang.Pipeline, error) {
 	return p, nil
 }
 
-// crashOrder is what a worker is to do to itself at the hit of a stage of a
-// delivery.
+// crashOrder is what a worker is to do to itself at the hit of a stage of one
+// of its pipelines.
 type crashOrder struct {
 	verb, stage string
-	delivery    kafka.Delivery
+	pipeline    int
 	hits        atomic.Int64
 }
 
@@ -95,7 +95,7 @@ func takeOrders() (context.Context, *atomic.Pointer[crashOrder]) {
 		defer cancel()
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 			o, hits := &crashOrder{}, int64(0)
-			if _, err := fmt.Sscan(lines.Text(), &o.verb, &o.stage, &o.delivery, &hits); err != nil {
+			if _, err := fmt.Sscan(lines.Text(), &o.verb, &o.stage, &o.pipeline, &hits); err != nil {
 				return
 			}
 			o.hits.Store(hits)
@@ -115,7 +115,7 @@ func runDelivery(ctx context.Context, dir string, o kafka.Options, order *atomic
 		if stage == "after" {
 			first.Do(func() { fmt.Println(crashDurable, o.Delivery) })
 		}
-		obey(order, stage, o.Delivery)
+		obey(order, stage, int(o.Delivery))
 	}})
 	if err != nil {
 		return err
@@ -128,9 +128,9 @@ func runDelivery(ctx context.Context, dir string, o kafka.Options, order *atomic
 }
 
 // obey ends or stops the process where an order says so.
-func obey(order *atomic.Pointer[crashOrder], stage string, delivery kafka.Delivery) {
+func obey(order *atomic.Pointer[crashOrder], stage string, pipeline int) {
 	o := order.Load()
-	if o == nil || o.stage != stage || o.delivery != delivery || o.hits.Add(-1) != 0 {
+	if o == nil || o.stage != stage || o.pipeline != pipeline || o.hits.Add(-1) != 0 {
 		return
 	}
 	fmt.Println(o.verb, "at", stage)
@@ -242,12 +242,12 @@ func (w *crashWorker) saidBefore(words string) bool {
 	}
 }
 
-// order makes the worker kill or stop itself at the next hit of a stage, and
-// waits until it did.
-func (w *crashWorker) order(t *testing.T, verb, stage string, delivery kafka.Delivery, hit int) {
+// order makes the worker kill or stop itself at the next hit of a stage of one of
+// its pipelines, and waits until it did.
+func (w *crashWorker) order(t *testing.T, verb, stage string, pipeline, hit int) {
 	t.Helper()
 	w.ending = verb == "killed"
-	if _, err := fmt.Fprintln(w.orders, verb, stage, int(delivery), hit); err != nil {
+	if _, err := fmt.Fprintln(w.orders, verb, stage, pipeline, hit); err != nil {
 		t.Fatal(err)
 	}
 	w.until(t, verb+" at "+stage)

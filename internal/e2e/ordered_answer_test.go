@@ -444,6 +444,30 @@ func (o orderedRun) until(ctx context.Context, t *testing.T, want *orderedAnswer
 	}
 }
 
+// filled adds outputs that are wanted and missing where the others of their keys are in their
+// order, and returns how many there were.
+func (a *orderedAnswer) filled(want *orderedAnswer) (missing int) {
+	for key, w := range want.keys {
+		left := a.keys[key]
+		for _, id := range w {
+			if len(left) > 0 && left[0] == id {
+				left = left[1:]
+			}
+		}
+		if len(left) > 0 {
+			continue
+		}
+		for _, id := range w {
+			if a.outputs[id] == "" {
+				a.outputs[id] = want.outputs[id]
+				missing++
+			}
+		}
+		a.keys[key] = w
+	}
+	return missing
+}
+
 func (a *orderedAnswer) difference(want *orderedAnswer) string {
 	if a.again > 0 {
 		return fmt.Sprintf("%d outputs are there again", a.again)
