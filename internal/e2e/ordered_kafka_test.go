@@ -180,3 +180,56 @@ func TestProducersWithWrongClocksMakeNobodyElseLate(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestSpilledEventsAreReleasedInOrderAfterRestarts has events of three partitions wait for the
+// fourth, which are many times what memory may hold. So they become state. Members of a real
+// broker cannot leave records out: after a restart they read again from the first event that
+// waits.
+func TestSpilledEventsAreReleasedInOrderAfterRestarts(t *testing.T) {
+	log := openLog(t, "kafka broker", t.TempDir())
+	defer closeLog(t, log)
+	s := orderedSettings{members: 2, partitions: 4, held: 64 << 10, batch: 200, interval: 20 * time.Millisecond, idle: "never"}
+	events := eventtime.Payments(14, 8000, 4)
+	var first, last []stream.Record
+	for i, r := range paymentRecords(events) {
+		if events[i].Partition < 3 {
+			first = append(first, r)
+		} else {
+			last = append(last, r)
+		}
+	}
+	end := closed(slices.Concat(first, last), 4)[len(events):]
+	ctx, cancel := context.WithTimeout(t.Context(), crashPatience)
+	defer cancel()
+	spilled := uint64(0)
+	for i, records := range [][]stream.Record{first, last[:len(last)/2], slices.Concat(last[len(last)/2:], end)} {
+		o := startOrdered(t, log, orderedMerchants, s)
+		err := o.while(ctx, func(ctx context.Context) error {
+			if err := log.Append(ctx, records...); err != nil {
+				return err
+			}
+			if i > 0 {
+				return o.until(ctx, t, &orderedAnswer{total: []int{0, len(events) / 3, len(events)}[i]})
+			}
+			for ; o.spilled() < uint64(len(first)*3/4); time.Sleep(10 * time.Millisecond) {
+				if ctx.Err() != nil {
+					return fmt.Errorf("%d events of %d became state: %w", o.spilled(), len(first), ctx.Err())
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spilled += o.spilled()
+		if n := o.forced(); n > 0 {
+			t.Errorf("%d events were forced", n)
+		}
+	}
+	if n := untrue(t, log, "merchants-rows", "merchant", events); n != 0 {
+		t.Errorf("%d of %d rows differ from event-time truth", n, len(events))
+	}
+	if t.Logf("%d events became state", spilled); spilled > uint64(len(events)) {
+		t.Error("events became state again after a restart")
+	}
+}
