@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/config"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/process/builtin"
@@ -203,4 +204,48 @@ func TestLettersOfPipelinesWithStagesAreSentBack(t *testing.T) {
 	if sent < 100 || late < 5 {
 		t.Errorf("%d letters went on, %d of late events did not", sent, late)
 	}
+}
+
+// TestOutputsOfPipelinesWithStagesAreExplained has rows and dead letters be computed again from the
+// copies and from what the stages answered: the bytes are the same.
+func TestOutputsOfPipelinesWithStagesAreExplained(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	p := randomBy(r)
+	p.small = "dlq"
+	text := strings.NewReplacer("REPARTITION", "4", "IDLE", "1s").Replace(p.text())
+	parsed, err := config.Parse("p.yaml", []byte(text), builtin.Kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := memory.New(memory.Options{})
+		runByFile(t, text, byRecords(p.events(r, 120, 946_000_000*eventtime.Second)), 2, log, log)
+		explained := map[string]int{}
+		for _, topic := range []string{"decisions", "fraud.dlq"} {
+			for _, of := range recordsIn(t, log, topic) {
+				id := fmt.Sprintf("%v@%d", of.Partition, of.Offset)
+				report, err := explain.Explain(t.Context(), id, explain.Options{Directory: inspect.NewLocal(log, nil, nil, nil), Pipelines: parsed.Pipelines})
+				if err != nil {
+					t.Fatal(err)
+				}
+				again := report.Replays[0]
+				columns := 0
+				for _, v := range again.Row {
+					if slices.ContainsFunc(p.features, func(f byFeature) bool { return f.by != "" && slices.Contains(f.columns(), v.Name) }) {
+						columns++
+					}
+				}
+				if !again.Same {
+					t.Errorf("%s: %s %q", id, again.Missing, again.Why)
+				}
+				if columns > 0 { // else it was late, or failed before
+					explained[topic]++
+				}
+			}
+		}
+		if explained["decisions"] < 50 || explained["fraud.dlq"] < 5 {
+			t.Errorf("explained: %v", explained)
+		}
+		_ = log.Close()
+	})
 }

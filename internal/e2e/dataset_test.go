@@ -27,7 +27,7 @@ import (
 // datasetCases are pipelines whose training rows are compared with the live ones.
 func datasetCases(seed uint64, n int) map[string]orderedCase {
 	cases := orderedCases(seed, n)
-	payments, trades := cases["windows"], cases["as-of"]
+	trades := cases["as-of"]
 	delete(cases, "timers") // dataset has no functions of Go
 	delete(cases, "sessions")
 	delete(cases, "chain") // rows of its second pipeline have other ids
@@ -36,12 +36,6 @@ func datasetCases(seed uint64, n int) map[string]orderedCase {
 		c.text = strings.Replace(c.text, "value: {left: id, bid: bid, right: clk.id, price: clk.price}", "value: [id, bid, clk.id, clk.price]", 1)
 		cases[match] = c
 	}
-	cases["by"] = orderedCase{records: payments.records, text: "pipeline: p\n" + orderedInput + `steps:
-  - features:
-      f: {value: amount, windows: [10m], aggregates: [sum, count]}
-      c: {by: card, value: amount, windows: [10m], aggregates: [sum, count]}
-  - emit: {topic: merchants-rows, value: [id, f.*, c.*, meta.time]}
-`}
 	cases["as of arrival"] = orderedCase{records: trades.records, first: trades.first, text: strings.ReplaceAll(trades.text, "as_of: event, time: {field: ts, unit: ms}, ", "")}
 	own := strings.ReplaceAll(trades.text, ", repartition: REPARTITION", "")
 	placed := slices.Clone(trades.records)

@@ -61,7 +61,7 @@ func (r *Runner) Order(now time.Time) *Order {
 	if r.Plan.Sources == nil {
 		return nil
 	}
-	counts := r.metrics[0].Counts()
+	counts := r.Counts()
 	o := &Order{Pipeline: r.Name(), Order: "time", Forced: counts.Forced, Late: counts.Late, Sources: []OrderSource{}, Partitions: []OrderPartition{}}
 	if r.Plan.Arrival {
 		o.Order = "arrival"

@@ -29,7 +29,7 @@ import (
 type Options struct {
 	Members   int          // members of the pipeline's group in this process; 0 is 1
 	Keys      int          // most decoded keys in memory by partition; 0 is 200,000
-	KeyBytes  int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB
+	KeyBytes  int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB. The pipeline and its stages have even shares
 	HeldBytes int64        // of events in memory that wait for their turn in the order of several partitions; 0 is a quarter of KeyBytes
 	Logger    *slog.Logger // nil discards
 
@@ -123,6 +123,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
+	options.KeyBytes = cmp.Or(options.KeyBytes, task.DefaultKeyBytes) / int64(1+len(made.Asked)) // repartitioners keep no keys
 	for _, plan := range slices.Concat([]*task.Plan{made.Plan}, made.Copies, made.Asked) {
 		r.addTask(plan, &options)
 	}
@@ -228,7 +229,7 @@ func (r *Runner) Command(ctx context.Context, command async.Command) (events int
 }
 
 // Counts is what the pipeline has done: Snapshot has it too. It has what the copying of its inputs
-// made dead letters or left out.
+// made dead letters or left out, and what stages forced, loaded and evicted.
 func (r *Runner) Counts() observe.Counts {
 	all := r.metrics[0].Counts()
 	for _, m := range r.metrics[1:] {
@@ -237,6 +238,10 @@ func (r *Runner) Counts() observe.Counts {
 		all.DeadLetters += c.DeadLetters
 		all.Duplicates += c.Duplicates
 		all.Rejoined += c.Rejoined
+		all.Forced += c.Forced
+		all.Spilled += c.Spilled
+		all.KeyLoads += c.KeyLoads
+		all.KeyEvictions += c.KeyEvictions
 	}
 	for _, m := range r.Plan.Shared {
 		all.ModelFull += m.Flushed(batch.Full)

@@ -182,7 +182,7 @@ func (r *Runner) Snapshot() Snapshot {
 	metrics := r.metrics[0]
 	s := Snapshot{
 		Name: r.Name(), Input: r.Input(), Outputs: r.Outputs(), Models: r.Plan.Models,
-		Counts: r.Counts(), Memory: metrics.Memory(), Generations: metrics.Generations(),
+		Counts: r.Counts(), Memory: r.memory(), Generations: metrics.Generations(),
 		Times: timesOf(metrics.Whole()), Phases: map[string]Times{}, Took: r.Took, Spent: metrics.Spent(), Sources: []Source{},
 		Parts: Parts{
 			Scored: scored(r.Plan), Endpoints: endpoints(r.Plan), Lookups: found(r.Finds),
@@ -221,6 +221,20 @@ func (r *Runner) Snapshot() Snapshot {
 		}
 	}
 	return s
+}
+
+// memory returns what the pipeline and its stages keep in memory. Repartitioners keep nothing.
+func (r *Runner) memory() observe.Memory {
+	all := r.metrics[0].Memory()
+	for _, m := range r.metrics[1+len(r.Copies):] {
+		of := m.Memory()
+		all.Keys += of.Keys
+		all.KeyBytes += of.KeyBytes
+		all.ExpiryBytes += of.ExpiryBytes
+		all.HeldBytes += of.HeldBytes
+		all.SpilledBytes += of.SpilledBytes
+	}
+	return all
 }
 
 // asyncSource says how the reading of the input stands: throttled while as many events wait

@@ -30,6 +30,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
+// DefaultKeyBytes is Options.KeyBytes where that is 0.
+const DefaultKeyBytes = 256 << 20
+
 // Options bound the loop. The zero value is good for an embedded log.
 type Options struct {
 	Members        int                  // members of the group in this process; 0 is 1
@@ -67,7 +70,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Copies, 1<<15)
 	def(&o.OutputMaxBytes, 1<<20)
 	if o.KeyBytes == 0 {
-		o.KeyBytes = 256 << 20
+		o.KeyBytes = DefaultKeyBytes
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
