@@ -279,7 +279,7 @@ func watchHeld(ctx context.Context, log *memory.Log, r *pipeline.Runner, partiti
 func TestASourceThatStandsStillIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := eventtime.Payments(4, min(30**orderedEvents, 300_000), 4)
-		events = shifted(events, time.Now().Add(-time.Hour).UnixMilli()*1000-events[len(events)-1].Time)
+		events = shifted(events, time.Now().Add(-25*time.Hour).UnixMilli()*1000-events[len(events)-1].Time)
 		records := closed(paymentRecords(events), 4)
 		log := memory.New(memory.Options{})
 		o := startOrdered(t, log, orderedMerchants, orderedSettings{members: 2, partitions: 4, interval: 5 * time.Millisecond, idle: "never"})
@@ -426,12 +426,16 @@ func TestLateIsWhatItsOwnPartitionSays(t *testing.T) {
 	})
 }
 
-// TestAClockAYearAheadHoldsNothing has a producer with a wrong clock, which says the time of the
-// event and of the append. Its event is where the repartitioner's clock is. No other one is
-// late, none is forced, and nothing stands still.
+// TestAClockAYearAheadHoldsNothing has producers with wrong clocks, which say the time of the event
+// and of the append. An event that is ahead by less than max_ahead is where the repartitioner's
+// clock is. One of a year later is a dead letter: in the windows of its key, it would end those of
+// all later events. No other one is late, none is forced, and nothing stands still.
 func TestAClockAYearAheadHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := shifted(eventtime.Payments(8, 400, 4), 0)
+		for i := range events {
+			events[i].Text["merchant"] = "m"
+		}
 		log := memory.New(memory.Options{})
 		o := startOrdered(t, log, orderedMerchants, orderedSettings{members: 2, partitions: 4, interval: 5 * time.Millisecond, idle: "1s"})
 		events = shifted(events, time.Now().UnixMilli()*1000-events[0].Time)
@@ -439,17 +443,27 @@ func TestAClockAYearAheadHoldsNothing(t *testing.T) {
 			if err := arrive(ctx, log, events[:200], 1, 300*time.Millisecond); err != nil {
 				return err
 			}
-			wrong := paymentRecords(shifted(events[200:201], 365*24*eventtime.Hour))
-			if err := log.Append(ctx, wrong...); err != nil {
+			events[200].Text["merchant"] = "of the next hour" // its windows are of its own time
+			wrong := append(shifted(events[200:201], 50*eventtime.Minute), shifted(events[201:202], 365*24*eventtime.Hour)...)
+			if err := log.Append(ctx, paymentRecords(wrong)...); err != nil {
 				return err
 			}
-			return errors.Join(arrive(ctx, log, events[201:], 2, 300*time.Millisecond), o.idle(ctx))
+			return errors.Join(arrive(ctx, log, events[202:], 2, 300*time.Millisecond), o.idle(ctx))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := o.runners[0].Counts(); c.Late != 0 || c.DeadLetters != 0 || c.Outputs != 400 || o.forced() != 0 {
-			t.Errorf("%d late events, %d dead letters, %d forced, %d rows of 400", c.Late, c.DeadLetters, o.forced(), c.Outputs)
+		if c := o.runners[0].Counts(); c.Late != 0 || c.DeadLetters != 1 || c.Outputs != 399 || o.forced() != 0 {
+			t.Errorf("%d late events, %d dead letters, %d forced, %d rows of 399", c.Late, c.DeadLetters, o.forced(), c.Outputs)
+		}
+		for _, r := range recordsIn(t, log, "merchants.dlq") {
+			if text := header.Get(&r, header.Error); !strings.Contains(text, "max_ahead is 1h") || header.Get(&r, header.Stage) != "time" {
+				t.Errorf("the letter says %q", text)
+			}
+		}
+		in := slices.DeleteFunc(events, func(e eventtime.Event) bool { return e.ID == events[201].ID })
+		if n := untrue(t, log, "merchants-rows", "merchant", in); n != 0 {
+			t.Errorf("%d rows differ from event-time truth", n)
 		}
 		_ = log.Close()
 	})

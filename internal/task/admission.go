@@ -52,7 +52,7 @@ func (a *admission) admit(it *item) {
 	}
 	t, err := r.Time.UnixMicro(), error(nil)
 	if !it.point.judged {
-		t, err = plan.Time.Of(it.Row, r.Time, a.shared.times)
+		t, err = a.timeOf(it)
 	}
 	if err != nil {
 		it.fail("time", err)
@@ -71,6 +71,16 @@ func (a *admission) admit(it *item) {
 	if it.point.judged {
 		a.rerun(it)
 	}
+}
+
+// timeOf returns the time of an event. To a repartitioner a field's time may be max_ahead past its
+// clock at most, also if the time of the append is that of a producer whose clock is ahead.
+func (a *admission) timeOf(it *item) (int64, error) {
+	appended := it.Record.Time
+	if a.plan.Copy != nil && a.plan.Time.FromField {
+		appended = time.UnixMicro(a.appendedAt(it.Record))
+	}
+	return a.plan.Time.Of(it.Row, appended, a.shared.times)
 }
 
 // judge looks at whether the event was seen before, or comes late.
