@@ -29,8 +29,12 @@ steps:
 `
 
 // byLog is a log with payments whose shops and devices are counted by stages.
-func byLog(t testing.TB) *memory.Log {
-	log := newLog(t, byShops, stream.Topic{Name: "payments", Partitions: 3, Key: "card"})
+func byLog(t testing.TB) *memory.Log { return byLogOf(t, byShops) }
+
+// byLogOf is byLog of another pipeline.
+func byLogOf(t testing.TB, text string) *memory.Log {
+	t.Helper()
+	log := newLog(t, text, stream.Topic{Name: "payments", Partitions: 3, Key: "card"})
 	for i := range 500 {
 		card, device := fmt.Sprintf("c%02d", i*7919%101%50), ""
 		if i%3 > 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/sys/term"
 	"github.com/afterbay/afterbay/stream"
@@ -72,13 +73,20 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	}
 	open := o.Open
 	o.FromLog, o.Committed, o.Outputs = true, true, true
-	s := &check{ctx: ctx, below: below, result: &Result{Names: map[string]int64{}}, events: map[string]*event{}, newest: map[owner]*event{}}
+	s := &check{
+		ctx: ctx, below: below, result: &Result{Names: map[string]int64{}}, events: map[string]*event{}, newest: map[owner]*event{},
+		settled: map[string]bool{}, leftOut: map[owner]bool{},
+	}
 	o.End = s.compare
 	o.Open = func() (directory inspect.Directory, end func() error, err error) { // a data directory opens once
-		if s.live, end, err = open(); err == nil && s.rows.Runner().Plan.Sources != nil {
-			if err = s.copies(); err != nil {
-				err = errors.Join(err, end())
-			}
+		if s.live, end, err = open(); err != nil {
+			return s.live, end, err
+		}
+		if err = s.letters(); err == nil && s.rows.Runner().Plan.Sources != nil {
+			err = s.copies()
+		}
+		if err != nil {
+			err = errors.Join(err, end())
 		}
 		return s.live, end, err
 	}
@@ -100,8 +108,38 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 		return nil
 	})
 	meter.Clear()
-	s.result.Keys = len(s.newest)
 	return s.result, err
+}
+
+// letters finds the events whose dead letters are settled. One that was sent back was computed when
+// it came again, from the step that failed on. A replay computes it in its own place, or twice.
+func (s *check) letters() error {
+	for l, err := range s.live.Letters(s.ctx, s.rows.Runner().Name(), deadletter.Filter{}, true) {
+		if err != nil {
+			return err
+		}
+		if l.Settled {
+			s.settled[l.ID] = true
+		}
+	}
+	return nil
+}
+
+// leaveOut leaves out the keys of events whose dead letters are settled, and events that have such a
+// key of a stage.
+func (s *check) leaveOut() {
+	maps.DeleteFunc(s.events, func(name string, e *event) bool {
+		out := slices.ContainsFunc(e.owners, func(of owner) bool { return s.leftOut[of] })
+		if out && name == e.position && !e.made {
+			s.result.Events--
+		}
+		return out
+	})
+	all := len(s.newest)
+	maps.DeleteFunc(s.newest, func(of owner, _ *event) bool { return s.leftOut[of] })
+	if s.result.Keys = len(s.newest); s.result.Keys < all {
+		s.result.Notes = append(s.result.Notes, fmt.Sprintf("%s not compared: events have dead letters that were settled, and one that is sent back is computed later than in a replay", term.Counted(all-s.result.Keys, "key")))
+	}
 }
 
 // copies returns an error if the pipeline has not computed all of its copies: a replay does. Its
@@ -127,6 +165,9 @@ type check struct {
 	result *Result
 	events map[string]*event // of the sample, by position and by id
 	newest map[owner]*event
+
+	settled map[string]bool // events with a dead letter that was settled, by id
+	leftOut map[owner]bool  // keys of such events, which are not compared
 }
 
 // owner is a key of the state of a pipeline or stage, by its name.
@@ -137,6 +178,8 @@ type event struct {
 	number   int64 // in the order of computation
 	position string
 	key      string
+	made     bool    // by a group or join, of others
+	owners   []owner // of it, if some are left out
 }
 
 func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
@@ -145,29 +188,48 @@ func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 func (s *check) note(e *dryrun.Event) {
 	s.order++
 	plans := s.rows.Runner().Keepers()
-	key := e.Record.Key
+	key, id := e.Record.Key, ""
 	if slot := plans[0].Key; slot.Name != "" && e.Row.Has(slot) {
 		key = e.Row.AppendKey(nil, slot)
 	}
-	at := &event{s.order, cmp.Or(header.SourceOf(e.Record), fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset)), string(key)}
+	if slot := plans[0].Meta.ID; e.Row.Has(slot) {
+		id = e.Row.Text(slot)
+	}
+	at := &event{number: s.order, position: cmp.Or(header.SourceOf(e.Record), fmt.Sprintf("%v@%d", e.Record.Partition, e.Record.Offset)), key: string(key), made: e.Made}
 	for _, stage := range plans[1:] {
 		if by, ok := plans[0].Schema.Lookup(stage.Answers.By); ok && e.Row.Has(by) && !e.Made {
-			if key := e.Row.AppendKey(nil, by); s.sampled(key) {
+			key := e.Row.AppendKey(nil, by)
+			if s.sampled(key) {
 				s.newest[owner{stage.Name, string(key)}] = at
+			}
+			if stage.Delay > 0 { // else it counted the event in its place
+				s.owns(at, stage.Name, key, id)
 			}
 		}
 	}
+	s.owns(at, plans[0].Name, key, id)
 	if !s.sampled(key) {
 		return
 	}
-	if id := plans[0].Meta.ID; e.Row.Has(id) {
-		s.events[strings.Clone(e.Row.Text(id))] = at
+	if id != "" {
+		s.events[strings.Clone(id)] = at
 	}
 	if e.Made {
 		return // its state names events of the log
 	}
 	s.result.Events++
 	s.events[at.position], s.newest[owner{plans[0].Name, at.key}] = at, at
+}
+
+// owns notes a group that keeps state of an event by a key, if some events are to be left out.
+func (s *check) owns(e *event, group string, key []byte, id string) {
+	if len(s.settled) == 0 {
+		return
+	}
+	of := owner{group, string(key)}
+	if e.owners = append(e.owners, of); s.settled[id] {
+		s.leftOut[of] = true
+	}
 }
 
 // of returns the event of the sample that an output comes from; nil for other outputs.
@@ -182,6 +244,7 @@ func (s *check) of(r *stream.Record) *event {
 
 // compare compares outputs and state after the replay.
 func (s *check) compare(log *memory.Log) error {
+	s.leaveOut()
 	again := inspect.NewLocal(log, nil, nil, nil)
 	topics, err := s.live.List(s.ctx)
 	if err != nil {

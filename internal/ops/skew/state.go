@@ -219,11 +219,16 @@ func (c *states) entries(d inspect.Directory) (entries, error) {
 		if err != nil {
 			return nil, err
 		}
-		if key, ok := c.userKey(e.Partition, stored); ok && c.sampled(key) || table.IsSwept(stored) {
+		if key, ok := c.userKey(e.Partition, stored); ok && c.takes(key, stored[0]) || table.IsSwept(stored) {
 			list[place{e.Partition, string(canonical(stored, e.Value))}] = bytes.Clone(e.Value)
 		}
 	}
 	return list, nil
+}
+
+// takes reports whether entries of a kind and a key are compared.
+func (c *states) takes(key []byte, kind byte) bool {
+	return c.sampled(key) && (kind == statekey.Row || !c.leftOut[owner{c.plan.Name, string(key)}])
 }
 
 // canonical returns the key of an entry as a replay has it, too: an event of a join has a
