@@ -116,6 +116,42 @@ func TestWatermarksAreToldWithTheOutputsOfTheirStep(t *testing.T) {
 	})
 }
 
+// TestAWatermarkIsToldBehindWhatIsDueByIt has silence fire more timers than a step takes.
+func TestAWatermarkIsToldBehindWhatIsDueByIt(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		if err := l.log.CreateTopic(t.Context(), stream.Topic{Name: "p.marks", Partitions: 2}); err != nil {
+			t.Fatal(err)
+		}
+		l.visits()
+		l.tells, l.plan.Time.Idle, l.options.ChunkEvents = true, 20*time.Second, 1
+		for i := range 20 {
+			l.send(at{key: fmt.Sprint("k", i), t: 1})
+		}
+		l.start()
+		l.pass(30 * time.Second)
+		l.end()
+		timers, steps, told := 0, 0, int64(0)
+		for _, step := range l.log.done() {
+			before := timers
+			for _, r := range step.Outputs {
+				if at := r.Time.Unix(); r.Partition.Topic == "p.marks" {
+					told = at
+				} else if at < told {
+					t.Errorf("an output is of %d, and %d was told before", at, told)
+				} else if at > 1 {
+					timers++
+				}
+			}
+			if timers > before {
+				steps++
+			}
+		}
+		if timers != 20 || steps < 2 || told != 21 {
+			t.Errorf("%d timers fired in %d steps, and %d was told last", timers, steps, told)
+		}
+	})
+}
+
 // TestAnEventWaitsForTheWatermarksOfWriters has no clock, and an event that waits for three
 // parts of its topic.
 func TestAnEventWaitsForTheWatermarksOfWriters(t *testing.T) {
@@ -134,11 +170,15 @@ func TestAnEventWaitsForTheWatermarksOfWriters(t *testing.T) {
 		if l.pass(time.Minute); len(*turns) != 0 {
 			t.Errorf("%q have had their turn a second too soon", *turns)
 		}
-		l.watermark(1, 101)
-		if l.pass(time.Second); len(*turns) != 0 {
-			t.Errorf("%q have had their turn: an event of the same time may come from the other partition", *turns)
-		}
 		l.watermark(0, 101)
+		if l.pass(time.Second); len(*turns) != 0 {
+			t.Errorf("%q have had their turn: an older event may come from the other writer", *turns)
+		}
+		l.watermark(1, 100)
+		if l.pass(time.Second); len(*turns) != 0 {
+			t.Errorf("%q have had their turn: an event of the same time may come from the other writer", *turns)
+		}
+		l.watermark(1, 101)
 		if l.pass(time.Second); !slices.Equal(sourcesOf(*turns), []string{"in/1@0"}) {
 			t.Errorf("%q have had their turn", *turns)
 		}
@@ -307,6 +347,28 @@ func TestWritersOfAPartitionAreBounded(t *testing.T) {
 		}
 		if n := len(slices.DeleteFunc(l.copies(l.partitionOf("x")), func(text string) bool { return strings.HasPrefix(text, "mark") })); n != 4100 {
 			t.Errorf("%d events are copied", n)
+		}
+	})
+}
+
+// TestAWriterThatTellsWatermarksIsNotSilent has a writer tell a watermark more often than idle,
+// which an event that waits is behind, and then stop.
+func TestAWriterThatTellsWatermarksIsNotSilent(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.followed(false)
+		l.start()
+		turns := l.reader(2)
+		l.wrote(0, now(), "x", 0)
+		for second := range 20 {
+			l.watermark(1, 100+second)
+			l.pass(500 * time.Millisecond)
+		}
+		if len(*turns) != 0 || len(l.silences()) != 0 {
+			t.Errorf("%q have had their turn, %q", *turns, l.silences())
+		}
+		if l.pass(2 * time.Second); len(*turns) != 1 {
+			t.Errorf("%q have had their turn", *turns)
 		}
 	})
 }
