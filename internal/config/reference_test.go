@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -54,7 +53,8 @@ func TestReferenceIsFresh(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for path, want := range map[string]string{
-		referencePage:   comments.page(pipelineHead(t), "The words of a pipeline", spec.MappingOf(builtin.Kinds().Fields()).Shape),
+		referencePage:   comments.page(pipelineHead(), "The words of a pipeline", spec.MappingOf(builtin.Kinds().Fields()).Shape),
+		functionsPage:   functionsText(),
 		referenceSchema: asText(comments.schema()),
 		gatewayAsSchema: asText(clients.gatewaySchema()),
 		gatewayPage:     clients.page(gatewayHead, "The words of a gateway", spec.MappingOf(fieldsOfGateway(builtin.Kinds())).Shape),
@@ -409,35 +409,12 @@ Names before a colon are not replaced.
 const expressionsHead = `
 ## Expressions
 
-` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`, `a == null`, `a != null`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (RE2) between texts, ` + "`x in [a, b]`, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
+` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`, `a == null`, `a != null`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (a regular expression of RE2, which is a literal) between texts, ` + "`x in [a, b]`, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
 There are no conversions but by functions, no loops, no clock: the same event has the same result everywhere. What cannot be computed, a division by zero or a place beyond the end of a list, makes the event a dead letter.
 So does a text of more than 1 MiB (1,048,576 bytes), and texts of more than 4 MiB that the steps of an event make together. An expression computes the size before it composes a text. What the texts of one evaluation take on the way counts too. The strings of a list count with their lengths, 1 to 3 bytes each.
 
-| function | what it returns |
-|---|---|
+The functions are on a [page of their own](functions.md).
 `
-
-// functions say what those of expressions return, by how they are called.
-var functions = map[string][2]string{
-	"abs":    {"abs(x)", "x without its sign"},
-	"ceil":   {"ceil(x)", "the least whole number that is not below x"},
-	"exp":    {"exp(x)", "e to the power of x"},
-	"float":  {"float(x)", "an int, or the text of a number, as a number"},
-	"floor":  {"floor(x)", "the largest whole number that is not above x"},
-	"hash":   {"hash(x), hash(x, salt)", "an int from 0 to 2^53 - 1 that is the same for equal x and equal salts, and else as good as random. It takes a [share of keys](../howto/share.md): `hash(card, \"a salt of this use\") % 20 == 0` is true for one card in 20"},
-	"int":    {"int(x)", "a number without its fraction, a time in microseconds since 1970, or the text of an int, as an int"},
-	"join":   {"join(list, between)", "the texts of a list as one, with a text between them"},
-	"len":    {"len(x)", "how many characters a text has, bytes, or texts a list"},
-	"log":    {"log(x)", "the natural logarithm of x"},
-	"lower":  {"lower(text)", "the text in lower case"},
-	"max":    {"max(x, y, ...)", "the largest"},
-	"min":    {"min(x, y, ...)", "the smallest"},
-	"round":  {"round(x)", "the nearest whole number; a half goes away from zero"},
-	"split":  {"split(text, separator)", "the list of the parts of a text: `split(meta.id, \"/\")[0]` is the tenant of an event of a [gateway](../howto/gateway.md)"},
-	"string": {"string(x)", "x as text"},
-	"trim":   {"trim(text)", "the text without white space at its ends"},
-	"upper":  {"upper(text)", "the text in upper case"},
-}
 
 const aggregatesHead = `
 ## Aggregates
@@ -466,20 +443,9 @@ standard output:
 `
 
 // pipelineHead returns the head of the page of the pipeline file.
-func pipelineHead(t *testing.T) string {
-	t.Helper()
+func pipelineHead() string {
 	page := strings.Builder{}
 	page.WriteString(pageHead + expressionsHead)
-	for _, name := range expression.Functions() {
-		f, ok := functions[name]
-		if !ok {
-			t.Errorf("say what the function %s returns", name)
-		}
-		fmt.Fprintf(&page, "| `%s` | %s |\n", f[0], f[1])
-	}
-	if n := len(expression.Functions()); n != len(functions) {
-		t.Errorf("there are %d functions, %d are described", n, len(functions))
-	}
 	page.WriteString(aggregatesHead)
 	for _, a := range feature.Aggregates() {
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s | %s |\n", a.Name, a.Of, a.Empty, a.Panes, a.Cost, a.Error, a.Source)

@@ -1,17 +1,45 @@
 package expression
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/afterbay/afterbay/internal/event/hash"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
+var hashes = []Function{
+	{
+		Name: "hash", Forms: []string{"(x any) int", "(x any, salt string) int"}, least: 1, most: 2, compile: hashed,
+		Is:      "an int from 0 to 2^53 - 1 that is the same for equal x and equal salts, and else as good as random. It takes a [share of keys](../howto/share.md): `hash(card, \"a salt of this use\") % 20 == 0` is true for one card in 20. x is a bool, int, number, time, string or bytes",
+		Example: `hash("c1", "review")`, Result: `5120964614367057`,
+	},
+	{
+		Name: "sha256", Forms: []string{"(x string) string", "(x bytes) string"}, least: 1, most: 1, compile: digest,
+		Is:      "the SHA-256 digest of x, as 64 hexadecimal digits in lower case: what `hexdigest()` of Python and `sha256()` of DuckDB return. A digest of a value that can be guessed hides nothing",
+		Example: `substr(sha256("c1"), 0, 8)`, Result: `"d0f631ca"`,
+	},
+}
+
+// digest compiles sha256(x).
+func digest(c call) (operand, *Error) {
+	if err := c.takes(0, "a string or bytes", value.String, value.Bytes); err != nil {
+		return operand{}, err
+	}
+	return mapped(value.String, c.args[0], func(s string) (string, bool) {
+		sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(s), len(s)))
+		return hex.EncodeToString(sum[:]), true
+	}, nil)
+}
+
 // hashed compiles hash(x) and hash(x, salt): hash.Of the text of x. The text is as
 // string(x) writes it, but that of a whole number is the int of the same value: ints and
 // numbers that are equal have one hash. Bytes are hashed as they are.
-func hashed(xs []operand) (operand, *Error) {
+func hashed(c call) (operand, *Error) {
+	xs := c.args
 	salt := constant(value.String, "")
 	if len(xs) == 2 {
 		salt = xs[1]

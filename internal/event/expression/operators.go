@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -447,13 +446,9 @@ func search(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	case "endsWith":
 		f = strings.HasSuffix
 	default:
-		if !b.literal {
-			return operand{}, &Error{Column: b.column(), Message: "the regular expression of matches is a literal"}
-		}
-		pattern, _ := b.fn.(eval[string])(nil)
-		re, err := regexp.Compile(pattern)
+		re, err := pattern(n.Operator, b)
 		if err != nil {
-			return operand{}, &Error{Column: b.column(), Message: err.Error()}
+			return operand{}, err
 		}
 		f = func(s, _ string) bool { return re.MatchString(s) }
 	}

@@ -32,6 +32,9 @@ func parse(source string) (ast.Node, *Error) {
 	if err != nil {
 		return nil, syntaxError(source, err)
 	}
+	if e := refuseComment(source, tokens); e != nil {
+		return nil, e
+	}
 	for i, t := range tokens {
 		if e := refuse(tokens, i); e != nil {
 			e.Column = t.From + 1
@@ -83,6 +86,32 @@ func unfinished(source string) string {
 		return "write both cases: condition ? a : b"
 	}
 	return "write a value behind the last operator"
+}
+
+// refuseComment refuses // outside of texts: expr reads it as a comment up to the end of the
+// line, and who writes a // b divides.
+func refuseComment(source string, tokens []lexer.Token) *Error {
+	if !strings.Contains(source, "//") {
+		return nil
+	}
+	runes, end := []rune(source), 0
+	for _, t := range tokens {
+		from := min(t.From, len(runes))
+		between := string(runes[min(end, from):from])
+		for {
+			head, tail, found := strings.Cut(between, "/*")
+			if slash := strings.Index(head, "//"); slash >= 0 {
+				column := from - utf8.RuneCountInString(between) + utf8.RuneCountInString(head[:slash]) + 1
+				return &Error{Column: column, Message: "// begins a comment here, it does not divide", Hint: "write int(a / b), or floor(a / b) to round down; a comment belongs behind # in the YAML"}
+			}
+			if !found {
+				break
+			}
+			_, between, _ = strings.Cut(tail, "*/")
+		}
+		end = t.To
+	}
+	return nil
 }
 
 // refuse says why the token number i cannot stand in an expression, or nil.

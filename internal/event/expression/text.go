@@ -2,8 +2,6 @@ package expression
 
 import (
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/expr-lang/expr/ast"
@@ -67,98 +65,10 @@ func concatenation(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	return o, err
 }
 
-// cased compiles lower and upper, which are f of a text and each of a rune. Some runes
-// have more bytes in the other case.
-func cased(node ast.Node, x operand, f func(string) string, each func(rune) rune) (operand, *Error) {
-	get, limit := x.fn.(eval[string]), bound{node}
-	return derived(value.String, func(row *value.Row) (string, *Error) {
-		s, err := get(row)
-		if err != nil {
-			return "", err
-		}
-		size := len(s)
-		if size > value.TextMax/utf8.UTFMax {
-			size = 0
-			for _, r := range s {
-				size += utf8.RuneLen(each(r))
-			}
-		}
-		if err := limit.take(row, size); err != nil {
-			return "", err
-		}
-		return f(s), nil
-	}, x)
-}
-
 // count returns how many strings a list has.
 func count(list string) (n int) {
 	for range value.EachString(list) {
 		n++
 	}
 	return n
-}
-
-// join compiles join(list, between): the strings one behind the other.
-func join(node ast.Node, list, between operand) (operand, *Error) {
-	if list.typ.Kind != value.Strings {
-		return operand{}, wrong("join", "a list of strings", list)
-	}
-	if between.typ.Kind != value.String {
-		return operand{}, wrong("join", "a string between those of its list", between)
-	}
-	get, separator, limit := list.fn.(eval[string]), between.fn.(eval[string]), bound{node}
-	return derived(value.String, func(row *value.Row) (string, *Error) {
-		text, err := get(row)
-		if err != nil {
-			return "", err
-		}
-		with, err := separator(row)
-		if err != nil {
-			return "", err
-		}
-		size := -len(with) // none before the first
-		for s := range value.EachString(text) {
-			size += len(with) + len(s)
-		}
-		if err := limit.take(row, max(size, 0)); err != nil || size <= 0 {
-			return "", err
-		}
-		whole, between := make([]byte, 0, size), ""
-		for s := range value.EachString(text) {
-			whole, between = append(append(whole, between...), s...), with
-		}
-		return value.Text(whole), nil
-	}, list, between)
-}
-
-// split compiles split(text, separator): the list of its parts.
-func split(node ast.Node, text, separator operand) (operand, *Error) {
-	for _, x := range []operand{text, separator} {
-		if x.typ.Kind != value.String {
-			return operand{}, wrong("split", "a string and a string that separates its parts", x)
-		}
-	}
-	get, by, limit := text.fn.(eval[string]), separator.fn.(eval[string]), bound{node}
-	return derived(value.Strings, func(row *value.Row) (string, *Error) {
-		whole, err := get(row)
-		if err != nil {
-			return "", err
-		}
-		with, err := by(row)
-		if err != nil {
-			return "", err
-		}
-		size := 0
-		for part := range strings.SplitSeq(whole, with) {
-			size += value.StringBytes(part)
-		}
-		if err := limit.take(row, size); err != nil {
-			return "", err
-		}
-		list := make([]byte, 0, size)
-		for part := range strings.SplitSeq(whole, with) {
-			list = value.AppendString(list, part)
-		}
-		return value.Text(list), nil
-	}, text, separator)
 }
