@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -318,10 +319,13 @@ func TestOrderExampleCommandsWork(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	const page = "examples/order/README.md"
 	out := runOrderScript(t, block(t, page, "order/ads.yaml --data")+block(t, page, "order/visits.yaml --data")+block(t, page, "order/fraud.yaml --data"))
-	for _, want := range []string{"appended 10000 records", `"shown_count_1h":`, "ads ", `"minute_messages":`, `"plan_tier":`, "-> by-merchant (seen, blocked), by-device (phone) -> repartition (spend): 3 commits", `"blocked_count_1h":`} {
+	for _, want := range []string{"appended 10000 records", `"shown_count_1h":`, "ads ", `"minute_messages":`, `"plan_tier":`, "-> by-merchant (seen, blocked), by-device (phone) -> repartition (spend): 3 commits", `"blocked_count_1h":`, "fraud, in the order of time: ", "fraud.by-merchant/0 ", "events waited for their turn: ", "\nfraud.by-device "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+	if hours := regexp.MustCompile(`\n.*\d+h\d+m.*`).FindString(out); hours != "" { // since the times of the events
+		t.Errorf("what was appended a moment ago is behind by%s", hours)
 	}
 }
 
@@ -336,8 +340,8 @@ func runOrderScript(t *testing.T, script string) string {
 	dir := t.TempDir()
 	script = strings.NewReplacer(
 		"go build -o bin/", "go -C "+root+" build -o "+dir+"/bin/", "go -C examples run ./order/generate", "go -C "+root+"/examples run ./order/generate --visits 1000",
-		"examples/order/", root+"/examples/order/", "kill %1", "kill $!\nwait $!",
-		".yaml --data data &", ".yaml --data data --listen 127.0.0.1:0 > log 2>&1 &\nuntil grep 'listening on' log; do kill -0 $!; sleep 0.05; done",
+		"examples/order/", root+"/examples/order/", "bin/afterbay run ", "rm -f log\nbin/afterbay run ", "kill %1", "kill $!\nwait $!",
+		".yaml --data data &", ".yaml --data data --listen 127.0.0.1:0 > log 2>&1 &\nuntil grep -s 'listening on' log; do kill -0 $!; sleep 0.05; done",
 	).Replace(script)
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"+script)
 	command.Dir, command.WaitDelay = dir, time.Minute
