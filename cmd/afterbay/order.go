@@ -16,7 +16,7 @@ type orderCommand struct {
 type orderStatusCommand struct {
 	Pipeline string `arg:"" optional:"" help:"Name of the pipeline; without it all that the process runs and that read several partitions in one order."`
 	directoryFlags
-	JSON bool `name:"json" help:"Print what GET /v1/order replies with: pipelines, a list of pipeline, order, held, forced, late, sources and partitions; times in seconds."`
+	JSON bool `name:"json" help:"Print what GET /v1/order replies with: pipelines, a list of pipeline, order, held, forced, late, sources, stages and partitions; times in seconds."`
 }
 
 type orderSkipCommand struct {

@@ -18,6 +18,7 @@ type Order struct {
 	Forced     uint64           `json:"forced"`
 	Late       uint64           `json:"late"`
 	Sources    []OrderSource    `json:"sources"`
+	Stages     []OrderStage     `json:"stages,omitempty"`
 	Partitions []OrderPartition `json:"partitions"` // that this process reads
 }
 
@@ -33,6 +34,12 @@ type OrderSource struct {
 
 	topic  string
 	number int32
+}
+
+// OrderStage says how long events waited for the answers of a stage.
+type OrderStage struct {
+	Stage  string  `json:"stage"`          // its topic
+	Waited float64 `json:"waited_seconds"` // since the process began, the time of all partitions added up
 }
 
 // Copied says how far a source partition is copied. It is in the log: the server that reads it adds it.
@@ -85,6 +92,9 @@ func (r *Runner) Order(now time.Time) *Order {
 	}
 	for number, k := range frontiers {
 		o.Sources = append(o.Sources, r.orderSource(o, number, k, waited))
+	}
+	for _, stage := range r.Asked {
+		o.Stages = append(o.Stages, OrderStage{stage.Topic, waited[stage.Topic].Seconds()})
 	}
 	slices.SortFunc(o.Sources, func(a, b OrderSource) int { return cmp.Compare(a.Source, b.Source) })
 	return o
@@ -150,28 +160,51 @@ func (o *Order) WaitsFor() (name string, seconds float64) {
 	if s := o.Holder(); s != nil {
 		return s.Source, s.For
 	}
-	if p := o.Stage(); p != nil {
-		return p.WaitsFor, p.Seconds
+	p := o.Stage()
+	switch {
+	case p == nil:
+		return "", 0
+	case o.IsStage(p.Topic): // the pipeline has not said yet what it is to count
+		return p.Topic, p.Seconds
 	}
-	return "", 0
+	return p.WaitsFor, p.Seconds
 }
 
-// Stage returns the partition that has waited for a stage for the longest; nil if none does.
-func (o *Order) Stage() (worst *OrderPartition) {
+// IsStage reports whether a topic is that of a stage.
+func (o *Order) IsStage(topic string) bool {
+	return slices.ContainsFunc(o.Stages, func(s OrderStage) bool { return s.Stage == topic })
+}
+
+// Stage returns the partition whose first event has the earliest turn, if that waits for a stage;
+// else nil.
+func (o *Order) Stage() *OrderPartition {
+	if p := o.first(); p != nil && o.source(p.WaitsFor) == nil {
+		return p
+	}
+	return nil
+}
+
+// Holder returns the source that the event with the earliest turn waits for; nil if it waits for
+// none.
+func (o *Order) Holder() *OrderSource {
+	if p := o.first(); p != nil {
+		return o.source(p.WaitsFor)
+	}
+	return nil
+}
+
+// first returns the partition whose first event has the earliest turn of those that wait: the
+// others depend on it, or will. Of one turn it is a partition that waits for a source. nil if no
+// event waits.
+func (o *Order) first() (least *OrderPartition) {
 	for i := range o.Partitions {
-		if p := &o.Partitions[i]; p.WaitsFor != "" && (worst == nil || p.Seconds > worst.Seconds) {
-			worst = p
+		p := &o.Partitions[i]
+		if p.WaitsFor == "" {
+			continue
+		}
+		if least == nil || p.First.Before(*least.First) || p.First.Equal(*least.First) && o.source(p.WaitsFor) != nil {
+			least = p
 		}
 	}
-	return worst
-}
-
-// Holder returns the source that has held events for the longest; nil if no event waits for one.
-func (o *Order) Holder() (worst *OrderSource) {
-	for i := range o.Sources {
-		if s := &o.Sources[i]; s.Holds > 0 && (worst == nil || s.For > worst.For) {
-			worst = s
-		}
-	}
-	return worst
+	return least
 }

@@ -28,7 +28,7 @@ type Budget struct {
 	Held     []BudgetHolder  `json:"held,omitempty"`      // in the phase order, by what events waited for, the longest first
 }
 
-// BudgetHolder is a source partition that events waited for.
+// BudgetHolder is a source partition, or the topic of a stage, that events waited for.
 type BudgetHolder struct {
 	Source  string  `json:"source"`
 	Seconds float64 `json:"seconds"` // the time of all partitions added up
@@ -64,13 +64,15 @@ func NewBudget(of *pipeline.Snapshot) Budget {
 	return b
 }
 
-// heldBy returns the source partitions that events waited for, the longest first.
+// heldBy returns the source partitions and stages that events waited for, the longest first.
 func heldBy(o *pipeline.Order) (list []BudgetHolder) {
 	for _, s := range o.Sources {
-		if s.Waited > 0 {
-			list = append(list, BudgetHolder{s.Source, s.Waited})
-		}
+		list = append(list, BudgetHolder{s.Source, s.Waited})
 	}
+	for _, s := range o.Stages {
+		list = append(list, BudgetHolder{s.Stage, s.Waited})
+	}
+	list = slices.DeleteFunc(list, func(h BudgetHolder) bool { return h.Seconds == 0 })
 	slices.SortStableFunc(list, func(a, b BudgetHolder) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return list
 }

@@ -53,6 +53,14 @@ func eachOrderSource(s *Snapshot, show func(of *pipeline.OrderSource, labels ...
 	})
 }
 
+func eachOrderStage(s *Snapshot, show func(of *pipeline.OrderStage, labels ...string)) {
+	eachOrder(s, func(o *pipeline.Order, labels ...string) {
+		for i := range o.Stages {
+			show(&o.Stages[i], o.Pipeline, o.Stages[i].Stage)
+		}
+	})
+}
+
 // class is what a pipeline did with the events of the async queue that have one priority.
 type class struct {
 	waiting    int64

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
+	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -80,7 +82,7 @@ func (l *Local) LagOf(ctx context.Context, reads ...observe.Read) ([]observe.Lag
 			continue
 		}
 		for i := range list {
-			if lag := &list[i]; lag.Group == r.Name() && lag.Records > 0 {
+			if lag := &list[i]; lag.Records > 0 && r.Keeper(lag.Group) != nil {
 				if err := l.countEvents(ctx, lag, o); err != nil {
 					return nil, err
 				}
@@ -94,13 +96,23 @@ func (l *Local) LagOf(ctx context.Context, reads ...observe.Read) ([]observe.Lag
 // countEvents counts the events that wait in a partition that is read in order, with the records that
 // were not read yet.
 func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.Order) error {
+	at := stream.Partition{Topic: lag.Topic, Index: lag.Partition}
+	if lag.Group != o.Pipeline { // a stage, which the process does not look at all the time
+		first, found, err := l.Peek(ctx, at, lag.Committed)
+		if err != nil {
+			return fmt.Errorf("the first event of %v: %w", at, err)
+		}
+		if c, err := order.ParseCopy(header.Value(&first, header.Order)); found && err == nil && c.AppendTime() > 0 {
+			lag.Seconds = min(lag.Seconds, time.Since(time.UnixMicro(c.AppendTime())).Seconds())
+		}
+	}
 	i := slices.IndexFunc(o.Partitions, func(p pipeline.OrderPartition) bool { return p.Topic == lag.Topic && p.Partition == lag.Partition })
 	if i < 0 || o.Partitions[i].Spilled {
 		return nil // another process reads it, or the state has events
 	}
 	lag.Records = int64(o.Partitions[i].Open)
 	if read := stream.Offset(o.Partitions[i].Read); read < lag.Next {
-		r, found, err := l.Peek(ctx, stream.Partition{Topic: lag.Topic, Index: lag.Partition}, read)
+		r, found, err := l.Peek(ctx, at, read)
 		if err != nil {
 			return fmt.Errorf("records of %s that are not read: %w", lag.Name(), err)
 		}

@@ -25,8 +25,10 @@ func WriteOrder(out io.Writer, o *pipeline.Order) error {
 	case s != nil:
 		fmt.Fprintf(&text, "waits for %s, %s, for %v: %s\n", s.Source, frontierOf(s), metric.Rounded(s.For), holds(s))
 		fmt.Fprintf(&text, "or do not wait for it: afterbay order skip %s --source %s\n", o.Pipeline, s.Source)
+	case stage != nil && o.IsStage(stage.Topic):
+		fmt.Fprintf(&text, "%s waits for what %s says of an event, for %v: it is behind, see afterbay lag %s\n", stage.Topic, o.Pipeline, metric.Rounded(stage.Seconds), o.Pipeline)
 	case stage != nil:
-		fmt.Fprintf(&text, "waits for answers of %s, for %v\n", stage.WaitsFor, metric.Rounded(stage.Seconds))
+		fmt.Fprintf(&text, "waits for answers of %s, for %v: it is behind, or does not run, see afterbay lag %s\n", stage.WaitsFor, metric.Rounded(stage.Seconds), o.Pipeline)
 	case len(o.Partitions) == 0:
 		text.WriteString("this process reads none of its partitions: ask another one, with --url\n")
 	default:

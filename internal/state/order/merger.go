@@ -38,6 +38,11 @@ func (m *Merger[V]) Push(source int, k Key, v V) {
 // Held returns how many values are held.
 func (m *Merger[V]) Held() int { return m.held }
 
+// HoldsOf reports whether a value of one of the first so many sources is held.
+func (m *Merger[V]) HoldsOf(sources int) bool {
+	return slices.ContainsFunc(m.heads.keys[:sources], func(k Key) bool { return k != Last })
+}
+
 // Frontier returns a key that all that is pushed later is behind.
 func (m *Merger[V]) Frontier() Key { return m.frontiers.least() }
 

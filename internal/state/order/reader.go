@@ -196,6 +196,8 @@ func (p *part) holder() Holder {
 		return Holder{Source: -1, By: h.open[0], Stage: true}
 	case ok:
 		return Nothing // it is released with the next Poll
+	case h.place.key.Source < 0 && p.spilled.empty() && !p.merger.HoldsOf(len(p.sources)+1):
+		return Nothing // a turn of an ask that was answered, for which a later event moves time on
 	}
 	return Holder{Source: p.sources[p.merger.Behind()]}
 }
@@ -203,7 +205,8 @@ func (p *part) holder() Holder {
 // look notes what events wait for from now on.
 func (p *part) look(now time.Time) {
 	p.looked = now
-	if of := p.holder(); of != p.waitsFor {
+	was := p.waiting.first
+	if of := p.holder(); of != p.waitsFor || was.Before(p.waiting.first) {
 		p.waitsFor, p.since = of, now
 	}
 }

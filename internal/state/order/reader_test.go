@@ -65,6 +65,58 @@ func TestReadersSayWhatEventsWaitFor(t *testing.T) {
 	}
 }
 
+// TestAnEventWaitsSinceItIsTheFirst has two events wait for answers, one after the other.
+func TestAnEventWaitsSinceItIsTheFirst(t *testing.T) {
+	m, now := meet(t, 1), time.Unix(1000, 0)
+	readers := &order.Readers{Now: func() time.Time { return now }}
+	member, err := order.NewLog(m.log, meets, order.Options{Stages: order.Stages{By: []string{"shop"}}, Reader: readers.Reader()}, 0).Join(t.Context(), group, meets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	for i := range int64(2) {
+		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: 100 + 10*i, Offset: 7 + i}}}
+		m.add(0, stream.Header{Key: header.Order, Value: c.Append(nil)}, stream.Header{Key: header.Asked, Value: order.AppendAsk(nil, "shop", 0)})
+	}
+	m.mark(0, 0, 200)
+	m.want(member, "time 100 before 0")
+	for _, since := range []int64{1000, 1003} {
+		if s := readers.Standing()[0]; !s.Waits.Stage || s.Since.Unix() != since {
+			t.Errorf("%+v, want since %d", s, since)
+		}
+		now = now.Add(3 * time.Second)
+		q := order.Question{Offset: 7 + (since-1000)/3, By: "shop"}
+		m.add(0, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
+		poll(t, member, 100)
+	}
+}
+
+// TestATurnWaitsForNothingWithoutAnEvent has a stage answer its last ask. The turn of that comes
+// with a later event, and is no wait: that of another ask is.
+func TestATurnWaitsForNothingWithoutAnEvent(t *testing.T) {
+	m := meet(t, 1)
+	readers := &order.Readers{Now: func() time.Time { return time.Unix(1000, 0) }}
+	stages := order.Stages{Delay: 20 * time.Microsecond}
+	member, err := order.NewLog(m.log, meets, order.Options{Stages: stages, Reader: readers.Reader()}, 0, 1).Join(t.Context(), group, meets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	m.event(0, order.Key{Time: 100, Offset: 7})
+	m.mark(0, 0, 100)
+	m.mark(0, 1, 100)
+	m.want(member, "0: 100 of 0@7", "time 100 before 1")
+	if s := readers.Standing()[0]; s.Waits != order.Nothing || s.Held != 0 {
+		t.Errorf("%+v", s)
+	}
+	m.event(0, order.Key{Time: 150, Offset: 8})
+	m.mark(0, 0, 150)
+	poll(t, member, 100)
+	if s := readers.Standing()[0]; s.Waits != (order.Holder{Source: 1}) || s.Held != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestASkippedSourceHoldsNothingUpToNow writes the mark of a skip behind an event that waits for a
 // source of which nothing is known. A later event waits again, and one of the source from before
 // is forced.
