@@ -19,7 +19,26 @@ const (
 	Variance
 	Stddev
 	Slope
+	FirstValue
+	LastValue
+	Previous
+	Changes
+	Distinct
+	P50
+	P95
+	P99
+	EWMA
 )
+
+// looks reports whether the aggregate is one that looks at each entry.
+func (a Aggregate) looks() bool { return a >= FirstValue && a <= EWMA }
+
+// Numeric reports whether the aggregate is of numbers only. The others are of values of any
+// kind.
+func (a Aggregate) Numeric() bool { return a != Count && (a < FirstValue || a >= P50) }
+
+// Valued reports whether the aggregate is one of the values, of their kind.
+func (a Aggregate) Valued() bool { return a == FirstValue || a == LastValue || a == Previous }
 
 // About says what an aggregate is: a row of the reference page.
 type About struct {
@@ -35,6 +54,8 @@ type About struct {
 const (
 	exactUnits = "none with `decimals`; else that of adding floats in a fixed order"
 	ofMoments  = "2^-51 of the result with `decimals`. Else 2^-52 times the number of parts that are merged, times (1 + mean²/variance)^½"
+	ofNone     = "`empty`; absent if values are no numbers"
+	noPanes    = "-"
 	chan1979   = "Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979)"
 )
 
@@ -48,6 +69,15 @@ var aggregates = [...]About{
 	{"variance", "mean of (value - mean)², as numpy's `var`; that of one entry is 0", "`empty`", "3", "the entries of up to 17 blocks once more", ofMoments, chan1979},
 	{"stddev", "square root of the variance", "`empty`", "3", "as variance", ofMoments, chan1979},
 	{"slope", "change of the value in a second of event time: least squares of value over time. Of windows only", "`empty`, also if all entries have one time", "9", "as variance", ofMoments + ". It counts for the value's deviation, not for a slope near 0", chan1979},
+	{"first_value", "value of the first entry by (time, position)", ofNone, noPanes, "spans of blocks, one block", "none", ""},
+	{"last_value", "value of the last entry by (time, position), the event's own if it counts", ofNone, noPanes, "as first_value", "none", ""},
+	{"previous", "last_value before the event is added", ofNone, noPanes, "as first_value", "none", ""},
+	{"changes", "how many entries have another value than the one before, by (time, position)", "0", noPanes, "each entry; sorts them if one is late", "none", ""},
+	{"distinct", "number of different values", "0", noPanes, "each entry", "none", "a hash table with linear probing"},
+	{"p50", "least value that half of the values are not above: numpy's `percentile` by `inverted_cdf`", "`empty`", noPanes, "sorts the entries", "none", "nearest rank"},
+	{"p95", "the same of 95 %", "`empty`", noPanes, "as p50", "none", "nearest rank"},
+	{"p99", "the same of 99 %", "`empty`", noPanes, "as p50", "none", "nearest rank"},
+	{"ewma", "mean with weights 2^-(age/`half_life`), the age in event time at the read. Of windows only", "`empty`", noPanes, "each entry, a power of 2", "2^-52 times the number of entries, of the mean of magnitudes", ""},
 }
 
 // Aggregates returns what the aggregates of the pipeline file are.

@@ -275,10 +275,20 @@ func BenchmarkFeedback(b *testing.B) {
 func BenchmarkAggregates(b *testing.B) {
 	for _, window := range []string{"60s", "60s/1s"} {
 		for _, entries := range []int64{10, 100, 1000} {
-			for _, a := range []Aggregate{Count, Sum, Max, Variance, Slope} {
+			for _, a := range []Aggregate{Count, Sum, Max, Variance, Slope, LastValue, Changes, Distinct, P95, EWMA} {
+				if a.looks() && window != "60s" {
+					continue
+				}
 				for _, decimals := range []int{2, -1} {
 					b.Run(fmt.Sprintf("%s/entries=%d/%v/decimals=%d", window, entries, a, decimals), func(b *testing.B) {
-						s := setOf(b, Spec{Name: "f", Windows: windowsOf(b, window), Aggregates: []Aggregate{a}, Decimals: decimals})
+						spec := Spec{Name: "f", Windows: windowsOf(b, window), Aggregates: []Aggregate{a}, Decimals: decimals}
+						if a.looks() {
+							spec.Overflow = OverflowOldest
+						}
+						if a == EWMA {
+							spec.HalfLife = 10 * time.Second
+						}
+						s := setOf(b, spec)
 						c, step, at := s.NewCell(), 60_000_000/entries, int64(1_700_000_000_000_000)
 						out := make([]float64, 1)
 						one := func() {

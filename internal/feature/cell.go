@@ -43,7 +43,7 @@ func (s *Set) Reset(c *Cell) {
 	for i := range c.exacts {
 		words := c.exacts[i].queue
 		words.reset()
-		c.exacts[i] = exact{queue: words}
+		c.exacts[i] = exact{queue: words, lost: none}
 	}
 	c.newest, c.changed, c.stored, c.bound = none, false, false, 0
 }
@@ -79,9 +79,49 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 		}
 	}
 	t = clampTime(t)
-	if f.windows.refuses(c, t) {
-		return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.windows.limit)
+	if f.windows.dead {
+		if err := f.full(c, t); err != nil {
+			return err
+		}
 	}
+	return s.fold(c, f, t, value)
+}
+
+// AddInt is Add of a value of Ints.
+func (s *Set) AddInt(c *Cell, i int, t int64, v int64) error {
+	f, t := &s.features[i], clampTime(t)
+	if err := f.full(c, t); err != nil {
+		return err
+	}
+	return s.fold(c, f, t, v)
+}
+
+// AddText is Add of a value of Texts. A text of more than MaxText bytes is an error.
+func (s *Set) AddText(c *Cell, i int, t int64, v string) error {
+	f, t := &s.features[i], clampTime(t)
+	if len(v) > MaxText {
+		return fmt.Errorf("feature %s: a text of %d bytes: a feature keeps at most 1,024, so take a part or a hash of it", f.name, len(v))
+	}
+	if err := f.full(c, t); err != nil {
+		return err
+	}
+	var word int64
+	if !f.count {
+		word = f.windows.in(c).keepText(v)
+	}
+	return s.fold(c, f, t, word)
+}
+
+// full returns the error of an entry of time t that the windows have no room for.
+func (f *feature) full(c *Cell, t int64) error {
+	if !f.windows.refuses(c, t) {
+		return nil
+	}
+	return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.windows.limit)
+}
+
+// fold adds the word of a value that the feature has room for.
+func (s *Set) fold(c *Cell, f *feature, t, value int64) error {
 	if f.sums {
 		bound, err := f.raised(c, value), error(nil)
 		if !(bound < safe) {
@@ -121,7 +161,7 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 	f := &s.features[i]
 	t = clampTime(t)
 	bounded := f.bounded(c)
-	var m moments
+	rest := out
 	switch f.kind {
 	case kindElapsed:
 		out[0] = f.elapsed.read(c.words, t, f.empty)
@@ -131,11 +171,15 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 				return err
 			}
 		}
-		if f.squares {
-			m = f.last.moments(c.words)
-		}
 		sum := f.last.total(c.words)
-		f.write(&sum, &m, out)
+		if f.squares {
+			m := f.last.moments(c.words)
+			f.writeMoments(&m, out)
+		}
+		f.write(&sum, out)
+		if f.looks {
+			s.look(c, f, t, false, columns{numbers: out})
+		}
 	case kindWindows:
 		for k := range f.windows.list {
 			w := &f.windows.list[k]
@@ -144,11 +188,14 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 					return err
 				}
 			}
-			if f.squares {
-				m = f.windows.moments(c, w, t)
-			}
 			sum := f.windows.total(c, w, t)
-			out = f.write(&sum, &m, out)
+			if f.squares {
+				f.readMoments(c, w, t, rest)
+			}
+			rest = f.write(&sum, rest)
+		}
+		if f.looks {
+			s.look(c, f, t, false, columns{numbers: out})
 		}
 	}
 	return nil
@@ -157,9 +204,9 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 // Approximate reports whether Read takes the exact windows of feature i from
 // panes, of a sixtieth of the window each: those of a key that had more entries
 // than the feature may have are so until an event comes when nothing is left in
-// the longest one.
+// the longest one. Or that they lack entries, which left by OverflowOldest.
 func (s *Set) Approximate(c *Cell, i int) bool {
-	return s.features[i].windows.over(c)
+	return s.features[i].windows.approximate(c)
 }
 
 // DropWindows empties every window, for a key that has been silent for the
@@ -172,8 +219,10 @@ func (s *Set) DropWindows(c *Cell) {
 			p.empty(c)
 		}
 	}
-	for i := range c.exacts {
-		c.exacts[i].reset()
+	for i := range s.features {
+		if ws := &s.features[i].windows; ws.exacts > 0 && ws.newestN == 0 {
+			ws.in(c).reset()
+		}
 	}
 	c.setBound(s.weight(c))
 	if !s.KeepsForever() {
@@ -187,6 +236,9 @@ func (c *Cell) Bytes() int {
 	for i := range c.exacts {
 		x := &c.exacts[i]
 		n += 8 * cap(x.words)
+		if x.texts != nil {
+			n += int(unsafe.Sizeof(*x.texts)) + cap(x.texts.bytes)
+		}
 		if in := x.index; in != nil {
 			n += int(unsafe.Sizeof(*in)) + (cap(in.blocks)+cap(in.groups))*int(unsafe.Sizeof(span{})) + 8*cap(in.reach)
 			n += (cap(in.ofBlocks) + cap(in.ofGroups)) * int(unsafe.Sizeof(moments{}))

@@ -17,7 +17,12 @@ type entries struct {
 	longest int64 // of the windows
 	limit   int   // entries
 	dead    bool  // beyond the limit an entry is an error
+	oldest  bool  // beyond the limit the oldest entries leave
+	newestN int   // what is read are so many newest entries; 0 is of windows
 }
+
+// forEver is a window that no entry leaves.
+const forEver = 1 << 62
 
 // in returns the list of a cell.
 func (e *entries) in(c *Cell) *exact { return &c.exacts[e.at] }
@@ -60,13 +65,17 @@ var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
 //	    entries that are in the window. So it depends on the stored entries
 //	    only, whether or not the process was restarted between them.
 //	 5. An entry beyond the limit is refused, or turns the list into panes, a
-//	    sixtieth of each window, until nothing of the longest window is left.
+//	    sixtieth of each window, until nothing of the longest window is left. Or the
+//	    first block leaves.
+//	 6. A list of the newest texts has no window and no block: the oldest entry leaves.
 type exact struct {
 	queue
 	newest int64  // the greatest time of the entries
 	first  uint64 // number of the first block
 	index  *index // nil where there is no block
 	over   bool   // over the limit: the entries are in panes of the cell
+	lost   int64  // the greatest time of those that left a full list; 0 or more behind it is none
+	texts  *texts // of entries that have them
 	saved  saved
 }
 
@@ -96,7 +105,10 @@ type saved struct{ from, to, valid uint64 }
 func (x *exact) empty() bool { return len(x.words) == 0 && !x.over }
 
 // reset drops every entry that is not in panes. Blocks count from 0 again.
-func (x *exact) reset() { *x = exact{saved: saved{from: x.saved.from, to: x.saved.to}} }
+func (x *exact) reset() { *x = exact{saved: saved{from: x.saved.from, to: x.saved.to}, lost: none} }
+
+// incomplete reports that an entry of the longest window has left.
+func (x *exact) incomplete(e *entries) bool { return x.lost != none && x.lost > x.newest-e.longest }
 
 // blocks returns the number of blocks.
 func (x *exact) blocks() int {
@@ -149,9 +161,14 @@ func (x *exact) expireBlocks(e *entries, lo int64) {
 	for old < len(in.blocks) && in.blocks[old].last <= lo {
 		old++
 	}
-	if old == 0 {
-		return
+	if old > 0 {
+		x.dropBlocks(e, old)
 	}
+}
+
+// dropBlocks removes the first blocks.
+func (x *exact) dropBlocks(e *entries, old int) {
+	in := x.index
 	group := x.first / groupLen
 	x.first += uint64(old)
 	x.drop(old * blockLen * e.entry)
@@ -163,6 +180,26 @@ func (x *exact) expireBlocks(e *entries, lo int64) {
 	in.blocks, in.groups, in.reach = in.blocks[old:], in.groups[groups:], in.reach[groups:]
 	if e.squares {
 		in.ofBlocks, in.ofGroups = in.ofBlocks[old:], in.ofGroups[groups:]
+	}
+}
+
+// dropOldest removes the first block of a full list. What is left of its group is read block
+// by block, as the span has what is gone.
+func (x *exact) dropOldest(e *entries) {
+	in := x.index
+	x.lost = max(x.lost, in.blocks[0].last)
+	if len(in.groups) > 0 {
+		in.groups[0].first = math.MinInt64
+	} else {
+		in.open.first = math.MinInt64
+	}
+	x.dropBlocks(e, 1)
+}
+
+// shorten makes room for an entry in a list of the newest ones, which is less than a block.
+func (x *exact) shorten(e *entries) {
+	if len(x.live()) == e.newestN*e.entry {
+		x.drop(e.entry)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestMomentsAreAccurate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			entries = append(entries, refEntry{at, u.near(word)})
+			entries = append(entries, refEntry{at, u.near(word), n})
 			if err := s.Add(c, 0, at, u.number(word)); err != nil {
 				t.Fatal(err)
 			}

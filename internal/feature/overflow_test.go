@@ -19,8 +19,8 @@ func TestParseOverflow(t *testing.T) {
 	if got, err := ParseOverflow(""); err != nil || got != OverflowPane {
 		t.Errorf("ParseOverflow of nothing = %v, %v", got, err)
 	}
-	for _, text := range []string{"drop", "Pane", "dead", "Overflow(2)"} {
-		if _, err := ParseOverflow(text); err == nil || !strings.Contains(err.Error(), "use pane or dlq") {
+	for _, text := range []string{"drop", "Pane", "dead", "Overflow(3)"} {
+		if _, err := ParseOverflow(text); err == nil || !strings.Contains(err.Error(), "use pane, oldest or dlq") {
 			t.Errorf("ParseOverflow(%q): %v", text, err)
 		}
 	}

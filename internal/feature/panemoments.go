@@ -32,6 +32,13 @@ func (f *paneForm) putMoments(words []int64, m *moments) {
 	}
 }
 
+// foldInMoments adds an entry to the moments of a pane, ahead of its number and sum.
+func (f *paneForm) foldInMoments(pane []int64, t, value int64) {
+	m := f.momentsIn(pane, pane[0]>>paneBits)
+	f.addMoments(&m, t, value)
+	f.putMoments(pane, &m)
+}
+
 // mergePane adds the moments of a pane to those of a base.
 func (f *paneForm) mergePane(base, pane []int64) {
 	m, more := f.momentsIn(base, base[0]), f.momentsIn(pane, pane[0]>>paneBits)

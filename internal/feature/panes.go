@@ -314,9 +314,7 @@ func (f *paneForm) clear(pane []int64, i int64) {
 // fold adds an entry to a pane.
 func (f *paneForm) fold(pane []int64, t, value int64) {
 	if f.squares {
-		m := f.momentsIn(pane, pane[0]>>paneBits)
-		f.addMoments(&m, t, value)
-		f.putMoments(pane, &m)
+		f.foldInMoments(pane, t, value)
 	}
 	pane[0] += 1 << paneBits
 	if f.sumAt > 0 {

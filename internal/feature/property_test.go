@@ -50,12 +50,39 @@ func randomSpecs(random *rand.Rand, most int) []Spec {
 				}
 			}
 			if spec.Max > 0 && random.Intn(3) == 0 {
-				spec.Overflow = OverflowDead
+				spec.Overflow = OverflowDead + Overflow(random.Intn(2))
+			}
+			if random.Intn(6) == 0 {
+				lookAtEntries(random, &spec)
 			}
 		}
 		specs = append(specs, spec)
 	}
 	return specs
+}
+
+// lookAtEntries makes a feature of windows one that looks at entries.
+func lookAtEntries(random *rand.Rand, spec *Spec) {
+	spec.Windows = slices.DeleteFunc(spec.Windows, func(w Window) bool { return w.Pane > 0 })
+	if len(spec.Windows) == 0 {
+		spec.Windows = []Window{{Name: "60s", Size: time.Minute}}
+	}
+	all := []Aggregate{FirstValue, LastValue, Previous, Changes, Distinct, P50, P95, P99, EWMA}
+	if random.Intn(3) == 0 {
+		all = all[:3]
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = all[:1+random.Intn(len(all))]
+	if slices.Contains(all, EWMA) {
+		spec.HalfLife = time.Duration(1+random.Intn(100_000)) * time.Millisecond
+	}
+	spec.Aggregates = append(slices.Clone(spec.Aggregates), all...)
+	if spec.Overflow == OverflowPane {
+		spec.Overflow = OverflowOldest
+	}
+	if spec.Max > 256 || spec.Max == 0 {
+		spec.Max = 256
+	}
 }
 
 // clock makes event times: mostly small steps, some late, some repeated, some
@@ -229,8 +256,8 @@ func addAll(t *testing.T, s *Set, twins []*twin, ref *reference, i int, at int64
 		if err := s.Add(w.cell, i, at, v); (err == nil) != taken || err != nil && !errors.Is(err, ErrFull) {
 			t.Fatalf("twin %d feature %d at %d of %+v: %v, want it taken: %t", k, i, at, ref.spec, err, taken)
 		}
-		if got := s.Approximate(w.cell, i); got != ref.over {
-			t.Fatalf("twin %d feature %d at %d: approximate %t, want %t", k, i, at, got, ref.over)
+		if got := s.Approximate(w.cell, i); got != ref.approximate() {
+			t.Fatalf("twin %d feature %d at %d: approximate %t, want %t", k, i, at, got, ref.approximate())
 		}
 	}
 	return taken
@@ -252,6 +279,7 @@ func compareReads(t *testing.T, s *Set, twins []*twin, refs []*reference, i int,
 	out := make([]float64, len(want))
 	for k, w := range twins {
 		s.Read(w.cell, i, at, out)
+		s.ReadBefore(w.cell, i, at, out)
 		if !sameBits(out, want) {
 			t.Fatalf("twin %d feature %d at %d of %+v:\n got %v\nwant %v", k, i, at, refs[i].spec, out, want)
 		}

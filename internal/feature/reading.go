@@ -12,17 +12,30 @@ type reading struct {
 	empty      float64 // mean, max and min of nothing
 	count      bool    // only counted: values do not matter
 	sums       bool    // sums are read, or moments
+	looks      bool    // entries are looked at
+	edges      bool    // but only the first and the last one
+	before     bool    // previous is read
+	halfLife   float64 // microseconds
 }
 
 // readingOf returns the reading of a checked spec.
 func readingOf(spec *Spec) reading {
 	r := reading{unit: unitOf(0), aggregates: slices.Clone(spec.Aggregates), empty: spec.Empty}
 	r.count = !slices.ContainsFunc(r.aggregates, func(a Aggregate) bool { return a != Count })
-	if !r.count {
+	switch {
+	case r.count:
+	case spec.Kind == Numbers:
 		r.unit = unitOf(spec.Decimals)
+	default:
+		r.values = spec.Kind
 	}
+	r.edges = !slices.ContainsFunc(r.aggregates, func(a Aggregate) bool { return a.looks() && !a.Valued() || r.values != Numbers && !a.Valued() })
+	r.looks, r.before, r.halfLife = spec.Looks(), r.any(Previous), float64(spec.HalfLife.Microseconds())
 	r.squares, r.slopes = r.any(Variance, Stddev, Slope), r.any(Slope)
 	r.sums = r.any(Sum, Mean) || r.squares
+	if r.squares && r.float {
+		r.weight = squareWeight
+	}
 	return r
 }
 
@@ -39,9 +52,9 @@ func (r *reading) names(to []string, ending string) []string {
 	return to
 }
 
-// write puts the aggregates of t and m at the start of out and returns the
+// write puts the aggregates of t at the start of out and returns the
 // rest of it.
-func (r *reading) write(t *total, m *moments, out []float64) []float64 {
+func (r *reading) write(t *total, out []float64) []float64 {
 	for k, a := range r.aggregates {
 		v := r.empty
 		switch {
@@ -49,6 +62,8 @@ func (r *reading) write(t *total, m *moments, out []float64) []float64 {
 			v = float64(t.n)
 		case a == Sum:
 			v = r.sumNumber(t)
+		case a > Min:
+			continue
 		case t.n == 0:
 		case a == Mean:
 			v = r.sumNumber(t) / float64(t.n)
@@ -56,16 +71,36 @@ func (r *reading) write(t *total, m *moments, out []float64) []float64 {
 			v = r.number(t.max)
 		case a == Min:
 			v = r.number(t.min)
-		case a == Slope:
-			if slope, ok := r.slope(m); ok {
-				v = slope
-			}
-		case a == Variance:
-			v = r.variance(m)
-		case a == Stddev:
-			v = math.Sqrt(r.variance(m))
 		}
 		out[k] = v
 	}
 	return out[len(r.aggregates):]
+}
+
+// readMoments puts the aggregates of the moments of a window at the start of out.
+func (f *feature) readMoments(c *Cell, w *window, t int64, out []float64) {
+	m := f.windows.moments(c, w, t)
+	f.writeMoments(&m, out)
+}
+
+// writeMoments puts the aggregates of moments at the start of out.
+func (r *reading) writeMoments(m *moments, out []float64) {
+	for k, a := range r.aggregates {
+		if a < Variance || a > Slope {
+			continue
+		}
+		v, ok := 0.0, m.n > 0
+		switch {
+		case !ok:
+		case a == Slope:
+			v, ok = r.slope(m)
+		case a == Variance:
+			v = r.variance(m)
+		default:
+			v = math.Sqrt(r.variance(m))
+		}
+		if out[k] = v; !ok {
+			out[k] = r.empty
+		}
+	}
 }

@@ -20,16 +20,20 @@ type reference struct {
 	tail   []refEntry
 
 	over  bool
+	added int        // entries so far
+	at    int64      // of the read
+	lost  int64      // the greatest time of entries that left a full list
 	panes []refPanes // by window; used for windows in panes, or once over
 }
 
 type refEntry struct {
 	t int64
 	v float64 // units with decimals
+	n int     // its number
 }
 
 func newReference(spec Spec) *reference {
-	return &reference{spec: spec, panes: make([]refPanes, len(spec.Windows))}
+	return &reference{spec: spec, panes: make([]refPanes, len(spec.Windows)), lost: math.MinInt64}
 }
 
 func (r *reference) units(v float64) float64 {
@@ -51,7 +55,8 @@ func (r *reference) longest() int64 {
 
 // add reports whether the entry was taken.
 func (r *reference) add(t int64, v float64) bool {
-	e := refEntry{t, r.units(v)}
+	r.added++
+	e := refEntry{t, r.units(v), r.added}
 	if r.spec.Overflow == OverflowDead && r.longest() > 0 {
 		trial := *r
 		trial.panes = make([]refPanes, len(r.panes))
@@ -77,10 +82,18 @@ func (r *reference) add(t int64, v float64) bool {
 }
 
 func (r *reference) limit() int {
-	if r.spec.Max == 0 {
+	switch {
+	case r.spec.Max == 0 && r.spec.Looks():
+		return 1024
+	case r.spec.Max == 0:
 		return 65_536
 	}
 	return r.spec.Max
+}
+
+// approximate reports whether windows are read from panes, or lack entries.
+func (r *reference) approximate() bool {
+	return r.over || r.lost > r.newest-r.longest() && r.lost != math.MinInt64
 }
 
 func (r *reference) addExact(e refEntry, longest int64) {
@@ -101,7 +114,15 @@ func (r *reference) addExact(e refEntry, longest int64) {
 	for len(r.blocks) == 0 && len(r.tail) > 0 && !live(r.tail[0]) {
 		r.tail = r.tail[1:]
 	}
-	if !r.over && 64*len(r.blocks)+len(r.tail) >= r.limit() {
+	full := !r.over && 64*len(r.blocks)+len(r.tail) >= r.limit()
+	if full && r.spec.Overflow == OverflowOldest {
+		for _, old := range r.blocks[0] {
+			r.lost = max(r.lost, old.t)
+		}
+		r.entries = filter(r.entries, func(e refEntry) bool { return !slices.Contains(r.blocks[0], e) })
+		r.blocks = r.blocks[1:]
+		r.first++
+	} else if full {
 		r.over = true
 		for _, old := range append(slices.Concat(r.blocks...), r.tail...) {
 			if live(old) {
@@ -142,6 +163,7 @@ func (r *reference) addOver(e refEntry) {
 // read returns the columns as of t.
 func (r *reference) read(t int64) []float64 {
 	var out []float64
+	r.at = t
 	switch {
 	case r.spec.Elapsed:
 		if len(r.entries) == 0 {
@@ -251,7 +273,14 @@ func (r *reference) aggregate(out []float64, in []refEntry, runs [][]refEntry, g
 			v = float64(len(in))
 		case a == Sum:
 			v = sum
+		case a == Changes, a == Distinct:
+			v = float64(r.look(a, in).n)
 		case len(in) == 0:
+		case a.looks():
+			v = r.look(a, in).v / scale
+			if a == EWMA {
+				v = r.ewma(in)
+			}
 		case a == Mean:
 			v = sum / float64(len(in))
 		case a == Max:

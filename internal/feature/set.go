@@ -29,6 +29,7 @@ type Set struct {
 	longest  int64
 	digest   string
 	layout   layout
+	looks    looks
 }
 
 type kind uint8
@@ -85,6 +86,12 @@ func (s *Set) add(spec *Spec) {
 		f.kind, f.elapsed = kindElapsed, elapsed{s.layout.front(none)}
 		f.columns = []string{""}
 		s.elapsed++
+	case spec.Last > 0 && f.values == Texts:
+		f.kind, f.windows = kindWindows, newWindows(spec, &f.reading, &s.layout)
+		f.columns = f.names(nil, "")
+		f.windows.entries.at = s.exacts
+		s.exacts++
+		s.lasts++
 	case spec.Last > 0:
 		f.kind, f.last = kindLast, newLast(spec, &f.reading, &s.layout)
 		f.columns = f.names(nil, "")
@@ -133,15 +140,21 @@ func (s *Set) sum() string {
 	for i := range s.features {
 		f := &s.features[i]
 		fmt.Fprintf(&text, "%q kind %d decimals %d last %d", f.name, f.kind, f.decimals, f.last.most)
-		if f.kind == kindWindows {
+		if f.values != Numbers {
+			fmt.Fprintf(&text, " values %d last %d", f.values, f.windows.newestN)
+		}
+		if f.kind == kindWindows && f.windows.newestN == 0 {
 			form := &f.windows.list[0].paneForm
 			fmt.Fprintf(&text, " entry %d sum %d max %d min %d", f.windows.entry, cmp.Compare(form.sumAt, 0), cmp.Compare(form.maxAt, 0), cmp.Compare(form.minAt, 0))
 		}
-		if f.kind == kindWindows && f.squares {
+		if f.kind == kindWindows && f.squares && f.windows.newestN == 0 {
 			fmt.Fprintf(&text, " moments %d", f.windows.list[0].momentWords())
 		}
 		if e := &f.windows.entries; f.kind == kindWindows && (e.dead || e.limit != defaultEntries) {
 			fmt.Fprintf(&text, " max %d dead %t", e.limit, e.dead)
+		}
+		if f.windows.oldest {
+			text.WriteString(" oldest")
 		}
 		for _, w := range f.windows.list {
 			fmt.Fprintf(&text, " window %d/%d exact %t", w.size, w.length, w.exact)

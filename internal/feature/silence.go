@@ -10,6 +10,9 @@ import (
 func (s *Set) Forget(c *Cell) {
 	s.DropWindows(c)
 	s.layout.clear(c)
+	for i := range c.exacts {
+		c.exacts[i].reset()
+	}
 	c.newest = none
 }
 
@@ -36,8 +39,8 @@ func (s *Set) Windowless(c *Cell) bool {
 			return false
 		}
 	}
-	for i := range c.exacts {
-		if x := &c.exacts[i]; !x.empty() {
+	for i := range s.features {
+		if ws := &s.features[i].windows; ws.exacts > 0 && ws.newestN == 0 && !ws.in(c).empty() {
 			return false
 		}
 	}

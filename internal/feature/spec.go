@@ -4,21 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Spec describes a feature: exactly one of Windows, Last and Elapsed is set.
 type Spec struct {
-	Name       string      // not empty, one of its kind in the set
-	Windows    []Window    // by event time, with different names
-	Last       int         // the newest values by arrival, 1 to 1,000
-	Elapsed    bool        // seconds since the newest event before
-	Aggregates []Aggregate // of Windows and Last, in the order of the columns
-	Decimals   int         // 0 to 9: values are rounded to so many and sums are exact; -1: floats
-	Empty      float64     // mean, max and min of nothing, and elapsed before the first event
+	Name       string        // not empty, one of its kind in the set
+	Windows    []Window      // by event time, with different names
+	Last       int           // the newest values by arrival, 1 to 1,000
+	Elapsed    bool          // seconds since the newest event before
+	Aggregates []Aggregate   // of Windows and Last, in the order of the columns
+	Decimals   int           // 0 to 9: values are rounded to so many and sums are exact; -1: floats
+	Empty      float64       // of aggregates but count and sum of nothing, and elapsed before the first event
+	Kind       Kind          // of the values; numeric aggregates are of Numbers
+	HalfLife   time.Duration // of EWMA, 1 ms to 366 days
 
-	Max      int      // entries of exact windows of a key, 64 to 1,048,576, 16 bytes each; 0 is 65,536
+	Max      int      // entries of exact windows of a key, 64 to 1,048,576, 16 bytes each; 0 is 65,536. If entries are looked at, at most 16,384, and 0 is 1,024
 	Overflow Overflow // what becomes of exact windows beyond Max
 }
 
@@ -32,6 +35,10 @@ const (
 	leastEntries   = blockLen
 	mostEntries    = 1 << 20
 	defaultEntries = 1 << 16
+
+	// Where entries are looked at, a read takes some nanoseconds for each.
+	defaultLooked = 1 << 10
+	mostLooked    = 1 << 14
 )
 
 // Overflow is what becomes of the exact windows of a key and feature that has
@@ -40,8 +47,9 @@ type Overflow uint8
 
 // The overflow policies of the pipeline file.
 const (
-	OverflowPane Overflow = iota // they go over to panes of a sixtieth each: see Set.Approximate
-	OverflowDead                 // they take no entry until there is room: see ErrFull
+	OverflowPane   Overflow = iota // they go over to panes of a sixtieth each: see Set.Approximate
+	OverflowDead                   // they take no entry until there is room: see ErrFull
+	OverflowOldest                 // the oldest entries by arrival leave, 64 at a time
 )
 
 // ErrFull says that a feature of OverflowDead takes no more entries of a key.
@@ -55,20 +63,24 @@ func (o Overflow) String() string {
 		return "pane"
 	case OverflowDead:
 		return "dlq"
+	case OverflowOldest:
+		return "oldest"
 	}
 	return fmt.Sprintf("Overflow(%d)", uint8(o))
 }
 
-// ParseOverflow reads a policy as the pipeline file writes it: pane or dlq; ""
-// is pane.
+// ParseOverflow reads a policy as the pipeline file writes it: pane, oldest or dlq;
+// "" is pane.
 func ParseOverflow(text string) (Overflow, error) {
 	switch text {
 	case "", "pane":
 		return OverflowPane, nil
 	case "dlq":
 		return OverflowDead, nil
+	case "oldest":
+		return OverflowOldest, nil
 	}
-	return 0, fmt.Errorf("unknown overflow %q: use pane or dlq", text)
+	return 0, fmt.Errorf("unknown overflow %q: use pane, oldest or dlq", text)
 }
 
 // check returns what is wrong with the spec.
@@ -100,6 +112,9 @@ func (spec *Spec) check() error {
 	case len(spec.Aggregates) == 0:
 		return fmt.Errorf("name at least one aggregate: %s", aggregateList())
 	}
+	if err := spec.checkLooks(); err != nil {
+		return err
+	}
 	for k, a := range spec.Aggregates {
 		if !a.known() {
 			return fmt.Errorf("%v is unknown", a)
@@ -118,14 +133,49 @@ func (spec *Spec) check() error {
 func (spec *Spec) checkMax() error {
 	exact := slices.ContainsFunc(spec.Windows, func(w Window) bool { return w.Pane == 0 })
 	switch {
-	case spec.Overflow > OverflowDead:
-		return fmt.Errorf("%v is unknown: use pane or dlq", spec.Overflow)
+	case spec.Overflow > OverflowOldest:
+		return fmt.Errorf("%v is unknown: use pane, oldest or dlq", spec.Overflow)
 	case !exact && (spec.Max != 0 || spec.Overflow != OverflowPane):
 		return errors.New("max and overflow are of exact windows, and there is none: leave them out")
 	case spec.Max != 0 && spec.Max < leastEntries:
 		return fmt.Errorf("max is %d: use 64 or more, as entries are kept in blocks of 64", spec.Max)
 	case spec.Max > mostEntries:
 		return fmt.Errorf("max is %d entries, %.0f MB of one key: use at most 1,048,576 (16 MB), or write the window in panes, size/pane", spec.Max, float64(spec.Max)*16/(1<<20))
+	}
+	return nil
+}
+
+// Looks reports whether a read looks at each entry of a window, as some of the aggregates
+// need.
+func (spec *Spec) Looks() bool { return slices.ContainsFunc(spec.Aggregates, Aggregate.looks) }
+
+// checkLooks checks what aggregates that look at entries, and values of other kinds, need.
+func (spec *Spec) checkLooks() error {
+	panes := slices.IndexFunc(spec.Windows, func(w Window) bool { return w.Pane != 0 })
+	ewma := slices.Contains(spec.Aggregates, EWMA)
+	for _, a := range spec.Aggregates {
+		switch {
+		case a.looks() && panes >= 0:
+			return fmt.Errorf("%v looks at the entries of a window, and panes have none: write window %s without a pane", a, spec.Windows[panes].Name)
+		case a.looks() && len(spec.Windows) > 0 && spec.Overflow == OverflowPane:
+			return fmt.Errorf("%v looks at the entries of a window, and panes have none: use overflow oldest or dlq", a)
+		case a == EWMA && spec.Last > 0:
+			return errors.New("ewma is over time, which last does not keep: use windows")
+		case spec.Kind != Numbers && a.Numeric():
+			return fmt.Errorf("%v is of numbers only", a)
+		}
+	}
+	switch {
+	case spec.Kind > Texts:
+		return errors.New("unknown kind of values")
+	case spec.Kind == Texts && spec.Last >= blockLen:
+		return fmt.Errorf("last is %d: of texts use 1 to 63", spec.Last)
+	case spec.Looks() && spec.Max > mostLooked:
+		return fmt.Errorf("max is %d: use at most 16,384, as each read looks at all of these entries", spec.Max)
+	case ewma != (spec.HalfLife != 0):
+		return errors.New("ewma needs a half-life, and nothing else has one")
+	case ewma && (spec.HalfLife < time.Millisecond || spec.HalfLife > maxSize):
+		return fmt.Errorf("half-life is %v: use 1ms to 366d", spec.HalfLife)
 	}
 	return nil
 }

@@ -19,11 +19,12 @@ import (
 //	windows: where there are exact ones
 //	           0 | first block | number of blocks | number of entries | entries of the tail
 //	           1 | newest time | panes of every exact window
+//	           2 | newest time of those that left a full list | as behind 0
 //	         then the panes of every other window
 //	panes:   count | index of the newest | each: panes behind the newest, count, sum, max, min, moments
 //	moments: squares | times since the pane begins, their squares, products
 //	block:   blockLen entries
-//	entry:   time less that of the entry before | value
+//	entry:   time less that of the entry before | value, of a text its length and bytes
 //
 // Numbers are varints; the bits of a float are reversed by bytes before, which
 // makes short numbers short.
@@ -85,7 +86,7 @@ func (x *exact) changes(e *entries, feature int, scratch []byte, put func(sub, v
 	for n := max(x.first, x.saved.valid); n < next; n++ {
 		scratch = subKey(scratch[:0], feature, n)
 		sub := len(scratch)
-		scratch = e.append(scratch, x.blockWords(e, int(n-x.first)))
+		scratch = x.appendEntries(scratch, e, x.blockWords(e, int(n-x.first)))
 		put(scratch[:sub:sub], scratch[sub:])
 	}
 	x.saved = saved{from: x.first, to: next, valid: next}
@@ -147,19 +148,29 @@ func (ws *windows) appendExact(b []byte, c *Cell) []byte {
 		return ws.appendPanes(b, c.words, true)
 	}
 	tail := x.tailWords(&ws.entries)
-	b = binary.AppendUvarint(append(b, 0), x.first)
+	if ws.oldest && x.incomplete(&ws.entries) {
+		b = binary.AppendVarint(append(b, 2), x.lost)
+	} else {
+		b = append(b, 0)
+	}
+	b = binary.AppendUvarint(b, x.first)
 	b = binary.AppendUvarint(b, uint64(x.blocks()))
 	b = binary.AppendUvarint(b, uint64(len(tail)/ws.entry))
-	return ws.entries.append(b, tail)
+	return x.appendEntries(b, &ws.entries, tail)
 }
 
-// append appends entries.
-func (e *entries) append(b []byte, words []int64) []byte {
+// appendEntries appends entries.
+func (x *exact) appendEntries(b []byte, e *entries, words []int64) []byte {
 	before := int64(0)
 	for k := 0; k < len(words); k += e.entry {
 		b = binary.AppendVarint(b, words[k]-before)
 		before = words[k]
-		if e.entry > 1 {
+		switch {
+		case e.entry == 1:
+		case e.values == Texts:
+			text := x.texts.of(words[k+1])
+			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+		default:
 			b = e.appendValue(b, words[k+1])
 		}
 	}
@@ -299,9 +310,14 @@ func (ws *windows) loadPanes(c *Cell, exact bool, r *reader) {
 
 func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
 	e, x := &ws.entries, ws.in(c)
-	if r.upTo(1) == 1 {
-		if e.dead {
-			r.fail("panes of a feature that refuses")
+	switch form := r.upTo(2); {
+	case form == 2 && e.oldest:
+		x.lost = r.time()
+	case form == 2:
+		r.fail("entries left that may not")
+	case form == 1:
+		if e.dead || e.oldest || e.newestN > 0 {
+			r.fail("panes of a feature that has none")
 		}
 		x.newest, x.over = r.time(), true
 		ws.loadPanes(c, true, r)
@@ -310,6 +326,9 @@ func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byt
 	x.first = r.upTo(maxIndex)
 	blocks, tail := r.upTo(uint64(e.limit/blockLen)), r.upTo(blockLen-1)
 	x.newest = none
+	if e.newestN > 0 && (blocks > 0 || tail > uint64(e.newestN)) {
+		r.fail("more entries than are kept")
+	}
 	for range blocks {
 		sub := subKey(nil, feature, x.next())
 		value, err := get(sub)
@@ -335,6 +354,7 @@ func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byt
 	if x.index != nil {
 		x.index.tail = rest
 	}
+	x.newest = max(x.newest, x.lost)
 	x.saved = saved{from: x.first, to: x.next(), valid: x.next()}
 	return r.err
 }
@@ -345,7 +365,12 @@ func (x *exact) loadEntries(e *entries, n uint64, r *reader) {
 		item := x.push(e.entry)
 		before = r.timeFrom(before)
 		item[0] = before
-		if e.entry > 1 {
+		switch {
+		case e.entry == 1:
+		case e.values == Texts:
+			item[1] = 0 // what is left over from others is no text
+			item[1] = x.loadText(r)
+		default:
 			item[1] = r.value(&e.unit)
 		}
 	}
@@ -485,6 +510,9 @@ func (r *reader) value(u *unit) int64 {
 		return ordered(r.finite())
 	}
 	v := r.varint()
+	if u.values == Ints {
+		return v
+	}
 	if v < -maxUnits || v > maxUnits {
 		r.fail("number out of range")
 		return 0

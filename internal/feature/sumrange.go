@@ -75,13 +75,7 @@ func (s *Set) weight(c *Cell) (bound float64) {
 
 // weigh returns what a sum, or a part of it, counts in the bound.
 func (u *unit) weigh(sum float64) float64 {
-	switch {
-	case u.float && u.squares:
-		sum *= squareWeight
-	case u.float:
-		sum *= floatWeight
-	}
-	return math.Abs(sum)
+	return math.Abs(sum * u.weight)
 }
 
 // setBound keeps a bound, or the next one above that a float32 can hold.

@@ -16,6 +16,8 @@ type savedExact struct {
 	exact
 	index index
 	first [2]int64
+	texts texts
+	begin []byte // of texts, which one more may overwrite
 }
 
 // Save copies the state of c into to. Undo restores it, after at most one Add of each
@@ -41,6 +43,10 @@ func (s *Set) Save(c *Cell, to *Saved) {
 			kept.index = *x.index
 		}
 		copy(kept.first[:], x.words)
+		if x.texts != nil {
+			kept.texts = *x.texts
+			kept.begin = append(kept.begin[:0], x.texts.bytes[:min(MaxText, len(x.texts.bytes))]...)
+		}
 	}
 }
 
@@ -55,5 +61,9 @@ func (s *Set) Undo(c *Cell, from *Saved) {
 			*x.index = kept.index
 		}
 		copy(x.words, kept.first[:])
+		if x.texts != nil {
+			*x.texts = kept.texts
+			copy(x.texts.bytes, kept.begin)
+		}
 	}
 }

@@ -15,6 +15,8 @@ type unit struct {
 	float    bool
 	decimals int
 	scale    float64 // 10^decimals
+	values   Kind    // Numbers, or the words are no numbers
+	weight   float64 // of a sum in the bound of a cell
 	squares  bool    // moments of values are kept
 	slopes   bool    // with times
 }
@@ -22,9 +24,9 @@ type unit struct {
 // unitOf returns the unit of so many decimals; -1 is of floats.
 func unitOf(decimals int) unit {
 	if decimals < 0 {
-		return unit{float: true, decimals: decimals}
+		return unit{float: true, decimals: decimals, weight: floatWeight}
 	}
-	return unit{decimals: decimals, scale: pow10(decimals)}
+	return unit{decimals: decimals, scale: pow10(decimals), weight: 1}
 }
 
 func pow10(n int) float64 {

@@ -19,7 +19,14 @@ type window struct {
 }
 
 func newWindows(spec *Spec, r *reading, in *layout) windows {
-	ws := windows{entries: entries{unit: r.unit, entry: 2, limit: cmp.Or(spec.Max, defaultEntries), dead: spec.Overflow == OverflowDead}}
+	limit := defaultEntries
+	if r.looks {
+		limit = defaultLooked
+	}
+	ws := windows{entries: entries{unit: r.unit, entry: 2, limit: cmp.Or(spec.Max, limit), dead: spec.Overflow == OverflowDead, oldest: spec.Overflow == OverflowOldest}}
+	if spec.Last > 0 {
+		ws.exacts, ws.longest, ws.newestN = 1, forEver, spec.Last
+	}
 	if r.count {
 		ws.entry = 1
 	}
@@ -82,6 +89,11 @@ func (ws *windows) refuses(c *Cell, t int64) bool {
 	return ws.dead && ws.in(c).refuses(&ws.entries, t)
 }
 
+// approximate reports whether the exact windows are read from panes, or lack entries.
+func (ws *windows) approximate(c *Cell) bool {
+	return ws.exacts > 0 && (ws.in(c).over || ws.oldest && ws.in(c).incomplete(&ws.entries))
+}
+
 // over reports whether the exact windows are read from panes.
 func (ws *windows) over(c *Cell) bool { return ws.exacts > 0 && ws.in(c).over }
 
@@ -106,11 +118,18 @@ func (ws *windows) addExact(c *Cell, t, value int64) {
 	}
 	if !x.over {
 		x.expire(&ws.entries)
-		if len(x.live()) < ws.limit*ws.entry {
-			x.append(&ws.entries, t, value)
+		switch full := len(x.live()) >= ws.limit*ws.entry; {
+		case ws.newestN > 0:
+			x.shorten(&ws.entries)
+		case full && ws.oldest:
+			x.dropOldest(&ws.entries)
+		case full:
+			ws.overflow(c)
+			ws.addOver(c, t, value)
 			return
 		}
-		ws.overflow(c)
+		x.append(&ws.entries, t, value)
+		return
 	}
 	ws.addOver(c, t, value)
 }

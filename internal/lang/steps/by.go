@@ -93,7 +93,11 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 		s.Fail(path+map[bool]string{true: ".value", false: ".when"}[at < len(values)], "%q is not known when the event is asked for by %s: value and when are of fields, and of lets of fields", names[at], f.By)
 		s.Hint("write delay: 1s: later events then know what this one said after that time")
 	case f.Delay == 0:
-		f.bindValues(s, path)
+		late := f.bindValues(s, path, spec)
+		m.spec = late.spec
+		if m.spec.Kind != feature.Numbers && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Valued) {
+			s.Fail(path+".aggregates", "a feature by %s answers numbers, and the values are of type %v: use distinct, changes or count", f.By, late.kind)
+		}
 	case at < 0:
 		s.Fail(path+".delay", "value and when are of fields, which are known at once")
 		s.Hint("remove it")
@@ -104,7 +108,7 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	if len(s.Errs) > before {
 		return nil
 	}
-	m.columns, ok = f.columns(s, path, spec)
+	m.columns, ok = f.columns(s, path, m.spec, value.Number)
 	if !ok {
 		return nil
 	}
@@ -196,8 +200,8 @@ func Bound(p *lang.Pipeline, name string) (expr string, ok bool) {
 }
 
 // bindValues binds value and when.
-func (f *Feature) bindValues(s *lang.Scope, path string) (m boundFeature) {
-	m = boundFeature{path: path, feature: f}
+func (f *Feature) bindValues(s *lang.Scope, path string, spec feature.Spec) (m boundFeature) {
+	m = boundFeature{path: path, feature: f, spec: spec}
 	m.contribution(s)
 	return m
 }
@@ -225,7 +229,10 @@ func (m *boundAsked) Joins(lang.Deferred) bool { return false }
 
 // BindLate implements Deferred.
 func (m *boundAsked) BindLate(s *lang.Scope, _ []lang.Deferred) lang.Bound {
-	late := m.feature.bindValues(s, m.path)
+	late := m.feature.bindValues(s, m.path, m.spec)
+	if late.spec.Kind != feature.Numbers {
+		s.Fail(m.path+".value", "with delay the value is a number: this one is of type %v", late.kind)
+	}
 	slot, ok := s.Make(m.path, s.HiddenName(), value.Type{Kind: value.Number, Optional: true})
 	if !ok {
 		slot = value.Slot{}

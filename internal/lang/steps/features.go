@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -29,10 +30,12 @@ type Feature struct {
 	Last       int           // the newest values by arrival, 1 to 1,000
 	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
 	Aggregates []string      // names of feature.Aggregates
+	Type       string        // of a value that later steps make, if it is no number
+	HalfLife   time.Duration // of ewma
 	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
 	Empty      *float64      // what aggregates but count and sum are of nothing, and elapsed before the first event; nil is 0
-	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536
-	Overflow   string        // beyond Max: pane (default) reads sixtieths of the window, dlq refuses the event
+	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536, or 1,024 with aggregates that look at entries
+	Overflow   string        // beyond Max: pane reads sixtieths of the window, with oldest the oldest entries leave, dlq refuses the event
 }
 
 // StepKind implements Step.
@@ -47,7 +50,7 @@ const oneShape = "one of `windows`, `last` and `elapsed` is required"
 
 var featureFields = []spec.Field[Feature]{
 	{Name: "value", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Value }, spec.ReadExpression),
-		Example: "amount", Help: "what is aggregated, of type number or int"},
+		Example: "amount", Help: "what is aggregated, of type number or int. With aggregates of any kind alone also a bool, string, bytes or time; an int then keeps its 64 bits"},
 	{Name: "when", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.When }, lang.ReadBool), Example: "amount > 0", Help: "which events count"},
 	{Name: "from", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.From }, spec.ReadName), Example: "refunds", Absent: "events of all inputs count",
 		Help: "the topic of one of the `inputs`, whose events count. All events read the feature"},
@@ -63,12 +66,16 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "aggregates", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Aggregates },
 		spec.ListOf(spec.Choice[string](feature.AggregateNames()...))),
 		Example: "[count, sum]", Help: "what is read of windows or of the last values: see [aggregates](#aggregates)", Absent: "needed but with `elapsed`"},
+	{Name: "type", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Type }, spec.Choice[string]("bool", "int", "string", "time")), Example: "string",
+		Absent: "that of `value`", Help: "what `value` is, if it uses names of later steps and is no number"},
+	{Name: "half_life", Affects: spec.State, Form: spec.Into(func(f *Feature) *time.Duration { return &f.HalfLife }, spec.Span(time.Millisecond, 366*24*time.Hour)), Example: "10m",
+		Absent: "needed with `ewma` alone", Help: "of `ewma`: a value that is so much older than the event has half the weight"},
 	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
 	{Name: "max", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20).Default(lang.DefaultFeatureMax)),
-		Example: "1000", Help: "entries of exact windows of a key"},
-	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "dlq").Default("pane")), Example: "dlq"},
+		Example: "1000", Absent: "65,536, or 1,024 with aggregates that look at entries", Help: "entries of exact windows of a key: at most 16,384 with such aggregates"},
+	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "oldest", "dlq").Default("pane")), Example: "dlq", Absent: "pane, or oldest with aggregates that look at entries"},
 }
 
 // Declare implements Step: a feature waits for no feature.
@@ -153,8 +160,9 @@ type boundFeature struct {
 	spec        feature.Spec
 	value, when *expression.Program
 	columns     []value.Slot
-	waits       []string // names that come later: the feature is fed back
-	fed         bool     // it reads features that are fed back
+	kind        value.Kind // of the value
+	waits       []string   // names that come later: the feature is fed back
+	fed         bool       // it reads features that are fed back
 }
 
 // lower returns what is done for an event: both, or apart the reading and the adding of
@@ -237,8 +245,12 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	if m.waits == nil && !m.contribution(s) {
 		return nil
 	}
+	if m.waits != nil {
+		kind, _ := value.ParseType(cmp.Or(f.Type, value.Number.String()))
+		m.keep(kind.Kind)
+	}
 	m.fed = s.Fed(m.value, m.when)
-	if m.columns, ok = f.columns(s, path, spec); !ok {
+	if m.columns, ok = f.columns(s, path, m.spec, m.kind); !ok {
 		return nil
 	}
 	for _, column := range m.columns {
@@ -247,14 +259,36 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	return m
 }
 
-// columns introduces the columns of a feature.
-func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec) (slots []value.Slot, ok bool) {
+// keep says what kind of values the feature has: numbers, or what is kept as it is.
+func (m *boundFeature) keep(kind value.Kind) {
+	m.kind = value.Number
+	if !m.feature.ofAnyKind(&m.spec) || kind == value.Number {
+		return
+	}
+	m.kind, m.spec.Kind = kind, feature.Ints
+	if kind.Text() {
+		m.spec.Kind = feature.Texts
+	}
+}
+
+// ofAnyKind reports whether values may be of other kinds than numbers: no aggregate is of
+// numbers only.
+func (f *Feature) ofAnyKind(spec *feature.Spec) bool {
+	return spec.Looks() && !slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Numeric)
+}
+
+// columns introduces the columns of a feature, whose values are of a kind.
+func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind value.Kind) (slots []value.Slot, ok bool) {
 	one, err := feature.NewSet([]feature.Spec{spec})
 	if err != nil {
 		s.Fail(path, "%v", err)
 		return nil, false
 	}
-	for _, column := range one.Columns(0) {
+	if spec.Kind != feature.Numbers && (f.Decimals != nil || f.Empty != nil) {
+		s.Fail(path, "decimals and empty are of numbers, and the values are of type %v: a value that is not there is absent", kind)
+		return nil, false
+	}
+	for n, column := range one.Columns(0) {
 		name := f.Name
 		if column != "" {
 			name += "." + column
@@ -264,7 +298,11 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec) (slots 
 			s.Hint("write it above the route, or give it another name")
 			return nil, false
 		}
-		slot, ok := s.Make(path, name, value.Type{Kind: value.Number})
+		typ := value.Type{Kind: value.Number}
+		if spec.Kind != feature.Numbers && spec.Aggregates[n%len(spec.Aggregates)].Valued() {
+			typ = value.Type{Kind: kind, Optional: true}
+		}
+		slot, ok := s.Make(path, name, typ)
 		if !ok {
 			return nil, false
 		}
@@ -278,7 +316,7 @@ func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	before := len(s.Errs)
 	m.feature.ofInput(s, m.path, func(source string) {
 		if m.feature.Value != "" {
-			m.value = s.Expr(m.path+".value", m.feature.Value, value.Number, value.Int)
+			m.bindValue(s)
 		}
 		when := m.feature.When
 		if when != "" {
@@ -291,10 +329,32 @@ func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	return len(s.Errs) == before
 }
 
+// bindValue binds what a feature adds.
+func (m *boundFeature) bindValue(s *lang.Scope) {
+	f, at := m.feature, m.path+".value"
+	kinds := []value.Kind{value.Number, value.Int}
+	if f.ofAnyKind(&m.spec) {
+		kinds = append(kinds, value.Bool, value.String, value.Bytes, value.Time)
+	}
+	if m.value = s.Expr(at, f.Value, kinds...); m.value == nil {
+		return
+	}
+	declared, kind := m.kind, m.value.Type().Kind
+	m.keep(kind)
+	switch {
+	case m.waits != nil && declared != m.kind:
+		s.Fail(at, "the value is of type %v, and the columns are %v", kind, value.Type{Kind: declared})
+		s.Hint(fmt.Sprintf("write type: %v", kind))
+	case m.waits == nil && f.Type != "" && f.Type != kind.String():
+		s.Fail(m.path+".type", "the value is of type %v", kind)
+		s.Hint("remove it")
+	}
+}
+
 // bindShape checks a feature's shape.
 func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	before := len(s.Errs)
-	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1}
+	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1, HalfLife: f.HalfLife}
 	shapes := 0
 	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
 		if there {
@@ -321,7 +381,7 @@ func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 		spec.Aggregates = append(spec.Aggregates, aggregate)
 	}
 	switch {
-	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil):
+	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil || f.Type != "" || f.HalfLife != 0):
 		s.Fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
 	case !f.Elapsed && len(f.Aggregates) == 0:
 		s.Fail(path, "missing aggregates: name at least one, such as count or sum")
@@ -338,6 +398,9 @@ func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	var err error
 	if spec.Overflow, err = feature.ParseOverflow(f.Overflow); err != nil {
 		s.Fail(path+".overflow", "%v", err)
+	}
+	if f.Overflow == "" && spec.Looks() && len(spec.Windows) > 0 {
+		spec.Overflow = feature.OverflowOldest
 	}
 	return spec, len(s.Errs) == before
 }

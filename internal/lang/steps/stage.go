@@ -51,7 +51,7 @@ func (g *Stage) Bind(s *lang.Scope, path string) {
 		} else if !m.contribution(s) {
 			return
 		}
-		if m.columns, ok = f.columns(s, at, spec); !ok {
+		if m.columns, ok = f.columns(s, at, m.spec, m.kind); !ok {
 			return
 		}
 		b.list = append(b.list, m)

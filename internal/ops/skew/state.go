@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/hash"
@@ -200,9 +199,8 @@ func (c *states) features(partition int32, key string) (list []found) {
 		return nil // the entries say it
 	}
 	for i := range a {
-		if math.Float64bits(a[i].Value) != math.Float64bits(b[i].Value) {
-			text := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-			list = append(list, c.ofKey(Difference{Key: key, Step: "features", Name: a[i].Name, Live: text(a[i].Value), Recomputed: text(b[i].Value)}))
+		if a[i].Value != b[i].Value {
+			list = append(list, c.ofKey(Difference{Key: key, Step: "features", Name: a[i].Name, Live: a[i].Value, Recomputed: b[i].Value}))
 		}
 	}
 	return list

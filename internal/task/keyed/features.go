@@ -41,8 +41,13 @@ func (m *Memory) Features(k *Key, f *operator.Features, e *operator.Event) error
 // windows beyond their max.
 func (m *Memory) feature(k *Key, f *operator.Feature, row *value.Row, at int64) (over bool, err error) {
 	set, cell := m.plan.Sets[f.Set()], k.Cells[f.Set()]
+	if f.Read && set.Before(f.Index) {
+		if err := m.readBefore(set, cell, f, at, row); err != nil {
+			return false, err
+		}
+	}
 	if f.Read && f.ReadFirst {
-		if over, err = readFeature(set, cell, f, at, row); err != nil {
+		if over, err = m.readFeature(set, cell, f, at, row); err != nil {
 			return false, err
 		}
 	}
@@ -51,24 +56,79 @@ func (m *Memory) feature(k *Key, f *operator.Feature, row *value.Row, at int64) 
 		if err != nil {
 			return false, fmt.Errorf("feature %s: when: %w", f.Name, err)
 		}
-		v := 0.0
-		if wanted && f.Value != nil {
-			if v, err = operator.Number(f.Value, row); err != nil {
-				return false, fmt.Errorf("feature %s: value: %w", f.Name, err)
-			}
-		}
 		if wanted {
-			if err := set.Add(cell, f.Index, at, v); err != nil {
+			if err := addValue(set, cell, f, at, row); err != nil {
 				return false, err
 			}
 		}
 	}
 	if f.Read && !f.ReadFirst {
-		return readFeature(set, cell, f, at, row)
+		return m.readFeature(set, cell, f, at, row)
 	}
 	return over, nil
 }
 
-func readFeature(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) (over bool, err error) {
-	return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
+// addValue adds the value of an event.
+func addValue(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) error {
+	switch set.Kind(f.Index) {
+	case feature.Ints:
+		v, err := operator.Word(f.Value, row)
+		if err != nil {
+			return fmt.Errorf("feature %s: value: %w", f.Name, err)
+		}
+		return set.AddInt(cell, f.Index, at, v)
+	case feature.Texts:
+		v, err := f.Value.Text(row)
+		if err != nil {
+			return fmt.Errorf("feature %s: value: %w", f.Name, err)
+		}
+		return set.AddText(cell, f.Index, at, v)
+	}
+	v := 0.0
+	if f.Value != nil {
+		var err error
+		if v, err = operator.Number(f.Value, row); err != nil {
+			return fmt.Errorf("feature %s: value: %w", f.Name, err)
+		}
+	}
+	return set.Add(cell, f.Index, at, v)
+}
+
+func (m *Memory) readFeature(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) (over bool, err error) {
+	if set.Kind(f.Index) == feature.Numbers {
+		return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
+	}
+	return set.Approximate(cell, f.Index), m.readValues(set, cell, f, at, row, false)
+}
+
+// readBefore reads the columns of what the event before said.
+func (m *Memory) readBefore(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) error {
+	if set.Kind(f.Index) == feature.Numbers {
+		set.ReadBefore(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
+		return nil
+	}
+	return m.readValues(set, cell, f, at, row, true)
+}
+
+// readValues reads columns of any kind: those of what the event before said, or all others.
+func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row, before bool) error {
+	m.values = append(m.values[:0], make([]feature.Value, len(f.Columns))...)
+	set.ReadValues(cell, f.Index, at, before, m.values)
+	for n := range f.Columns {
+		v, slot := &m.values[n], &f.Columns[n]
+		switch {
+		case set.ColumnBefore(f.Index, n) != before:
+		case !v.Present:
+			row.Clear(*slot)
+		case slot.Type.Kind == value.Number:
+			row.SetNumber(*slot, v.Number)
+		case slot.Type.Kind.Text():
+			if err := row.Make(slot, string(v.Text)); err != nil {
+				return fmt.Errorf("feature %s: %w", f.Name, err)
+			}
+		default:
+			row.SetInt(*slot, v.Int)
+		}
+	}
+	return nil
 }

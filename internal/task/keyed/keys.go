@@ -144,6 +144,7 @@ type Memory struct {
 	buf      []byte
 	scratch  []byte
 	saved    feature.Saved // of the event being counted
+	values   []feature.Value
 	due      *Queue
 	dueBytes int64     // of due, at most
 	timers   *due.Lane // keys of which a timer may be due

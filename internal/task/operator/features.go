@@ -66,6 +66,18 @@ func (f *Feature) Set() int {
 	return 0
 }
 
+// Word evaluates a program of type bool, int or time.
+func Word(p *expression.Program, row *value.Row) (int64, error) {
+	if p.Type().Kind != value.Bool {
+		return p.Int(row)
+	}
+	v, err := p.Bool(row)
+	if v {
+		return 1, err
+	}
+	return 0, err
+}
+
 // Number evaluates a program of type int or number.
 func Number(p *expression.Program, row *value.Row) (float64, error) {
 	if p.Type().Kind == value.Int {

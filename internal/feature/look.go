@@ -1,0 +1,361 @@
+package feature
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+)
+
+// entry is one of a window or of the newest values: its time, 0 where that is not kept, and
+// the word of its value.
+type entry struct{ t, value int64 }
+
+// look is the entries of a window, or of the newest values, for the aggregates that look at
+// each of them. It is one of a Set's, used again by others.
+type look struct {
+	*feature
+	texts   *texts
+	at      int64  // the time of the read
+	list    *exact // with the entries after from, where only the first and last ones are read
+	from    int64
+	entries []entry // in the order of arrival; in that of time after inOrder
+	ordered bool
+	words   []int64 // sorted, for percentiles
+	sorted  bool
+	table   []slot
+	marked  uint32 // what a slot in use has
+}
+
+type slot struct {
+	value int64
+	mark  uint32
+}
+
+// columns are where aggregates are put: numbers, of a feature of Numbers, or values.
+type columns struct {
+	numbers []float64
+	values  []Value
+}
+
+// look puts the aggregates that look at entries into columns, or those that are read before
+// the event is added. Values get all others too.
+func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) {
+	if !f.looks || before && !f.before {
+		return
+	}
+	l := s.looks.get(f, t)
+	switch {
+	case f.kind == kindLast:
+		l.ring(&f.last, c.words)
+		l.write(out, 0, before)
+	case f.windows.newestN > 0:
+		l.newest(f.windows.in(c))
+		l.write(out, 0, before)
+	default:
+		for k := range f.windows.list {
+			l.window(f.windows.in(c), &f.windows.entries, f.windows.list[k].size)
+			l.write(out, k*len(f.aggregates), before)
+		}
+	}
+	s.looks.put(l)
+}
+
+// write puts the aggregates into columns, of which the first is at.
+func (l *look) write(out columns, at int, before bool) {
+	for k, a := range l.aggregates {
+		if before != (a == Previous) || out.numbers != nil && !a.looks() {
+			continue
+		}
+		switch v := l.value(a); {
+		case out.values != nil:
+			out.values[at+k] = v
+		case v.Present:
+			out.numbers[at+k] = v.Number
+		default:
+			out.numbers[at+k] = l.empty
+		}
+	}
+}
+
+// looks are spare ones.
+type looks struct{ spare sync.Pool }
+
+func (l *looks) get(f *feature, at int64) *look {
+	of, _ := l.spare.Get().(*look)
+	if of == nil {
+		of = &look{}
+	}
+	of.feature, of.at = f, at
+	of.reset()
+	return of
+}
+
+func (l *looks) put(of *look) {
+	of.feature, of.texts, of.list = nil, nil, nil
+	l.spare.Put(of)
+}
+
+func (l *look) reset() {
+	l.entries, l.words, l.ordered, l.sorted, l.list = l.entries[:0], l.words[:0], true, false, nil
+}
+
+// add adds an entry. A zero has no sign, so that zeros are equal.
+func (l *look) add(t, value int64) {
+	if l.float && value == floatWord(math.Copysign(0, -1)) {
+		value = floatWord(0)
+	}
+	if n := len(l.entries); n > 0 && t < l.entries[n-1].t {
+		l.ordered = false
+	}
+	l.entries = append(l.entries, entry{t, value})
+}
+
+// window takes the entries of an exact window of so many microseconds.
+func (l *look) window(x *exact, e *entries, size int64) {
+	l.reset()
+	l.texts, l.list, l.from = x.texts, x, max(l.at-size, x.newest-e.longest)
+	if l.edges {
+		return
+	}
+	for k := range x.blocks() {
+		if !x.index.blocks[k].outside(l.from, l.at) {
+			l.part(x.blockWords(e, k), l.from)
+		}
+	}
+	l.part(x.tailWords(e), l.from)
+}
+
+// part takes the entries of words that are in (lo, l.at].
+func (l *look) part(words []int64, lo int64) {
+	for k := 1; k < len(words); k += 2 {
+		if t := words[k-1]; t > lo && t <= l.at {
+			l.add(t, words[k])
+		}
+	}
+}
+
+// newest takes the newest values of a list, by arrival.
+func (l *look) newest(x *exact) {
+	l.reset()
+	l.texts = x.texts
+	live := x.live()
+	for ; len(live) > 0; live = live[2:] {
+		l.add(0, live[1])
+	}
+}
+
+// ring takes the newest values.
+func (l *look) ring(of *last, words []int64) {
+	l.reset()
+	first, second := of.values(words)
+	for _, part := range [2][]int64{first, second} {
+		for _, v := range part {
+			l.add(0, v)
+		}
+	}
+}
+
+// equal reports whether two values are.
+func (l *look) equal(a, b int64) bool {
+	return a == b || l.values == Texts && bytes.Equal(l.texts.of(a), l.texts.of(b))
+}
+
+// inOrder sorts the entries by (time, position).
+func (l *look) inOrder() {
+	if !l.ordered {
+		slices.SortStableFunc(l.entries, func(a, b entry) int { return cmp.Compare(a.t, b.t) })
+		l.ordered = true
+	}
+}
+
+// edge returns the value of the first or the last entry by (time, position).
+func (l *look) edge(last bool) Value {
+	if l.list == nil || !l.edges {
+		if len(l.entries) == 0 {
+			return Value{}
+		}
+		l.inOrder()
+		if last {
+			return l.valueOf(l.entries[len(l.entries)-1].value)
+		}
+		return l.valueOf(l.entries[0].value)
+	}
+	var found edge
+	x, e := l.list, &l.windows.entries
+	if !last {
+		for k := range x.blocks() {
+			if b := &x.index.blocks[k]; !b.outside(l.from, l.at) && !(found.ok && b.first >= found.t) {
+				found.first(x.blockWords(e, k), l.from, l.at)
+			}
+		}
+		found.first(x.tailWords(e), l.from, l.at)
+	} else {
+		found.last(x.tailWords(e), l.from, l.at)
+		for k := x.blocks() - 1; k >= 0; k-- {
+			if b := &x.index.blocks[k]; !b.outside(l.from, l.at) && !(found.ok && b.last <= found.t) {
+				found.last(x.blockWords(e, k), l.from, l.at)
+			}
+		}
+	}
+	if !found.ok {
+		return Value{}
+	}
+	return l.valueOf(found.value)
+}
+
+// edge is an entry that was found to be the first, or the last one.
+type edge struct {
+	entry
+	ok bool
+}
+
+// first looks at words that come after those that it has looked at.
+func (e *edge) first(words []int64, lo, at int64) {
+	for k := 1; k < len(words); k += 2 {
+		if t := words[k-1]; t > lo && t <= at && (!e.ok || t < e.t) {
+			*e = edge{entry{t, words[k]}, true}
+		}
+	}
+}
+
+// last looks at words that come before those that it has looked at.
+func (e *edge) last(words []int64, lo, at int64) {
+	for k := len(words) - 1; k > 0; k -= 2 {
+		if t := words[k-1]; t > lo && t <= at && (!e.ok || t > e.t) {
+			*e = edge{entry{t, words[k]}, true}
+		}
+	}
+}
+
+// value returns the value of an aggregate.
+func (l *look) value(a Aggregate) Value {
+	switch a {
+	case FirstValue:
+		return l.edge(false)
+	case LastValue, Previous:
+		return l.edge(true)
+	case Count:
+		return Value{Number: float64(len(l.entries)), Present: true}
+	case Changes:
+		return Value{Number: float64(l.changes()), Present: true}
+	case Distinct:
+		return Value{Number: float64(l.distinct()), Present: true}
+	}
+	if len(l.entries) == 0 {
+		return Value{}
+	}
+	switch a {
+	case P50:
+		return l.percentile(50)
+	case P95:
+		return l.percentile(95)
+	case P99:
+		return l.percentile(99)
+	}
+	return Value{Number: l.ewma(), Present: true}
+}
+
+// valueOf returns the value that is kept as a word.
+func (l *look) valueOf(word int64) Value {
+	switch l.values {
+	case Ints:
+		return Value{Int: word, Present: true}
+	case Texts:
+		return Value{Text: l.texts.of(word), Present: true}
+	}
+	return Value{Number: l.number(word), Present: true}
+}
+
+// changes returns how often a value differs from the one before it.
+func (l *look) changes() (n int) {
+	l.inOrder()
+	for k := 1; k < len(l.entries); k++ {
+		if !l.equal(l.entries[k-1].value, l.entries[k].value) {
+			n++
+		}
+	}
+	return n
+}
+
+// distinct returns how many different values there are. It marks them in a table of at least
+// twice as many places as there are entries.
+func (l *look) distinct() (n int) {
+	size := 16
+	for size < 2*len(l.entries) {
+		size *= 2
+	}
+	if l.marked++; len(l.table) < size || l.marked == 0 {
+		l.table, l.marked = make([]slot, max(size, len(l.table))), 1
+	}
+	table := l.table[:size]
+	for k := range l.entries {
+		v := l.entries[k].value
+		at := l.hash(v) & uint64(size-1)
+		for table[at].mark == l.marked && !l.equal(table[at].value, v) {
+			at = (at + 1) & uint64(size-1)
+		}
+		if table[at].mark != l.marked {
+			table[at] = slot{v, l.marked}
+			n++
+		}
+	}
+	return n
+}
+
+// hash returns a number that is the same for equal values: that of a text is FNV-1a.
+func (l *look) hash(v int64) uint64 {
+	h := uint64(v)
+	if l.values == Texts {
+		h = 14695981039346656037
+		for _, b := range l.texts.of(v) {
+			h = (h ^ uint64(b)) * 1099511628211
+		}
+	}
+	h = (h ^ h>>32) * 0x9E3779B97F4A7C15
+	return h ^ h>>32
+}
+
+// percentile returns the least value that so many per cent of the values are not above.
+func (l *look) percentile(p int) Value {
+	if !l.sorted {
+		for k := range l.entries {
+			l.words = append(l.words, l.entries[k].value)
+		}
+		slices.Sort(l.words)
+		l.sorted = true
+	}
+	return l.valueOf(l.words[(len(l.words)*p+99)/100-1])
+}
+
+// ewma returns the mean of the values with weights that halve with each half-life before the
+// read, added by (time, position).
+func (l *look) ewma() float64 {
+	l.inOrder()
+	var sum, weights float64
+	for k := range l.entries {
+		w := exp2(-float64(l.at-l.entries[k].t) / l.halfLife)
+		sum += float64(w * l.number(l.entries[k].value))
+		weights += w
+	}
+	if !(weights > 0) { // all of them are older than a thousand half-lives
+		return l.number(l.entries[len(l.entries)-1].value)
+	}
+	return sum / weights
+}
+
+// exp2 returns 2^x for x of 0 or less, of which the error is 2^-52 of it. It has no operation
+// that an architecture may fuse or round another way.
+func exp2(x float64) float64 {
+	if x < -1100 {
+		return 0
+	}
+	whole := math.RoundToEven(x)
+	y := float64((x - whole) * math.Ln2)
+	sum := 1.0
+	for k := 13; k > 0; k-- { // 1 + y(1 + y/2(1 + y/3(...)))
+		sum = 1 + float64(float64(y*sum)/float64(k))
+	}
+	return math.Ldexp(sum, int(whole))
+}

@@ -1,0 +1,81 @@
+package feature
+
+import "slices"
+
+// Kind is what the values of a feature are. All are words of 64 bits in an entry: of a number
+// that of its unit, of an int itself, of a text the place of its bytes.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Numbers Kind = iota
+	Ints         // also bools and times: 64 bits that are compared and given back
+	Texts        // of at most MaxText bytes
+)
+
+// MaxText bounds the bytes of a text that a feature keeps.
+const MaxText = 1024
+
+// texts are the bytes of the texts of a list, in the order of its entries. The word of an
+// entry is the place of its first byte, counted from the first text of the key on, and its
+// length in the lowest bits.
+type texts struct {
+	bytes []byte
+	base  int // the place of the first one of bytes
+}
+
+const textBits = 11 // of the length of a text
+
+// of returns a text.
+func (x *texts) of(word int64) []byte {
+	at, n := int(word>>textBits)-x.base, int(word&(1<<textBits-1))
+	return x.bytes[at : at+n]
+}
+
+// put keeps a text and returns its word. first is the word of the oldest text that is needed;
+// before it there is none if it is less than 0. What is kept of older ones is overwritten only
+// where none is needed: see Saved.
+func (x *texts) put(text string, first int64) int64 {
+	end := x.base + len(x.bytes)
+	if first < 0 {
+		x.bytes, x.base = x.bytes[:0], end
+	} else if len(x.bytes)+len(text) > cap(x.bytes) {
+		live := x.bytes[int(first>>textBits)-x.base:]
+		x.bytes, x.base = append(slices.Grow([]byte(nil), len(live)+len(live)/2+len(text)), live...), end-len(live)
+	}
+	return appendText(x, text)
+}
+
+// appendText appends a text and returns its word.
+func appendText[T string | []byte](x *texts, text T) int64 {
+	end := x.base + len(x.bytes)
+	x.bytes = append(x.bytes, text...)
+	return int64(end)<<textBits | int64(len(text))
+}
+
+// keepText keeps a text for an entry that is appended next, and returns its word.
+func (x *exact) keepText(text string) int64 {
+	if x.texts == nil {
+		x.texts = &texts{}
+	}
+	first := int64(-1)
+	if live := x.live(); len(live) > 0 {
+		first = live[1]
+	}
+	return x.texts.put(text, first)
+}
+
+// loadText loads the text of the newest entry.
+func (x *exact) loadText(r *reader) int64 {
+	n := int(r.upTo(MaxText))
+	if n > len(r.rest) {
+		r.fail("cut short")
+		n = 0
+	}
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	if x.texts == nil {
+		x.texts = &texts{}
+	}
+	return appendText(x.texts, text)
+}

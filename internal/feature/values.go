@@ -1,0 +1,36 @@
+package feature
+
+// Value is what an aggregate is: a number, or of Aggregates that are Valued one of the kind
+// of the feature.
+type Value struct {
+	Number  float64
+	Int     int64
+	Text    []byte // until the next Add
+	Present bool   // there is one
+}
+
+// Kind returns the kind of the values of feature i. Features of other kinds than Numbers are
+// read by ReadValues.
+func (s *Set) Kind(i int) Kind { return s.features[i].unit.values }
+
+// Before reports whether columns of feature i are read before the event is added: by
+// ReadBefore, or ReadValues with before.
+func (s *Set) Before(i int) bool { return s.features[i].before }
+
+// ColumnBefore reports whether a column of feature i is one of those.
+func (s *Set) ColumnBefore(i, column int) bool {
+	f := &s.features[i]
+	return f.before && f.aggregates[column%len(f.aggregates)] == Previous
+}
+
+// ReadBefore puts what the event before said into the columns of Previous. Read leaves them
+// as they are.
+func (s *Set) ReadBefore(c *Cell, i int, t int64, out []float64) {
+	s.look(c, &s.features[i], clampTime(t), true, columns{numbers: out})
+}
+
+// ReadValues is Read of a feature of any kind, or with before ReadBefore. A value that is not
+// there is absent.
+func (s *Set) ReadValues(c *Cell, i int, t int64, before bool, out []Value) {
+	s.look(c, &s.features[i], clampTime(t), before, columns{values: out})
+}
