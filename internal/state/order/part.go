@@ -217,8 +217,8 @@ func (p *part) release(to []stream.Record, limit int, now time.Time) []stream.Re
 		}
 		p.pop(h)
 		h.record.Offset, h.released = p.next(), true
-		if h.waited = now.Sub(h.came); h.waited > 0 {
-			h.holder = p.waitsFor
+		if !h.came.IsZero() && now.After(h.came) {
+			h.waited, h.holder = now.Sub(h.came), p.waitsFor
 		}
 		p.given.push(h)
 		to = append(to, h.record)

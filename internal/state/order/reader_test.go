@@ -117,6 +117,50 @@ func TestATurnWaitsForNothingWithoutAnEvent(t *testing.T) {
 	}
 }
 
+// TestEventsThatBecameStateSayHowLongTheyWaited has two events become state while they wait for a
+// source. A member after a restart does not know when they came.
+func TestEventsThatBecameStateSayHowLongTheyWaited(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		m, now := meet(t, 1), time.Unix(1000, 0)
+		if err := m.log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		var reader *order.Reader
+		join := func() (stream.Member, *order.Held) {
+			reader = (&order.Readers{Now: func() time.Time { return now }}).Reader()
+			return m.bounded(order.Options{Bytes: 1, Reader: reader}, 0, 1)
+		}
+		member, held := join()
+		for i := range int64(2) {
+			m.event(0, order.Key{Time: 100 + i, Offset: i})
+		}
+		m.mark(0, 0, 110)
+		m.mark(0, 1, 50)
+		m.read(member)
+		if held.Spilled != 2 {
+			t.Fatalf("%+v", held)
+		}
+		want := 3 * time.Second
+		if now = now.Add(want); restart {
+			if err := member.Close(); err != nil {
+				t.Fatal(err)
+			}
+			member, _ = join()
+			want = 0
+		}
+		m.mark(0, 1, 200)
+		released := slices.Concat(poll(t, member, 100), poll(t, member, 100))
+		for _, number := range []stream.Offset{0, 1} {
+			if waited, _ := reader.Held(stream.Partition{Topic: meets}, number); waited != want {
+				t.Errorf("restart %v: event %d was held for %v, want %v", restart, number, waited, want)
+			}
+		}
+		if n := commit(t, member, released); n != 2 {
+			t.Errorf("restart %v: %d events", restart, n)
+		}
+	}
+}
+
 // TestASkippedSourceHoldsNothingUpToNow writes the mark of a skip behind an event that waits for a
 // source of which nothing is known. A later event waits again, and one of the source from before
 // is forced.

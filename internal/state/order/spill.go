@@ -32,6 +32,7 @@ type page struct {
 	first, turn place         // of its first and last entry
 	low         stream.Offset // least offset of its records
 	data        []byte        // until the step that wrote it is durable
+	came        time.Time     // when one of its entries was read; zero if that was before a restart
 }
 
 const (
@@ -152,6 +153,7 @@ func (p *part) write(to []stream.Change, list []*held) []stream.Change {
 			pages = append(pages, g)
 		}
 		g.data, g.turn, g.low = h.append(g.data), h.place, min(g.low, h.offset)
+		g.came = h.came
 	}
 	pages[len(pages)-1].last = true
 	index := []byte{}
@@ -217,7 +219,7 @@ func (p *part) openPage(g *page) error {
 	}
 	released := p.released()
 	for r := read(data); len(r.Rest) > 0 || r.Bad; {
-		h := &held{event: true, spilled: true, read: true}
+		h := &held{event: true, spilled: true, read: true, timed: timed{came: g.came, holder: Nothing}}
 		if err := r.entry(h, p.id); err != nil {
 			return fmt.Errorf("events that %v holds in its state: %w", p.id, err)
 		}
