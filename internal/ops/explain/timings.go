@@ -3,9 +3,7 @@ package explain
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/sys/replace"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -74,14 +73,7 @@ func WriteTimings(dir string, runners []*pipeline.Runner) error {
 			return fmt.Errorf("write %s: %w", timingsPath(dir), err)
 		}
 	}
-	half := timingsPath(dir) + ".half"
-	if err := os.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", half, err)
-	}
-	if err := os.WriteFile(half, []byte(text.String()), 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", half, err)
-	}
-	if err := os.Rename(half, timingsPath(dir)); err != nil {
+	if err := replace.WriteFile(timingsPath(dir), []byte(text.String()), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", timingsPath(dir), err)
 	}
 	return nil

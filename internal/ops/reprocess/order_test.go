@@ -32,46 +32,11 @@ func byShop(limit float64) lang.Pipeline {
 // outputs of the changed pipeline once, as if it had always run.
 func TestAPipelineOfSeveralPartitionsIsHandedOver(t *testing.T) {
 	log := memory.New(memory.Options{})
-	old, changed := newRunner(t, byShop(20)), newRunner(t, byShop(30))
-	stop := start(t, log, old)
-	mustAppend(t, log, events(0, 1000))
-	idle(t, log, old)
-	appended := make(chan error, 1)
-	go func() {
-		var err error
-		for i := 1000; i < 2000 && err == nil; i += 20 {
-			err = log.Append(t.Context(), events(i, 20)...)
-			time.Sleep(time.Millisecond)
-		}
-		appended <- err
-	}()
-	last := do(t, log, changed, reprocess.Job{Switch: true, HandOver: func(ctx context.Context, begun generation.Begun, given func(generation.Live)) error {
-		stop()
-		return generation.HandOver(ctx, log, "payments", "payments.repartition", begun, given)
-	}})
-	if len(last.Live) != partitions {
-		t.Fatalf("handed over: %v", last.Live)
-	}
-	names, err := generation.Open(t.Context(), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop = start(t, names, changed)
-	if err := <-appended; err != nil {
-		t.Fatal(err)
-	}
-	idle(t, names, changed)
-	stop()
-
-	alone := memory.New(memory.Options{})
-	r := newRunner(t, byShop(30))
-	stop = start(t, alone, r)
-	mustAppend(t, alone, events(0, 2000))
-	idle(t, alone, r)
-	stop()
+	switched(t, log, newRunner(t, byShop(20)), newRunner(t, byShop(30)))
+	alone := fresh(t, byShop(30), events(0, 3000))
 	for _, topic := range []string{"out", "shops"} {
 		want, got := map[string]string{}, map[string]string{}
-		for _, o := range outputs(t, alone, topic) {
+		for _, o := range alone[topic] {
 			want[o.ID] = o.Value
 		}
 		for _, from := range []string{naming.Derived("payments", 2, topic), topic} {

@@ -241,43 +241,50 @@ func TestGenerationIsWhatTheChangedPipelineWouldHaveMade(t *testing.T) {
 	})
 }
 
+// switched hands all partitions over to a changed pipeline while events come, in all 3,000.
+func switched(t *testing.T, log generation.Log, old, changed *pipeline.Runner) (names *generation.Names, last reprocess.Progress) {
+	t.Helper()
+	stop := start(t, log, old)
+	mustAppend(t, log, events(0, 1000))
+	idle(t, log, old)
+	appended := make(chan error, 1)
+	go func() {
+		var err error
+		for part := range slices.Chunk(events(1000, 2000), 5) {
+			err = errors.Join(err, log.Append(t.Context(), part...))
+			time.Sleep(time.Millisecond / 2) // so that they come while the job works
+		}
+		appended <- err
+	}()
+	last = do(t, log, changed, reprocess.Job{Switch: true, HandOver: func(ctx context.Context, begun generation.Begun, given func(generation.Live)) error {
+		stop()
+		return generation.HandOver(ctx, log, "payments", changed.Plan.Topic, begun, given)
+	}})
+	if len(last.Live) != partitions {
+		t.Fatalf("handed over: %v", last.Live)
+	}
+	names, err := generation.Open(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = start(t, names, changed)
+	if err := <-appended; err != nil {
+		t.Fatal(err)
+	}
+	idle(t, names, changed)
+	stop()
+	return names, last
+}
+
 // TestSwitchIsAtOneOffsetOfEachPartition hands over while events come, and looks at
 // every output.
 func TestSwitchIsAtOneOffsetOfEachPartition(t *testing.T) {
 	onEngines(t, func(t *testing.T, log generation.Log) {
 		old, changed := newRunner(t, payments(20)), newRunner(t, payments(40))
-		stop := start(t, log, old)
-		mustAppend(t, log, events(0, 1000))
-		idle(t, log, old)
-		appended := make(chan error, 1)
-		go func() {
-			var err error
-			for part := range slices.Chunk(events(1000, 2000), 5) {
-				err = errors.Join(err, log.Append(t.Context(), part...))
-				time.Sleep(time.Millisecond / 2) // so that they come while the job works
-			}
-			appended <- err
-		}()
-		last := do(t, log, changed, reprocess.Job{Switch: true, HandOver: func(ctx context.Context, begun generation.Begun, given func(generation.Live)) error {
-			stop()
-			return generation.HandOver(ctx, log, "payments", "in", begun, given)
-		}})
-		if len(last.Live) != partitions {
-			t.Fatalf("handed over: %v", last.Live)
-		}
-		names, err := generation.Open(t.Context(), log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop = start(t, names, changed)
-		if err := <-appended; err != nil {
-			t.Fatal(err)
-		}
-		idle(t, names, changed)
-		stop()
+		names, last := switched(t, log, old, changed)
 		checkSwitched(t, log, last.Live, 3000)
 
-		stop = start(t, names, changed) // all is settled: records are read early where the log can
+		stop := start(t, names, changed) // all is settled: records are read early where the log can
 		mustAppend(t, log, events(3000, 500))
 		idle(t, names, changed)
 		have, deadline := changed.Snapshot().Generations, time.Now().Add(patience)

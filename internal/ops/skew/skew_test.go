@@ -128,38 +128,14 @@ func TestNothingDiffersFromWhatRan(t *testing.T) {
 }
 
 // flip changes a bit of the state of a key, and returns false where it has no such byte.
-func flip(t testing.TB, log *memory.Log, key string, at int, bit byte) bool {
+func flip(t testing.TB, log *memory.Log, key string, at int, bit byte) (has bool) {
 	t.Helper()
-	member, err := log.Join(t.Context(), "payments", "payments")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer member.Close()
-	for {
-		batch, err := member.Poll(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, a := range batch.Assigned {
-			stored := []byte("e" + key)
-			value, err := a.State.Get(stored)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if value == nil {
-				continue
-			}
-			if at >= len(value) {
-				return false
-			}
+	changeOne(t, log, []byte("e"+key), "payments", 0, func(value []byte) {
+		if has = at < len(value); has {
 			value[at] ^= bit
-			step := stream.Transaction{Changes: []stream.Change{{Partition: a.Partition, Key: stored, Value: value}}, Offsets: map[stream.Partition]stream.Offset{a.Partition: a.Next}}
-			if err := member.Commit(step).Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return true
 		}
-	}
+	})
+	return has
 }
 
 // TestAFlippedBitOfStateIsFound flips a bit of each of several bytes, and back.
