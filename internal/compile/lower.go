@@ -27,7 +27,7 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 	shared := lang.Plan{Tables: b.Tables}
 	placed := stagesOf(nodes, o, &shared, open.instead)
 	plan = task.Plan{
-		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.read.Input,
+		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.input(),
 		Stages: placed, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
 		Async:  task.Async{Ordered: c.ordered, Queue: c.queue, Fairness: b.turns, Journal: open.Journal},
 		Groups: group.Plan{Groups: groupsOf(placed), Schema: b.Names.Schema}, Joins: join.Plan{Join: joinOf(placed), Schema: b.Names.Schema},
@@ -110,4 +110,11 @@ func topicsOf(b *bound) []string {
 		topics = append(topics, ended)
 	}
 	return topics
+}
+
+// input returns what the pipeline reads, with the headers that its expressions read.
+func (b *bound) input() task.Input {
+	in := b.read.Input
+	in.Meta.Headers = b.Names.Headers
+	return in
 }

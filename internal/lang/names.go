@@ -7,6 +7,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
 // Names is the flat set of names as far as it has been introduced: what an
@@ -21,6 +22,8 @@ type Names struct {
 	Introduced []string          // by steps, in order
 	Broken     map[string]bool   // of them, never there because of an error that was reported
 	Used       map[string]bool   // that steps read
+
+	Headers []operator.FromHeader // that are read of the record
 
 	there map[string]bool // fields that are there, though optional: see OfInput
 }
@@ -77,11 +80,25 @@ func (n *Names) IsBroken(name string) bool {
 // Slot implements expression.Names.
 func (n *Names) Slot(name string) (value.Slot, bool) {
 	slot, ok := n.Lookup(name)
+	if !ok && strings.HasPrefix(name, "meta.") {
+		slot, ok = n.header(name)
+	}
 	if n.Used[name] = true; !ok && (n.Later[name] || n.IsBroken(name)) {
 		n.missing = append(n.missing, name)
 	}
 	slot.Type.Optional = slot.Type.Optional && !n.there[name]
 	return slot, ok
+}
+
+// header introduces a name that a header of the record says, when it is read first.
+func (n *Names) header(name string) (value.Slot, bool) {
+	h, ok := operator.HeaderNamed(name)
+	if !ok {
+		return value.Slot{}, false
+	}
+	h.Slot, _ = n.Schema.Add(name, h.Type())
+	n.Headers = append(n.Headers, h)
+	return h.Slot, true
 }
 
 // Constant implements expression.Names.
@@ -97,8 +114,10 @@ func (n *Names) Known() []string {
 		all = append(all, name)
 	}
 	slices.Sort(all)
+	all = append(all, operator.MetaHeaders...)
 	for _, slot := range n.Schema.Slots {
-		if _, ok := n.Lookup(slot.Name); ok && !strings.HasPrefix(slot.Name, Hidden) {
+		_, ofHeader := operator.HeaderNamed(slot.Name)
+		if _, ok := n.Lookup(slot.Name); ok && !ofHeader && !strings.HasPrefix(slot.Name, Hidden) {
 			all = append(all, slot.Name)
 		}
 	}

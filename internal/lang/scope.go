@@ -114,6 +114,9 @@ func (s *Scope) Slots(path, name string) []value.Slot {
 		if _, ok := s.Names.Lookup(slot.Name); !ok {
 			continue
 		}
+		if _, ofHeader := operator.HeaderNamed(slot.Name); ofHeader {
+			continue // meta.* is the same, whatever else the file reads
+		}
 		if prefix == "event" && s.IsField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
 			s.Names.Used[slot.Name] = true
 			found = append(found, slot)

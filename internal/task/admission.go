@@ -135,6 +135,9 @@ func (a *admission) setMeta(it *item) {
 	if m.Topic != nil {
 		it.Row.SetText(*m.Topic, a.plan.Sources[it.source].Topic)
 	}
+	for i := range m.Headers {
+		m.Headers[i].Set(it.Row, r)
+	}
 }
 
 // returned looks at whether the event was a dead letter that was sent back, and

@@ -3,6 +3,7 @@ package expression
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -226,6 +227,9 @@ func reader[T any](slot value.Slot, get eval[T]) eval[T] {
 // lookup compiles table[key] and list[n].
 func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	name, ok := dotted(n.Node)
+	if name == headers {
+		return c.header(n)
+	}
 	k, constant := c.names.Constant(name)
 	_, slot := c.names.Slot(name)
 	switch {
@@ -252,6 +256,19 @@ func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	}
 	o.written = written
 	return o, nil
+}
+
+// headers is the name by which the headers of a record are read, each by its own: Names has a
+// slot named meta.headers["name"].
+const headers = "meta.headers"
+
+// header compiles meta.headers["name"].
+func (c *compiler) header(n *ast.MemberNode) (operand, *Error) {
+	key, ok := n.Property.(*ast.StringNode)
+	if !ok {
+		return operand{}, &Error{Column: column(n.Property), Message: "the name of a header is a literal", Hint: `write meta.headers["content-type"]`}
+	}
+	return c.read(n, headers+"["+strconv.Quote(key.Value)+"]")
 }
 
 // element compiles list[n], the string or number at n of a list or vector, from 0, or

@@ -4,6 +4,13 @@ package header
 // gateway. It goes on with all that is made of the event.
 const ClientEvent = "x-client-event"
 
+// ClientCausal and ClientPriority are what a client said of its event beside its ids: the
+// id of the event that it comes of, and its priority, 1 to 9.
+const (
+	ClientCausal   = "x-client-causal"
+	ClientPriority = "x-client-priority"
+)
+
 // Cancel is the ClientEvent of an event that its client gave up. A record that has it
 // is no event: a pipeline that reads it ends the event where that is queued.
 const Cancel = "x-client-cancel"

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -252,7 +253,13 @@ func inputRecord(topic, name string, key []byte, e *wire.Event, r *stream.Record
 	if !e.Time.IsZero() {
 		record.Time = e.Time.Truncate(time.Microsecond)
 	}
-	for _, h := range [...]struct{ key, value string }{{header.TraceParent, e.TraceParent}, {header.Correlation, e.Correlation}} {
+	priority := ""
+	if e.Priority > 0 {
+		priority = strconv.Itoa(e.Priority)
+	}
+	for _, h := range [...]struct{ key, value string }{
+		{header.TraceParent, e.TraceParent}, {header.Correlation, e.Correlation}, {header.ClientCausal, e.Causal}, {header.ClientPriority, priority},
+	} {
 		if h.value != "" {
 			record.Headers = append(record.Headers, stream.Header{Key: h.key, Value: []byte(h.value)})
 		}

@@ -31,12 +31,6 @@ type Timing struct {
 	LateOutput int // among the topics written, of LateTopic
 }
 
-// Meta are the names meta.*.
-type Meta struct {
-	ID, Key, Time, Partition, Offset value.Slot
-	Topic                            *value.Slot // the source; nil where nothing is copied
-}
-
 // Event times that fit time.Duration arithmetic in nanoseconds.
 const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
 
