@@ -288,7 +288,6 @@ type orderedCrash struct {
 func newOrderedCrash(t *testing.T, child string, cases map[string]orderedCase) *orderedCrash {
 	t.Helper()
 	c := &orderedCrash{T: t, child: child, dir: t.TempDir(), workers: map[string]*crashWorker{}, rng: rand.New(rand.NewPCG(*answerSeed, 10)), cluster: kafkatest.Start(t, kafkatest.Options{
-		Speed: *orderedKafka >= 10,
 		Settings: []string{
 			"log.retention.ms=-1", "group.min.session.timeout.ms=1000", "add.partitions.to.txn.retry.backoff.ms=1",
 			"transaction.abort.timed.out.transaction.cleanup.interval.ms=1000", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500",
@@ -313,7 +312,11 @@ func newOrderedCrash(t *testing.T, child string, cases map[string]orderedCase) *
 
 func (c *orderedCrash) start(name string) {
 	c.Helper()
-	c.workers[name] = startWorker(c.T, c.child, c.cluster.Addresses(), c.dir, name, false, crashSession)
+	session := crashSession
+	if *orderedStop >= time.Minute { // a worker that stands still is given up all the same
+		session = 10 * time.Second
+	}
+	c.workers[name] = startWorker(c.T, c.child, c.cluster.Addresses(), c.dir, name, false, session)
 	c.workers[name].patiently = func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(c.Context(), crashPatience)
 	}
@@ -334,9 +337,24 @@ func (c *orderedCrash) goesOn() {
 		last := run.runners[len(run.runners)-1]
 		topic := last.Plan.Outputs[0]
 		for before, end := c.ends(topic), time.Now().Add(crashPatience); c.ends(topic) < before+20; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
+			if c.mustRun(); time.Now().After(end) {
 				c.Fatalf("seed %d: %s does not go on", *answerSeed, last.Name())
 			}
+		}
+	}
+}
+
+// mustRun fails if a worker ended that is not to end, with what it said last.
+func (c *orderedCrash) mustRun() {
+	c.Helper()
+	for name, w := range c.workers {
+		select {
+		case <-w.ended:
+			if !w.ending {
+				said, _ := os.ReadFile(filepath.Join(c.dir, name+".log"))
+				c.Fatalf("seed %d: worker %s ended with %v: %s", *answerSeed, name, w.err, said[max(0, len(said)-2000):])
+			}
+		default:
 		}
 	}
 }
