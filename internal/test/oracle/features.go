@@ -15,7 +15,8 @@ type Feature struct {
 	Keep       int // the newest values: `last` of the pipeline file
 	Elapsed    bool
 	Aggregates []string
-	Decimals   int // -1: as they are
+	AnyKind    bool // values are kept as they are: of the kind of Value
+	Decimals   int  // -1: as they are
 	Empty      float64
 	Last       string // the name that it waits for where it is fed back, else ""
 }
@@ -34,14 +35,15 @@ type key struct {
 
 // memory is what a feature keeps of a key.
 type memory struct {
-	entries []entry   // of windows, in the order of arrival
-	last    []float64 // the newest values, in units of the last decimal
-	before  int64     // event time of the newest event that counted
+	entries []entry // of windows, in the order of arrival
+	last    []entry // the newest values, of time 0
+	before  int64   // event time of the newest event that counted
 }
 
 type entry struct {
 	at    int64
 	value float64 // in units of the last decimal
+	any   Value   // as it is
 }
 
 const thirtyDays = 30 * 24 * 3600 * 1_000_000
@@ -112,6 +114,9 @@ func (t *turn) features(list []*Feature) string {
 		if f.Elapsed && f.Last == "" { // the time since the event before
 			t.values[f.Name] = t.elapsed(f)
 		}
+		if f.Last == "" {
+			t.previous(f)
+		}
 		if f.Last == "" && !t.write(f) {
 			return undo()
 		}
@@ -135,13 +140,15 @@ func (t *turn) write(f *Feature) bool {
 			return true
 		}
 	}
-	value := 0.0
+	value, v := 0.0, Value{}
 	if f.Value != nil {
-		v, ok := f.Value.eval(t.values)
-		if !ok {
+		var ok bool
+		if v, ok = f.Value.eval(t.values); !ok {
 			return false
 		}
-		value = v.float()
+		if !f.AnyKind {
+			value = v.float()
+		}
 	}
 	if f.Decimals >= 0 && !f.counts() {
 		value = math.RoundToEven(value * math.Pow10(f.Decimals))
@@ -152,11 +159,11 @@ func (t *turn) write(f *Feature) bool {
 	m := t.of(f)
 	m.before = max(m.before, t.at)
 	if f.Keep > 0 {
-		m.last = append(slices.Clone(m.last), value)
+		m.last = append(slices.Clone(m.last), entry{0, value, v})
 		m.last = m.last[max(0, len(m.last)-f.Keep):]
 	}
 	if len(f.Windows) > 0 {
-		m.entries = append(slices.Clone(m.entries), entry{t.at, value})
+		m.entries = append(slices.Clone(m.entries), entry{t.at, value, v})
 	}
 	return f.fits(m, t.at)
 }
@@ -173,7 +180,7 @@ func (f *Feature) fits(m *memory, at int64) bool {
 		if w.Pane > 0 {
 			has = floorDiv(newest, w.Pane)-w.Size/w.Pane < floorDiv(at, w.Pane)
 		}
-		if has && !f.counts() && math.IsInf(f.sum(m.within(f, w, newest)).Number, 0) {
+		if has && f.sums() && math.IsInf(f.sum(m.within(f, w, newest)).Number, 0) {
 			return false
 		}
 	}
@@ -183,6 +190,11 @@ func (f *Feature) fits(m *memory, at int64) bool {
 // counts reports that the feature only counts: it keeps no value then, so that any is
 // taken.
 func (f *Feature) counts() bool { return slices.Equal(f.Aggregates, []string{"count"}) }
+
+// sums reports that the feature has a sum, which may be out of range.
+func (f *Feature) sums() bool {
+	return slices.ContainsFunc(f.Aggregates, func(a string) bool { return a == "sum" || a == "mean" || a == "variance" })
+}
 
 // read sets the columns of a feature. It reports whether all of them are numbers.
 func (t *turn) read(f *Feature) bool {
@@ -213,7 +225,7 @@ func (t *turn) elapsed(f *Feature) Value {
 }
 
 // within returns the values of window w as of time at.
-func (m *memory) within(f *Feature, w Window, at int64) (values []float64) {
+func (m *memory) within(f *Feature, w Window, at int64) (values []entry) {
 	newest, longest := int64(never), int64(0)
 	for _, e := range m.entries {
 		newest = max(newest, e.at)
@@ -227,10 +239,10 @@ func (m *memory) within(f *Feature, w Window, at int64) (values []float64) {
 		if w.Pane > 0 {
 			pane := floorDiv(e.at, w.Pane)
 			if pane > floorDiv(max(newest, at), w.Pane)-w.Size/w.Pane && pane <= floorDiv(at, w.Pane) {
-				values = append(values, e.value)
+				values = append(values, e)
 			}
 		} else if e.at > at-w.Size && e.at <= at && e.at > newest-longest {
-			values = append(values, e.value)
+			values = append(values, e)
 		}
 	}
 	return values
@@ -244,14 +256,18 @@ func floorDiv(a, b int64) int64 {
 }
 
 // aggregate sets the columns of some values. It reports whether each is a number.
-func (t *turn) aggregate(f *Feature, prefix, suffix string, values []float64) bool {
+func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) bool {
+	var values []float64
+	for _, e := range entries {
+		values = append(values, e.value)
+	}
 	scale := 1.0
 	if f.Decimals > 0 {
 		scale = math.Pow10(f.Decimals)
 	}
 	var sum Value
-	if !f.counts() {
-		sum = f.sum(values)
+	if f.sums() {
+		sum = f.sum(entries)
 	}
 	if math.IsInf(sum.Number, 0) {
 		return false
@@ -263,7 +279,13 @@ func (t *turn) aggregate(f *Feature, prefix, suffix string, values []float64) bo
 			v.Number = float64(n)
 		case a == "sum":
 			v = sum
+		case a == "previous" && f.Last == "":
+			continue // it was read before
+		case looks[a]:
+			v = f.look(a, entries, scale)
 		case n == 0:
+		case a == "variance":
+			v = f.variance(values, scale)
 		case a == "mean":
 			v = Value{Kind: Number, Number: sum.Number / float64(n), Tolerance: sum.Tolerance}
 		case a == "max":
@@ -278,7 +300,11 @@ func (t *turn) aggregate(f *Feature, prefix, suffix string, values []float64) bo
 
 // sum adds values in unbounded precision. Where additions of float64 may round, the
 // tolerance is what any order of them can lose.
-func (f *Feature) sum(values []float64) Value {
+func (f *Feature) sum(entries []entry) Value {
+	var values []float64
+	for _, e := range entries {
+		values = append(values, e.value)
+	}
 	total, size, exact := new(big.Float).SetPrec(2400), new(big.Float).SetPrec(2400), true
 	for _, v := range values {
 		total.Add(total, big.NewFloat(v))

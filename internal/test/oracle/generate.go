@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -203,7 +204,31 @@ func (g *generator) feature(last string) *Feature {
 	if g.one(3) {
 		f.When = g.expression(Bool, 2)
 	}
+	if kind > 0 && g.one(3) {
+		g.looks(f)
+	}
 	return f
+}
+
+// looks makes a feature one of aggregates that look at entries, of numbers or of values of
+// another kind.
+func (g *generator) looks(f *Feature) {
+	f.Windows = slices.DeleteFunc(f.Windows, func(w Window) bool { return w.Pane > 0 })
+	if f.Keep == 0 && len(f.Windows) == 0 {
+		f.Windows = []Window{{"60s", "60s", 60_000_000, 0}}
+	}
+	any := []string{"first_value", "last_value", "previous", "changes", "distinct"}
+	g.Shuffle(len(any), func(i, j int) { any[i], any[j] = any[j], any[i] })
+	any = any[:1+g.IntN(len(any))]
+	if g.one(2) {
+		f.Aggregates = append([]string{"p50"}, any...)
+		if f.Decimals >= 0 {
+			f.Aggregates = append(f.Aggregates, "variance")
+		}
+		return
+	}
+	f.Aggregates, f.AnyKind, f.Decimals, f.Empty = any, true, -1, 0
+	f.Value = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool))
 }
 
 // columns introduces the columns of a feature. A sum or mean of floats that may round
@@ -211,7 +236,11 @@ func (g *generator) feature(last string) *Feature {
 func (g *generator) columns(f *Feature) {
 	tame := f.Value != nil && f.Value.Op == "name" && (f.Value.Name == "a" || f.Value.Name == "b" || f.Value.Name == "i")
 	for _, c := range f.columns() {
-		rounds := f.Decimals < 0 && !tame && (strings.Contains(c, ".sum") || strings.Contains(c, ".mean"))
+		rounds := f.Decimals < 0 && !tame && (strings.Contains(c, ".sum") || strings.Contains(c, ".mean")) || strings.Contains(c, ".variance")
+		if f.AnyKind && valued(c) { // it may be absent
+			g.introduce(c, f.Value.Kind, true)
+			continue
+		}
 		g.introduce(c, Number, rounds)
 	}
 }

@@ -177,6 +177,9 @@ func (f *Feature) words() (list []string) {
 	if len(f.Aggregates) > 0 {
 		list = append(list, "aggregates: ["+strings.Join(f.Aggregates, ", ")+"]")
 	}
+	if f.AnyKind && f.Last != "" {
+		list = append(list, "type: "+f.Value.Kind.String())
+	}
 	if f.Decimals >= 0 {
 		list = append(list, fmt.Sprintf("decimals: %d", f.Decimals))
 	}

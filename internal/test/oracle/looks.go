@@ -1,0 +1,96 @@
+package oracle
+
+import (
+	"cmp"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// looks are the aggregates that look at entries.
+var looks = map[string]bool{"first_value": true, "last_value": true, "previous": true, "changes": true, "distinct": true, "p50": true, "p95": true}
+
+// valued reports whether a column is a value of the feature's kind.
+func valued(column string) bool {
+	for _, a := range []string{".first_value", ".last_value", ".previous"} {
+		if strings.Contains(column, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// look returns an aggregate of entries that are in the order of arrival.
+func (f *Feature) look(a string, entries []entry, scale float64) Value {
+	in := slices.Clone(entries)
+	slices.SortStableFunc(in, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+	different, changes := map[any]bool{}, 0
+	same := func(e entry) any {
+		if f.AnyKind {
+			return [3]any{e.any.Bool, e.any.Int, e.any.String}
+		}
+		return e.value + 0 // which is of no sign if it is zero
+	}
+	for k, e := range in {
+		different[same(e)] = true
+		if k > 0 && same(e) != same(in[k-1]) {
+			changes++
+		}
+	}
+	of := func(e entry) Value {
+		if f.AnyKind {
+			return e.any
+		}
+		return Value{Kind: Number, Number: e.value / scale}
+	}
+	switch {
+	case a == "changes":
+		return Value{Kind: Number, Number: float64(changes)}
+	case a == "distinct":
+		return Value{Kind: Number, Number: float64(len(different))}
+	case len(in) == 0 && f.AnyKind:
+		return Value{Kind: f.Value.Kind, Absent: true}
+	case len(in) == 0:
+		return Value{Kind: Number, Number: f.Empty}
+	case a == "first_value":
+		return of(in[0])
+	case a == "last_value" || a == "previous":
+		return of(in[len(in)-1])
+	}
+	slices.SortStableFunc(in, func(a, b entry) int { return cmp.Compare(a.value, b.value) })
+	at := map[string]int{"p50": 50, "p95": 95}[a] * len(in)
+	return of(in[(at+99)/100-1])
+}
+
+// previous reads what the event before said, ahead of the addition.
+func (t *turn) previous(f *Feature) {
+	if !slices.Contains(f.Aggregates, "previous") {
+		return
+	}
+	scale := 1.0
+	if f.Decimals > 0 {
+		scale = math.Pow10(f.Decimals)
+	}
+	if f.Keep > 0 {
+		t.values[f.Name+".previous"] = f.look("previous", t.of(f).last, scale)
+		return
+	}
+	for _, w := range f.Windows {
+		t.values[f.Name+".previous_"+w.Label] = f.look("previous", t.of(f).within(f, w, t.at), scale)
+	}
+}
+
+// variance is that of integers, of which ours may be off by some units of the last place.
+func (f *Feature) variance(values []float64, scale float64) Value {
+	n, sum, squares := new(big.Rat).SetInt64(int64(len(values))), new(big.Rat), new(big.Rat)
+	for _, v := range values {
+		x := new(big.Rat).SetFloat64(v)
+		sum.Add(sum, x)
+		squares.Add(squares, x.Mul(x, x))
+	}
+	mean := sum.Quo(sum, n)
+	of, _ := squares.Sub(squares.Quo(squares, n), mean.Mul(mean, mean)).Float64()
+	of /= scale * scale
+	return Value{Kind: Number, Number: of, Tolerance: of * 0x1p-50}
+}
