@@ -74,9 +74,9 @@ var aggregates = [...]About{
 	{"previous", "last_value before the event is added", ofNone, noPanes, "as first_value", "none", ""},
 	{"changes", "how many entries have another value than the one before, by (time, position)", "0", noPanes, "each entry; sorts them if one is late", "none", ""},
 	{"distinct", "number of different values", "0", noPanes, "each entry", "none", "a hash table with linear probing"},
-	{"p50", "least value that half of the values are not above: numpy's `percentile` by `inverted_cdf`", "`empty`", noPanes, "sorts the entries", "none", "nearest rank"},
-	{"p95", "the same of 95 %", "`empty`", noPanes, "as p50", "none", "nearest rank"},
-	{"p99", "the same of 99 %", "`empty`", noPanes, "as p50", "none", "nearest rank"},
+	{"p50", "least value that half of the values are not above: numpy's `percentile` by `inverted_cdf`", "`empty`", noPanes, "each entry, about 4 times", "none", "nearest rank; Hoare: Algorithm 65, Find (1961)"},
+	{"p95", "the same of 95 %", "`empty`", noPanes, "as p50", "none", "as p50"},
+	{"p99", "the same of 99 %", "`empty`", noPanes, "as p50", "none", "as p50"},
 	{"ewma", "mean with weights 2^-(age/`half_life`), the age in event time at the read. Of windows only", "`empty`", noPanes, "each entry, a power of 2", "2^-52 times the number of entries, of the mean of magnitudes", ""},
 }
 

@@ -312,3 +312,68 @@ func BenchmarkAggregates(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMixedFeatures adds an event to 35 features of one window each, reads all of them,
+// and encodes what changed: 20 count, sum and mean, 5 distinct, 5 stddev, 5 previous and ewma,
+// and beside them 3 p95. An hour has 20 events of a key; texts are 10 bytes.
+func BenchmarkMixedFeatures(b *testing.B) {
+	for _, more := range []int{0, 3} {
+		b.Run(fmt.Sprintf("p95=%d", more), func(b *testing.B) {
+			var specs []Spec
+			feature := func(n int, spec Spec) {
+				for k := range n {
+					spec.Name, spec.Windows = fmt.Sprintf("f%d", len(specs)), windowsOf(b, []string{"10m", "1h"}[k%2])
+					specs = append(specs, spec)
+				}
+			}
+			feature(20, Spec{Aggregates: []Aggregate{Count, Sum, Mean}, Decimals: 2})
+			feature(5, Spec{Kind: Texts, Aggregates: []Aggregate{Distinct}, Overflow: OverflowOldest})
+			feature(5, Spec{Aggregates: []Aggregate{Stddev}, Decimals: 2})
+			feature(5, Spec{Aggregates: []Aggregate{Previous, EWMA}, HalfLife: time.Minute, Decimals: 2, Overflow: OverflowOldest})
+			feature(more, Spec{Aggregates: []Aggregate{P95}, Decimals: 2, Overflow: OverflowOldest})
+			s := setOf(b, specs...)
+			const keys = 1000
+			var cells [keys]*Cell
+			for k := range cells {
+				cells[k] = s.NewCell()
+			}
+			shops := []string{"merchant 1", "merchant 2", "merchant 3"}
+			numbers, values, n, bytes := make([]float64, 3), make([]Value, 1), 0, 0
+			var scratch []byte
+			put := func(sub, value []byte) { bytes += len(sub) + len(value) }
+			one := func() {
+				c, at := cells[n%keys], 1_700_000_000_000_000+int64(n/keys)*180_000_000
+				n++
+				for i := range specs {
+					var err error
+					if s.Kind(i) == Texts {
+						err = s.AddText(c, i, at, shops[n/keys%3])
+						s.ReadValues(c, i, at, false, values)
+					} else {
+						if s.Before(i) {
+							s.ReadBefore(c, i, at, numbers)
+						}
+						err = s.Add(c, i, at, float64(n&0xffff)/100)
+						if err == nil {
+							err = s.Read(c, i, at, numbers)
+						}
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				scratch = s.Changes(c, scratch, put)
+			}
+			for range 30 * keys {
+				one()
+			}
+			bytes = 0
+			b.ReportAllocs()
+			for b.Loop() {
+				one()
+			}
+			b.ReportMetric(float64(cells[0].Bytes()), "B/key")
+			b.ReportMetric(float64(bytes)/float64(b.N), "stateB/op")
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -22,8 +23,7 @@ type look struct {
 	from    int64
 	entries []entry // in the order of arrival; in that of time after inOrder
 	ordered bool
-	words   []int64 // sorted, for percentiles
-	sorted  bool
+	words   []int64 // of the entries, for percentiles
 	table   []slot
 	marked  uint32 // what a slot in use has
 }
@@ -98,7 +98,7 @@ func (l *looks) put(of *look) {
 }
 
 func (l *look) reset() {
-	l.entries, l.words, l.ordered, l.sorted, l.list = l.entries[:0], l.words[:0], true, false, nil
+	l.entries, l.words, l.ordered, l.list = l.entries[:0], l.words[:0], true, nil
 }
 
 // add adds an entry. A zero has no sign, so that zeros are equal.
@@ -319,14 +319,44 @@ func (l *look) hash(v int64) uint64 {
 
 // percentile returns the least value that so many per cent of the values are not above.
 func (l *look) percentile(p int) Value {
-	if !l.sorted {
+	if len(l.words) == 0 {
 		for k := range l.entries {
 			l.words = append(l.words, l.entries[k].value)
 		}
-		slices.Sort(l.words)
-		l.sorted = true
 	}
-	return l.valueOf(l.words[(len(l.words)*p+99)/100-1])
+	return l.valueOf(nth(l.words, (len(l.words)*p+99)/100-1))
+}
+
+// nth returns the word that would be at k if words were sorted, and moves words on the way.
+// It is Hoare's selection, with a sort where that takes too many rounds.
+func nth(words []int64, k int) int64 {
+	for rounds := 2 * bits.Len(uint(len(words))); rounds > 0 && len(words) > 16; rounds-- {
+		a, b, c := words[0], words[len(words)/2], words[len(words)-1]
+		pivot := max(min(a, b), min(max(a, b), c))
+		less, more := 0, len(words)
+		for i := 0; i < more; {
+			switch w := words[i]; {
+			case w < pivot:
+				words[i], words[less] = words[less], w
+				less, i = less+1, i+1
+			case w > pivot:
+				more--
+				words[i], words[more] = words[more], w
+			default:
+				i++
+			}
+		}
+		switch {
+		case k < less:
+			words = words[:less]
+		case k >= more:
+			words, k = words[more:], k-more
+		default:
+			return pivot
+		}
+	}
+	slices.Sort(words)
+	return words[k]
 }
 
 // ewma returns the mean of the values with weights that halve with each half-life before the
@@ -352,10 +382,32 @@ func exp2(x float64) float64 {
 		return 0
 	}
 	whole := math.RoundToEven(x)
-	y := float64((x - whole) * math.Ln2)
-	sum := 1.0
-	for k := 13; k > 0; k-- { // 1 + y(1 + y/2(1 + y/3(...)))
-		sum = 1 + float64(float64(y*sum)/float64(k))
+	y, sum := x-whole, powers[len(powers)-1]
+	for k := len(powers) - 2; k >= 0; k-- {
+		sum = float64(sum*y) + powers[k]
 	}
-	return math.Ldexp(sum, int(whole))
+	if whole < -1022 {
+		return math.Ldexp(sum, int(whole))
+	}
+	return sum * math.Float64frombits(uint64(1023+int64(whole))<<52)
 }
+
+// powers are the terms of the series of 2^y: ln2^k/k!.
+var powers = [...]float64{
+	1,
+	math.Ln2,
+	math.Ln2 * math.Ln2 / 2,
+	math.Ln2 * math.Ln2 * math.Ln2 / 6,
+	ln2To4 / 24,
+	ln2To4 * math.Ln2 / 120,
+	ln2To4 * math.Ln2 * math.Ln2 / 720,
+	ln2To4 * math.Ln2 * math.Ln2 * math.Ln2 / 5040,
+	ln2To4 * ln2To4 / 40320,
+	ln2To4 * ln2To4 * math.Ln2 / 362880,
+	ln2To4 * ln2To4 * math.Ln2 * math.Ln2 / 3628800,
+	ln2To4 * ln2To4 * math.Ln2 * math.Ln2 * math.Ln2 / 39916800,
+	ln2To4 * ln2To4 * ln2To4 / 479001600,
+	ln2To4 * ln2To4 * ln2To4 * math.Ln2 / 6227020800,
+}
+
+const ln2To4 = math.Ln2 * math.Ln2 * math.Ln2 * math.Ln2

@@ -399,7 +399,8 @@ func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	if spec.Overflow, err = feature.ParseOverflow(f.Overflow); err != nil {
 		s.Fail(path+".overflow", "%v", err)
 	}
-	if f.Overflow == "" && spec.Looks() && len(spec.Windows) > 0 {
+	exact := slices.ContainsFunc(spec.Windows, func(w feature.Window) bool { return w.Pane == 0 })
+	if f.Overflow == "" && spec.Looks() && exact {
 		spec.Overflow = feature.OverflowOldest
 	}
 	return spec, len(s.Errs) == before
