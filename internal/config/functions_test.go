@@ -19,6 +19,7 @@ bounds are on the page of the [pipeline file](pipeline-file.md#expressions); why
 - **An optional value** needs ` + "`??`" + ` before a function takes it: ` + "`lower(device ?? \"\")`" + `.
 - **What a function cannot compute makes the event a dead letter.** Its error names the function and its arguments: ` + "`sqrt(-0.5): the square root of a number below 0`" + `. ` + "`afterbay lint`" + ` finds it where the arguments are literals. So does a text of more than 1 MiB, of any function.
 - **Every machine computes the same bits.** ` + "`exp`, `log`, `pow`, `sin`, `cos`, `asin`, `atan2` and `geo_km`" + ` do not use the processor's or the C library's versions. Those of ` + "`sin`, `cos`, `asin`, `exp` and `log`" + ` are less than 1 unit in the last place off.
+- **A lambda** is an expression over each element of a list: ` + "`any(tags, x -> x startsWith \"vip\")`" + `. The name before the arrow is of your choice, but no other name of the pipeline. A lambda does not stand within a lambda. Its list has at most 1,000 elements.
 - **Time zones** are those of the IANA database %s, compiled into the program. A zone is a literal; without one a time is read in UTC.
 - **` + "`a // b`" + ` does not divide**: the syntax has ` + "`//`" + ` for comments, and lint refuses it. Write ` + "`int(a / b)`" + ` or ` + "`floor(a / b)`" + `.
 

@@ -15,6 +15,7 @@ type compiler struct {
 	names        Names
 	uses         []string
 	nodes, depth int
+	within       *lambda // that is compiled
 }
 
 // compile returns the operand of a node and what is under it.
@@ -68,7 +69,9 @@ func (c *compiler) part(node ast.Node) (operand, *Error) {
 	case *ast.NilNode:
 		return operand{}, nullAlone(n)
 	case *ast.ArrayNode:
-		return operand{}, &Error{Column: column(n), Message: "a list can stand only after in"}
+		return c.list(n)
+	case *ast.PointerNode:
+		return c.item(n)
 	case *ast.SliceNode:
 		return operand{}, &Error{Column: n.Location().From + 1, Message: "slices are not supported"}
 	case *ast.MapNode:
@@ -129,6 +132,9 @@ func (c *compiler) read(node ast.Node, name string) (operand, *Error) {
 			return operand{}, &Error{Column: column(node), Message: name + " is content, which only models are given", Hint: "use its sha256, size or type, or give it to a score"}
 		}
 		c.use(name)
+		if c.within != nil && slot.Type.Kind.Text() {
+			c.within.reads = append(c.within.reads, slot)
+		}
 		return slotValue(slot, column(node)), nil
 	}
 	if k, ok := c.names.Constant(name); ok {
@@ -296,14 +302,14 @@ func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	if list.typ.Kind == value.Vector {
 		o, err = c.component(n, list, index)
 	} else {
-		o, err = c.item(n, list, index)
+		o, err = c.at(n, list, index)
 	}
 	o.typ.Optional = list.typ.Optional
 	return o, err
 }
 
-// item compiles the string at a place of a list.
-func (c *compiler) item(n *ast.MemberNode, list, index operand) (operand, *Error) {
+// at compiles the string at a place of a list.
+func (c *compiler) at(n *ast.MemberNode, list, index operand) (operand, *Error) {
 	get, place := list.fn.(eval[string]), index.fn.(eval[int64])
 	return derived(value.String, func(row *value.Row) (string, *Error) {
 		text, err := get(row)

@@ -94,6 +94,9 @@ type Program struct {
 // Compile checks an expression against names and compiles it.
 func Compile(source string, names Names) (*Program, *Error) {
 	tree, err := parse(source)
+	if err == nil {
+		err = shadows(source, names)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +260,8 @@ type operand struct {
 	loose   bool           // a literal, or one of several by ?:
 	parts   []eval[string] // what + puts one behind the other; nil of anything else
 	node    ast.Node
-	written string // as an expression, where node prints otherwise
+	each    *lambda // of the body of a lambda
+	written string  // as an expression, where node prints otherwise
 }
 
 // column returns where the operand starts.

@@ -37,6 +37,7 @@ var groups = []Group{
 	{"Numbers", numeric},
 	{"Texts", texts},
 	{"Patterns", patterns},
+	{"Lists", lists},
 	{"Times", calendar},
 	{"Hashes", hashes},
 	{"Conversions", conversions},
@@ -65,14 +66,14 @@ func Functions() []string {
 	return names
 }
 
+const onlyFour = "the functions of lists are any, all, filter and map"
+
 // refused are functions of expr with the reason why they are none of ours.
 var refused = map[string]string{
 	"now": "its result differs from run to run", "date": "it reads the time zones of the machine", "timezone": "it reads the time zones of the machine",
 	"keys": "maps have no order", "values": "maps have no order", "toPairs": "maps have no order",
-	"all": "it takes a lambda", "none": "it takes a lambda", "any": "it takes a lambda", "one": "it takes a lambda", "filter": "it takes a lambda",
-	"map": "it takes a lambda", "find": "it takes a lambda", "findIndex": "it takes a lambda", "findLast": "it takes a lambda",
-	"findLastIndex": "it takes a lambda", "count": "it takes a lambda", "sum": "it takes a lambda", "groupBy": "it takes a lambda",
-	"sortBy": "it takes a lambda", "reduce": "it takes a lambda",
+	"none": "use !any(...)", "one": onlyFour, "find": "use filter(...)[0]", "findIndex": onlyFour, "findLast": "use filter(...)[-1]",
+	"findLastIndex": onlyFour, "count": "use len(filter(...))", "sum": onlyFour, "groupBy": onlyFour, "sortBy": onlyFour, "reduce": onlyFour,
 }
 
 // call is a function with its arguments.
@@ -105,7 +106,12 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	args := make([]operand, len(arguments))
 	for i, argument := range arguments {
 		var err *Error
-		if args[i], err = c.present(argument); err != nil {
+		if body, is := argument.(*ast.PredicateNode); is {
+			args[i], err = c.lambda(body, name, args[0])
+		} else {
+			args[i], err = c.present(argument)
+		}
+		if err != nil {
 			return operand{}, err
 		}
 	}

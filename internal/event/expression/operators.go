@@ -434,7 +434,11 @@ func finite(node ast.Node) func(float64) *Error {
 func search(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	for _, o := range []operand{a, b} {
 		if o.typ.Kind != value.String {
-			return operand{}, &Error{Column: o.column(), Message: fmt.Sprintf("%s takes strings, not %s", n.Operator, o.typ.Kind)}
+			e := &Error{Column: o.column(), Message: fmt.Sprintf("%s takes strings, not %s", n.Operator, o.typ.Kind)}
+			if o.typ.Kind == value.Strings {
+				e.Hint = "write x in " + o.text()
+			}
+			return operand{}, e
 		}
 	}
 	var f func(s, part string) bool
@@ -463,7 +467,7 @@ func (c *compiler) in(n *ast.BinaryNode) (operand, *Error) {
 	}
 	list, ok := n.Right.(*ast.ArrayNode)
 	if !ok {
-		return operand{}, &Error{Column: column(n.Right), Message: "in takes a list of literals", Hint: `write x in ["a", "b"]`}
+		return c.inList(n, x)
 	}
 	elements := make([]operand, len(list.Nodes))
 	for i, node := range list.Nodes {
@@ -473,6 +477,8 @@ func (c *compiler) in(n *ast.BinaryNode) (operand, *Error) {
 		e := &elements[i]
 		*e = e.promoted(x.typ.Kind)
 		switch {
+		case !e.literal && e.typ.Kind == value.String && x.typ.Kind == value.String:
+			return c.inList(n, x)
 		case !e.literal:
 			return operand{}, &Error{Column: e.column(), Message: e.text() + " is not a literal: in takes a list of literals"}
 		case e.typ.Kind != x.typ.Kind:

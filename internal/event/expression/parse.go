@@ -41,7 +41,11 @@ func parse(source string) (ast.Node, *Error) {
 			return nil, e
 		}
 	}
-	tree, err := parser.Parse(source)
+	plain, fault := lambdas(source, tokens)
+	if fault != nil {
+		return nil, fault
+	}
+	tree, err := parser.Parse(plain)
 	if err != nil {
 		return nil, syntaxError(source, err)
 	}
@@ -129,7 +133,7 @@ func refuse(tokens []lexer.Token, i int) *Error {
 		case "|":
 			return &Error{Message: "the pipe | is not supported", Hint: "call the function: f(x)"}
 		case "#", "=>":
-			return &Error{Message: "lambdas are not supported"}
+			return &Error{Message: "lambdas are written any(list, x -> ...)"}
 		case "..":
 			return &Error{Message: "ranges are not supported", Hint: "compare: a >= 1 && a <= 5"}
 		case "?.":
@@ -137,6 +141,9 @@ func refuse(tokens []lexer.Token, i int) *Error {
 		case "::":
 			return &Error{Message: ":: is not supported"}
 		case "=":
+			if tokens[i+1].Is(lexer.Operator, ">") {
+				return &Error{Message: "lambdas are written any(list, x -> ...)"}
+			}
 			return &Error{Message: "= is not an operator", Hint: "compare with =="}
 		case "&":
 			return &Error{Message: "& is not an operator", Hint: "write &&"}

@@ -15,6 +15,15 @@ type bound struct{ node ast.Node }
 // take asks for the memory of a text.
 func (b bound) take(row *value.Row, size int) *Error { return b.of(row.Compose(size)) }
 
+// grow appends a string to a list, which stays within the bounds of a text.
+func (b bound) grow(row *value.Row, list []byte, s string) ([]byte, *Error) {
+	size := value.StringBytes(s)
+	if len(list)+size > value.TextMax {
+		return list, b.of(&value.Excess{Size: len(list) + size})
+	}
+	return value.AppendString(list, s), b.take(row, size)
+}
+
 // of returns an error of package value with the expression that it is of.
 func (b bound) of(err error) *Error {
 	if err == nil {

@@ -152,6 +152,8 @@ type Row struct {
 	Str     []string
 	Present []uint64 // bit set: which slots have a value
 
+	Item string // the element that an expression looks at
+
 	made    int // bytes of the texts that the event's steps made
 	working int // bytes of text that the evaluation under way has composed
 }
@@ -236,18 +238,28 @@ func AppendString(dst []byte, s string) []byte {
 func EachString(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
-			size, shift, n := 0, 0, 0
-			for n < len(text)-1 && text[n] >= 0x80 {
-				size |= int(text[n]&0x7f) << shift
-				n, shift = n+1, shift+7
-			}
-			size |= int(text[n]) << shift
-			if text = text[n+1:]; size < 0 || size > len(text) || !yield(text[:size]) {
+			s, rest, ok := NextString(text)
+			if !ok || !yield(s) {
 				return
 			}
-			text = text[size:]
+			text = rest
 		}
 	}
+}
+
+// NextString returns the first string of the text of a Strings that is not empty, and the
+// text behind it. It is not ok of a text that AppendString has not made.
+func NextString(text string) (s, rest string, ok bool) {
+	size, shift, n := 0, 0, 0
+	for n < len(text)-1 && text[n] >= 0x80 {
+		size |= int(text[n]&0x7f) << shift
+		n, shift = n+1, shift+7
+	}
+	size |= int(text[n]) << shift
+	if text = text[n+1:]; size < 0 || size > len(text) {
+		return "", "", false
+	}
+	return text[:size], text[size:], true
 }
 
 // AppendVector appends the numbers of a vector.

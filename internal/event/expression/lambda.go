@@ -1,0 +1,169 @@
+package expression
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser/lexer"
+)
+
+// A lambda is written x -> x + "s". The parser knows it as an expression in which the element
+// is #, which YAML takes for a comment. So the arrow and the name before it become spaces, and
+// the name in the body a #: each character stays at its place.
+
+// arrowAt reports whether a lambda begins at a token.
+func arrowAt(tokens []lexer.Token, i int) bool {
+	return i+2 < len(tokens) && tokens[i].Kind == lexer.Identifier && tokens[i+1].Is(lexer.Operator, "-") && tokens[i+2].Is(lexer.Operator, ">")
+}
+
+// lambdas returns a source as the parser reads it.
+func lambdas(source string, tokens []lexer.Token) (string, *Error) {
+	if !strings.Contains(source, ">") {
+		return source, nil
+	}
+	runes := []rune(source)
+	for i := range tokens {
+		if !arrowAt(tokens, i) {
+			continue
+		}
+		place := tokens[i].From + 1
+		if i == 0 || !tokens[i-1].Is(lexer.Operator, ",") {
+			return "", &Error{Column: place, Message: "a lambda stands behind a list", Hint: "write any(list, x -> ...)"}
+		}
+		blank(runes, tokens[i].From, tokens[i+2].To)
+		depth := 0
+		for j := i + 3; j < len(tokens) && depth >= 0; j++ {
+			switch t := tokens[j]; {
+			case arrowAt(tokens, j) && depth > 0 || depth == 0 && t.Is(lexer.Operator, ","):
+				if t.Kind == lexer.Identifier {
+					return "", nested(t.From + 1)
+				}
+				depth = -1
+			case t.Is(lexer.Bracket, "(", "[", "{"):
+				depth++
+			case t.Kind == lexer.Bracket:
+				depth--
+			case t.Is(lexer.Identifier, tokens[i].Value) && !tokens[j-1].Is(lexer.Operator, ".") && !tokens[j+1].Is(lexer.Bracket, "("):
+				blank(runes, t.From, t.To)
+				runes[t.From] = '#'
+			}
+		}
+	}
+	return string(runes), nil
+}
+
+func blank(runes []rune, from, to int) {
+	for i := from; i < min(to, len(runes)); i++ {
+		runes[i] = ' '
+	}
+}
+
+func nested(column int) *Error {
+	return &Error{Column: column, Message: "a lambda within a lambda is not supported", Hint: "introduce a name for one of them with a let step"}
+}
+
+// shadows refuses a lambda whose element has the name of something else.
+func shadows(source string, names Names) *Error {
+	if !strings.Contains(source, ">") {
+		return nil
+	}
+	tokens, err := lexer.Lex(file.NewSource(source))
+	for i := range tokens {
+		if err != nil || !arrowAt(tokens, i) {
+			continue
+		}
+		name := tokens[i].Value
+		_, slot := names.Slot(name)
+		if _, constant := names.Constant(name); slot || constant {
+			return &Error{Column: tokens[i].From + 1, Message: fmt.Sprintf("%s is introduced already: names are one flat set without shadowing", name), Hint: "give the element of the list another name"}
+		}
+	}
+	return nil
+}
+
+// Bounds of a lambda.
+const (
+	ItemsMax     = 1000     // elements of its list
+	itemsReadMax = 64 << 20 // bytes of the texts that it reads, for all elements together
+)
+
+// lambda is an expression over each element of a list.
+type lambda struct{ reads []value.Slot }
+
+// lambda compiles the body of a lambda over a list.
+func (c *compiler) lambda(n *ast.PredicateNode, name string, list operand) (operand, *Error) {
+	if list.typ.Kind != value.Strings {
+		return operand{}, wrong(name, "a list of strings", list)
+	}
+	if c.within != nil {
+		return operand{}, nested(column(n.Node))
+	}
+	c.within = &lambda{}
+	defer func() { c.within = nil }()
+	body, err := c.present(n.Node)
+	body.each, body.literal, body.loose = c.within, false, false
+	return body, err
+}
+
+// item compiles the element of a lambda.
+func (c *compiler) item(n *ast.PointerNode) (operand, *Error) {
+	if c.within == nil || n.Name != "" {
+		return operand{}, &Error{Column: column(n), Message: "there is no list here"}
+	}
+	return operand{typ: value.Type{Kind: value.String}, fn: eval[string](func(row *value.Row) (string, *Error) { return row.Item, nil }), written: "the element"}, nil
+}
+
+// list compiles a literal list of strings.
+func (c *compiler) list(n *ast.ArrayNode) (operand, *Error) {
+	parts := make([]operand, len(n.Nodes))
+	get := make([]eval[string], len(n.Nodes))
+	for i, node := range n.Nodes {
+		var err *Error
+		if parts[i], err = c.present(node); err != nil {
+			return operand{}, err
+		}
+		if parts[i].typ.Kind != value.String {
+			return operand{}, &Error{Column: parts[i].column(), Message: fmt.Sprintf("a list has strings, not %s", parts[i].typ.Kind), Hint: convert(parts[i], value.String)}
+		}
+		get[i] = parts[i].fn.(eval[string])
+	}
+	limit := bound{n}
+	return derived(value.Strings, func(row *value.Row) (string, *Error) {
+		var list []byte
+		for _, f := range get {
+			s, err := f(row)
+			if err != nil {
+				return "", err
+			}
+			if list, err = limit.grow(row, list, s); err != nil {
+				return "", err
+			}
+		}
+		return value.Text(list), nil
+	}, parts...)
+}
+
+// inList compiles x in a list that is no literal.
+func (c *compiler) inList(n *ast.BinaryNode, x operand) (operand, *Error) {
+	list, err := c.present(n.Right)
+	if err != nil {
+		return operand{}, err
+	}
+	if list.typ.Kind != value.Strings {
+		return operand{}, &Error{Column: column(n.Right), Message: fmt.Sprintf("in takes a list, not %s", list.typ.Kind), Hint: `write x in ["a", "b"]`}
+	}
+	if x.typ.Kind != value.String {
+		return operand{}, &Error{Column: x.column(), Message: fmt.Sprintf("in compares values of one type, not %s and string", x.typ.Kind), Hint: convert(x, value.String)}
+	}
+	return both(value.Bool, x, list, func(s, list string) (bool, bool) {
+		for element := range value.EachString(list) {
+			if element == s {
+				return true, true
+			}
+		}
+		return false, true
+	}, nil)
+}
