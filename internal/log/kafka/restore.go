@@ -134,13 +134,17 @@ func (r *restorer) restore(ctx context.Context, group string, sh *share, committ
 	return copied, nil
 }
 
+// coordinatorPatience is for how many rebalance timeouts, which are a minute by default, a
+// coordinator may answer an older offset.
+const coordinatorPatience = 6
+
 // differ returns why a partition cannot be restored whose committed offset is not the
 // position in its changelog. A broker that comes back after a crash may have a group
-// coordinator that did not read its log: it answers that nothing was committed, until
-// it notices ("out of sync with the underlying log", Kafka 4.3). So the group is asked
-// again for a while. If the answer changes, the member joins again.
+// coordinator that did not read all of its log: it answers that nothing was committed, or an
+// older offset, until it notices ("out of sync with the underlying log", Kafka 4.3). So the
+// group is asked again for a while. If the answer changes, the member joins again.
 func (r *restorer) differ(ctx context.Context, group string, p stream.Partition, committed, position int64) error {
-	patience, cancel := context.WithTimeout(ctx, r.log.opts.Timeouts.Rebalance)
+	patience, cancel := context.WithTimeout(ctx, coordinatorPatience*r.log.opts.Timeouts.Rebalance)
 	defer cancel()
 	for tries := 1; ; tries++ {
 		again, err := r.log.offsets.committed(patience, group, p)
