@@ -31,7 +31,9 @@ func digest(c call) (operand, *Error) {
 	}
 	return mapped(value.String, c.args[0], func(s string) (string, bool) {
 		sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(s), len(s)))
-		return hex.EncodeToString(sum[:]), true
+		var text [2 * sha256.Size]byte
+		hex.Encode(text[:], sum[:])
+		return string(text[:]), true
 	}, nil)
 }
 
