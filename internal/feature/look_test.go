@@ -326,3 +326,29 @@ func TestTextsAreBounded(t *testing.T) {
 		t.Error("a text that is too long is taken")
 	}
 }
+
+// TestFullListsLoseTheOldest has groups of blocks, of which the first loses blocks that are
+// in the window, and a list that loses its newest time.
+func TestFullListsLoseTheOldest(t *testing.T) {
+	spec := Spec{Name: "f", Windows: windowsOf(t, "60s"), Aggregates: []Aggregate{Sum, Count, Variance, LastValue}, Decimals: -1, Max: 1100, Overflow: OverflowOldest}
+	s := setOf(t, spec)
+	refs, twins, random := []*reference{newReference(spec)}, newTwins(s), rand.New(rand.NewSource(1))
+	for n := range int64(2600) {
+		at := n * 10_000
+		switch {
+		case n == 3:
+			at = 65_000_000 // leaves with its block, and is the newest one
+		case n > 1300 && n%100 == 99:
+			at = 4_000_000 // is out of the window of that one
+		}
+		addAll(t, s, twins, refs[0], 0, at, random.NormFloat64())
+		if n%50 == 0 || n > 1595 && n < 1750 {
+			compareReads(t, s, twins, refs, 0, at)
+			compareReads(t, s, twins, refs, 0, 30_000_000)
+			for _, w := range twins {
+				w.afterEvent(t, s, random)
+			}
+		}
+	}
+	compareStates(t, s, twins)
+}

@@ -24,7 +24,10 @@ type texts struct {
 	base  int // the place of the first one of bytes
 }
 
-const textBits = 11 // of the length of a text
+const (
+	textBits  = 11 // of the length of a text
+	spareText = 64 // bytes of room in a new array, for short lists
+)
 
 // of returns a text.
 func (x *texts) of(word int64) []byte {
@@ -33,15 +36,14 @@ func (x *texts) of(word int64) []byte {
 }
 
 // put keeps a text and returns its word. first is the word of the oldest text that is needed;
-// before it there is none if it is less than 0. What is kept of older ones is overwritten only
-// where none is needed: see Saved.
+// there is none if it is less than 0. No byte is overwritten: Undo needs those that were.
 func (x *texts) put(text string, first int64) int64 {
 	end := x.base + len(x.bytes)
 	if first < 0 {
-		x.bytes, x.base = x.bytes[:0], end
+		x.bytes, x.base = nil, end
 	} else if len(x.bytes)+len(text) > cap(x.bytes) {
 		live := x.bytes[int(first>>textBits)-x.base:]
-		x.bytes, x.base = append(slices.Grow([]byte(nil), len(live)+len(live)/2+len(text)), live...), end-len(live)
+		x.bytes, x.base = append(slices.Grow([]byte(nil), 2*len(live)+len(text)+spareText), live...), end-len(live)
 	}
 	return appendText(x, text)
 }

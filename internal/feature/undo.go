@@ -17,7 +17,6 @@ type savedExact struct {
 	index index
 	first [2]int64
 	texts texts
-	begin []byte // of texts, which one more may overwrite
 }
 
 // Save copies the state of c into to. Undo restores it, after at most one Add of each
@@ -45,7 +44,6 @@ func (s *Set) Save(c *Cell, to *Saved) {
 		copy(kept.first[:], x.words)
 		if x.texts != nil {
 			kept.texts = *x.texts
-			kept.begin = append(kept.begin[:0], x.texts.bytes[:min(MaxText, len(x.texts.bytes))]...)
 		}
 	}
 }
@@ -63,7 +61,6 @@ func (s *Set) Undo(c *Cell, from *Saved) {
 		copy(x.words, kept.first[:])
 		if x.texts != nil {
 			*x.texts = kept.texts
-			copy(x.texts.bytes, kept.begin)
 		}
 	}
 }
