@@ -109,7 +109,7 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		errs = append(errs, &spec.Problem{Path: path + at, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	for _, f := range in.Fields {
-		t, err := value.ParseType(f.Type)
+		t, err := value.ReadType(f.Type)
 		if err != nil {
 			continue
 		}
@@ -148,7 +148,7 @@ func written(e *operator.Emit, field string) (value.Slot, bool) {
 func fits(from, to value.Kind) bool {
 	numeric := func(k value.Kind) bool { return k == value.Int || k == value.Number }
 	texts := func(k value.Kind) bool { return k == value.Time || k == value.String || k == value.Bytes }
-	return from == to || numeric(from) && numeric(to) || texts(from) && texts(to)
+	return from == to || to == value.Raw || numeric(from) && numeric(to) || texts(from) && texts(to)
 }
 
 // Marks returns the topic of the watermarks of a pipeline whose outputs others copy.

@@ -100,7 +100,7 @@ func (c *reader) input(path string, in *lang.Input) {
 	}
 	for _, f := range in.Fields {
 		at := path + ".fields." + f.Name
-		t, err := value.ParseType(f.Type)
+		t, err := value.ReadType(f.Type)
 		if err != nil {
 			c.Fail(at, "%v", err)
 			c.Fields, c.Names.Broken[f.Name] = append(c.Fields, f.Name), true

@@ -181,7 +181,7 @@ func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Progra
 func (s *Scope) OfInput(in *Input, bind func()) {
 	s.Names.there = map[string]bool{}
 	for _, f := range in.Fields {
-		t, err := value.ParseType(f.Type)
+		t, err := value.ReadType(f.Type)
 		s.Names.there[f.Name] = err == nil && !t.Optional
 	}
 	bind()

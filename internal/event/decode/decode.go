@@ -87,11 +87,12 @@ func New(fields []Field) *Scanner {
 // to nearest even; string; bytes, a string of standard base64 with padding;
 // time, a string in the form of RFC 3339, cut to the microsecond; a vector, a list
 // of as many numbers within float32, rounded to nearest even; strings, a list of
-// strings. A field that
-// is absent or null clears an optional slot and is an error for any other.
+// strings; raw, any value, of which the slot gets the text in one line. A field that is absent or
+// null clears an optional slot and is an error for any other.
 //
-// Strings without escapes alias src, which therefore must not change for as
-// long as the row is used. Strings with escapes, bytes and vectors are allocated;
+// Strings without escapes and raw alias src, which therefore must not change for as
+// long as the row is used. Strings with escapes, bytes, lists, vectors and raw
+// with line breaks are allocated;
 // nothing else is.
 func (s *Scanner) Scan(src []byte, row *value.Row) error {
 	if !utf8.Valid(src) {

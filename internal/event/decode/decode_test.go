@@ -23,7 +23,7 @@ func newScanner(t testing.TB, fields ...string) (*decode.Scanner, *value.Schema,
 	var list []decode.Field
 	for _, f := range fields {
 		name, text, _ := strings.Cut(f, " ")
-		typ, err := value.ParseType(text)
+		typ, err := value.ReadType(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,6 +208,36 @@ func TestAVerbatimFieldTakesNumbersAsTheyAreWritten(t *testing.T) {
 	for _, src := range []string{"true", "null", "07", "1.", "[1]"} {
 		if err := scanner.Scan([]byte(`{"id":`+src+`}`), &row); err == nil {
 			t.Errorf("%s was taken", src)
+		}
+	}
+}
+
+func TestRawIsTheTextOfAnyValueInOneLine(t *testing.T) {
+	scanner, schema, row := newScanner(t, "r raw", "o optional raw", "tags string[]")
+	for src, want := range map[string]string{
+		`{"r": {"b" : 1.50,"a":["\u0041",{}]} ,"tags":[]}`: `r="{\"b\" : 1.50,\"a\":[\"\\u0041\",{}]}" o=- tags=""`,
+		`{"r":[1, null],"o":null,"tags":["a","\u0062"]}`:   `r="[1, null]" o=- tags="\x01a\x01b"`,
+		`{"r":"x","o":-0.0e1,"tags":[""]}`:                 `r="\"x\"" o="-0.0e1" tags="\x00"`,
+		"{\"r\":true,\"o\":{\r\n\"a\":\n1},\"tags\":[ ]}":  `r="true" o="{  \"a\": 1}" tags=""`,
+	} {
+		if err := scanner.Scan([]byte(src), row); err != nil {
+			t.Errorf("%s: %v", src, err)
+		} else if got := show(schema, row); got != want {
+			t.Errorf("%q:\n got %s\nwant %s", src, got, want)
+		}
+	}
+	deep := strings.Repeat("[", decode.MaxDepth)
+	for src, want := range map[string]string{
+		`{"r":null,"tags":[]}`:     `field "r" at byte 5: null but required: want raw`,
+		`{"tags":[]}`:              `field "r" at byte 10: absent but required: want raw`,
+		`{"r":{"a":01},"tags":[]}`: `field "r" at byte 11: a number with a leading zero`,
+		`{"r":x}`:                  `field "r" at byte 5: unexpected 'x', want a value`,
+		`{"r":1,"tags":["a",1]}`:   `field "tags" at byte 19: unexpected '1', want a string`,
+		`{"r":1,"tags":["a",]}`:    `field "tags" at byte 19: unexpected ']', want a string`,
+		`{"r":` + deep:             `field "r" at byte 68: nested deeper than 64`,
+	} {
+		if err := scanner.Scan([]byte(src), row); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", src, err, want)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -14,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-var fuzzFields = []string{"b optional bool", "i optional int", "n optional number", "s optional string", "y optional bytes", "t optional time", "é optional string"}
+var fuzzFields = []string{"b optional bool", "i optional int", "n optional number", "s optional string", "y optional bytes", "t optional time", "é optional string", "r optional raw", "l optional string[]"}
 
 // FuzzScanAgreesWithEncodingJSON holds the scanner against encoding/json: both
 // accept or both refuse, and what both accept has the same values.
@@ -24,7 +26,7 @@ func FuzzScanAgreesWithEncodingJSON(f *testing.F) {
 		`{"b":null,"i":null}`, `{"i":1e3}`, `{"i":-0,"n":-0}`, `{"n":123456789012345678901234567890e-10}`, `{"n":1e400}`,
 		`{"s":"\ud83d\ude00\ud800\u0041\"\\\/\b\f\n\r\t"}`, `{"\u0073":"a","s":"b"}`, `{"x":[[],{},[{"a":[1]}],"\u12"]}`,
 		`{"x":{"a":[1,2],"b":{"c":null}}} `, "{\"s\":\"\xff\"}", `{"n":9007199254740993,"i":9223372036854775808}`, `{"y":"AQ\nI="}`,
-		`{"x":0.0000000000000000000000000000001e31,"n":0.1e-22}`, "\ufeff{}", `{"B":true,"S":"x"}`, `{"t":"2024-02-30T00:00:00Z"}`,
+		`{"x":0.0000000000000000000000000000001e31,"n":0.1e-22}`, "\ufeff{}", `{"B":true,"S":"x"}`, "{\"r\":{\"a\":\n[1, \"\\n\"]\r} ,\"l\":[\"a\",\"\\u0041\"]}", `{"l":["a",null]}`, `{"r":[1,],"l":[]}`, `{"t":"2024-02-30T00:00:00Z"}`,
 	} {
 		f.Add([]byte(src))
 	}
@@ -110,8 +112,8 @@ func reference(src []byte, schema *value.Schema) (*value.Row, bool) {
 	return row, true
 }
 
-// laxZone is what package time takes for a zone and RFC 3339 does not.
-var laxZone = regexp.MustCompile(`[+-](24:\d\d|\d\d:60)$`)
+// lax is what package time takes and RFC 3339 does not: zones, and hours of one digit.
+var lax = regexp.MustCompile(`[+-](24:\d\d|\d\d:60)$|T\d:`)
 
 func store(raw json.RawMessage, slot value.Slot, row *value.Row) bool {
 	switch slot.Type.Kind {
@@ -123,9 +125,23 @@ func store(raw json.RawMessage, slot value.Slot, row *value.Row) bool {
 		return into(raw, func(v float64) { row.SetNumber(slot, v) })
 	case value.Bytes:
 		return into(raw, func(v []byte) { row.SetText(slot, string(v)) })
+	case value.Raw:
+		row.SetText(slot, strings.NewReplacer("\n", " ", "\r", " ").Replace(string(raw)))
+		return true
+	case value.Strings:
+		var list []*string
+		if json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
+			return false
+		}
+		var text []byte
+		for _, s := range list {
+			text = value.AppendString(text, *s)
+		}
+		row.SetText(slot, string(text))
+		return true
 	case value.Time:
 		var v string
-		if json.Unmarshal(raw, &v) != nil || laxZone.MatchString(v) {
+		if json.Unmarshal(raw, &v) != nil || lax.MatchString(v) {
 			return false
 		}
 		return into(raw, func(v time.Time) { row.SetInt(slot, v.UnixMicro()) })

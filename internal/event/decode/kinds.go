@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -55,6 +56,10 @@ func (f *Field) read(src []byte, i int, row *value.Row) (int, string) {
 			return i, "null but required: want " + f.Slot.Type.String()
 		}
 		row.Clear(f.Slot)
+		return end, reason
+	case kind == value.Raw:
+		end, reason := skip(src, i, 1)
+		row.SetText(f.Slot, oneLine(src[i:end]))
 		return end, reason
 	case numeric(c) && kind == value.String && f.Verbatim:
 		end, reason := scalar(src, i)
@@ -152,6 +157,16 @@ func (f *Field) readStrings(src []byte, i int, row *value.Row) (int, string) {
 	}
 	row.SetText(f.Slot, value.Text(list))
 	return i + 1, ""
+}
+
+// oneLine returns JSON with spaces in place of line breaks, since a record that has it may
+// become a line of a file. Valid JSON has none in strings.
+func oneLine(text []byte) string {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return value.Text(text)
+	}
+	text = bytes.ReplaceAll(text, []byte{'\n'}, []byte{' '})
+	return value.Text(bytes.ReplaceAll(text, []byte{'\r'}, []byte{' '}))
 }
 
 // readText reads a string, bytes or a time.

@@ -18,7 +18,7 @@ const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 // AppendValue appends a slot's value as JSON: null where it is absent, numbers
 // and strings as encoding/json writes them without HTML escaping, a time as a
 // string of RFC 3339 in UTC with microseconds, bytes in standard base64, a vector as
-// a list, as are strings.
+// a list, as are strings, and raw as the event has it.
 func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
 	if !row.Has(*slot) {
 		return append(dst, "null"...)
@@ -38,6 +38,8 @@ func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
 		return appendVector(dst, row.Text(*slot))
 	case value.Strings:
 		return appendStrings(dst, row.Text(*slot))
+	case value.Raw:
+		return append(dst, row.Text(*slot)...)
 	}
 	return appendString(dst, row.Text(*slot))
 }

@@ -218,6 +218,9 @@ func comparison(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 		}
 		return operand{}, e
 	}
+	if a.typ.Kind == value.Raw {
+		return operand{}, at(n, n.Operator+" does not compare raw: it is a text of JSON")
+	}
 	if a.typ.Kind >= value.Vector {
 		return operand{}, at(n, n.Operator+" does not compare lists")
 	}

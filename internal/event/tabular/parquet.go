@@ -73,7 +73,7 @@ func leaf(kind value.Kind) parquet.Node {
 		return parquet.Leaf(parquet.DoubleType)
 	case value.Time:
 		return parquet.Timestamp(parquet.Microsecond)
-	case value.String:
+	case value.String, value.Raw:
 		return parquet.String()
 	case value.Vector:
 		return parquet.List(parquet.Leaf(parquet.FloatType))

@@ -164,7 +164,7 @@ func appendCSV(dst []byte, row *value.Row, columns []value.Slot) []byte {
 		case c.Type.Kind == value.Vector:
 			dst = append(dst, '"')
 			dst = append(appendJSON(dst, row, &c), '"')
-		case c.Type.Kind == value.Strings:
+		case c.Type.Kind == value.Strings || c.Type.Kind == value.Raw:
 			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, &c)))
 		default:
 			dst = expression.AppendValue(dst, row, &c)

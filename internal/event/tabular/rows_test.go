@@ -437,3 +437,20 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+func TestRawIsJSONInJSONAndTextElsewhere(t *testing.T) {
+	tab := &table{cells: [][]any{{`{"a" : "b"}`}, {nil}}}
+	if _, err := tab.schema.Add("r", value.Type{Kind: value.Raw, Optional: true}); err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[tabular.Format]string{
+		tabular.CSV: "r\n\"{\"\"a\"\" : \"\"b\"\"}\"\n\n", tabular.NDJSON: "{\"r\":{\"a\" : \"b\"}}\n{\"r\":null}\n",
+	} {
+		if got := string(tab.write(t, format)); got != want {
+			t.Errorf("%v: %q, want %q", format, got, want)
+		}
+	}
+	if got := tab.write(t, tabular.Parquet); !bytes.Contains(got, []byte(`{"a" : "b"}`)) {
+		t.Errorf("Parquet has not the text: %q", got)
+	}
+}

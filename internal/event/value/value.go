@@ -28,12 +28,13 @@ const (
 	Vector  // Type.Size float32, little endian, one behind the other
 	Strings // any number of strings, as AppendString makes it
 	Content // a reference to bytes outside of the event, which models alone are given
+	Raw     // the text of a value of JSON, as the event has it
 )
 
 // VectorMax is the most numbers of a Vector.
 const VectorMax = 1 << 16
 
-var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes", Vector: "numbers", Strings: "string[]", Content: "content"}
+var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes", Vector: "numbers", Strings: "string[]", Content: "content", Raw: "raw"}
 
 // String returns the kind as the pipeline file writes it.
 func (k Kind) String() string { return kindNames[k] }
@@ -64,6 +65,11 @@ func (t Type) String() string {
 // number, string, bytes, time and, of so many numbers, number[384], with
 // "optional " before it or not.
 func ParseType(text string) (Type, error) {
+	return parse(text, "bool, int, number, string, bytes, time or number[384]")
+}
+
+// parse is ParseType; an error names the types that can be used.
+func parse(text, types string) (Type, error) {
 	name, optional := strings.CutPrefix(text, "optional ")
 	if inside, ok := strings.CutPrefix(name, "number["); ok {
 		digits, closed := strings.CutSuffix(inside, "]")
@@ -78,16 +84,19 @@ func ParseType(text string) (Type, error) {
 			return Type{Kind: Kind(kind), Optional: optional}, nil
 		}
 	}
-	return Type{}, fmt.Errorf("unknown type %q: use bool, int, number, string, bytes, time or number[384], with \"optional \" before it where the value may be absent", text)
+	return Type{}, fmt.Errorf("unknown type %q: use %s, with \"optional \" before it where the value may be absent", text, types)
 }
 
-// ReadType reads what Type.String wrote: also types that the pipeline file cannot
-// name, which only steps make.
+// ReadType reads the type of a field of an event, and what Type.String wrote: what
+// ParseType reads, string[] and raw.
 func ReadType(text string) (Type, error) {
-	if name, optional := strings.CutPrefix(text, "optional "); name == Strings.String() {
-		return Type{Kind: Strings, Optional: optional}, nil
+	name, optional := strings.CutPrefix(text, "optional ")
+	for _, kind := range [...]Kind{Strings, Raw} {
+		if name == kind.String() {
+			return Type{Kind: kind, Optional: optional}, nil
+		}
 	}
-	return ParseType(text)
+	return parse(text, "bool, int, number, string, bytes, time, number[384], string[] or raw")
 }
 
 // Slot is the place of one name in a row.

@@ -15,14 +15,16 @@ func TestTypesReadAsTheyAreWritten(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, typ, err)
 		}
 	}
-	for _, text := range []string{"string[]", "optional string[]", "optional number[384]", "int"} {
+	for _, text := range []string{"string[]", "optional string[]", "raw", "optional raw", "optional number[384]", "int"} {
 		if typ, err := value.ReadType(text); err != nil || typ.String() != text {
 			t.Errorf("%s: %v, %v", text, typ, err)
 		}
 	}
-	for _, text := range []string{"", "text", "optional", "optional  int", "Int", "optional optional int", "numbers"} {
-		if typ, err := value.ParseType(text); err == nil || !strings.Contains(err.Error(), "unknown type") {
-			t.Errorf("%q: %v, %v", text, typ, err)
+	for _, text := range []string{"", "text", "optional", "optional  int", "Int", "optional optional int", "numbers", "content", "int[]", "raw[]"} {
+		for _, parse := range []func(string) (value.Type, error){value.ParseType, value.ReadType} {
+			if typ, err := parse(text); err == nil || !strings.Contains(err.Error(), "unknown type") {
+				t.Errorf("%q: %v, %v", text, typ, err)
+			}
 		}
 	}
 	for _, text := range []string{"number[]", "number[0]", "number[-1]", "number[65537]", "number[+1]", "number[01]", "number[1", "number[1]]"} {

@@ -167,7 +167,7 @@ func makeUp(in *lang.Input, seed uint64) ([]map[string]json.RawMessage, error) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	kinds := map[string]value.Kind{}
 	for _, f := range in.Fields {
-		t, err := value.ParseType(f.Type)
+		t, err := value.ReadType(f.Type)
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", f.Name, err)
 		}
@@ -201,6 +201,10 @@ func appendMadeUp(dst []byte, kind value.Kind, n int) []byte {
 		return appendTime(dst, time.Unix(int64(n), 0), "rfc3339")
 	case value.Bytes:
 		return append(dst, `"bWFkZSB1cA=="`...)
+	case value.Strings:
+		return fmt.Appendf(dst, `["made","up","%d"]`, n)
+	case value.Raw:
+		return fmt.Appendf(dst, `{"made":{"up":%d}}`, n)
 	}
 	return fmt.Appendf(dst, `"words that are made up %d"`, n)
 }

@@ -55,7 +55,7 @@ func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 	case kind == value.Strings:
 		r.Fail(g.Path, "%q is of type %v: the model takes one text here", g.Slot.Name, g.Slot.Type)
 		r.Hint("write join(" + g.Slot.Name + ", \" \")")
-	case !kind.Text() || kind == value.Vector:
+	case !kind.Text() || kind == value.Vector || kind == value.Raw:
 		r.Fail(g.Path, "%q is of type %v: the model takes %s here", g.Slot.Name, g.Slot.Type, map[model.Type]string{model.String: "a text", model.Bytes: "bytes"}[in.Type])
 		if kind <= value.Time && in.Type == model.String {
 			r.Hint("write string(" + g.Slot.Name + ")")

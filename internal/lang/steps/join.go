@@ -203,7 +203,7 @@ func (j *Join) names(s *lang.Scope, path string, op *operator.Join, right *lang.
 		if !ok {
 			continue // it has a finding
 		}
-		own, err := value.ParseType(f.Type)
+		own, err := value.ReadType(f.Type)
 		if err != nil {
 			continue // likewise
 		}

@@ -3,6 +3,7 @@ package steps
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -341,7 +342,7 @@ func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 	for i, f := range l.Fields {
 		at, name := path+".fields."+f.Name, l.Name+"."+f.Name
 		parse := value.ParseType
-		if l.Vector != "" {
+		if l.Vector != "" && strings.HasSuffix(f.Type, value.Strings.String()) {
 			parse = value.ReadType // several documents have a list of strings
 		}
 		t, err := parse(f.Type)

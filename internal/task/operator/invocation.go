@@ -57,10 +57,10 @@ func (c *Invocation) Has(name string) bool {
 	return c.Row.Has(c.input(name))
 }
 
-// Text returns an input of type string or bytes. It is valid during the call;
+// Text returns an input of type string, bytes or raw, the text of a value of JSON. It is valid during the call;
 // strings.Clone it to keep it.
 func (c *Invocation) Text(name string) string {
-	if s := c.input(name, value.String, value.Bytes); c.Row.Has(s) {
+	if s := c.input(name, value.String, value.Bytes, value.Raw); c.Row.Has(s) {
 		return c.Row.Text(s)
 	}
 	return ""
