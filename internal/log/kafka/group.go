@@ -12,7 +12,6 @@ import (
 
 // onAssigned is called by the client before it fetches the offsets of added.
 func (s *member) onAssigned(_ context.Context, client *kgo.Client, added map[string][]int32) {
-	s.assigned.Store(true)
 	s.rejoin(client, added)
 	s.shares.assign(added)
 	if len(added) > 0 {

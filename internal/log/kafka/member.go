@@ -35,7 +35,6 @@ type member struct {
 	client   *kgo.Client
 	wake     chan struct{} // holds a token when Poll is to return early
 	alone    chan struct{} // closed when no transaction is left of the process that had its id before
-	assigned atomic.Bool   // the group gave it partitions, or said that there are none
 	held     atomic.Bool   // the brokers keep its static name for one that was killed
 
 	life     *lifetime

@@ -204,22 +204,15 @@ func (r repairer) decidedID(ctx context.Context, o undecided) (string, error) {
 		return "", fmt.Errorf("list transactions: %w", err)
 	}
 	for _, state := range listed.TransactionStates {
-		req := kmsg.NewPtrDescribeTransactionsRequest()
-		req.TransactionalIDs = []string{state.TransactionalID}
-		described, err := req.RequestWith(ctx, r.log.client)
+		d, err := r.log.transaction(ctx, state.TransactionalID)
 		if err != nil {
-			return "", fmt.Errorf("describe transaction %q: %w", state.TransactionalID, err)
+			return "", err
 		}
-		for _, d := range described.TransactionStates {
-			if err := kerr.ErrorForCode(d.ErrorCode); err != nil {
-				return "", fmt.Errorf("describe transaction %q: %w", state.TransactionalID, err)
-			}
-			done := d.State == "Empty" || d.State == "CompleteCommit" || d.State == "CompleteAbort"
-			// The decision of one may raise the epoch by one.
-			later := d.State == "Ongoing" && (d.ProducerID != o.producer || d.ProducerEpoch > o.epoch+1)
-			if done || later {
-				return state.TransactionalID, nil
-			}
+		done := d.State == "Empty" || d.State == "CompleteCommit" || d.State == "CompleteAbort"
+		// The decision of one may raise the epoch by one.
+		later := d.State == "Ongoing" && (d.ProducerID != o.producer || d.ProducerEpoch > o.epoch+1)
+		if done || later {
+			return state.TransactionalID, nil
 		}
 	}
 	return "", nil

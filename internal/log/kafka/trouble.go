@@ -98,17 +98,15 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 	return l.wait(ctx, backOff(tries))
 }
 
-// OnGroupManageError is called by the client when the group is lost, after it
-// told that the partitions are.
-//
-// A member that was fenced before its group gave it anything, even no partition, may have
-// been fenced by itself: when a broker goes away, the client asks again to join, and the
-// broker may answer the older request last. Such a member joins again.
+// OnGroupManageError is called by the client when the group is lost, after it told that the
+// partitions are, and before it joins again. A member joins again if its name was taken away by
+// its own request: when a broker goes away, the client asks again to join, and the broker may
+// answer the older request last.
 func (s *member) OnGroupManageError(err error) {
 	if errors.Is(err, kerr.UnreleasedInstanceID) {
 		s.held.Store(true)
 	}
-	again := errors.Is(err, kerr.FencedInstanceID) && !s.assigned.Load()
+	again := errors.Is(err, kerr.FencedInstanceID) && !s.commits.taken(s.life.ctx)
 	if err = advise(err); again || !lasting(err) {
 		s.end(stream.ErrFenced)
 		return
@@ -143,13 +141,54 @@ func (c *committer) replaced(ctx context.Context) bool {
 	if c.instance == "" || c.log.opts.ServerGroups {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.log.opts.Timeouts.Session)
+	asking, cancel := context.WithTimeout(ctx, c.log.opts.Timeouts.Session)
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.InstanceID = c.group, &c.instance
 	req.MemberID, req.Generation = c.client.GroupMetadata()
-	resp, err := req.RequestWith(ctx, c.client)
-	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && c.life.dead() == nil
+	resp, err := req.RequestWith(asking, c.client)
+	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && c.life.dead() == nil && c.taken(ctx)
+}
+
+// taken reports whether another process has the id of this member's transactions, as each one
+// has that joins under its name. Another process takes the id when it joins, perhaps a moment
+// later, and a commit that is under way may raise the epoch. So it is looked after a while.
+// Brokers before Kafka 3.0 do not say who has an id: then another process has it.
+func (c *committer) taken(ctx context.Context) bool {
+	_ = c.log.wait(ctx, c.log.opts.Timeouts.Rebalance)
+	ctx, cancel := context.WithTimeout(ctx, c.log.opts.Timeouts.Session)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		producer, epoch, err := c.client.ProducerID(ctx)
+		if err != nil {
+			return true
+		}
+		of, err := c.log.transaction(ctx, c.id)
+		if err == nil {
+			return of.ProducerID != producer || of.ProducerEpoch != epoch
+		}
+		if !passing(err) || c.log.wait(ctx, backOff(tries)) != nil {
+			return true
+		}
+	}
+}
+
+// transaction returns what its coordinator knows of a transactional id.
+func (l *Log) transaction(ctx context.Context, id string) (of kmsg.DescribeTransactionsResponseTransactionState, err error) {
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{id}
+	described, err := req.RequestWith(ctx, l.client)
+	if err == nil && len(described.TransactionStates) != 1 {
+		err = fmt.Errorf("%d answers", len(described.TransactionStates))
+	}
+	if err == nil {
+		of = described.TransactionStates[0]
+		err = kerr.ErrorForCode(of.ErrorCode)
+	}
+	if err != nil {
+		return of, fmt.Errorf("describe transaction %q: %w", id, err)
+	}
+	return of, nil
 }
 
 // reach asks the brokers for anything, so that what is wrong with the way to
