@@ -265,3 +265,35 @@ func answersInState(t *testing.T, restart bool) {
 		t.Errorf("%d events were released, %q is in state", n, inState(t, m.log))
 	}
 }
+
+// TestWhatAStepHasBecomesNoState has an event stay in memory before many that are released, until
+// the ones behind take more than a member may hold.
+func TestWhatAStepHasBecomesNoState(t *testing.T) {
+	const released, late, room = 1000, 2000, 800 << 10
+	m := meet(t, 1)
+	if err := m.log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	m.event(0, order.Key{Time: late})
+	for i := int64(1); i <= released; i++ {
+		m.event(0, order.Key{Time: i, Source: 1, Offset: i})
+	}
+	m.mark(0, 0, released+1)
+	m.mark(0, 1, released+1)
+	member, held := m.bounded(order.Options{Bytes: room}, 0, 1)
+	if n := m.read(member); n != released || held.Spilled != 0 {
+		t.Fatalf("%d events were released, want %d: %+v", n, released, held)
+	}
+	for i := int64(0); i < room/256; i++ {
+		m.event(0, order.Key{Time: late + i, Offset: i + 1})
+	}
+	if n := m.read(member); n != 0 || held.Spilled == 0 || held.Spilled >= released {
+		t.Errorf("%d events were released, %+v", n, held)
+	}
+	spilled := held.Spilled
+	m.mark(0, 0, late+room)
+	m.mark(0, 1, late+room)
+	if n := m.read(member); n != 1+room/256 || held.Spilled != spilled {
+		t.Errorf("%d events were released, want %d: %+v", n, 1+room/256, held)
+	}
+}
