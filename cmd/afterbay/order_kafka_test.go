@@ -68,8 +68,12 @@ func skipChain(t *testing.T, engine []string) {
 			for i := range all.Pipelines {
 				if o := &all.Pipelines[i]; o.Holder() != nil && o.Holder().For > 1.1 {
 					source := o.Holder().Source
-					must(t, "", append([]string{"order", "skip", o.Pipeline, "--source", source}, at...)...)
-					skipped[o.Pipeline+" "+source] = true
+					switch r := command(t, "", append([]string{"order", "skip", o.Pipeline, "--source", source}, at...)...); {
+					case r.code == exitOK:
+						skipped[o.Pipeline+" "+source] = true
+					case !strings.Contains(r.stderr, "no event waits for "+source): // it waits for another one since
+						t.Fatal(r.stderr)
+					}
 				}
 			}
 			return len(rows()) >= n

@@ -93,6 +93,7 @@ func runByFile(t *testing.T, file string, records []stream.Record, members int, 
 func TestAnswersAreCommittedWithTheirStep(t *testing.T) {
 	text := strings.Replace(orderedMerchants, "features: {", "features: {card: {by: card, value: f.count_10m, delay: 1s, windows: [10m], aggregates: [sum]}, ", 1)
 	synctest.Test(t, func(t *testing.T) {
+		untilEventsAreOver()
 		taken, log := 0, memory.New(memory.Options{})
 		o := startOrdered(t, log, text, orderedSettings{members: 1, partitions: 2, interval: 5 * time.Millisecond, idle: "100ms"})
 		o.log = delivering{log, &taken}

@@ -39,7 +39,7 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	cloud := hasCloudEvents(r)
 	if err := b.read(r, cloud); err != nil {
 		if gone := r.Context().Err(); gone != nil && errors.Is(err, gone) {
-			return
+			panic(http.ErrAbortHandler) // to return would answer 200, without a body
 		}
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
