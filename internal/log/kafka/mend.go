@@ -204,7 +204,7 @@ func (r repairer) decidedID(ctx context.Context, o undecided) (string, error) {
 		return "", fmt.Errorf("list transactions: %w", err)
 	}
 	for _, state := range listed.TransactionStates {
-		d, err := r.log.transaction(ctx, state.TransactionalID)
+		d, err := transactionOf(ctx, r.log.client, state.TransactionalID)
 		if err != nil {
 			return "", err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
@@ -163,7 +164,7 @@ func (c *committer) taken(ctx context.Context) bool {
 		if err != nil {
 			return true
 		}
-		of, err := c.log.transaction(ctx, c.id)
+		of, err := transactionOf(ctx, c.log.client, c.id)
 		if err == nil {
 			return of.ProducerID != producer || of.ProducerEpoch != epoch
 		}
@@ -173,11 +174,11 @@ func (c *committer) taken(ctx context.Context) bool {
 	}
 }
 
-// transaction returns what its coordinator knows of a transactional id.
-func (l *Log) transaction(ctx context.Context, id string) (of kmsg.DescribeTransactionsResponseTransactionState, err error) {
+// transactionOf returns what its coordinator knows of a transactional id.
+func transactionOf(ctx context.Context, client *kgo.Client, id string) (of kmsg.DescribeTransactionsResponseTransactionState, err error) {
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{id}
-	described, err := req.RequestWith(ctx, l.client)
+	described, err := req.RequestWith(ctx, client)
 	if err == nil && len(described.TransactionStates) != 1 {
 		err = fmt.Errorf("%d answers", len(described.TransactionStates))
 	}
