@@ -93,9 +93,9 @@ type Program struct {
 
 // Compile checks an expression against names and compiles it.
 func Compile(source string, names Names) (*Program, *Error) {
-	tree, err := parse(source)
+	tree, elements, err := parse(source)
 	if err == nil {
-		err = shadows(source, names)
+		err = shadows(elements, names)
 	}
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func Compile(source string, names Names) (*Program, *Error) {
 // NamesIn returns the names that an expression writes, slots and constants, in no order.
 // It is nil where the text is no expression.
 func NamesIn(source string) []string {
-	tree, err := parse(source)
+	tree, _, err := parse(source)
 	if err != nil {
 		return nil
 	}

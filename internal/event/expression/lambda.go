@@ -6,12 +6,11 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser/lexer"
 )
 
-// A lambda is written x -> x + "s". The parser knows it as an expression in which the element
-// is #, which YAML takes for a comment. So the arrow and the name before it become spaces, and
+// A lambda is written x -> x + "s". To the parser the element is #, and YAML
+// takes a # for a comment. So the arrow and the name before it become spaces, and
 // the name in the body a #: each character stays at its place.
 
 // arrowAt reports whether a lambda begins at a token.
@@ -19,10 +18,10 @@ func arrowAt(tokens []lexer.Token, i int) bool {
 	return i+2 < len(tokens) && tokens[i].Kind == lexer.Identifier && tokens[i+1].Is(lexer.Operator, "-") && tokens[i+2].Is(lexer.Operator, ">")
 }
 
-// lambdas returns a source as the parser reads it.
-func lambdas(source string, tokens []lexer.Token) (string, *Error) {
+// lambdas returns a source as the parser reads it, and the names of the elements of its lambdas.
+func lambdas(source string, tokens []lexer.Token) (plain string, elements []lexer.Token, err *Error) {
 	if !strings.Contains(source, ">") {
-		return source, nil
+		return source, nil, nil
 	}
 	runes := []rune(source)
 	for i := range tokens {
@@ -31,17 +30,17 @@ func lambdas(source string, tokens []lexer.Token) (string, *Error) {
 		}
 		place := tokens[i].From + 1
 		if i == 0 || !tokens[i-1].Is(lexer.Operator, ",") {
-			return "", &Error{Column: place, Message: "a lambda stands behind a list", Hint: "write any(list, x -> ...)"}
+			return "", nil, &Error{Column: place, Message: "a lambda stands behind a list", Hint: "write any(list, x -> ...)"}
 		}
+		elements = append(elements, tokens[i])
 		blank(runes, tokens[i].From, tokens[i+2].To)
 		depth := 0
 		for j := i + 3; j < len(tokens) && depth >= 0; j++ {
 			switch t := tokens[j]; {
-			case arrowAt(tokens, j) && depth > 0 || depth == 0 && t.Is(lexer.Operator, ","):
-				if t.Kind == lexer.Identifier {
-					return "", nested(t.From + 1)
-				}
+			case depth == 0 && t.Is(lexer.Operator, ","):
 				depth = -1
+			case depth > 0 && arrowAt(tokens, j):
+				return "", nil, nested(t.From + 1)
 			case t.Is(lexer.Bracket, "(", "[", "{"):
 				depth++
 			case t.Kind == lexer.Bracket:
@@ -52,7 +51,7 @@ func lambdas(source string, tokens []lexer.Token) (string, *Error) {
 			}
 		}
 	}
-	return string(runes), nil
+	return string(runes), elements, nil
 }
 
 func blank(runes []rune, from, to int) {
@@ -65,20 +64,12 @@ func nested(column int) *Error {
 	return &Error{Column: column, Message: "a lambda within a lambda is not supported", Hint: "introduce a name for one of them with a let step"}
 }
 
-// shadows refuses a lambda whose element has the name of something else.
-func shadows(source string, names Names) *Error {
-	if !strings.Contains(source, ">") {
-		return nil
-	}
-	tokens, err := lexer.Lex(file.NewSource(source))
-	for i := range tokens {
-		if err != nil || !arrowAt(tokens, i) {
-			continue
-		}
-		name := tokens[i].Value
-		_, slot := names.Slot(name)
-		if _, constant := names.Constant(name); slot || constant {
-			return &Error{Column: tokens[i].From + 1, Message: fmt.Sprintf("%s is introduced already: names are one flat set without shadowing", name), Hint: "give the element of the list another name"}
+// shadows refuses an element of a lambda that has the name of something else.
+func shadows(elements []lexer.Token, names Names) *Error {
+	for _, t := range elements {
+		_, slot := names.Slot(t.Value)
+		if _, constant := names.Constant(t.Value); slot || constant {
+			return &Error{Column: t.From + 1, Message: fmt.Sprintf("%s is introduced already: names are one flat set without shadowing", t.Value), Hint: "give the element of the list another name"}
 		}
 	}
 	return nil

@@ -18,38 +18,39 @@ import (
 
 // parse reads the syntax. Its own pass over the tokens comes first: it refuses
 // the words that the evaluation does not know, and numbers out of range, at
-// their exact place, which the tree does not tell of all of them.
-func parse(source string) (ast.Node, *Error) {
+// their exact place, which the tree does not tell of all of them. elements are the names of the
+// elements of lambdas.
+func parse(source string) (tree ast.Node, elements []lexer.Token, err *Error) {
 	switch {
 	case len(source) > MaxBytes:
-		return nil, &Error{Message: fmt.Sprintf("the expression has %d bytes, more than %d", len(source), MaxBytes), Hint: "divide it over several names"}
+		return nil, nil, &Error{Message: fmt.Sprintf("the expression has %d bytes, more than %d", len(source), MaxBytes), Hint: "divide it over several names"}
 	case !utf8.ValidString(source):
-		return nil, &Error{Message: "the expression is not valid UTF-8"}
+		return nil, nil, &Error{Message: "the expression is not valid UTF-8"}
 	case strings.TrimSpace(source) == "":
-		return nil, &Error{Column: 1, Message: "the expression is empty"}
+		return nil, nil, &Error{Column: 1, Message: "the expression is empty"}
 	}
-	tokens, err := lexer.Lex(file.NewSource(source))
-	if err != nil {
-		return nil, syntaxError(source, err)
+	tokens, fault := lexer.Lex(file.NewSource(source))
+	if fault != nil {
+		return nil, nil, syntaxError(source, fault)
 	}
-	if e := refuseComment(source, tokens); e != nil {
-		return nil, e
+	if err := refuseComment(source, tokens); err != nil {
+		return nil, nil, err
 	}
 	for i, t := range tokens {
-		if e := refuse(tokens, i); e != nil {
-			e.Column = t.From + 1
-			return nil, e
+		if err := refuse(tokens, i); err != nil {
+			err.Column = t.From + 1
+			return nil, nil, err
 		}
 	}
-	plain, fault := lambdas(source, tokens)
-	if fault != nil {
-		return nil, fault
-	}
-	tree, err := parser.Parse(plain)
+	plain, elements, err := lambdas(source, tokens)
 	if err != nil {
-		return nil, syntaxError(source, err)
+		return nil, nil, err
 	}
-	return tree.Node, nil
+	parsed, fault := parser.Parse(plain)
+	if fault != nil {
+		return nil, nil, syntaxError(source, fault)
+	}
+	return parsed.Node, elements, nil
 }
 
 // syntaxError words an error of expr's lexer or parser as ours.
@@ -93,7 +94,7 @@ func unfinished(source string) string {
 }
 
 // refuseComment refuses // outside of texts: expr reads it as a comment up to the end of the
-// line, and who writes a // b divides.
+// line, and a // b is meant as a division.
 func refuseComment(source string, tokens []lexer.Token) *Error {
 	if !strings.Contains(source, "//") {
 		return nil
