@@ -36,7 +36,7 @@ var numeric = []Function{
 		Is: "the least whole number that is not below x", Example: `ceil(2.1)`, Result: `3`,
 	},
 	{
-		Name: "sqrt", Forms: one, least: 1, most: 1, compile: number(func(x [4]float64) float64 { return math.Sqrt(x[0]) }, below("the square root of a number below 0", 0)),
+		Name: "sqrt", Forms: one, least: 1, most: 1, compile: number(func(x [4]float64) float64 { return math.Sqrt(x[0]) }, within("the square root of a number below 0", 0, math.MaxFloat64)),
 		Is: "the square root of x", Fails: "x is below 0", Example: `sqrt(2)`, Result: `1.4142135623730951`,
 	},
 	{
@@ -45,7 +45,7 @@ var numeric = []Function{
 	},
 	{
 		Name: "log", Forms: one, least: 1, most: 1,
-		compile: number(func(x [4]float64) float64 { return log(x[0]) }, below("the logarithm of a number that is not above 0", math.SmallestNonzeroFloat64)),
+		compile: number(func(x [4]float64) float64 { return log(x[0]) }, within("the logarithm of a number that is not above 0", math.SmallestNonzeroFloat64, math.MaxFloat64)),
 		Is:      "the natural logarithm of x", Fails: "x is not above 0", Example: `log(10)`, Result: `2.302585092994046`,
 	},
 	{
@@ -62,7 +62,7 @@ var numeric = []Function{
 	},
 	{
 		Name: "asin", Forms: one, least: 1, most: 1,
-		compile: number(func(x [4]float64) float64 { return asin(x[0]) }, below("the inverse sine of a number that is not from -1 to 1", -1), above("the inverse sine of a number that is not from -1 to 1", 1)),
+		compile: number(func(x [4]float64) float64 { return asin(x[0]) }, within("the inverse sine of a number that is not from -1 to 1", -1, 1)),
 		Is:      "the inverse sine of x, in radians", Fails: "x is not from -1 to 1", Example: `asin(1)`, Result: `1.5707963267948966`,
 	},
 	{
@@ -83,27 +83,17 @@ var one = []string{"(x number) number"}
 // check says why a function has no value for numbers; "" where it has one.
 type check func(x [4]float64) string
 
-// below refuses a first number below a least one.
-func below(reason string, least float64) check {
+// within refuses a first number that is not from least to most.
+func within(reason string, least, most float64) check {
 	return func(x [4]float64) string {
-		if x[0] < least {
+		if x[0] < least || x[0] > most {
 			return reason
 		}
 		return ""
 	}
 }
 
-// above refuses a first number above a largest one.
-func above(reason string, most float64) check {
-	return func(x [4]float64) string {
-		if x[0] > most {
-			return reason
-		}
-		return ""
-	}
-}
-
-// places refuses what is not the latitude and longitude of two places.
+// places refuses latitudes and longitudes that no place has.
 func places(x [4]float64) string {
 	switch {
 	case math.Abs(x[0]) > 90 || math.Abs(x[2]) > 90:
@@ -150,7 +140,7 @@ func number(f func(x [4]float64) float64, checks ...check) func(call) (operand, 
 }
 
 // numbers is the fault of a call with numbers. It takes them by value, so that they stay
-// on the stack where there is none.
+// on the stack if there is no fault.
 func (c call) numbers(reason string, x [4]float64) *Error {
 	var texts []string
 	for _, v := range x[:len(c.args)] {
