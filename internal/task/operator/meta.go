@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -37,7 +39,7 @@ const (
 	IntHeader              // an int
 )
 
-// metaHeaders are the names of clients: the headers by which a gateway says them.
+// metaHeaders are the names of what clients said, with the headers that a gateway writes.
 var metaHeaders = map[string]FromHeader{
 	"meta.tenant":   {Key: header.ClientEvent, Part: TenantPart},
 	"meta.client":   {Key: header.ClientEvent, Part: ClientPart},
@@ -45,8 +47,8 @@ var metaHeaders = map[string]FromHeader{
 	"meta.priority": {Key: header.ClientPriority, Part: IntHeader},
 }
 
-// MetaHeaders are the names of clients, sorted.
-var MetaHeaders = []string{"meta.causalId", "meta.client", "meta.priority", "meta.tenant"}
+// MetaHeaders are the names of what clients said, sorted.
+var MetaHeaders = slices.Sorted(maps.Keys(metaHeaders))
 
 // HeaderNamed returns what a name says of a header, without its slot: meta.client and its
 // like, or meta.headers["name"].
