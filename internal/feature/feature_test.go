@@ -557,12 +557,7 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, header, block []byte) {
-		c, err := s.Load(func(sub []byte) ([]byte, error) {
-			if len(sub) == 0 {
-				return header, nil
-			}
-			return block, nil
-		})
+		c, err := s.Load(stored(header, block))
 		if err != nil {
 			return
 		}

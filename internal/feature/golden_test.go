@@ -62,6 +62,16 @@ func TestStoredBytesOfAggregatesStayReadable(t *testing.T) {
 	}
 }
 
+// stored returns a header, and a block for each other sub-key.
+func stored(header, block []byte) func(sub []byte) ([]byte, error) {
+	return func(sub []byte) ([]byte, error) {
+		if len(sub) == 0 {
+			return header, nil
+		}
+		return block, nil
+	}
+}
+
 // FuzzLoadAggregates loads changed bytes: they are an error, or a cell that can be used.
 func FuzzLoadAggregates(f *testing.F) {
 	s := setOf(f, aggregateSpecs(f)...)
@@ -72,12 +82,7 @@ func FuzzLoadAggregates(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, header, block []byte) {
-		c, err := s.Load(func(sub []byte) ([]byte, error) {
-			if len(sub) == 0 {
-				return header, nil
-			}
-			return block, nil
-		})
+		c, err := s.Load(stored(header, block))
 		if err != nil {
 			return
 		}

@@ -255,12 +255,17 @@ func floorDiv(a, b int64) int64 {
 	return a / b
 }
 
-// aggregate sets the columns of some values. It reports whether each is a number.
-func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) bool {
-	var values []float64
+// valuesOf returns the values of entries.
+func valuesOf(entries []entry) (values []float64) {
 	for _, e := range entries {
 		values = append(values, e.value)
 	}
+	return values
+}
+
+// aggregate sets the columns of some values. It reports whether each is a number.
+func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) bool {
+	values := valuesOf(entries)
 	scale := 1.0
 	if f.Decimals > 0 {
 		scale = math.Pow10(f.Decimals)
@@ -301,10 +306,7 @@ func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) boo
 // sum adds values in unbounded precision. Where additions of float64 may round, the
 // tolerance is what any order of them can lose.
 func (f *Feature) sum(entries []entry) Value {
-	var values []float64
-	for _, e := range entries {
-		values = append(values, e.value)
-	}
+	values := valuesOf(entries)
 	total, size, exact := new(big.Float).SetPrec(2400), new(big.Float).SetPrec(2400), true
 	for _, v := range values {
 		total.Add(total, big.NewFloat(v))
