@@ -420,7 +420,7 @@ const aggregatesHead = `
 ## Aggregates
 
 What a feature reads of the entries of a window, or of the newest values. An aggregate is a function of these entries: late events, restarts and batches change none of its bits.
-An entry of an exact window takes 16 bytes, 8 if only counted, whatever the aggregates are. [Performance](../performance.md#aggregates) has what they cost.
+An entry of an exact window takes 16 bytes, 8 if only counted, whatever the aggregates are. [Performance](../performance.md#aggregates) has their costs.
 
 | aggregate | what it is | of nothing | words of a pane | cost of a read | error | method |
 |---|---|---|---|---|---|---|

@@ -18,11 +18,11 @@ type entries struct {
 	limit   int   // entries
 	dead    bool  // beyond the limit an entry is an error
 	oldest  bool  // beyond the limit the oldest entries leave
-	newestN int   // what is read are so many newest entries; 0 is of windows
+	newestN int   // so many newest entries are read; 0 is of windows
 }
 
-// forEver is a window that no entry leaves.
-const forEver = 1 << 62
+// unbounded is a window that no entry leaves.
+const unbounded = 1 << 62
 
 // in returns the list of a cell.
 func (e *entries) in(c *Cell) *exact { return &c.exacts[e.at] }
@@ -74,7 +74,7 @@ type exact struct {
 	first  uint64 // number of the first block
 	index  *index // nil where there is no block
 	over   bool   // over the limit: the entries are in panes of the cell
-	lost   int64  // the greatest time of those that left a full list; 0 or more behind it is none
+	lost   int64  // the greatest time of the entries that left a full list; none if nothing did
 	texts  *texts // of entries that have them
 	saved  saved
 }
@@ -183,8 +183,8 @@ func (x *exact) dropBlocks(e *entries, old int) {
 	}
 }
 
-// dropOldest removes the first block of a full list. What is left of its group is read block
-// by block, as the span has what is gone.
+// dropOldest removes the first block of a full list. The rest of its group is read block by
+// block, as the span of the group still has the block.
 func (x *exact) dropOldest(e *entries) {
 	in := x.index
 	x.lost = max(x.lost, in.blocks[0].last)

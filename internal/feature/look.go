@@ -62,7 +62,7 @@ func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) {
 	s.looks.put(l)
 }
 
-// write puts the aggregates into columns, of which the first is at.
+// write puts the aggregates into columns, from at on.
 func (l *look) write(out columns, at int, before bool) {
 	for k, a := range l.aggregates {
 		if before != (a == Previous) || out.numbers != nil && !a.looks() {
@@ -375,8 +375,8 @@ func (l *look) ewma() float64 {
 	return sum / weights
 }
 
-// exp2 returns 2^x for x of 0 or less, of which the error is 2^-52 of it. It has no operation
-// that an architecture may fuse or round another way.
+// exp2 returns 2^x for x of 0 or less, with a relative error of 2^-52. It has no operation that
+// an architecture may fuse or round another way.
 func exp2(x float64) float64 {
 	if x < -1100 {
 		return 0

@@ -2,8 +2,8 @@ package feature
 
 import "encoding/binary"
 
-// momentWords returns how many words the moments of a pane have, but for what it has
-// anyway: the number and the sum of the entries.
+// momentWords returns how many words the moments of a pane have beside the number and the sum
+// of the entries, which it has anyway.
 func (f *paneForm) momentWords() int {
 	if f.slopes {
 		return 8
@@ -92,7 +92,7 @@ func (r *reader) wide() wide {
 	return wide{hi >> 1, lo}
 }
 
-// loadMoments loads the moments of the pane of index i, of which the rest is loaded.
+// loadMoments loads the moments of the pane of index i, after its other words.
 func (p *panes) loadMoments(pane []int64, i int64, r *reader) {
 	m := moments{n: pane[0] >> paneBits, sum: pane[p.sumAt]}
 	if p.float {

@@ -368,7 +368,7 @@ func (x *exact) loadEntries(e *entries, n uint64, r *reader) {
 		switch {
 		case e.entry == 1:
 		case e.values == Texts:
-			item[1] = 0 // what is left over from others is no text
+			item[1] = 0 // the word of an older entry is the place of no text here
 			item[1] = x.loadText(r)
 		default:
 			item[1] = r.value(&e.unit)

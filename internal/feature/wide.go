@@ -67,7 +67,7 @@ func (a wide) unsigned() float64 {
 	return math.Ldexp(float64(top), 64-n)
 }
 
-// over returns the integer nearest to a/n, and what is left: a = q*n + rest, and rest is
+// over returns the integer nearest to a/n, and the rest: a = q*n + rest, and rest is
 // at most n/2 of either sign. The quotient must be within an int64, and n at least 1.
 func (a wide) over(n int64) (q, rest int64) {
 	m, negative := a.magnitude()

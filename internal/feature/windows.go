@@ -25,7 +25,7 @@ func newWindows(spec *Spec, r *reading, in *layout) windows {
 	}
 	ws := windows{entries: entries{unit: r.unit, entry: 2, limit: cmp.Or(spec.Max, limit), dead: spec.Overflow == OverflowDead, oldest: spec.Overflow == OverflowOldest}}
 	if spec.Last > 0 {
-		ws.exacts, ws.longest, ws.newestN = 1, forEver, spec.Last
+		ws.exacts, ws.longest, ws.newestN = 1, unbounded, spec.Last
 	}
 	if r.count {
 		ws.entry = 1

@@ -175,7 +175,7 @@ func (o *Order) IsStage(topic string) bool {
 	return slices.ContainsFunc(o.Stages, func(s OrderStage) bool { return s.Stage == topic })
 }
 
-// Stage returns the partition whose first event has the earliest turn, if that waits for a stage;
+// Stage returns the partition with the earliest turn of an event, if that event waits for a stage;
 // else nil.
 func (o *Order) Stage() *OrderPartition {
 	if p := o.first(); p != nil && o.source(p.WaitsFor) == nil {
@@ -193,9 +193,8 @@ func (o *Order) Holder() *OrderSource {
 	return nil
 }
 
-// first returns the partition whose first event has the earliest turn of those that wait: the
-// others depend on it, or will. Of one turn it is a partition that waits for a source. nil if no
-// event waits.
+// first returns the partition with the event of the earliest turn that waits: the others depend on
+// it, or will. If several have that turn, it is one that waits for a source. nil if no event waits.
 func (o *Order) first() (least *OrderPartition) {
 	for i := range o.Partitions {
 		p := &o.Partitions[i]

@@ -73,8 +73,8 @@ func (a *admission) admit(it *item) {
 	}
 }
 
-// timeOf returns the time of an event. To a repartitioner a field's time may be max_ahead past its
-// clock at most, also if the time of the append is that of a producer whose clock is ahead.
+// timeOf returns the time of an event. A repartitioner takes a field's time at most max_ahead past
+// its own clock. The time of the append is no bound if a producer with a wrong clock wrote it.
 func (a *admission) timeOf(it *item) (int64, error) {
 	appended := it.Record.Time
 	if a.plan.Copy != nil && a.plan.Time.FromField {

@@ -207,7 +207,7 @@ type survey struct {
 	at   time.Time
 	done chan struct{} // closed when the rest is there
 	far  map[writerOf]progress
-	ends map[stream.Partition]stream.Offset // of the partitions for which an event waited
+	ends map[stream.Partition]stream.Offset // of the partitions that an event waited for
 	err  error
 }
 

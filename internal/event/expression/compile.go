@@ -264,8 +264,8 @@ func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	return o, nil
 }
 
-// headers is the name by which the headers of a record are read, each by its own: Names has a
-// slot named meta.headers["name"].
+// headers is the name of the headers of a record. One is read as meta.headers["name"], and Names
+// has a slot of that name.
 const headers = "meta.headers"
 
 // header compiles meta.headers["name"].

@@ -9,19 +9,19 @@ import (
 var lists = []Function{
 	{
 		Name: "any", Forms: []string{"(list string[], x -> bool) bool"}, least: 2, most: 2, compile: quantified(true),
-		Is: "whether the condition holds of an element at least; false for an empty list", Fails: manyItems, Example: `any(["sms", "mail"], x -> x startsWith "s")`, Result: `true`,
+		Is: "whether the condition is true for at least one element; false for an empty list", Fails: manyItems, Example: `any(["sms", "mail"], x -> x startsWith "s")`, Result: `true`,
 	},
 	{
 		Name: "all", Forms: []string{"(list string[], x -> bool) bool"}, least: 2, most: 2, compile: quantified(false),
-		Is: "whether the condition holds of each element; true for an empty list", Fails: manyItems, Example: `all(["sms", "mail"], x -> len(x) == 3)`, Result: `false`,
+		Is: "whether the condition is true for each element; true for an empty list", Fails: manyItems, Example: `all(["sms", "mail"], x -> len(x) == 3)`, Result: `false`,
 	},
 	{
 		Name: "filter", Forms: []string{"(list string[], x -> bool) string[]"}, least: 2, most: 2, compile: filtered,
-		Is: "the elements of which the condition holds, in their order", Fails: manyItems, Example: `filter(["a", "bc", "d"], x -> len(x) == 1)`, Result: `["a","d"]`,
+		Is: "the elements for which the condition is true, in their order", Fails: manyItems, Example: `filter(["a", "bc", "d"], x -> len(x) == 1)`, Result: `["a","d"]`,
 	},
 	{
 		Name: "map", Forms: []string{"(list string[], x -> string) string[]"}, least: 2, most: 2, compile: made,
-		Is: "what the expression makes of each element, in their order", Fails: manyItems, Example: `map(["A", "b"], x -> lower(x))`, Result: `["a","b"]`,
+		Is: "the results of the expression for each element, in their order", Fails: manyItems, Example: `map(["A", "b"], x -> lower(x))`, Result: `["a","b"]`,
 	},
 }
 

@@ -12,7 +12,7 @@ import (
 var patterns = []Function{
 	{
 		Name: "extract", Forms: []string{"(text string, pattern string) optional string"}, least: 2, most: 2, compile: extract,
-		Is:      "the first match of a regular expression (RE2) in a text, or of its first group in parentheses where it has one; absent where there is none. The pattern is a literal",
+		Is:      "the first match of a regular expression (RE2) in a text, or of the first group in parentheses of the expression; absent if nothing matches. The pattern is a literal",
 		Example: `extract("GET /v1/users/42", "/users/([0-9]+)") ?? ""`, Result: `"42"`,
 	},
 	{
@@ -72,8 +72,8 @@ func extract(c call) (operand, *Error) {
 	return operand{typ: value.Type{Kind: value.String, Optional: true}, fn: eval[string](f)}, nil
 }
 
-// replacePattern compiles regexp_replace(text, pattern, with). What is made is at most one
-// replacement beyond the bound of a text, and the text itself, before it is refused.
+// replacePattern compiles regexp_replace(text, pattern, with). A result that is too large is refused
+// when it is at most the text itself and one replacement beyond the bound of a text.
 func replacePattern(c call) (operand, *Error) {
 	for _, i := range []int{0, 2} {
 		if err := c.takes(i, "strings", value.String); err != nil {

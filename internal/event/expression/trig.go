@@ -133,7 +133,7 @@ func scaled(high, low uint64) (hi, lo float64) {
 	hi1 := math.Ldexp(top, -53-zeros)                    // exact
 	lo1 := math.Ldexp(rest, -53-53-zeros)                // exact
 	product, remainder := exactProduct(hi1, pi4Hi)       // hi1 * pi4Hi
-	remainder += float64(hi1*pi4Lo) + float64(lo1*pi4Hi) // and what is smaller
+	remainder += float64(hi1*pi4Lo) + float64(lo1*pi4Hi) // and smaller terms
 	hi = product + remainder
 	return hi, remainder - (hi - product)
 }

@@ -259,7 +259,7 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	return m
 }
 
-// keep says what kind of values the feature has: numbers, or what is kept as it is.
+// keep sets the kind of values that the feature keeps: numbers, or values of any kind as they are.
 func (m *boundFeature) keep(kind value.Kind) {
 	m.kind = value.Number
 	if !m.feature.ofAnyKind(&m.spec) || kind == value.Number {
@@ -277,7 +277,7 @@ func (f *Feature) ofAnyKind(spec *feature.Spec) bool {
 	return spec.Looks() && !slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Numeric)
 }
 
-// columns introduces the columns of a feature, whose values are of a kind.
+// columns introduces the columns of a feature with values of a kind.
 func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind value.Kind) (slots []value.Slot, ok bool) {
 	one, err := feature.NewSet([]feature.Spec{spec})
 	if err != nil {

@@ -134,8 +134,8 @@ func (r *restorer) restore(ctx context.Context, group string, sh *share, committ
 	return copied, nil
 }
 
-// coordinatorPatience is for how many rebalance timeouts, which are a minute by default, a
-// coordinator may answer an older offset.
+// coordinatorPatience is the time in which a coordinator may answer an older offset, in rebalance
+// timeouts: a minute by default.
 const coordinatorPatience = 6
 
 // differ returns why a partition cannot be restored whose committed offset is not the

@@ -151,10 +151,10 @@ func (c *committer) replaced(ctx context.Context) bool {
 	return err == nil && errors.Is(kerr.ErrorForCode(resp.ErrorCode), kerr.FencedInstanceID) && c.life.dead() == nil && c.taken(ctx)
 }
 
-// taken reports whether another process has the id of this member's transactions, as each one
-// has that joins under its name. Another process takes the id when it joins, perhaps a moment
-// later, and a commit that is under way may raise the epoch. So it is looked after a while.
-// Brokers before Kafka 3.0 do not say who has an id: then another process has it.
+// taken reports whether another process has the id of this member's transactions. A process that
+// joins under the member's name takes the id too, perhaps a moment later. A commit under way may
+// raise the epoch meanwhile. So the brokers are asked after the rebalance timeout. Brokers before
+// Kafka 3.0 cannot say: then another process is taken to have it.
 func (c *committer) taken(ctx context.Context) bool {
 	_ = c.log.wait(ctx, c.log.opts.Timeouts.Rebalance)
 	ctx, cancel := context.WithTimeout(ctx, c.log.opts.Timeouts.Session)

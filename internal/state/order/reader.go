@@ -197,7 +197,7 @@ func (p *part) holder() Holder {
 	case ok:
 		return Nothing // it is released with the next Poll
 	case h.place.key.Source < 0 && p.spilled.empty() && !p.merger.HoldsOf(len(p.sources)+1):
-		return Nothing // a turn of an ask that was answered, for which a later event moves time on
+		return Nothing // the turn of an ask that was answered: a later event moves time on to it
 	}
 	return Holder{Source: p.sources[p.merger.Behind()]}
 }

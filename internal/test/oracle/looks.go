@@ -81,7 +81,7 @@ func (t *turn) previous(f *Feature) {
 	}
 }
 
-// variance is that of integers, of which ours may be off by some units of the last place.
+// variance is that of integers. The engine's may be off by some units of the last place.
 func (f *Feature) variance(values []float64, scale float64) Value {
 	n, sum, squares := new(big.Rat).SetInt64(int64(len(values))), new(big.Rat), new(big.Rat)
 	for _, v := range values {
