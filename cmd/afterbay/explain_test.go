@@ -315,8 +315,11 @@ steps:
 			!strings.HasPrefix(got.Upstream[0].Position, value.From+"/") || string(got.Upstream[0].Value) != string(got.Event.Value) || !got.Replays[0].Same {
 			t.Errorf("%s: event %+v, upstream %+v, replay %+v", output.Value, got.Event, got.Upstream, got.Replays[0])
 		}
-		if h := got.Output.Made.Phases; h == nil || !h.Known {
+		if h := got.Output.Made.Phases; h == nil || !h.Known || !h.OrderKnown { // the file timings of a process that ended
 			t.Errorf("phases %+v", h)
+		}
+		if h := got.Event.Made.Phases; h == nil || h.Ordered {
+			t.Errorf("phases of a copy %+v", h)
 		}
 		source := explained(t, got.Upstream[0].Position)
 		var became []string

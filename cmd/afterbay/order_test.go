@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/http/admin"
 	"github.com/afterbay/afterbay/internal/log/embedded"
+	"github.com/afterbay/afterbay/internal/ops/explain"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -70,7 +72,6 @@ func TestASourceThatStoppedIsNamedAndSkipped(t *testing.T) {
 	if lag := must(t, "", "lag", "shops"); !regexp.MustCompile(`\nshops +shops.repartition +1 +\d+ +\d+ +2 `).MatchString("\n" + lag) { // marks are no events
 		t.Error(lag)
 	}
-
 	refused(t, url, scraper)
 	if said := must(t, "", "order", "skip", "shops", "--source", "payments/1", "--url", url, "--token", boss); !strings.Contains(said, "payments/1 is skipped up to now: 2 events waited for it") {
 		t.Error(said)
@@ -79,6 +80,7 @@ func TestASourceThatStoppedIsNamedAndSkipped(t *testing.T) {
 	if r := command(t, "", "order", "skip", "shops", "--source", "payments/1"); r.code != exitFailure || !strings.Contains(r.stderr, "no event of pipeline") {
 		t.Errorf("nothing waits: %+v", r)
 	}
+	heldIsExplained(t)
 	must(t, `{"card":"dan","shop":"s","at":"2026-01-01T10:00:35Z"}`+"\n", "produce", "payments", "--key", "card")
 	until(t, func() bool { return strings.Count(must(t, "", "tail", "counts"), "\n") == 5 })
 	if text := must(t, "", "order", "status", "shops"); !strings.Contains(text, "0 events held, 1 forced, 0 late") || !strings.Contains(text, "no event waits\n") {
@@ -98,6 +100,25 @@ func TestASourceThatStoppedIsNamedAndSkipped(t *testing.T) {
 	must(t, "", "run", "shops.yaml", "--listen", "none", "--until-idle", "--data", "again")
 	if diff := cmp.Diff(counts, must(t, "", "tail", "counts", "--data", "again")); diff != "" {
 		t.Errorf("the same repartition topic gives other outputs: %s", diff)
+	}
+}
+
+// heldIsExplained sees that explain says how long the newest event was held and for what, also once
+// the process has ended.
+func heldIsExplained(t *testing.T) {
+	t.Helper()
+	all := tail(t, "counts")
+	id := all[slices.IndexFunc(all, func(r tailed) bool { return strings.Contains(string(r.Value), "10:00:50") })].header("afterbay-id")
+	var h *explain.Phases
+	until(t, func() bool { // the times are noted shortly after the output is there
+		h = explained(t, id).Output.Made.Phases
+		return h != nil
+	})
+	if !h.Ordered || !h.OrderKnown || h.Order < time.Second || h.WaitedFor != "payments/1" || h.Total() < h.Queue+h.Order {
+		t.Errorf("phases %+v", h)
+	}
+	if text := must(t, "", "explain", id); !regexp.MustCompile(`\n    order +\d{4,}\.\d{3} ms +\d+ %  until its turn, at last for payments/1\n`).MatchString(text) {
+		t.Error(text)
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 // traceMax is how many timings a member keeps.
 const traceMax = 4096
 
+// TurnsMax bounds the elements of Turns of all timings that a member keeps, or a directory.
+const TurnsMax = 1 << 16
+
 // Timing is how events that were computed together came through: those of one
 // partition, with offsets from First up to Next.
 type Timing struct {
@@ -23,7 +26,39 @@ type Timing struct {
 	Made      time.Time     // when the chunk was ready to be committed
 	Committed time.Time     // when its step was durable
 
+	Ordered bool  // events of the pipeline wait for their turn
+	Turns   Turns // how they did
+
 	events int
+}
+
+// Turns are how events that were computed together waited for their turn, in the order of their
+// offsets. Nil is not known.
+type Turns []Waited
+
+// Waited is how events waited for their turn, one after the other, up to an offset.
+type Waited struct {
+	Next  int64         `json:"next"`
+	Order time.Duration `json:"order_ns"`
+	For   string        `json:"waited_for,omitempty"` // what they waited for last: a source partition, or a stage
+}
+
+// At returns how the event at an offset waited, and whether that is known.
+func (list Turns) At(offset int64) (Waited, bool) {
+	i := slices.IndexFunc(list, func(w Waited) bool { return offset < w.Next })
+	if i < 0 {
+		return Waited{}, false
+	}
+	return list[i], true
+}
+
+// add notes the event before the offset next.
+func (list *Turns) add(next int64, turn Turn) {
+	if last := len(*list) - 1; last >= 0 && (*list)[last].Order == turn.Waited && (*list)[last].For == turn.For {
+		(*list)[last].Next = next
+		return
+	}
+	*list = append(*list, Waited{next, turn.Waited, turn.For})
 }
 
 // Has reports whether an event is one of the events.
@@ -32,11 +67,13 @@ func (p *Timing) Has(topic string, partition int32, offset int64) bool {
 }
 
 // Trace keeps the newest timings of a member: what they cost is per chunk, not
-// per event. The zero value is empty.
+// per event. How events waited for their turn is per event: the oldest timings lose that
+// first. The zero value is empty.
 type Trace struct {
-	mu   sync.Mutex // guards all fields
-	ring []Timing
-	next int
+	mu    sync.Mutex // guards all fields
+	ring  []Timing
+	next  int // the oldest, once the ring is full
+	turns int // elements of all Turns
 }
 
 // Add appends timings.
@@ -44,12 +81,19 @@ func (t *Trace) Add(timings ...Timing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range timings {
+		t.turns += len(p.Turns)
 		if len(t.ring) < traceMax {
 			t.ring = append(t.ring, p)
 			continue
 		}
+		t.turns -= len(t.ring[t.next].Turns)
 		t.ring[t.next] = p
 		t.next = (t.next + 1) % traceMax
+	}
+	for i := t.next; t.turns > TurnsMax; i++ {
+		oldest := &t.ring[i%len(t.ring)]
+		t.turns -= len(oldest.Turns)
+		oldest.Turns = nil
 	}
 }
 

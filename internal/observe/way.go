@@ -15,13 +15,13 @@ type Way struct {
 	begun    int64  // of it, nanoseconds
 	from, at int    // its first timing, and that of its newest event
 	timings  []Timing
-	events   []waited
+	events   []passed
 	traced   []traced
 }
 
-// waited is events of a timing, one after the other, that all waited as long to
-// be read.
-type waited struct {
+// passed is events of a timing, one after the other, that all waited as long to
+// be read and for their turn.
+type passed struct {
 	queue, order time.Duration
 	timing, n    int32
 	way          int // the case, from 1
@@ -49,11 +49,11 @@ func (w *Way) Chunk(s *Member, p Timing, n int) {
 // say when it was appended: without a Turn that does, it is measured from its reading.
 func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 	if w.at == len(w.timings) || w.timings[w.at].Partition != r.Partition.Index {
-		w.pass(r)
+		w.pass(r, turn.Ordered)
 	}
 	w.timings[w.at].Next = int64(r.Offset) + 1
 	w.timings[w.at].events++
-	e := waited{order: turn.Waited, timing: int32(w.at), n: 1, way: w.Case}
+	e := passed{order: turn.Waited, timing: int32(w.at), n: 1, way: w.Case}
 	switch {
 	case turn.Appended != 0:
 		e.queue = max(0, time.Duration(w.begun-turn.Appended*1000)-turn.Waited)
@@ -64,6 +64,7 @@ func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 	}
 	if turn.Ordered {
 		s.Latency.order.add(e.order, 1)
+		w.timings[w.at].Turns.add(w.timings[w.at].Next, turn)
 	}
 	if last := len(w.events) - 1; last >= 0 && w.events[last].like(&e) {
 		w.events[last].n++
@@ -76,7 +77,7 @@ func (w *Way) Event(s *Member, r *stream.Record, turn Turn) {
 }
 
 // like reports whether events waited alike.
-func (e *waited) like(o *waited) bool {
+func (e *passed) like(o *passed) bool {
 	return e.queue == o.queue && e.order == o.order && e.timing == o.timing && e.way == o.way
 }
 
@@ -91,18 +92,19 @@ func (w *Way) Queued(s *Member, r *stream.Record, turn Turn, since time.Time) {
 	s.Latency.Record(Model, w.chunk.Model, 1)
 	s.Latency.Record(Emit, w.chunk.Emit, 1)
 	w.Event(s, r, turn)
+	w.timings[w.at].Turns = nil
 	w.chunk, w.begun = chunk, begun
 }
 
 // pass finds the timing of a record's partition in the chunk, or begins it.
-func (w *Way) pass(r *stream.Record) {
+func (w *Way) pass(r *stream.Record, ordered bool) {
 	for w.at = w.from; w.at < len(w.timings); w.at++ {
 		if w.timings[w.at].Partition == r.Partition.Index {
 			return
 		}
 	}
 	p := w.chunk
-	p.Topic, p.Partition, p.First = r.Partition.Topic, r.Partition.Index, int64(r.Offset)
+	p.Topic, p.Partition, p.First, p.Ordered = r.Partition.Topic, r.Partition.Index, int64(r.Offset), ordered
 	w.timings = append(w.timings, p)
 }
 

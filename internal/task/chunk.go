@@ -113,9 +113,9 @@ func (ch *chunk) measure(start, made time.Time) {
 		switch {
 		case !it.timed():
 		case it.resumed != nil:
-			ch.building.way.Queued(ch.metrics, it.Record, ch.turn(ch.plan, it, ch.metrics.Tracer != nil), time.UnixMicro(it.resumed.Entry.Since))
+			ch.building.way.Queued(ch.metrics, it.Record, ch.turn(ch.plan, it), time.UnixMicro(it.resumed.Entry.Since))
 		case !it.made():
-			ch.building.way.Event(ch.metrics, it.Record, ch.turn(ch.plan, it, ch.metrics.Tracer != nil))
+			ch.building.way.Event(ch.metrics, it.Record, ch.turn(ch.plan, it))
 		}
 		ch.count(&ch.items[i])
 	}

@@ -13,10 +13,12 @@ import (
 type waits struct {
 	reader *order.Reader
 	names  map[order.Holder]string
+	newest order.Holder // that nameOf was asked for
+	name   string       // of it
 }
 
 // turn returns how an event waited for its turn. What one waited that was queued is not known.
-func (w *waits) turn(plan *Plan, it *item, traced bool) observe.Turn {
+func (w *waits) turn(plan *Plan, it *item) observe.Turn {
 	turn := observe.Turn{Ordered: plan.InTurns(), Appended: it.appended}
 	switch {
 	case plan.Sources == nil:
@@ -26,15 +28,16 @@ func (w *waits) turn(plan *Plan, it *item, traced bool) observe.Turn {
 		}
 	default:
 		waited, of := w.reader.Held(it.Record.Partition, it.Record.Offset)
-		if turn.Waited = waited; traced {
-			turn.For = w.nameOf(plan, of)
-		}
+		turn.Waited, turn.For = waited, w.nameOf(plan, of)
 	}
 	return turn
 }
 
 // nameOf names what events wait for.
 func (w *waits) nameOf(plan *Plan, of order.Holder) string {
+	if of == w.newest && w.names != nil {
+		return w.name
+	}
 	name, known := w.names[of]
 	if !known {
 		if w.names == nil {
@@ -43,6 +46,7 @@ func (w *waits) nameOf(plan *Plan, of order.Holder) string {
 		name = plan.Holder(of)
 		w.names[of] = name
 	}
+	w.newest, w.name = of, name
 	return name
 }
 

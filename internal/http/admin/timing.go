@@ -28,7 +28,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, p := range slices.Backward(runner.Timings()) { // the newest first
 			if p.Has(values.Get("topic"), int32(partition), offset) {
-				ingest.WriteJSON(w, http.StatusOK, inspect.NewTiming(runner.Name(), p))
+				ingest.WriteJSON(w, http.StatusOK, inspect.NewTiming(runner.Name(), p).Of(offset))
 				return
 			}
 		}

@@ -10,20 +10,26 @@ import (
 
 // Phases are the times of the way of an event and of those computed with it.
 type Phases struct {
-	First   int64         `json:"first"` // offset of the first event computed together
-	Next    int64         `json:"next"`  // and of the one behind the last
-	Queue   time.Duration `json:"queue_ns,omitempty"`
-	Known   bool          `json:"queue_known"` // Queue is: when the event came is known
-	Feature time.Duration `json:"feature_ns"`  // of the whole chunk, as are the next two
-	Model   time.Duration `json:"model_ns"`
-	Emit    time.Duration `json:"emit_ns"`
-	Commit  time.Duration `json:"commit_ns"`
+	First      int64         `json:"first"` // offset of the first event computed together
+	Next       int64         `json:"next"`  // and of the one behind the last
+	Queue      time.Duration `json:"queue_ns,omitempty"`
+	Known      bool          `json:"queue_known"`       // Queue is: when the event came is known
+	Ordered    bool          `json:"ordered,omitempty"` // the event waited for its turn in the order of several source partitions
+	Order      time.Duration `json:"order_ns,omitempty"`
+	OrderKnown bool          `json:"order_known,omitempty"` // Order is known; else Queue has it too
+	WaitedFor  string        `json:"waited_for,omitempty"`  // last: a source partition, or a stage
+	Feature    time.Duration `json:"feature_ns"`            // of the whole chunk, as are the next two
+	Model      time.Duration `json:"model_ns"`
+	Emit       time.Duration `json:"emit_ns"`
+	Commit     time.Duration `json:"commit_ns"`
 
 	committed time.Time
 }
 
 // Total is the time from the event's append to the durable output.
-func (h *Phases) Total() time.Duration { return h.Queue + h.Feature + h.Model + h.Emit + h.Commit }
+func (h *Phases) Total() time.Duration {
+	return h.Queue + h.Order + h.Feature + h.Model + h.Emit + h.Commit
+}
 
 // phases finds the times of every record that a pipeline made, from the first.
 func (e *explanation) phases(ctx context.Context) error {
@@ -63,8 +69,11 @@ func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 		return err
 	}
 	h := &Phases{
-		First: timing.First, Next: timing.Next, Feature: timing.Feature, Model: timing.Model, Emit: timing.Emit,
+		First: timing.First, Next: timing.Next, Ordered: timing.Ordered, Feature: timing.Feature, Model: timing.Model, Emit: timing.Emit,
 		Commit: timing.Committed.Sub(timing.Made), committed: timing.Committed,
+	}
+	if turn, known := timing.Turns.At(int64(p.Offset)); known {
+		h.Order, h.OrderKnown, h.WaitedFor = turn.Order, true, turn.For
 	}
 	switch {
 	case event.Missing != "":
@@ -73,7 +82,7 @@ func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	case event.Made.Phases != nil:
 		h.Queue, h.Known = timing.Begun.Sub(event.Made.Phases.committed), true
 	}
-	h.Queue = max(h.Queue, 0)
+	h.Queue = max(h.Queue-h.Order, 0)
 	r.Made.Phases = h
 	return nil
 }

@@ -116,25 +116,33 @@ func (p *printer) phases(h *Phases) {
 		return
 	}
 	p.line("  phases", "of %s computed together; feature, model and emit are of all of them", count(h.Next-h.First, "event"))
-	total := h.Total()
-	for _, phase := range []struct {
-		phase observe.Phase
-		took  time.Duration
-		about string
-	}{
-		{observe.Queue, h.Queue, "until it was taken up"},
-		{observe.Feature, h.Feature, "decoding, features, expressions"},
-		{observe.Model, h.Model, "calls of models"},
-		{observe.Emit, h.Emit, "making the outputs"},
-		{observe.Commit, h.Commit, "until they were durable"},
-	} {
-		if phase.phase == observe.Queue && !h.Known {
-			p.line("    queue", "%10s  %5s  when the event came is not kept", "-", "")
-			continue
-		}
-		p.line("    "+phase.phase.String(), "%7.3f ms  %3.0f %%  %s", milliseconds(phase.took), 100*float64(phase.took)/float64(max(total, 1)), phase.about)
+	p.phase(h, observe.Queue, h.Queue, h.Known, "until it was taken up", "when the event came is not kept")
+	if h.Ordered {
+		p.phase(h, observe.Order, h.Order, h.OrderKnown, "until its turn"+h.waitedFor(), "not kept: the queue has it")
 	}
-	p.line("    together", "%7.3f ms", milliseconds(total))
+	p.phase(h, observe.Feature, h.Feature, true, "decoding, features, expressions", "")
+	p.phase(h, observe.Model, h.Model, true, "calls of models", "")
+	p.phase(h, observe.Emit, h.Emit, true, "making the outputs", "")
+	p.phase(h, observe.Commit, h.Commit, true, "until they were durable", "")
+	p.line("    together", "%7.3f ms", milliseconds(h.Total()))
+}
+
+// phase writes what an event took of one phase, or why that is not known.
+func (p *printer) phase(h *Phases, of observe.Phase, took time.Duration, known bool, about, unknown string) {
+	title := "    " + of.String()
+	if !known {
+		p.line(title, "%10s  %5s  %s", "-", "", unknown)
+		return
+	}
+	p.line(title, "%7.3f ms  %3.0f %%  %s", milliseconds(took), 100*float64(took)/float64(max(h.Total(), 1)), about)
+}
+
+// waitedFor names what the event waited for.
+func (h *Phases) waitedFor() string {
+	if h.WaitedFor == "" {
+		return ""
+	}
+	return ", at last for " + h.WaitedFor
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -9,14 +9,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/sys/replace"
 	"github.com/afterbay/afterbay/stream"
 )
 
-// timingsMax is how many timings a data directory keeps.
-const timingsMax = 16_384
+// Bounds of the timings that a data directory keeps.
+const (
+	timingsMax = 16_384
+	lineMax    = 1 << 20 // bytes of one
+)
 
 func timingsPath(dir string) string { return filepath.Join(dir, "timings") }
 
@@ -42,13 +46,24 @@ func ReadTimings(dir string) Timings {
 	}
 	defer file.Close()
 	var list Timings
-	for lines := bufio.NewScanner(file); lines.Scan() && len(list) < 2*timingsMax; {
+	lines := bufio.NewScanner(file)
+	for lines.Buffer(nil, lineMax); lines.Scan() && len(list) < 2*timingsMax; {
 		var one inspect.Timing
 		if json.Unmarshal(lines.Bytes(), &one) == nil && one.Pipeline != "" {
 			list = append(list, one)
 		}
 	}
 	return list
+}
+
+// bound leaves out how events waited for their turn, but of the newest.
+func (list Timings) bound() {
+	turns := 0
+	for i := range slices.Backward(list) {
+		if turns += len(list[i].Turns); turns > observe.TurnsMax {
+			list[i].Turns = nil
+		}
+	}
 }
 
 // WriteTimings adds the newest timings of a process that ends to those in its
@@ -68,7 +83,9 @@ func WriteTimings(dir string, runners []*pipeline.Runner) error {
 	slices.SortStableFunc(list, func(a, b inspect.Timing) int { return a.Committed.Compare(b.Committed) })
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
-	for _, p := range list[max(0, len(list)-timingsMax):] {
+	list = list[max(0, len(list)-timingsMax):]
+	list.bound()
+	for _, p := range list {
 		if err := encoder.Encode(p); err != nil {
 			return fmt.Errorf("write %s: %w", timingsPath(dir), err)
 		}
