@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
@@ -43,7 +44,13 @@ func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
 	if pipeline != "" && len(reads) == 0 {
 		return nil, unknownPipeline(pipeline, groups)
 	}
-	list, err := l.LagOf(ctx, reads...)
+	list, left, err := l.lagOf(ctx, reads...)
+	for _, lag := range left {
+		if err == nil {
+			err = l.countCopies(ctx, lag)
+		}
+	}
+	slices.SortFunc(list, observe.CompareLags)
 	return append([]observe.Lag{}, list...), err // in JSON an empty list
 }
 
@@ -69,38 +76,93 @@ func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, erro
 	return reads, nil
 }
 
-// LagOf measures how far readers are behind, the worst first. Of what a pipeline of this process
-// reads in order, the records are events: marks and answers are none.
+// LagOf measures how far readers are behind, the worst first. Of what this process reads in order,
+// the records are events: marks and answers are none. Those of partitions that another process
+// reads count too, until it commits: Lag looks at them.
 func (l *Local) LagOf(ctx context.Context, reads ...observe.Read) ([]observe.Lag, error) {
-	list, err := l.lag.Measure(ctx, l, reads...)
-	if err != nil {
-		return nil, err
+	list, _, err := l.lagOf(ctx, reads...)
+	slices.SortFunc(list, observe.CompareLags)
+	return list, err
+}
+
+// lagOf is LagOf in no order. It also returns the lags of what is read in order whose records may
+// be other than events.
+func (l *Local) lagOf(ctx context.Context, reads ...observe.Read) (list []observe.Lag, left []*observe.Lag, err error) {
+	if list, err = l.lag.Measure(ctx, l, reads...); err != nil {
+		return nil, nil, err
 	}
+	orders := map[*pipeline.Runner]*pipeline.Order{}
 	for _, r := range l.runners {
-		o := r.Order(time.Now())
-		if o == nil {
+		orders[r] = r.Order(time.Now())
+	}
+	for i := range list {
+		lag, counted := &list[i], false
+		if lag.Records == 0 || !inOrder(lag) {
 			continue
 		}
-		for i := range list {
-			if lag := &list[i]; lag.Records > 0 && r.Keeper(lag.Group) != nil {
-				if err := l.countEvents(ctx, lag, o); err != nil {
-					return nil, err
+		for r, o := range orders {
+			if o != nil && r.Keeper(lag.Group) != nil {
+				if counted, err = l.countEvents(ctx, lag, o); err != nil {
+					return nil, nil, err
 				}
 			}
 		}
+		if !counted {
+			left = append(left, lag)
+		}
 	}
-	slices.SortFunc(list, observe.CompareLags)
-	return list, nil
+	return list, left, nil
 }
 
-// countEvents counts the events that wait in a partition that is read in order, with the records that
-// were not read yet.
-func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.Order) error {
+// inOrder reports whether the pipeline of the topic reads it in order, with marks between the events.
+func inOrder(lag *observe.Lag) bool {
+	_, copies := naming.Owner(lag.Topic, naming.Repartition)
+	return copies || naming.IsBy(lag.Topic)
+}
+
+// lookedAt is how many records of a partition countCopies looks at.
+const lookedAt = 1 << 16
+
+// countCopies counts the events from the first one on that is not in a step, of what another
+// process reads in order, or none. Events behind that one that had their turn before it count too:
+// only the state tells them, which takes long to read on Kafka. So do all records beyond lookedAt.
+func (l *Local) countCopies(ctx context.Context, lag *observe.Lag) error {
+	at := stream.Partition{Topic: lag.Topic, Index: lag.Partition}
+	first, _, err := l.Offsets(ctx, at)
+	if err != nil {
+		return fmt.Errorf("events of %s: %w", lag.Name(), err)
+	}
+	events, looked := int64(0), 0
+	for r, err := range l.Tail(ctx, at, max(first, lag.Committed)) {
+		if err != nil {
+			return fmt.Errorf("events of %s: %w", lag.Name(), err)
+		}
+		if c, err := order.ParseCopy(header.Value(&r, header.Order)); err == nil {
+			if events++; events == 1 && c.AppendTime() > 0 {
+				lag.Seconds = max(0, time.Since(time.UnixMicro(c.AppendTime())).Seconds())
+			}
+		}
+		if looked++; looked == lookedAt {
+			events += int64(max(0, lag.Next-r.Offset-1))
+		}
+		if looked == lookedAt || r.Offset+1 >= lag.Next {
+			break
+		}
+	}
+	if lag.Records = events; events == 0 {
+		lag.Seconds = 0
+	}
+	return nil
+}
+
+// countEvents counts the events that wait in a partition that this process reads in order, with the
+// records that were not read yet. It reports whether the process reads it, and has all in memory.
+func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.Order) (counted bool, err error) {
 	at := stream.Partition{Topic: lag.Topic, Index: lag.Partition}
 	if lag.Group != o.Pipeline { // a stage, which the process does not look at all the time
 		first, found, err := l.Peek(ctx, at, lag.Committed)
 		if err != nil {
-			return fmt.Errorf("the first event of %v: %w", at, err)
+			return false, fmt.Errorf("the first event of %v: %w", at, err)
 		}
 		if c, err := order.ParseCopy(header.Value(&first, header.Order)); found && err == nil && c.AppendTime() > 0 {
 			lag.Seconds = min(lag.Seconds, time.Since(time.UnixMicro(c.AppendTime())).Seconds())
@@ -108,13 +170,13 @@ func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.O
 	}
 	i := slices.IndexFunc(o.Partitions, func(p pipeline.OrderPartition) bool { return p.Topic == lag.Topic && p.Partition == lag.Partition })
 	if i < 0 || o.Partitions[i].Spilled {
-		return nil // another process reads it, or the state has events
+		return false, nil
 	}
 	lag.Records = int64(o.Partitions[i].Open)
 	if read := stream.Offset(o.Partitions[i].Read); read < lag.Next {
 		r, found, err := l.Peek(ctx, at, read)
 		if err != nil {
-			return fmt.Errorf("records of %s that are not read: %w", lag.Name(), err)
+			return false, fmt.Errorf("records of %s that are not read: %w", lag.Name(), err)
 		}
 		if found {
 			lag.Records += int64(max(0, lag.Next-r.Offset))
@@ -123,7 +185,7 @@ func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.O
 	if lag.Records == 0 {
 		lag.Seconds = 0
 	}
-	return nil
+	return true, nil
 }
 
 // OwnLag is LagOf the pipelines and sinks of this process.
