@@ -54,6 +54,7 @@ type Event struct {
 	Collected   bool // a group or join has it: an event made of it comes too
 	Made        bool // by a group or join, of others; Record is none of the log
 	Failed      bool
+	Uncopied    bool     // a repartitioner dropped it, or failed: Row has nothing
 	Stage       string   // where it failed
 	Approximate []string // features that are approximate
 }
@@ -555,7 +556,7 @@ func (r *Rows) batch(batch []*seen) error {
 			continue
 		}
 		err := r.each(&Event{
-			Record: &s.record, Row: &s.row, Time: s.time, Late: s.late, Dropped: s.dropped, Collected: s.collected, Made: s.made, Failed: s.failed, Stage: s.failure,
+			Record: &s.record, Row: &s.row, Time: s.time, Late: s.late, Dropped: s.dropped, Collected: s.collected, Made: s.made, Failed: s.failed, Uncopied: s.copied, Stage: s.failure,
 			Approximate: s.approximate,
 		})
 		if err != nil {

@@ -27,6 +27,7 @@ func AppendRecord(dst []byte, r *stream.Record, headers bool) []byte {
 var kindWords = map[byte]string{
 	'e': "features", 'E': "features", 'l': "features of scores", 'L': "features of scores",
 	statekey.Call: "state of a function", statekey.Group: "group", statekey.Ended: "group that ended", statekey.Member: "event of a group", statekey.Pane: "window of a group", statekey.Join: "event of a join", statekey.Row: "row of a table",
+	statekey.ID: "ids of events", statekey.Watermark: "newest time", statekey.Released: "order of events",
 }
 
 // Held says what an entry of state holds, by the kind of its key.

@@ -209,6 +209,12 @@ func changeOne(t testing.TB, log *memory.Log, prefix []byte, topic string, at in
 	if strings.Contains(topic, ".by-") { // a stage has a group of the name of its topic
 		group = topic
 	}
+	return changeIn(t, log, group, prefix, topic, at, change)
+}
+
+// changeIn is changeOne of a group.
+func changeIn(t testing.TB, log *memory.Log, group string, prefix []byte, topic string, at int, change func(value []byte)) (stored []byte) {
+	t.Helper()
 	member, err := log.Join(t.Context(), group, topic)
 	if err != nil {
 		t.Fatal(err)

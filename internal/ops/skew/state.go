@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/hash"
+	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/ops/report"
 	"github.com/afterbay/afterbay/internal/state/statekey"
@@ -33,14 +34,19 @@ type entries map[place][]byte
 
 // state compares the entries of the sample that a plan keeps.
 func (s *check) state(again inspect.Directory, plan *task.Plan) (list []found, err error) {
-	c := &states{check: s, plan: plan, described: map[place]bool{}}
-	if c.live, err = c.entries(s.live); err != nil {
+	c := &states{check: s, plan: plan, read: observe.Read{Group: plan.Name, Topic: plan.Topic}, described: map[place]bool{}}
+	return c.all(again)
+}
+
+// all compares all entries of the sample.
+func (c *states) all(again inspect.Directory) (list []found, err error) {
+	if c.live, err = c.entries(c.check.live); err != nil {
 		return nil, err
 	}
 	if c.computed, err = c.entries(again); err != nil {
 		return nil, err
 	}
-	if plan.Answers == nil { // a stage reads no tables
+	if c.plan != nil && c.plan.Answers == nil { // a stage reads no tables
 		if err := c.findUnread(again); err != nil {
 			return nil, err
 		}
@@ -58,7 +64,8 @@ func (s *check) state(again inspect.Directory, plan *task.Plan) (list []found, e
 // states is the state of the sample, as it is live and as it was computed again.
 type states struct {
 	*check
-	plan           *task.Plan // that of the pipeline or of a stage
+	plan           *task.Plan // that of the pipeline or of a stage; nil of a repartitioner
+	read           observe.Read
 	live, computed entries
 	described      map[place]bool // features of keys and rows that were compared as such
 	unread         map[int32]bool // partitions that have read less of a table as of the event than others
@@ -71,7 +78,7 @@ func (c *states) compare(at place) []found {
 	if table.IsSwept(stored) {
 		return nil
 	}
-	key, _ := c.userKey(at.partition, stored)
+	key, ofKey := c.userKey(at.partition, stored)
 	if row, ok := table.StoredOf(stored); ok && stored[0] == statekey.Row && row.Versioned {
 		return c.history(at.partition, &row)
 	}
@@ -84,7 +91,7 @@ func (c *states) compare(at place) []found {
 	if inLive == inAgain && bytes.Equal(a, b) {
 		return nil
 	}
-	if of := (place{at.partition, string(key)}); !c.described[of] {
+	if of := (place{at.partition, string(key)}); ofKey && !c.described[of] {
 		c.described[of] = true
 		if features := c.features(at.partition, string(key)); len(features) > 0 {
 			return features
@@ -92,6 +99,8 @@ func (c *states) compare(at place) []found {
 	}
 	d := Difference{Key: string(key), Step: "state", Name: report.Held(at.stored[0]), Live: shown(a, inLive, b), Recomputed: shown(b, inAgain, a)}
 	switch stored[0] {
+	case statekey.ID, statekey.Watermark, statekey.Released:
+		return c.ofPartition(at, d)
 	case statekey.Row:
 		row, _ := table.StoredOf(stored)
 		d.Step, d.Name = "lookup", row.Topic
@@ -182,7 +191,7 @@ func (c *states) findUnread(again inspect.Directory) error {
 
 // ofKey adds the newest event of its key to a difference.
 func (c *states) ofKey(d Difference) found {
-	if newest := c.newest[owner{c.plan.Name, d.Key}]; newest != nil {
+	if newest := c.newest[owner{c.read.Group, d.Key}]; newest != nil {
 		d.Event = newest.position
 	}
 	return found{math.MaxInt64, d}
@@ -209,7 +218,8 @@ func (c *states) features(partition int32, key string) (list []found) {
 // entries returns the entries of the sample.
 func (c *states) entries(d inspect.Directory) (entries, error) {
 	list := entries{}
-	for e, err := range d.Entries(c.ctx, c.plan.Name, nil) {
+	kinds := c.ofPartitions(c.read.Group)
+	for e, err := range d.Entries(c.ctx, c.read.Group, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +227,9 @@ func (c *states) entries(d inspect.Directory) (entries, error) {
 		if err != nil {
 			return nil, err
 		}
-		if key, ok := c.userKey(e.Partition, stored); ok && c.takes(key, stored[0]) || table.IsSwept(stored) {
+		if len(stored) > 0 && bytes.IndexByte(kinds, stored[0]) >= 0 {
+			list[place{e.Partition, string(stored)}] = decided(stored[0], e.Value)
+		} else if key, ok := c.userKey(e.Partition, stored); ok && c.takes(key, stored[0]) || table.IsSwept(stored) {
 			list[place{e.Partition, string(canonical(stored, e.Value))}] = bytes.Clone(e.Value)
 		}
 	}
@@ -226,7 +238,7 @@ func (c *states) entries(d inspect.Directory) (entries, error) {
 
 // takes reports whether entries of a kind and a key are compared.
 func (c *states) takes(key []byte, kind byte) bool {
-	return c.sampled(key) && (kind == statekey.Row || !c.leftOut[owner{c.plan.Name, string(key)}])
+	return c.sampled(key) && (kind == statekey.Row || !c.leftOut[owner{c.read.Group, string(key)}])
 }
 
 // canonical returns the key of an entry as a replay has it, too: an event of a join has a
