@@ -148,7 +148,10 @@ func written(e *operator.Emit, field string) (value.Slot, bool) {
 func fits(from, to value.Kind) bool {
 	numeric := func(k value.Kind) bool { return k == value.Int || k == value.Number }
 	texts := func(k value.Kind) bool { return k == value.Time || k == value.String || k == value.Bytes }
-	return from == to || to == value.Raw || numeric(from) && numeric(to) || texts(from) && texts(to)
+	if from.IsList() && to.IsList() || from.IsMap() && to.IsMap() {
+		from, to = from.Element(), to.Element()
+	}
+	return from == to || to == value.Raw || numeric(from) && numeric(to) || texts(from) && texts(to) || from == value.Vector && to == value.List|value.Number
 }
 
 // Marks returns the topic of the watermarks of a pipeline whose outputs others copy.

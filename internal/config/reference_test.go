@@ -394,7 +394,7 @@ the file:
 |---|---|
 | a name | text; of an event's field, of a constant, or what a step above introduced: ` + "`amount`, `spend.sum_60s`, `fraud.score`, `meta.key`" + ` |
 | an expression | expr-lang over the names that stand above: ` + "`amount > 100 && country != \"US\"`" + ` |
-| a type | ` + "`bool`, `int`, `number`, `string`, `bytes`, `time`" + `, each with ` + "`optional`" + ` before it where it may be absent; ` + "`number[384]`" + ` is so many numbers, a vector, and ` + "`string[]`" + ` a list of texts; fields of events have these and ` + "`raw`" + `, the JSON text of any value, with spaces in place of line breaks, that is passed on as it is: expressions do not look into it |
+| a type | ` + "`bool`, `int`, `number`, `string`, `bytes`, `time`" + `, each with ` + "`optional`" + ` before it where it may be absent; ` + "`number[384]`" + ` is so many numbers, a vector; fields of events have these, lists ` + "`string[]`, `int[]`, `number[]`, `bool[]`, `time[]` and `raw[]`, maps such as `map of int` (of `int`, `number`, `bool` or `string`: an object with any keys), and `raw`" + `, the JSON text of any value, with spaces in place of line breaks, that is passed on as it is: expressions do not look into it |
 | a whole number, a number | decimal, without quotes: ` + "`64`, `-0.5`, `1e6`" + `; not ` + "`010`, `0x1F`, `1_000`" + ` |
 | a duration | ` + "`20ms`, `5s`, `1h30m`, `1d12h`" + ` |
 | a size | ` + "`512`, `64KiB`, `1MB`" + ` |

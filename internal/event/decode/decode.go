@@ -86,14 +86,14 @@ func New(fields []Field) *Scanner {
 // int64 without fraction or exponent; number, a number within float64, rounded
 // to nearest even; string; bytes, a string of standard base64 with padding;
 // time, a string in the form of RFC 3339, cut to the microsecond; a vector, a list
-// of as many numbers within float32, rounded to nearest even; strings, a list of
-// strings; raw, any value, of which the slot gets the text in one line. A field that is absent or
-// null clears an optional slot and is an error for any other.
+// of as many numbers within float32, rounded to nearest even; a list, one of values of
+// the kind of its elements; a map, an object of such values, each name once; raw, any
+// value, of which the slot gets the text in one line. A field that is absent or
+// null clears an optional slot and is an error for any other, as null is for an element.
 //
 // Strings without escapes and raw alias src, which therefore must not change for as
-// long as the row is used. Strings with escapes, bytes, lists, vectors and raw
-// with line breaks are allocated;
-// nothing else is.
+// long as the row is used. Strings with escapes, bytes, lists, maps, vectors
+// and raw with line breaks are allocated; nothing else is.
 func (s *Scanner) Scan(src []byte, row *value.Row) error {
 	if !utf8.Valid(src) {
 		return invalidUTF8(src)
@@ -125,7 +125,7 @@ func (s *Scanner) Scan(src []byte, row *value.Row) error {
 			}
 			seen[n>>6] |= 1 << (n & 63)
 			next = n + 1
-			if i, reason = f.read(src, i, row); reason != "" {
+			if i, reason = f.read(src, i, 1, row); reason != "" {
 				return &Error{Field: f.Name, Offset: i, Reason: reason}
 			}
 		}

@@ -232,8 +232,8 @@ func TestRawIsTheTextOfAnyValueInOneLine(t *testing.T) {
 		`{"tags":[]}`:              `field "r" at byte 10: absent but required: want raw`,
 		`{"r":{"a":01},"tags":[]}`: `field "r" at byte 11: a number with a leading zero`,
 		`{"r":x}`:                  `field "r" at byte 5: unexpected 'x', want a value`,
-		`{"r":1,"tags":["a",1]}`:   `field "tags" at byte 19: unexpected '1', want a string`,
-		`{"r":1,"tags":["a",]}`:    `field "tags" at byte 19: unexpected ']', want a string`,
+		`{"r":1,"tags":["a",1]}`:   `field "tags" at byte 19: want string, got a number`,
+		`{"r":1,"tags":["a",]}`:    `field "tags" at byte 19: unexpected ']', want a value`,
 		`{"r":` + deep:             `field "r" at byte 68: nested deeper than 64`,
 	} {
 		if err := scanner.Scan([]byte(src), row); err == nil || err.Error() != want {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-var fuzzFields = []string{"b optional bool", "i optional int", "n optional number", "s optional string", "y optional bytes", "t optional time", "é optional string", "r optional raw", "l optional string[]"}
+var fuzzFields = []string{"b optional bool", "i optional int", "n optional number", "s optional string", "y optional bytes", "t optional time", "é optional string", "r optional raw", "l optional string[]", "bs optional bool[]", "is optional int[]", "ns optional number[]", "ts optional time[]", "rs optional raw[]", "m optional map of int", "ms optional map of string"}
 
 // FuzzScanAgreesWithEncodingJSON holds the scanner against encoding/json: both
 // accept or both refuse, and what both accept has the same values.
@@ -26,7 +27,7 @@ func FuzzScanAgreesWithEncodingJSON(f *testing.F) {
 		`{"b":null,"i":null}`, `{"i":1e3}`, `{"i":-0,"n":-0}`, `{"n":123456789012345678901234567890e-10}`, `{"n":1e400}`,
 		`{"s":"\ud83d\ude00\ud800\u0041\"\\\/\b\f\n\r\t"}`, `{"\u0073":"a","s":"b"}`, `{"x":[[],{},[{"a":[1]}],"\u12"]}`,
 		`{"x":{"a":[1,2],"b":{"c":null}}} `, "{\"s\":\"\xff\"}", `{"n":9007199254740993,"i":9223372036854775808}`, `{"y":"AQ\nI="}`,
-		`{"x":0.0000000000000000000000000000001e31,"n":0.1e-22}`, "\ufeff{}", `{"B":true,"S":"x"}`, "{\"r\":{\"a\":\n[1, \"\\n\"]\r} ,\"l\":[\"a\",\"\\u0041\"]}", `{"l":["a",null]}`, `{"r":[1,],"l":[]}`, `{"t":"2024-02-30T00:00:00Z"}`,
+		`{"x":0.0000000000000000000000000000001e31,"n":0.1e-22}`, "\ufeff{}", `{"B":true,"S":"x"}`, "{\"r\":{\"a\":\n[1, \"\\n\"]\r} ,\"l\":[\"a\",\"\\u0041\"]}", `{"l":["a",null]}`, `{"bs":[true,false],"is":[1,-2],"ns":[1,2.5e3],"ts":["2026-11-21T04:29:02.5Z"],"rs":[{"a":[1]},2,"x"],"m":{"b":1,"a":2},"ms":{"":"x"}}`, `{"m":{"a":1,"\u0061":2},"is":[1.5]}`, `{"is":[],"m":{}}`, `{"rs":[null],"m":{"a":null}}`, `{"r":[1,],"l":[]}`, `{"t":"2024-02-30T00:00:00Z"}`,
 	} {
 		f.Add([]byte(src))
 	}
@@ -128,26 +129,68 @@ func store(raw json.RawMessage, slot value.Slot, row *value.Row) bool {
 	case value.Raw:
 		row.SetText(slot, strings.NewReplacer("\n", " ", "\r", " ").Replace(string(raw)))
 		return true
-	case value.Strings:
-		var list []*string
-		if json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
-			return false
-		}
-		var text []byte
-		for _, s := range list {
-			text = value.AppendString(text, *s)
-		}
-		row.SetText(slot, string(text))
-		return true
 	case value.Time:
 		var v string
 		if json.Unmarshal(raw, &v) != nil || lax.MatchString(v) {
 			return false
 		}
 		return into(raw, func(v time.Time) { row.SetInt(slot, v.UnixMicro()) })
-	default:
-		return into(raw, func(v string) { row.SetText(slot, v) })
 	}
+	switch kind := slot.Type.Kind; {
+	case kind.IsList():
+		return storeList(raw, slot, row)
+	case kind.IsMap():
+		return storeMap(raw, slot, row)
+	}
+	return into(raw, func(v string) { row.SetText(slot, v) })
+}
+
+// storeOne is store of an element of a list or map.
+func storeOne(raw json.RawMessage, kind value.Kind) (value.Element, bool) {
+	var schema value.Schema
+	slot, err := schema.Add("element", value.Type{Kind: kind})
+	if err != nil {
+		panic(err) // one name
+	}
+	row := &schema.NewRows(1)[0]
+	ok := string(raw) != "null" && store(raw, slot, row)
+	return row.Element(&slot), ok
+}
+
+func storeList(raw json.RawMessage, slot value.Slot, row *value.Row) bool {
+	var list []json.RawMessage
+	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
+		return false
+	}
+	of := slot.Type.Kind.Element()
+	var text []byte
+	for _, one := range list {
+		e, ok := storeOne(one, of)
+		if !ok {
+			return false
+		}
+		text = value.AppendElement(text, of, e)
+	}
+	row.SetText(slot, string(text))
+	return true
+}
+
+func storeMap(raw json.RawMessage, slot value.Slot, row *value.Row) bool {
+	all, ok := members(raw)
+	if !ok {
+		return false
+	}
+	of := slot.Type.Kind.Element()
+	var text []byte
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		e, ok := storeOne(all[key][0], of)
+		if !ok || len(all[key]) > 1 {
+			return false
+		}
+		text = value.AppendEntry(text, of, value.Entry{Key: key, Element: e})
+	}
+	row.SetText(slot, string(text))
+	return true
 }
 
 func into[T any](raw []byte, set func(T)) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// read reads the field's value at src[i:] into its slot.
-func (f *Field) read(src []byte, i int, row *value.Row) (int, string) {
+// read reads the field's value at src[i:], which is so deep, into its slot.
+func (f *Field) read(src []byte, i, depth int, row *value.Row) (int, string) {
 	if i >= len(src) {
 		return len(src), endOfRecord
 	}
@@ -22,8 +22,10 @@ func (f *Field) read(src []byte, i int, row *value.Row) (int, string) {
 	switch {
 	case c == '[' && kind == value.Vector:
 		return f.readVector(src, i+1, row)
-	case c == '[' && kind == value.Strings:
-		return f.readStrings(src, i+1, row)
+	case c == '[' && kind.IsList():
+		return f.readList(src, i+1, depth+1, row)
+	case c == '{' && kind.IsMap():
+		return f.readMap(src, i+1, depth+1, row)
 	case c == '"' && (kind >= value.Time && kind < value.Vector || kind == value.Content):
 		return f.readText(src, i, row)
 	case numeric(c) && (kind == value.Int || kind == value.Number):
@@ -58,7 +60,7 @@ func (f *Field) read(src []byte, i int, row *value.Row) (int, string) {
 		row.Clear(f.Slot)
 		return end, reason
 	case kind == value.Raw:
-		end, reason := skip(src, i, 1)
+		end, reason := skip(src, i, depth)
 		row.SetText(f.Slot, oneLine(src[i:end]))
 		return end, reason
 	case numeric(c) && kind == value.String && f.Verbatim:
@@ -125,37 +127,6 @@ func (f *Field) readVector(src []byte, i int, row *value.Row) (int, string) {
 		return i, fmt.Sprintf("%d numbers: want %s", len(numbers)/4, f.Slot.Type)
 	}
 	row.SetText(f.Slot, value.Text(numbers))
-	return i + 1, ""
-}
-
-// readStrings reads the strings of a list behind its bracket.
-func (f *Field) readStrings(src []byte, i int, row *value.Row) (int, string) {
-	var list []byte
-	for i = space(src, i); i < len(src) && src[i] != ']'; {
-		if src[i] != '"' {
-			return i, unexpected(src, i, "a string")
-		}
-		end, escaped, reason := text(src, i+1)
-		if reason != "" {
-			return end, reason
-		}
-		one := value.Text(src[i+1 : end-1])
-		if escaped {
-			one = unescape(src[i+1 : end-1])
-		}
-		list = value.AppendString(list, one)
-		if i = space(src, end); i < len(src) && src[i] == ',' {
-			if i = space(src, i+1); i < len(src) && src[i] == ']' {
-				return i, unexpected(src, i, "a string")
-			}
-		} else if i < len(src) && src[i] != ']' {
-			return i, unexpected(src, i, "',' or ']'")
-		}
-	}
-	if i >= len(src) {
-		return i, endOfRecord
-	}
-	row.SetText(f.Slot, value.Text(list))
 	return i + 1, ""
 }
 

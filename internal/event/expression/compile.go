@@ -285,10 +285,10 @@ func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	if err != nil {
 		return operand{}, err
 	}
-	if list.typ.Kind == value.Strings && list.typ.Optional {
+	if list.typ.Kind == value.List|value.String && list.typ.Optional {
 		return operand{}, list.mayBeAbsent()
 	}
-	if k := list.typ.Kind; k != value.Strings && k != value.Vector {
+	if k := list.typ.Kind; k != value.List|value.String && k != value.Vector {
 		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table, a vector and a list of strings can be indexed"}
 	}
 	index, err := c.present(n.Property)

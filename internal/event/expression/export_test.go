@@ -11,7 +11,7 @@ import (
 func (p *Program) AppendJSON(dst []byte, row *value.Row) ([]byte, error) {
 	row.Begin()
 	var err *Error
-	switch p.typ.Kind {
+	switch kind := p.typ.Kind; kind {
 	case value.Bool:
 		dst, err = appendResult(dst, p.bool, row, strconv.AppendBool)
 	case value.Number:
@@ -20,14 +20,8 @@ func (p *Program) AppendJSON(dst []byte, row *value.Row) ([]byte, error) {
 		dst, err = appendResult(dst, p.int, row, appendInt)
 	case value.Time:
 		dst, err = appendResult(dst, p.int, row, appendTime)
-	case value.Bytes:
-		dst, err = appendResult(dst, p.text, row, appendBytes)
-	case value.Vector:
-		dst, err = appendResult(dst, p.text, row, appendVector)
-	case value.Strings:
-		dst, err = appendResult(dst, p.text, row, appendStrings)
 	default:
-		dst, err = appendResult(dst, p.text, row, appendString)
+		dst, err = appendResult(dst, p.text, row, func(dst []byte, text string) []byte { return AppendElement(dst, kind, value.Element{Str: text}) })
 	}
 	if err != nil {
 		return dst, err

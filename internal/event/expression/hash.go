@@ -68,7 +68,7 @@ func hashed(c call) (operand, *Error) {
 		}
 	}
 	e := wrong("hash", "a bool, int, number, time, string or bytes", x)
-	if x.typ.Kind == value.Strings {
+	if x.typ.Kind == value.List|value.String {
 		e.Hint = "use join(" + x.text() + `, ",")`
 	}
 	return operand{}, e

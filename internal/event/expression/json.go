@@ -17,31 +17,40 @@ const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
 // AppendValue appends a slot's value as JSON: null where it is absent, numbers
 // and strings as encoding/json writes them without HTML escaping, a time as a
-// string of RFC 3339 in UTC with microseconds, bytes in standard base64, a vector as
-// a list, as are strings, and raw as the event has it.
+// string of RFC 3339 in UTC with microseconds, bytes in standard base64, a vector
+// or list as a list, a map as an object, and raw as the event has it.
 func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
 	if !row.Has(*slot) {
 		return append(dst, "null"...)
 	}
-	switch slot.Type.Kind {
+	return AppendElement(dst, slot.Type.Kind, row.Element(slot))
+}
+
+// AppendElement appends a value of a kind as AppendValue would.
+func AppendElement(dst []byte, kind value.Kind, e value.Element) []byte {
+	switch kind {
 	case value.Bool:
-		return strconv.AppendBool(dst, row.Bool(*slot))
+		return strconv.AppendBool(dst, e.Num != 0)
 	case value.Number:
-		return appendNumber(dst, row.Number(*slot))
+		return appendNumber(dst, math.Float64frombits(e.Num))
 	case value.Int:
-		return appendInt(dst, row.Int(*slot))
+		return appendInt(dst, int64(e.Num))
 	case value.Time:
-		return appendTime(dst, row.Int(*slot))
+		return appendTime(dst, int64(e.Num))
 	case value.Bytes:
-		return appendBytes(dst, row.Text(*slot))
+		return appendBytes(dst, e.Str)
 	case value.Vector:
-		return appendVector(dst, row.Text(*slot))
-	case value.Strings:
-		return appendStrings(dst, row.Text(*slot))
+		return appendVector(dst, e.Str)
 	case value.Raw:
-		return append(dst, row.Text(*slot)...)
+		return append(dst, e.Str...)
 	}
-	return appendString(dst, row.Text(*slot))
+	switch {
+	case kind.IsList():
+		return appendList(dst, kind.Element(), e.Str)
+	case kind.IsMap():
+		return appendMap(dst, kind.Element(), e.Str)
+	}
+	return appendString(dst, e.Str)
 }
 
 // AppendRow appends the values that a row of the schema has as a JSON object, in
@@ -79,17 +88,31 @@ func appendVector(dst []byte, v string) []byte {
 	return append(dst, ']')
 }
 
-// appendStrings writes a list of strings.
-func appendStrings(dst []byte, v string) []byte {
+// appendList writes a list of elements of a kind.
+func appendList(dst []byte, of value.Kind, text string) []byte {
 	dst = append(dst, '[')
 	first := len(dst)
-	for s := range value.EachString(v) {
+	for e := range value.Elements(text, of) {
 		if len(dst) > first {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, s)
+		dst = AppendElement(dst, of, e)
 	}
 	return append(dst, ']')
+}
+
+// appendMap writes a map as an object.
+func appendMap(dst []byte, of value.Kind, text string) []byte {
+	dst = append(dst, '{')
+	first := len(dst)
+	for e := range value.Entries(text, of) {
+		if len(dst) > first {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, e.Key), ':')
+		dst = AppendElement(dst, of, e.Element)
+	}
+	return append(dst, '}')
 }
 
 // appendNumber writes the shortest digits that read back as v, with an exponent

@@ -86,7 +86,7 @@ type lambda struct{ reads []value.Slot }
 
 // lambda compiles the body of a lambda over a list.
 func (c *compiler) lambda(n *ast.PredicateNode, name string, list operand) (operand, *Error) {
-	if list.typ.Kind != value.Strings {
+	if list.typ.Kind != value.List|value.String {
 		return operand{}, wrong(name, "a list of strings", list)
 	}
 	if c.within != nil {
@@ -122,7 +122,7 @@ func (c *compiler) list(n *ast.ArrayNode) (operand, *Error) {
 		get[i] = parts[i].fn.(eval[string])
 	}
 	limit := bound{n}
-	return derived(value.Strings, func(row *value.Row) (string, *Error) {
+	return derived(value.List|value.String, func(row *value.Row) (string, *Error) {
 		var list []byte
 		for _, f := range get {
 			s, err := f(row)
@@ -143,7 +143,7 @@ func (c *compiler) inList(n *ast.BinaryNode, x operand) (operand, *Error) {
 	if err != nil {
 		return operand{}, err
 	}
-	if list.typ.Kind != value.Strings {
+	if list.typ.Kind != value.List|value.String {
 		return operand{}, &Error{Column: column(n.Right), Message: fmt.Sprintf("in takes a list, not %s", list.typ.Kind), Hint: `write x in ["a", "b"]`}
 	}
 	if x.typ.Kind != value.String {

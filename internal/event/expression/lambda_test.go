@@ -11,7 +11,7 @@ import (
 // listRow has a list of strings and a text.
 func listRow(t testing.TB, list ...string) (listNames, *value.Row) {
 	schema := &value.Schema{}
-	xs, err := schema.Add("xs", value.Type{Kind: value.Strings})
+	xs, err := schema.Add("xs", value.Type{Kind: value.List | value.String})
 	if err != nil {
 		t.Fatal(err)
 	}

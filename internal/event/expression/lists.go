@@ -121,5 +121,5 @@ func collected[T any](c call, choose func(item string, v T) (string, bool)) (ope
 		}
 		return value.Text(made), nil
 	}
-	return operand{typ: value.Type{Kind: value.Strings}, fn: eval[string](f)}, nil
+	return operand{typ: value.Type{Kind: value.List | value.String}, fn: eval[string](f)}, nil
 }

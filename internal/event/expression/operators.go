@@ -438,7 +438,7 @@ func search(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	for _, o := range []operand{a, b} {
 		if o.typ.Kind != value.String {
 			e := &Error{Column: o.column(), Message: fmt.Sprintf("%s takes strings, not %s", n.Operator, o.typ.Kind)}
-			if o.typ.Kind == value.Strings {
+			if o.typ.Kind == value.List|value.String {
 				e.Hint = "write x in " + o.text()
 			}
 			return operand{}, e

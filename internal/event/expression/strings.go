@@ -54,7 +54,7 @@ func length(c call) (operand, *Error) {
 		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(len(s)), true }, nil)
 	case value.String:
 		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(utf8.RuneCountInString(s)), true }, nil)
-	case value.Strings:
+	case value.List | value.String:
 		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(count(s)), true }, nil)
 	}
 	return operand{}, wrong("len", "a string, bytes or a list of strings", x)
@@ -201,7 +201,7 @@ func replace(c call) (operand, *Error) {
 // join compiles join(list, between): the strings one behind the other.
 func join(c call) (operand, *Error) {
 	list, between := c.args[0], c.args[1]
-	if list.typ.Kind != value.Strings {
+	if list.typ.Kind != value.List|value.String {
 		return operand{}, wrong("join", "a list of strings", list)
 	}
 	if between.typ.Kind != value.String {
@@ -241,7 +241,7 @@ func split(c call) (operand, *Error) {
 		}
 	}
 	get, by, limit := text.fn.(eval[string]), separator.fn.(eval[string]), bound{c.node}
-	return derived(value.Strings, func(row *value.Row) (string, *Error) {
+	return derived(value.List|value.String, func(row *value.Row) (string, *Error) {
 		whole, err := get(row)
 		if err != nil {
 			return "", err

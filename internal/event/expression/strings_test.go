@@ -20,11 +20,11 @@ func (listNames) Known() []string                             { return []string{
 // back, counts and joins them.
 func TestListsOfStringsGoThroughJSONAndExpressions(t *testing.T) {
 	schema := &value.Schema{}
-	slot, err := schema.Add("list", value.Type{Kind: value.Strings, Optional: true})
+	slot, err := schema.Add("list", value.Type{Kind: value.List | value.String, Optional: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := schema.Add("whole", value.Type{Kind: value.Strings})
+	whole, err := schema.Add("whole", value.Type{Kind: value.List | value.String})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestListsOfStringsGoThroughJSONAndExpressions(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	scanner := decode.New([]decode.Field{{Name: "list", Slot: slot}, {Name: "whole", Slot: value.Slot{Name: "whole", Type: value.Type{Kind: value.Strings, Optional: true}, Index: whole.Index, Bit: whole.Bit}}})
+	scanner := decode.New([]decode.Field{{Name: "list", Slot: slot}, {Name: "whole", Slot: value.Slot{Name: "whole", Type: value.Type{Kind: value.List | value.String, Optional: true}, Index: whole.Index, Bit: whole.Bit}}})
 	row, back := &schema.NewRows(1)[0], &schema.NewRows(1)[0]
 	for _, list := range [][]string{{}, {""}, {"", ""}, {"a"}, {"a\"b", "ü\n", strings.Repeat("x", 300), ""}} {
 		var text []byte

@@ -3,6 +3,7 @@ package tabular
 import (
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 
 	"github.com/parquet-go/parquet-go"
@@ -27,10 +28,11 @@ const (
 	Zstd   Codec = "zstd"
 )
 
-// columnar writes Parquet: flat columns, and lists of numbers.
+// columnar writes Parquet: flat columns, lists and maps.
 type columnar struct {
 	out     *parquet.GenericWriter[any]
 	columns []value.Slot
+	leaves  []int // the first column of Parquet that each is: a map is two, keys and values
 	row     parquet.Row
 	numbers []float32
 	number  int64
@@ -48,18 +50,21 @@ func NewParquet(w io.Writer, codec Codec, columns []value.Slot) (Writer, error) 
 	if err := named(columns); err != nil {
 		return nil, err
 	}
-	fields := make([]parquet.Field, len(columns))
+	fields, leaves, next := make([]parquet.Field, len(columns)), make([]int, len(columns)), 0
 	for i, c := range columns {
 		node := leaf(c.Type.Kind)
 		if c.Type.Optional {
 			node = parquet.Optional(node)
 		}
-		fields[i] = field{node, c.Name}
+		fields[i], leaves[i] = field{node, c.Name}, next
+		if next++; c.Type.Kind.IsMap() {
+			next++
+		}
 	}
 	schema := parquet.NewSchema("rows", ordered{columns: fields})
 	return &columnar{
 		out:     parquet.NewGenericWriter[any](w, schema, parquet.Compression(by), parquet.CreatedBy("afterbay", "", "")),
-		columns: append([]value.Slot(nil), columns...),
+		columns: append([]value.Slot(nil), columns...), leaves: leaves,
 	}, nil
 }
 
@@ -77,8 +82,12 @@ func leaf(kind value.Kind) parquet.Node {
 		return parquet.String()
 	case value.Vector:
 		return parquet.List(parquet.Leaf(parquet.FloatType))
-	case value.Strings:
-		return parquet.List(parquet.String())
+	}
+	switch {
+	case kind.IsList():
+		return parquet.List(leaf(kind.Element()))
+	case kind.IsMap():
+		return parquet.Map(parquet.String(), leaf(kind.Element()))
 	}
 	return parquet.Leaf(parquet.ByteArrayType)
 }
@@ -91,18 +100,22 @@ func (c *columnar) Write(row *value.Row) error {
 	}
 	c.row = c.row[:0]
 	for i, column := range c.columns {
-		if kind := column.Type.Kind; (kind == value.Vector || kind == value.Strings) && row.Has(column) {
-			c.list(row, column, i)
-			continue
+		kind, at := column.Type.Kind, c.leaves[i]
+		level := 0
+		if column.Type.Optional && row.Has(column) {
+			level = 1
 		}
-		v, level := parquet.NullValue(), 0
-		if row.Has(column) {
-			v = c.value(row, column)
-			if column.Type.Optional {
-				level = 1
-			}
+		switch {
+		case kind.IsMap():
+			c.keys(row, column, at, level)
+			c.list(row, column, at+1, level)
+		case kind == value.Vector || kind.IsList():
+			c.list(row, column, at, level)
+		case row.Has(column):
+			c.row = append(c.row, c.value(kind, row.Element(&column)).Level(0, level, at))
+		default:
+			c.row = append(c.row, parquet.NullValue().Level(0, 0, at))
 		}
-		c.row = append(c.row, v.Level(0, level, i))
 	}
 	if _, err := c.out.WriteRows([]parquet.Row{c.row}); err != nil {
 		return err
@@ -114,45 +127,67 @@ func (c *columnar) Write(row *value.Row) error {
 	return c.out.Flush()
 }
 
-// list appends the elements of a list: all but the first repeat it, and one without
-// any is a level below those.
-func (c *columnar) list(row *value.Row, column value.Slot, at int) {
-	level := 1
-	if column.Type.Optional {
-		level = 2
-	}
-	first := len(c.row)
-	if column.Type.Kind == value.Strings {
-		for text := range value.EachString(row.Text(column)) {
-			c.row = append(c.row, parquet.ByteArrayValue([]byte(text)).Level(1, level, at))
-			c.bytes += len(text)
-		}
-	} else {
+// list appends the elements of a list, or the values of a map. level is that of a list
+// without elements.
+func (c *columnar) list(row *value.Row, column value.Slot, at, level int) {
+	first, kind := len(c.row), column.Type.Kind
+	of := kind.Element()
+	switch {
+	case !row.Has(column):
+	case kind == value.Vector:
 		c.numbers = value.AppendVector(row, c.numbers[:0], column)
 		for _, v := range c.numbers {
-			c.row = append(c.row, parquet.FloatValue(v).Level(1, level, at))
+			c.row = append(c.row, parquet.FloatValue(v))
 		}
 		c.bytes += 4 * len(c.numbers)
+	case kind.IsMap():
+		for e := range value.Entries(row.Text(column), of) {
+			c.row = append(c.row, c.value(of, e.Element))
+		}
+	default:
+		for e := range value.Elements(row.Text(column), of) {
+			c.row = append(c.row, c.value(of, e))
+		}
 	}
-	if len(c.row) == first {
-		c.row = append(c.row, parquet.NullValue().Level(0, level-1, at))
-		return
-	}
-	c.row[first] = c.row[first].Level(0, level, at)
+	c.repeat(first, at, level)
 }
 
-func (c *columnar) value(row *value.Row, column value.Slot) parquet.Value {
-	switch column.Type.Kind {
-	case value.Bool:
-		return parquet.BooleanValue(row.Bool(column))
-	case value.Number:
-		return parquet.DoubleValue(row.Number(column))
-	case value.Int, value.Time:
-		return parquet.Int64Value(row.Int(column))
+// keys appends the keys of a map.
+func (c *columnar) keys(row *value.Row, column value.Slot, at, level int) {
+	first := len(c.row)
+	if row.Has(column) {
+		for e := range value.Entries(row.Text(column), column.Type.Kind.Element()) {
+			c.row = append(c.row, parquet.ByteArrayValue([]byte(e.Key)))
+			c.bytes += len(e.Key)
+		}
 	}
-	text := row.Text(column)
-	c.bytes += len(text)
-	return parquet.ByteArrayValue([]byte(text))
+	c.repeat(first, at, level)
+}
+
+// repeat gives the values from first on their levels: all but the first repeat it.
+// Without any there is a null in place of them, a level below.
+func (c *columnar) repeat(first, at, level int) {
+	if len(c.row) == first {
+		c.row = append(c.row, parquet.NullValue().Level(0, level, at))
+		return
+	}
+	for i := first; i < len(c.row); i++ {
+		c.row[i] = c.row[i].Level(min(i-first, 1), level+1, at)
+	}
+}
+
+// value returns a value of a kind.
+func (c *columnar) value(kind value.Kind, e value.Element) parquet.Value {
+	switch kind {
+	case value.Bool:
+		return parquet.BooleanValue(e.Num != 0)
+	case value.Number:
+		return parquet.DoubleValue(math.Float64frombits(e.Num))
+	case value.Int, value.Time:
+		return parquet.Int64Value(int64(e.Num))
+	}
+	c.bytes += len(e.Str)
+	return parquet.ByteArrayValue([]byte(e.Str))
 }
 
 // Close implements Writer.

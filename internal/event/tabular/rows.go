@@ -9,7 +9,9 @@
 //	bytes     base64 in double quotes      a string      BYTE_ARRAY
 //	time      RFC 3339, UTC, us            a string      INT64, TIMESTAMP(us, UTC)
 //	number[n] a list in double quotes      a list        LIST of FLOAT
-//	string[]  a list in double quotes      a list        LIST of BYTE_ARRAY, UTF8
+//	int[]     a list in double quotes      a list        LIST, as are those of other kinds
+//	map of int  an object in double quotes  an object    MAP, as are those of other kinds
+//	raw       JSON in double quotes        the same      BYTE_ARRAY, UTF8
 //	absent    an empty cell                null          null, in optional columns
 //
 // Numbers in CSV and NDJSON have the digits that a pipeline emits them with. A number that is
@@ -164,7 +166,7 @@ func appendCSV(dst []byte, row *value.Row, columns []value.Slot) []byte {
 		case c.Type.Kind == value.Vector:
 			dst = append(dst, '"')
 			dst = append(appendJSON(dst, row, &c), '"')
-		case c.Type.Kind == value.Strings || c.Type.Kind == value.Raw:
+		case c.Type.Kind == value.Raw || c.Type.Kind.IsList() || c.Type.Kind.IsMap():
 			dst = appendQuoted(dst, string(expression.AppendValue(nil, row, &c)))
 		default:
 			dst = expression.AppendValue(dst, row, &c)

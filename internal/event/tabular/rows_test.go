@@ -454,3 +454,58 @@ func TestRawIsJSONInJSONAndTextElsewhere(t *testing.T) {
 		t.Errorf("Parquet has not the text: %q", got)
 	}
 }
+
+// TestListsAndMapsAreWritten writes them to each format, and reads Parquet back.
+func TestListsAndMapsAreWritten(t *testing.T) {
+	element := func(n uint64) value.Element { return value.Element{Num: n} }
+	ints := string(value.AppendElement(value.AppendElement(nil, value.Int, element(1)), value.Int, element(2)))
+	bools := string(value.AppendElement(nil, value.Bool, element(1)))
+	words := string(value.AppendElement(nil, value.Raw, value.Element{Str: `{"a":"b"}`}))
+	counts := string(value.AppendMap(nil, value.Int, []value.Entry{{Key: "x", Element: element(5)}, {Key: "b\"", Element: element(7)}}))
+	tab := &table{cells: [][]any{{ints, counts, bools, words, int64(3)}, {"", "", "", nil, int64(4)}, {ints, counts, nil, words, int64(5)}}}
+	for _, c := range []struct{ name, kind string }{{"is", "int[]"}, {"m", "map of int"}, {"bs", "optional bool[]"}, {"rs", "optional raw[]"}, {"n", "int"}} {
+		typ, err := value.ReadType(c.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tab.schema.Add(c.name, typ); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for format, want := range map[tabular.Format]string{
+		tabular.CSV: `is,m,bs,rs,n
+"[1,2]","{""b\"""":7,""x"":5}","[true]","[{""a"":""b""}]",3
+"[]","{}","[]",,4
+"[1,2]","{""b\"""":7,""x"":5}",,"[{""a"":""b""}]",5
+`,
+		tabular.NDJSON: `{"is":[1,2],"m":{"b\"":7,"x":5},"bs":[true],"rs":[{"a":"b"}],"n":3}
+{"is":[],"m":{},"bs":[],"rs":null,"n":4}
+{"is":[1,2],"m":{"b\"":7,"x":5},"bs":null,"rs":[{"a":"b"}],"n":5}
+`,
+	} {
+		if got := string(tab.write(t, format)); got != want {
+			t.Errorf("%v:\n got %s\nwant %s", format, got, want)
+		}
+	}
+	data := tab.write(t, tabular.Parquet)
+	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for reader := parquet.NewReader(file); ; {
+		one := map[string]any{}
+		if err := reader.Read(&one); err != nil {
+			break
+		}
+		rows = append(rows, fmt.Sprint(one))
+	}
+	want := []string{
+		`map[bs:[true] is:[1 2] m:map[b":7 x:5] n:3 rs:[{"a":"b"}]]`,
+		`map[bs:[] is:[] m:map[] n:4 rs:<nil>]`,
+		`map[bs:<nil> is:[1 2] m:map[b":7 x:5] n:5 rs:[{"a":"b"}]]`,
+	}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Error(diff)
+	}
+}

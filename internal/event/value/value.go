@@ -26,7 +26,7 @@ const (
 	String
 	Bytes
 	Vector  // Type.Size float32, little endian, one behind the other
-	Strings // any number of strings, as AppendString makes it
+	_       // stored rows may have it
 	Content // a reference to bytes outside of the event, which models alone are given
 	Raw     // the text of a value of JSON, as the event has it
 )
@@ -34,10 +34,18 @@ const (
 // VectorMax is the most numbers of a Vector.
 const VectorMax = 1 << 16
 
-var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes", Vector: "numbers", Strings: "string[]", Content: "content", Raw: "raw"}
+var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes", Vector: "numbers", Content: "content", Raw: "raw"}
 
 // String returns the kind as the pipeline file writes it.
-func (k Kind) String() string { return kindNames[k] }
+func (k Kind) String() string {
+	switch {
+	case k.IsList():
+		return k.Element().String() + "[]"
+	case k.IsMap():
+		return "map of " + k.Element().String()
+	}
+	return kindNames[k]
+}
 
 // Text reports whether the kind lives in Row.Str.
 func (k Kind) Text() bool { return k >= String }
@@ -88,15 +96,16 @@ func parse(text, types string) (Type, error) {
 }
 
 // ReadType reads the type of a field of an event, and what Type.String wrote: what
-// ParseType reads, string[] and raw.
+// ParseType reads, lists such as int[], maps such as map of int, and raw.
 func ReadType(text string) (Type, error) {
 	name, optional := strings.CutPrefix(text, "optional ")
-	for _, kind := range [...]Kind{Strings, Raw} {
-		if name == kind.String() {
-			return Type{Kind: kind, Optional: optional}, nil
-		}
+	if name == Raw.String() {
+		return Type{Kind: Raw, Optional: optional}, nil
 	}
-	return parse(text, "bool, int, number, string, bytes, time, number[384], string[] or raw")
+	if kind, ok := listed(name); ok {
+		return Type{Kind: kind, Optional: optional}, nil
+	}
+	return parse(text, "bool, int, number, string, bytes, time, number[384], raw, a list such as string[] or a map such as map of int")
 }
 
 // Slot is the place of one name in a row.
@@ -237,13 +246,13 @@ func StringBytes(s string) int {
 	return n
 }
 
-// AppendString appends a string to the text of a Strings: its length, a varint,
+// AppendString appends a string to the text of a list of strings: its length, a varint,
 // and its bytes.
 func AppendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// EachString yields the strings that the text of a Strings is made of.
+// EachString yields the strings that the text of a list of strings is made of.
 func EachString(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
@@ -256,7 +265,7 @@ func EachString(text string) iter.Seq[string] {
 	}
 }
 
-// NextString returns the first string of the text of a Strings that is not empty, and the
+// NextString returns the first string of the text of a list that is not empty, and the
 // text behind it. It is not ok of a text that AppendString has not made.
 func NextString(text string) (s, rest string, ok bool) {
 	size, shift, n := 0, 0, 0

@@ -3,6 +3,7 @@ package value_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,17 +16,20 @@ func TestTypesReadAsTheyAreWritten(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, typ, err)
 		}
 	}
-	for _, text := range []string{"string[]", "optional string[]", "raw", "optional raw", "optional number[384]", "int"} {
+	for _, text := range []string{"string[]", "optional string[]", "raw", "optional raw", "int[]", "number[]", "bool[]", "time[]", "raw[]", "optional int[]", "map of int", "map of number", "map of bool", "optional map of string", "optional number[384]", "int"} {
 		if typ, err := value.ReadType(text); err != nil || typ.String() != text {
 			t.Errorf("%s: %v, %v", text, typ, err)
 		}
 	}
-	for _, text := range []string{"", "text", "optional", "optional  int", "Int", "optional optional int", "numbers", "content", "int[]", "raw[]"} {
+	for _, text := range []string{"", "text", "optional", "optional  int", "Int", "optional optional int", "numbers", "content", "bytes[]", "int[][]", "[]", "map", "map of", "map of time", "map of int[]", "content[]"} {
 		for _, parse := range []func(string) (value.Type, error){value.ParseType, value.ReadType} {
 			if typ, err := parse(text); err == nil || !strings.Contains(err.Error(), "unknown type") {
 				t.Errorf("%q: %v, %v", text, typ, err)
 			}
 		}
+	}
+	if typ, err := value.ParseType("int[]"); err == nil {
+		t.Errorf("%v is a type of a scalar", typ)
 	}
 	for _, text := range []string{"number[]", "number[0]", "number[-1]", "number[65537]", "number[+1]", "number[01]", "number[1", "number[1]]"} {
 		if typ, err := value.ParseType(text); err == nil || !strings.Contains(err.Error(), "write number[384]") {
@@ -116,4 +120,35 @@ func ExampleSchema() {
 	// Output:
 	// false
 	// true 9.5
+}
+
+func TestListsAndMapsGoThroughTheirTexts(t *testing.T) {
+	elements := map[value.Kind][]value.Element{
+		value.Bool: {{Num: 1}, {Num: 0}}, value.Int: {{Num: 7}, {Num: math.MaxUint64}}, value.Number: {{Num: math.Float64bits(-0.5)}}, value.Time: {{Num: 1}},
+		value.String: {{Str: ""}, {Str: strings.Repeat("x", 300)}}, value.Raw: {{Str: `{"a":1}`}, {Str: "2"}},
+	}
+	for kind, list := range elements {
+		var text []byte
+		var entries []value.Entry
+		size := 0
+		for i, e := range list {
+			text = value.AppendElement(text, kind, e)
+			size += value.ElementBytes(kind, e)
+			entries = append(entries, value.Entry{Key: fmt.Sprint("k", len(list)-i), Element: e})
+		}
+		if got := slices.Collect(value.Elements(string(text), kind)); !slices.Equal(got, list) || size != len(text) || value.Count(string(text), value.List|kind) != len(list) {
+			t.Errorf("%v: %v of %d bytes, want %v of %d", kind, got, len(text), list, size)
+		}
+		text = value.AppendMap(nil, kind, entries)
+		got := slices.Collect(value.Entries(string(text), kind))
+		if !slices.Equal(got, entries) || got[0].Key != "k1" || value.Count(string(text), value.Map|kind) != len(list) {
+			t.Errorf("%v: %v, want %v", kind, got, entries)
+		}
+		for cut := range text { // damaged texts end early, and nothing panics
+			for range value.Entries(string(text[:cut]), kind) {
+			}
+			for range value.Elements(string(text[:cut]), kind) {
+			}
+		}
+	}
 }

@@ -201,10 +201,14 @@ func appendMadeUp(dst []byte, kind value.Kind, n int) []byte {
 		return appendTime(dst, time.Unix(int64(n), 0), "rfc3339")
 	case value.Bytes:
 		return append(dst, `"bWFkZSB1cA=="`...)
-	case value.Strings:
-		return fmt.Appendf(dst, `["made","up","%d"]`, n)
 	case value.Raw:
 		return fmt.Appendf(dst, `{"made":{"up":%d}}`, n)
+	}
+	switch of := kind.Element(); {
+	case kind.IsList():
+		return append(appendMadeUp(append(appendMadeUp(append(dst, '['), of, n), ','), of, n+1), ']')
+	case kind.IsMap():
+		return append(appendMadeUp(append(dst, `{"made":`...), of, n), '}')
 	}
 	return fmt.Appendf(dst, `"words that are made up %d"`, n)
 }

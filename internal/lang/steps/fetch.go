@@ -146,7 +146,7 @@ func (b *boundFetch) Open(r *lang.Resources) lang.Bound {
 	if len(r.Errs) > before {
 		return nil
 	}
-	m := fetch.NewModel(fetcher, b.url.Type.Kind == value.Strings, int64(cmp.Or(b.Max, lang.DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
+	m := fetch.NewModel(fetcher, b.url.Type.Kind == value.List|value.String, int64(cmp.Or(b.Max, lang.DefaultFetchMax)), control.BreakerOptions{Failures: call.Breaker.Failures, Rate: call.Breaker.Rate, Probe: call.Breaker.Probe})
 	opened.score.Model = m
 	if r.Contents == nil {
 		r.Contents = map[string]lang.Fetched{}
@@ -159,7 +159,7 @@ func (b *boundFetch) Open(r *lang.Resources) lang.Bound {
 func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 	at, name, want := path+".url", f.URL, value.String
 	if f.URLs != "" {
-		at, name, want = path+".urls", f.URLs, value.Strings
+		at, name, want = path+".urls", f.URLs, value.List|value.String
 	}
 	if name == "" || f.URL != "" && f.URLs != "" {
 		s.Fail(path, "name what is fetched: by url, or by urls, a list")
@@ -171,7 +171,7 @@ func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 	}
 	if len(slots) > 1 || slots[0].Type.Kind != want {
 		s.Fail(at, "%q is of type %v, where %v is needed", name, slots[0].Type, want)
-		if slots[0].Type.Kind == value.Strings {
+		if slots[0].Type.Kind == value.List|value.String {
 			s.Hint("a list of URLs is given by urls")
 		}
 	}

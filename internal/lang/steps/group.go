@@ -341,7 +341,7 @@ func groupNames(s *lang.Scope, path string, stage *operator.Group) {
 	}
 	for _, name := range s.Fields {
 		field, ok := s.Names.Schema.Lookup(name)
-		list := map[value.Kind]value.Kind{value.String: value.Strings, value.Bytes: value.Bytes}[field.Type.Kind]
+		list := map[value.Kind]value.Kind{value.String: value.List | value.String, value.Bytes: value.Bytes}[field.Type.Kind]
 		if !ok || list == 0 || slices.Contains([]string{"key", "count", "complete", "missing", "ended"}, name) {
 			continue
 		}

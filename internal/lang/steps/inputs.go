@@ -52,10 +52,10 @@ func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 			value.String: "look it up in a table of constants: TABLE[" + key + "] ?? -1",
 			value.Time:   "write int(" + g.Slot.Name + "), microseconds since 1970",
 		}[kind])
-	case kind == value.Strings:
+	case kind == value.List|value.String:
 		r.Fail(g.Path, "%q is of type %v: the model takes one text here", g.Slot.Name, g.Slot.Type)
 		r.Hint("write join(" + g.Slot.Name + ", \" \")")
-	case !kind.Text() || kind == value.Vector || kind == value.Raw:
+	case kind != value.String && kind != value.Bytes && kind != value.Content:
 		r.Fail(g.Path, "%q is of type %v: the model takes %s here", g.Slot.Name, g.Slot.Type, map[model.Type]string{model.String: "a text", model.Bytes: "bytes"}[in.Type])
 		if kind <= value.Time && in.Type == model.String {
 			r.Hint("write string(" + g.Slot.Name + ")")

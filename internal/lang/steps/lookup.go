@@ -342,7 +342,7 @@ func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 	for i, f := range l.Fields {
 		at, name := path+".fields."+f.Name, l.Name+"."+f.Name
 		parse := value.ParseType
-		if l.Vector != "" && strings.HasSuffix(f.Type, value.Strings.String()) {
+		if l.Vector != "" && strings.HasSuffix(f.Type, (value.List|value.String).String()) {
 			parse = value.ReadType // several documents have a list of strings
 		}
 		t, err := parse(f.Type)

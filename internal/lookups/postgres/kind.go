@@ -82,7 +82,7 @@ func (c *Config) OpenSearch(ctx context.Context, s lookup.Search) (lookup.Source
 		if err != nil {
 			return nil, err
 		}
-		o.Columns = append(o.Columns, Column{Name: f.Name, Text: t.Kind == value.String, List: t.Kind == value.Strings})
+		o.Columns = append(o.Columns, Column{Name: f.Name, Text: t.Kind == value.String, List: t.Kind == value.List|value.String})
 	}
 	return NewNearest(ctx, o)
 }

@@ -2,9 +2,9 @@ package postgres
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -83,10 +83,12 @@ func (a *array) add(form form, row *value.Row, slot value.Slot) {
 		a.int64(int64(math.Float64bits(row.Number(slot))))
 	case value.Vector:
 		a.vector(form, row.Text(slot))
-	case value.Strings:
-		a.strings(form, row.Text(slot))
 	default:
-		a.text(row.Text(slot))
+		if kind := slot.Type.Kind; kind.IsList() || kind.IsMap() {
+			a.elements(form, kind, row.Text(slot))
+		} else {
+			a.text(row.Text(slot))
+		}
 	}
 }
 
@@ -121,33 +123,43 @@ func (a *array) vector(form form, v string) {
 	a.bytes = b
 }
 
-// strings appends a list of strings as the text of an array or of JSON. Both quote
-// alike what can stand in a text of PostgreSQL, but for control characters, which
-// arrays take as they are.
-func (a *array) strings(form form, v string) {
-	open, end := brackets(form)
+// elements appends a list or map as the text of JSON, or a list as that of an array. What
+// JSON has of elements that are no texts is what an array has of them.
+func (a *array) elements(form form, kind value.Kind, text string) {
 	start := len(a.bytes)
-	b := append(a.bytes, 0, 0, 0, 0, open)
-	for text := range value.EachString(v) {
-		if len(b) > start+5 {
-			b = append(b, ',')
-		}
-		b = append(b, '"')
-		for _, c := range []byte(text) {
-			switch {
-			case c == '"' || c == '\\':
-				b = append(b, '\\', c)
-			case c < ' ' && form == asJSON:
-				b = fmt.Appendf(b, "\\u%04x", c)
-			default:
-				b = append(b, c)
+	b := append(a.bytes, 0, 0, 0, 0)
+	if form == asJSON {
+		b = expression.AppendElement(b, kind, value.Element{Str: text})
+	} else {
+		of := kind.Element()
+		b = append(b, '{')
+		for e := range value.Elements(text, of) {
+			if len(b) > start+5 {
+				b = append(b, ',')
+			}
+			if of.Text() {
+				b = appendQuoted(b, e.Str)
+			} else {
+				b = expression.AppendElement(b, of, e)
 			}
 		}
-		b = append(b, '"')
+		b = append(b, '}')
 	}
-	b = append(b, end)
 	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	a.bytes = b
+}
+
+// appendQuoted appends a text as an element of an array. It takes control characters as
+// they are.
+func appendQuoted(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	for _, c := range []byte(text) {
+		if c == '"' || c == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, c)
+	}
+	return append(dst, '"')
 }
 
 func brackets(form form) (open, end byte) {

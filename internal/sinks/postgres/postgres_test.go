@@ -320,12 +320,12 @@ func TestEveryTypeIsWritten(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.url)
 	o.Table, o.Key = "public.kinds", "n"
-	o.Columns = []postgres.Column{column("n", "int"), column("yes", "optional bool"), column("score", "optional number"), column("at", "optional time"), column("raw", "optional bytes"), column("Ümlaut \"", "optional string"), column("embed", "optional number[3]"), column("plain", "optional number[2]"), column("words", "optional string[]")}
+	o.Columns = []postgres.Column{column("n", "int"), column("yes", "optional bool"), column("score", "optional number"), column("at", "optional time"), column("raw", "optional bytes"), column("Ümlaut \"", "optional string"), column("embed", "optional number[3]"), column("plain", "optional number[2]"), column("words", "optional string[]"), column("ids", "optional int[]"), column("shares", "optional number[]"), column("times", "optional time[]"), column("oks", "optional bool[]"), column("subtrees", "optional raw[]"), column("counts", "optional map of int")}
 	o.Vector = &postgres.Vector{Column: "embed", Index: "hnsw"}
 	c := b.claim(b.open(o), 0)
-	b.write(c, record(0, 1, `{"n":-7,"yes":true,"score":0.1,"at":"2026-11-22T10:00:00.000001Z","raw":"AP8=","Ümlaut \"":"ä","embed":[1,-2.5,3e-5],"plain":[0.1,2],"words":["a","","\"b\\","c,\n{d}"]}`), record(1, 1, `{"n":8}`))
-	b.want(`SELECT n, yes, score, at = '2026-11-22T10:00:00.000001Z', raw, "Ümlaut """, embed::text, plain::text, words::text FROM kinds ORDER BY n`,
-		`-7 true 0.1 true [0 255] ä [1,-2.5,3e-05] {0.1,2} {a,"","\"b\\","c,`+"\n"+`{d}"}`, "8 <nil> <nil> <nil> <nil> <nil> <nil> <nil> <nil>")
+	b.write(c, record(0, 1, `{"n":-7,"yes":true,"score":0.1,"at":"2026-11-22T10:00:00.000001Z","raw":"AP8=","Ümlaut \"":"ä","embed":[1,-2.5,3e-5],"plain":[0.1,2],"words":["a","","\"b\\","c,\n{d}"],"ids":[1,-2],"shares":[0.5,1e-9],"times":["2026-11-22T10:00:00.000001Z"],"oks":[true,false],"subtrees":[{"a":["\""]},2],"counts":{"b":2,"a\"":1}}`), record(1, 1, `{"n":8}`))
+	b.want(`SELECT n, yes, score, at = '2026-11-22T10:00:00.000001Z', raw, "Ümlaut """, embed::text, plain::text, words::text, ids::text, shares::text, (times)[1] = '2026-11-22T10:00:00.000001Z', oks::text, subtrees::text, counts::text FROM kinds ORDER BY n`,
+		`-7 true 0.1 true [0 255] ä [1,-2.5,3e-05] {0.1,2} {a,"","\"b\\","c,`+"\n"+`{d}"} {1,-2} {0.5,1e-09} true {t,f} [{"a": ["\""]}, 2] {"b": 2, "a\"": 1}`, "8"+strings.Repeat(" <nil>", 14))
 	for until := time.Now().Add(2 * time.Minute); len(b.rows("SELECT 1 FROM pg_indexes WHERE indexname = 'public_kinds_embed_hnsw'")) == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("there is no index")

@@ -59,8 +59,16 @@ func fits(t value.Type) []string {
 		return []string{"bytea"}
 	case value.Vector:
 		return []string{"real[]", "double precision[]", "jsonb"}
-	case value.Strings:
+	case value.List | value.String:
 		return []string{"text[]", "jsonb"}
+	case value.List | value.Raw:
+		return []string{"jsonb", "jsonb[]"}
+	}
+	switch of := t.Kind.Element(); {
+	case t.Kind.IsMap():
+		return []string{"jsonb"}
+	case t.Kind.IsList():
+		return []string{fits(value.Type{Kind: of})[0] + "[]", "jsonb"}
 	}
 	return []string{"text", "character varying", "character", "uuid", "jsonb", "json"}
 }
@@ -288,9 +296,9 @@ func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[st
 			}
 			element, _ := strconv.ParseUint(oids[0][0], 10, 32)
 			add(c.Column, "vector", "vector", uint32(element), asVector)
-		case listed(c.Type.Kind) && is == "jsonb":
+		case structured(c.Type.Kind) && is == "jsonb":
 			add(c.Column, is, "text", textType, asJSON)
-		case listed(c.Type.Kind):
+		case structured(c.Type.Kind):
 			add(c.Column, is, "text", textType, asArray)
 		default:
 			add(c.Column, is, fits(c.Type)[0], elementOf(c.Type.Kind), asIs)
@@ -313,8 +321,8 @@ func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[st
 	return l, nil
 }
 
-// listed reports whether values of a kind go as the text of a list.
-func listed(kind value.Kind) bool { return kind == value.Vector || kind == value.Strings }
+// structured reports whether values of a kind go as the text of an array or of JSON.
+func structured(kind value.Kind) bool { return kind == value.Vector || kind.IsList() || kind.IsMap() }
 
 // newer is the condition under which a row is written over.
 func (s *Sink) newer() string {

@@ -164,7 +164,7 @@ func gather(g *operator.Group, row *value.Row, list []stored) error {
 			return err
 		}
 		for k := range g.Lists {
-			if !has[k] && g.Lists[k].Slot.Type.Kind == value.Strings {
+			if !has[k] && g.Lists[k].Slot.Type.Kind == value.List|value.String {
 				texts[k] = value.AppendString(texts[k], "")
 			}
 		}

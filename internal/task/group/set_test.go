@@ -54,7 +54,7 @@ func newWorld(t *testing.T, change func(*operator.Group)) *world {
 			Missing: add("parts.missing", value.Int, false), Ended: add("parts.ended", value.String, false),
 		},
 	}
-	g.Lists = []operator.GroupList{{Field: url, Slot: add("parts.url", value.Strings, false)}, {Field: sound, Slot: add("parts.sound", value.Bytes, false)}}
+	g.Lists = []operator.GroupList{{Field: url, Slot: add("parts.url", value.List|value.String, false)}, {Field: sound, Slot: add("parts.sound", value.Bytes, false)}}
 	w.plan.Fields = []value.Slot{call, part, end, url, sound, level}
 	if change != nil {
 		change(g)

@@ -68,7 +68,7 @@ func (c *Invocation) Text(name string) string {
 
 // Texts returns an input of type string[].
 func (c *Invocation) Texts(name string) []string {
-	if s := c.input(name, value.Strings); c.Row.Has(s) {
+	if s := c.input(name, value.List|value.String); c.Row.Has(s) {
 		return slices.Collect(value.EachString(c.Row.Text(s)))
 	}
 	return nil
