@@ -79,12 +79,13 @@ func (s *source) writer(r *stream.Record, now time.Time) *writer {
 	case len(s.writers) == 1 && first.name == "": // which stood for what nobody knew yet
 		w = first
 		delete(s.byName, "")
-		w.name, w.Writer = string(s.name), index
+		w.name, w.Writer, w.moved = string(s.name), index, true
 		s.byName[w.name] = w
 	case len(s.writers) == writersMax:
 		w = first
 	default:
 		w = s.add(string(s.name), index)
+		w.moved = true
 	}
 	w.heard = now
 	return w
@@ -127,10 +128,11 @@ func (s *source) restore(p stream.Partition, newest int64, state stream.View, kn
 		if err != nil || len(e.Value) != 16 {
 			return cmp.Or(err, fmt.Errorf("the stored writer %q of %v is damaged", e.Key[1:], p))
 		}
-		name := string(e.Key[1:])
-		index, err := strconv.ParseInt(name[strings.LastIndexByte(name, '/')+1:], 10, 32)
-		if err != nil {
-			return fmt.Errorf("the stored writer %q of %v is damaged", name, p)
+		name, index := string(e.Key[1:]), int64(0)
+		if name != "" {
+			if index, err = strconv.ParseInt(name[strings.LastIndexByte(name, '/')+1:], 10, 32); err != nil {
+				return fmt.Errorf("the stored writer %q of %v is damaged", name, p)
+			}
 		}
 		w := s.add(name, int32(index))
 		w.Newest, w.Behind = int64(binary.BigEndian.Uint64(e.Value)), int64(binary.BigEndian.Uint64(e.Value[8:]))
@@ -154,10 +156,11 @@ func (s *source) restore(p stream.Partition, newest int64, state stream.View, kn
 	return nil
 }
 
-// changes writes what the state has not of writers.
+// changes writes what the state has not of writers. The only one of a partition that no pipeline
+// writes is not there: its newest time is that of the partition.
 func (s *source) changes(write func(key, data []byte)) {
 	for _, w := range s.writers {
-		if w.moved && w.name != "" {
+		if w.moved && s.named() {
 			data := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(w.Newest)), uint64(w.Behind))
 			write(append([]byte{statekey.Source}, w.name...), data)
 		}

@@ -396,3 +396,52 @@ func TestAWriterThatIsGoneHoldsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestRestartsChangeNoPlaceBesideWriters has pipelines and others write one partition, and some of
+// the records be dead letters. A restart behind any of them changes neither the place of an event
+// nor whether it is late.
+func TestRestartsChangeNoPlaceBesideWriters(t *testing.T) {
+	bad := func(l *loop, by int) {
+		l.append(stream.Record{Partition: stream.Partition{Topic: "in"}, Value: []byte("{"), Headers: []stream.Header{
+			{Key: header.Pipeline, Value: []byte("up sha256:x 1")}, {Key: header.Position, Value: fmt.Appendf(nil, "src/%d@1", by)},
+		}})
+	}
+	script := []func(l *loop){
+		func(l *loop) { l.send(at{key: "a", t: 150, w: "x"}) },
+		func(l *loop) { bad(l, 0) },
+		func(l *loop) { l.send(at{key: "a", t: 120, w: "x"}) },
+		func(l *loop) { l.wrote(0, 140, "x", 0) },
+		func(l *loop) { bad(l, 1) },
+		func(l *loop) { l.wrote(1, 100, "x", 0) },
+		func(l *loop) { l.send(at{key: "a", t: 200, w: "x"}) },
+		func(l *loop) { l.send(at{key: "a", t: 160, w: "x"}) },
+		func(l *loop) { l.wrote(1, 90, "x", 0) },
+		func(l *loop) { l.wrote(0, 150, "x", 0) },
+	}
+	run := func(restart int) (got []string) {
+		inLoop(t, func(l *loop) {
+			l.repartitioning(0)
+			l.start()
+			for i, do := range script {
+				do(l)
+				l.pass(time.Second)
+				if i == restart {
+					l.end()
+					l.start()
+				}
+			}
+			l.end()
+			got = slices.DeleteFunc(l.copies(l.partitionOf("x")), func(text string) bool { return strings.HasPrefix(text, "mark") })
+		})
+		return got
+	}
+	want := run(-1)
+	if late := strings.Count(strings.Join(want, " "), "late"); len(want) != 8 || late != 3 {
+		t.Errorf("%d of %q are late", late, want)
+	}
+	for restart := range script {
+		if got := run(restart); !slices.Equal(got, want) {
+			t.Errorf("with a restart behind record %d\n%q, want\n%q", restart, got, want)
+		}
+	}
+}
