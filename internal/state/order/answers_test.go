@@ -212,11 +212,8 @@ func (l *stagesWritten) sequence(stages order.Stages, sources []int32) (found []
 			continue
 		}
 		q, of := l.questions[c.text], turn{c.key, -1, c.text}
-		if !frontier[c.key.Source].Before(c.key) {
-			of.key, of.moved = order.Last, at
-			for _, k := range frontier {
-				of.key = earlier(of.key, k)
-			}
+		if least := leastOf(frontier); !least.Before(c.key) {
+			of.key, of.moved = least, at
 		}
 		most = later(most, of.key)
 		if stages.Delay > 0 {

@@ -186,6 +186,51 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 	}
 }
 
+// TestAnEventOfASilentSourceKeepsItsPlaceWhileAnotherHoldsIt has a source be silent, and then bring
+// an event. No later event has had its turn, as a third source holds them all.
+func TestAnEventOfASilentSourceKeepsItsPlaceWhileAnotherHoldsIt(t *testing.T) {
+	log := memory.New(memory.Options{})
+	defer log.Close()
+	p := stream.Partition{Topic: meets}
+	event := func(source int32, at, offset int64) stream.Record {
+		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: offset}}}
+		return stream.Record{Partition: p, Value: fmt.Append(nil, at), Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}}
+	}
+	mark := func(source int32, at int64) stream.Record {
+		return order.Marks{{Key: order.Key{Time: at, Source: source, Offset: 9}, Silent: order.NoMark.Silent}}.Record(p, time.UnixMicro(at))
+	}
+	silent := order.Marks{order.Skip(1, 20)}.Record(p, time.UnixMicro(20))
+	if err := errors.Join(log.CreateTopic(t.Context(), stream.Topic{Name: meets, Partitions: 1}), log.Append(t.Context(),
+		mark(2, 10), event(0, 11, 0), event(0, 15, 1), mark(0, 15), silent, event(1, 13, 0), event(1, 9, 1), mark(2, 12), mark(1, 30), mark(0, 30), event(1, 14, 2), mark(2, 30))); err != nil {
+		t.Fatal(err)
+	}
+	m, err := order.NewLog(log, meets, order.Options{}, 0, 1, 2).Join(t.Context(), group, meets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var got []string
+	for len(got) < 5 {
+		batch, err := m.Poll(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range batch.Records {
+			if header.MovesTime(&r) {
+				continue
+			}
+			c, err := order.ParseCopy(header.Value(&r, header.Order))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(string(r.Value), " ", c.Forced))
+		}
+	}
+	if want := []string{"9 true", "11 false", "13 false", "14 false", "15 false"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // sequence is the definition: what is read at once, from nothing.
 func sequence(list []copied, sources []int32) []string {
 	frontier, most := map[int32]order.Key{}, order.First
@@ -209,12 +254,9 @@ func sequence(list []copied, sources []int32) []string {
 			}
 			continue
 		}
-		moved := -1
-		if past, known := frontier[c.key.Source]; c.plain || !known || !past.Before(c.key) {
-			c.key, moved = order.Last, at
-			for _, k := range frontier {
-				c.key = earlier(c.key, k)
-			}
+		moved, least := -1, leastOf(frontier)
+		if _, known := frontier[c.key.Source]; c.plain || !known || !least.Before(c.key) {
+			c.key, moved = least, at
 		}
 		most = later(most, c.key)
 		events = append(events, turn{c, moved})
@@ -225,6 +267,15 @@ func sequence(list []copied, sources []int32) []string {
 		found = append(found, fmt.Sprintf("%d %s", n, c.text))
 	}
 	return found
+}
+
+// leastOf is the frontier of all sources.
+func leastOf(frontier map[int32]order.Key) order.Key {
+	least := order.Last
+	for _, k := range frontier {
+		least = earlier(least, k)
+	}
+	return least
 }
 
 func later(a, b order.Key) order.Key {

@@ -185,15 +185,16 @@ func (p *part) take(r *stream.Record, now time.Time) {
 }
 
 // place gives an event its place, and returns the index of its source, and the key that its
-// copy says, if it says one. An event may say none, or one that its source is past, or be of a
-// source partition that was added. Then its turn is at the frontier of now. So its place is a
-// function of the records before it.
+// copy says, if it says one. An event may say none, or one that all sources are past, or be of a
+// source partition that was added. Then its turn is at the frontier of now. One that its own
+// source is past, as it was silent, keeps its place while another source holds that back. So its
+// place is a function of the records before it.
 func (p *part) place(h *held) (source int, from Key, ok bool) {
 	r := &h.record
 	c, err := ParseCopy(header.Value(r, header.Order))
 	at, known := p.source(c.Key.Source)
 	copied := err == nil
-	if copied && known && !p.arrival && p.merger.At(at).Before(c.Key) {
+	if copied && known && !p.arrival && p.merger.Frontier().Before(c.Key) {
 		h.place = place{c.Key, -1}
 		return at, c.Key, true
 	}
