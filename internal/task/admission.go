@@ -50,8 +50,8 @@ func (a *admission) admit(it *item) {
 			return
 		}
 	}
-	t, err := r.Time.UnixMicro(), error(nil)
-	if !it.point.judged {
+	t, err := r.Time.UnixMicro(), operator.CheckAppended(r.Time)
+	if err == nil && !it.point.judged {
 		t, err = a.timeOf(it)
 	}
 	if err != nil {

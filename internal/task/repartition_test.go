@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -509,6 +510,30 @@ func TestClockThatIsAheadMakesNoEventLate(t *testing.T) {
 				t.Errorf("%v ahead: copies\n%q, want\n%q", ahead, got, want)
 			}
 		})
+	}
+}
+
+// TestAppendOfNoTimeIsADeadLetter has a producer say times of the append that are so long ago that
+// arithmetic with them overflows. They move nothing.
+func TestAppendOfNoTimeIsADeadLetter(t *testing.T) {
+	for _, micros := range []int64{math.MinInt64, math.MinInt64 + 1000, math.MinInt64 / 100} {
+		for _, field := range []bool{false, true} {
+			inLoop(t, func(l *loop) {
+				l.repartitioning(0)
+				l.plan.Copy.Wait = time.Second
+				l.plan.Time.FromField, l.plan.Time.Appended, l.plan.Time.MaxAhead = field, !field, time.Hour
+				at0 := now()
+				l.append(stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte("a"), Time: time.UnixMicro(micros), Value: fmt.Appendf(nil, `{"k":"a","t":%d,"v":1,"w":"x"}`, at0)})
+				l.run(at{key: "a", t: at0, w: "x"})
+				if letters := l.records("dead"); len(letters) != 1 || header.Get(&letters[0], header.Stage) != "time" {
+					t.Errorf("%d, %v: %d dead letters", micros, field, len(letters))
+				}
+				want := []string{fmt.Sprintf("x in/0@1 at %d, 0@1", at0), fmt.Sprintf("mark %d, 0@1", at0-1)}
+				if got := l.copies(l.partitionOf("x")); !slices.Equal(got[len(got)-2:], want) || len(got) > 3 {
+					t.Errorf("%d, %v: copies %q, want %q", micros, field, got, want)
+				}
+			})
+		}
 	}
 }
 

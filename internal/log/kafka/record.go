@@ -62,7 +62,9 @@ func decode(r *kgo.Record) stream.Record {
 			out.Time = out.Time.Add(time.Duration(binary.BigEndian.Uint16(last.Value)) * time.Microsecond)
 			n--
 		case 8:
-			out.Time = time.UnixMicro(int64(binary.BigEndian.Uint64(last.Value)))
+			if us := int64(binary.BigEndian.Uint64(last.Value)); us < 0 && r.Timestamp.UnixMilli() == 0 { // else somebody else wrote it, or the broker says the time
+				out.Time = time.UnixMicro(us)
+			}
 			n--
 		}
 	}

@@ -34,6 +34,15 @@ type Timing struct {
 // Event times that fit time.Duration arithmetic in nanoseconds.
 const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
 
+// CheckAppended returns why the time of a record's append is none that an event can have, nil if it
+// is. Whoever writes the record may say any.
+func CheckAppended(at time.Time) error {
+	if us := at.UnixMicro(); us < timeMin || us > timeMax {
+		return fmt.Errorf("the time of its append is outside the years 1678 to 2261: %d us", us)
+	}
+	return nil
+}
+
 // Of returns the time of the event of a row, in microseconds since 1970. It is
 // an error where the field's time is outside the years 1678 to 2261, or more
 // than MaxAhead after the record was appended. A sample notes the time of a field; nil
