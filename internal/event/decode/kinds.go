@@ -159,7 +159,7 @@ func (f *Field) readText(src []byte, i int, row *value.Row) (int, string) {
 		}
 		row.SetText(f.Slot, value.Text(decoded))
 	case value.Time:
-		at, ok := instant(v)
+		at, ok := Instant(v)
 		if !ok {
 			return i, "not a time of RFC 3339 like 2006-01-02T15:04:05.123456Z"
 		}
@@ -309,9 +309,9 @@ func clip(literal []byte) string {
 	return string(literal)
 }
 
-// instant reads a time of RFC 3339 as microseconds since 1970 UTC; digits past
+// Instant reads a time of RFC 3339 as microseconds since 1970 UTC; digits past
 // the microsecond are cut. Its own parser, since time.Parse allocates a zone.
-func instant(s string) (int64, bool) {
+func Instant(s string) (int64, bool) {
 	if len(s) < len("2006-01-02T15:04:05Z") || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' {
 		return 0, false
 	}

@@ -1,0 +1,381 @@
+package avro
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// op is what a step does with the bytes that are next.
+type op uint8
+
+const (
+	skipBytes   op = iota + 1 // n bytes
+	skipVarints               // n of them
+	skipTexts                 // n of them, or bytes
+	skipBlocks                // an array
+	skipPairs                 // a map
+	call                      // the program of a record
+	choose                    // the branch of a union: go to branches[index]
+	jump                      // to n
+	clearSlot                 // the value is absent
+	refuse                    // the event is a dead letter: reason
+	readBool
+	readInt     // to a slot of kind int, from an int
+	readLong    // or from a long
+	readNumber  // to a slot of kind number
+	readText    // to a slot of kind string
+	readSymbol  // likewise, from an enum
+	readBytes   //
+	readFixed   // to a slot of kind bytes
+	readInstant // to a slot of kind time, from a text
+	readTicks   // from a long: n are a microsecond, or one is -n microseconds
+	readDays    // from an int
+	readVector  // from an array of ints, longs, floats or doubles
+	readList    // from an array
+	readMap     //
+)
+
+// step is a step of a program.
+type step struct {
+	op       op
+	n        int
+	want     *decode.Field // its slot; nil if the step skips
+	of       *node         // the type that is read
+	item     *step         // that reads an element of a list or map
+	items    *program      // of an array, a map, or that of a call
+	branches []int         // of a union: where the steps of each begin
+	reason   string
+}
+
+// program reads the values of a type.
+type program struct {
+	steps []step
+	empty bool // the values have no bytes
+}
+
+// Decoder reads fields of records of one schema. It does not change after
+// Schema.Decoder and is safe for concurrent use.
+type Decoder struct{ program program }
+
+// tree is what is wanted of a type: its value, or fields of it by name.
+type tree struct {
+	want  *decode.Field
+	below map[string]*tree
+}
+
+func treeOf(fields []decode.Field) (*tree, error) {
+	root := &tree{}
+	for i := range fields {
+		at := root
+		for _, part := range []string{fields[i].Name} {
+			if at.want != nil {
+				return nil, fmt.Errorf("field %q is part of field %q, which is wanted whole", fields[i].Name, at.want.Name)
+			}
+			next := at.below[part]
+			if next == nil {
+				if next = (&tree{}); at.below == nil {
+					at.below = map[string]*tree{}
+				}
+				at.below[part] = next
+			}
+			at = next
+		}
+		if at.want != nil || at.below != nil {
+			return nil, fmt.Errorf("field %q is wanted twice", fields[i].Name)
+		}
+		at.want = &fields[i]
+	}
+	return root, nil
+}
+
+// each yields the fields that are wanted of it.
+func (t *tree) each(yield func(*decode.Field)) {
+	if t.want != nil {
+		yield(t.want)
+	}
+	names := make([]string, 0, len(t.below))
+	for name := range t.below {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.below[name].each(yield)
+	}
+}
+
+// Decoder returns a decoder of the fields. The error names each field that records of the
+// schema cannot fill.
+func (s *Schema) Decoder(fields []decode.Field) (*Decoder, error) {
+	if s.root.kind != record {
+		return nil, fmt.Errorf("the schema is of type %s: want a record", s.root.named)
+	}
+	wants, err := treeOf(slices.Clone(fields))
+	if err != nil {
+		return nil, err
+	}
+	c := compiler{skips: map[*node]*program{}}
+	c.record(s.root, wants)
+	if c.full() {
+		return nil, fmt.Errorf("the schema and the fields make a program of more than %d steps", stepsMax)
+	}
+	if len(c.faults) > 0 {
+		return nil, errors.New(strings.Join(c.faults, "; "))
+	}
+	return &Decoder{program{steps: c.out}}, nil
+}
+
+// stepsMax bounds a program.
+const stepsMax = 1 << 18
+
+// compiler makes a program.
+type compiler struct {
+	out    []step
+	steps  int // of this program and those that it calls
+	fence  int // steps before it stay as they are: others go to what is behind them
+	skips  map[*node]*program
+	faults []string
+}
+
+func (c *compiler) emit(s step) {
+	if c.steps++; !c.full() {
+		c.out = append(c.out, s)
+	}
+}
+
+func (c *compiler) full() bool { return c.steps > stepsMax }
+
+// record reads what is wanted of a record.
+func (c *compiler) record(n *node, t *tree) {
+	known := 0
+	for _, f := range n.fields {
+		switch sub := t.below[f.name]; {
+		case sub == nil:
+			c.skip(f.of)
+		default:
+			known++
+			c.read(f.of, sub)
+		}
+	}
+	if known == len(t.below) {
+		return
+	}
+	for name, sub := range t.below {
+		if !slices.ContainsFunc(n.fields, func(f field) bool { return f.name == name }) {
+			c.absent(sub, "the schema has no such field")
+		}
+	}
+}
+
+// absent clears what is wanted. Fields that are not optional make the schema useless.
+func (c *compiler) absent(t *tree, reason string) {
+	t.each(func(f *decode.Field) {
+		if !f.Slot.Type.Optional {
+			c.faults = append(c.faults, fmt.Sprintf("field %q is required: %s", f.Name, reason))
+		}
+		c.emit(step{op: clearSlot, want: f})
+	})
+}
+
+// null reads what is wanted of a null.
+func (c *compiler) null(t *tree) {
+	t.each(func(f *decode.Field) {
+		if f.Slot.Type.Optional {
+			c.emit(step{op: clearSlot, want: f})
+		} else {
+			c.emit(step{op: refuse, want: f, reason: "null but required: want " + f.Slot.Type.String()})
+		}
+	})
+}
+
+// read reads what is wanted of a value.
+func (c *compiler) read(n *node, t *tree) {
+	switch {
+	case c.full():
+	case n.kind == null:
+		c.null(t)
+	case n.kind == union:
+		c.union(n, t)
+	case t.want == nil && n.kind == record:
+		c.record(n, t)
+	case t.want == nil:
+		t.each(func(f *decode.Field) {
+			c.faults = append(c.faults, fmt.Sprintf("field %q is part of a %s in the schema: want a record", f.Name, n.named))
+		})
+	default:
+		if s := reading(n, t.want); s.op != 0 {
+			c.emit(s)
+			return
+		}
+		c.faults = append(c.faults, mistyped(n, t.want))
+	}
+}
+
+func mistyped(n *node, f *decode.Field) string {
+	return fmt.Sprintf("field %q is of type %s in the schema: want %s", f.Name, n.named, f.Slot.Type.String())
+}
+
+// union reads one of several types. A type that does not fit is an error of the event that
+// has it; if none fits, it is one of the schema.
+func (c *compiler) union(n *node, t *tree) {
+	before, fits := c.faults, false
+	var misfits []string
+	c.branches(n, func(branch *node) {
+		at := len(c.out)
+		c.faults = nil
+		c.read(branch, t)
+		if len(c.faults) > 0 {
+			misfits = append(misfits, c.faults...)
+			c.out = append(c.out[:at], step{op: refuse, want: t.first(), reason: strings.Join(c.faults, "; ")})
+		} else if branch.kind != null {
+			fits = true
+		}
+	})
+	if c.faults = before; !fits {
+		c.faults = append(c.faults, misfits...)
+	}
+}
+
+// branches makes the steps of each branch of a union. They go on behind the last.
+func (c *compiler) branches(n *node, each func(branch *node)) {
+	at := len(c.out)
+	c.emit(step{op: choose})
+	begins, ends := make([]int, len(n.branches)), []int(nil)
+	for i, branch := range n.branches {
+		if i > 0 {
+			ends = append(ends, len(c.out))
+			c.emit(step{op: jump})
+		}
+		c.fence = len(c.out)
+		begins[i] = c.fence
+		each(branch)
+	}
+	if c.fence = len(c.out); c.full() {
+		return
+	}
+	for _, end := range ends {
+		c.out[end].n = c.fence
+	}
+	c.out[at].branches = begins
+}
+
+// first returns a field that is wanted.
+func (t *tree) first() (first *decode.Field) {
+	t.each(func(f *decode.Field) {
+		if first == nil {
+			first = f
+		}
+	})
+	return first
+}
+
+// skip passes a value. Steps that do the same become one.
+func (c *compiler) skip(n *node) {
+	s := step{n: 1}
+	switch n.kind {
+	case null:
+		return
+	case boolean:
+		s.op = skipBytes
+	case integer, long, enum:
+		s.op = skipVarints
+	case float:
+		s.op, s.n = skipBytes, 4
+	case double:
+		s.op, s.n = skipBytes, 8
+	case fixed:
+		s.op, s.n = skipBytes, n.size
+	case bytesType, text:
+		s.op = skipTexts
+	case array:
+		s.op, s.items = skipBlocks, c.skipping(n.items)
+	case dictionary:
+		s.op, s.items = skipPairs, c.skipping(n.items)
+	case record:
+		s.op, s.items = call, c.skipping(n)
+	case union:
+		c.branches(n, c.skip)
+		return
+	}
+	if n.empty || c.full() {
+		return
+	}
+	if last := len(c.out) - 1; last >= c.fence && c.out[last].op == s.op && s.op <= skipTexts {
+		c.out[last].n += s.n
+		return
+	}
+	c.emit(s)
+}
+
+// skipping returns a program that passes the values of a type.
+func (c *compiler) skipping(n *node) *program {
+	if p := c.skips[n]; p != nil {
+		return p
+	}
+	p := &program{empty: n.empty}
+	c.skips[n] = p
+	out, fence := c.out, c.fence
+	c.out, c.fence = nil, 0
+	if n.kind == record {
+		for _, f := range n.fields {
+			c.skip(f.of)
+		}
+	} else {
+		c.skip(n)
+	}
+	p.steps, c.out, c.fence = c.out, out, fence
+	return p
+}
+
+// reading returns the step that reads a value into the slot of a field; its op is 0 if the
+// type does not fit.
+func reading(n *node, f *decode.Field) step {
+	slot := f.Slot.Type.Kind
+	s := step{want: f, of: n}
+	switch {
+	case slot == value.Vector && n.kind == array && n.items.kind >= integer && n.items.kind <= double:
+		s.op = readVector
+	case slot.IsList() && n.kind == array:
+		s.element(readList, slot.Element())
+	case slot.IsMap() && n.kind == dictionary:
+		s.element(readMap, slot.Element())
+	case slot != value.Vector && !slot.IsList() && !slot.IsMap():
+		s.op = scalar(n, slot)
+	}
+	if s.op == readTicks {
+		s.n = ticks[n.logical]
+	}
+	return s
+}
+
+// element has the step read elements of a kind.
+func (s *step) element(by op, slot value.Kind) {
+	if one := scalar(s.of.items, slot); one != 0 {
+		s.op, s.item = by, &step{op: one, want: s.want, of: s.of.items, n: ticks[s.of.items.logical]}
+	}
+}
+
+// scalar returns what reads a type into a slot of a kind; 0 if it does not fit.
+func scalar(n *node, slot value.Kind) op {
+	decimal := n.logical == "decimal" && (n.kind == bytesType || n.kind == fixed)
+	switch {
+	case slot == value.Time && n.kind == long && ticks[n.logical] != 0:
+		return readTicks
+	case slot == value.Time && n.kind == integer && n.logical == "date":
+		return readDays
+	case slot == value.Number && (n.kind >= integer && n.kind <= double || decimal):
+		return readNumber
+	}
+	return map[value.Kind]map[kind]op{
+		value.Bool: {boolean: readBool}, value.Int: {integer: readInt, long: readLong}, value.String: {text: readText, enum: readSymbol},
+		value.Bytes: {bytesType: readBytes, fixed: readFixed}, value.Time: {text: readInstant},
+	}[slot][n.kind]
+}
+
+// ticks of a logical type of long: so many are a microsecond; less than 0, one is so many
+// microseconds.
+var ticks = map[string]int{"timestamp-millis": -1000, "timestamp-micros": 1, "timestamp-nanos": 1000}

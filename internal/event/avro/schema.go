@@ -1,0 +1,290 @@
+// Package avro reads the fields that a pipeline names out of records of Avro.
+package avro
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds of a schema.
+const (
+	SchemaMax = 1 << 20 // bytes of its text
+	MaxDepth  = 64      // of types in types, and of a record in records
+	typesMax  = 1 << 16 // in a schema and its references
+)
+
+type kind uint8
+
+const (
+	null kind = iota + 1
+	boolean
+	integer
+	long
+	float
+	double
+	bytesType
+	text
+	fixed
+	enum
+	array
+	dictionary
+	record
+	union
+)
+
+var kinds = map[string]kind{
+	"null": null, "boolean": boolean, "int": integer, "long": long, "float": float, "double": double, "bytes": bytesType, "string": text,
+	"fixed": fixed, "enum": enum, "array": array, "map": dictionary, "record": record, "error": record,
+}
+
+// Schema is the schema that records were written with.
+type Schema struct{ root *node }
+
+// node is a type of a schema.
+type node struct {
+	kind     kind
+	named    string // as errors name it
+	logical  string
+	scale    int     // of a decimal
+	size     int     // of a fixed
+	fields   []field // of a record
+	symbols  []string
+	items    *node   // of an array, or the values of a map
+	branches []*node // of a union
+
+	measured bool // empty is known
+	empty    bool // its values have no bytes
+}
+
+type field struct {
+	name string
+	of   *node
+}
+
+// Parse reads a schema. The references are texts of schemas whose names it uses, each
+// after those that it uses itself.
+func Parse(schema string, references ...string) (*Schema, error) {
+	p := parser{names: map[string]*node{}}
+	var root *node
+	for i, one := range append(slices.Clone(references), schema) {
+		var err error
+		if root, err = p.parse(one); err != nil {
+			if i < len(references) {
+				return nil, fmt.Errorf("reference %d: %w", i+1, err)
+			}
+			return nil, err
+		}
+	}
+	return &Schema{root}, nil
+}
+
+// parser knows the names that were defined.
+type parser struct {
+	names map[string]*node
+	types int
+	all   []*node
+}
+
+func (p *parser) parse(schema string) (*node, error) {
+	if len(schema) > SchemaMax {
+		return nil, fmt.Errorf("the schema has %d bytes: at most %d", len(schema), SchemaMax)
+	}
+	var tree any
+	if err := json.Unmarshal([]byte(schema), &tree); err != nil {
+		return nil, fmt.Errorf("the schema is not JSON: %w", err)
+	}
+	root, err := p.of(tree, "", 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range p.all {
+		if err := n.measure(map[*node]bool{}); err != nil {
+			return nil, err
+		}
+	}
+	return root, nil
+}
+
+// node adds a type.
+func (p *parser) node(k kind, named string) *node {
+	n := &node{kind: k, named: named}
+	p.all = append(p.all, n)
+	return n
+}
+
+// of reads a type in a namespace.
+func (p *parser) of(tree any, namespace string, depth int) (*node, error) {
+	if p.types++; p.types > typesMax {
+		return nil, fmt.Errorf("the schema has more than %d types", typesMax)
+	}
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("types are nested deeper than %d", MaxDepth)
+	}
+	switch t := tree.(type) {
+	case string:
+		return p.reference(t, namespace)
+	case []any:
+		return p.union(t, namespace, depth)
+	case map[string]any:
+		name, ok := t["type"].(string)
+		if !ok {
+			return p.of(t["type"], namespace, depth+1)
+		}
+		if k := kinds[name]; k == 0 {
+			return p.reference(name, namespace)
+		} else if k == record || k == enum || k == fixed {
+			return p.definition(k, t, namespace, depth)
+		} else {
+			return p.unnamed(k, name, t, namespace, depth)
+		}
+	}
+	return nil, fmt.Errorf("%v is not a type", tree)
+}
+
+// reference returns a primitive type, or one that was defined.
+func (p *parser) reference(name, namespace string) (*node, error) {
+	if k := kinds[name]; k != 0 && k <= text {
+		return p.node(k, name), nil
+	}
+	if of := p.names[fullName(name, namespace)]; of != nil {
+		return of, nil
+	}
+	if of := p.names[name]; of != nil {
+		return of, nil
+	}
+	return nil, fmt.Errorf("unknown type %q", name)
+}
+
+func fullName(name, namespace string) string {
+	if namespace == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return namespace + "." + name
+}
+
+func (p *parser) union(branches []any, namespace string, depth int) (*node, error) {
+	u := p.node(union, "")
+	var names []string
+	for _, tree := range branches {
+		branch, err := p.of(tree, namespace, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if branch.kind == union {
+			return nil, errors.New("a union stands directly in a union")
+		}
+		u.branches, names = append(u.branches, branch), append(names, branch.named)
+	}
+	u.named = "[" + strings.Join(names, ", ") + "]"
+	return u, nil
+}
+
+// unnamed reads a type that has no name: a primitive one, an array or a map.
+func (p *parser) unnamed(k kind, name string, t map[string]any, namespace string, depth int) (n *node, err error) {
+	n = p.node(k, name)
+	n.annotate(t)
+	switch k {
+	case array:
+		n.items, err = p.of(t["items"], namespace, depth+1)
+	case dictionary:
+		n.items, err = p.of(t["values"], namespace, depth+1)
+	}
+	return n, err
+}
+
+// annotate reads the logical type.
+func (n *node) annotate(t map[string]any) {
+	if n.logical, _ = t["logicalType"].(string); n.logical != "" {
+		n.named += " (" + n.logical + ")"
+	}
+	scale, _ := t["scale"].(float64)
+	n.scale = int(max(min(scale, 1000), 0))
+}
+
+// definition reads a type that has a name.
+func (p *parser) definition(k kind, t map[string]any, namespace string, depth int) (*node, error) {
+	name, _ := t["name"].(string)
+	if name == "" {
+		return nil, fmt.Errorf("a type %v has no name", t["type"])
+	}
+	if own, ok := t["namespace"].(string); ok && !strings.Contains(name, ".") {
+		namespace = own
+	}
+	name = fullName(name, namespace)
+	namespace = name[:max(strings.LastIndexByte(name, '.'), 0)]
+	if p.names[name] != nil {
+		return nil, fmt.Errorf("type %q is defined twice", name)
+	}
+	n := p.node(k, name)
+	n.annotate(t)
+	p.names[name] = n
+	switch k {
+	case fixed:
+		size, ok := t["size"].(float64)
+		if n.size = int(size); !ok || size != float64(n.size) || size < 0 || size > 1<<30 {
+			return nil, fmt.Errorf("fixed %q has the size %v", name, t["size"])
+		}
+	case enum:
+		list, _ := t["symbols"].([]any)
+		for _, one := range list {
+			symbol, ok := one.(string)
+			if !ok {
+				return nil, fmt.Errorf("enum %q has the symbol %v", name, one)
+			}
+			n.symbols = append(n.symbols, symbol)
+		}
+	case record:
+		return n, p.fields(n, t["fields"], namespace, depth)
+	}
+	return n, nil
+}
+
+func (p *parser) fields(n *node, tree any, namespace string, depth int) error {
+	list, ok := tree.([]any)
+	if !ok {
+		return fmt.Errorf("record %q has no list of fields", n.named)
+	}
+	seen := map[string]bool{}
+	for _, one := range list {
+		t, _ := one.(map[string]any)
+		name, _ := t["name"].(string)
+		if name == "" {
+			return fmt.Errorf("record %q has a field without a name", n.named)
+		}
+		if seen[name] {
+			return fmt.Errorf("record %q has two fields %q", n.named, name)
+		}
+		seen[name] = true
+		of, err := p.of(t["type"], namespace, depth+1)
+		if err != nil {
+			return fmt.Errorf("field %q: %w", name, err)
+		}
+		n.fields = append(n.fields, field{name, of})
+	}
+	return nil
+}
+
+// measure finds out whether the values of a type have no bytes, and refuses a record that is
+// a part of itself in all its values.
+func (n *node) measure(within map[*node]bool) error {
+	if n.measured {
+		return nil
+	}
+	if within[n] {
+		return fmt.Errorf("record %q is a part of itself in all its values", n.named)
+	}
+	within[n] = true
+	n.empty = n.kind == null || n.kind == fixed && n.size == 0 || n.kind == record
+	for _, f := range n.fields {
+		if err := f.of.measure(within); err != nil {
+			return err
+		}
+		n.empty = n.empty && f.of.empty
+	}
+	n.measured = true
+	delete(within, n)
+	return nil
+}
