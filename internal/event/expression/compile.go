@@ -75,7 +75,10 @@ func (c *compiler) part(node ast.Node) (operand, *Error) {
 	case *ast.SliceNode:
 		return operand{}, &Error{Column: n.Location().From + 1, Message: "slices are not supported"}
 	case *ast.MapNode:
-		return operand{}, &Error{Column: column(n), Message: "maps are not supported", Hint: "name a table under constants"}
+		if len(n.Pairs) == 0 {
+			return constant(value.Map|value.String, ""), nil
+		}
+		return operand{}, &Error{Column: column(n), Message: "a map that is written out is not supported, but for {}", Hint: "name a table under constants"}
 	}
 	return operand{}, &Error{Column: column(node), Message: "this syntax is not supported"}
 }
@@ -277,19 +280,21 @@ func (c *compiler) header(n *ast.MemberNode) (operand, *Error) {
 	return c.read(n, headers+"["+strconv.Quote(key.Value)+"]")
 }
 
-// element compiles list[n], the string or number at n of a list or vector, from 0, or
-// from its end where n is negative. The number of a vector that is absent is absent;
-// there is no literal that could stand for the vector.
+// element compiles list[n], what a list or vector has at n, from 0, or from its end where n
+// is negative, and map[key]. The number of a vector that is absent is absent; there is no
+// literal that could stand for the vector.
 func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	list, err := c.compile(n.Node)
 	if err != nil {
 		return operand{}, err
 	}
-	if list.typ.Kind == value.List|value.String && list.typ.Optional {
+	switch kind := list.typ.Kind; {
+	case kind.IsMap():
+		return c.entry(n, list)
+	case kind.IsList() && list.typ.Optional:
 		return operand{}, list.mayBeAbsent()
-	}
-	if k := list.typ.Kind; k != value.List|value.String && k != value.Vector {
-		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table, a vector and a list of strings can be indexed"}
+	case !kind.IsList() && kind != value.Vector:
+		return operand{}, &Error{Column: n.Location().From + 1, Message: "only a table, a vector, a list and a map can be indexed"}
 	}
 	index, err := c.present(n.Property)
 	if err != nil {
@@ -308,30 +313,36 @@ func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	return o, err
 }
 
-// at compiles the string at a place of a list.
+// at compiles the element at a place of a list. One of literals is checked here.
 func (c *compiler) at(n *ast.MemberNode, list, index operand) (operand, *Error) {
-	get, place := list.fn.(eval[string]), index.fn.(eval[int64])
-	return derived(value.String, func(row *value.Row) (string, *Error) {
+	get, place, kind := list.fn.(eval[string]), index.fn.(eval[int64]), list.typ.Kind
+	one := func(row *value.Row) (value.Element, *Error) {
 		text, err := get(row)
 		if err != nil {
-			return "", err
+			return value.Element{}, err
 		}
 		i, err := place(row)
 		if err != nil {
-			return "", err
+			return value.Element{}, err
 		}
-		elements := count(text)
+		elements := value.Count(text, kind)
 		from, ok := fromStart(i, elements)
 		if !ok {
-			return "", at(n, fmt.Sprintf("the list has %d strings, none at %d", elements, i))
+			return value.Element{}, at(n, fmt.Sprintf("the list has %d elements, none at %d", elements, i))
 		}
-		for s := range value.EachString(text) {
+		for e := range value.Elements(text, kind.Element()) {
 			if from--; from < 0 {
-				return s, nil
+				return e, nil
 			}
 		}
-		return "", nil
-	}, list, index)
+		return value.Element{}, nil
+	}
+	if list.literal && index.literal {
+		if _, err := one(nil); err != nil {
+			return operand{}, err
+		}
+	}
+	return ofElement(kind.Element(), one), nil
 }
 
 // component compiles the number at a place of a vector. A place that is known is
@@ -459,7 +470,7 @@ func (c *compiler) conditional(n *ast.ConditionalNode) (operand, *Error) {
 	if err != nil {
 		return operand{}, err
 	}
-	a, b = a.promoted(b.typ.Kind), b.promoted(a.typ.Kind)
+	a, b = a.promoted(b.typ.Kind).fitted(b.typ.Kind), b.promoted(a.typ.Kind).fitted(a.typ.Kind)
 	if !a.alike(b) {
 		return operand{}, &Error{Column: b.column(), Message: fmt.Sprintf("the branches of ?: have two types, %s and %s", a.kind(), b.kind()), Hint: conversion(a, b)}
 	}
@@ -498,7 +509,7 @@ func otherwise(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	if !a.typ.Optional {
 		return operand{}, &Error{Column: n.Location().From + 1, Message: a.text() + " is never absent", Hint: "leave out the ??"}
 	}
-	b = b.promoted(a.typ.Kind)
+	b = b.promoted(a.typ.Kind).fitted(a.typ.Kind)
 	if !a.alike(b) {
 		return operand{}, &Error{Column: b.column(), Message: fmt.Sprintf("the sides of ?? have two types, %s and %s", a.kind(), b.kind()), Hint: convert(b, a.typ.Kind)}
 	}

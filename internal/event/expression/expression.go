@@ -11,9 +11,9 @@
 // zero and every result out of range are errors of the evaluation.
 //
 // Operators: + - * / % ** (or ^), == != < <= > >=, && || ! (or and, or, not),
-// ?:, ??, in and not in with a list of literals, contains, startsWith, endsWith,
-// matches with a literal regular expression (RE2), table[key]. Functions:
-// abs ceil exp float floor hash int join len log lower max min round split string trim upper.
+// ?:, ??, in and not in with a list or map, contains, startsWith, endsWith,
+// matches with a literal regular expression (RE2), table[key], list[n], map[key]. Functions are
+// those of Groups.
 package expression
 
 import (

@@ -37,7 +37,7 @@ var groups = []Group{
 	{"Numbers", numeric},
 	{"Texts", texts},
 	{"Patterns", patterns},
-	{"Lists", lists},
+	{"Lists and maps", lists},
 	{"Times", calendar},
 	{"Hashes", hashes},
 	{"Conversions", conversions},
@@ -66,14 +66,14 @@ func Functions() []string {
 	return names
 }
 
-const onlyFour = "the functions of lists are any, all, filter and map"
+const onlyFour = "the functions of lists are any, all, filter, map, sum, mean, min and max"
 
 // refused are functions of expr with the reason why they are none of ours.
 var refused = map[string]string{
 	"now": "its result differs from run to run", "date": "it reads the time zones of the machine", "timezone": "it reads the time zones of the machine",
-	"keys": "maps have no order", "values": "maps have no order", "toPairs": "maps have no order",
-	"none": "use !any(...)", "one": onlyFour, "find": "use filter(...)[0]", "findIndex": onlyFour, "findLast": "use filter(...)[-1]",
-	"findLastIndex": onlyFour, "count": "use len(filter(...))", "sum": onlyFour, "groupBy": onlyFour, "sortBy": onlyFour, "reduce": onlyFour,
+	"toPairs": "use keys(...) and values(...)",
+	"none":    "use !any(...)", "one": onlyFour, "find": "use filter(...)[0]", "findIndex": onlyFour, "findLast": "use filter(...)[-1]",
+	"findLastIndex": onlyFour, "count": "use len(filter(...))", "groupBy": onlyFour, "sortBy": onlyFour, "reduce": onlyFour,
 }
 
 // call is a function with its arguments.

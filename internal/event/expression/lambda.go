@@ -82,17 +82,20 @@ const (
 )
 
 // lambda is an expression over each element of a list.
-type lambda struct{ reads []value.Slot }
+type lambda struct {
+	of    value.Kind // of the elements
+	reads []value.Slot
+}
 
 // lambda compiles the body of a lambda over a list.
 func (c *compiler) lambda(n *ast.PredicateNode, name string, list operand) (operand, *Error) {
-	if list.typ.Kind != value.List|value.String {
-		return operand{}, wrong(name, "a list of strings", list)
+	if !list.typ.Kind.IsList() {
+		return operand{}, wrong(name, "a list", list)
 	}
 	if c.within != nil {
 		return operand{}, nested(column(n.Node))
 	}
-	c.within = &lambda{}
+	c.within = &lambda{of: list.typ.Kind.Element()}
 	defer func() { c.within = nil }()
 	body, err := c.present(n.Node)
 	body.each, body.literal, body.loose = c.within, false, false
@@ -104,57 +107,7 @@ func (c *compiler) item(n *ast.PointerNode) (operand, *Error) {
 	if c.within == nil || n.Name != "" {
 		return operand{}, &Error{Column: column(n), Message: "there is no list here"}
 	}
-	return operand{typ: value.Type{Kind: value.String}, fn: eval[string](func(row *value.Row) (string, *Error) { return row.Item, nil }), written: "the element"}, nil
-}
-
-// list compiles a literal list of strings.
-func (c *compiler) list(n *ast.ArrayNode) (operand, *Error) {
-	parts := make([]operand, len(n.Nodes))
-	get := make([]eval[string], len(n.Nodes))
-	for i, node := range n.Nodes {
-		var err *Error
-		if parts[i], err = c.present(node); err != nil {
-			return operand{}, err
-		}
-		if parts[i].typ.Kind != value.String {
-			return operand{}, &Error{Column: parts[i].column(), Message: fmt.Sprintf("a list has strings, not %s", parts[i].typ.Kind), Hint: convert(parts[i], value.String)}
-		}
-		get[i] = parts[i].fn.(eval[string])
-	}
-	limit := bound{n}
-	return derived(value.List|value.String, func(row *value.Row) (string, *Error) {
-		var list []byte
-		for _, f := range get {
-			s, err := f(row)
-			if err != nil {
-				return "", err
-			}
-			if list, err = limit.grow(row, list, s); err != nil {
-				return "", err
-			}
-		}
-		return value.Text(list), nil
-	}, parts...)
-}
-
-// inList compiles x in a list that is no literal.
-func (c *compiler) inList(n *ast.BinaryNode, x operand) (operand, *Error) {
-	list, err := c.present(n.Right)
-	if err != nil {
-		return operand{}, err
-	}
-	if list.typ.Kind != value.List|value.String {
-		return operand{}, &Error{Column: column(n.Right), Message: fmt.Sprintf("in takes a list, not %s", list.typ.Kind), Hint: `write x in ["a", "b"]`}
-	}
-	if x.typ.Kind != value.String {
-		return operand{}, &Error{Column: x.column(), Message: fmt.Sprintf("in compares values of one type, not %s and string", x.typ.Kind), Hint: convert(x, value.String)}
-	}
-	return both(value.Bool, x, list, func(s, list string) (bool, bool) {
-		for element := range value.EachString(list) {
-			if element == s {
-				return true, true
-			}
-		}
-		return false, true
-	}, nil)
+	o := ofElement(c.within.of, func(row *value.Row) (value.Element, *Error) { return row.Item, nil })
+	o.written = "the element"
+	return o, nil
 }

@@ -2,26 +2,43 @@ package expression
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 var lists = []Function{
 	{
-		Name: "any", Forms: []string{"(list string[], x -> bool) bool"}, least: 2, most: 2, compile: quantified(true),
+		Name: "any", Forms: []string{"(list any[], x -> bool) bool"}, least: 2, most: 2, compile: quantified(true),
 		Is: "whether the condition is true for at least one element; false for an empty list", Fails: manyItems, Example: `any(["sms", "mail"], x -> x startsWith "s")`, Result: `true`,
 	},
 	{
-		Name: "all", Forms: []string{"(list string[], x -> bool) bool"}, least: 2, most: 2, compile: quantified(false),
-		Is: "whether the condition is true for each element; true for an empty list", Fails: manyItems, Example: `all(["sms", "mail"], x -> len(x) == 3)`, Result: `false`,
+		Name: "all", Forms: []string{"(list any[], x -> bool) bool"}, least: 2, most: 2, compile: quantified(false),
+		Is: "whether the condition is true for each element; true for an empty list", Fails: manyItems, Example: `all([1.5, 20], x -> x > 1)`, Result: `true`,
 	},
 	{
-		Name: "filter", Forms: []string{"(list string[], x -> bool) string[]"}, least: 2, most: 2, compile: filtered,
-		Is: "the elements for which the condition is true, in their order", Fails: manyItems, Example: `filter(["a", "bc", "d"], x -> len(x) == 1)`, Result: `["a","d"]`,
+		Name: "filter", Forms: []string{"(list any[], x -> bool) any[]"}, least: 2, most: 2, compile: filtered,
+		Is: "the elements for which the condition is true, in their order", Fails: manyItems, Example: `filter([3, 14, 15], x -> x > 9)`, Result: `[14,15]`,
 	},
 	{
-		Name: "map", Forms: []string{"(list string[], x -> string) string[]"}, least: 2, most: 2, compile: made,
-		Is: "the results of the expression for each element, in their order", Fails: manyItems, Example: `map(["A", "b"], x -> lower(x))`, Result: `["a","b"]`,
+		Name: "map", Forms: []string{"(list any[], x -> any) any[]"}, least: 2, most: 2, compile: made,
+		Is: "the results of the expression for each element, in their order", Fails: manyItems, Example: `map(["A", "bc"], x -> len(x))`, Result: `[1,2]`,
+	},
+	{
+		Name: "sum", Forms: []string{"(list int[]) int", "(list number[]) number"}, least: 1, most: 1, compile: summed,
+		Is: "the sum of the elements, 0 of an empty list. Numbers are added in their order, and what each addition rounds off is added in the end", Fails: "the result is out of range", Example: `sum([1, 2, 4])`, Result: `7`,
+	},
+	{
+		Name: "mean", Forms: []string{"(list int[]) number", "(list number[]) number"}, least: 1, most: 1, compile: averaged,
+		Is: "the sum of the elements divided by how many there are; absent for an empty list", Fails: "the sum is out of range", Example: `mean([1, 2]) ?? 0`, Result: `1.5`,
+	},
+	{
+		Name: "keys", Forms: []string{"(map map of any) string[]"}, least: 1, most: 1, compile: keys,
+		Is: "the keys of a map in their order, that of their bytes", Example: `keys({})`, Result: `[]`,
+	},
+	{
+		Name: "values", Forms: []string{"(map map of any) any[]"}, least: 1, most: 1, compile: values,
+		Is: "the values of a map in the order of its keys", Example: `values({})`, Result: `[]`,
 	},
 }
 
@@ -29,13 +46,13 @@ const manyItems = "the list has more than 1,000 elements, or the expression read
 
 // over returns the list of a lambda, within its bounds.
 func (c call) over() eval[string] {
-	get, reads := c.args[0].fn.(eval[string]), c.args[1].each.reads
+	get, kind, reads := c.args[0].fn.(eval[string]), c.args[0].typ.Kind, c.args[1].each.reads
 	return func(row *value.Row) (string, *Error) {
 		list, err := get(row)
 		if err != nil {
 			return "", err
 		}
-		n, bytes := count(list), 0
+		n, bytes := value.Count(list, kind), 0
 		for i := range reads {
 			if row.Has(reads[i]) {
 				bytes += len(row.Str[reads[i].Index])
@@ -62,14 +79,14 @@ func quantified(decisive bool) func(call) (operand, *Error) {
 		if err := c.condition(); err != nil {
 			return operand{}, err
 		}
-		items, body := c.over(), c.args[1].fn.(eval[bool])
+		items, of, body := c.over(), c.args[0].typ.Kind.Element(), c.args[1].fn.(eval[bool])
 		f := func(row *value.Row) (bool, *Error) {
 			list, err := items(row)
 			if err != nil {
 				return false, err
 			}
 			for list != "" {
-				row.Item, list, _ = value.NextString(list)
+				row.Item, list, _ = value.NextElement(list, of)
 				if v, err := body(row); err != nil || v == decisive {
 					return v, err
 				}
@@ -85,20 +102,29 @@ func filtered(c call) (operand, *Error) {
 	if err := c.condition(); err != nil {
 		return operand{}, err
 	}
-	return collected(c, func(item string, keep bool) (string, bool) { return item, keep })
+	body := c.args[1].fn.(eval[bool])
+	return collected(c, c.args[0].typ.Kind.Element(), func(row *value.Row) (value.Element, bool, *Error) {
+		keep, err := body(row)
+		return row.Item, keep, err
+	})
 }
 
 // made compiles map.
 func made(c call) (operand, *Error) {
-	if body := c.args[1]; body.typ.Kind != value.String {
-		return operand{}, &Error{Column: body.column(), Message: fmt.Sprintf("map makes a list of strings, not of %s", body.typ.Kind), Hint: convert(body, value.String)}
+	body := c.args[1]
+	if !listable(body.typ.Kind) {
+		return operand{}, &Error{Column: body.column(), Message: fmt.Sprintf("map makes a list of bools, ints, numbers, times or strings, not of %s", body.typ.Kind)}
 	}
-	return collected(c, func(_, made string) (string, bool) { return made, true })
+	get := body.element()
+	return collected(c, body.typ.Kind, func(row *value.Row) (value.Element, bool, *Error) {
+		e, err := get(row)
+		return e, true, err
+	})
 }
 
-// collected makes a list of what choose returns for elements.
-func collected[T any](c call, choose func(item string, v T) (string, bool)) (operand, *Error) {
-	items, body, limit := c.over(), c.args[1].fn.(eval[T]), bound{c.node}
+// collected makes a list of a kind of what choose returns for elements.
+func collected(c call, kind value.Kind, choose func(row *value.Row) (value.Element, bool, *Error)) (operand, *Error) {
+	items, of, limit := c.over(), c.args[0].typ.Kind.Element(), bound{c.node}
 	f := func(row *value.Row) (string, *Error) {
 		list, err := items(row)
 		if err != nil {
@@ -106,20 +132,156 @@ func collected[T any](c call, choose func(item string, v T) (string, bool)) (ope
 		}
 		var made []byte
 		for list != "" {
-			row.Item, list, _ = value.NextString(list)
-			v, err := body(row)
+			row.Item, list, _ = value.NextElement(list, of)
+			e, ok, err := choose(row)
 			if err != nil {
 				return "", err
 			}
-			s, ok := choose(row.Item, v)
 			if !ok {
 				continue
 			}
-			if made, err = limit.grow(row, made, s); err != nil {
+			if made, err = limit.grow(row, made, kind, e); err != nil {
 				return "", err
 			}
 		}
 		return value.Text(made), nil
 	}
-	return operand{typ: value.Type{Kind: value.List | value.String}, fn: eval[string](f)}, nil
+	return operand{typ: value.Type{Kind: value.List | kind}, fn: eval[string](f)}, nil
+}
+
+// ofNumbers refuses an argument that is no list of ints or numbers.
+func (c call) ofNumbers() *Error {
+	return c.takes(0, "a list of ints or numbers", value.List|value.Int, value.List|value.Number)
+}
+
+// summed compiles sum.
+func summed(c call) (operand, *Error) {
+	if err := c.ofNumbers(); err != nil {
+		return operand{}, err
+	}
+	list := c.args[0]
+	if list.typ.Kind.Element() == value.Int {
+		return mapped(value.Int, list, sumOfInts, func(string) *Error { return c.fault(intRange, "...") })
+	}
+	return mapped(value.Number, list, func(text string) (float64, bool) {
+		sum := sumOf(text, value.Number)
+		return sum, value.Finite(sum)
+	}, func(string) *Error { return c.fault(numberRange, "...") })
+}
+
+func sumOfInts(text string) (sum int64, ok bool) {
+	for e := range value.Elements(text, value.Int) {
+		if sum, ok = plus(sum, int64(e.Num)); !ok {
+			return 0, false
+		}
+	}
+	return sum, true
+}
+
+// sumOf adds ints or numbers in their order, as Neumaier has it: what an addition rounds
+// off is kept apart.
+func sumOf(text string, of value.Kind) float64 {
+	sum, rest := 0.0, 0.0
+	for e := range value.Elements(text, of) {
+		if of == value.Int {
+			e = asNumber(e)
+		}
+		v := math.Float64frombits(e.Num)
+		next := sum + v
+		if math.Abs(sum) >= math.Abs(v) {
+			rest += (sum - next) + v
+		} else {
+			rest += (v - next) + sum
+		}
+		sum = next
+	}
+	return sum + rest
+}
+
+// averaged compiles mean.
+func averaged(c call) (operand, *Error) {
+	if err := c.ofNumbers(); err != nil {
+		return operand{}, err
+	}
+	list := c.args[0]
+	get, kind := list.fn.(eval[string]), list.typ.Kind
+	f := func(row *value.Row) (float64, *Error) {
+		text, err := get(row)
+		if err != nil {
+			return 0, err
+		}
+		n := value.Count(text, kind)
+		if n == 0 {
+			return 0, absent
+		}
+		sum := sumOf(text, kind.Element())
+		if !value.Finite(sum) {
+			return 0, c.fault(numberRange, "...")
+		}
+		return sum / float64(n), nil
+	}
+	return operand{typ: value.Type{Kind: value.Number, Optional: true}, fn: eval[float64](f)}, nil
+}
+
+// extremeIn compiles min and max of a list.
+func extremeIn(c call) (operand, *Error) {
+	if err := c.takes(0, "a list of ints or numbers, or at least two ints or numbers", value.List|value.Int, value.List|value.Number); err != nil {
+		return operand{}, err
+	}
+	get, of, largest := c.args[0].fn.(eval[string]), c.args[0].typ.Kind.Element(), c.name == "max"
+	o := ofElement(of, func(row *value.Row) (best value.Element, _ *Error) {
+		text, err := get(row)
+		if err == nil && text == "" {
+			err = absent
+		}
+		if err != nil {
+			return best, err
+		}
+		best, text, _ = value.NextElement(text, of)
+		for e := range value.Elements(text, of) {
+			less := int64(e.Num) < int64(best.Num)
+			if of == value.Number {
+				less = math.Float64frombits(e.Num) < math.Float64frombits(best.Num)
+			}
+			if e != best && less != largest {
+				best = e
+			}
+		}
+		return best, nil
+	})
+	o.typ.Optional = true
+	return o, nil
+}
+
+// keys compiles keys(map).
+func keys(c call) (operand, *Error) {
+	return c.ofMap(func(value.Kind) value.Kind { return value.String }, func(e value.Entry) value.Element { return value.Element{Str: e.Key} })
+}
+
+// values compiles values(map).
+func values(c call) (operand, *Error) {
+	return c.ofMap(func(of value.Kind) value.Kind { return of }, func(e value.Entry) value.Element { return e.Element })
+}
+
+// ofMap makes a list of what one returns for the entries of a map.
+func (c call) ofMap(kindOf func(of value.Kind) value.Kind, one func(value.Entry) value.Element) (operand, *Error) {
+	from := c.args[0]
+	if !from.typ.Kind.IsMap() {
+		return operand{}, wrong(c.name, "a map", from)
+	}
+	get, of, limit := from.fn.(eval[string]), from.typ.Kind.Element(), bound{c.node}
+	kind := kindOf(of)
+	return derived(value.List|kind, func(row *value.Row) (string, *Error) {
+		text, err := get(row)
+		if err != nil {
+			return "", err
+		}
+		var list []byte
+		for e := range value.Entries(text, of) {
+			if list, err = limit.grow(row, list, kind, one(e)); err != nil {
+				return "", err
+			}
+		}
+		return value.Text(list), nil
+	}, from)
 }

@@ -12,12 +12,12 @@ var numeric = []Function{
 		Is: "x without its sign", Fails: "x is the least int", Example: `abs(-3)`, Result: `3`,
 	},
 	{
-		Name: "min", Forms: []string{"(x int, y int, ...) int", "(x number, y number, ...) number"}, least: 2, compile: extreme,
-		Is: "the smallest", Example: `min(3, 1, 2)`, Result: `1`,
+		Name: "min", Forms: []string{"(x int, y int, ...) int", "(x number, y number, ...) number", "(list int[]) int", "(list number[]) number"}, least: 1, compile: extreme,
+		Is: "the smallest; absent for an empty list", Example: `min(3, 1, 2)`, Result: `1`,
 	},
 	{
-		Name: "max", Forms: []string{"(x int, y int, ...) int", "(x number, y number, ...) number"}, least: 2, compile: extreme,
-		Is: "the largest", Example: `max(3, 4.5)`, Result: `4.5`,
+		Name: "max", Forms: []string{"(x int, y int, ...) int", "(x number, y number, ...) number", "(list int[]) int", "(list number[]) number"}, least: 1, compile: extreme,
+		Is: "the largest; absent for an empty list", Example: `max(3, 4.5)`, Result: `4.5`,
 	},
 	{
 		Name: "clamp", Forms: []string{"(x int, low int, high int) int", "(x number, low number, high number) number"}, least: 3, most: 3, compile: clamp,
@@ -203,6 +203,9 @@ func clampOf[T int64 | float64](c call, kind value.Kind, text func(T) string) (o
 
 // extreme compiles min and max.
 func extreme(c call) (operand, *Error) {
+	if len(c.args) == 1 {
+		return extremeIn(c)
+	}
 	name, xs := c.name, c.args
 	kind := value.Int
 	for _, x := range xs {

@@ -480,10 +480,8 @@ func (c *compiler) in(n *ast.BinaryNode) (operand, *Error) {
 		e := &elements[i]
 		*e = e.promoted(x.typ.Kind)
 		switch {
-		case !e.literal && e.typ.Kind == value.String && x.typ.Kind == value.String:
+		case !e.literal && listable(e.typ.Kind):
 			return c.inList(n, x)
-		case !e.literal:
-			return operand{}, &Error{Column: e.column(), Message: e.text() + " is not a literal: in takes a list of literals"}
 		case e.typ.Kind != x.typ.Kind:
 			return operand{}, &Error{Column: e.column(), Message: fmt.Sprintf("in compares values of one type, not %s and %s", x.typ.Kind, e.typ.Kind), Hint: conversion(x, *e)}
 		}

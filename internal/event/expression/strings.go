@@ -11,8 +11,8 @@ import (
 
 var texts = []Function{
 	{
-		Name: "len", Forms: []string{"(text string) int", "(x bytes) int", "(list string[]) int"}, least: 1, most: 1, compile: length,
-		Is: "how many characters a text has, bytes, or elements a list", Example: `len("héllo")`, Result: `5`,
+		Name: "len", Forms: []string{"(text string) int", "(x bytes) int", "(list any[]) int", "(map map of any) int"}, least: 1, most: 1, compile: length,
+		Is: "how many characters a text has, bytes, elements a list, or keys a map", Example: `len("héllo")`, Result: `5`,
 	},
 	{
 		Name: "lower", Forms: []string{"(text string) string"}, least: 1, most: 1, compile: cased(strings.ToLower, unicode.ToLower),
@@ -54,10 +54,11 @@ func length(c call) (operand, *Error) {
 		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(len(s)), true }, nil)
 	case value.String:
 		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(utf8.RuneCountInString(s)), true }, nil)
-	case value.List | value.String:
-		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(count(s)), true }, nil)
 	}
-	return operand{}, wrong("len", "a string, bytes or a list of strings", x)
+	if kind := x.typ.Kind; kind.IsList() || kind.IsMap() {
+		return mapped(value.Int, x, func(s string) (int64, bool) { return int64(value.Count(s, kind)), true }, nil)
+	}
+	return operand{}, wrong("len", "a string, bytes, a list or a map", x)
 }
 
 // trim compiles trim(text).

@@ -41,7 +41,7 @@ func TestListsOfStringsGoThroughJSONAndExpressions(t *testing.T) {
 	if _, err := schema.Add("subtree", value.Type{Kind: value.Raw}); err != nil {
 		t.Fatal(err)
 	}
-	for bad, want := range map[string]string{`join(whole)`: "join takes 2 arguments", `join("a", "b")`: "join takes a list of strings, not string", `join(whole, 1)`: "join takes a string between", `whole == whole`: "does not compare lists", `subtree == subtree`: "== does not compare raw", `len(subtree)`: "len takes", `whole["a"]`: "the place in a list is an int", `list[0]`: "may be absent", `split("a")`: "split takes 2 arguments", `split(1, "a")`: "split takes a string and", `split("a,b", ",")[2]`: "the list has 2 strings, none at 2", `len(list)`: "may be absent"} {
+	for bad, want := range map[string]string{`join(whole)`: "join takes 2 arguments", `join("a", "b")`: "join takes a list of strings, not string", `join(whole, 1)`: "join takes a string between", `whole == whole`: "does not compare lists", `subtree == subtree`: "== does not compare raw", `len(subtree)`: "len takes", `whole["a"]`: "the place in a list is an int", `list[0]`: "may be absent", `split("a")`: "split takes 2 arguments", `split(1, "a")`: "split takes a string and", `split("a,b", ",")[2]`: "the list has 2 elements, none at 2", `len(list)`: "may be absent"} {
 		if _, err := expression.Compile(bad, listNames{schema}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -15,13 +15,13 @@ type bound struct{ node ast.Node }
 // take asks for the memory of a text.
 func (b bound) take(row *value.Row, size int) *Error { return b.of(row.Compose(size)) }
 
-// grow appends a string to a list, which stays within the bounds of a text.
-func (b bound) grow(row *value.Row, list []byte, s string) ([]byte, *Error) {
-	size := value.StringBytes(s)
+// grow appends an element of a kind to a list, which stays within the bounds of a text.
+func (b bound) grow(row *value.Row, list []byte, of value.Kind, e value.Element) ([]byte, *Error) {
+	size := value.ElementBytes(of, e)
 	if len(list)+size > value.TextMax {
 		return list, b.of(&value.Excess{Size: len(list) + size})
 	}
-	return value.AppendString(list, s), b.take(row, size)
+	return value.AppendElement(list, of, e), b.take(row, size)
 }
 
 // of returns an error of package value with the expression that it is of.
@@ -72,12 +72,4 @@ func concatenation(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 		o.parts = parts
 	}
 	return o, err
-}
-
-// count returns how many strings a list has.
-func count(list string) (n int) {
-	for range value.EachString(list) {
-		n++
-	}
-	return n
 }

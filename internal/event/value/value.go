@@ -170,7 +170,7 @@ type Row struct {
 	Str     []string
 	Present []uint64 // bit set: which slots have a value
 
-	Item string // the element that an expression looks at
+	Item Element // that an expression looks at
 
 	made    int // bytes of the texts that the event's steps made
 	working int // bytes of text that the evaluation under way has composed
