@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +63,13 @@ type writer struct {
 // those of the first one.
 const writersMax = 4096
 
-// writer returns the writer of a record, from now on.
+// writer returns the writer of a record, from now on. A dead letter that is sent back is beside
+// the events of a writer, and moves it no further: its pipeline would be a writer that goes on no more.
 func (s *source) writer(r *stream.Record, now time.Time) *writer {
+	if s.named() && header.Value(r, header.Redrive) != nil {
+		beside := *slices.MinFunc(s.writers, func(a, b *writer) int { return strings.Compare(a.name, b.name) })
+		return &beside
+	}
 	s.name = s.name[:0]
 	index := int32(0)
 	if pipeline := header.Value(r, header.Pipeline); pipeline != nil {

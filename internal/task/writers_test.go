@@ -11,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/internal/task"
@@ -444,4 +445,38 @@ func TestRestartsChangeNoPlaceBesideWriters(t *testing.T) {
 			t.Errorf("with a restart behind record %d\n%q, want\n%q", restart, got, want)
 		}
 	}
+}
+
+// TestALetterThatIsSentBackIsNoWriter has a dead letter of the repartitioner be sent back to a topic
+// that a pipeline writes. No event waits for another one of its kind.
+func TestALetterThatIsSentBackIsNoWriter(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		l.followed(false)
+		l.start()
+		turns := l.reader(2)
+		both := func(second int) {
+			l.wrote(0, second, "x", 0)
+			l.wrote(1, second, "x", 1)
+			for writer := range int32(2) {
+				l.watermark(writer, second+1)
+			}
+			l.pass(time.Second)
+		}
+		both(100)
+		l.send(at{key: "a", t: 50, w: "x", headers: []stream.Header{
+			{Key: header.Position, Value: []byte("in/0@0")}, {Key: header.Redrive, Value: []byte("dead/0@0")}, {Key: header.Resume, Value: []byte(deadletter.Start)},
+		}})
+		l.pass(time.Second)
+		both(110)
+		both(120)
+		want := []string{"in/0@0", "in/1@0", "in/0@1", "in/0@2", "in/1@1", "in/0@3", "in/1@2"}
+		if got := sourcesOf(*turns); !slices.Equal(got, want) {
+			t.Errorf("turns %q, want %q", got, want)
+		}
+		l.end()
+		if n := l.stored(statekey.Source); n != 1 {
+			t.Errorf("%d writers are remembered", n)
+		}
+	})
 }
