@@ -409,7 +409,7 @@ Names before a colon are not replaced.
 const expressionsHead = `
 ## Expressions
 
-` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`, `a == null`, `a != null`" + ` where a may be absent, ` + "`contains`, `startsWith`, `endsWith`, `matches`" + ` (a regular expression of RE2, which is a literal) between texts, ` + "`x in [a, b]`, `x in list`, `[a, b]` of strings, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
+` + "`+ - * / % **`" + `, comparisons, ` + "`&& || !`, `c ? a : b`, `a ?? b`, `a == null`, `a != null`" + ` where a may be absent, ` + "`a != null && a > 5` and `a == null ? 0 : a`, which need no `??`, `contains`, `startsWith`, `endsWith`, `matches`" + ` (a regular expression of RE2, which is a literal) between texts, ` + "`x in [a, b]`, `x in list`, `[a, b]` of strings, `table[key]`, `list[0]`, `list[-1]`, and `vector[0]`, a number of an output such as `number[3]`" + `.
 There are no conversions but by functions, no loops, no clock: the same event has the same result everywhere. What cannot be computed, a division by zero or a place beyond the end of a list, makes the event a dead letter.
 So does a text of more than 1 MiB (1,048,576 bytes), and texts of more than 4 MiB that the steps of an event make together. An expression computes the size before it composes a text. What the texts of one evaluation take on the way counts too. The strings of a list count with their lengths, 1 to 3 bytes each.
 

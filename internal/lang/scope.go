@@ -179,13 +179,19 @@ func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Progra
 // OfInput does what binds expressions that are computed for the events of one input alone:
 // the fields that these always have are not optional there.
 func (s *Scope) OfInput(in *Input, bind func()) {
+	before := s.Names.there
+	s.GoesOn(in)
+	bind()
+	s.Names.there = before
+}
+
+// GoesOn says that only the events of one input come to the steps below.
+func (s *Scope) GoesOn(in *Input) {
 	s.Names.there = map[string]bool{}
 	for _, f := range in.Fields {
 		t, err := value.ReadType(f.Type)
 		s.Names.there[f.Name] = err == nil && !t.Optional
 	}
-	bind()
-	s.Names.there = nil
 }
 
 // HiddenName returns a name that no step can read.

@@ -3,6 +3,7 @@ package expression
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,8 @@ type compiler struct {
 	names        Names
 	uses         []string
 	nodes, depth int
-	within       *lambda // that is compiled
+	within       *lambda  // that is compiled
+	known        []string // names that are not absent where the compiled node is evaluated
 }
 
 // compile returns the operand of a node and what is under it.
@@ -138,7 +140,11 @@ func (c *compiler) read(node ast.Node, name string) (operand, *Error) {
 		if c.within != nil && slot.Type.Kind.Text() {
 			c.within.reads = append(c.within.reads, slot)
 		}
-		return slotValue(slot, column(node)), nil
+		o := slotValue(slot, column(node))
+		if slot.Type.Optional && slices.Contains(c.known, name) {
+			o.typ.Optional, o.known = false, true
+		}
+		return o, nil
 	}
 	if k, ok := c.names.Constant(name); ok {
 		if k.Table != nil {
@@ -462,11 +468,11 @@ func (c *compiler) conditional(n *ast.ConditionalNode) (operand, *Error) {
 	if condition.typ.Kind != value.Bool {
 		return operand{}, &Error{Column: condition.column(), Message: fmt.Sprintf("the condition of ?: is a bool, not %s", condition.typ.Kind)}
 	}
-	a, err := c.compile(n.Exp1)
+	a, err := c.knowing(n.Cond, true, c.compile, n.Exp1)
 	if err != nil {
 		return operand{}, err
 	}
-	b, err := c.compile(n.Exp2)
+	b, err := c.knowing(n.Cond, false, c.compile, n.Exp2)
 	if err != nil {
 		return operand{}, err
 	}
@@ -506,7 +512,7 @@ func choose[T any](test eval[bool], a eval[T], other any) eval[T] {
 
 // otherwise compiles a ?? b.
 func otherwise(n *ast.BinaryNode, a, b operand) (operand, *Error) {
-	if !a.typ.Optional {
+	if !a.typ.Optional && !a.known {
 		return operand{}, &Error{Column: n.Location().From + 1, Message: a.text() + " is never absent", Hint: "leave out the ??"}
 	}
 	b = b.promoted(a.typ.Kind).fitted(a.typ.Kind)

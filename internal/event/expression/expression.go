@@ -258,6 +258,7 @@ type operand struct {
 	fn      any            // eval of bool, int64 (int, time), float64 or string (string, bytes), by typ.Kind
 	literal bool           // known at load
 	loose   bool           // a literal, or one of several by ?:
+	known   bool           // a name that may be absent, but not here: a condition before it says so
 	parts   []eval[string] // what + puts one behind the other; nil of anything else
 	node    ast.Node
 	each    *lambda // of the body of a lambda

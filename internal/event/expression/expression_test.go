@@ -123,6 +123,9 @@ func TestExpressionsEvaluate(t *testing.T) {
 		// absence
 		{`text == null`, "bool", `false`}, {`text != null`, "bool", `true`}, {`gone == null`, "bool", `true`}, {`null != gone`, "bool", `false`}, {`gone == nil`, "bool", `true`}, {`mean != null`, "bool", `true`},
 		{`(n > 9 ? tx : gone) == null ? 1 : 2`, "int", `1`}, {`gone != null || n < 9`, "bool", `true`},
+		{`text != null && text != "x"`, "bool", `true`}, {`gone != null && gone != "x"`, "bool", `false`}, {`null == gone || gone == "x"`, "bool", `true`}, {`gone == null ? "none" : gone`, "string", `"none"`},
+		{`text != null ? lower(text) : ""`, "string", `"héllo"`}, {`ok && not (text == null || mean == null) && mean > 2 && text != ""`, "bool", `true`}, {`text != null and (text ?? "") == "x"`, "bool", `false`},
+		{`n > 9 || mean != null && mean > 2`, "bool", `true`}, {`mean != null ? (mean > 2 ? mean : 0) : mean ?? 1`, "number", `2.5`}, {`text != null && text != null`, "bool", `true`},
 		{`text ?? ""`, "string", `"héllo"`}, {`gone ?? "x"`, "string", `"x"`}, {`gone ?? text ?? "x"`, "string", `"héllo"`}, {`gone ?? gone`, "optional string", `null`}, {`(mean ?? 0) + 1`, "number", `3.5`},
 		{`mean ?? 0`, "number", `2.5`}, {`"a" + gone ?? "b"`, "string", `"ab"`}, {`yes ?? false`, "bool", `true`}, {`part ?? n`, "int", `3`}, {`(gone ?? "") == ""`, "bool", `true`},
 		// constants and tables
@@ -237,6 +240,12 @@ var badExpressions = []struct{ source, want string }{
 	{`yes ? 1 : 2`, `column 1: yes may be absent (say what then: yes ?? ...)`},
 	{`region["US"] + 1`, `column 1: region["US"] may be absent (say what then: region["US"] ?? ...)`},
 	{`(ok ? text : tx) + "x"`, `column 2: ok ? text : tx may be absent (say what then: ok ? text : tx ?? ...)`},
+	{`text == null && text == "x"`, `column 17: text may be absent (say what then: text ?? ...)`},
+	{`text != null || text == "x"`, `column 17: text may be absent (say what then: text ?? ...)`},
+	{`text != null ? 1 : text == "x" ? 2 : 3`, `column 20: text may be absent (say what then: text ?? ...)`},
+	{`(text != null && ok) || text == "x"`, `column 25: text may be absent (say what then: text ?? ...)`},
+	{`text != null && gone == "x"`, `column 17: gone may be absent (say what then: gone ?? ...)`},
+	{`(ok ? text != null : ok) && text == "x"`, `column 29: text may be absent (say what then: text ?? ...)`},
 	{`n ?? 1`, `column 3: n is never absent (leave out the ??)`},
 	{`text ?? 5`, `column 9: the sides of ?? have two types, string and int (use string(5))`},
 	{`part ?? 0.5`, `column 9: the sides of ?? have two types, int and number (use int(0.5))`},

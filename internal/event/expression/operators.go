@@ -97,7 +97,14 @@ func (c *compiler) binary(n *ast.BinaryNode) (operand, *Error) {
 	if err != nil {
 		return operand{}, err
 	}
-	b, err := compile(n.Right)
+	right := compile
+	switch n.Operator {
+	case "&&", "and":
+		right = func(node ast.Node) (operand, *Error) { return c.knowing(n.Left, true, compile, node) }
+	case "||", "or":
+		right = func(node ast.Node) (operand, *Error) { return c.knowing(n.Left, false, compile, node) }
+	}
+	b, err := right(n.Right)
 	if err != nil {
 		return operand{}, err
 	}
@@ -143,7 +150,7 @@ func (c *compiler) absence(n *ast.BinaryNode, side ast.Node) (operand, *Error) {
 	if err != nil {
 		return operand{}, err
 	}
-	if !o.typ.Optional {
+	if !o.typ.Optional && !o.known {
 		return operand{}, &Error{Column: n.Location().From + 1, Message: o.text() + " is never absent", Hint: "leave out the comparison, or make the field optional"}
 	}
 	equal := n.Operator == "=="
