@@ -231,6 +231,53 @@ func TestAnEventOfASilentSourceKeepsItsPlaceWhileAnotherHoldsIt(t *testing.T) {
 	}
 }
 
+// TestAReaderThatKnowsMoreSourcesHasTheirFrontiers has a partition be added to a topic. A reader that
+// does not know it reads its events and marks, and the next reader knows it: no mark comes again.
+func TestAReaderThatKnowsMoreSourcesHasTheirFrontiers(t *testing.T) {
+	log := memory.New(memory.Options{})
+	defer log.Close()
+	p := stream.Partition{Topic: meets}
+	event := func(source int32, at, offset int64) stream.Record {
+		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: offset}}}
+		return stream.Record{Partition: p, Value: fmt.Append(nil, at), Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}}
+	}
+	mark := func(source int32, at int64) stream.Record {
+		return order.Marks{{Key: order.Key{Time: at, Source: source, Offset: 9}, Silent: order.NoMark.Silent}}.Record(p, time.UnixMicro(at))
+	}
+	if err := errors.Join(log.CreateTopic(t.Context(), stream.Topic{Name: meets, Partitions: 1}), log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}), log.Append(t.Context(), event(0, 10, 0), mark(0, 10), event(1, 15, 0), mark(1, 15))); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range [][]int32{{0}, {0, 1}} {
+		m, err := order.NewLog(log, meets, order.Options{}, known...).Join(t.Context(), group, meets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for len(got) < 2 {
+			soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			batch, err := m.Poll(soon, 100)
+			cancel()
+			if err != nil {
+				t.Fatalf("%d sources are known: %v, after %q", len(known), err, got)
+			}
+			for _, r := range batch.Records {
+				if !header.MovesTime(&r) {
+					got = append(got, string(r.Value))
+				}
+			}
+			if len(batch.Records) > 0 {
+				commit(t, m, batch.Records)
+			}
+		}
+		if want := [][]string{{"10", "15"}, {"12", "14"}}[len(known)-1]; !slices.Equal(got, want) {
+			t.Errorf("%d sources are known: %q, want %q", len(known), got, want)
+		}
+		if err := errors.Join(m.Close(), log.Append(t.Context(), event(0, 12, 1), event(0, 14, 2), mark(0, 14))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // sequence is the definition: what is read at once, from nothing.
 func sequence(list []copied, sources []int32) []string {
 	frontier, most := map[int32]order.Key{}, order.First

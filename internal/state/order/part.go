@@ -33,9 +33,15 @@ type part struct {
 	bytes  int64         // of its records
 	most   int64         // bytes beyond which what is held becomes state; 0 is no bound
 	read   stream.Offset // after the window
-	stored frontiers     // before the window
-	dirty  []bool        // of its keys, whether the state has another one
+	stored stored        // before the window
 	unused []*held
+}
+
+// stored are frontiers that are state.
+type stored struct {
+	frontiers
+	dirty []bool        // of the keys, whether the state has another one
+	added map[int32]Key // of source partitions that this reader does not know: the next one may. The state has not these
 }
 
 // heard is what the loop heard.
@@ -87,7 +93,7 @@ func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	n := len(sources)
 	p := &part{
 		id: a.Partition, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
-		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First, over: a.Next}, stored: newFrontiers(n), dirty: make([]bool, n), spilled: spilled{low: maxOffset, early: map[Question]*early{}},
+		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First, over: a.Next}, stored: stored{newFrontiers(n), make([]bool, n), map[int32]Key{}}, spilled: spilled{low: maxOffset, early: map[Question]*early{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
@@ -342,12 +348,16 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 	if p.stepped != was {
 		to = append(to, stream.Change{Partition: p.id, Key: []byte{statekey.Released}, Value: p.stepped.append(nil)})
 	}
-	for i, dirty := range p.dirty {
+	for i, dirty := range p.stored.dirty {
 		if dirty {
 			to = append(to, stream.Change{Partition: p.id, Key: frontierKey(p.sources[i]), Value: p.stored.keys[i].append(nil)})
-			p.dirty[i] = false
+			p.stored.dirty[i] = false
 		}
 	}
+	for number, k := range p.stored.added {
+		to = append(to, stream.Change{Partition: p.id, Key: frontierKey(number), Value: k.append(nil)})
+	}
+	clear(p.stored.added)
 	return p.low(), to, room, p.err
 }
 
@@ -368,8 +378,10 @@ func (p *part) leave(h *held) {
 		p.stored.see(h.place.key)
 	}
 	for _, m := range h.marks {
-		if at, ok := p.source(m.Key.Source); ok && p.stored.raise(at, m) {
-			p.dirty[at] = true
+		if at, known := p.source(m.Key.Source); !known {
+			p.stored.added[m.Key.Source] = p.stored.reached(m)
+		} else if p.stored.raise(at, m) {
+			p.stored.dirty[at] = true
 		}
 	}
 }

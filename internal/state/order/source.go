@@ -118,6 +118,16 @@ func (f *frontiers) see(k Key) {
 // raise takes in what a mark says of a source, and reports whether that is more.
 func (f *frontiers) raise(source int, m Mark) bool {
 	f.see(m.Key)
+	k := f.reached(m)
+	if !f.keys[source].Before(k) {
+		return false
+	}
+	f.keys[source] = k
+	return true
+}
+
+// reached returns the key that the source of a mark has reached.
+func (f *frontiers) reached(m Mark) Key {
 	k := m.Key
 	if m.Silent != never {
 		silent := Key{Time: m.Silent, Source: m.Key.Source, Offset: m.Key.Offset}
@@ -128,9 +138,5 @@ func (f *frontiers) raise(source int, m Mark) bool {
 			k = silent
 		}
 	}
-	if !f.keys[source].Before(k) {
-		return false
-	}
-	f.keys[source] = k
-	return true
+	return k
 }
