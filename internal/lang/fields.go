@@ -61,7 +61,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 		Example: "{topic: payments, key: customer, fields: {customer: string, amount: number}}"},
 	{Name: "inputs", Affects: spec.State, Form: spec.Into(func(p *Pipeline) *[]Input { return &p.Inputs }, spec.ListOf(readInput)),
 		Example: "[{topic: chats, key: user, fields: {user: string}}, {topic: calls, key: user, fields: {user: string}}]",
-		Help:    "several topics, each written like `input`, merged through the topic `<pipeline>.repartition`", Absent: "required, or `input`"},
+		Help:    "several topics, each written like `input`, repartitioned through the topic `<pipeline>.repartition`", Absent: "required, or `input`"},
 	{Name: "delivery", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Delivery { return &p.Delivery },
 		spec.Choice[Delivery](string(ExactlyOnce), string(AtLeastOnce), string(AtMostOnce))),
 		Example: "at-least-once"},

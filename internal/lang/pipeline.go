@@ -18,7 +18,7 @@ import (
 type Pipeline struct {
 	Name      string // also the consumer group and the name of its state
 	Input     Input
-	Inputs    []Input  // instead of Input: several topics, merged through the topic <name>.repartition
+	Inputs    []Input  // instead of Input: several topics, repartitioned through the topic <name>.repartition
 	Delivery  Delivery // "" is exactly-once
 	Replies   []string // topics whose records are replies to clients of a gateway, or lead to replies: an event of a client without a record in them ends in the topic <name>.ended; nil is without clients
 	Commit    Commit

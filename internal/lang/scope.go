@@ -91,8 +91,12 @@ func (s *Scope) FieldNamed(path, input, name string) (value.Slot, bool) {
 		return slot, true
 	}
 	s.Fail(path, "%q is not one of %s.fields", name, input)
-	if near := expression.Nearest(name, s.Fields); near != "" {
+	near := expression.Nearest(name, s.Fields)
+	switch {
+	case near != "":
 		s.Hint("did you mean " + near + "?")
+	default:
+		s.Hint("write one of them, or add " + name + " to them")
 	}
 	s.Names.Broken[name] = !ok // it has a finding already
 	return value.Slot{}, false

@@ -65,6 +65,9 @@ func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[
 	switch {
 	case len(r.Copies) > 0:
 		partitions = r.Copies[0].Copy.Partitions
+		if n := existing[r.Plan.Topic]; n > 0 && n != partitions {
+			return nil, 0, nil, fmt.Errorf("input of pipeline %q: repartition is %d, and topic %q has %d partitions: set repartition: %d, or give the pipeline another name", r.Plan.Name, partitions, r.Plan.Topic, n, n)
+		}
 		err = r.createOutput(ctx, log, r.Plan.Topic, partitions)
 		for _, stage := range r.Asked {
 			err = cmp.Or(err, r.createOutput(ctx, log, stage.Topic, partitions))

@@ -241,18 +241,23 @@ func Not() Form[bool] {
 
 // Span reads a duration from low to high.
 func Span(low, high time.Duration) Form[time.Duration] {
-	return bounded(ADuration, "duration", "20ms or 5s", ParseDuration, FormatDuration, low, high)
+	return bounded(ADuration, "duration", "20ms 5s 10m 1h", ParseDuration, FormatDuration, low, high)
 }
 
 // Size reads a number of bytes from low to high.
 func Size(low, high int) Form[int] {
-	return bounded(ASize, "size", "64KiB or 1MB", ParseSize, formatSize, low, high)
+	return bounded(ASize, "size", "64KiB 1MB 64MiB 1GiB", ParseSize, formatSize, low, high)
 }
 
-// bounded reads a quantity, a number with its unit, from low to high.
-func bounded[T time.Duration | int](kind ShapeKind, what, such string, parse func(string) (T, bool), format func(T) string, low, high T) Form[T] {
+// bounded reads a quantity, a number with its unit, from low to high. A finding names the
+// first two examples that are in this range.
+func bounded[T time.Duration | int](kind ShapeKind, what, examples string, parse func(string) (T, bool), format func(T) string, low, high T) Form[T] {
 	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
-		hint := fmt.Sprintf("write a %s from %s to %s, such as %s", what, format(low), format(high), such)
+		such := slices.DeleteFunc(strings.Fields(examples), func(example string) bool {
+			value, _ := parse(example)
+			return value < low || value > high
+		})
+		hint := fmt.Sprintf("write a %s from %s to %s, such as %s", what, format(low), format(high), strings.Join(such[:min(2, len(such))], " or "))
 		text, ok := r.scalar(n, path, hint)
 		if !ok {
 			return

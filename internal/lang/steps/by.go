@@ -90,8 +90,8 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	})
 	switch {
 	case f.Delay == 0 && at >= 0:
-		s.Fail(path+map[bool]string{true: ".value", false: ".when"}[at < len(values)], "%q is not known when the event is asked for by %s: value and when are of fields, and of lets of fields", names[at], f.By)
-		s.Hint("write delay: 1s: later events then know what this one said after that time")
+		s.Fail(path+map[bool]string{true: ".value", false: ".when"}[at < len(values)], "%q is not known to the stage by %s when it counts an event", names[at], f.By)
+		s.Hint("use fields and lets of fields alone, or write delay: 1s: later events then see the value after that time")
 	case f.Delay == 0:
 		late := f.bindValues(s, path, spec)
 		m.spec = late.spec
