@@ -53,7 +53,7 @@ func TestFewerPartitionsThanThePipelineBeganWithAreRefused(t *testing.T) {
 	p.Input.Repartition = 4
 	log := ran(t, p)
 	p.Input.Repartition = 2
-	wantCreated(t, log, p, false, "needs a topic of 2 partitions")
+	wantCreated(t, log, p, false, `has 4 partitions: set repartition: 4, or`)
 	p.Input.Repartition = 0 // its topic has 1
 	wantCreated(t, log, p, false, "needs a topic of 1 partitions")
 }
