@@ -207,10 +207,7 @@ func (a *admission) read(it *item) bool {
 	at.Topic = a.plan.Sources[it.source].Topic // the text is of the record
 	if it.Return == nil {
 		it.Source, it.late = a.from(at), c.Late
-		it.appended = c.AppendTime()
-		if c.Forced {
-			a.building.forced++
-		}
+		it.appended, it.forced = c.AppendTime(), c.Forced
 	}
 	return true
 }

@@ -28,6 +28,7 @@ type item struct {
 	ended     keyed.Ended  // what the key's silence before this event ended
 	next      int32        // next item of the same key; 0 is none, since an item never follows itself
 	late      bool         // before the watermark, whatever became of it
+	forced    bool         // its turn was over when it came
 	over      bool         // it ended, and is noted of its key later
 	group     *group.Ended // that it is made of; nil for an event of the log
 	joined    *join.Joined // likewise
@@ -147,8 +148,13 @@ func (it *item) timed() bool {
 func (it *item) movesTime() bool { return it.Outcome == operator.Notice && header.MovesTime(it.Record) }
 
 func (ch *chunk) count(it *item) {
-	if it.late && it.resumed == nil {
-		ch.building.late++
+	if it.resumed == nil && it.Outcome != operator.Tick { // a tick comes again as its event
+		if it.late {
+			ch.building.late++
+		}
+		if it.forced {
+			ch.building.forced++
+		}
 	}
 	ch.building.counts[effects[it.Outcome].counted]++
 }

@@ -241,6 +241,25 @@ func TestForcedEventsAreCounted(t *testing.T) {
 	})
 }
 
+// TestAForcedEventIsCountedOnceHoweverMuchIsDueByIt has more timers be due before one that is late,
+// too, than a chunk fires.
+func TestAForcedEventIsCountedOnceHoweverMuchIsDueByIt(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.merging()
+		l.visits()
+		l.options.ChunkEvents = 1
+		for i := range 20 {
+			l.send(from(fmt.Sprint("clicks/0@", i), 1, at{key: fmt.Sprint("k", i), t: 1}))
+		}
+		l.everybody(50)
+		l.send(late("clicks/2@1", 70, at{key: "k0", t: 60})) // of a partition that was added
+		l.run()
+		if counts := l.metrics.Counts(); counts.Forced != 1 || counts.Late != 1 || counts.Events != 21 {
+			t.Errorf("%+v", counts)
+		}
+	})
+}
+
 // TestRecordsThatAreNoCopiesAreDeadLetters sends records of others to a repartition topic.
 func TestRecordsThatAreNoCopiesAreDeadLetters(t *testing.T) {
 	inLoop(t, func(l *loop) {
