@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -72,11 +74,10 @@ func (s *source) writer(r *stream.Record, now time.Time) *writer {
 	}
 	s.name = s.name[:0]
 	index := int32(0)
-	if pipeline := header.Value(r, header.Pipeline); pipeline != nil {
+	if pipeline, _, _ := bytes.Cut(header.Value(r, header.Pipeline), []byte(" ")); naming.Valid(value.Text(pipeline)) { // anybody may write the header
 		if at, _, known := generation.Event(r); known {
 			index = at
-			name, _, _ := strings.Cut(string(pipeline), " ")
-			s.name = strconv.AppendInt(append(append(s.name, name...), '/'), int64(at), 10)
+			s.name = strconv.AppendInt(append(append(s.name, pipeline...), '/'), int64(at), 10)
 		}
 	}
 	w := s.byName[string(s.name)]

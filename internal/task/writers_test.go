@@ -355,6 +355,23 @@ func TestWritersOfAPartitionAreBounded(t *testing.T) {
 	})
 }
 
+// TestHeadersThatNoPipelineWroteNameNoWriter has somebody write headers that no pipeline has, of any
+// size. Nothing of them is state.
+func TestHeadersThatNoPipelineWroteNameNoWriter(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(0)
+		for _, name := range []string{strings.Repeat("p", 500_000), "a/b sha256:x 1", "", " sha256:x 1"} {
+			l.send(at{key: "a", t: 100, w: "x", headers: []stream.Header{{Key: header.Pipeline, Value: []byte(name)}, {Key: header.Position, Value: []byte("src/1@1")}}})
+		}
+		l.start()
+		l.pass(time.Second)
+		l.end()
+		if n := l.stored(statekey.Source); n != 0 {
+			t.Errorf("%d writers are remembered", n)
+		}
+	})
+}
+
 // TestAWriterThatTellsWatermarksIsNotSilent has a writer tell a watermark more often than idle,
 // which an event that waits is behind, and then stop.
 func TestAWriterThatTellsWatermarksIsNotSilent(t *testing.T) {
