@@ -108,6 +108,11 @@ func (a *asking) stage(b *bound) (task.Plan, error) {
 	run := schedule(s.Nodes)
 	shared := lang.Plan{}
 	placed := stagesOf(s.Nodes, run, &shared, nil)
+	for i := range placed {
+		if let, ok := placed[i].Operator.(*operator.Let); ok {
+			placed[i].Operator = operator.Asked{Operator: let}
+		}
+	}
 	keys, err := keysOf(shared.Features)
 	if err != nil {
 		return task.Plan{}, err

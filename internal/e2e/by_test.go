@@ -170,6 +170,47 @@ steps:
 	})
 }
 
+// TestALetFailsOnce has a let fail that a stage computes too. What the event says later has its
+// turn in the stage, and is no second dead letter.
+func TestALetFailsOnce(t *testing.T) {
+	const file = `pipeline: fraud
+input:
+  topic: payments
+  partitions: 1
+  key: card
+  time: {field: ts, unit: ms}
+  fields: {id: string, card: string, merchant: string, amount: int, ts: int}
+steps:
+  - let: {paid: 'amount * 200 / (amount == 13 ? 0 : 100)'}
+  - features:
+      shop: {by: merchant, value: paid, windows: [1h], aggregates: [count]}
+      bad: {by: merchant, when: risk > 0, delay: 1s, windows: [1h], aggregates: [count]}
+  - features: {own: {windows: [1h], aggregates: [count]}}
+  - decide: {risk: own.count_1h}
+  - emit: {topic: decisions, value: {id: id, n: shop.count_1h, bad: bad.count_1h}}
+`
+	var events []eventtime.Event
+	for i := range 20 {
+		at := 946_000_000*eventtime.Second + int64(i)*2*eventtime.Second
+		events = append(events, eventtime.Event{Topic: "payments", ID: fmt.Sprint("t", i), Time: at, Appended: at, Text: map[string]string{"card": "c", "merchant": "m"}, Number: map[string]float64{"amount": float64(10 + i)}})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := memory.New(memory.Options{RebalanceTimeout: time.Second})
+		runByFile(t, file, byRecords(events), 1, log, log)
+		rows := byRows(t, log)
+		if last := rows["t19"]; len(rows) != 19 || last["n"] != 19 || last["bad"] != 18 {
+			t.Errorf("%d rows, the last %v", len(rows), last)
+		}
+		letters := recordsIn(t, log, "fraud.dlq")
+		if len(letters) != 1 || header.Get(&letters[0], header.Event) != "payments/0@3" {
+			t.Errorf("%d letters", len(letters))
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestLettersOfPipelinesWithStagesAreSentBack sends back the dead letters of a pipeline, to one
 // that does not refuse them. Their rows have the columns of the stages as of the event's own
 // turn. Those of late events, which no stage was asked for, are dead letters again.

@@ -158,7 +158,7 @@ type crashWorker struct {
 // before it left.
 func startWorker(t *testing.T, of string, brokers []string, dir, name string, stay bool, session time.Duration) *crashWorker {
 	t.Helper()
-	w := &crashWorker{name: name, child: exec.Command(os.Args[0]), said: make(chan string, 10_000), ended: make(chan struct{})}
+	w := &crashWorker{name: name, child: exec.Command(os.Args[0], ofSeed()), said: make(chan string, 10_000), ended: make(chan struct{})}
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)

@@ -254,7 +254,7 @@ func serviceInput(way string, events int) []stream.Record {
 // runService runs a child to its end, and reports whether it killed itself.
 func runService(t *testing.T, todo string) (killed bool) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0])
+	child := exec.CommandContext(t.Context(), os.Args[0], ofSeed())
 	child.Env, child.Stderr = append(os.Environ(), todo), os.Stderr
 	err := child.Run()
 	var exit *exec.ExitError

@@ -54,6 +54,9 @@ func TestMain(m *testing.M) {
 	os.Exit(realKafka.Run(m))
 }
 
+// ofSeed is the argument that gives a child the seed of its parent: pipelines are of it too.
+func ofSeed() string { return fmt.Sprint("-answer.seed=", *answerSeed) }
+
 // seedsOf returns how many of n seeds a random test runs: all, or a quarter under the
 // race detector, which takes ten times as long to see the same goroutines meet.
 func seedsOf(n uint64) uint64 {
@@ -184,7 +187,7 @@ func answerOfKilled(t *testing.T, files map[string][]byte, events []reference.Ev
 // stage. What it is to do is a variable of its environment.
 func startChild(t *testing.T, stage, todo string, restarts *crashRestarts) (killed bool, err error) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0])
+	child := exec.CommandContext(t.Context(), os.Args[0], ofSeed())
 	child.Env = append(os.Environ(), todo)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()

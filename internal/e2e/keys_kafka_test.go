@@ -151,7 +151,7 @@ func (k *keysRun) must(err error) {
 
 func (k *keysRun) start(name string) *keysWorker {
 	k.Helper()
-	w := &keysWorker{child: exec.Command(os.Args[0]), warm: make(chan int, 1)}
+	w := &keysWorker{child: exec.Command(os.Args[0], ofSeed()), warm: make(chan int, 1)}
 	errors, err := os.OpenFile(filepath.Join(k.dir, name+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	k.must(err)
 	defer errors.Close()

@@ -223,6 +223,18 @@ type Stage struct {
 	Said  []Said    // what Turns count
 }
 
+// Asked is a step of a stage that asks go through. What an event says later has no fields: its
+// turn does not compute them again, nor fail again.
+type Asked struct{ Operator }
+
+// Run implements Operator.
+func (a Asked) Run(e *Event) error {
+	if header.Value(e.Record, header.Ask) == nil {
+		return nil
+	}
+	return a.Operator.Run(e)
+}
+
 // Said is what an event says of a feature.
 type Said struct {
 	Feature string
