@@ -24,8 +24,9 @@ type checked struct {
 
 // check finds what is wrong with a pipeline as a whole. It returns all that is wrong, and all
 // warnings.
-func check(b *bound, nodes []lang.Node, options Options, before *lang.Findings) *checked {
-	c, found := &checked{}, before.Plus(lang.NewFindings())
+func check(b *bound, nodes []lang.Node, options Options, open *opened) *checked {
+	c, found := &checked{}, open.Findings.Plus(lang.NewFindings())
+	checkFormats(b, open.formats, found)
 	misplaced(nodes, found)
 	queues := c.queueing(nodes)
 	c.ownTables(nodes, queues, found)

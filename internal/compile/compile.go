@@ -116,7 +116,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 			open.Close()
 		}
 	}()
-	each.run(PassCheck, func() { facts = check(b, nodes, options, open.Findings) }, &p, b, nodes, open)
+	each.run(PassCheck, func() { facts = check(b, nodes, options, open) }, &p, b, nodes, open)
 	if len(facts.errs) > 0 {
 		return nil, facts.errs
 	}

@@ -19,16 +19,21 @@ import (
 const fingerprintVersion = "afterbay fingerprint 1\n"
 
 // canonical returns the text that decides outputs: that of the file, with the digests of
-// models in place of their paths, and the versions of functions.
-func canonical(of *lang.Pipeline, models map[string]lang.Loaded, calls []*operator.Call) string {
+// models and schemas in place of their paths, and the versions of functions.
+func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 	p := *of
 	p.Models = slices.Clone(p.Models)
 	for i := range p.Models {
-		if m, ok := models[p.Models[i].Name]; ok {
+		if m, ok := open.Models[p.Models[i].Name]; ok {
 			p.Models[i].File = m.Info().Digest
 		}
 	}
 	p.Inputs = slices.Clone(p.Inputs)
+	for _, in := range p.EachInput() {
+		if in.Format.Avro != "" {
+			in.Format.Avro = open.formats[in.Topic].digest
+		}
+	}
 	partitions := mergedPartitions(p.Inputs)
 	for i := range p.Inputs { // one input says it, or none does
 		if p.Inputs[i].Repartition = partitions; partitions == DefaultPartitions {
@@ -50,7 +55,7 @@ func canonical(of *lang.Pipeline, models map[string]lang.Loaded, calls []*operat
 // fingerprints returns the text that decides the outputs of a pipeline, and its
 // fingerprint, but for the order of its stages.
 func fingerprints(b *bound, open *opened, calls []*operator.Call, features [2][]feature.Spec) (text string, f generation.Fingerprint) {
-	text = canonical(b.Pipeline, open.Models, calls)
+	text = canonical(b.Pipeline, open, calls)
 	return text, generation.Fingerprint{Pipeline: b.Pipeline.Name, Outputs: generation.Hash(text), State: stored(b, calls, features)}
 }
 

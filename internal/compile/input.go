@@ -2,7 +2,6 @@ package compile
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -274,7 +273,7 @@ func (c *reader) merged(path string, list []lang.Input) {
 	for i := range list {
 		in, at := &list[i], path
 		if path == "inputs" {
-			at = fmt.Sprintf("inputs[%d]", i)
+			at = lang.InputPath(i)
 		}
 		if slices.ContainsFunc(list[:i], func(o lang.Input) bool { return o.Topic == in.Topic }) {
 			c.Fail(at+".topic", "%q is there twice", in.Topic)

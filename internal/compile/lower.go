@@ -27,7 +27,7 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 	shared := lang.Plan{Tables: b.Tables}
 	placed := stagesOf(nodes, o, &shared, open.instead)
 	plan = task.Plan{
-		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: b.input(),
+		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: open.formatted(b.input()),
 		Stages: placed, Cases: b.Cases, Waves: o.waves, Feedback: c.feedback,
 		Async:  task.Async{Ordered: c.ordered, Queue: c.queue, Fairness: b.turns, Journal: open.Journal},
 		Groups: group.Plan{Groups: groupsOf(placed), Schema: b.Names.Schema}, Joins: join.Plan{Join: joinOf(placed), Schema: b.Names.Schema},
@@ -45,6 +45,9 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 		return plan, others, features, err
 	}
 	others.copies = ask(b, &plan)
+	for i := range others.copies {
+		others.copies[i].Input = open.formatted(others.copies[i].Input)
+	}
 	return plan, others, shared.Features, nil
 }
 

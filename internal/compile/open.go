@@ -27,6 +27,8 @@ type opened struct {
 	named  []NamedModel
 	pinned []string // name@version and digest of each
 
+	formats map[string]format // of inputs, by topic; others are JSON
+
 	instead func(how operator.Batch) model.Model // what is asked in place of a model; nil asks it
 }
 
@@ -46,6 +48,7 @@ func openModels(p *lang.Pipeline, options Options) *opened {
 		Findings: lang.NewFindings(), Pipeline: p, Endpoints: cmp.Or(options.Endpoints, &control.Endpoints{}), Budget: budgetOf(p, lang.NewFindings()),
 		Models: map[string]lang.Loaded{},
 	}}}
+	o.openFormats()
 	for _, m := range p.Models {
 		path := "models." + m.Name
 		if !naming.Identifier(m.Name) {
@@ -81,7 +84,7 @@ func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes [
 	resources.Findings = b.Findings.Plus(lang.NewFindings())
 	resources.Models, resources.Opened = maps.Clone(loaded.Models), slices.Clone(loaded.Opened)
 	o := &opening{options: options, types: b.Answers, opened: opened{
-		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead,
+		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead, formats: loaded.formats,
 	}}
 	o.Inline = o.openInline
 	for _, n := range b.Nodes {

@@ -110,6 +110,9 @@ var inputFields = []spec.Field[Input]{
 		Example: "{field: ts, unit: ms, lateness: 5s}", Absent: "the time of the append"},
 	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, ReadFields),
 		Example: "{customer: string, amount: number, country: optional string}"},
+	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *Format { return &in.Format }, readFormat),
+		Example: "{avro: payment.avsc}", Absent: "json",
+		Help: "how events are written: `json`, or a mapping of the format to what it needs. `afterbay produce`, HTTP and the gateway write JSON"},
 	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
 	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
 		Example: "{id: tx, window: 24h}",
@@ -120,6 +123,14 @@ var inputFields = []spec.Field[Input]{
 	{Name: "repartition", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int32 { return &in.Repartition }, spec.Whole[int32](1, 1024)),
 		Example: "8", Absent: "the topic itself is read; of several inputs 4",
 		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.repartition`, of so many partitions, by `key`"},
+}
+
+var readFormat = spec.OneOf("write json, or {avro: <file>}",
+	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json").Default("json")), spec.Mapping, spec.MappingOf(formatFields))
+
+var formatFields = []spec.Field[Format]{
+	{Name: "avro", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Format) *string { return &f.Avro }, spec.ReadPath), Example: "payment.avsc",
+		Help: "the file of the schema that events are written with, without a prefix of a registry. Fields of the event that `fields` does not name are skipped; unions with null are optional fields"},
 }
 
 var backlogFields = []spec.Field[Backlog]{

@@ -49,12 +49,15 @@ func (p *Pipeline) EachInput() iter.Seq2[string, *Input] {
 			return
 		}
 		for i := range p.Inputs {
-			if !yield(fmt.Sprintf("inputs[%d]", i), &p.Inputs[i]) {
+			if !yield(InputPath(i), &p.Inputs[i]) {
 				return
 			}
 		}
 	}
 }
+
+// InputPath returns the path of one of several inputs.
+func InputPath(i int) string { return fmt.Sprintf("inputs[%d]", i) }
 
 // Code is what a pipeline calls by name in the program that embeds it.
 type Code struct {
@@ -84,7 +87,8 @@ type Input struct {
 	Partitions int32     // of the topic where it has to be created; 0 is 4
 	Key        string    // a field of kind string or int: events of one key share state and order
 	Time       EventTime // when the event happened
-	Fields     []Field   // what is read from the JSON of an event
+	Fields     []Field   // what is read from an event
+	Format     Format    // how events are written
 	MaxBytes   int       // a larger value is a dead letter; 0 is 1 MiB
 	Dedupe     *Dedupe   // nil takes every event
 	Backlog    Backlog   // bounds what waits in the topic
@@ -94,6 +98,12 @@ type Input struct {
 	// 0 reads the topic itself; of several inputs, which are always copied, it
 	// is then 4.
 	Repartition int32
+}
+
+// Format is how the records of an input are written. The zero value is JSON.
+type Format struct {
+	Name string // json
+	Avro string // the file of the schema that they were written with
 }
 
 // Backlog bounds the records of a topic that wait for the pipeline: sources that

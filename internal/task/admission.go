@@ -18,9 +18,9 @@ import (
 // admission decodes what is read, and decides what goes on to the operators.
 type admission struct {
 	*committer
-	scanners []*decode.Scanner // by source; the only one where there are none
-	idling   bool              // time moves on, without an event
-	now      time.Time         // when the chunk was begun
+	decoders []decode.Decoder // by source; the only one where there are none
+	idling   bool             // time moves on, without an event
+	now      time.Time        // when the chunk was begun
 	keyBuf   []byte
 	places   []deadletter.Position // of the events of a chunk that are copies, in their sources
 }
@@ -39,7 +39,7 @@ func (a *admission) admit(it *item) {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
-	if err := a.scanners[it.source].Scan(r.Value, it.Row); err != nil {
+	if err := a.decoders[it.source].Scan(r.Value, it.Row); err != nil {
 		it.fail("decode", err)
 		return
 	}

@@ -62,7 +62,8 @@ type Plan struct {
 type Input struct {
 	Topic    string
 	Fields   []decode.Field
-	MaxBytes int // of a value
+	Format   decode.Format // nil is JSON
+	MaxBytes int           // of a value
 
 	Key    value.Slot
 	Time   operator.Timing
@@ -241,6 +242,7 @@ type Source struct {
 	Rank     int // among the pipeline's sources, in the order of names
 	Lateness time.Duration
 	Fields   []decode.Field
+	Format   decode.Format // nil is JSON
 }
 
 // numbers returns the numbers of all source partitions. partitions says how many each source

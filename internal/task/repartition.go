@@ -68,16 +68,23 @@ func (s *source) ahead(of order.Key) int64 {
 	return s.copies - s.steps[0].copies
 }
 
-// scanners returns a scanner for each source of copies, or that of the input.
-func (p *Plan) scanners() []*decode.Scanner {
-	if p.Sources == nil {
-		return []*decode.Scanner{decode.New(p.Fields)}
+// decoders returns a decoder for each source of copies, or that of the input.
+func (p *Plan) decoders() (list []decode.Decoder, err error) {
+	sources := p.Sources
+	if sources == nil {
+		sources = []Source{{Topic: p.Topic, Fields: p.Fields, Format: p.Format}}
 	}
-	var list []*decode.Scanner
-	for _, s := range p.Sources {
-		list = append(list, decode.New(s.Fields))
+	for _, s := range sources {
+		if s.Format == nil {
+			s.Format = decode.JSON{}
+		}
+		d, err := s.Format.Decoder(s.Fields)
+		if err != nil {
+			return nil, fmt.Errorf("decode %s: %w", s.Topic, err)
+		}
+		list = append(list, d)
 	}
-	return list
+	return list, nil
 }
 
 // clockSkew is how far the time of an append may be ahead of the clock of a repartitioner. One

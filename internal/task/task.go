@@ -217,7 +217,10 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		followed = table.Follow(s, options.Notes.Reads, t.plan.Sources != nil)
 		s = followed
 	}
-	w := newWorker(t.plan, &t.shared, options, s, metrics)
+	w, err := newWorker(t.plan, &t.shared, options, s, metrics)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
 	w.reader = reader
 	if t.plan.Copy != nil {
 		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies, t.shared.upstreams); err != nil {

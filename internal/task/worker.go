@@ -17,9 +17,13 @@ type worker struct {
 	standing bool          // too much becomes dead letters
 }
 
-func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) *worker {
-	way := admission{committer: newCommitter(plan, shared, options, s, metrics), scanners: plan.scanners()}
-	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Members)}
+func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) (*worker, error) {
+	decoders, err := plan.decoders()
+	if err != nil {
+		return nil, err
+	}
+	way := admission{committer: newCommitter(plan, shared, options, s, metrics), decoders: decoders}
+	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Members)}, nil
 }
 
 // expireRest goes on with the keys that had ended when a step was full.

@@ -24,7 +24,7 @@ func record(fields ...string) string {
 }
 
 // decoder returns a decoder of fields `name type`.
-func decoder(t testing.TB, schema string, fields ...string) (*avro.Decoder, *value.Schema, error) {
+func decoder(t testing.TB, schema string, fields ...string) (decode.Decoder, *value.Schema, error) {
 	t.Helper()
 	parsed, err := avro.Parse(schema)
 	if err != nil {

@@ -62,6 +62,8 @@ type program struct {
 // Schema.Decoder and is safe for concurrent use.
 type Decoder struct{ program program }
 
+var _ decode.Format = (*Schema)(nil)
+
 // tree is what is wanted of a type: its value, or fields of it by name.
 type tree struct {
 	want  *decode.Field
@@ -110,7 +112,7 @@ func (t *tree) each(yield func(*decode.Field)) {
 
 // Decoder returns a decoder of the fields. The error names each field that records of the
 // schema cannot fill.
-func (s *Schema) Decoder(fields []decode.Field) (*Decoder, error) {
+func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	if s.root.kind != record {
 		return nil, fmt.Errorf("the schema is of type %s: want a record", s.root.named)
 	}

@@ -29,6 +29,23 @@ type Field struct {
 	Verbatim bool
 }
 
+// Decoder reads the fields of records into their slots, and leaves the other slots of a row
+// alone. Its errors are of type *Error.
+type Decoder interface {
+	Scan(src []byte, row *value.Row) error
+}
+
+// Format makes decoders of records.
+type Format interface {
+	Decoder(fields []Field) (Decoder, error)
+}
+
+// JSON is the format of records that are JSON objects.
+type JSON struct{}
+
+// Decoder returns a Scanner.
+func (JSON) Decoder(fields []Field) (Decoder, error) { return New(fields), nil }
+
 // Error says what is wrong with a record.
 type Error struct {
 	Field  string // the named field at fault; "" where the JSON itself is
