@@ -45,6 +45,8 @@ func explainProduce(err error, c *produceCommand, producer string, done ingest.P
 		next = "make " + c.Data + " writable and " + next
 	case errors.Is(err, embedded.ErrFull):
 		next = "free disk space and " + next
+	case done.Appended+done.Repeated == 0:
+		return fmt.Errorf("%w. Nothing was appended", err)
 	}
 	return fmt.Errorf("%w; %d records of it are in topic %s: %s", err, done.Appended+done.Repeated, c.Topic, next)
 }

@@ -151,6 +151,10 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 	if t.Wait < 0 || t.Wait > t.Lateness {
 		c.Fail(path+".wait", "%v is out of range: use 0s to the lateness of %v", t.Wait, t.Lateness)
 	}
+	if t.Wait > 0 && t.ByArrival() {
+		c.Fail(path+".wait", "with order: arrival no event is waited for")
+		c.Hint("remove one of them")
+	}
 	if t.Idle != 0 && (t.Idle < 100*time.Millisecond || t.Idle > 24*time.Hour) {
 		c.Fail(path+".idle", "%v is out of range: use 100ms to 24h", t.Idle)
 	}

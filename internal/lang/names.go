@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,8 +29,8 @@ type Names struct {
 	there map[string]bool // fields that are there, though optional: see OfInput
 }
 
-// caseAt is the case of a route.
-type caseAt struct{ Route, At string }
+// caseAt is the case of a route, or what else has a name that events do not have here.
+type caseAt struct{ Route, At, Instead string }
 
 func newNames() Names {
 	return Names{
@@ -83,7 +84,8 @@ func (n *Names) Slot(name string) (value.Slot, bool) {
 	if !ok && strings.HasPrefix(name, "meta.") {
 		slot, ok = n.header(name)
 	}
-	if n.Used[name] = true; !ok && (n.Later[name] || n.IsBroken(name)) {
+	_, over := n.Cases[name]
+	if n.Used[name] = true; !ok && (n.Later[name] || over || n.IsBroken(name)) {
 		n.missing = append(n.missing, name)
 	}
 	slot.Type.Optional = slot.Type.Optional && !n.there[name]
@@ -146,7 +148,7 @@ func (n *Names) Leave(path string, since int) (in []string) {
 // here, and what to do; "" where it is nowhere.
 func (n *Names) outOfScope(name string) (message, hint string) {
 	if where, ok := n.Cases[name]; ok {
-		return fmt.Sprintf("%q is known only to events of %s", name, where.At), "introduce it in every case of the route that goes on, or use it there"
+		return fmt.Sprintf("%q is known only to events of %s", name, where.At), cmp.Or(where.Instead, "introduce it in every case of the route that goes on, or use it there")
 	}
 	if n.Later[name] {
 		return fmt.Sprintf("%q is introduced below; a name is used below its introduction, except in a feature's value and when", name), ""

@@ -184,18 +184,30 @@ func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Progra
 // the fields that these always have are not optional there.
 func (s *Scope) OfInput(in *Input, bind func()) {
 	before := s.Names.there
-	s.GoesOn(in)
+	s.Names.there = in.has()
 	bind()
 	s.Names.there = before
 }
 
-// GoesOn says that only the events of one input come to the steps below.
-func (s *Scope) GoesOn(in *Input) {
-	s.Names.there = map[string]bool{}
+// Joined says that only the events of the left input come to the steps below a join. What the
+// right alone has is there as name.field.
+func (s *Scope) Joined(name string, left, right *Input) {
+	s.Names.there = left.has()
+	for _, f := range right.Fields {
+		if _, both := s.Names.there[f.Name]; !both {
+			s.Names.Cases[f.Name] = caseAt{At: "input " + right.Topic, Instead: "below the join it is " + name + "." + f.Name}
+		}
+	}
+}
+
+// has returns the fields of an input, and whether they are always there.
+func (in *Input) has() map[string]bool {
+	fields := map[string]bool{}
 	for _, f := range in.Fields {
 		t, err := value.ReadType(f.Type)
-		s.Names.there[f.Name] = err == nil && !t.Optional
+		fields[f.Name] = err == nil && !t.Optional
 	}
+	return fields
 }
 
 // HiddenName returns a name that no step can read.

@@ -135,7 +135,7 @@ func (j *Join) Bind(s *lang.Scope, path string) {
 	}
 	s.Add(j, path, lang.Ready(op, lang.Place{Waves: s.FedSlots(slices.Concat(op.On[0], op.On[1])...), Log: true, Several: match == operator.MatchEach}))
 	s.Groups = append(s.Groups, nil)
-	s.GoesOn(left)
+	s.Joined(j.Name, left, right)
 }
 
 // inputs returns the left and the right input; nil for one that is not there.
