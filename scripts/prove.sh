@@ -61,6 +61,7 @@ prove kafka-options "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_KAFKA=\$PWD/.kafk
 prove kafka-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_latency"
 prove order-cost "scripts/bench.sh order_cost"
 prove order-latency "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh order_latency"
+prove order-examples "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run XXX -bench LatencyOfOrderExamples -benchtime 1x -timeout 60m -args -latency.time=60s -latency.seed=$seed"
 prove kafka-steady "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/bench.sh kafka_steady"
 prove service-faults "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run 'EveryEventEndsOnce|HealthyKeys|PoisonRecord' -v -timeout 60m -args -failing.events=100000 -failing.kill=20s -pace.pairs=7 -pace.time=2s -answer.seed=$seed"
 prove peers "scripts/peers.sh"
