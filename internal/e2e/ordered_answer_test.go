@@ -27,6 +27,7 @@ type orderedCase struct {
 	functions map[string]udf.Function
 	first     []stream.Record // there before the others: rows of tables
 	records   []stream.Record
+	late      []stream.Record                    // come when the others are computed; nil is none
 	check     func(t *testing.T, log stream.Log) // of one run; nil is none
 	features  bool                               // all that is kept is features, which are compared too: closing events must not end them
 }

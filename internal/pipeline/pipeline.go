@@ -80,7 +80,8 @@ type Options struct {
 	// Bounded has topics that are copied be silent when Finish says so, and not by a clock.
 	Bounded bool
 
-	// Notes of a run have tables be read as they say: of a replay. They may be filled until Run.
+	// Notes of a run have tables be read, and events be forced, as they say: of a replay. They may
+	// be filled until Run.
 	Notes *Notes
 
 	// Fault is called at the stages of a turn of the loop (read, model, write,

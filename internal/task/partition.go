@@ -62,15 +62,15 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 
 // turns is about the newest event of Plan.Sources.
 type turns struct {
-	turn   int32     // number of the source partition that it is from; -1 where it is moved
-	placed order.Key // where it had its turn
+	turn   int32       // number of the source partition that it is from; -1 where it is moved
+	placed order.Place // where it had its turn
 }
 
 // behind returns where the newest event stands: its place in the order or, in a topic that is
 // read by its own key, its offset.
-func (p *partition) behind() order.Key {
+func (p *partition) behind() order.Place {
 	if p.chunk.plan.Sources == nil {
-		return order.Key{Offset: int64(p.next) - 1}
+		return order.PlaceAt(order.Key{Offset: int64(p.next) - 1})
 	}
 	return p.placed
 }

@@ -245,9 +245,9 @@ type Source struct {
 	Format   decode.Format // nil is JSON
 }
 
-// numbers returns the numbers of all source partitions. partitions says how many each source
+// Numbers returns the numbers of all source partitions. partitions says how many each source
 // has.
-func (p *Plan) numbers(partitions []int32) (list []int32) {
+func (p *Plan) Numbers(partitions []int32) (list []int32) {
 	for i, s := range p.Sources {
 		for index := range partitions[i] {
 			list = append(list, order.Number(s.Rank, index))

@@ -275,6 +275,11 @@ func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Ti
 	return holds, from
 }
 
+// behind reports whether an event that waits is behind the ends of a mark; nil is no mark.
+func (w *waiting) behind(ends []stream.Offset) bool {
+	return slices.ContainsFunc(w.first, func(h head) bool { return ends == nil || h.offset >= ends[h.partition] })
+}
+
 const (
 	lookShare  = 8                     // of readers.most: copies after which a repartitioner looks how far its readers are
 	lookAgain  = 20 * time.Millisecond // after which it does while it does not read a source partition, or told that one is silent
@@ -397,8 +402,8 @@ func (w *worker) endsAt(p *partition, now time.Time) (at time.Time, err error) {
 	return at, q.err
 }
 
-// alignEnded marks source partitions as silent if events wait for them and the sources have
-// ended.
+// alignEnded marks source partitions as silent if events wait and the sources have ended. For which
+// of them an event waits is not known: a forced one has its turn behind its own place.
 func (w *worker) alignEnded(ctx context.Context) error {
 	if !w.options.Ended() {
 		return nil
@@ -408,7 +413,7 @@ func (w *worker) alignEnded(ctx context.Context) error {
 		return err
 	}
 	for _, p := range w.partitions {
-		if _, from := waits.holds(p.source, 0); !from.IsZero() {
+		if waits.behind(p.source.ends) {
 			p.source.ended, p.source.ends = true, waits.ends
 			w.building.touch(p)
 		}

@@ -51,7 +51,7 @@ type Options struct {
 	OddTimes       func(finding string) // told if the first event times look wrong; nil is not
 	Abort          *control.Abort       // when the task is to stand still; nil is never
 	Ended          func() bool          // whether topics that are copied get no more records now; nil is that the clock says when they are silent
-	Notes          *order.Notes         // of a run that is replayed: tables are read as they say; nil is as they come
+	Notes          *order.Notes         // of a run that is replayed: tables are read, and events forced, as they say; nil is as they come
 	Fault          func(Stage string)   // called at each stage of a turn by crash tests; nil is none
 
 	storm *storm // that the member before met; nil is none
@@ -186,11 +186,15 @@ func (t *Task) read(log stream.Log, metrics *observe.Member, reader *order.Reade
 	if t.plan.Sources == nil {
 		return log
 	}
-	numbers := t.plan.numbers(t.shared.sources)
+	numbers := t.plan.Numbers(t.shared.sources)
+	var forced map[int32][]order.ForcedTurn
+	if t.options.Notes != nil {
+		forced = t.options.Notes.Forced[t.plan.Name]
+	}
 	return generation.Below(log, t.plan.Name, func(log stream.Log) stream.Log {
 		return order.NewLog(log, t.plan.Topic, order.Options{
 			Arrival: t.plan.Arrival, Stages: order.Stages{By: t.plan.Asked, Delay: t.plan.Delay}, Bytes: max(1, t.options.HeldBytes/int64(t.options.Members)),
-			Reader: reader,
+			Forced: forced, Reader: reader,
 			Tell: func(h order.Held) {
 				metrics.HeldBytes.Store(h.Memory)
 				metrics.SpilledBytes.Store(h.State)

@@ -25,10 +25,11 @@ func (l *recorded) follow() error {
 			continue
 		}
 		if l.notes.Reads == nil {
-			if err := l.readNotes(p.runner.Plan.Notes()); err != nil {
-				return err
+			err := l.readNotes(p.runner.Plan.Notes())
+			if err == nil {
+				err = l.complete()
 			}
-			if err := l.complete(); err != nil {
+			if err != nil {
 				return failure.Usage("columns %s of pipeline %s cannot be known: %v. Give the rows of a file with --table %s:KEY=FILE", strings.Join(p.found(topic), ", "), p.runner.Name(), err, topic)
 			}
 		}
@@ -49,7 +50,7 @@ func (l *recorded) readNotes(topic string) error {
 			err = l.notes.Add(r.Value)
 		}
 		if err != nil {
-			return fmt.Errorf("notes about the order, %v@%d: %w", r.Partition, r.Offset, err)
+			return fmt.Errorf("the note %v@%d: %w", r.Partition, r.Offset, err)
 		}
 	}
 	return nil

@@ -79,6 +79,8 @@ type Rows struct {
 	// set with Committed: the pipelines have read the tables so far.
 	TablesRead map[stream.Partition]stream.Offset
 
+	Forced inspect.Forced // events of the live pipeline, once Run has returned
+
 	*dryRun
 	part *part
 	each func(*Event) error
@@ -341,6 +343,11 @@ func (e *Rows) data() (feed func(context.Context) error, end func() error, err e
 			return nil, nil, errors.Join(err, closeDirectory())
 		}
 	}
+	if !e.straight {
+		if e.Forced, err = inspect.FollowForced(e.ctx, directory, e.part.runner, log.ends(), &e.notes); err != nil {
+			return nil, nil, errors.Join(err, closeDirectory())
+		}
+	}
 	return log.feed, closeDirectory, nil
 }
 
@@ -389,6 +396,15 @@ func (l *recorded) add(topic string) error {
 		l.Sources = append(l.Sources, Source{topic, int32(i), extent.First, next})
 	}
 	return nil
+}
+
+// ends returns up to where partitions are read.
+func (l *recorded) ends() map[stream.Partition]stream.Offset {
+	ends := map[stream.Partition]stream.Offset{}
+	for _, s := range l.Sources {
+		ends[stream.Partition{Topic: s.Topic, Index: s.Partition}] = s.Next
+	}
+	return ends
 }
 
 // past yields the rows that the log has of a table.

@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/check/dryrun"
 	"github.com/afterbay/afterbay/internal/event/tabular"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 )
 
 // ManifestVersion is the format of a Manifest.
@@ -70,12 +71,13 @@ type PipelineDigest struct {
 
 // EventCounts counts events by outcome. Only events with a row are in the file.
 type EventCounts struct {
-	Read        int64          `json:"read"`
-	Late        int64          `json:"late"`
-	Dropped     int64          `json:"dropped"`
-	Collected   int64          `json:"collected"`    // by a group or join: the events that it makes have the rows
-	DeadLetters map[string]int `json:"dead_letters"` // by step
-	Outside     int64          `json:"outside"`      // of --since and --until
+	Read        int64           `json:"read"`
+	Late        int64           `json:"late"`
+	Dropped     int64           `json:"dropped"`
+	Collected   int64           `json:"collected"`        // by a group or join: the events that it makes have the rows
+	DeadLetters map[string]int  `json:"dead_letters"`     // by step
+	Outside     int64           `json:"outside"`          // of --since and --until
+	Forced      *inspect.Forced `json:"forced,omitempty"` // of the live pipeline; absent if none was
 }
 
 // LabelCounts counts labels by use.
@@ -142,6 +144,9 @@ func (m *Manifest) finish(w *writer, d *digest) {
 	m.Pipeline = PipelineDigest{plan.Name, plan.Fingerprint.Outputs, append([]string{}, plan.Models...)}
 	m.Events.Read = w.rows.Appended
 	m.Sources = w.rows.Sources
+	if w.rows.Forced.Events > 0 {
+		m.Events.Forced = &w.rows.Forced
+	}
 	if w.labels != nil {
 		m.Labels.AsOf = time.UnixMicro(w.labels.asOf).UTC()
 	}

@@ -17,6 +17,13 @@ func (w *writer) report() {
 	if n := m.Events.Collected; n > 0 {
 		say("collected by a group or join, whose events have the rows: %d", n)
 	}
+	switch f := m.Events.Forced; {
+	case f == nil:
+	case f.Followed:
+		say("forced by the live pipeline, and computed where it did: %s", term.Counted(int(f.Events), "event"))
+	default:
+		say("warning: the live pipeline forced %s. Their rows, and those of later events of their keys, may differ from the live ones: %s", term.Counted(int(f.Events), "event"), f.Reason)
+	}
 	if n := m.Events.Outside; n > 0 {
 		say("outside of --since and --until: %d", n)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/afterbay/afterbay/internal/naming"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
@@ -233,13 +234,15 @@ func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
+	// There are events that had their turn, and so state, while the first record waits for its own.
+	ordered := []string{pipeline, naming.Of(naming.Root(pipeline), naming.Repartition)} // of a stage, or of a pipeline
 	var views []stateView
 	for _, t := range topics {
 		for i := range t.Partitions {
 			p := stream.Partition{Topic: t.Name, Index: i}
 			if next, err := l.Committed(ctx, pipeline, p); err != nil {
 				return nil, fmt.Errorf("state of %q beside %v: %w", pipeline, p, err)
-			} else if next == 0 {
+			} else if next == 0 && !slices.Contains(ordered, t.Name) {
 				continue
 			}
 			view, err := l.State(ctx, pipeline, p)

@@ -1,11 +1,14 @@
 package skew_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -78,4 +81,45 @@ func TestStagesOfOtherFieldsAreCompared(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestForcedEventsAreComputedWhereTheyWereLive has the events of a partition come when the others
+// had their turn. Nothing differs, of the pipeline or of its stages. Without the copies events
+// differ, and a note says why.
+func TestForcedEventsAreComputedWhereTheyWereLive(t *testing.T) {
+	log := newLog(t, strings.Replace(byShops, "lateness: 10s", "lateness: 10s, late: include, idle: 100ms", 1), stream.Topic{Name: "payments", Partitions: 3, Key: "card"})
+	for _, silent := range []bool{false, true} {
+		for i := range 500 {
+			card := fmt.Sprintf("c%02d", i*7919%101%50)
+			if stream.Place([]byte(card), 3) == 1 == silent {
+				appended(t, log, record("payments", card, fmt.Sprintf(`{"card":%q,"shop":"s%d","device":"d%d","amount":%d,"at":%d}`, card, i%7, i%5, i%37, nine+int64(i)*300)))
+			}
+		}
+		goesOn(t, log)
+	}
+	directory := inspect.NewLocal(log, nil, nil, nil)
+	for _, name := range []string{"payments", "payments.by-shop", "payments.by-device"} {
+		if n, err := inspect.ForcedEvents(t.Context(), directory, name); err != nil || n < 100 {
+			t.Errorf("%s: %d events were forced, %v", name, n, err)
+		}
+	}
+	if r := checked(t, log, "100%"); r.Differences != 0 || r.Events != 500 || r.Outputs != 500 || r.Entries < 62 || len(r.Notes) != 0 {
+		t.Errorf("%+v %+v", r, r.First)
+	}
+	copies := goneTopic{directory, "payments.by-shop"}
+	if r := checkedIn(t, copies, "100%"); r.Differences == 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "events were forced") || !strings.Contains(r.Notes[0], "topic payments.by-shop, which has their copies, is gone") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// goneTopic is a directory that lacks a topic.
+type goneTopic struct {
+	inspect.Directory
+	name string
+}
+
+// List implements inspect.Directory.
+func (g goneTopic) List(ctx context.Context) ([]inspect.Topic, error) {
+	topics, err := g.Directory.List(ctx)
+	return slices.DeleteFunc(topics, func(t inspect.Topic) bool { return t.Name == g.name }), err
 }

@@ -285,6 +285,9 @@ func (s *check) compare(log *memory.Log) error {
 		s.result.Notes = append(s.result.Notes, "the state was not compared: the pipeline went on meanwhile")
 		s.result.Entries, of = 0, nil
 	}
+	if f := &s.rows.Forced; f.Events > 0 && !f.Followed {
+		s.result.Notes = append(s.result.Notes, fmt.Sprintf("%d events were forced, and the replay computes them in their own turn, which may be all that differs: %s", f.Events, f.Reason))
+	}
 	list = append(list, of...)
 	s.result.Differences = int64(len(list))
 	for i := range list {

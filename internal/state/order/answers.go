@@ -132,7 +132,7 @@ func (a *answers) ask(h *held, from Key) {
 func (a *answers) turn(h *held, from Key) *held {
 	k := h.place.key
 	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|math.MinInt32
-	t := &held{offset: h.offset, bytes: h.bytes, record: h.record, event: true, timed: timed{came: h.came, holder: Nothing}, place: place{k, h.place.moved}, open: []string{""}}
+	t := &held{offset: h.offset, bytes: h.bytes, record: h.record, event: true, timed: timed{came: h.came, holder: Nothing}, place: Place{k, h.place.moved}, open: []string{""}}
 	c := Copy{Placed: Placed{Key: Key{k.Time, from.Source, from.Writer, from.Offset}}, Appended: k.Time}
 	t.record.Headers = slices.DeleteFunc(c.headers(h.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask })
 	return t

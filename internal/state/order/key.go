@@ -37,6 +37,9 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.Time, other.Time), cmp.Compare(k.Source, other.Source), cmp.Compare(k.Writer, other.Writer), cmp.Compare(k.Offset, other.Offset))
 }
 
+// previous returns the greatest key before k.
+func (k Key) previous() Key { return Key{k.Time, k.Source, k.Writer, k.Offset - 1} }
+
 // Before reports whether k is before other.
 func (k Key) Before(other Key) bool {
 	if k.Time != other.Time {

@@ -36,6 +36,8 @@ type Options struct {
 	Stages        // what events wait for
 	Bytes   int64 // most bytes of what a member holds in memory: what is beyond becomes state; 0 is no bound
 
+	Forced map[int32][]ForcedTurn // of a run that is replayed, by partition: its forced events have their turns as there
+
 	Reader *Reader // is that of the member that joins; nil is not looked at
 
 	Tell func(Held) // is told with each step, and at the end; nil is not
@@ -98,54 +100,87 @@ func Committed(state stream.View) (stream.Offset, error) {
 	return c.next, err
 }
 
-// Released returns the key at which the newest event had its turn that a group has read, of
-// what the log has committed; First before the first.
-func Released(state stream.View) (Key, error) {
+// Released returns where the newest event had its turn that a group has read, of what the log has
+// committed; at First before the first.
+func Released(state stream.View) (Place, error) {
 	c, err := loadCursor(state)
-	return c.last.key, err
+	return c.last, err
+}
+
+// Forced returns how many events of a partition have had another turn than their own, by the
+// value of its key statekey.Released; nil is before the first event.
+func Forced(released []byte) (int64, error) {
+	var c cursor
+	if released == nil {
+		return 0, nil
+	}
+	err := c.parse(released)
+	return c.forced, err
 }
 
 // cursor is how far a partition was released.
 type cursor struct {
 	next stream.Offset // number of the next event
-	last place         // of the event before it
+	last Place         // of the event before it
 	most Key           // of the frontiers at from
 	from stream.Offset // of the first record that is read after a restart, if pages have some before it; else 0
+
+	forced int64 // events so far
 }
 
-// place is where the turn of a held event is. Of events at one key the one with a place of
+// Place is where the turn of a held event is. Of events at one key the one with a place of
 // its own is first; the others are moved back to there, in the order of the log.
-type place struct {
+type Place struct {
 	key   Key
 	moved stream.Offset // in the log; -1 has a place of its own
 }
 
+// PlaceAt returns the place of an event that has its own.
+func PlaceAt(k Key) Place { return Place{k, -1} }
+
+// Time returns that of the order.
+func (p Place) Time() int64 { return p.key.Time }
+
+// Before reports whether p is before other.
+func (p Place) Before(other Place) bool { return p.compare(other) < 0 }
+
 // compare returns -1, 0 or 1 if p is before other, the same, or behind it.
-func (p place) compare(other place) int {
+func (p Place) compare(other Place) int {
 	return cmp.Or(p.key.Compare(other.key), cmp.Compare(p.moved, other.moved))
 }
 
 // until reports whether p is other or before it.
-func (p place) until(other place) bool { return p.compare(other) <= 0 }
+func (p Place) until(other Place) bool { return p.compare(other) <= 0 }
 
 func loadCursor(state stream.View) (cursor, error) {
-	c := cursor{last: place{First, -1}, most: First}
+	c := cursor{last: Place{First, -1}, most: First}
 	data, err := state.Get([]byte{statekey.Released})
 	if err != nil || data == nil {
 		return c, err
 	}
+	err = c.parse(data)
+	return c, err
+}
+
+func (c *cursor) parse(data []byte) error {
 	r := read(data)
 	c.next, c.last, c.most = stream.Offset(r.Number()), r.place(), r.key()
 	if len(r.Rest) > 0 {
 		c.from = stream.Offset(r.Number())
 	}
-	return c, r.end(true)
+	if len(r.Rest) > 0 {
+		c.forced = int64(r.Number())
+	}
+	return r.end(true)
 }
 
 func (c *cursor) append(to []byte) []byte {
 	to = c.most.append(c.last.append(binary.AppendUvarint(to, uint64(c.next))))
-	if c.from > 0 {
+	if c.from > 0 || c.forced > 0 {
 		to = binary.AppendUvarint(to, uint64(c.from))
+	}
+	if c.forced > 0 {
+		to = binary.AppendUvarint(to, uint64(c.forced))
 	}
 	return to
 }

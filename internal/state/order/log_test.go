@@ -87,14 +87,8 @@ func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions i
 		state = append(state, order.NewSource(order.Number(i/3, int32(i%3))))
 	}
 	add := func(index int32, c copied) {
-		record := stream.Record{Partition: stream.Partition{Topic: meets, Index: index}, Value: []byte(c.text)}
-		switch {
-		case c.marks != nil:
-			record.Headers = []stream.Header{{Key: header.Frontier, Value: c.marks.Append(nil)}}
-		case !c.plain:
-			place := order.Copy{Placed: order.Placed{Key: c.key}}
-			record.Headers = []stream.Header{{Key: header.Order, Value: place.Append(nil)}}
-		}
+		record := c.record(0)
+		record.Partition.Index = index
 		if err := log.Append(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +114,7 @@ func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions i
 		}
 		broadcast(order.Marks{s.Mark(rules)})
 		if r.IntN(20) == 0 { // what goes back counts for nothing
-			broadcast(order.Marks{{Key: order.Key{Time: now - 300, Source: s.Number}, Silent: now - 300}})
+			broadcast(order.Marks{{Key: order.Key{Time: now - 300, Source: s.Number, Offset: -1}, Silent: now - 300}})
 		}
 		switch r.IntN(20) {
 		case 0:

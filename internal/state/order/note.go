@@ -16,7 +16,7 @@ import (
 // find these rows.
 type TableRead struct {
 	Home   int32 // index of the partition
-	Behind Key   // the event before; in a topic that is read by its own key, its offset alone
+	Behind Place // the event before; in a topic that is read by its own key, its offset alone
 	Time   int64 // that the partition had reached: what was due by then found the rows before
 	Whole  bool  // Tables has all partitions of the tables; else those that moved
 	Tables []TableOffset
@@ -28,8 +28,12 @@ type TableOffset struct {
 	Next stream.Offset
 }
 
-// The kinds of notes.
-const noteRead = 1
+// The kinds of notes. The first one had a key in place of Behind: of several events that were moved
+// back to one key it did not say which one.
+const (
+	noteOld  = 1
+	noteRead = 2
+)
 
 // Append appends the value of the record of the note: about 10 bytes, and 5 and a name for each
 // partition that moved.
@@ -54,20 +58,28 @@ func (n *TableRead) Append(to []byte) []byte {
 	return to
 }
 
-// Notes is what the notes of a pipeline say.
+// Notes is what decided the rows of a pipeline, and is not in its sources.
 type Notes struct {
-	Reads map[int32][]TableRead // by Home, in their order
+	Reads  map[int32][]TableRead             // what its notes say, by Home, in their order
+	Forced map[string]map[int32][]ForcedTurn // what its copies say, by the name of the pipeline or stage, and by partition
 }
 
-var errNote = errors.New("a note about the order cannot be read: only the pipeline writes this topic")
+var (
+	errNote    = errors.New("it cannot be read: only the pipeline writes this topic")
+	errOldNote = errors.New("an earlier build wrote it, which did not note the places of events")
+)
 
 // Add adds the value of a record.
 func (n *Notes) Add(value []byte) error {
 	r := read(value)
-	if r.Number() != noteRead {
+	switch r.Number() {
+	case noteRead:
+	case noteOld:
+		return errOldNote
+	default:
 		return errNote
 	}
-	note := TableRead{Home: int32(r.Number()), Behind: r.key(), Time: r.Signed(), Whole: r.Number() == 1}
+	note := TableRead{Home: int32(r.Number()), Behind: r.place(), Time: r.Signed(), Whole: r.Number() == 1}
 	for before := ""; len(r.Rest) > 0; {
 		if name := string(r.Text()); name != "" {
 			before = name
@@ -88,13 +100,13 @@ func (n *Notes) Add(value []byte) error {
 // of which they do not. first has the first offsets of partitions that are read by their own key
 // and have events; nil is that events are read in the order of several partitions.
 func (n *Notes) Whole(first map[int32]stream.Offset) (home int32, ok bool) {
-	begins := map[int32]Key{}
+	begins := map[int32]Place{}
 	for home, offset := range first {
-		begins[home] = Key{Offset: int64(offset) - 1}
+		begins[home] = PlaceAt(Key{Offset: int64(offset) - 1})
 	}
 	for home := range n.Reads {
 		if first == nil {
-			begins[home] = First
+			begins[home] = PlaceAt(First)
 		}
 	}
 	for home, at := range begins {

@@ -2,10 +2,10 @@ package order_test
 
 import (
 	"bytes"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/stream"
@@ -17,8 +17,8 @@ func TestANoteIsSmall(t *testing.T) {
 		return order.TableOffset{Partition: stream.Partition{Topic: table, Index: partition}, Next: next}
 	}
 	now := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC).UnixMicro()
-	whole := order.TableRead{Home: 3, Behind: order.First, Time: now, Whole: true, Tables: []order.TableOffset{at("shops", 0, 1<<40), at("shops", 1, 0), at("users", 1, 7)}}
-	moved := order.TableRead{Home: 3, Behind: order.Key{Offset: 1_000_000}, Time: now, Tables: []order.TableOffset{at("shops", 1, 100_000)}}
+	whole := order.TableRead{Home: 3, Behind: order.PlaceAt(order.First), Time: now, Whole: true, Tables: []order.TableOffset{at("shops", 0, 1<<40), at("shops", 1, 0), at("users", 1, 7)}}
+	moved := order.TableRead{Home: 3, Behind: order.PlaceAt(order.Key{Offset: 1_000_000}), Time: now, Tables: []order.TableOffset{at("shops", 1, 100_000)}}
 	var notes order.Notes
 	for _, n := range []order.TableRead{whole, moved} {
 		data := n.Append(nil)
@@ -37,8 +37,8 @@ func TestANoteIsSmall(t *testing.T) {
 			}
 		}
 	}
-	if d := cmp.Diff(map[int32][]order.TableRead{3: {whole, moved}}, notes.Reads); d != "" {
-		t.Error(d)
+	if want := (map[int32][]order.TableRead{3: {whole, moved}}); !reflect.DeepEqual(notes.Reads, want) {
+		t.Errorf("got %v, want %v", notes.Reads, want)
 	}
 	if n := len(moved.Append(nil)); n > 30 {
 		t.Errorf("a note of one partition has %d bytes", n)
@@ -48,12 +48,20 @@ func TestANoteIsSmall(t *testing.T) {
 	}
 }
 
+// TestOldNotesAreRefused has a note with a key in place of a place, as the first format had it.
+func TestOldNotesAreRefused(t *testing.T) {
+	var notes order.Notes
+	if err := notes.Add([]byte{1, 3, 2, 0, 0, 4, 2, 1, 5, 's', 'h', 'o', 'p', 's', 0, 7}); err == nil || !strings.Contains(err.Error(), "an earlier build wrote it") {
+		t.Error(err)
+	}
+}
+
 // TestNotesBeginWithTheEvents has the first note of partition 3 be about other events, by their
 // offsets or by their places in the order.
 func TestNotesBeginWithTheEvents(t *testing.T) {
-	behind := order.Key{Offset: 4}
+	behind, begin := order.PlaceAt(order.Key{Offset: 4}), order.PlaceAt(order.First)
 	for name, test := range map[string]struct {
-		behind order.Key
+		behind order.Place
 		part   bool
 		first  map[int32]stream.Offset
 		home   int32
@@ -64,14 +72,14 @@ func TestNotesBeginWithTheEvents(t *testing.T) {
 		"the second event":            {behind: behind, first: map[int32]stream.Offset{3: 4}, home: 3},
 		"it does not say all":         {behind: behind, part: true, first: map[int32]stream.Offset{3: 5}, home: 3},
 		"no note of a partition":      {behind: behind, first: map[int32]stream.Offset{3: 5, 4: 0}, home: 4},
-		"the first place":             {behind: order.First, ok: true},
+		"the first place":             {behind: begin, ok: true},
 		"the second place":            {behind: behind, home: 3},
-		"a place that has not all":    {behind: order.First, part: true, home: 3},
+		"a place that has not all":    {behind: begin, part: true, home: 3},
 		"no partition has events":     {behind: behind, first: map[int32]stream.Offset{}, ok: true},
 		"another partition has notes": {behind: behind, first: map[int32]stream.Offset{4: 5}, home: 4},
 	} {
 		var notes order.Notes
-		for _, n := range []order.TableRead{{Home: 3, Behind: test.behind, Whole: !test.part}, {Home: 3, Behind: order.Key{Offset: 9}}} {
+		for _, n := range []order.TableRead{{Home: 3, Behind: test.behind, Whole: !test.part}, {Home: 3, Behind: order.PlaceAt(order.Key{Offset: 9})}} {
 			if err := notes.Add(n.Append(nil)); err != nil {
 				t.Fatal(err)
 			}

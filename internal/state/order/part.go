@@ -57,6 +57,7 @@ type waiting struct {
 	since    time.Time // they wait for it
 	looked   time.Time // at what they wait for
 	first    Key       // of the event that waits
+	forced   followed  // turns, in a replay
 }
 
 // held is a record of the window.
@@ -65,7 +66,7 @@ type held struct {
 	bytes  int64         // of the record, in the window
 	record stream.Record // of an event, until it is in a step
 	event  bool
-	place  place    // of an event
+	place  Place    // of an event
 	marks  Marks    // of a record that is none
 	done   bool     // nothing is to be released of it, or a step has what was
 	open   []string // what it waits for, beside its turn: fields of Question.By
@@ -88,23 +89,32 @@ type timed struct {
 // over reports whether the record is not needed any more.
 func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done) }
 
-// restore returns a partition as its state says.
-func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
+// newPart returns a partition before its first record.
+func newPart(id stream.Partition, sources []int32, o Options) *part {
 	n := len(sources)
 	p := &part{
-		id: a.Partition, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
-		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First, over: a.Next}, stored: stored{newFrontiers(n), make([]bool, n), map[int32]Key{}}, spilled: spilled{low: maxOffset, early: map[Question]*early{}},
+		id: id, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
+		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First}, now: newFrontiers(n), stored: stored{newFrontiers(n), make([]bool, n), map[int32]Key{}},
+		spilled: spilled{low: maxOffset, early: map[Question]*early{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
-	for i := n; i < queues; i++ {
-		p.merger.Mark(i, Last) // turns, and events without a source of their own, hold nothing back
+	for i := n + 1; i < queues; i++ {
+		p.merger.Mark(i, Last) // turns hold nothing back
 	}
+	return p
+}
+
+// restore returns a partition as its state says.
+func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
+	p := newPart(a.Partition, sources, o)
 	var err error
 	if p.stepped, err = loadCursor(a.State); err != nil {
 		return nil, fmt.Errorf("how far %v was released: %w", p.id, err)
 	}
-	p.stored.most, p.read = p.stepped.most, max(a.Next, p.stepped.from)
+	p.over, p.stored.most, p.read = a.Next, p.stepped.most, max(a.Next, p.stepped.from)
+	p.forced.follow(o.Forced[p.id.Index], p.stepped.last)
+	p.awaitForced()
 	for i, number := range sources {
 		data, err := a.State.Get(frontierKey(number))
 		if err == nil && data != nil {
@@ -157,13 +167,9 @@ func (p *part) take(r *stream.Record, now time.Time) {
 	p.bytes += h.bytes
 	p.window.push(h)
 	if data := header.Value(r, header.Frontier); data != nil {
-		h.marks, _ = ParseMarks(h.marks, data) // one that is damaged moves nothing
 		h.done = true
-		for _, m := range h.marks {
-			if at, ok := p.source(m.Key.Source); ok && p.now.raise(at, m) {
-				p.merger.Mark(at, p.now.keys[at])
-			}
-		}
+		p.mark(h, data)
+		p.awaitForced()
 		return
 	}
 	if header.Value(r, header.AnswerTo) != nil {
@@ -177,35 +183,60 @@ func (p *part) take(r *stream.Record, now time.Time) {
 		if t := p.turn(h, from); !t.place.until(p.stepped.last) {
 			h.turn = t
 			p.waits[asked{from.Source, from.Offset}] = t
-			p.merger.Push(len(p.sources)+1+at, t.place.key, t)
 		}
 	}
 	if h.place.until(p.stepped.last) { // it was released before the restart
 		h.record, h.done = stream.Record{}, true
-		return
-	}
-	if ok {
+	} else if ok {
 		p.ask(h, from)
 	}
-	p.merger.Push(at, h.place.key, h)
+	if !p.forced.hold(h, from, ok) {
+		p.push(at, h)
+	}
+	p.awaitForced()
+}
+
+// push holds an event of a source, and its turn after a delay.
+func (p *part) push(at int, h *held) {
+	if !h.done {
+		p.merger.Push(at, h.place.key, h)
+	}
+	if h.turn != nil {
+		p.merger.Push(len(p.sources)+1+at, h.turn.place.key, h.turn)
+	}
+}
+
+// mark takes in what marks say of the sources.
+func (p *part) mark(h *held, data []byte) {
+	h.marks, _ = ParseMarks(h.marks, data) // one that is damaged moves nothing
+	for _, m := range h.marks {
+		if at, ok := p.source(m.Key.Source); ok && p.now.raise(at, m) {
+			p.merger.Mark(at, p.now.keys[at])
+		}
+		p.forced.pass(m)
+	}
 }
 
 // place gives an event its place, and returns the index of its source, and the key that its
 // copy says, if it says one. An event may say none, or one that all sources are past, or be of a
 // source partition that was added. Then its turn is at the frontier of now. One that its own
 // source is past, as it was silent, keeps its place while another source holds that back. So its
-// place is a function of the records before it.
+// place is a function of the records before it, and a replay is told it.
 func (p *part) place(h *held) (source int, from Key, ok bool) {
 	r := &h.record
 	c, err := ParseCopy(header.Value(r, header.Order))
 	at, known := p.source(c.Key.Source)
 	copied := err == nil
-	if copied && known && !p.arrival && p.merger.Frontier().Before(c.Key) {
-		h.place = place{c.Key, -1}
+	turn, forced := p.forced.take(c.Key, copied)
+	if copied && known && !forced && !p.arrival && p.merger.Frontier().Before(c.Key) {
+		h.place = Place{c.Key, -1}
 		return at, c.Key, true
 	}
 	from = c.Key
-	h.place = place{p.merger.Frontier(), r.Offset}
+	h.place = Place{p.merger.Frontier(), r.Offset}
+	if forced {
+		h.place = turn
+	}
 	if !copied {
 		c = Copy{Placed: Placed{Key: h.place.key}, Appended: r.Time.UnixMicro()}
 	}
@@ -272,8 +303,7 @@ func (p *part) first() (h *held, ok bool) {
 // frontier returns the key up to which all is released that there is.
 func (p *part) frontier() Key {
 	if h, ok := p.head(); ok && len(h.open) > 0 {
-		k := h.place.key
-		return Key{k.Time, k.Source, k.Writer, k.Offset - 1}
+		return h.place.key.previous()
 	}
 	return p.merger.Frontier()
 }
@@ -330,6 +360,9 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 		p.stepped.next, p.stepped.last = next, p.given.rest()[n-1].place
 	}
 	for _, h := range p.given.rest()[:n] {
+		if h.place.moved >= 0 && isForced(&h.record) {
+			p.stepped.forced++
+		}
 		h.done, h.record = true, stream.Record{}
 		for _, q := range h.kept {
 			to = append(to, stream.Change{Partition: p.id, Key: q.key()})

@@ -199,7 +199,10 @@ func (p *part) holder() Holder {
 	case h.place.key.Source < 0 && p.spilled.empty() && !p.merger.HoldsOf(len(p.sources)+1):
 		return Nothing // the turn of an ask that was answered: a later event moves time on to it
 	}
-	return Holder{Source: p.sources[p.merger.Behind()]}
+	if behind := p.merger.Behind(); behind < len(p.sources) {
+		return Holder{Source: p.sources[behind]}
+	}
+	return Holder{Source: p.forced.turns[0].event.source}
 }
 
 // look notes what events wait for from now on.

@@ -17,15 +17,15 @@ type Copy struct {
 	Appended int64 // when the source has it from
 	Forced   bool  // it came when its turn was over: it is moved back in the order
 	Written  bool  // a pipeline wrote the record of the source: Appended is the time of its event
-	Moved    place // where it is moved to; zero has its turn at Key. The log has none: a reader says it
+	Moved    Place // where it is moved to; zero has its turn at Key. The log has none: a reader says it
 }
 
-// Turn returns the key at which the event has its turn.
-func (c *Copy) Turn() Key {
-	if c.Moved != (place{}) {
-		return c.Moved.key
+// Turn returns where the event has its turn.
+func (c *Copy) Turn() Place {
+	if c.Moved != (Place{}) {
+		return c.Moved
 	}
-	return c.Key
+	return PlaceAt(c.Key)
 }
 
 // AppendTime returns when the record of the source was appended; 0 is not known.
@@ -64,7 +64,7 @@ func (c *Copy) Append(to []byte) []byte {
 	if c.Written {
 		flags |= flagWritten
 	}
-	if c.Moved != (place{}) {
+	if c.Moved != (Place{}) {
 		return c.Moved.append(binary.AppendUvarint(to, flags|flagMoved))
 	}
 	return binary.AppendUvarint(to, flags)

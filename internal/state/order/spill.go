@@ -29,7 +29,7 @@ type page struct {
 	number      int           // in the run
 	size        int           // bytes
 	last        bool          // of the run
-	first, turn place         // of its first and last entry
+	first, turn Place         // of its first and last entry
 	low         stream.Offset // least offset of its records
 	data        []byte        // until the step that wrote it is durable
 	came        time.Time     // when one of its entries was read; zero if that was before a restart
@@ -170,7 +170,7 @@ func (p *part) write(to []stream.Change, list []*held) []stream.Change {
 }
 
 // shelve puts a page where it is found.
-func (p *part) shelve(g *page, released place) {
+func (p *part) shelve(g *page, released Place) {
 	s := &p.spilled
 	if g.turn.until(released) {
 		s.open = append(s.open, g)
@@ -181,7 +181,7 @@ func (p *part) shelve(g *page, released place) {
 }
 
 // released returns the place of the newest event that was released.
-func (p *part) released() place {
+func (p *part) released() Place {
 	if n := p.given.len(); n > 0 {
 		return p.given.rest()[n-1].place
 	}
@@ -395,9 +395,9 @@ func (g *page) append(to []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(to, uint64(g.low)), uint64(g.size))
 }
 
-func (p place) append(to []byte) []byte { return binary.AppendVarint(p.key.append(to), int64(p.moved)) }
+func (p Place) append(to []byte) []byte { return binary.AppendVarint(p.key.append(to), int64(p.moved)) }
 
-func (r *reader) place() place { return place{r.key(), stream.Offset(r.Signed())} }
+func (r *reader) place() Place { return Place{r.key(), stream.Offset(r.Signed())} }
 
 // append appends an entry of a page.
 func (h *held) append(to []byte) []byte {

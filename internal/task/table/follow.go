@@ -39,7 +39,7 @@ type followed struct {
 	unread  bool                               // the Reader has not read so far
 	records []stream.Record                    // that are held
 	next    stream.Offset                      // of the next event that is returned
-	behind  order.Key                          // of the newest event that was
+	behind  order.Place                        // of the newest event that was
 	time    int64                              // that was reached
 	paused  bool
 }
@@ -102,7 +102,7 @@ func (f *Follower) part(id stream.Partition) *followed {
 // assign passes the notes about the events that are committed.
 func (f *Follower) assign(a stream.Assigned) (p *followed, err error) {
 	p = &followed{id: a.Partition, ordered: f.ordered, notes: f.notes[a.Partition.Index], read: map[stream.Partition]stream.Offset{}, next: a.Next, time: math.MinInt64}
-	p.behind = order.Key{Offset: int64(a.Next) - 1}
+	p.behind = order.PlaceAt(order.Key{Offset: int64(a.Next) - 1})
 	if f.ordered {
 		p.behind, err = order.Released(a.State)
 	}
@@ -158,9 +158,9 @@ func (p *followed) isBehind(r *stream.Record, n *order.TableRead) bool {
 }
 
 // place returns where an event stands.
-func (p *followed) place(r *stream.Record) order.Key {
+func (p *followed) place(r *stream.Record) order.Place {
 	if !p.ordered {
-		return order.Key{Offset: int64(r.Offset)}
+		return order.PlaceAt(order.Key{Offset: int64(r.Offset)})
 	}
 	c, _ := order.ParseCopy(header.Value(r, header.Order)) // a reader has written it
 	return c.Turn()
@@ -173,7 +173,7 @@ func (p *followed) give(r *stream.Record) {
 		return
 	}
 	p.behind, p.next = p.place(r), r.Offset+1
-	p.time = max(p.time, p.behind.Time)
+	p.time = max(p.time, p.behind.Time())
 }
 
 // until returns up to where a partition of a table is read beside a partition.

@@ -1,0 +1,110 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/state/order"
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Forced says which events of a live pipeline were forced, as docs/adr/0037-order.md has it.
+type Forced struct {
+	Events   int64  `json:"events"`           // that the pipeline and its stages have computed out of their turn
+	Followed bool   `json:"followed"`         // a replay computes them where the pipeline did
+	Reason   string `json:"reason,omitempty"` // why it does not
+}
+
+// FollowForced has a replay of the sources compute forced events where the live pipeline did. The
+// copies say where. Those of the pipeline and of its stages are all there, or none are followed:
+// events wait for each other, so one order alone would stop the replay. next is up to where the
+// replay reads each partition of the sources.
+func FollowForced(ctx context.Context, d Directory, r *pipeline.Runner, next map[stream.Partition]stream.Offset, notes *pipeline.Notes) (f Forced, err error) {
+	all := map[string]map[int32][]order.ForcedTurn{}
+	for _, plan := range r.Keepers() {
+		if !plan.InTurns() {
+			continue
+		}
+		n, err := ForcedEvents(ctx, d, plan.Name)
+		if err != nil {
+			return f, fmt.Errorf("how many events were forced: %w", err)
+		}
+		if f.Events += n; n == 0 || f.Reason != "" {
+			continue
+		}
+		if all[plan.Name], f.Reason, err = forcedTurns(ctx, d, plan, n, r.Copies[0].Copy.Partitions, next); err != nil {
+			return f, fmt.Errorf("which events were forced: %w", err)
+		}
+	}
+	if f.Followed = f.Reason == ""; f.Followed {
+		notes.Forced = all
+	}
+	return f, nil
+}
+
+// ForcedEvents returns how many events a pipeline or stage has computed out of their turn.
+func ForcedEvents(ctx context.Context, d Directory, pipeline string) (n int64, err error) {
+	for e, err := range d.EntriesOf(ctx, pipeline, statekey.Released) {
+		if errors.Is(err, ErrUnknownPipeline) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		forced, err := order.Forced(e.Value)
+		if err != nil {
+			return 0, err
+		}
+		n += forced
+	}
+	return n, nil
+}
+
+// forcedTurns returns the turns of forced events by partition, or why they are not known. The
+// copies say of the events that the plan counted, at least, that they were forced.
+func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int64, partitions int32, next map[stream.Partition]stream.Offset) (turns map[int32][]order.ForcedTurn, reason string, err error) {
+	about, err := Find(ctx, d, plan.Topic)
+	if errors.Is(err, stream.ErrUnknownTopic) {
+		return nil, fmt.Sprintf("topic %s, which has their copies, is gone", plan.Topic), nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if int(partitions) != len(about.Partitions) {
+		return nil, fmt.Sprintf("topic %s, which has their copies, has %d partitions, and the file says %d", plan.Topic, len(about.Partitions), partitions), nil
+	}
+	counts, topics := make([]int32, len(plan.Sources)), map[int]string{}
+	for i, source := range plan.Sources {
+		topics[source.Rank] = source.Topic
+		for p := range next {
+			if p.Topic == source.Topic {
+				counts[i]++
+			}
+		}
+	}
+	sources := plan.Numbers(counts)
+	turns = map[int32][]order.ForcedTurn{}
+	for i, extent := range about.Partitions {
+		if extent.First > 0 {
+			return nil, fmt.Sprintf("%s/%d, which has their copies, begins at offset %d", plan.Topic, i, extent.First), nil
+		}
+		found, err := order.FindForced(d.Records(ctx, Query{Topic: plan.Topic, Partition: int32(i)}), sources)
+		if err != nil {
+			return nil, "", err
+		}
+		counted -= int64(len(found))
+		turns[int32(i)] = slices.DeleteFunc(found, func(t order.ForcedTurn) bool { // that was copied since the replay knows where the sources end
+			number, offset := t.Event()
+			return offset >= int64(next[stream.Partition{Topic: topics[order.Topic(number)], Index: order.Partition(number)}])
+		})
+	}
+	if counted > 0 {
+		return nil, fmt.Sprintf("by topic %s, which has their copies, %d fewer events were forced: a source has got partitions since", plan.Topic, counted), nil
+	}
+	return turns, "", nil
+}
