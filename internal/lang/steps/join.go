@@ -122,6 +122,7 @@ func (j *Join) Bind(s *lang.Scope, path string) {
 		Most: operator.JoinMax{Rows: cmp.Or(j.Max.Rows, defaultJoinRows), Bytes: cmp.Or(j.Max.Bytes, defaultJoinBytes), Matches: cmp.Or(j.Max.Matches, defaultJoinMatches)},
 	}
 	left, right := j.inputs(s, path)
+	s.Names.Broken[j.Name+".*"] = len(s.Errs) > before // no findings for what follows of it
 	if left == nil || right == nil || len(s.Errs) > before {
 		return
 	}
