@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -157,7 +158,7 @@ func (e *event) record(in *lang.Input, n int) stream.Record {
 		value = bytes.ReplaceAll(value, []byte("$n"), strconv.AppendInt(nil, int64(n+1), 10))
 	}
 	fields := map[string]json.RawMessage{}
-	object := json.Unmarshal(value, &fields) == nil && fields != nil && in.Time.Field != ""
+	object := json.Unmarshal(value, &fields) == nil && fields != nil && in.Time.Field != "" && in.PathOf(in.Time.Field) == in.Time.Field
 	if written, ok := fields[in.Time.Field]; ok && !e.timed && e.appended.IsZero() {
 		appended = readTime(written, cmp.Or(in.Time.Unit, in.Time.Format), at)
 	} else if object && !ok && e.timed {
@@ -167,7 +168,12 @@ func (e *event) record(in *lang.Input, n int) stream.Record {
 		Partition: stream.Partition{Topic: in.Topic, Index: e.partition},
 		Time:      appended, Value: value, Headers: e.headers,
 	}
-	switch key := keyText(fields[in.Key]); {
+	key := keyText(fields[in.Key])
+	if path := in.KeyPath(); path != in.Key {
+		at, _ := decode.Key(value, path)
+		key = string(at)
+	}
+	switch {
 	case e.key != nil:
 		r.Key = []byte(*e.key)
 	case key != "":

@@ -134,7 +134,7 @@ func (c *reader) projected(b *bound, all []decode.Field, wanted map[string]bool)
 		if !ok {
 			slot, _ = c.Field("inputs", f.Name, f.Slot.Type)
 		}
-		list = append(list, decode.Field{Name: f.Name, Slot: slot})
+		list = append(list, decode.Field{Name: f.Name, Path: f.Path, Slot: slot})
 	}
 	return list
 }

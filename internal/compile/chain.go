@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -113,10 +114,13 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		if err != nil {
 			continue
 		}
-		slot, ok := written(e, f.Name)
+		name, whole := memberOf(f)
+		slot, ok := written(e, name)
 		switch {
+		case ok && !whole:
+			continue // what stands below is known when it is read
 		case !ok && !t.Optional:
-			fail(".fields."+f.Name, "add it to that emit's value, or make it optional here", "pipeline %q emits to %q without %q", writer.Name(), in.Topic, f.Name)
+			fail(".fields."+f.Name, "add it to that emit's value, or make it optional here", "pipeline %q emits to %q without %q", writer.Name(), in.Topic, name)
 		case ok && !fits(slot.Type.Kind, t.Kind):
 			fail(".fields."+f.Name, "give it one type in both", "pipeline %q emits %q as %v to %q, and here it is %v", writer.Name(), f.Name, slot.Type.Kind, in.Topic, t.Kind)
 		case ok && slot.Type.Optional && !t.Optional:
@@ -132,6 +136,16 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		fail(".key", "write `key: "+slot.Name+"` in that emit, or `repartition` in this input", "pipeline %q emits to %q by key %q, and here the key is %q", writer.Name(), in.Topic, key, in.Key)
 	}
 	return errs
+}
+
+// memberOf returns the member of records that has the value of a field, and whether it is
+// the value.
+func memberOf(f lang.Field) (name string, whole bool) {
+	parts, err := decode.ParsePath(f.Path)
+	if f.Path == "" || err != nil {
+		return f.Name, true
+	}
+	return parts[0].Name, len(parts) == 1
 }
 
 // written returns the slot that an emit writes as a field.

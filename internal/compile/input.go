@@ -106,13 +106,46 @@ func (c *reader) input(path string, in *lang.Input) {
 			continue
 		}
 		if slot, ok := c.Field(at, f.Name, t); ok {
-			c.read.Fields = append(c.read.Fields, decode.Field{Name: f.Name, Slot: slot})
+			c.read.Fields = append(c.read.Fields, c.located(at, f, slot))
 		}
 	}
+	c.distinct(path, in)
 	c.inputKey(path, in)
 	c.inputTime(path+".time", in)
 	c.inputDedupe(path+".dedupe", in)
 	c.inputBacklog(path+".backlog", in)
+}
+
+// distinct refuses two fields of one value.
+func (c *reader) distinct(path string, in *lang.Input) {
+	names := map[string]string{}
+	for i := range c.read.Fields {
+		f := &c.read.Fields[i]
+		at := f.At()
+		if other, ok := names[at]; ok {
+			c.Fail(path+".fields."+f.Name, "%q is the value of %q too", f.Name, other)
+			c.Hint("remove one of them; a let step gives a value another name")
+		}
+		names[at] = f.Name
+	}
+}
+
+// located returns where the value of a field stands in records.
+func (c *reader) located(at string, f lang.Field, slot value.Slot) decode.Field {
+	field := decode.Field{Name: f.Name, Slot: slot}
+	if f.Path == "" {
+		return field
+	}
+	var err error
+	if field.Path, err = decode.ParsePath(f.Path); err != nil {
+		c.Fail(at, "%v", err)
+		return decode.Field{Name: f.Name, Slot: slot}
+	}
+	if decode.Gathers(field.Path) && !slot.Type.Kind.IsList() {
+		c.Fail(at, "path %q gathers from all elements of a list, which makes a list, and %q is of type %v", f.Path, f.Name, slot.Type)
+		c.Hint("make it a list, such as number[]")
+	}
+	return field
 }
 
 func (c *reader) inputBacklog(path string, in *lang.Input) {
@@ -356,7 +389,7 @@ func (c *reader) sources(list []lang.Input, types map[string]value.Type, count m
 				t.Optional = t.Optional || count[f.Name] < len(list)
 				slot, _ = c.Field("inputs", f.Name, t)
 			}
-			source.Fields = append(source.Fields, decode.Field{Name: f.Name, Slot: slot})
+			source.Fields = append(source.Fields, c.located("inputs", f, slot))
 		}
 		c.Sources = append(c.Sources, source)
 		c.MaxBytes = max(c.MaxBytes, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes))

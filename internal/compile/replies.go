@@ -55,7 +55,7 @@ func (c *Compiled) Unanswered(answers func(topic string) bool) spec.Problems {
 // pipeline does not read it, or copies it by a key of its own.
 func (c *Compiled) KeyOf(topic string) string {
 	if in := &c.Pipeline.Input; len(c.Copies) == 0 && in.Topic == topic {
-		return in.Key
+		return in.KeyPath()
 	}
 	return ""
 }

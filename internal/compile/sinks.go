@@ -71,7 +71,7 @@ func topicOf(b *bound, s *lang.Sink, topics []string, partial bool) sink.Topic {
 	if written, ok := b.Outputs.Written[s.From]; ok {
 		t.Columns = make([]sink.Column, len(written))
 		for i, f := range written {
-			t.Columns[i] = sink.Column(f)
+			t.Columns[i] = sink.Column{Name: f.Name, Type: f.Type}
 			if f.Type == lang.MixedTypes {
 				t.Columns[i].Type = ""
 			}

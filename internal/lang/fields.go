@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"strings"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/expression"
@@ -20,6 +21,7 @@ var (
 	ReadBindings   = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
 	ReadBindingSet = spec.AnyOrder(bindingName, ReadBindings)
 	ReadFields     = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
+	readEventField = spec.OneOf("write a type, or {path: device.os, type: string}", spec.Scalar, spec.Into(fieldType, spec.ReadType), spec.Mapping, readPathField)
 	ReadLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput      = spec.MappingOf(inputFields)
 	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
@@ -46,6 +48,40 @@ func rename(name string, word func(name string) string) string {
 func setOf(f spec.Form[string]) spec.Form[[]string] {
 	return spec.AnyOrder(func(text *string) *string { return text }, spec.ListOf(f))
 }
+
+// pathField is a field of an event as the file writes it with a path.
+type pathField struct {
+	Path, Type string
+	Optional   bool
+}
+
+var pathFieldFields = []spec.Field[pathField]{
+	{Name: "path", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.Path }, spec.TextOf("a path")), Example: "device.os", Absent: "the name of the field",
+		Help: "where the value stands in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
+	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string"},
+	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
+}
+
+// readPathField reads the long form of a field. A type that is optional is written as the
+// short form has it, so that both have one meaning.
+var readPathField = spec.Form[Field]{
+	Read: func(r *spec.Reader, n *spec.Node, path string, into *Field) {
+		var long pathField
+		longField.Read(r, n, path, &long)
+		into.Path, into.Type = long.Path, long.Type
+		if long.Optional && !strings.HasPrefix(long.Type, "optional ") {
+			into.Type = "optional " + long.Type
+		}
+	},
+	Print: func(p *spec.Printer, path string, f *Field) {
+		if f.Path != "" {
+			p.Line(path+".path", f.Path)
+		}
+	},
+	Shape: longField.Shape,
+}
+
+var longField = spec.MappingOf(pathFieldFields)
 
 func constantName(c *spec.Constant) *string { return &c.Name }
 func bindingName(b *Binding) *string        { return &b.Name }
@@ -108,7 +144,7 @@ var inputFields = []spec.Field[Input]{
 		Help: "a field of type string or int: events of one key share state and order"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
 		Example: "{field: ts, unit: ms, lateness: 5s}", Absent: "the time of the append"},
-	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, ReadFields),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, spec.Named(fieldName, readEventField)),
 		Example: "{customer: string, amount: number, country: optional string}"},
 	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *Format { return &in.Format }, readFormat),
 		Example: "{avro: payment.avsc}", Absent: "json",

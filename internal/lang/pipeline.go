@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
@@ -158,7 +159,23 @@ type RowTime struct {
 }
 
 // Field is a name and its type, as the file writes them: "amount", "number".
-type Field struct{ Name, Type string }
+type Field struct {
+	Name, Type string
+	Path       string // of a field of an event: to its value; "" is the member of the record with the name
+}
+
+// KeyPath returns where the key stands in records: a name or a path.
+func (in *Input) KeyPath() string { return in.PathOf(in.Key) }
+
+// PathOf returns where a field stands in records: a name or a path.
+func (in *Input) PathOf(field string) string {
+	for _, f := range in.Fields {
+		if path, err := decode.ParsePath(f.Path); f.Name == field && err == nil {
+			return decode.PathText(path)
+		}
+	}
+	return field
+}
 
 // Commit says how often steps are committed.
 type Commit struct {

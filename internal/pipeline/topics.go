@@ -49,7 +49,7 @@ func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int
 // these, and its state and outputs have. If the latter is began since the input has more, grown says so.
 func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (inputs []int32, partitions int32, grown, err error) {
 	for _, in := range r.Pipeline.EachInput() {
-		topic := stream.Topic{Name: in.Topic, Key: in.Key, Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
+		topic := stream.Topic{Name: in.Topic, Key: in.KeyPath(), Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
 		if n := existing[in.Topic]; began > 0 && n > began && len(r.Copies) == 0 {
 			grown = fmt.Errorf("input of pipeline %q: %w", r.Plan.Name, &stream.PartitionsError{Topic: in.Topic, Partitions: n, State: began})
 			topic.Partitions = n

@@ -46,7 +46,7 @@ func (a *admission) admit(it *item) {
 	if plan.Copy == nil && plan.Sources == nil {
 		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], plan.Key)
 		if string(a.keyBuf) != string(r.Key) {
-			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, a.keyBuf, r.Key, plan.Key.Name))
+			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, a.keyBuf, r.Key, plan.keyPath()))
 			return
 		}
 	}

@@ -231,6 +231,16 @@ type CopyPlan struct {
 	Idle       time.Duration // without an event, after which the others do not wait for a source partition; 0 is never
 }
 
+// keyPath returns where the key stands in records, as the file writes it.
+func (in *Input) keyPath() string {
+	for i := range in.Fields {
+		if f := &in.Fields[i]; f.Slot == in.Key {
+			return f.At()
+		}
+	}
+	return in.Key.Name
+}
+
 // rules say how events are placed.
 func (p *Plan) rules() order.Rules {
 	return order.Rules{Lateness: p.Time.Lateness.Microseconds(), Wait: p.Copy.Wait.Microseconds()}

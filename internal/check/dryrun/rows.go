@@ -302,10 +302,10 @@ func (e *Rows) placeFile() error {
 		if in.Topic != topic {
 			continue
 		}
-		about := stream.Topic{Name: topic, Partitions: cmp.Or(e.Partitions, in.Partitions, pipeline.DefaultPartitions), Key: cmp.Or(e.Key, in.Key)}
+		about := stream.Topic{Name: topic, Partitions: cmp.Or(e.Partitions, in.Partitions, pipeline.DefaultPartitions), Key: cmp.Or(e.Key, in.KeyPath())}
 		copied := in.Repartition > 0 || len(e.parts[0].pipeline.Inputs) > 0
-		if !copied && about.Key != in.Key {
-			return failure.Usage("--key %s: the pipeline reads %s by the key %s. Events of another key need input.repartition", e.Key, topic, in.Key)
+		if !copied && about.Key != in.KeyPath() {
+			return failure.Usage("--key %s: the pipeline reads %s by the key %s. Events of another key need input.repartition", e.Key, topic, in.KeyPath())
 		}
 		if !copied && in.Partitions > 0 && about.Partitions != in.Partitions {
 			return failure.Usage("--partitions %d: the pipeline file says that %s has %d", e.Partitions, topic, in.Partitions)

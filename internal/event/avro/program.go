@@ -74,7 +74,11 @@ func treeOf(fields []decode.Field) (*tree, error) {
 	root := &tree{}
 	for i := range fields {
 		at := root
-		for _, part := range []string{fields[i].Name} {
+		path, err := namesOf(&fields[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range path {
 			if at.want != nil {
 				return nil, fmt.Errorf("field %q is part of field %q, which is wanted whole", fields[i].Name, at.want.Name)
 			}
@@ -93,6 +97,21 @@ func treeOf(fields []decode.Field) (*tree, error) {
 		at.want = &fields[i]
 	}
 	return root, nil
+}
+
+// namesOf returns the names on the way to a field.
+func namesOf(f *decode.Field) ([]string, error) {
+	if f.Path == nil {
+		return []string{f.Name}, nil
+	}
+	var names []string
+	for _, part := range f.Path {
+		if part.List {
+			return nil, fmt.Errorf("field %q: its path goes through a list, which is not possible in Avro", f.Name)
+		}
+		names = append(names, part.Name)
+	}
+	return names, nil
 }
 
 // each yields the fields that are wanted of it.

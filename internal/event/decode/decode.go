@@ -10,7 +10,7 @@ package decode
 import (
 	"fmt"
 	"math/bits"
-	"strings"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -20,9 +20,10 @@ import (
 // included.
 const MaxDepth = 64
 
-// Field is one member of the record's object and the slot that takes it.
+// Field is one value of the record and the slot that takes it.
 type Field struct {
 	Name string // as in the JSON, without escapes; a dot is part of the name
+	Path []Part // to the value; nil is the member of the record's object with the name
 	Slot value.Slot
 
 	// Verbatim has a slot of kind string take a number too, as it is written.
@@ -61,38 +62,26 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("byte %d: %s", e.Offset, e.Reason)
 }
 
-// Scanner extracts a fixed list of top-level fields. It does not change after
+// Scanner extracts a fixed list of fields. It does not change after
 // New and is safe for concurrent use.
 type Scanner struct {
-	fields []member
-	byName map[string]int
-}
-
-// member is a field and the text that starts it in compact JSON: `"name":`. The
-// text is empty for a name that JSON has to escape.
-type member struct {
-	Field
-	start string
+	fields []Field
+	root   object
+	bits   int // of what is seen: of the fields, and in words of their own those on the way to them
 }
 
 // New returns a scanner of the fields. Fields that come in this order in the
-// records are found without a look-up. Two fields of one name are a programming
+// records are found without a look-up. Two fields of one path are a programming
 // error and panic.
 func New(fields []Field) *Scanner {
-	s := &Scanner{byName: make(map[string]int, len(fields))}
-	for i, f := range fields {
-		if _, ok := s.byName[f.Name]; ok {
-			panic(fmt.Sprintf("decode: field %q is named twice", f.Name))
-		}
-		m := member{Field: f}
-		if !strings.ContainsFunc(f.Name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-			m.start = `"` + f.Name + `":`
-		}
-		s.byName[f.Name] = i
-		s.fields = append(s.fields, m)
+	s := &Scanner{fields: slices.Clone(fields), bits: words(len(fields)) * 64}
+	for i := range s.fields {
+		s.add(i)
 	}
 	return s
 }
+
+func words(bits int) int { return (bits + 63) / 64 }
 
 // Scan reads the named fields of the JSON object in src into their slots of
 // row, and leaves the row's other slots alone. Members that are not named are
@@ -108,6 +97,9 @@ func New(fields []Field) *Scanner {
 // value, of which the slot gets the text in one line. A field that is absent or
 // null clears an optional slot and is an error for any other, as null is for an element.
 //
+// A field with a path is absent where the path ends early: a member is absent, a list is
+// too short, or null stands on the way. Any other value on the way is an error.
+//
 // Strings without escapes and raw alias src, which therefore must not change for as
 // long as the row is used. Strings with escapes, bytes, lists, maps, vectors
 // and raw with line breaks are allocated; nothing else is.
@@ -119,88 +111,103 @@ func (s *Scanner) Scan(src []byte, row *value.Row) error {
 	if reason != "" {
 		return &Error{Offset: i, Reason: reason}
 	}
-	var few [4]uint64
-	seen := few[:]
-	if len(s.fields) > 64*len(few) {
-		seen = make([]uint64, (len(s.fields)+63)/64)
+	at := scan{src: src, row: row}
+	if s.bits > 64*len(at.few) {
+		at.rest = make([]uint64, words(s.bits)-len(at.few))
 	}
-	next := 0
-	for more {
-		start := i
-		var n int
-		if n, i, reason = s.find(src, i, next); reason != "" {
-			return &Error{Offset: i, Reason: reason}
-		}
-		if n < 0 {
-			if i, reason = skip(src, i, 1); reason != "" {
-				return &Error{Offset: i, Reason: reason}
-			}
-		} else {
-			f := &s.fields[n].Field
-			if seen[n>>6]>>(n&63)&1 != 0 {
-				return &Error{Field: f.Name, Offset: start, Reason: "stands in the record twice"}
-			}
-			seen[n>>6] |= 1 << (n & 63)
-			next = n + 1
-			if i, reason = f.read(src, i, 1, row); reason != "" {
-				return &Error{Field: f.Name, Offset: i, Reason: reason}
-			}
-		}
-		if i, more, reason = after(src, i); reason != "" {
-			return &Error{Offset: i, Reason: reason}
+	if more {
+		var err *Error
+		if i, err = s.members(&at, &s.root, i, 1); err != nil {
+			return err
 		}
 	}
 	if end := space(src, i); end < len(src) {
 		return &Error{Offset: end, Reason: unexpected(src, end, "the end of the record")}
 	}
-	return s.absent(seen, row, i)
+	return s.absent(&at, i)
 }
 
-// find reads the key at src[i:] and its colon, and returns the field it names,
-// or -1, and the start of its value. It tries the field number next first.
-func (s *Scanner) find(src []byte, i, next int) (int, int, string) {
-	if next < len(s.fields) {
-		start := s.fields[next].start
-		if end := i + len(start); start != "" && end <= len(src) && string(src[i:end]) == start {
-			return next, space(src, end), ""
+// scan is a record that is being read.
+type scan struct {
+	src    []byte
+	row    *value.Row
+	few    [4]uint64  // bits of what is seen
+	rest   []uint64   // those for which few has no room
+	gather *gathering // of the list that is being passed; nil is none
+}
+
+// word returns the word that has a bit of what is seen.
+func (at *scan) word(bit int) *uint64 {
+	if n := bit >> 6; n < len(at.few) {
+		return &at.few[n]
+	}
+	return &at.rest[bit>>6-len(at.few)]
+}
+
+// twice reports whether a bit of what is seen is set, and sets it.
+func (at *scan) twice(bit int) bool {
+	word, mask := at.word(bit), uint64(1)<<(bit&63)
+	set := *word&mask != 0
+	*word |= mask
+	return set
+}
+
+// members reads the members of an object from the first one on, at the given depth.
+func (s *Scanner) members(at *scan, o *object, i, depth int) (int, *Error) {
+	src, row, next := at.src, at.row, 0
+	for more := true; more; {
+		start := i
+		n, end, reason := o.find(src, i, next)
+		if i = end; reason != "" {
+			return i, &Error{Offset: i, Reason: reason}
+		}
+		if n < 0 {
+			if i, reason = skip(src, i, depth); reason != "" {
+				return i, &Error{Offset: i, Reason: reason}
+			}
+		} else {
+			m := &o.members[n]
+			if at.twice(m.bit) {
+				return i, &Error{Field: m.label, Offset: start, Reason: "stands in the record twice"}
+			}
+			next = n + 1
+			if f := m.leaf; f != nil {
+				if i, reason = f.read(src, i, depth, row); reason != "" {
+					return i, &Error{Field: m.label, Offset: i, Reason: reason}
+				}
+			} else {
+				var err *Error
+				if i, err = s.value(at, m, i, depth); err != nil {
+					return i, err
+				}
+			}
+		}
+		if i, more, reason = after(src, i); reason != "" {
+			return i, &Error{Offset: i, Reason: reason}
 		}
 	}
-	name, escaped, i, reason := key(src, i)
-	if reason != "" {
-		return 0, i, reason
-	}
-	var n int
-	var ok bool
-	if escaped {
-		n, ok = s.byName[unescape(name)]
-	} else {
-		n, ok = s.byName[string(name)]
-	}
-	if !ok {
-		n = -1
-	}
-	return n, i, ""
+	return i, nil
 }
 
 // absent clears the optional fields that were not seen, and refuses the record
 // for any other.
-func (s *Scanner) absent(seen []uint64, row *value.Row, end int) error {
+func (s *Scanner) absent(at *scan, end int) error {
 	count := 0
-	for _, word := range seen {
-		count += bits.OnesCount64(word)
+	for bit := 0; bit < len(s.fields); bit += 64 {
+		count += bits.OnesCount64(*at.word(bit))
 	}
 	if count == len(s.fields) {
 		return nil
 	}
 	for n := range s.fields {
-		if seen[n>>6]>>(n&63)&1 != 0 {
+		if *at.word(n)>>(n&63)&1 != 0 {
 			continue
 		}
-		f := &s.fields[n].Field
+		f := &s.fields[n]
 		if !f.Slot.Type.Optional {
 			return &Error{Field: f.Name, Offset: end - 1, Reason: "absent but required: want " + f.Slot.Type.String()}
 		}
-		row.Clear(f.Slot)
+		at.row.Clear(f.Slot)
 	}
 	return nil
 }
@@ -214,60 +221,4 @@ func invalidUTF8(src []byte) error {
 		}
 		i += size
 	}
-}
-
-// Key returns the text of a top-level field that is a string, unescaped, or an
-// integer, in its shortest form: what events of that field are keyed by. It is
-// not ok where Scan would refuse the record for a required slot of kind string
-// or int. The key may alias src.
-func Key(src []byte, field string) (text []byte, ok bool) {
-	if !utf8.Valid(src) {
-		return nil, false
-	}
-	i, more, reason := open(src)
-	for more && reason == "" {
-		var name []byte
-		var escaped bool
-		if name, escaped, i, reason = key(src, i); reason != "" {
-			return nil, false
-		}
-		start := i
-		if i, reason = skip(src, i, 1); reason != "" {
-			return nil, false
-		}
-		if string(name) == field && !escaped || escaped && unescape(name) == field {
-			if ok {
-				return nil, false
-			}
-			if text, ok = keyText(src, start); !ok {
-				return nil, false
-			}
-		}
-		i, more, reason = after(src, i)
-	}
-	if reason != "" || space(src, i) < len(src) || !ok {
-		return nil, false
-	}
-	return text, true
-}
-
-// keyText returns the key that the valid value at src[i:] stands for.
-func keyText(src []byte, i int) ([]byte, bool) {
-	if src[i] == '"' {
-		end, escaped, _ := text(src, i+1)
-		if escaped {
-			return []byte(unescape(src[i+1 : end-1])), true
-		}
-		return src[i+1 : end-1 : end-1], true
-	}
-	if !numeric(src[i]) {
-		return nil, false
-	}
-	var n numeral
-	end, _ := number(src, i, &n)
-	v, reason := n.int(src[i:end])
-	if v == 0 {
-		return []byte("0"), reason == "" // -0 is the same key
-	}
-	return src[i:end:end], reason == ""
 }

@@ -28,6 +28,9 @@ const (
 
 // eventsFor returns a source of events for a load, and a text that describes them.
 func (c *PlacementOptions) eventsFor(ctx context.Context, program *Program, in *lang.Input) (func() *source, string, error) {
+	if at := slices.IndexFunc(in.Fields, func(f lang.Field) bool { return f.Path != "" }); at >= 0 {
+		return nil, "", failure.Usage("field %s has a path: events of a load are flat", in.Fields[at].Name)
+	}
 	l := &repeated{key: in.Key, unit: cmp.Or(in.Time.Unit, in.Time.Format)}
 	var events []map[string]json.RawMessage
 	from := "events made up of the fields of " + in.Topic

@@ -116,7 +116,7 @@ func (l *Lookup) bindConfig(s *lang.Scope, path string) {
 func (l *Lookup) told(pipeline string) lookup.Step {
 	told := lookup.Step{Name: l.Name, Pipeline: pipeline}
 	for _, f := range l.Fields {
-		told.Fields = append(told.Fields, lookup.Field(f))
+		told.Fields = append(told.Fields, lookup.Field{Name: f.Name, Type: f.Type})
 	}
 	return told
 }
