@@ -33,6 +33,9 @@ func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 		if in.Format.Avro != "" {
 			in.Format.Avro = open.formats[in.Topic].digest
 		}
+		if in.Format.Protobuf.File != "" {
+			in.Format.Protobuf.File = open.formats[in.Topic].digest
+		}
 	}
 	partitions := mergedPartitions(p.Inputs)
 	for i := range p.Inputs { // one input says it, or none does

@@ -1,11 +1,8 @@
 package compile
 
 import (
-	"github.com/afterbay/afterbay/internal/event/avro"
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/lang"
-	"github.com/afterbay/afterbay/internal/spec"
-	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task"
 )
 
@@ -13,29 +10,6 @@ import (
 type format struct {
 	decode.Format
 	digest string // of its schema
-}
-
-// openFormats reads the schemas of inputs.
-func (o *opening) openFormats() {
-	o.formats = map[string]format{}
-	for path, in := range o.Pipeline.EachInput() {
-		file := in.Format.Avro
-		if file == "" {
-			continue
-		}
-		path += ".format.avro"
-		text, err := spec.ReadFile(file)
-		if err != nil {
-			o.Fail(path, "%v", err)
-			continue
-		}
-		schema, err := avro.Parse(string(text))
-		if err != nil {
-			o.Fail(path, "%s: %v", file, err)
-			continue
-		}
-		o.formats[in.Topic] = format{schema, generation.Hash(string(text))}
-	}
 }
 
 // checkFormats sees that each schema has the fields of its input.

@@ -161,12 +161,20 @@ var inputFields = []spec.Field[Input]{
 		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.repartition`, of so many partitions, by `key`"},
 }
 
-var readFormat = spec.OneOf("write json, or {avro: <file>}",
+var readFormat = spec.OneOf("write json, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
 	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json").Default("json")), spec.Mapping, spec.MappingOf(formatFields))
 
 var formatFields = []spec.Field[Format]{
-	{Name: "avro", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *Format) *string { return &f.Avro }, spec.ReadPath), Example: "payment.avsc",
+	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *string { return &f.Avro }, spec.ReadPath), Example: "payment.avsc", Absent: "another format",
 		Help: "the file of the schema that events are written with, without a prefix of a registry. Fields of the event that `fields` does not name are skipped; unions with null are optional fields"},
+	{Name: "protobuf", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *Protobuf { return &f.Protobuf }, spec.MappingOf(protobufFields)), Example: "{file: shop.proto, message: shop.Payment}", Absent: "another format",
+		Help: "the message type of events, without a prefix of a registry. Fields without presence that an event does not have are 0, false or empty; others are optional fields"},
+}
+
+var protobufFields = []spec.Field[Protobuf]{
+	{Name: "file", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Protobuf) *string { return &p.File }, spec.ReadPath), Example: "shop.proto",
+		Help: "a `.proto` file, whose imports are below its folder, or a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` makes it"},
+	{Name: "message", Affects: spec.Outputs, Form: spec.Into(func(p *Protobuf) *string { return &p.Message }, spec.ReadName), Example: "shop.Payment", Absent: "the first message of the file", Help: "the full name of the message type"},
 }
 
 var backlogFields = []spec.Field[Backlog]{

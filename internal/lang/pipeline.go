@@ -105,6 +105,14 @@ type Input struct {
 type Format struct {
 	Name string // json
 	Avro string // the file of the schema that they were written with
+
+	Protobuf Protobuf
+}
+
+// Protobuf is the message type of records.
+type Protobuf struct {
+	File    string // a .proto file, or a FileDescriptorSet
+	Message string // its full name; "" is the first of the file
 }
 
 // Backlog bounds the records of a topic that wait for the pipeline: sources that

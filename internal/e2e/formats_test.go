@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	generic "github.com/twmb/avro"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/pipeline"
@@ -105,5 +108,68 @@ func TestSchemaIsPartOfTheFingerprint(t *testing.T) {
 	}
 	if other := fingerprint(avroPayments(t, strings.Replace(paymentSchema, `"os"`, `"system"`, 1))); other == one {
 		t.Error("another schema does not change the fingerprint")
+	}
+}
+
+const paymentProto = `syntax = "proto3"; package shop; import "parts/device.proto";
+message Payment { Device device = 1; double amount = 2; optional string note = 3; int64 ts = 4; string card = 5; }`
+
+// protobufPayments reads payments by a schema that it writes to files.
+func protobufPayments(t *testing.T, schema, message string) lang.Pipeline {
+	t.Helper()
+	folder := t.TempDir()
+	for name, text := range map[string]string{"payment.proto": schema, "parts/device.proto": `syntax = "proto3"; package shop; message Device { string os = 1; }`} {
+		file := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := payments()
+	p.Input.Format.Protobuf = lang.Protobuf{File: filepath.Join(folder, "payment.proto"), Message: message}
+	return p
+}
+
+// TestEventsOfProtobufAreLikeThoseOfJSON compares the outputs of the same events in both formats.
+func TestEventsOfProtobufAreLikeThoseOfJSON(t *testing.T) {
+	var events, records []stream.Record
+	for second, card := range []string{"a", "b", "a", "a", "b"} {
+		event := payment(card, 40.5, second)
+		record := event
+		value := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte("\n\x05linux"))
+		value = protowire.AppendFixed64(protowire.AppendTag(value, 2, protowire.Fixed64Type), math.Float64bits(40.5))
+		value = protowire.AppendVarint(protowire.AppendTag(value, 4, protowire.VarintType), uint64(epoch+second*1000))
+		record.Value = protowire.AppendString(protowire.AppendTag(value, 5, protowire.BytesType), card)
+		events, records = append(events, event), append(records, record)
+	}
+	bad := records[0]
+	bad.Value = bad.Value[:3]
+	want, got := run(t, payments(), events...), run(t, protobufPayments(t, paymentProto, "shop.Payment"), append(records, bad)...)
+	for _, topic := range []string{"out", "alerts"} {
+		want, got := values(t, want, topic), values(t, got, topic)
+		if len(want) == 0 || !slices.Equal(want, got) {
+			t.Errorf("%s: got %q, want %q", topic, got, want)
+		}
+	}
+	if dead := stages(t, got, "payments.dlq"); len(dead) != 1 || !strings.HasPrefix(dead[0], "decode: byte 1: the record ends too early") {
+		t.Errorf("dead letters %q", dead)
+	}
+}
+
+// TestSchemasOfProtobufAreCheckedBeforeAnythingRuns refuses a schema that is not there, is none, or lacks fields.
+func TestSchemasOfProtobufAreCheckedBeforeAnythingRuns(t *testing.T) {
+	for _, c := range []struct{ schema, message, want string }{
+		{`message {`, "", "input.format.protobuf: "},
+		{paymentProto, "shop.Refund", `input.format.protobuf: `},
+		{strings.Replace(paymentProto, "parts/", "../", 1), "", "is not below the folder"},
+		{strings.Replace(paymentProto, "double amount", "string amount", 1), "", `input.fields: field "amount" is of type string in the schema: want number`},
+	} {
+		if _, err := builtin.New(protobufPayments(t, c.schema, c.message), pipeline.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.schema, err)
+		}
+	}
+	both := protobufPayments(t, paymentProto, "")
+	both.Input.Format.Avro = "payment.avsc"
+	if _, err := builtin.New(both, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "events have one format") {
+		t.Error(err)
 	}
 }

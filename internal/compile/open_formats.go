@@ -1,0 +1,83 @@
+package compile
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/event/avro"
+	"github.com/afterbay/afterbay/internal/event/protobuf"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/state/generation"
+)
+
+// openFormats reads the schemas of inputs.
+func (o *opening) openFormats() {
+	o.formats = map[string]format{}
+	for path, in := range o.Pipeline.EachInput() {
+		var made format
+		var err error
+		switch at := path + ".format"; {
+		case in.Format.Avro != "" && in.Format.Protobuf.File != "":
+			o.Fail(at, "events have one format: remove avro or protobuf")
+			continue
+		case in.Format.Avro != "":
+			path = at + ".avro"
+			made, err = openAvro(in.Format.Avro)
+		case in.Format.Protobuf.File != "":
+			path = at + ".protobuf"
+			made, err = openProtobuf(in.Format.Protobuf)
+		default:
+			continue
+		}
+		if err != nil {
+			o.Fail(path, "%v", err)
+			continue
+		}
+		o.formats[in.Topic] = made
+	}
+}
+
+func openAvro(file string) (format, error) {
+	text, err := spec.ReadFile(file)
+	if err != nil {
+		return format{}, err
+	}
+	schema, err := avro.Parse(string(text))
+	if err != nil {
+		return format{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return format{schema, generation.Hash(string(text))}, nil
+}
+
+func openProtobuf(of lang.Protobuf) (format, error) {
+	if filepath.Ext(of.File) != ".proto" {
+		set, err := spec.ReadFile(of.File)
+		if err != nil {
+			return format{}, err
+		}
+		schema, err := protobuf.ParseSet(set, of.Message)
+		if err != nil {
+			return format{}, fmt.Errorf("%s: %w", of.File, err)
+		}
+		return format{schema, generation.Hash(string(set))}, nil
+	}
+	var all []string // its files, one behind the other
+	schema, err := protobuf.Parse(filepath.Base(of.File), of.Message, func(name string) (io.ReadCloser, error) {
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("%s is not below the folder of %s", name, of.File)
+		}
+		text, err := spec.ReadFile(filepath.Join(filepath.Dir(of.File), name))
+		all = append(all, name+"\n"+string(text))
+		return io.NopCloser(bytes.NewReader(text)), err
+	})
+	if err != nil {
+		return format{}, fmt.Errorf("%s: %w", of.File, err)
+	}
+	slices.Sort(all)
+	return format{schema, generation.Hash(strings.Join(all, "\n"))}, nil
+}

@@ -1,0 +1,99 @@
+// Package protobuf reads the fields that a pipeline names out of messages of Protobuf.
+package protobuf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// Bounds of a schema.
+const (
+	SchemaMax = 1 << 20 // bytes of all its files
+	filesMax  = 256
+)
+
+// Schema is the message type of records.
+type Schema struct {
+	message protoreflect.MessageDescriptor
+}
+
+// Parse reads a file of the language of Protobuf. open opens files by the names that the file and its
+// imports use, the file itself among them. Those of google/protobuf are known. message is the full name
+// of the type; "" is the first of the file.
+func Parse(file, message string, open func(name string) (io.ReadCloser, error)) (*Schema, error) {
+	left, files := SchemaMax, 0
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: func(name string) (io.ReadCloser, error) {
+		if files++; files > filesMax {
+			return nil, fmt.Errorf("the schema has more than %d files", filesMax)
+		}
+		f, err := open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, int64(left)+1))
+		if err != nil {
+			return nil, err
+		}
+		if left -= len(text); left < 0 {
+			return nil, fmt.Errorf("the files of the schema have more than %d bytes", SchemaMax)
+		}
+		return io.NopCloser(strings.NewReader(string(text))), nil
+	}}), MaxParallelism: 1}
+	found, err := compiler.Compile(context.Background(), file)
+	if err != nil {
+		return nil, err
+	}
+	return named(message, found[0].Messages(), func() protoreflect.Descriptor { return found[0].FindDescriptorByName(protoreflect.FullName(message)) })
+}
+
+// ParseSet reads a FileDescriptorSet, as protoc --descriptor_set_out --include_imports makes it. message is
+// the full name of the type; "" is the first of the last file.
+func ParseSet(set []byte, message string) (*Schema, error) {
+	if len(set) > SchemaMax {
+		return nil, fmt.Errorf("the schema has %d bytes: at most %d", len(set), SchemaMax)
+	}
+	var all descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(set, &all); err != nil {
+		return nil, err
+	}
+	files, err := protodesc.NewFiles(&all)
+	if err != nil {
+		return nil, err
+	}
+	if len(all.File) == 0 {
+		return nil, errors.New("the set has no files")
+	}
+	last, err := files.FindFileByPath(all.File[len(all.File)-1].GetName())
+	if err != nil {
+		return nil, err
+	}
+	return named(message, last.Messages(), func() protoreflect.Descriptor {
+		of, _ := files.FindDescriptorByName(protoreflect.FullName(message))
+		return of
+	})
+}
+
+// named returns the schema of a name, or of the first of some types.
+func named(message string, all protoreflect.MessageDescriptors, find func() protoreflect.Descriptor) (*Schema, error) {
+	if message == "" {
+		if all.Len() == 0 {
+			return nil, errors.New("the file has no message")
+		}
+		return &Schema{all.Get(0)}, nil
+	}
+	of, ok := find().(protoreflect.MessageDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("the schema has no message %q", message)
+	}
+	return &Schema{of}, nil
+}
