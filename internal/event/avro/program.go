@@ -74,9 +74,9 @@ func treeOf(fields []decode.Field) (*tree, error) {
 	root := &tree{}
 	for i := range fields {
 		at := root
-		path, err := namesOf(&fields[i])
-		if err != nil {
-			return nil, err
+		path, ok := fields[i].Members()
+		if !ok {
+			return nil, fmt.Errorf("field %q: its path goes through a list, which is not possible in Avro", fields[i].Name)
 		}
 		for _, part := range path {
 			if at.want != nil {
@@ -97,21 +97,6 @@ func treeOf(fields []decode.Field) (*tree, error) {
 		at.want = &fields[i]
 	}
 	return root, nil
-}
-
-// namesOf returns the names on the way to a field.
-func namesOf(f *decode.Field) ([]string, error) {
-	if f.Path == nil {
-		return []string{f.Name}, nil
-	}
-	var names []string
-	for _, part := range f.Path {
-		if part.List {
-			return nil, fmt.Errorf("field %q: its path goes through a list, which is not possible in Avro", f.Name)
-		}
-		names = append(names, part.Name)
-	}
-	return names, nil
 }
 
 // each yields the fields that are wanted of it.

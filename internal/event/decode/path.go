@@ -114,6 +114,17 @@ func PathText(path []Part) (text string) {
 // At returns the path of the field as its text: the name of a field without one.
 func (f *Field) At() string { return PathText(f.path()) }
 
+// Members returns the names on the path of the field. It is not ok if the path goes to elements of a list.
+func (f *Field) Members() (names []string, ok bool) {
+	for _, part := range f.path() {
+		if part.List {
+			return nil, false
+		}
+		names = append(names, part.Name)
+	}
+	return names, true
+}
+
 // path returns the path of a field.
 func (f *Field) path() []Part {
 	if f.Path == nil {

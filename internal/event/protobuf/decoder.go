@@ -65,7 +65,12 @@ func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	wanted := map[protoreflect.FieldNumber]int{}
 	for i := range fields {
 		f := &fields[i]
-		of := all.ByName(protoreflect.Name(f.Name))
+		names, ok := f.Members()
+		if !ok || len(names) > 1 {
+			faults = append(faults, fmt.Sprintf("field %q: path %s is not of a field of the message itself: only JSON and Avro have others so far", f.Name, f.At()))
+			continue
+		}
+		of := all.ByName(protoreflect.Name(names[0]))
 		if of == nil {
 			if !f.Slot.Type.Optional {
 				faults = append(faults, fmt.Sprintf("field %q is required: the schema has no such field", f.Name))

@@ -136,6 +136,21 @@ func TestTypesFit(t *testing.T) {
 	}
 }
 
+func TestPathsIntoMessagesAreRefused(t *testing.T) {
+	schema := protobuf.Of(parse(t, everything))
+	var names value.Schema
+	slot, _ := names.Add("f", value.Type{Kind: value.String, Optional: true})
+	for text, want := range map[string]string{"inner.a": "is not of a field of the message itself", "s": "", "ls[0]": "is not of a field"} {
+		path, err := decode.ParsePath(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := schema.Decoder([]decode.Field{{Name: "f", Path: path, Slot: slot}}); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestSchemasComeFromFiles(t *testing.T) {
 	files := map[string]string{
 		"a.proto":      `syntax = "proto3"; package shop; import "money.proto"; message First { int32 n = 1; } message Order { Money price = 1; int32 id = 2; message Line { int32 n = 1; } }`,
