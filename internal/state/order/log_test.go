@@ -99,6 +99,11 @@ func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions i
 			add(i, copied{marks: marks})
 		}
 	}
+	named := 0
+	name := func(what string) string { // of its own: two of one time may be in one partition
+		named++
+		return fmt.Sprint(what, " ", named)
+	}
 	for now := int64(1000); now < 1000+int64(r.IntN(2000)); now += int64(r.IntN(20)) {
 		s := &state[r.IntN(sources)]
 		for range r.IntN(4) {
@@ -118,9 +123,9 @@ func write(t *testing.T, log stream.Log, r *rand.Rand, sources int, partitions i
 		}
 		switch r.IntN(20) {
 		case 0:
-			add(r.Int32N(partitions), copied{text: fmt.Sprint("plain ", now), plain: true})
+			add(r.Int32N(partitions), copied{text: name("plain"), plain: true})
 		case 1: // of another version, or of a source that is not known
-			add(r.Int32N(partitions), copied{text: fmt.Sprint("behind ", now), key: order.Key{Time: now - 500, Source: s.Number, Offset: s.Next}})
+			add(r.Int32N(partitions), copied{text: name("behind"), key: order.Key{Time: now - 500, Source: s.Number, Offset: s.Next}})
 		}
 	}
 	var last order.Marks
