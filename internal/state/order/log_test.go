@@ -307,7 +307,7 @@ func sequence(list []copied, sources []int32) []string {
 		most = later(most, c.key)
 		events = append(events, turn{c, moved})
 	}
-	slices.SortFunc(events, func(a, b turn) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
+	slices.SortStableFunc(events, func(a, b turn) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
 	var found []string
 	for n, c := range events {
 		found = append(found, fmt.Sprintf("%d %s", n, c.text))
