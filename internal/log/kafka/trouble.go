@@ -154,24 +154,37 @@ func (c *committer) replaced(ctx context.Context) bool {
 // taken reports whether another process has the id of this member's transactions. A process that
 // joins under the member's name takes the id too, perhaps a moment later. A commit under way may
 // raise the epoch meanwhile. So the brokers are asked after the rebalance timeout. Brokers before
-// Kafka 3.0 cannot say: then another process is taken to have it.
+// Kafka 3.0 cannot say: then another process is taken to have it. Where the coordinator is not
+// there, as after a crash of a broker, that is not known, and the member joins again.
 func (c *committer) taken(ctx context.Context) bool {
-	_ = c.log.wait(ctx, c.log.opts.Timeouts.Rebalance)
-	ctx, cancel := context.WithTimeout(ctx, c.log.opts.Timeouts.Session)
+	rebalance := c.log.opts.Timeouts.Rebalance
+	_ = c.log.wait(ctx, rebalance)
+	ctx, cancel := context.WithTimeout(ctx, coordinatorPatience*rebalance)
 	defer cancel()
 	for tries := 1; ; tries++ {
-		producer, epoch, err := c.client.ProducerID(ctx)
-		if err != nil {
-			return true
-		}
 		of, err := transactionOf(ctx, c.log.client, c.id)
-		if err == nil {
-			return of.ProducerID != producer || of.ProducerEpoch != epoch
-		}
-		if !passing(err) || c.log.wait(ctx, backOff(tries)) != nil {
+		switch {
+		case err == nil:
+			return !aborted(of) && c.differs(ctx, of)
+		case !passing(err):
 			return true
+		case c.log.wait(ctx, backOff(tries)) != nil:
+			return false
 		}
 	}
+}
+
+// aborted reports whether the last thing that happened to a transactional id is that its
+// transaction was aborted. The coordinator does so after the transaction's timeout, and raises
+// the epoch. A process that takes the id goes on to another state at once.
+func aborted(of kmsg.DescribeTransactionsResponseTransactionState) bool {
+	return of.State == "PrepareAbort" || of.State == "CompleteAbort" || of.State == "PrepareEpochFence"
+}
+
+// differs reports whether a transactional id is of another producer than this member's.
+func (c *committer) differs(ctx context.Context, of kmsg.DescribeTransactionsResponseTransactionState) bool {
+	producer, epoch, err := c.client.ProducerID(ctx)
+	return err != nil || of.ProducerID != producer || of.ProducerEpoch != epoch
 }
 
 // transactionOf returns what its coordinator knows of a transactional id.

@@ -420,6 +420,47 @@ func TestMemberFencedByItsOwnRequestJoinsAgain(t *testing.T) {
 	}
 }
 
+// What the coordinator says of the transactional id decides whether another process has it.
+func TestFencedMemberAsksWhoHasItsTransactions(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer kmsg.DescribeTransactionsResponseTransactionState
+		epoch  int16 // above the member's
+		ends   bool
+	}{
+		"its own":                 {kmsg.DescribeTransactionsResponseTransactionState{State: "CompleteCommit"}, 0, false},
+		"aborted after a timeout": {kmsg.DescribeTransactionsResponseTransactionState{State: "CompleteAbort"}, 1, false},
+		"being aborted":           {kmsg.DescribeTransactionsResponseTransactionState{State: "PrepareEpochFence"}, 1, false},
+		"no coordinator":          {kmsg.DescribeTransactionsResponseTransactionState{ErrorCode: kerr.CoordinatorLoadInProgress.Code}, 0, false},
+		"of another process":      {kmsg.DescribeTransactionsResponseTransactionState{State: "Empty"}, 1, true},
+		"used by another process": {kmsg.DescribeTransactionsResponseTransactionState{State: "Ongoing"}, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := fakeWith(t)
+			o := conforming(cluster.ListenAddrs())
+			o.Dir, o.Timeouts.Rebalance = t.TempDir(), 200*time.Millisecond
+			m, _ := mustOwn(t, open(t, o))
+			lost := m.(*member)
+			producer, epoch, err := lost.client.ProducerID(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster.ControlKey(int16(kmsg.DescribeTransactions), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				resp := req.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+				answer := c.answer
+				answer.TransactionalID, answer.ProducerID, answer.ProducerEpoch = lost.id, producer, epoch+c.epoch
+				resp.TransactionStates = append(resp.TransactionStates, answer)
+				return resp, nil, true
+			})
+			lost.OnGroupManageError(kerr.FencedInstanceID)
+			if _, err = m.Poll(t.Context(), 1); lasting(err) != c.ends || !c.ends && !errors.Is(err, stream.ErrFenced) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 func TestFolderInUseIsLocked(t *testing.T) {
 	o := conforming(fake(t))
 	o.Dir = t.TempDir()
