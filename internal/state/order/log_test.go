@@ -185,22 +185,25 @@ func TestPollDoesNotWaitForWhatItHolds(t *testing.T) {
 	}
 }
 
+// copiedAt is an event of a source, whose value is its time, copied to the first partition.
+func copiedAt(source int32, at, offset int64) stream.Record {
+	c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: offset}}}
+	return stream.Record{Partition: stream.Partition{Topic: meets}, Value: fmt.Append(nil, at), Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}}
+}
+
+// marked says that no event of a source comes before a time.
+func marked(source int32, at int64) stream.Record {
+	return order.Marks{{Key: order.Key{Time: at, Source: source, Offset: 9}, Silent: order.NoMark.Silent}}.Record(stream.Partition{Topic: meets}, time.UnixMicro(at))
+}
+
 // TestAnEventOfASilentSourceKeepsItsPlaceWhileAnotherHoldsIt has a source be silent, and then bring
 // an event. No later event has had its turn, as a third source holds them all.
 func TestAnEventOfASilentSourceKeepsItsPlaceWhileAnotherHoldsIt(t *testing.T) {
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	p := stream.Partition{Topic: meets}
-	event := func(source int32, at, offset int64) stream.Record {
-		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: offset}}}
-		return stream.Record{Partition: p, Value: fmt.Append(nil, at), Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}}
-	}
-	mark := func(source int32, at int64) stream.Record {
-		return order.Marks{{Key: order.Key{Time: at, Source: source, Offset: 9}, Silent: order.NoMark.Silent}}.Record(p, time.UnixMicro(at))
-	}
-	silent := order.Marks{order.Skip(1, 20)}.Record(p, time.UnixMicro(20))
+	silent := order.Marks{order.Skip(1, 20)}.Record(stream.Partition{Topic: meets}, time.UnixMicro(20))
 	if err := errors.Join(log.CreateTopic(t.Context(), stream.Topic{Name: meets, Partitions: 1}), log.Append(t.Context(),
-		mark(2, 10), event(0, 11, 0), event(0, 15, 1), mark(0, 15), silent, event(1, 13, 0), event(1, 9, 1), mark(2, 12), mark(1, 30), mark(0, 30), event(1, 14, 2), mark(2, 30))); err != nil {
+		marked(2, 10), copiedAt(0, 11, 0), copiedAt(0, 15, 1), marked(0, 15), silent, copiedAt(1, 13, 0), copiedAt(1, 9, 1), marked(2, 12), marked(1, 30), marked(0, 30), copiedAt(1, 14, 2), marked(2, 30))); err != nil {
 		t.Fatal(err)
 	}
 	m, err := order.NewLog(log, meets, order.Options{}, 0, 1, 2).Join(t.Context(), group, meets)
@@ -235,15 +238,7 @@ func TestAnEventOfASilentSourceKeepsItsPlaceWhileAnotherHoldsIt(t *testing.T) {
 func TestAReaderThatKnowsMoreSourcesHasTheirFrontiers(t *testing.T) {
 	log := memory.New(memory.Options{})
 	defer log.Close()
-	p := stream.Partition{Topic: meets}
-	event := func(source int32, at, offset int64) stream.Record {
-		c := order.Copy{Placed: order.Placed{Key: order.Key{Time: at, Source: source, Offset: offset}}}
-		return stream.Record{Partition: p, Value: fmt.Append(nil, at), Headers: []stream.Header{{Key: header.Order, Value: c.Append(nil)}}}
-	}
-	mark := func(source int32, at int64) stream.Record {
-		return order.Marks{{Key: order.Key{Time: at, Source: source, Offset: 9}, Silent: order.NoMark.Silent}}.Record(p, time.UnixMicro(at))
-	}
-	if err := errors.Join(log.CreateTopic(t.Context(), stream.Topic{Name: meets, Partitions: 1}), log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}), log.Append(t.Context(), event(0, 10, 0), mark(0, 10), event(1, 15, 0), mark(1, 15))); err != nil {
+	if err := errors.Join(log.CreateTopic(t.Context(), stream.Topic{Name: meets, Partitions: 1}), log.CreateTopic(t.Context(), stream.Topic{Name: results, Partitions: 1}), log.Append(t.Context(), copiedAt(0, 10, 0), marked(0, 10), copiedAt(1, 15, 0), marked(1, 15))); err != nil {
 		t.Fatal(err)
 	}
 	for _, known := range [][]int32{{0}, {0, 1}} {
@@ -271,7 +266,7 @@ func TestAReaderThatKnowsMoreSourcesHasTheirFrontiers(t *testing.T) {
 		if want := [][]string{{"10", "15"}, {"12", "14"}}[len(known)-1]; !slices.Equal(got, want) {
 			t.Errorf("%d sources are known: %q, want %q", len(known), got, want)
 		}
-		if err := errors.Join(m.Close(), log.Append(t.Context(), event(0, 12, 1), event(0, 14, 2), mark(0, 14))); err != nil {
+		if err := errors.Join(m.Close(), log.Append(t.Context(), copiedAt(0, 12, 1), copiedAt(0, 14, 2), marked(0, 14))); err != nil {
 			t.Fatal(err)
 		}
 	}
