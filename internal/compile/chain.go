@@ -3,7 +3,6 @@ package compile
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -114,10 +113,11 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		if err != nil {
 			continue
 		}
-		name, whole := memberOf(f)
-		slot, ok := written(e, name)
+		names, whole := membersOf(f)
+		slot, ok, exact := written(e, names)
+		name := strings.Join(names, ".")
 		switch {
-		case ok && !whole:
+		case ok && (!whole || !exact || slot.Name == "" && t.Kind.IsMap()):
 			continue // what stands below is known when it is read
 		case !ok && !t.Optional:
 			fail(".fields."+f.Name, "add it to that emit's value, or make it optional here", "pipeline %q emits to %q without %q", writer.Name(), in.Topic, name)
@@ -131,31 +131,47 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 	if e.Key != nil {
 		key = e.Key.Name
 	}
-	slot, ok := written(e, in.Key)
-	if ok && !copied && key != "" && slot.Name[0] != lang.Hidden[0] && slot.Name != key {
+	at := lang.Field{Name: in.Key}
+	if i := slices.IndexFunc(in.Fields, func(f lang.Field) bool { return f.Name == in.Key }); i >= 0 {
+		at = in.Fields[i]
+	}
+	names, whole := membersOf(at)
+	slot, ok, exact := written(e, names)
+	if ok && whole && exact && !copied && key != "" && slot.Name != "" && slot.Name[0] != lang.Hidden[0] && slot.Name != key {
 		fail(".key", "write `key: "+slot.Name+"` in that emit, or `repartition` in this input", "pipeline %q emits to %q by key %q, and here the key is %q", writer.Name(), in.Topic, key, in.Key)
 	}
 	return errs
 }
 
-// memberOf returns the member of records that has the value of a field, and whether it is
-// the value.
-func memberOf(f lang.Field) (name string, whole bool) {
+// membersOf returns the names of the members of a record that lead to a field, and whether
+// the last is its value: else an element of a list is.
+func membersOf(f lang.Field) (names []string, whole bool) {
 	parts, err := decode.ParsePath(f.Path)
 	if f.Path == "" || err != nil {
-		return f.Name, true
+		return []string{f.Name}, true
 	}
-	return parts[0].Name, len(parts) == 1
+	for _, part := range parts {
+		if part.List {
+			return names, false
+		}
+		names = append(names, part.Name)
+	}
+	return names, true
 }
 
-// written returns the slot that an emit writes as a field.
-func written(e *operator.Emit, field string) (value.Slot, bool) {
-	quoted := strconv.Quote(field) + ":"
-	i := slices.IndexFunc(e.Names, func(name []byte) bool { return string(name) == quoted })
-	if i < 0 {
-		return value.Slot{}, false
+// written returns what an emit writes by the names of members: a value, or an object, which
+// is raw and has no name. Exact is false if a value stands above the last of the names.
+func written(e *operator.Emit, names []string) (slot value.Slot, ok, exact bool) {
+	for i, of := range e.Members {
+		switch n := min(len(of), len(names)); {
+		case !slices.Equal(of[:n], names[:n]):
+		case len(of) == n:
+			return e.Values[i], true, len(names) == n
+		default:
+			return value.Slot{Type: value.Type{Kind: value.Raw}}, true, true
+		}
 	}
-	return e.Values[i], true
+	return value.Slot{}, false, false
 }
 
 // fits reports whether JSON written from one kind can be read as another.

@@ -141,7 +141,7 @@ var goodFiles = map[string][]lang.Pipeline{
 			&steps.Decide{List: []lang.Binding{{Name: "risk", Expr: "second.harmful * 2"}}},
 			&steps.Emit{
 				Topic: "decisions", Key: "post", When: "open", ID: `"p:" + post`,
-				Value: []lang.Binding{{Name: "id", Expr: "post"}, {Name: "risk", Expr: "risk * 100"}},
+				Value: []steps.Member{{Name: "id", Expr: "post"}, {Name: "risk", Expr: "risk * 100"}},
 			},
 			&steps.Emit{Topic: "audit"},
 		},

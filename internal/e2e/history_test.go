@@ -27,8 +27,8 @@ func historyPipeline(s *service, score *steps.Score) lang.Pipeline {
 			Name: "past", Table: "history", Key: "k", Fields: []lang.Field{{Name: "turns", Type: "int"}, {Name: "said", Type: "number"}},
 			Empty: []lang.Binding{{Name: "turns", Expr: "0"}, {Name: "said", Expr: "0.0"}},
 		},
-		&steps.Emit{Topic: "history", Value: []lang.Binding{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
-		&steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
+		&steps.Emit{Topic: "history", Value: []steps.Member{{Name: "turns", Expr: "past.turns + 1"}, {Name: "said", Expr: "n"}}},
+		&steps.Emit{Topic: "out", Value: []steps.Member{{Name: "turn", Expr: "past.turns"}, {Name: "after", Expr: "past.said"}, {Name: "n", Expr: "n"}}},
 	}
 	if p.Models = p.Models[:min(len(p.Models), 1)]; score == nil {
 		p.Models = nil
@@ -152,7 +152,7 @@ func TestRowThatTheLogRefusesIsNotThere(t *testing.T) {
 		p.Commit.Size = size
 		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "text", Type: "string"})
 		emit := p.Steps[1].(*steps.Emit)
-		emit.Value = append(emit.Value, lang.Binding{Name: "text", Expr: "text"}, lang.Binding{Name: "again", Expr: "text"})
+		emit.Value = append(emit.Value, steps.Member{Name: "text", Expr: "text"}, steps.Member{Name: "again", Expr: "text"})
 		var events []stream.Record
 		for i, text := range []string{"a", strings.Repeat("b", 450<<10), "c"} {
 			events = append(events, row("in", key, fmt.Sprintf(`{"k":%q,"n":%d,"text":%q}`, key, i+1, text)))

@@ -101,7 +101,7 @@ func shelfPipeline(s *shelf, change func(*steps.Lookup)) lang.Pipeline {
 		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{
 			{Name: "k", Type: "string"}, {Name: "n", Type: "int"},
 		}},
-		Steps: []lang.Step{&l, &steps.Emit{Topic: "out", Value: []lang.Binding{
+		Steps: []lang.Step{&l, &steps.Emit{Topic: "out", Value: []steps.Member{
 			{Name: "n", Expr: "n"}, {Name: "level", Expr: "row.level"},
 		}}},
 	}
@@ -254,7 +254,7 @@ func TestRecordedRowIsTheEventsOwn(t *testing.T) {
 					l.Batch.Size, l.Call, l.Journal = 7, &lang.Calling{Concurrency: 3}, &lang.Journal{By: by}
 				})
 				p.Input.Partitions = answerPartitions
-				p.Steps[1].(*steps.Emit).Value = append(p.Steps[1].(*steps.Emit).Value, lang.Binding{Name: "call", Expr: "row.call ?? 0"})
+				p.Steps[1].(*steps.Emit).Value = append(p.Steps[1].(*steps.Emit).Value, steps.Member{Name: "call", Expr: "row.call ?? 0"})
 				return p
 			}
 			var events []stream.Record

@@ -43,7 +43,7 @@ func payments() lang.Pipeline {
 			&steps.Let{List: []lang.Binding{{Name: "share", Expr: "amount / spend.sum_1h"}}},
 			&steps.Decide{List: []lang.Binding{{Name: "action", Expr: `spend.sum_1h > limit ? "review" : "allow"`}}},
 			&steps.Emit{Topic: "out", Names: []string{"card", "spend.*", "gap", "action"}},
-			&steps.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []lang.Binding{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
+			&steps.Emit{Topic: "alerts", Key: "card", When: `action == "review"`, ID: `"alert:" + card`, Value: []steps.Member{{Name: "who", Expr: "card"}, {Name: "share", Expr: "share"}}},
 		},
 	}
 }
@@ -273,7 +273,7 @@ func stateKeys(t *testing.T, log stream.Log) []string {
 func TestOutputThatIsTooLargeIsADeadLetter(t *testing.T) {
 	p := payments()
 	p.Steps[3].(*steps.Emit).Names = nil
-	p.Steps[3].(*steps.Emit).Value = []lang.Binding{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
+	p.Steps[3].(*steps.Emit).Value = []steps.Member{{Name: "a", Expr: `note ?? ""`}, {Name: "b", Expr: `note ?? ""`}}
 	big := payment("a", 40, 0)
 	big.Value = fmt.Appendf(nil, `{"card":"a","amount":1,"ts":%d,"note":%q}`, epoch, strings.Repeat("n", 600<<10))
 	log := run(t, p, big, payment("a", 70, 10))
@@ -291,7 +291,7 @@ func TestStepThatIsTooLargeIsTakenInPieces(t *testing.T) {
 	p := payments()
 	p.Steps[3].(*steps.Emit).Names = nil
 	for i := range 40 {
-		p.Steps[3].(*steps.Emit).Value = append(p.Steps[3].(*steps.Emit).Value, lang.Binding{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
+		p.Steps[3].(*steps.Emit).Value = append(p.Steps[3].(*steps.Emit).Value, steps.Member{Name: fmt.Sprint("n", i), Expr: `note ?? ""`})
 	}
 	var records []stream.Record
 	for i := range 60 {

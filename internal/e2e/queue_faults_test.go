@@ -196,7 +196,7 @@ func TestQueuedEventsSurviveARestart(t *testing.T) {
 	log = open()
 	other := down
 	other.Steps = slices.Clone(down.Steps)
-	other.Steps[1] = &steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n + 1.0"}}}
+	other.Steps[1] = &steps.Emit{Topic: "out", Value: []steps.Member{{Name: "n", Expr: "n + 1.0"}}}
 	changed, err := builtin.New(other, pipeline.Options{})
 	if err != nil {
 		t.Fatal(err)

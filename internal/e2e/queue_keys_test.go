@@ -81,7 +81,7 @@ func belowQueue(s *service, implied bool, given []lang.Step) lang.Pipeline {
 	if implied {
 		p.Models[0].Call, p.Code.Models["far"] = nil, unseen{s}
 	}
-	p.Steps = append(append(p.Steps[:1:1], given...), &steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n"}, {Name: "total", Expr: "total"}}})
+	p.Steps = append(append(p.Steps[:1:1], given...), &steps.Emit{Topic: "out", Value: []steps.Member{{Name: "n", Expr: "n"}, {Name: "total", Expr: "total"}}})
 	return p
 }
 

@@ -82,7 +82,7 @@ func sleepy(seed uint64, most time.Duration) func(int, []float64) error {
 
 func queueingPipeline(s *service, score steps.Score, call lang.Calling, given ...lang.Step) lang.Pipeline {
 	score.Model, score.Inputs = "far", []string{"n"}
-	emit := &steps.Emit{Topic: "out", Value: []lang.Binding{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}
+	emit := &steps.Emit{Topic: "out", Value: []steps.Member{{Name: "n", Expr: "n"}, {Name: "twice", Expr: "far.twice"}}}
 	return lang.Pipeline{
 		Name: "parking",
 		Input: lang.Input{Topic: "in", Partitions: 2, Key: "k", Fields: []lang.Field{

@@ -319,7 +319,7 @@ func TestRedriveOfATooLargeOutputWritesNothingElse(t *testing.T) {
 	p := payments()
 	p.Input.Fields[3].Type = "string"
 	p.Steps = []lang.Step{
-		&steps.Emit{Topic: "huge", Value: []lang.Binding{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
+		&steps.Emit{Topic: "huge", Value: []steps.Member{{Name: "text", Expr: "note + note + note"}, {Name: "rest", Expr: "note"}}},
 		&steps.Emit{Topic: "out", Names: []string{"card"}},
 	}
 	event := payment("a", 1, 0)

@@ -24,9 +24,9 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	let := func(name, source string) lang.Step {
 		return &steps.Let{List: []lang.Binding{{Name: name, Expr: source}}}
 	}
-	var whole []lang.Binding
+	var whole []steps.Member
 	for i := range 64 {
-		whole = append(whole, lang.Binding{Name: fmt.Sprint("n", i), Expr: "n"})
+		whole = append(whole, steps.Member{Name: fmt.Sprint("n", i), Expr: "n"})
 	}
 	note := func(n int) stream.Record {
 		r := payment("a", 1, 1)
@@ -45,7 +45,7 @@ func TestATextThatIsTooLargeIsOneDeadLetter(t *testing.T) {
 	}{
 		"let":           {[]lang.Step{let("big", square), card}, note(30_000), `let: big: column 1: join(split(n, ""), n): a text of 900000000 bytes is over the limit of 1048576`},
 		"decide":        {[]lang.Step{&steps.Decide{List: []lang.Binding{{Name: "d", Expr: square}}}, card}, note(30_000), "decide: d: column 1: join"},
-		"value of emit": {[]lang.Step{emit(steps.Emit{Value: []lang.Binding{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
+		"value of emit": {[]lang.Step{emit(steps.Emit{Value: []steps.Member{{Name: "v", Expr: "n + n"}}})}, most, "emit: value.v: column 1: n + n: a text of 2096"},
 		"id of emit":    {[]lang.Step{emit(steps.Emit{Names: []string{"card"}, ID: "upper(n) + n + card"})}, most, "emit: id: column 1: upper(n) + n"},
 		"feature":       {[]lang.Step{&steps.Features{List: []steps.Feature{{Name: "f", Value: "len(" + square + ")", Last: 2, Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: value: column 5: join"},
 		"when":          {[]lang.Step{&steps.Features{List: []steps.Feature{{Name: "f", When: square + ` == ""`, Last: 2, Value: "amount", Aggregates: []string{"max"}}}}, card}, note(30_000), "features: feature f: when: column 1: join"},

@@ -58,7 +58,7 @@ type pathField struct {
 var pathFieldFields = []spec.Field[pathField]{
 	{Name: "path", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.Path }, spec.TextOf("a path")), Example: "device.os", Absent: "the name of the field",
 		Help: "where the value stands in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
-	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string"},
+	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string", Help: "of the value, as the short form has it"},
 	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
 }
 

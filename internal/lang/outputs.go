@@ -2,7 +2,6 @@ package lang
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/value"
@@ -83,17 +82,19 @@ func (s *Scope) OutputName(at, path, topic, name string) {
 const MixedTypes = "of several types"
 
 // Wrote notes what an emit writes to a topic: what only some of its emits write
-// may be absent.
+// may be absent. An object that the emit makes is raw.
 func (o *Outputs) Wrote(topic string, e *operator.Emit) {
 	before, again := o.Written[topic]
 	var here []string
-	for i, slot := range e.Values {
-		name, err := strconv.Unquote(string(e.Names[i][:len(e.Names[i])-1]))
-		if err != nil {
-			continue // it was quoted by strconv
+	for i, names := range e.Members {
+		name, of := names[0], e.Values[i].Type
+		if len(names) > 1 {
+			of = value.Type{Kind: value.Raw}
+		}
+		if slices.Contains(here, name) {
+			continue // another value of the object
 		}
 		here = append(here, name)
-		of := slot.Type
 		at := slices.IndexFunc(before, func(f Field) bool { return f.Name == name })
 		if at < 0 {
 			of.Optional = of.Optional || again

@@ -121,6 +121,9 @@ func valueOf(s Shape) string {
 	case AList:
 		return "a list of " + plural(s.Of[0])
 	case ANames:
+		if s.Text != "" {
+			return s.Text
+		}
 		return "names, each with " + valueOf(s.Of[0])
 	case AMapping, AStep:
 		return "a mapping"

@@ -26,6 +26,9 @@ func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
 	return AppendElement(dst, slot.Type.Kind, row.Element(slot))
 }
 
+// AppendName appends the name of a member of an object, any text, with the colon behind it.
+func AppendName(dst []byte, name string) []byte { return append(appendString(dst, name), ':') }
+
 // AppendElement appends a value of a kind as AppendValue would.
 func AppendElement(dst []byte, kind value.Kind, e value.Element) []byte {
 	switch kind {
@@ -109,7 +112,7 @@ func appendMap(dst []byte, of value.Kind, text string) []byte {
 		if len(dst) > first {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, e.Key), ':')
+		dst = AppendName(dst, e.Key)
 		dst = AppendElement(dst, of, e.Element)
 	}
 	return append(dst, '}')

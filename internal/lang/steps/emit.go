@@ -3,9 +3,9 @@ package steps
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
@@ -17,10 +17,17 @@ type Emit struct {
 	Topic string
 	Key   string // a name; "" is the input's key, and its partition with it
 	When  string
-	ID    string         // expression of type string; "" is pipeline:event:topic, and #Name behind it
-	Name  string         `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
-	Names []string       // names; dots become _; event.* is all fields, feature.* expands
-	Value []lang.Binding // instead of Names: JSON key to expression
+	ID    string   // expression of type string; "" is pipeline:event:topic, and #Name behind it
+	Name  string   `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
+	Names []string // names; dots become _; event.* is all fields, feature.* expands
+	Value []Member // instead of Names
+}
+
+// Member is a member of an output's object: the value of an expression, or an object of Members.
+type Member struct {
+	Name    string
+	Expr    string
+	Members []Member `json:",omitempty"`
 }
 
 // StepKind implements Step.
@@ -42,10 +49,36 @@ var emitFields = []spec.Field[Emit]{
 		Help: "the end of the output's id; of the steps that write a topic, one needs none", Absent: "the id ends with the topic"},
 	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
 		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, lang.ReadNames),
-		spec.Mapping, spec.Into(func(e *Emit) *[]lang.Binding { return &e.Value }, lang.ReadBindings)),
-		Example: "[tx, fraud.score, action]", Absent: "the names of `decide`"},
+		spec.Mapping, spec.Into(func(e *Emit) *[]Member { return &e.Value }, membersForm(maxObjects))),
+		Example: "[tx, fraud.score, action]", Help: "names; dots become _; event.* is all fields, feature.* expands. Or members of a JSON object, each an expression or an object again: `{tx: tx, card: {country: country}}`", Absent: "the names of `decide`"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
+
+// maxObjects is how deep the objects of an output are, its own included. Lists and maps in them have a depth of their own.
+const maxObjects = 8
+
+// membersForm reads the members of an object, which has at most so many objects within one another.
+func membersForm(depth int) spec.Form[[]Member] {
+	value := spec.Into(func(m *Member) *string { return &m.Expr }, spec.ReadExpression)
+	if depth == 1 {
+		read := value.Read
+		value.Read = func(r *spec.Reader, n *spec.Node, path string, into *Member) {
+			if n.Kind == spec.Mapping {
+				r.Fail(n.Offset, path, tooDeep, "write an expression here")
+				return
+			}
+			read(r, n, path, into)
+		}
+	} else {
+		value = spec.OneOf("write an expression, or `{name: expression}`", spec.Scalar, value,
+			spec.Mapping, spec.Into(func(m *Member) *[]Member { return &m.Members }, membersForm(depth-1)))
+	}
+	members := spec.Named(func(m *Member) *string { return &m.Name }, value)
+	members.Shape.Text = "names, each with an expression, or with such names again, which make an object"
+	return members
+}
+
+var tooDeep = fmt.Sprintf("the objects of a value are at most %d deep", maxObjects)
 
 // Declare implements Step.
 func (*Emit) Declare(*lang.Declared) {}
@@ -130,39 +163,81 @@ func computed(s *lang.Scope, path, name, source string, stage *operator.Emit, wa
 
 // bindValue resolves the value, and reports whether it reads what is fed back.
 func (e *Emit) bindValue(s *lang.Scope, path string, stage *operator.Emit) (waves bool) {
-	seen := map[string]bool{}
-	add := func(at, key string, slot value.Slot) {
-		s.NoContent(at, slot)
-		if seen[key] {
-			s.Fail(at, "the value has two entries %q", key)
-			return
-		}
-		seen[key] = true
-		stage.Names = append(stage.Names, append(strconv.AppendQuote(nil, key), ':'))
-		stage.Values = append(stage.Values, slot)
-	}
 	names := e.Names
 	if names == nil && e.Value == nil {
 		names = decided(s)
 	}
+	o := object{scope: s, stage: stage, names: map[string]bool{}}
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		for _, slot := range s.Slots(at, name) {
-			waves = waves || s.FedSlots(slot)
-			add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
+			o.waves = o.waves || s.FedSlots(slot)
+			o.add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
 		}
 	}
-	for _, b := range e.Value {
-		at := path + "." + b.Name
-		if slot, fed := computed(s, at, "value."+b.Name, b.Expr, stage); slot != nil {
-			waves = waves || fed
-			add(at, b.Name, *slot)
-		}
-	}
-	if len(stage.Values) == 0 && len(s.Errs) == 0 {
+	o.members(path, e.Value)
+	if stage.After = o.before; len(stage.Values) == 0 && len(s.Errs) == 0 {
 		s.Fail(path, "missing: there is no decide step whose names it could default to")
 	}
-	return waves
+	return o.waves
+}
+
+// object is the object of an output as it is made.
+type object struct {
+	scope  *lang.Scope
+	stage  *operator.Emit
+	above  []string        // the names that lead to the innermost object that is not complete
+	names  map[string]bool // that it has
+	before []byte          // stands before the next value
+	waves  bool            // the values so far read what is fed back
+}
+
+// members adds members to the innermost object.
+func (o *object) members(path string, list []Member) {
+	for i := range list {
+		m := &list[i]
+		at := path + "." + m.Name
+		switch {
+		case m.Members == nil:
+			name := strings.Join(append([]string{"value"}, append(o.above, m.Name)...), ".")
+			if slot, fed := computed(o.scope, at, name, m.Expr, o.stage); slot != nil {
+				o.waves = o.waves || fed
+				o.add(at, m.Name, *slot)
+			}
+		case len(o.above)+1 == maxObjects:
+			o.scope.Fail(at, "%s", tooDeep)
+		case o.name(at, m.Name):
+			above, names := o.above, o.names
+			o.above, o.names, o.before = append(slices.Clone(above), m.Name), map[string]bool{}, append(o.before, '{')
+			o.members(at, m.Members)
+			o.above, o.names, o.before = above, names, append(o.before, '}')
+		}
+	}
+}
+
+// add adds a member that is a value.
+func (o *object) add(at, name string, slot value.Slot) {
+	o.scope.NoContent(at, slot)
+	if !o.name(at, name) {
+		return
+	}
+	o.stage.Members = append(o.stage.Members, append(slices.Clone(o.above), name))
+	o.stage.Before, o.before = append(o.stage.Before, o.before), nil
+	o.stage.Values = append(o.stage.Values, slot)
+}
+
+// name begins a member, and reports whether it is the first of its name.
+func (o *object) name(at, name string) bool {
+	if o.names[name] {
+		o.scope.Fail(at, "the value has two entries %q", name)
+		return false
+	}
+	if len(o.names) > 0 {
+		o.before = append(o.before, ',')
+	}
+	o.names[name] = true
+	o.before = expression.AppendName(o.before, name)
+	return true
 }
 
 // decided returns the names of the decide steps above that are known here: an

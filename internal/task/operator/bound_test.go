@@ -74,13 +74,13 @@ func TestARecordIsNotMadeOfMoreThanItMayHave(t *testing.T) {
 	row.SetText(slot, strings.Repeat("\x01", 1000))
 	e := &Emit{}
 	for range 10_000 {
-		e.Names, e.Values = append(e.Names, []byte(`"s":`)), append(e.Values, slot)
+		e.Before, e.Values = append(e.Before, []byte(`"s":`)), append(e.Values, slot)
 	}
 	b, size := e.AppendValue([]byte("before"), row, 10_000)
 	if string(b) != "before" || size <= 10_000 || cap(b) > 100_000 {
 		t.Errorf("%d bytes, %d in memory: %.20q", size, cap(b), b)
 	}
-	e.Names, e.Values = e.Names[:1], e.Values[:1]
+	e.Before, e.Values = e.Before[:1], e.Values[:1]
 	if b, size := e.AppendValue([]byte("before"), row, 10_000); len(b) != 6+size || size != 6*1000+8 {
 		t.Errorf("%d bytes, %d: %.20q", size, len(b), b)
 	}

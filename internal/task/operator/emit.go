@@ -18,9 +18,11 @@ type Emit struct {
 	ID      *value.Slot // nil for the default
 	Key     *value.Slot // nil for the input's key and partition
 	Compute []Assign    // the values and the id
-	Names   [][]byte    // `"name":` of each value
+	Members [][]string  // the names that lead to each value
+	Before  [][]byte    // what stands before each value: `"name":`, the comma, and braces of objects that end or begin there
 	Values  []value.Slot
-	Table   int // in Plan.Tables, from 1, that its records are rows of; 0 is none
+	After   []byte // the braces of the objects that the last value ends
+	Table   int    // in Plan.Tables, from 1, that its records are rows of; 0 is none
 }
 
 // Label implements Operator.
@@ -56,10 +58,7 @@ func (m *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
 	b = append(b, '{')
 	for i := range m.Values {
 		slot := &m.Values[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, m.Names[i]...)
+		b = append(b, m.Before[i]...)
 		if slot.Type.Kind.Text() && row.Has(*slot) {
 			least := len(row.Text(*slot))
 			if slot.Type.Kind == value.Vector {
@@ -71,7 +70,7 @@ func (m *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
 		}
 		b = expression.AppendValue(b, row, slot)
 	}
-	b = append(b, '}')
+	b = append(append(b, m.After...), '}')
 	return b, len(b) - from
 }
 
