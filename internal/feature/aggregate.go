@@ -28,17 +28,23 @@ const (
 	P95
 	P99
 	EWMA
+	List
+	Top
 )
 
 // looks reports whether the aggregate is one that looks at each entry.
-func (a Aggregate) looks() bool { return a >= FirstValue && a <= EWMA }
+func (a Aggregate) looks() bool { return a >= FirstValue }
 
 // Numeric reports whether the aggregate is of numbers only. The others are of values of any
 // kind.
-func (a Aggregate) Numeric() bool { return a != Count && (a < FirstValue || a >= P50) }
+func (a Aggregate) Numeric() bool { return a != Count && (a < FirstValue || a >= P50 && a <= EWMA) }
 
 // Valued reports whether the aggregate is one of the values, of their kind.
 func (a Aggregate) Valued() bool { return a == FirstValue || a == LastValue || a == Previous }
+
+// Many reports whether the aggregate is a list or map of values, of which there are at most
+// Spec.Take.
+func (a Aggregate) Many() bool { return a == List || a == Top }
 
 // About says what an aggregate is: a row of the reference page.
 type About struct {
@@ -78,6 +84,8 @@ var aggregates = [...]About{
 	{"p95", "the same of 95 %", "`empty`", noPanes, "as p50", "none", "as p50"},
 	{"p99", "the same of 99 %", "`empty`", noPanes, "as p50", "none", "as p50"},
 	{"ewma", "mean with weights 2^-(age/`half_life`), the age in event time at the read. Of windows only", "`empty`", noPanes, "each entry, a power of 2", "2^-52 times the number of entries, of the mean of magnitudes", ""},
+	{"list", "the last `take` entries by (time, position), the oldest first: a list of the values", "`[]`", noPanes, "each entry; sorts them if one is late", "none", ""},
+	{"top", "the `take` most frequent values, each with its number of entries: a map of int, whose keys are the values as texts. Of equally frequent ones the least come first", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},
 }
 
 // Aggregates returns what the aggregates of the pipeline file are.

@@ -25,12 +25,14 @@ type look struct {
 	ordered bool
 	words   []int64 // of the entries, for percentiles
 	table   []slot
+	counted []slot // the different values
 	marked  uint32 // what a slot in use has
 }
 
 type slot struct {
 	value int64
 	mark  uint32
+	n     uint32 // entries
 }
 
 // columns are where aggregates are put: numbers, of a feature of Numbers, or values.
@@ -65,11 +67,20 @@ func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) {
 // write puts the aggregates into columns, from at on.
 func (l *look) write(out columns, at int, before bool) {
 	for k, a := range l.aggregates {
-		if before != (a == Previous) || out.numbers != nil && !a.looks() {
+		if before != (a == Previous) || out.numbers != nil && (!a.looks() || a.Many()) {
+			continue
+		}
+		if a.Many() {
+			to := &out.values[at+k]
+			*to = Value{Items: l.items(a, to.Items[:0]), Present: true}
 			continue
 		}
 		switch v := l.value(a); {
 		case out.values != nil:
+			if !v.Present && l.values == Numbers {
+				v = Value{Number: l.empty, Present: true}
+			}
+			v.Items = out.values[at+k].Items
 			out.values[at+k] = v
 		case v.Present:
 			out.numbers[at+k] = v.Number
@@ -241,7 +252,8 @@ func (l *look) value(a Aggregate) Value {
 	case Changes:
 		return Value{Number: float64(l.changes()), Present: true}
 	case Distinct:
-		return Value{Number: float64(l.distinct()), Present: true}
+		l.count()
+		return Value{Number: float64(len(l.counted)), Present: true}
 	}
 	if len(l.entries) == 0 {
 		return Value{}
@@ -279,9 +291,36 @@ func (l *look) changes() (n int) {
 	return n
 }
 
-// distinct returns how many different values there are. It marks them in a table of at least
+// items appends the values of an aggregate of many.
+func (l *look) items(a Aggregate, to []Value) []Value {
+	if a == List {
+		l.inOrder()
+		for _, e := range l.entries[max(0, len(l.entries)-l.take):] {
+			to = append(to, l.valueOf(e.value))
+		}
+		return to
+	}
+	l.count()
+	slices.SortFunc(l.counted, func(a, b slot) int { return cmp.Or(cmp.Compare(b.n, a.n), l.compare(a.value, b.value)) })
+	for _, c := range l.counted[:min(l.take, len(l.counted))] {
+		v := l.valueOf(c.value)
+		v.Count = int(c.n)
+		to = append(to, v)
+	}
+	return to
+}
+
+// compare compares two values.
+func (l *look) compare(a, b int64) int {
+	if l.values == Texts {
+		return bytes.Compare(l.texts.of(a), l.texts.of(b))
+	}
+	return cmp.Compare(a, b)
+}
+
+// count counts the entries of each different value. It marks values in a table of at least
 // twice as many places as there are entries.
-func (l *look) distinct() (n int) {
+func (l *look) count() {
 	size := 16
 	for size < 2*len(l.entries) {
 		size *= 2
@@ -297,11 +336,16 @@ func (l *look) distinct() (n int) {
 			at = (at + 1) & uint64(size-1)
 		}
 		if table[at].mark != l.marked {
-			table[at] = slot{v, l.marked}
-			n++
+			table[at] = slot{v, l.marked, 0}
+		}
+		table[at].n++
+	}
+	l.counted = l.counted[:0]
+	for k := range table {
+		if table[k].mark == l.marked {
+			l.counted = append(l.counted, table[k])
 		}
 	}
-	return n
 }
 
 // hash returns a number that is the same for equal values: that of a text is FNV-1a.

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -15,6 +16,8 @@ type reading struct {
 	looks      bool    // entries are looked at
 	edges      bool    // but only the first and the last one
 	before     bool    // previous is read
+	many       bool    // a list or map is read, of at most take values
+	take       int
 	halfLife   float64 // microseconds
 }
 
@@ -31,6 +34,7 @@ func readingOf(spec *Spec) reading {
 	}
 	r.edges = !slices.ContainsFunc(r.aggregates, func(a Aggregate) bool { return a.looks() && !a.Valued() || r.values != Numbers && !a.Valued() })
 	r.looks, r.before, r.halfLife = spec.Looks(), r.any(Previous), float64(spec.HalfLife.Microseconds())
+	r.many, r.take = r.any(List, Top), cmp.Or(spec.Take, defaultTake)
 	r.squares, r.slopes = r.any(Variance, Stddev, Slope), r.any(Slope)
 	r.sums = r.any(Sum, Mean) || r.squares
 	if r.squares && r.float {

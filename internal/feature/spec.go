@@ -20,6 +20,7 @@ type Spec struct {
 	Empty      float64       // of aggregates but count and sum of nothing, and elapsed before the first event
 	Kind       Kind          // of the values; numeric aggregates are of Numbers
 	HalfLife   time.Duration // of EWMA, 1 ms to 366 days
+	Take       int           // values of List, 1 to 1,000, and of Top, 1 to 100; 0 is 10
 
 	Max      int      // entries of exact windows of a key, 64 to 1,048,576, 16 bytes each; 0 is 65,536. If entries are looked at, at most 16,384, and 0 is 1,024
 	Overflow Overflow // what becomes of exact windows beyond Max
@@ -39,6 +40,10 @@ const (
 	// Where entries are looked at, a read takes some nanoseconds for each.
 	defaultLooked = 1 << 10
 	mostLooked    = 1 << 14
+
+	defaultTake = 10
+	mostListed  = 1000
+	mostTop     = 100
 )
 
 // Overflow is what becomes of the exact windows of a key and feature that has
@@ -163,7 +168,12 @@ func (spec *Spec) checkLooks() error {
 			return errors.New("ewma is over time, which last does not keep: use windows")
 		case spec.Kind != Numbers && a.Numeric():
 			return fmt.Errorf("%v is of numbers only", a)
+		case a != Count && !a.looks() && spec.many():
+			return fmt.Errorf("%v does not stand beside list and top, which look at entries: write it in a feature of its own", a)
 		}
+	}
+	if err := spec.checkTake(); err != nil {
+		return err
 	}
 	switch {
 	case spec.Kind > Texts:
@@ -176,6 +186,22 @@ func (spec *Spec) checkLooks() error {
 		return errors.New("ewma needs a half-life, and nothing else has one")
 	case ewma && (spec.HalfLife < time.Millisecond || spec.HalfLife > maxSize):
 		return fmt.Errorf("half-life is %v: use 1ms to 366d", spec.HalfLife)
+	}
+	return nil
+}
+
+func (spec *Spec) many() bool { return slices.ContainsFunc(spec.Aggregates, Aggregate.Many) }
+
+// checkTake checks how many values are taken.
+func (spec *Spec) checkTake() error {
+	top := slices.Contains(spec.Aggregates, Top)
+	switch {
+	case spec.Take != 0 && !spec.many():
+		return errors.New("take is of list and top: leave it out")
+	case spec.Take < 0 || spec.Take > mostListed:
+		return fmt.Errorf("take is %d: use 1 to 1,000", spec.Take)
+	case top && spec.Take > mostTop:
+		return fmt.Errorf("take is %d: use 1 to 100 with top", spec.Take)
 	}
 	return nil
 }

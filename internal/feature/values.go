@@ -1,17 +1,21 @@
 package feature
 
-// Value is what an aggregate is: a number, or of Aggregates that are Valued one of the kind
-// of the feature.
+// Value is what an aggregate is: a number, of Aggregates that are Valued one of the kind of the
+// feature, or of those that are Many a list of such.
 type Value struct {
 	Number  float64
 	Int     int64
 	Text    []byte // until the next Add
 	Present bool   // there is one
+	Items   []Value
+	Count   int // entries with an item of Top
 }
 
-// Kind returns the kind of the values of feature i. Features of other kinds than Numbers are
-// read by ReadValues.
+// Kind returns the kind of the values of feature i.
 func (s *Set) Kind(i int) Kind { return s.features[i].unit.values }
+
+// AnyKind reports whether feature i is read by ReadValues: its columns are not all numbers.
+func (s *Set) AnyKind(i int) bool { return s.features[i].unit.values != Numbers || s.features[i].many }
 
 // Before reports whether columns of feature i are read before the event is added: by
 // ReadBefore, or ReadValues with before.
@@ -30,7 +34,7 @@ func (s *Set) ReadBefore(c *Cell, i int, t int64, out []float64) {
 }
 
 // ReadValues is Read of a feature of any kind, or with before ReadBefore. A value that is not
-// there is absent.
+// there is absent. Items are put where out has had some before.
 func (s *Set) ReadValues(c *Cell, i int, t int64, before bool, out []Value) {
 	s.look(c, &s.features[i], clampTime(t), before, columns{values: out})
 }

@@ -78,6 +78,10 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 		return nil
 	}
 	m := &boundAsked{path: path, feature: f, spec: spec, by: by}
+	if slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Many) {
+		s.Fail(path+".aggregates", "a feature by %s answers numbers, and list and top are lists and maps: use distinct, changes or count", f.By)
+		return nil
+	}
 	values := expression.NamesIn(f.Value)
 	names := slices.Concat(values, expression.NamesIn(f.When))
 	for _, name := range names {

@@ -32,6 +32,7 @@ type Feature struct {
 	Aggregates []string      // names of feature.Aggregates
 	Type       string        // of a value that later steps make, if it is no number
 	HalfLife   time.Duration // of ewma
+	Take       int           // values of list and top; 0 is 10
 	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
 	Empty      *float64      // what aggregates but count and sum are of nothing, and elapsed before the first event; nil is 0
 	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536, or 1,024 with aggregates that look at entries
@@ -70,6 +71,8 @@ var featureFields = []spec.Field[Feature]{
 		Absent: "that of `value`", Help: "what `value` is, if it uses names of later steps and is no number"},
 	{Name: "half_life", Affects: spec.State, Form: spec.Into(func(f *Feature) *time.Duration { return &f.HalfLife }, spec.Span(time.Millisecond, 366*24*time.Hour)), Example: "10m",
 		Absent: "needed with `ewma` alone", Help: "of `ewma`: a value that is so much older than the event has half the weight"},
+	{Name: "take", Affects: spec.Outputs, Form: spec.Into(func(f *Feature) *int { return &f.Take }, spec.Whole[int](1, 1000).Default(10)), Example: "5",
+		Absent: "10 values", Help: "how many values `list` and `top` have at most, of `top` 1 to 100"},
 	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
@@ -171,7 +174,7 @@ func (m *boundFeature) lower(p *lang.Plan, late, read, add bool) operator.Featur
 	f := operator.Feature{Name: m.feature.Name, Late: late, Index: p.Feature(m.spec, late), Read: read, Add: add}
 	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
 	if read {
-		f.Columns, f.ReadFirst = m.columns, m.feature.Elapsed && add
+		f.Columns, f.Of, f.ReadFirst = m.columns, m.kind, m.feature.Elapsed && add
 	}
 	if add {
 		f.Value, f.When = m.value, m.when
@@ -284,6 +287,10 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind va
 		s.Fail(path, "%v", err)
 		return nil, false
 	}
+	if kind == value.Bytes && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Many) {
+		s.Fail(path+".value", "list and top are of values of type number, int, bool, string and time, and these are bytes")
+		return nil, false
+	}
 	if spec.Kind != feature.Numbers && (f.Decimals != nil || f.Empty != nil) {
 		s.Fail(path, "decimals and empty are of numbers, and the values are of type %v: a value that is not there is absent", kind)
 		return nil, false
@@ -298,10 +305,7 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind va
 			s.Hint("write it above the route, or give it another name")
 			return nil, false
 		}
-		typ := value.Type{Kind: value.Number}
-		if spec.Kind != feature.Numbers && spec.Aggregates[n%len(spec.Aggregates)].Valued() {
-			typ = value.Type{Kind: kind, Optional: true}
-		}
+		typ := columnType(&spec, n, kind)
 		slot, ok := s.Make(path, name, typ)
 		if !ok {
 			return nil, false
@@ -309,6 +313,23 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind va
 		slots = append(slots, slot)
 	}
 	return slots, true
+}
+
+// columnType returns the type of column n of a feature with values of a kind.
+func columnType(spec *feature.Spec, n int, kind value.Kind) value.Type {
+	of := spec.Aggregates
+	if len(of) == 0 { // elapsed
+		return value.Type{Kind: value.Number}
+	}
+	switch a := of[n%len(of)]; {
+	case a == feature.List:
+		return value.Type{Kind: value.List | kind}
+	case a == feature.Top:
+		return value.Type{Kind: value.Map | value.Int}
+	case a.Valued() && spec.Kind != feature.Numbers:
+		return value.Type{Kind: kind, Optional: true}
+	}
+	return value.Type{Kind: value.Number}
 }
 
 // contribution binds what a feature adds and when.
@@ -354,7 +375,7 @@ func (m *boundFeature) bindValue(s *lang.Scope) {
 // bindShape checks a feature's shape.
 func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	before := len(s.Errs)
-	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1, HalfLife: f.HalfLife}
+	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1, HalfLife: f.HalfLife, Take: f.Take}
 	shapes := 0
 	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
 		if there {
@@ -381,7 +402,7 @@ func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 		spec.Aggregates = append(spec.Aggregates, aggregate)
 	}
 	switch {
-	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil || f.Type != "" || f.HalfLife != 0):
+	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil || f.Type != "" || f.HalfLife != 0 || f.Take != 0):
 		s.Fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
 	case !f.Elapsed && len(f.Aggregates) == 0:
 		s.Fail(path, "missing aggregates: name at least one, such as count or sum")

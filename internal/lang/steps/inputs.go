@@ -48,6 +48,10 @@ func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 		if g.Slot.Type.Optional {
 			key += ` ?? ""`
 		}
+		if kind.IsList() || kind.IsMap() {
+			r.Hint("take one number of it in a let, such as len(" + g.Slot.Name + ")")
+			return false
+		}
 		r.Hint(map[value.Kind]string{
 			value.String: "look it up in a table of constants: TABLE[" + key + "] ?? -1",
 			value.Time:   "write int(" + g.Slot.Name + "), microseconds since 1970",

@@ -2,7 +2,10 @@ package keyed
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -95,7 +98,7 @@ func addValue(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int6
 }
 
 func (m *Memory) readFeature(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) (over bool, err error) {
-	if set.Kind(f.Index) == feature.Numbers {
+	if !set.AnyKind(f.Index) {
 		return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
 	}
 	return set.Approximate(cell, f.Index), m.readValues(set, cell, f, at, row, false)
@@ -103,7 +106,7 @@ func (m *Memory) readFeature(set *feature.Set, cell *feature.Cell, f *operator.F
 
 // readBefore reads the columns of what the event before said.
 func (m *Memory) readBefore(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) error {
-	if set.Kind(f.Index) == feature.Numbers {
+	if !set.AnyKind(f.Index) {
 		set.ReadBefore(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
 		return nil
 	}
@@ -112,7 +115,7 @@ func (m *Memory) readBefore(set *feature.Set, cell *feature.Cell, f *operator.Fe
 
 // readValues reads columns of any kind: those of what the event before said, or all others.
 func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row, before bool) error {
-	m.values = append(m.values[:0], make([]feature.Value, len(f.Columns))...)
+	m.values = append(m.values[:cap(m.values)], make([]feature.Value, max(0, len(f.Columns)-cap(m.values)))...)
 	set.ReadValues(cell, f.Index, at, before, m.values)
 	for n := range f.Columns {
 		v, slot := &m.values[n], &f.Columns[n]
@@ -123,7 +126,8 @@ func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Fe
 		case slot.Type.Kind == value.Number:
 			row.SetNumber(*slot, v.Number)
 		case slot.Type.Kind.Text():
-			if err := row.Make(slot, string(v.Text)); err != nil {
+			m.text = appendColumn(m.text[:0], f, slot.Type.Kind, v)
+			if err := row.Make(slot, string(m.text)); err != nil {
 				return fmt.Errorf("feature %s: %w", f.Name, err)
 			}
 		default:
@@ -131,4 +135,41 @@ func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Fe
 		}
 	}
 	return nil
+}
+
+// appendColumn appends the text of a column: a text, or that of a list or map of values.
+func appendColumn(dst []byte, f *operator.Feature, kind value.Kind, v *feature.Value) []byte {
+	switch {
+	case kind.IsList():
+		for i := range v.Items {
+			dst = value.AppendElement(dst, kind.Element(), element(kind.Element(), &v.Items[i]))
+		}
+		return dst
+	case kind.IsMap():
+		entries := make([]value.Entry, len(v.Items))
+		for i := range v.Items {
+			entries[i] = value.Entry{Key: keyText(f.Of, &v.Items[i]), Element: value.Element{Num: uint64(v.Items[i].Count)}}
+		}
+		return value.AppendMap(dst, kind.Element(), entries)
+	}
+	return append(dst, v.Text...)
+}
+
+// element returns a value of a kind.
+func element(kind value.Kind, v *feature.Value) value.Element {
+	switch kind {
+	case value.Number:
+		return value.Element{Num: math.Float64bits(v.Number)}
+	case value.String:
+		return value.Element{Str: string(v.Text)}
+	}
+	return value.Element{Num: uint64(v.Int)}
+}
+
+// keyText returns a value of a kind as the key of a map: as JSON has it, without quotes.
+func keyText(kind value.Kind, v *feature.Value) string {
+	if kind == value.String {
+		return string(v.Text)
+	}
+	return strings.Trim(string(expression.AppendElement(nil, kind, element(kind, v))), `"`)
 }

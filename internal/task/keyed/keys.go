@@ -145,6 +145,7 @@ type Memory struct {
 	scratch  []byte
 	saved    feature.Saved // of the event being counted
 	values   []feature.Value
+	text     []byte // of a column
 	due      *Queue
 	dueBytes int64     // of due, at most
 	timers   *due.Lane // keys of which a timer may be due

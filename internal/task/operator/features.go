@@ -56,6 +56,7 @@ type Feature struct {
 	Value     *expression.Program // nil counts events
 	When      *expression.Program // of the addition; nil is always
 	Columns   []value.Slot
+	Of        value.Kind // of the values
 }
 
 // Set returns which of the plan's sets the feature is in: 0, early, or 1, late.
