@@ -33,7 +33,7 @@ type rowsFlags struct {
 	File     string `arg:"" help:"Pipeline file. A model that is not there yet ends the rows before its score."`
 	Events   string `arg:"" optional:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
 	Pipeline string `help:"Pipeline whose rows are meant, where the file has several." placeholder:"NAME"`
-	Topic    string `help:"Topic that the events go to, or are taken from; the default is the input of the first pipeline and, of a log, all topics that no pipeline of the file writes." placeholder:"TOPIC"`
+	Topic    string `help:"Topic that the events go to, or are taken from; the default is the input of the first pipeline or, of a log, the inputs of the pipeline whose rows are meant." placeholder:"TOPIC"`
 	Format   string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
 	tableFlags
 	FromData string `help:"Take the events from the log in this data directory instead." placeholder:"DIR"`

@@ -31,7 +31,12 @@ func datasetCases(seed uint64, n int) map[string]orderedCase {
 	trades := cases["as-of"]
 	delete(cases, "timers") // dataset has no functions of Go
 	delete(cases, "sessions")
-	delete(cases, "chain") // rows of its second pipeline have other ids
+	chain := cases["chain"] // the second has few cards, each in all partitions, and ties
+	chain.text = strings.NewReplacer(
+		"value: [id, card, merchant, amount, ts, f.*]", `value: {id: id, card: "substr(card, 0, 2)", merchant: merchant, amount: amount, ts: ts - ts % 2000}`,
+		"input: {topic: between,", "input: {topic: between, partitions: 4,", "value: [id, f.*]", "value: [id, f.*, g.*]",
+		"aggregates: [sum, count]}}", "aggregates: [sum, count]}, g: {value: amount, last: 3, aggregates: [mean]}}").Replace(chain.text)
+	cases["chain"] = chain
 	for _, match := range []string{"first", "each", "last"} {
 		c := cases[match]
 		c.text = strings.Replace(c.text, "value: {left: id, bid: bid, right: clk.id, price: clk.price}", "value: [id, bid, clk.id, clk.price]", 1)
@@ -57,7 +62,8 @@ func datasetCases(seed uint64, n int) map[string]orderedCase {
 // TestDatasetsAreTheLiveRowsOnEveryEngine has pipelines run on engines, with other members and
 // partitions of copies. The rows of a replay are theirs, field by field, and have one digest,
 // whatever the parallelism, and if the copies are gone. So are those of a pipeline that has to force
-// the events of a partition: then the copies decide the digest, and have to be there.
+// the events of a partition: then the copies decide the digest, and have to be there. Of a chain
+// these are the rows of the second pipeline, of what the first one wrote.
 func TestDatasetsAreTheLiveRowsOnEveryEngine(t *testing.T) {
 	t.Parallel()
 	engines := []string{"memory", "embedded", "kafka"}
@@ -93,7 +99,7 @@ func (c orderedCase) rows(t *testing.T, engine string, s orderedSettings, digest
 	if err != nil {
 		t.Fatalf("seed %d: %v", *answerSeed, err)
 	}
-	if len(c.late) > 0 {
+	if len(c.late) > 0 || len(o.runners) > 1 { // of a chain, the partitions of the copies decide offsets of its topic
 		*digest = ""
 	}
 	text := strings.NewReplacer("REPARTITION", fmt.Sprint(s.partitions), "IDLE", s.idle).Replace(c.text)

@@ -97,10 +97,10 @@ type seen struct {
 	outputs     []stream.Record
 }
 
-// newDryRun loads a file. A pipeline for which cut returns true ends before the
-// first score whose model cannot be loaded; a nil cut cuts none. batch gets the
-// results of each batch of events.
-func (a *Program) newDryRun(ctx context.Context, path string, members int, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
+// newDryRun loads the pipelines of a file for which runs returns true. A pipeline for
+// which cut returns true ends before the first score whose model cannot be loaded; a nil
+// cut cuts none. batch gets the results of each batch of events.
+func (a *Program) newDryRun(ctx context.Context, path string, members int, runs, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
 	file, err := config.Load(path, a.Loader.Kinds)
 	if errors.As(err, new(*fs.PathError)) {
 		err = fmt.Errorf("%w: name a pipeline file that can be read", err)
@@ -112,8 +112,12 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, cut f
 	var found []error
 	var loaded []process.Pipeline
 	parts := map[*pipeline.Runner]*part{}
-	r.straight = len(file.Pipelines) > 1 || byArrival(&file.Pipelines[0])
+	chosen := slices.DeleteFunc(slices.Clone(file.Pipelines), func(p lang.Pipeline) bool { return !runs(&p) })
+	r.straight = len(chosen) > 1 || slices.ContainsFunc(chosen, func(p lang.Pipeline) bool { return byArrival(&p) })
 	for i, p := range file.Pipelines {
+		if !runs(&p) {
+			continue
+		}
 		if r.straight {
 			p.Inputs = slices.Clone(p.Inputs)
 			for k := range p.Inputs {

@@ -25,7 +25,7 @@ type RowsOptions struct {
 	File, Events string
 	Pipeline     string   // whose rows; "" is the only one of the file
 	Columns      []string // names, or prefix.*, in order; none is meta.id, meta.key, meta.time and all others
-	Topic        string   // that the events go to; "" is the input of the first pipeline
+	Topic        string   // that the events go to; "" is the input of the first pipeline; with FromLog the inputs of Pipeline, which runs alone
 	Format       string   // of the events
 	Partitions   int32    // of the topic that the events of a file go to; 0 is as the pipeline file says
 	Key          string   // field by which they are placed there; "" is the key of the input
@@ -90,7 +90,10 @@ type Rows struct {
 func (a *Program) NewRows(ctx context.Context, o RowsOptions) (*Rows, error) {
 	r := &Rows{RowsOptions: o}
 	var err error
-	if r.dryRun, err = a.newDryRun(ctx, o.File, o.Parallelism, func(p *lang.Pipeline) bool { return o.Pipeline == "" || p.Name == o.Pipeline }, r.batch); err != nil {
+	wanted := func(p *lang.Pipeline) bool { return o.Pipeline == "" || p.Name == o.Pipeline }
+	alone := o.FromLog && o.Topic == "" && !o.Committed // what the others wrote is in the log
+	runs := func(p *lang.Pipeline) bool { return !alone || wanted(p) }
+	if r.dryRun, err = a.newDryRun(ctx, o.File, o.Parallelism, runs, wanted, r.batch); err != nil {
 		return nil, err
 	}
 	r.quiet, r.apart, r.tables = !o.Outputs, true, o.Tables
@@ -138,9 +141,6 @@ func (r *Rows) Straight() bool { return r.straight }
 // FollowsNotes reports whether tables are read as the notes of the pipeline say.
 func (r *Rows) FollowsNotes() bool { return len(r.mirrored) > 0 }
 
-// Pipelines returns how many pipelines the file has.
-func (r *Rows) Pipelines() int { return len(r.parts) }
-
 // AbsentModels returns the names of the models whose file is not there.
 func (r *Rows) AbsentModels() []string { return r.part.absentModels() }
 
@@ -156,6 +156,9 @@ func (r *Rows) Arrivals() []string {
 		runners = append(runners, p.runner)
 	}
 	list := pipeline.Arrivals(runners)[slices.Index(r.parts, r.part)]
+	if len(r.parts) > 1 && r.FromLog {
+		list = append(list, "all topics of this replay of a chain have one partition, so rows may differ from the live ones. Without --topic, rows are computed of what the pipelines before wrote to the log")
+	}
 	return slices.DeleteFunc(list, func(finding string) bool {
 		for topic := range r.mirrored {
 			if finding == pipeline.NewestRows(topic) {
@@ -176,17 +179,14 @@ func (r *Rows) taken() (list []Source) {
 
 // choose finds the pipeline and its columns.
 func (e *Rows) choose() error {
-	e.part = e.parts[0]
 	if e.Pipeline == "" && len(e.parts) > 1 {
 		return failure.Usage("%s has %d pipelines: name the one whose rows to write with --pipeline", e.File, len(e.parts))
 	}
-	if e.Pipeline != "" {
-		i := slices.IndexFunc(e.parts, func(p *part) bool { return p.runner.Name() == e.Pipeline })
-		if i < 0 {
-			return failure.Usage("--pipeline %s: %s has no pipeline of that name", e.Pipeline, e.File)
-		}
-		e.part = e.parts[i]
+	i := slices.IndexFunc(e.parts, func(p *part) bool { return e.Pipeline == "" || p.runner.Name() == e.Pipeline })
+	if i < 0 {
+		return failure.Usage("--pipeline %s: %s has no pipeline of that name", e.Pipeline, e.File)
 	}
+	e.part = e.parts[i]
 	e.Missing = e.part.beyond()
 	columns := e.RowsOptions.Columns
 	if len(columns) == 0 {
@@ -373,6 +373,9 @@ type recorded struct {
 // add takes a topic.
 func (l *recorded) add(topic string) error {
 	about, err := inspect.Find(l.ctx, l.directory, topic)
+	if errors.Is(err, stream.ErrUnknownTopic) {
+		return fmt.Errorf("%w. Rows are computed of what the log has of the inputs of pipeline %s: if another pipeline writes the topic, run that first", err, l.part.runner.Name())
+	}
 	if err != nil {
 		return err
 	}

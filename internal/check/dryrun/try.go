@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/http/ingest"
+	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
@@ -32,7 +33,7 @@ type TryOptions struct {
 // Try prints what the pipelines of a file make of events, and keeps nothing.
 func (a *Program) Try(ctx context.Context, source *ingest.Source, o TryOptions) error {
 	p := &printer{Program: a, limit: o.Limit, json: o.JSON, out: term.NewLines(a.Out, false)}
-	r, err := a.newDryRun(ctx, o.File, 1, nil, p.batch)
+	r, err := a.newDryRun(ctx, o.File, 1, func(*lang.Pipeline) bool { return true }, nil, p.batch)
 	if err != nil {
 		return err
 	}
