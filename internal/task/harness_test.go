@@ -145,8 +145,10 @@ func (l *loop) emit(index int, names ...string) *operator.Emit {
 	if index > 0 {
 		e.Name = fmt.Sprint(index)
 	}
+	comma := ""
 	for _, name := range names {
-		e.Names, e.Values = append(e.Names, fmt.Appendf(nil, "%q:", name)), append(e.Values, l.of(name))
+		e.Members, e.Before, e.Values = append(e.Members, []string{name}), append(e.Before, fmt.Appendf(nil, "%s%q:", comma, name)), append(e.Values, l.of(name))
+		comma = ","
 	}
 	return e
 }
