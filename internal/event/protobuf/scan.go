@@ -57,7 +57,7 @@ type collected struct {
 const listMax = 8 << 20
 
 func (r *reader) mark(at int, has bool) {
-	word := &r.seen[0]
+	var word *uint64
 	if at>>6 < len(r.seen) {
 		word = &r.seen[at>>6]
 	} else {
