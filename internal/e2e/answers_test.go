@@ -155,7 +155,7 @@ func TestVectorsOfOtherLengthsDoNotMix(t *testing.T) {
 		`text == "a" ? writer.vector : other`: "the branches of ?: have two types, number[3] and number[2]",
 		`writer.vector == writer.vector`:      "== does not compare lists",
 		`string(writer.vector)`:               "",
-		`len(writer.vector)`:                  "len takes a string, bytes or a list of strings, not numbers",
+		`len(writer.vector)`:                  "len takes a string, bytes, a list or a map, not numbers",
 	} {
 		p := writerPipeline(steps.Score{}, nil, writerOutputs)
 		p.Input.Fields = append(p.Input.Fields, lang.Field{Name: "other", Type: "number[2]"})

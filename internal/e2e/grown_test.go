@@ -67,7 +67,7 @@ func TestOutputsMayGetMorePartitions(t *testing.T) {
 		wantCreated(t, log, p, false, "")
 		if repartition > 0 { // the topic where inputs meet is none of them
 			again(t, log, "copy.repartition", 2)
-			wantCreated(t, log, p, false, "needs a topic of 1 partitions")
+			wantCreated(t, log, p, false, `"copy.repartition" has 2 partitions: set repartition: 2, or`)
 		}
 	}
 }
