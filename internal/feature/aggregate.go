@@ -33,7 +33,7 @@ const (
 )
 
 // looks reports whether the aggregate is one that looks at each entry.
-func (a Aggregate) looks() bool { return a >= FirstValue }
+func (a Aggregate) looks() bool { return a >= FirstValue && a <= Top }
 
 // Numeric reports whether the aggregate is of numbers only. The others are of values of any
 // kind.

@@ -145,10 +145,8 @@ func (l *loop) emit(index int, names ...string) *operator.Emit {
 	if index > 0 {
 		e.Name = fmt.Sprint(index)
 	}
-	comma := ""
-	for _, name := range names {
-		e.Members, e.Before, e.Values = append(e.Members, []string{name}), append(e.Before, fmt.Appendf(nil, "%s%q:", comma, name)), append(e.Values, l.of(name))
-		comma = ","
+	for i, name := range names {
+		e.Members, e.Before, e.Values = append(e.Members, []string{name}), append(e.Before, fmt.Appendf(nil, "%s%q:", ","[:min(i, 1)], name)), append(e.Values, l.of(name))
 	}
 	return e
 }
