@@ -13,8 +13,6 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-const endOfRecord = "the record ends too early"
-
 // Scan reads the fields of the record in src into their slots of row, and leaves the row's
 // other slots alone. Fields that are not wanted are skipped. Their texts and bools are not
 // looked at. The error is a *decode.Error, and then the slots of the fields hold anything.
@@ -108,7 +106,7 @@ func (r *reader) run(p *program) (reason string) {
 // short is the reason of a record that has less bytes than its schema wants.
 func (r *reader) short() string {
 	r.i = len(r.src)
-	return endOfRecord
+	return decode.EndOfRecord
 }
 
 // varint reads a long.
@@ -229,11 +227,7 @@ func (r *reader) read(s *step) string {
 		return r.entries(s)
 	}
 	e, reason := r.scalar(s)
-	if s.want.Slot.Type.Kind.Text() {
-		r.row.SetText(s.want.Slot, e.Str)
-	} else {
-		r.row.SetInt(s.want.Slot, int64(e.Num)) // all kinds are so many bits
-	}
+	r.row.SetElement(s.want.Slot, e)
 	return reason
 }
 
@@ -273,7 +267,7 @@ func (r *reader) scalar(s *step) (e value.Element, reason string) {
 		v, reason = r.time(s)
 		e.Num = uint64(v)
 	}
-	if reason != "" && reason != endOfRecord {
+	if reason != "" && reason != decode.EndOfRecord {
 		r.i = start
 	}
 	return e, reason
@@ -444,9 +438,6 @@ func (r *reader) vector(s *step) string {
 	return ""
 }
 
-// listMax bounds the text of a list or map. It has room for a record's bytes as numbers.
-const listMax = 8 << 20
-
 // list reads the elements of an array. An element has a byte at least.
 func (r *reader) list(s *step) string {
 	var list []byte
@@ -462,8 +453,8 @@ func (r *reader) list(s *step) string {
 			if reason != "" {
 				return reason
 			}
-			if len(list)+value.ElementBytes(of, e) > listMax { // symbols are longer than what stands for them
-				return fmt.Sprintf("a list of more than %d bytes", listMax)
+			if len(list)+value.ElementBytes(of, e) > decode.ListMax { // symbols are longer than what stands for them
+				return fmt.Sprintf("a list of more than %d bytes", decode.ListMax)
 			}
 			list = value.AppendElement(list, of, e)
 		}
@@ -491,8 +482,8 @@ func (r *reader) entries(s *step) string {
 			if reason != "" {
 				return reason
 			}
-			if size += value.StringBytes(key) + value.ElementBytes(of, e); size > listMax {
-				return fmt.Sprintf("a map of more than %d bytes", listMax)
+			if size += value.StringBytes(key) + value.ElementBytes(of, e); size > decode.ListMax {
+				return fmt.Sprintf("a map of more than %d bytes", decode.ListMax)
 			}
 			entries = append(entries, value.Entry{Key: key, Element: e})
 		}

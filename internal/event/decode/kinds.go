@@ -15,7 +15,7 @@ import (
 // read reads the field's value at src[i:], which is so deep, into its slot.
 func (f *Field) read(src []byte, i, depth int, row *value.Row) (int, string) {
 	if i >= len(src) {
-		return len(src), endOfRecord
+		return len(src), EndOfRecord
 	}
 	c := src[i]
 	kind := f.Slot.Type.Kind
@@ -122,7 +122,7 @@ func (f *Field) readVector(src []byte, i int, row *value.Row) (int, string) {
 	}
 	switch {
 	case i >= len(src):
-		return i, endOfRecord
+		return i, EndOfRecord
 	case len(numbers) < 4*size:
 		return i, fmt.Sprintf("%d numbers: want %s", len(numbers)/4, f.Slot.Type)
 	}

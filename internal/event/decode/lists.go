@@ -45,7 +45,7 @@ func (f *Field) readList(src []byte, i, depth int, row *value.Row) (int, string)
 		}
 	}
 	if i >= len(src) {
-		return i, endOfRecord
+		return i, EndOfRecord
 	}
 	row.SetText(f.Slot, value.Text(list))
 	return i + 1, ""

@@ -289,7 +289,7 @@ func (s *Scanner) value(at *scan, w *wanted, i, depth int) (end int, err *Error)
 	}
 	src := at.src
 	if i >= len(src) {
-		return i, &Error{Field: w.label, Offset: len(src), Reason: endOfRecord}
+		return i, &Error{Field: w.label, Offset: len(src), Reason: EndOfRecord}
 	}
 	c := src[i]
 	switch {

@@ -12,7 +12,12 @@ import (
 // The functions here take the place where something starts and return the
 // place after it, or the place of a fault and a reason that is not empty.
 
-const endOfRecord = "the record ends too early"
+// EndOfRecord is the reason of a record that has less bytes than it needs, in any format.
+const EndOfRecord = "the record ends too early"
+
+// ListMax bounds the text of a list or map that a binary format has. It has room for a record's
+// bytes as numbers.
+const ListMax = 8 << 20
 
 // space returns the first place from i on that is not white space.
 func space(src []byte, i int) int {
@@ -25,7 +30,7 @@ func space(src []byte, i int) int {
 // unexpected says what stands at src[i] in place of something.
 func unexpected(src []byte, i int, want string) string {
 	if i >= len(src) {
-		return endOfRecord
+		return EndOfRecord
 	}
 	r, _ := utf8.DecodeRune(src[i:])
 	return fmt.Sprintf("unexpected %q, want %s", r, want)
@@ -85,7 +90,7 @@ func text(src []byte, i int) (_ int, escaped bool, reason string) {
 	for {
 		i = plain(src, i)
 		if i >= len(src) {
-			return len(src), escaped, endOfRecord
+			return len(src), escaped, EndOfRecord
 		}
 		switch src[i] {
 		case '"':
@@ -122,7 +127,7 @@ func plain(src []byte, i int) int {
 // escape passes an escape after its backslash.
 func escape(src []byte, i int) (int, string) {
 	if i >= len(src) {
-		return len(src), endOfRecord
+		return len(src), EndOfRecord
 	}
 	switch src[i] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -207,7 +212,7 @@ func skip(src []byte, i, depth int) (int, string) {
 	bottom := depth
 	for {
 		if i >= len(src) {
-			return len(src), endOfRecord
+			return len(src), EndOfRecord
 		}
 		switch c := src[i]; c {
 		case '{', '[':

@@ -281,11 +281,7 @@ func shown(kind value.Kind, e value.Element) string {
 		panic(err)
 	}
 	row := &names.NewRows(1)[0]
-	if kind.Text() {
-		row.SetText(slot, e.Str)
-	} else {
-		row.SetInt(slot, int64(e.Num))
-	}
+	row.SetElement(slot, e)
 	return show(row, slot)
 }
 

@@ -53,9 +53,6 @@ type collected struct {
 	bytes   int // of entries
 }
 
-// listMax bounds the text of a list or map. It has room for a record's bytes as numbers.
-const listMax = 8 << 20
-
 func (r *reader) mark(at int, has bool) {
 	var word *uint64
 	if at>>6 < len(r.seen) {
@@ -94,7 +91,7 @@ func (r *reader) message() (at int, reason string) {
 		if at >= 0 {
 			took, reason := r.field(at, wire)
 			if reason != "" {
-				if reason != endOfRecord {
+				if reason != decode.EndOfRecord {
 					r.i = start
 				}
 				return at, reason
@@ -111,11 +108,9 @@ func (r *reader) message() (at int, reason string) {
 	return r.rest()
 }
 
-const endOfRecord = "the record ends too early"
-
 // broken says what protowire found. The texts of its own errors differ from build to build.
 func broken(n int) string {
-	reasons := [...]string{1: endOfRecord, "an invalid number of a field", "an integer of more than 64 bits", "a reserved wire type", "a group that ends without a begin", "groups are nested too deep"}
+	reasons := [...]string{1: decode.EndOfRecord, "an invalid number of a field", "an integer of more than 64 bits", "a reserved wire type", "a group that ends without a begin", "groups are nested too deep"}
 	if -n < len(reasons) {
 		return reasons[-n]
 	}
@@ -147,7 +142,7 @@ func (r *reader) field(at int, wire protowire.Type) (took bool, reason string) {
 	}
 	r.end(t)
 	r.mark(at, true)
-	r.set(t.want, e)
+	r.row.SetElement(t.want.Slot, e)
 	return true, ""
 }
 
@@ -155,14 +150,6 @@ func (r *reader) field(at int, wire protowire.Type) (took bool, reason string) {
 func (r *reader) end(t *target) {
 	for _, other := range t.others {
 		r.mark(other, false)
-	}
-}
-
-func (r *reader) set(f *decode.Field, e value.Element) {
-	if f.Slot.Type.Kind.Text() {
-		r.row.SetText(f.Slot, e.Str)
-	} else {
-		r.row.SetInt(f.Slot, int64(e.Num)) // all kinds are so many bits
 	}
 }
 
@@ -388,8 +375,8 @@ func (l *collected) add(t *target, e value.Element) string {
 		l.text = binary.LittleEndian.AppendUint32(l.text, math.Float32bits(one))
 		return ""
 	}
-	if len(l.text)+value.ElementBytes(of, e) > listMax {
-		return fmt.Sprintf("a list of more than %d bytes", listMax)
+	if len(l.text)+value.ElementBytes(of, e) > decode.ListMax {
+		return fmt.Sprintf("a list of more than %d bytes", decode.ListMax)
 	}
 	l.text = value.AppendElement(l.text, of, e)
 	return ""
@@ -441,8 +428,8 @@ func (r *reader) entry(t *target, l *collected) (took bool, reason string) {
 		}
 		within.i += n
 	}
-	if l.bytes += value.StringBytes(one.Key) + value.ElementBytes(t.want.Slot.Type.Kind.Element(), one.Element); l.bytes > listMax {
-		return false, fmt.Sprintf("a map of more than %d bytes", listMax)
+	if l.bytes += value.StringBytes(one.Key) + value.ElementBytes(t.want.Slot.Type.Kind.Element(), one.Element); l.bytes > decode.ListMax {
+		return false, fmt.Sprintf("a map of more than %d bytes", decode.ListMax)
 	}
 	l.entries = append(l.entries, one)
 	r.i += n
@@ -461,7 +448,7 @@ func (r *reader) rest() (at int, reason string) {
 			}
 		case !t.absent:
 			e, _, _ := element(t.kind, t.enum, t.want.Slot.Type.Kind, 0, nil)
-			r.set(t.want, e)
+			r.row.SetElement(t.want.Slot, e)
 		case t.want.Slot.Type.Optional:
 			r.row.Clear(t.want.Slot)
 		default:

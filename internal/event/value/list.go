@@ -58,6 +58,15 @@ func (r *Row) Element(s *Slot) Element {
 	return Element{Num: r.Num[s.Index]}
 }
 
+// SetElement gives a slot a value of its kind.
+func (r *Row) SetElement(s Slot, e Element) {
+	if s.Type.Kind.Text() {
+		r.SetText(s, e.Str)
+	} else {
+		r.SetInt(s, int64(e.Num)) // all kinds are so many bits
+	}
+}
+
 // AppendElement appends an element of a kind to the text of a list: a text behind its
 // length, a byte of a bool, and else 8 bytes, the lowest first.
 func AppendElement(dst []byte, kind Kind, e Element) []byte {
