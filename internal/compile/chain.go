@@ -146,17 +146,9 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 // membersOf returns the names of the members of a record that lead to a field, and whether
 // the last is its value: else an element of a list is.
 func membersOf(f lang.Field) (names []string, whole bool) {
-	parts, err := decode.ParsePath(f.Path)
-	if f.Path == "" || err != nil {
-		return []string{f.Name}, true
-	}
-	for _, part := range parts {
-		if part.List {
-			return names, false
-		}
-		names = append(names, part.Name)
-	}
-	return names, true
+	parts, _ := decode.ParsePath(f.Path) // none, and one with a finding, is the name
+	field := decode.Field{Name: f.Name, Path: parts}
+	return field.Members()
 }
 
 // written returns what an emit writes by the names of members: a value, or an object, which

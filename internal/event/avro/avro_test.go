@@ -299,3 +299,13 @@ func TestEndsAreErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestFindingsOfASchemaAreInOrder(t *testing.T) {
+	for range 20 {
+		_, _, err := decoder(t, `{"type":"record","name":"r","fields":[{"name":"x","type":"int"}]}`, "c int", "a int", "b int")
+		const want = `field "a" is required: the schema has no such field; field "b" is required: the schema has no such field; field "c" is required: the schema has no such field`
+		if err == nil || err.Error() != want {
+			t.Fatal(err)
+		}
+	}
+}

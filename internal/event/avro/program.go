@@ -3,6 +3,7 @@ package avro
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,15 +105,13 @@ func (t *tree) each(yield func(*decode.Field)) {
 	if t.want != nil {
 		yield(t.want)
 	}
-	names := make([]string, 0, len(t.below))
-	for name := range t.below {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range t.names() {
 		t.below[name].each(yield)
 	}
 }
+
+// names returns the names of the fields that are wanted of it, in order.
+func (t *tree) names() []string { return slices.Sorted(maps.Keys(t.below)) }
 
 // Decoder returns a decoder of the fields. The error names each field that records of the
 // schema cannot fill.
@@ -157,22 +156,16 @@ func (c *compiler) full() bool { return c.steps > stepsMax }
 
 // record reads what is wanted of a record.
 func (c *compiler) record(n *node, t *tree) {
-	known := 0
 	for _, f := range n.fields {
-		switch sub := t.below[f.name]; {
-		case sub == nil:
-			c.skip(f.of)
-		default:
-			known++
+		if sub := t.below[f.name]; sub != nil {
 			c.read(f.of, sub)
+		} else {
+			c.skip(f.of)
 		}
 	}
-	if known == len(t.below) {
-		return
-	}
-	for name, sub := range t.below {
+	for _, name := range t.names() {
 		if !slices.ContainsFunc(n.fields, func(f field) bool { return f.name == name }) {
-			c.absent(sub, "the schema has no such field")
+			c.absent(t.below[name], "the schema has no such field")
 		}
 	}
 }

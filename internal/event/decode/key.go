@@ -9,9 +9,8 @@ import (
 
 // Key returns the text of a field that is a string, unescaped, or an
 // integer, in its shortest form: what events of that field are keyed by. field is a name,
-// or the text of a path. It is
-// not ok where Scan would refuse the record for a required slot of kind string
-// or int. The key may alias src.
+// or the text of a path. It is not ok where Scan would refuse the record for a required
+// slot of kind string or int. The key may alias src.
 func Key(src []byte, field string) (text []byte, ok bool) {
 	if !utf8.Valid(src) {
 		return nil, false
@@ -58,10 +57,7 @@ func keyAt(src []byte, path string) (text []byte, ok bool) {
 		return nil, false
 	}
 	row := schema.NewRows(1)[0]
-	if New([]Field{{Name: path, Path: parts, Slot: slot}}).Scan(src, &row) != nil {
-		return nil, false
-	}
-	if !row.Has(slot) {
+	if New([]Field{{Name: path, Path: parts, Slot: slot}}).Scan(src, &row) != nil || !row.Has(slot) {
 		return nil, false
 	}
 	if text, ok = keyText([]byte(row.Text(slot)), 0); !ok {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -70,7 +71,7 @@ func partName(text string) (name, rest string, err error) {
 			end = len(text)
 		}
 		if end == 0 || strings.TrimSpace(text[:end]) != text[:end] {
-			return "", "", fmt.Errorf(`a name is missing, or is to be quoted: "user id".os`)
+			return "", "", errors.New(`a name is missing, or is to be quoted: "user id".os`)
 		}
 		return text[:end], text[end:], nil
 	}
@@ -79,7 +80,7 @@ func partName(text string) (name, rest string, err error) {
 		name, err = strconv.Unquote(quoted)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("a quote is open, or what it has is no text")
+		return "", "", errors.New("a quote is open, or what it has is no text")
 	}
 	return name, text[len(quoted):], nil
 }
@@ -114,11 +115,12 @@ func PathText(path []Part) (text string) {
 // At returns the path of the field as its text: the name of a field without one.
 func (f *Field) At() string { return PathText(f.path()) }
 
-// Members returns the names on the path of the field. It is not ok if the path goes to elements of a list.
+// Members returns the names on the path of the field. If the path goes to elements of a list, it is
+// not ok, and the names are those up to the list.
 func (f *Field) Members() (names []string, ok bool) {
 	for _, part := range f.path() {
 		if part.List {
-			return nil, false
+			return names, false
 		}
 		names = append(names, part.Name)
 	}

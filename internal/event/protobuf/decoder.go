@@ -92,7 +92,9 @@ func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	}
 	for number, at := range wanted {
 		d.find(number, at)
-		d.oneof(all.ByNumber(number), wanted)
+	}
+	for number := range wanted {
+		d.oneof(all.ByNumber(number))
 	}
 	return d, nil
 }
@@ -194,7 +196,7 @@ func (d *Decoder) find(number protowire.Number, at int) {
 }
 
 // oneof has the members of the oneof of a field that is wanted end what it said.
-func (d *Decoder) oneof(of protoreflect.FieldDescriptor, wanted map[protoreflect.FieldNumber]int) {
+func (d *Decoder) oneof(of protoreflect.FieldDescriptor) {
 	in := of.ContainingOneof()
 	if in == nil || in.IsSynthetic() {
 		return
@@ -206,12 +208,8 @@ func (d *Decoder) oneof(of protoreflect.FieldDescriptor, wanted map[protoreflect
 		}
 		at := d.at(member)
 		if at < 0 {
-			if w, ok := wanted[member]; ok {
-				at = w
-			} else {
-				d.targets = append(d.targets, target{wire: wires[in.Fields().Get(i).Kind()]})
-				at = len(d.targets) - 1
-			}
+			at = len(d.targets)
+			d.targets = append(d.targets, target{wire: wires[in.Fields().Get(i).Kind()]})
 			d.find(member, at)
 		}
 		d.targets[at].others = append(d.targets[at].others, d.at(of.Number()))
