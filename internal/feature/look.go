@@ -25,14 +25,20 @@ type look struct {
 	ordered bool
 	words   []int64 // of the entries, for percentiles
 	table   []slot
-	counted []slot // the different values
-	marked  uint32 // what a slot in use has
+	counted []counted // the different values
+	marked  uint32    // what a slot in use has
 }
 
 type slot struct {
 	value int64
 	mark  uint32
-	n     uint32 // entries
+	at    uint32 // in counted
+}
+
+// counted is a value, and how many entries have it.
+type counted struct {
+	value int64
+	n     int
 }
 
 // columns are where aggregates are put: numbers, of a feature of Numbers, or values.
@@ -301,10 +307,10 @@ func (l *look) items(a Aggregate, to []Value) []Value {
 		return to
 	}
 	l.count()
-	slices.SortFunc(l.counted, func(a, b slot) int { return cmp.Or(cmp.Compare(b.n, a.n), l.compare(a.value, b.value)) })
+	slices.SortFunc(l.counted, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), l.compare(a.value, b.value)) })
 	for _, c := range l.counted[:min(l.take, len(l.counted))] {
 		v := l.valueOf(c.value)
-		v.Count = int(c.n)
+		v.Count = c.n
 		to = append(to, v)
 	}
 	return to
@@ -329,6 +335,7 @@ func (l *look) count() {
 		l.table, l.marked = make([]slot, max(size, len(l.table))), 1
 	}
 	table := l.table[:size]
+	l.counted = l.counted[:0]
 	for k := range l.entries {
 		v := l.entries[k].value
 		at := l.hash(v) & uint64(size-1)
@@ -336,15 +343,10 @@ func (l *look) count() {
 			at = (at + 1) & uint64(size-1)
 		}
 		if table[at].mark != l.marked {
-			table[at] = slot{v, l.marked, 0}
+			table[at] = slot{v, l.marked, uint32(len(l.counted))}
+			l.counted = append(l.counted, counted{value: v})
 		}
-		table[at].n++
-	}
-	l.counted = l.counted[:0]
-	for k := range table {
-		if table[k].mark == l.marked {
-			l.counted = append(l.counted, table[k])
-		}
+		l.counted[table[at].at].n++
 	}
 }
 
