@@ -108,7 +108,7 @@ func (a *asking) stage(b *bound) (task.Plan, error) {
 	run := schedule(s.Nodes)
 	shared := lang.Plan{}
 	placed := stagesOf(s.Nodes, run, &shared, nil)
-	for i := range placed {
+	for i := range placed { // their values are of fields, which an ask has
 		if let, ok := placed[i].Operator.(*operator.Let); ok {
 			placed[i].Operator = operator.Asked{Operator: let}
 		}

@@ -85,7 +85,7 @@ var aggregates = [...]About{
 	{"p99", "the same of 99 %", "`empty`", noPanes, "as p50", "none", "as p50"},
 	{"ewma", "mean with weights 2^-(age/`half_life`), the age in event time at the read. Of windows only", "`empty`", noPanes, "each entry, a power of 2", "2^-52 times the number of entries, of the mean of magnitudes", ""},
 	{"list", "the last `take` entries by (time, position), the oldest first: a list of the values", "`[]`", noPanes, "each entry; sorts them if one is late", "none", ""},
-	{"top", "the `take` most frequent values, each with its number of entries: a map of int, whose keys are the values as texts. Of equally frequent ones the least come first", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},
+	{"top", "the `take` most frequent values, each with its number of entries: a map of int, whose keys are the values as texts. Values with equal numbers are in their own order", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},
 }
 
 // Aggregates returns what the aggregates of the pipeline file are.

@@ -41,8 +41,8 @@ func (s *check) findUnlike() {
 	s.unlike = s.unlike || len(s.settled) > 0
 }
 
-// copiers compares what is kept beside the sources of events that are copied.
-func (s *check) copiers(again inspect.Directory) (list []found, err error) {
+// repartitioners compares what is kept beside the sources of events that are copied.
+func (s *check) repartitioners(again inspect.Directory) (list []found, err error) {
 	for _, read := range s.rows.Runner().CopyReads() {
 		of, err := (&states{check: s, read: read, described: map[place]bool{}}).all(again)
 		if err != nil {

@@ -268,7 +268,7 @@ func (s *check) compare(log *memory.Log) error {
 		list = append(list, of...)
 	}
 	slices.SortStableFunc(list, func(a, b found) int { return cmp.Compare(a.number, b.number) })
-	of, err := s.copiers(again)
+	of, err := s.repartitioners(again)
 	if err != nil {
 		return fmt.Errorf("compare the state of repartitioners: %w", err)
 	}
