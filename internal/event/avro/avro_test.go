@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/avro"
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/test/slots"
 )
 
 // record returns the schema of a record with fields `name type`, which are written as JSON.
@@ -30,22 +31,9 @@ func decoder(t testing.TB, schema string, fields ...string) (decode.Decoder, *va
 	if err != nil {
 		return nil, nil, err
 	}
-	var names value.Schema
-	var list []decode.Field
-	for _, f := range fields {
-		name, of, _ := strings.Cut(f, " ")
-		typ, err := value.ReadType(of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slot, err := names.Add(name, typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, decode.Field{Name: name, Slot: slot})
-	}
+	list, names := slots.Of(t, fields...)
 	d, err := parsed.Decoder(list)
-	return d, &names, err
+	return d, names, err
 }
 
 // scan reads the hexadecimal bytes of a record, and shows the fields or the error.
@@ -65,7 +53,7 @@ func scan(t testing.TB, schema, record string, fields ...string) string {
 	}
 	var all []string
 	for _, slot := range names.Slots {
-		all = append(all, show(row, slot))
+		all = append(all, slots.Show(row, slot))
 	}
 	return strings.Join(all, " ")
 }

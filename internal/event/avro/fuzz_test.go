@@ -14,6 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/avro"
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/test/slots"
 )
 
 // FuzzScanAgreesWithAGenericDecoder makes a schema, fields and a record of a seed, changes bytes of
@@ -67,8 +68,8 @@ func FuzzScanAgreesWithAGenericDecoder(f *testing.F) {
 			if err == nil && !fits {
 				t.Fatalf("%s: %x: %s is taken, and has the value %v", text, src, fields[i].Name, all[fields[i].Name])
 			}
-			if ok = ok && fits; err == nil && show(row, fields[i].Slot) != want {
-				t.Fatalf("%s: %x: %s is %s, want %s", text, src, fields[i].Name, show(row, fields[i].Slot), want)
+			if ok = ok && fits; err == nil && slots.Show(row, fields[i].Slot) != want {
+				t.Fatalf("%s: %x: %s is %s, want %s", text, src, fields[i].Name, slots.Show(row, fields[i].Slot), want)
 			}
 		}
 		if ok && err != nil {
@@ -174,22 +175,6 @@ func number(v any) (float64, bool) {
 		return v, value.Finite(v)
 	}
 	return 0, false
-}
-
-func show(row *value.Row, slot value.Slot) string {
-	switch {
-	case !row.Has(slot):
-		return "absent"
-	case slot.Type.Kind == value.Bool:
-		return fmt.Sprint(row.Bool(slot))
-	case slot.Type.Kind == value.Int, slot.Type.Kind == value.Time:
-		return fmt.Sprint(row.Int(slot))
-	case slot.Type.Kind == value.Number:
-		return fmt.Sprint(row.Number(slot))
-	case slot.Type.Kind == value.Vector:
-		return fmt.Sprint(value.AppendVector(row, []float32(nil), slot))
-	}
-	return fmt.Sprintf("%q", row.Text(slot))
 }
 
 // generator makes schemas and values of them.

@@ -16,6 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/test/slots"
 )
 
 // everything has a field of each kind, with and without presence.
@@ -78,8 +79,8 @@ func FuzzScanAgreesWithDynamicpb(f *testing.F) {
 			switch {
 			case err == nil && !fits:
 				t.Fatalf("%x: %s is taken", src, slot.Name)
-			case err == nil && show(row, slot) != want:
-				t.Fatalf("%x: %s is %s, want %s", src, slot.Name, show(row, slot), want)
+			case err == nil && slots.Show(row, slot) != want:
+				t.Fatalf("%x: %s is %s, want %s", src, slot.Name, slots.Show(row, slot), want)
 			case !fits:
 				return
 			}
@@ -282,21 +283,5 @@ func shown(kind value.Kind, e value.Element) string {
 	}
 	row := &names.NewRows(1)[0]
 	row.SetElement(slot, e)
-	return show(row, slot)
-}
-
-func show(row *value.Row, slot value.Slot) string {
-	switch {
-	case !row.Has(slot):
-		return "absent"
-	case slot.Type.Kind == value.Bool:
-		return fmt.Sprint(row.Bool(slot))
-	case slot.Type.Kind == value.Int, slot.Type.Kind == value.Time:
-		return fmt.Sprint(row.Int(slot))
-	case slot.Type.Kind == value.Number:
-		return fmt.Sprint(row.Number(slot))
-	case slot.Type.Kind == value.Vector:
-		return fmt.Sprint(value.AppendVector(row, []float32(nil), slot))
-	}
-	return fmt.Sprintf("%q", row.Text(slot))
+	return slots.Show(row, slot)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/test/slots"
 )
 
 // opener opens files of texts.
@@ -55,22 +56,9 @@ func decoder(t testing.TB, schema *protobuf.Schema, fields ...string) (decode.De
 
 func tryDecoder(t testing.TB, schema *protobuf.Schema, fields ...string) (decode.Decoder, *value.Schema, error) {
 	t.Helper()
-	var names value.Schema
-	var list []decode.Field
-	for _, f := range fields {
-		name, of, _ := strings.Cut(f, " ")
-		typ, err := value.ReadType(of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slot, err := names.Add(name, typ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, decode.Field{Name: name, Slot: slot})
-	}
+	list, names := slots.Of(t, fields...)
 	d, err := schema.Decoder(list)
-	return d, &names, err
+	return d, names, err
 }
 
 func TestScan(t *testing.T) {
@@ -112,7 +100,7 @@ func TestScan(t *testing.T) {
 			got = err.Error()
 		} else {
 			for _, slot := range names.Slots {
-				got += " " + show(row, slot)
+				got += " " + slots.Show(row, slot)
 			}
 		}
 		if !strings.Contains(got, c.shown) {

@@ -1,0 +1,48 @@
+// Package slots has what tests of decoders share: fields with slots, and what slots hold.
+package slots
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Of returns fields that are written as `name type`, and the schema that has their slots.
+func Of(t testing.TB, fields ...string) ([]decode.Field, *value.Schema) {
+	t.Helper()
+	var names value.Schema
+	var list []decode.Field
+	for _, f := range fields {
+		name, of, _ := strings.Cut(f, " ")
+		typ, err := value.ReadType(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot, err := names.Add(name, typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, decode.Field{Name: name, Slot: slot})
+	}
+	return list, &names
+}
+
+// Show returns what a slot of a row holds, for people.
+func Show(row *value.Row, slot value.Slot) string {
+	switch {
+	case !row.Has(slot):
+		return "absent"
+	case slot.Type.Kind == value.Bool:
+		return fmt.Sprint(row.Bool(slot))
+	case slot.Type.Kind == value.Int, slot.Type.Kind == value.Time:
+		return fmt.Sprint(row.Int(slot))
+	case slot.Type.Kind == value.Number:
+		return fmt.Sprint(row.Number(slot))
+	case slot.Type.Kind == value.Vector:
+		return fmt.Sprint(value.AppendVector(row, []float32(nil), slot))
+	}
+	return fmt.Sprintf("%q", row.Text(slot))
+}
