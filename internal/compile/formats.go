@@ -1,7 +1,10 @@
 package compile
 
 import (
+	"slices"
+
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/task"
 )
@@ -22,20 +25,26 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		}
 	}
 	for i, in := range inputs {
+		path := "input"
+		if len(b.Pipeline.Inputs) > 0 {
+			path = lang.InputPath(i)
+		}
+		if in.Envelope == envelope.Debezium && !slices.ContainsFunc(in.Fields, readsOp) {
+			found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field says which events are: add op: {from: envelope, type: string} to the fields, and leave events out by op != \"d\"")
+		}
 		f, ok := formats[in.Topic]
 		if !ok {
 			continue
 		}
-		if _, err := f.Decoder(in.Fields); err != nil {
-			path := "input"
-			if len(b.Pipeline.Inputs) > 0 {
-				path = lang.InputPath(i)
-			}
+		if _, err := envelope.New(in.Envelope, f, in.Fields); err != nil {
 			found.Fail(path+".fields", "%v", err)
-			found.Hint("a field is as the schema in " + path + ".format has it")
+			found.Hint("a field is as " + path + ".format has it")
 		}
 	}
 }
+
+// readsOp reports whether a field is the op of a change event.
+func readsOp(f decode.Field) bool { return f.From == decode.FromEnvelope && f.At() == "op" }
 
 // formatted gives a plan the formats of what it reads.
 func (o *opened) formatted(in task.Input) task.Input {

@@ -121,7 +121,7 @@ func TestEveryFieldHasAWord(t *testing.T) {
 
 		"internal/lang.Model.Name": true, "internal/spec.Constant.Name": true, "internal/spec.Constant.Value": true, "internal/spec.Constant.Table": true, "internal/lang/steps.Feature.Name": true, "internal/lang/steps.GroupValue.Name": true, "internal/lang.Case.Name": true,
 		"internal/lang.Binding.Name": true, "internal/lang.Field.Name": true, "internal/spec.Header.Name": true, "internal/sinks/row.Column.Name": true, "internal/sinks/files.Column.Name": true, "internal/lang/steps.JoinOn.Left": true, "internal/lang/steps.Member.Name": true, // names before a colon
-		"internal/lang.Field.Path":           true,                                       // is of the long form of a field
+		"internal/lang.Field.Path": true, "internal/lang.Field.From": true, // are of the long form of a field
 		"internal/lookups/http.Config.Asked": true, "internal/spec.Header.Written": true, // are texts of other fields, with the names of variables
 		"internal/lang/steps.Lookup.Kind": true, "internal/lang/steps.Lookup.Config": true, "internal/lang.Sink.Kind": true, "internal/lang.Sink.Config": true, // are chosen by the name of a kind
 	}

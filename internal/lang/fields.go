@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -15,19 +16,21 @@ import (
 // comments of the fields that the words set.
 
 var (
-	ReadReference  = spec.Reads(rename, spec.ReadName) // the name of a field, a let or what a step introduces
-	ReadBool       = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
-	ReadNames      = spec.ListOf(spec.ReadName)
-	ReadBindings   = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
-	ReadBindingSet = spec.AnyOrder(bindingName, ReadBindings)
-	ReadFields     = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
-	readEventField = spec.OneOf("write a type, or {path: device.os, type: string}", spec.Scalar, spec.Into(fieldType, spec.ReadType), spec.Mapping, readPathField)
-	ReadLate       = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
-	readInput      = spec.MappingOf(inputFields)
-	readLayout     = spec.TextOf("a layout such as 2006-01-02 15:04:05")
-	readCommand    = spec.Program(spec.ListOf(spec.TextOf("a text")))
-	ReadShare      = spec.Span(time.Microsecond, spec.Day)
-	ReadSteps      = spec.Form[[]Step]{
+	ReadReference   = spec.Reads(rename, spec.ReadName) // the name of a field, a let or what a step introduces
+	ReadBool        = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
+	ReadNames       = spec.ListOf(spec.ReadName)
+	ReadBindings    = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
+	ReadBindingSet  = spec.AnyOrder(bindingName, ReadBindings)
+	ReadFields      = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
+	readEventField  = spec.OneOf("write a type, or {path: device.os, type: string}", spec.Scalar, spec.Into(fieldType, spec.ReadType), spec.Mapping, readPathField)
+	ReadLate        = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
+	readInput       = spec.MappingOf(inputFields)
+	ReadRowEnvelope = spec.Choice[envelope.Kind](string(envelope.Debezium))
+	readEnvelope    = spec.Choice[envelope.Kind](string(envelope.Debezium))
+	readLayout      = spec.TextOf("a layout such as 2006-01-02 15:04:05")
+	readCommand     = spec.Program(spec.ListOf(spec.TextOf("a text")))
+	ReadShare       = spec.Span(time.Microsecond, spec.Day)
+	ReadSteps       = spec.Form[[]Step]{
 		Read: func(r *spec.Reader, n *spec.Node, path string, into *[]Step) { r.Again(r, n, path, into) }, Shape: spec.Shape{Kind: spec.TheSteps},
 		Print: func(p *spec.Printer, path string, list *[]Step) { p.Again(p, path, list) },
 	}
@@ -51,13 +54,15 @@ func setOf(f spec.Form[string]) spec.Form[[]string] {
 
 // pathField is a field of an event as the file writes it with a path.
 type pathField struct {
-	Path, Type string
-	Optional   bool
+	Path, Type, From string
+	Optional         bool
 }
 
 var pathFieldFields = []spec.Field[pathField]{
 	{Name: "path", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.Path }, spec.TextOf("a path")), Example: "device.os", Absent: "the name of the field",
 		Help: "where the value stands in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
+	{Name: "from", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.From }, spec.Choice[string](FromData, FromEnvelope, FromKey).Default(FromData)), Example: "envelope", Absent: "data",
+		Help: "what the value is of: the data of the record; its envelope, such as `op` of Debezium; or its key, a string or an int, which has no path"},
 	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string", Help: "of the value, as the short form has it"},
 	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
 }
@@ -68,7 +73,7 @@ var readPathField = spec.Form[Field]{
 	Read: func(r *spec.Reader, n *spec.Node, path string, into *Field) {
 		var long pathField
 		longField.Read(r, n, path, &long)
-		into.Path, into.Type = long.Path, long.Type
+		into.Path, into.Type, into.From = long.Path, long.Type, long.From
 		if long.Optional && !strings.HasPrefix(long.Type, "optional ") {
 			into.Type = "optional " + long.Type
 		}
@@ -76,6 +81,9 @@ var readPathField = spec.Form[Field]{
 	Print: func(p *spec.Printer, path string, f *Field) {
 		if f.Path != "" {
 			p.Line(path+".path", f.Path)
+		}
+		if f.From != "" && f.From != FromData {
+			p.Line(path+".from", f.From)
 		}
 	},
 	Shape: longField.Shape,
@@ -149,6 +157,9 @@ var inputFields = []spec.Field[Input]{
 	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *Format { return &in.Format }, readFormat),
 		Example: "{avro: payment.avsc}", Absent: "json",
 		Help: "how events are written: `json`, or a mapping of the format to what it needs. `afterbay produce`, HTTP and the gateway write JSON"},
+	{Name: "envelope", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *envelope.Kind { return &in.Envelope }, readEnvelope),
+		Example: "debezium", Absent: "the value of a record is its data",
+		Help: "what the data of events stands in. `debezium`: change events, whose data is the row after the change, or before it if the row was deleted"},
 	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
 	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
 		Example: "{id: tx, window: 24h}",

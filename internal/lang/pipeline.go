@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/lookup"
 	"github.com/afterbay/afterbay/model"
@@ -90,9 +91,10 @@ type Input struct {
 	Time       EventTime // when the event happened
 	Fields     []Field   // what is read from an event
 	Format     Format    // how events are written
-	MaxBytes   int       // a larger value is a dead letter; 0 is 1 MiB
-	Dedupe     *Dedupe   // nil takes every event
-	Backlog    Backlog   // bounds what waits in the topic
+	Envelope   envelope.Kind
+	MaxBytes   int     // a larger value is a dead letter; 0 is 1 MiB
+	Dedupe     *Dedupe // nil takes every event
+	Backlog    Backlog // bounds what waits in the topic
 
 	// Repartition is set where the topic is written with another key: its events
 	// are first copied to the topic <name>.repartition, of so many partitions, by Key.
@@ -170,19 +172,41 @@ type RowTime struct {
 type Field struct {
 	Name, Type string
 	Path       string // of a field of an event: to its value; "" is the member of the record with the name
+	From       string // of a field of an event: what Path is in; "" is FromData
 }
+
+// What a field of an event may be from.
+const (
+	FromData     = "data"
+	FromEnvelope = "envelope"
+	FromKey      = "key"
+)
 
 // KeyPath returns where the key stands in records: a name or a path.
 func (in *Input) KeyPath() string { return in.PathOf(in.Key) }
 
 // PathOf returns where a field stands in records: a name or a path.
 func (in *Input) PathOf(field string) string {
+	var path []decode.Part
+	from := FromData
 	for _, f := range in.Fields {
-		if path, err := decode.ParsePath(f.Path); f.Name == field && err == nil {
-			return decode.PathText(path)
+		if long, err := decode.ParsePath(f.Path); f.Name == field && err == nil {
+			path = long
+		}
+		if f.Name == field && f.From != "" {
+			from = f.From
 		}
 	}
-	return field
+	if data := in.Envelope.Data(); data != "" && from == FromData {
+		if path == nil {
+			path = []decode.Part{{Name: field}}
+		}
+		path = append([]decode.Part{{Name: data}}, path...)
+	}
+	if path == nil {
+		return field
+	}
+	return decode.PathText(path)
 }
 
 // Commit says how often steps are committed.

@@ -27,6 +27,7 @@ type Counts struct {
 	KeyEvictions uint64 `json:"key_evictions"` // decoded keys that left memory because it was full
 
 	TableLateRows     uint64 `json:"table_late_rows"`     // rows that came later than an event waits for them
+	TableBadRows      uint64 `json:"table_bad_rows"`      // records of tables whose envelope or key cannot be read
 	TableVersionsLost uint64 `json:"table_versions_lost"` // blocks of versions that were removed because their row has too many
 	QueueCounts
 }
@@ -58,7 +59,7 @@ type Counters struct {
 	Approximate, Spilled                                            atomic.Uint64
 	Steps, Assigned, Rejoined, Timers                               atomic.Uint64
 	KeyLoads, KeyEvictions                                          atomic.Uint64
-	TableLateRows, TableVersionsLost                                atomic.Uint64
+	TableLateRows, TableBadRows, TableVersionsLost                  atomic.Uint64
 	ModelCounters
 	QueueCounters
 }
@@ -93,6 +94,7 @@ func (s *Counters) addTo(c *Counts) {
 	c.KeyLoads += s.KeyLoads.Load()
 	c.KeyEvictions += s.KeyEvictions.Load()
 	c.TableLateRows += s.TableLateRows.Load()
+	c.TableBadRows += s.TableBadRows.Load()
 	c.TableVersionsLost += s.TableVersionsLost.Load()
 	s.ModelCounters.addTo(&c.ModelCounts)
 	s.QueueCounters.addTo(&c.QueueCounts)

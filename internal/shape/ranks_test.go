@@ -17,7 +17,7 @@ var ranks = []struct {
 		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
 	}},
 	{3, []string{
-		"udf", "internal/test/answers", "internal/event/avro", "internal/event/protobuf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
+		"udf", "internal/test/answers", "internal/event/avro", "internal/event/envelope", "internal/event/protobuf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
 		"internal/models/text/wordpiece", "internal/observe/otlp", "internal/gateway/contract",
 		"internal/models/onnx/worker", "internal/spec",
 	}},

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
@@ -18,9 +18,9 @@ import (
 // admission decodes what is read, and decides what goes on to the operators.
 type admission struct {
 	*committer
-	decoders []decode.Decoder // by source; the only one where there are none
-	idling   bool             // time moves on, without an event
-	now      time.Time        // when the chunk was begun
+	decoders []*envelope.Reader // by source; the only one where there are none
+	idling   bool               // time moves on, without an event
+	now      time.Time          // when the chunk was begun
 	keyBuf   []byte
 	places   []deadletter.Position // of the events of a chunk that are copies, in their sources
 }
@@ -39,13 +39,13 @@ func (a *admission) admit(it *item) {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
-	if err := a.decoders[it.source].Scan(r.Value, it.Row); err != nil {
-		it.fail("decode", err)
+	if err := a.decoders[it.source].Scan(r, it.Row); err != nil {
+		a.undecoded(it, err)
 		return
 	}
 	if plan.Copy == nil && plan.Sources == nil {
 		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], plan.Key)
-		if string(a.keyBuf) != string(r.Key) {
+		if string(a.keyBuf) != string(r.Key) && string(a.keyBuf) != string(plan.Envelope.Key(r.Key)) {
 			it.fail("key", fmt.Errorf("field %s is %q but the record was written with key %q: produce with --key %s, or set input.repartition", plan.Key.Name, a.keyBuf, r.Key, plan.keyPath()))
 			return
 		}
@@ -71,6 +71,15 @@ func (a *admission) admit(it *item) {
 	if it.point.judged {
 		a.rerun(it)
 	}
+}
+
+// undecoded is what becomes of a record that was not decoded. One without a value may be no event.
+func (a *admission) undecoded(it *item, err error) {
+	if errors.Is(err, envelope.ErrTombstone) {
+		it.Become(operator.Filtered)
+		return
+	}
+	it.fail("decode", err)
 }
 
 // timeOf returns the time of an event. A repartitioner takes a field's time at most max_ahead past

@@ -8,6 +8,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/control"
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/models/batch"
@@ -63,7 +64,8 @@ type Input struct {
 	Topic    string
 	Fields   []decode.Field
 	Format   decode.Format // nil is JSON
-	MaxBytes int           // of a value
+	Envelope envelope.Kind
+	MaxBytes int // of a value
 
 	Key    value.Slot
 	Time   operator.Timing
@@ -253,6 +255,7 @@ type Source struct {
 	Lateness time.Duration
 	Fields   []decode.Field
 	Format   decode.Format // nil is JSON
+	Envelope envelope.Kind
 }
 
 // Numbers returns the numbers of all source partitions. partitions says how many each source

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/order"
 	"github.com/afterbay/afterbay/internal/task/clock"
@@ -68,17 +69,17 @@ func (s *source) ahead(of order.Key) int64 {
 	return s.copies - s.steps[0].copies
 }
 
-// decoders returns a decoder for each source of copies, or that of the input.
-func (p *Plan) decoders() (list []decode.Decoder, err error) {
+// decoders returns a reader of records for each source of copies, or that of the input.
+func (p *Plan) decoders() (list []*envelope.Reader, err error) {
 	sources := p.Sources
 	if sources == nil {
-		sources = []Source{{Topic: p.Topic, Fields: p.Fields, Format: p.Format}}
+		sources = []Source{{Topic: p.Topic, Fields: p.Fields, Format: p.Format, Envelope: p.Envelope}}
 	}
 	for _, s := range sources {
 		if s.Format == nil {
 			s.Format = decode.JSON{}
 		}
-		d, err := s.Format.Decoder(s.Fields)
+		d, err := envelope.New(s.Envelope, s.Format, s.Fields)
 		if err != nil {
 			return nil, fmt.Errorf("decode %s: %w", s.Topic, err)
 		}

@@ -26,9 +26,21 @@ type Field struct {
 	Path []Part // to the value; nil is the member of the record's object with the name
 	Slot value.Slot
 
+	From Origin
+
 	// Verbatim has a slot of kind string take a number too, as it is written.
 	Verbatim bool
 }
+
+// Origin says where in a record the value of a field stands.
+type Origin uint8
+
+// The origins. Decoders of data read fields of the first one. Package envelope reads the others.
+const (
+	FromData     Origin = iota
+	FromEnvelope        // around the data
+	FromKey             // the key of the record
+)
 
 // Decoder reads the fields of records into their slots, and leaves the other slots of a row
 // alone. Its errors are of type *Error.
@@ -205,7 +217,7 @@ func (s *Scanner) absent(at *scan, end int) error {
 		}
 		f := &s.fields[n]
 		if !f.Slot.Type.Optional {
-			return &Error{Field: f.Name, Offset: end - 1, Reason: "absent but required: want " + f.Slot.Type.String()}
+			return &Error{Field: f.Name, Offset: end - 1, Reason: f.missing()}
 		}
 		at.row.Clear(f.Slot)
 	}

@@ -12,6 +12,7 @@ import (
 type Walker struct {
 	Name  []byte // of the member that Next found, without escapes; nil in an array
 	Value []byte // the text of its value, without white space around it
+	At    int    // where Value begins
 
 	src    []byte
 	i      int
@@ -74,7 +75,7 @@ func (w *Walker) Next() bool {
 	if i, reason = skip(w.src, i, 1); reason != "" {
 		return w.fail(i, reason)
 	}
-	w.Value = w.src[start:i:i]
+	w.Value, w.At = w.src[start:i:i], start
 	i = space(w.src, i)
 	if i < len(w.src) && w.src[i] == ',' {
 		w.i = space(w.src, i+1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -53,13 +54,14 @@ type Lookup struct {
 	Ordered bool          // the events of a key are queued behind one of it that is queued
 }
 
-// RowVersions says which row of a key is found: the newest, or the one that was valid at the
-// time of the event. The latter needs the other fields.
+// RowVersions says what rows of a table stand in, and which row of a key is found: the newest, or
+// the one that was valid at the time of the event. The latter needs the other fields.
 type RowVersions struct {
-	AsOf    string        // arrival or event; "" is arrival
-	Time    lang.RowTime  // from when on a row is valid
-	History time.Duration // how far before the watermark rows are kept; 0 is 24 h, or the lateness of the inputs where that is more
-	Wait    time.Duration // how long after its append an event waits for rows
+	Envelope envelope.Kind // "" is none
+	AsOf     string        // arrival or event; "" is arrival
+	Time     lang.RowTime  // from when on a row is valid
+	History  time.Duration // how far before the watermark rows are kept; 0 is 24 h, or the lateness of the inputs where that is more
+	Wait     time.Duration // how long after its append an event waits for rows
 }
 
 // RowCache keeps the rows of a lookup in the memory of a process.
@@ -91,6 +93,8 @@ const ofOutside = "of a lookup outside of the log"
 var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "name", Affects: spec.Outputs, Required: true, Form: spec.Into(func(l *Lookup) *string { return &l.Name }, spec.ReadName), Example: "profile"},
 	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
+	{Name: "envelope", Affects: spec.State, Form: spec.Into(func(l *Lookup) *envelope.Kind { return &l.Versions.Envelope }, lang.ReadRowEnvelope), Example: "debezium", Absent: "the value of a record is the row",
+		Help: "of a table: what rows stand in. `debezium`: change events. The key of a row is that of its record, without a schema, and the row is that after the change. Deletions and records without a value delete the row"},
 	{Name: "as_of", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.AsOf }, spec.Choice[string]("arrival", "event").Default("arrival")), Example: "event", Absent: "arrival",
 		Help: "of a table: the row is the newest one that has arrived, or the one that was valid at the time of the event"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(l *Lookup) *lang.RowTime { return &l.Versions.Time }, spec.MappingOf(lang.RowTimeFields)), Example: "{field: since, unit: ms}",
@@ -266,6 +270,10 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 	}
 	l.bindFields(s, path, &f)
 	if outside {
+		if l.Versions.Envelope != envelope.None {
+			s.Fail(path+".envelope", "it is of the rows of a table")
+			s.Hint("remove it")
+		}
 		l.ofVersions(s, path, "remove it: a source outside of the log is asked for the row of now")
 		l.bindOutside(s, path, key, &f, before)
 		return
@@ -309,7 +317,7 @@ func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 			s.Hint("remove it, or say in place of table where else rows are")
 		}
 	}
-	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key)}
+	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope}
 }
 
 func (l *Lookup) bindKey(s *lang.Scope, path string) value.Slot {
@@ -401,6 +409,10 @@ func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 	walk(s.Pipeline.Steps)
 	if s.Pipeline.Input.Time.LateTo == l.Table && l.Table != "" {
 		refuse("by late events", "give late another topic")
+	}
+	if written && l.Versions.Envelope != envelope.None {
+		s.Fail(path+".envelope", "the pipeline writes %q itself, and not in an envelope", l.Table)
+		s.Hint("remove envelope, or have another pipeline write the table")
 	}
 	if written && !own {
 		s.Fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: the lookup would miss rows of events in flight", l.Table, l.Key)

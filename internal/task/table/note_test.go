@@ -14,7 +14,7 @@ import (
 // that two lookups read is there once.
 func TestNotesSayWhatMoved(t *testing.T) {
 	specs := []Spec{{Topic: "users"}, {Topic: "users", Own: true}, {Topic: "shops"}, {Topic: "rates", Versions: Versions{History: time.Hour}}}
-	s, err := newState(specs, stream.Assigned{State: newBench(t).state.view}, "posts", nil)
+	s, err := newState(specs, stream.Assigned{State: newBench(t).state.view}, "posts", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	if r == nil {
 		return nil, nil
 	}
-	s, err := newState(r.specs, a, r.pipeline, r.metrics)
+	s, err := newState(r.specs, a, r.pipeline, r.logger, r.metrics)
 	if err == nil {
 		r.states[a.Partition] = s
 	}

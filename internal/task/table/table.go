@@ -25,9 +25,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/observe"
 	"github.com/afterbay/afterbay/internal/state/packed"
@@ -46,6 +48,9 @@ type Spec struct {
 	// Written is set if the pipeline writes the table itself.
 	Written bool
 
+	// Envelope is what rows stand in. The key of a row is then the text of the record's key.
+	Envelope envelope.Kind
+
 	Versions Versions
 }
 
@@ -59,6 +64,9 @@ func (s *Spec) id() string {
 	id := s.Topic + "/all"
 	if s.Own {
 		id = s.Topic + "/own"
+	}
+	if s.Envelope != envelope.None {
+		id += "/" + string(s.Envelope)
 	}
 	if s.Versions.Kept() {
 		id += versioned
@@ -92,12 +100,14 @@ type State struct {
 	sweepers     []sweeper    // by table
 	watermark    int64        // of the newest lookup as of its event
 	metrics      *observe.Member
+	logger       *slog.Logger
+	warned       bool // of keys that are none of rows
 }
 
 // newState restores how far the tables were read beside a partition.
-func newState(specs []Spec, a stream.Assigned, pipeline string, metrics *observe.Member) (*State, error) {
+func newState(specs []Spec, a stream.Assigned, pipeline string, logger *slog.Logger, metrics *observe.Member) (*State, error) {
 	s := &State{
-		watermark: never, metrics: metrics,
+		watermark: never, metrics: metrics, logger: logger,
 		specs: specs, id: a.Partition, view: a.State,
 		next: map[place]stream.Offset{}, moved: map[place]bool{}, unsaid: map[place]bool{}, made: map[string][]byte{},
 		pipeline: []byte(pipeline + " "), noting: map[int]bool{},
@@ -154,6 +164,9 @@ func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, f
 		s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
 		row, fatal = s.get(s.key)
 	}
+	if fatal == nil && failure == nil {
+		failure = spec.broken(key, row)
+	}
 	if fatal != nil {
 		fatal = fmt.Errorf("row of table %s beside %v: %w", spec.Topic, s.id, fatal)
 	}
@@ -185,6 +198,9 @@ func (s *State) put(key string, data []byte) int {
 func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 	s.move(at, r.Offset+1)
 	spec := &s.specs[at.table]
+	if r = s.unwrap(at, r); r == nil {
+		return 0, nil
+	}
 	if r.Key == nil || header.Get(r, header.Cancel) != "" || spec.Written && !s.noting[at.table] && s.wrote(r) || spec.Own && stream.Place(r.Key, s.partitions) != s.id.Index {
 		return 0, nil
 	}

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -36,7 +37,7 @@ func keep(t *testing.T, v Versions) *kept {
 // restart throws away what is not committed.
 func (k *kept) restart() {
 	k.t.Helper()
-	state, err := newState([]Spec{k.spec}, stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: k.stored}, "p", k.metrics)
+	state, err := newState([]Spec{k.spec}, stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: k.stored}, "p", slog.New(slog.DiscardHandler), k.metrics)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestDamagedVersionsAreAnError(t *testing.T) {
 }
 
 func BenchmarkVersion(b *testing.B) {
-	s, err := newState([]Spec{{Topic: "rates", Versions: since}}, stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: memory.State{}}, "p", observe.NewMetrics(1).Member(0))
+	s, err := newState([]Spec{{Topic: "rates", Versions: since}}, stream.Assigned{Partition: stream.Partition{Topic: "in"}, State: memory.State{}}, "p", slog.New(slog.DiscardHandler), observe.NewMetrics(1).Member(0))
 	if err != nil {
 		b.Fatal(err)
 	}

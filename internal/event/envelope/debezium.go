@@ -1,0 +1,204 @@
+package envelope
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// deleted is the op of a deletion.
+const deleted = 'd'
+
+// changes opens change events of Debezium. Their data is the row as it is after the change: that
+// of a deletion is the row before it.
+type changes struct {
+	around *decode.Scanner // nil reads nothing around the row
+}
+
+func newChanges(around []decode.Field) *changes {
+	if len(around) == 0 {
+		return &changes{}
+	}
+	return &changes{decode.New(around)}
+}
+
+func (c *changes) open(r *stream.Record, row *value.Row) (data []byte, at int, err error) {
+	change, err := changeOf(r.Value)
+	if err != nil {
+		return nil, 0, err
+	}
+	if c.around != nil {
+		if err := c.around.Scan(change.envelope, row); err != nil {
+			return nil, 0, moved(err, change.at)
+		}
+	}
+	image := change.image()
+	return image.text, image.at, nil
+}
+
+// change is a change event.
+type change struct {
+	envelope      []byte // with op, before and after
+	at            int    // where it begins
+	op            byte
+	before, after part
+}
+
+// part is the value of a member.
+type part struct {
+	text []byte // nil is none
+	at   int
+}
+
+// is reports whether there is a value but null.
+func (p part) is() bool { return p.text != nil && string(p.text) != "null" }
+
+// image returns the row of the change.
+func (c *change) image() part {
+	if c.op == deleted {
+		return c.before
+	}
+	return c.after
+}
+
+// changeOf reads the change event that a value is, with a schema or without.
+func changeOf(value []byte) (c change, err error) {
+	if len(value) == 0 {
+		return c, ErrTombstone
+	}
+	var op, payload part
+	c.envelope = value
+	if op, payload, err = c.members(); err != nil {
+		return c, err
+	}
+	if op.text == nil && payload.text != nil {
+		if !payload.is() {
+			return c, ErrTombstone
+		}
+		c = change{envelope: payload.text, at: payload.at}
+		if op, _, err = c.members(); err != nil {
+			return c, err
+		}
+	}
+	if !op.is() {
+		return c, &decode.Error{Field: "op", Offset: c.at, Reason: "absent: the record is no change event of Debezium. If the connector unwraps its events, remove envelope"}
+	}
+	text, _ := decode.String(op.text)
+	if len(text) == 1 {
+		c.op = text[0]
+	}
+	return c, c.check(op)
+}
+
+// check sees that a change has the row that its op says.
+func (c *change) check(op part) error {
+	wrong := &decode.Error{Field: "op", Offset: op.at}
+	switch c.op {
+	case 'c', 'u', 'r':
+		if wrong.Reason = fmt.Sprintf("it is %q, and there is no after", c.op); c.after.is() {
+			return nil
+		}
+	case deleted:
+		if wrong.Reason = "it is 'd', and there is no before: have the database log the key of deleted rows at least (REPLICA IDENTITY)"; c.before.is() {
+			return nil
+		}
+	default:
+		wrong.Reason = fmt.Sprintf("want c, u, d or r, got %.20s: a truncation or a message has no row, set skipped.operations of the connector", op.text)
+	}
+	return wrong
+}
+
+// members finds the parts of the envelope.
+func (c *change) members() (op, payload part, err error) {
+	walk := decode.Walk(c.envelope)
+	for walk.Next() {
+		var into *part
+		switch string(walk.Name) {
+		case "op":
+			into = &op
+		case "before":
+			into = &c.before
+		case "after":
+			into = &c.after
+		case "payload":
+			into = &payload
+		default:
+			continue
+		}
+		if into.text != nil {
+			return op, payload, &decode.Error{Field: string(walk.Name), Offset: c.at + walk.At, Reason: "a second value"}
+		}
+		*into = part{walk.Value, c.at + walk.At}
+	}
+	if walk.Array() {
+		return op, payload, &decode.Error{Offset: c.at, Reason: "want a JSON object, got an array"}
+	}
+	return op, payload, moved(walk.Err(), c.at)
+}
+
+// column returns the text that a key is: that of its only column, if it is an object, with a schema
+// or without. It is not ok for other objects.
+func column(key []byte) (text []byte, ok bool) {
+	if len(key) == 0 || key[0] != '{' && key[0] != '"' {
+		return key, true
+	}
+	if key[0] == '"' { // only a value of a Walker is known to be a string
+		walk := decode.Walk(append(append([]byte{'['}, key...), ']'))
+		if text, ok = key, true; walk.Next() && !walk.Next() && walk.Err() == nil {
+			text, _ = decode.String(walk.Value)
+		}
+		return text, ok
+	}
+	var only, payload []byte
+	columns, schema := 0, false
+	walk := decode.Walk(key)
+	for ; walk.Next(); columns++ {
+		switch only = walk.Value; string(walk.Name) {
+		case "payload":
+			payload = walk.Value
+		case "schema":
+			schema = true
+		}
+	}
+	switch {
+	case walk.Err() != nil:
+		return nil, false
+	case columns == 2 && schema && payload != nil && payload[0] == '{':
+		return column(payload)
+	case columns == 2 && schema && payload != nil:
+		only = payload
+	case columns != 1:
+		return nil, false
+	}
+	if text, ok = decode.String(only); ok {
+		return text, true
+	}
+	_, number := decode.Number(only)
+	return only, number && !bytes.ContainsAny(only, ".eE")
+}
+
+// Row returns the key and the row of a table that a record is: nil for a row that is deleted.
+// Its error is what is wrong with the record, whose row then is unknown. That of the key says
+// that the record is of no row at all.
+func (k Kind) Row(r *stream.Record) (key, row []byte, wrong, unknown error) {
+	if k == None {
+		return r.Key, r.Value, nil, nil
+	}
+	key, ok := column(r.Key)
+	if !ok {
+		return nil, nil, nil, fmt.Errorf("its key %.60q is no text, no integer and no object with one of them", r.Key)
+	}
+	switch c, err := changeOf(r.Value); {
+	case err == ErrTombstone:
+		return key, nil, nil, nil
+	case err != nil:
+		return key, nil, err, nil
+	case c.op == deleted:
+		return key, nil, nil, nil
+	default:
+		return key, c.after.text, nil, nil
+	}
+}

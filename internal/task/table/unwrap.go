@@ -1,0 +1,45 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/event/envelope"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// brokenRow is what a row begins with whose record has an envelope that cannot be read. The
+// reason stands behind it. No JSON begins so.
+const brokenRow = 0
+
+// unwrap returns the record of a row without its envelope; nil for a record of no row.
+func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
+	spec := &s.specs[at.table]
+	if spec.Envelope == envelope.None {
+		return r
+	}
+	key, row, wrong, unknown := spec.Envelope.Row(r)
+	if wrong != nil || unknown != nil {
+		s.metrics.TableBadRows.Add(1)
+	}
+	if unknown != nil {
+		if !s.warned {
+			s.logger.Warn("a record of a table has a key that is none of a row; others may follow, and are counted", "record", fmt.Sprintf("%v@%d", r.Partition, r.Offset), "error", unknown)
+		}
+		s.warned = true
+		return nil
+	}
+	if wrong != nil {
+		row = fmt.Appendf([]byte{brokenRow}, "%v@%d: %v", r.Partition, r.Offset, wrong)
+	}
+	inner := *r
+	inner.Key, inner.Value = key, row
+	return &inner
+}
+
+// broken returns the error of a row whose envelope could not be read; nil for others.
+func (s *Spec) broken(key, row []byte) error {
+	if s.Envelope == envelope.None || len(row) == 0 || row[0] != brokenRow {
+		return nil
+	}
+	return fmt.Errorf("row %.60q of table %s: %s", key, s.Topic, row[1:])
+}
