@@ -34,6 +34,7 @@ import (
 var (
 	orderedKilled = flag.Int("ordered.kills", 10, "kills of TestKilledOrderedWorkersLeaveTheSameAnswer")
 	orderedKafka  = flag.Int("ordered.kafka", 4, "kills of workers of ordered pipelines on a real Kafka, beside zombies")
+	orderedBroker = flag.Int("ordered.broker", 1, "kills of the broker while ordered pipelines run")
 	orderedStop   = flag.Duration("ordered.stop", 6*time.Second, "how long a worker that becomes a zombie stands still")
 )
 
@@ -511,10 +512,12 @@ func killOnKafka(t *testing.T, child string, cases map[string]orderedCase, after
 	for i, stage := range zombies {
 		c.zombie(stage, i%len(c.runs))
 	}
-	if err := errors.Join(c.cluster.Brokers[0].Kill(), c.cluster.Brokers[0].Start(t.Context())); err != nil {
-		t.Fatal(err)
+	for range *orderedBroker {
+		if err := errors.Join(c.cluster.Brokers[0].Kill(), c.cluster.Brokers[0].Start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		c.goesOn()
 	}
-	c.goesOn()
 	close(enough)
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/afterbay/afterbay/stream"
@@ -46,18 +47,9 @@ func deleteOffsets(server, group, topic string) string {
 }
 
 // positionOf returns what a changelog says that was committed, -1 where it is
-// empty. It reads from the end: each step writes the position last.
+// empty. Each step writes the position last.
 func (r *reads) positionOf(ctx context.Context, changelog stream.Partition) (int64, error) {
-	first, end, err := r.extent(ctx, changelog)
-	if err != nil {
-		return 0, err
-	}
-	for back := int64(8); ; back *= 8 {
-		start := max(first, end-back)
-		copied := newReplay(func([]byte, []byte) {})
-		_, err := r.readTo(ctx, changelog, start, copied.record)
-		if err != nil || copied.position >= 0 || start == first {
-			return copied.position, err
-		}
-	}
+	copied := newReplay(func([]byte, []byte) {})
+	err := r.newest(ctx, changelog, math.MaxInt64, copied.record, func() bool { return copied.position >= 0 })
+	return copied.position, err
 }

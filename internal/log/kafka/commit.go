@@ -287,13 +287,9 @@ func (c *committer) commitOffsets(ctx context.Context) error {
 	if err != nil || len(topics) == 0 {
 		return err
 	}
-	m := identity{}
-	if c.instance != "" {
-		m.instance = &c.instance
-	}
 	patience := time.Now().Add(c.log.opts.Timeouts.Rebalance)
 	for tries := 1; ; tries++ {
-		m.id, m.generation = c.client.GroupMetadata()
+		m := c.identity()
 		if err := c.life.dead(); err != nil {
 			return err
 		}
@@ -310,6 +306,15 @@ func (c *committer) commitOffsets(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// identity returns that of the member in its group, as the client knows it.
+func (c *committer) identity() (m identity) {
+	if c.instance != "" {
+		m.instance = &c.instance
+	}
+	m.id, m.generation = c.client.GroupMetadata()
+	return m
 }
 
 // offsets are those of the step, by topic.

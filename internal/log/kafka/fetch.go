@@ -50,6 +50,22 @@ func (r *reads) readTo(ctx context.Context, p stream.Partition, from int64, visi
 	return next, nil
 }
 
+// newest visits the newest records of p, in their order: again and again with more of the
+// records before them, until visit found what it looks for, or all were visited, or most.
+func (r *reads) newest(ctx context.Context, p stream.Partition, most int64, visit func(*kgo.Record) error, found func() bool) error {
+	first, end, err := r.extent(ctx, p)
+	if err != nil {
+		return err
+	}
+	first = max(first, end-most)
+	for back := int64(8); ; back *= 8 {
+		start := max(first, end-back)
+		if _, err := r.readTo(ctx, p, start, visit); err != nil || found() || start == first {
+			return err
+		}
+	}
+}
+
 // fetch returns committed records and markers from an offset on, and the offset
 // after what it saw; none where nothing more is decided.
 func (r *reads) fetch(ctx context.Context, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {

@@ -84,7 +84,7 @@ func (s *member) receive(p stream.Partition, next int64, never bool) {
 		committed = -1
 	}
 	s.run(func() error {
-		copied, err := s.log.restores.restore(ctx, s.group, sh, committed)
+		copied, err := s.log.restores.restore(ctx, s.commits, sh, committed)
 		switch {
 		case err == nil:
 			s.shares.restored(ctx, sh, copied)

@@ -1,12 +1,14 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/afterbay/afterbay/stream"
@@ -84,6 +86,60 @@ func (o *groupOffsets) fetch(ctx context.Context, req *kmsg.OffsetFetchRequest) 
 		}
 	}
 	return -1, nil
+}
+
+// logged returns the offset of p that group committed, as the log of its coordinator says. It
+// returns -1 if the newest records of the log have none, or one that was deleted.
+func (o *groupOffsets) logged(ctx context.Context, group string, p stream.Partition) (offset int64, err error) {
+	t, err := o.log.topics.get(ctx, offsetsTopic)
+	if err != nil {
+		return -1, err
+	}
+	key := (&kmsg.OffsetCommitKey{Version: 1, Group: group, Topic: p.Topic, Partition: p.Index}).AppendTo(nil)
+	found := false
+	offset = -1
+	visit := func(r *kgo.Record) error {
+		if r.Attrs.IsControl() || !bytes.Equal(r.Key, key) {
+			return nil
+		}
+		value := kmsg.NewOffsetCommitValue()
+		if found, offset = true, -1; r.Value == nil {
+			return nil
+		}
+		err := value.ReadFrom(r.Value)
+		if err == nil {
+			offset = value.Offset
+		}
+		return err
+	}
+	log := stream.Partition{Topic: offsetsTopic, Index: partitionOfID(group, len(t.leaders))}
+	err = o.log.reads.newest(ctx, log, decisionsMost, visit, func() bool { return found })
+	return offset, err
+}
+
+// commit commits an offset of p as member m, outside transactions. Brokers refuse it if m is of
+// an older generation of the group.
+func (o *groupOffsets) commit(ctx context.Context, group string, p stream.Partition, offset int64, m identity) error {
+	t, err := o.log.topics.get(ctx, p.Topic)
+	if err != nil {
+		return err
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.InstanceID, req.Generation = group, m.id, m.instance, m.generation
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic, topic.TopicID = t.name, t.id
+	at := kmsg.NewOffsetCommitRequestTopicPartition()
+	at.Partition, at.Offset = p.Index, offset
+	topic.Partitions = append(topic.Partitions, at)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, o.log.client)
+	if err != nil {
+		return err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return kerr.UnknownTopicOrPartition
+	}
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }
 
 func (o *groupOffsets) ever(ctx context.Context, group string) (bool, error) {

@@ -98,17 +98,17 @@ func (r *restorer) progressed(ctx context.Context, p *progress, next, end int64)
 	return r.log.store.makeRoom(ctx)
 }
 
-// restore reads the changelog of a share of group on from where the local copy is, up to
+// restore reads the changelog of a share of a member on from where the local copy is, up to
 // its end, and makes the share the copy's owner. committed is the offset of the newest
 // transaction (the client asks for a stable one), -1 if there was none, and so must be
 // the position in the changelog.
-func (r *restorer) restore(ctx context.Context, group string, sh *share, committed int64) (*local, error) {
-	p, done, err := r.begin(ctx, group, sh.partition)
+func (r *restorer) restore(ctx context.Context, c *committer, sh *share, committed int64) (*local, error) {
+	p, done, err := r.begin(ctx, c.group, sh.partition)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	copied, err := r.log.store.local(group, sh.partition)
+	copied, err := r.log.store.local(c.group, sh.partition)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (r *restorer) restore(ctx context.Context, group string, sh *share, committ
 		var position int64
 		position, err = r.catchUp(ctx, p, newFollower(sh, copied, sh.changelog, next), end)
 		if err == nil && position != committed {
-			err = r.differ(ctx, group, sh.partition, committed, position)
+			err = r.differ(ctx, c, sh.partition, committed, position)
 		}
 	}
 	if err == nil && !copied.caughtUp(sh) {
@@ -140,21 +140,53 @@ const coordinatorPatience = 6
 
 // differ returns why a partition cannot be restored whose committed offset is not the
 // position in its changelog. A broker that comes back after a crash may have a group
-// coordinator that did not read all of its log: it answers that nothing was committed, or an
-// older offset, until it notices ("out of sync with the underlying log", Kafka 4.3). So the
-// group is asked again for a while. If the answer changes, the member joins again.
-func (r *restorer) differ(ctx context.Context, group string, p stream.Partition, committed, position int64) error {
+// coordinator that did not read all of its log (ADR 0009). It answers that nothing was
+// committed, or an older offset. So the group is asked again for a while, and its
+// coordinator is corrected. If the answer changes, the member joins again.
+func (r *restorer) differ(ctx context.Context, c *committer, p stream.Partition, committed, position int64) error {
 	patience, cancel := context.WithTimeout(ctx, coordinatorPatience*r.log.opts.Timeouts.Rebalance)
 	defer cancel()
+	var unread error
 	for tries := 1; ; tries++ {
-		again, err := r.log.offsets.committed(patience, group, p)
+		again, err := r.log.offsets.committed(patience, c.group, p)
 		if err == nil && again != committed {
 			return fmt.Errorf("a broker said that the group committed offset %d, and it committed %d: %w", committed, again, stream.ErrFenced)
 		}
+		if err := r.correct(patience, c, p, position); patience.Err() == nil {
+			unread = err
+		}
 		if r.log.wait(patience, backOff(tries)) != nil {
-			return r.log.failure(ctx, r.log.apart(group, p, committed, position))
+			err := r.log.apart(c.group, p, committed, position)
+			if unread != nil {
+				err = fmt.Errorf("%w (whether the coordinator of the group is right is not known: %w)", err, unread)
+			}
+			return r.log.failure(ctx, err)
 		}
 	}
+}
+
+// correct commits the position of p once more, if the log of the group's coordinator says that
+// the group committed it. The coordinator did not read all of its log then. The offset that it
+// writes is the one that the log has, so nothing moves. correct takes the member's identity
+// while the member has p: when another member gets p, the group is of a newer generation and
+// refuses the commit.
+func (r *restorer) correct(ctx context.Context, c *committer, p stream.Partition, position int64) error {
+	m := c.identity()
+	if ctx.Err() != nil || m.id == "" || m.generation < 0 || position < 0 { // brokers check no member without a generation
+		return nil
+	}
+	logged, err := r.log.offsets.logged(ctx, c.group, p)
+	if err != nil {
+		return fmt.Errorf("read its log: %w", err)
+	}
+	if logged != position {
+		return nil
+	}
+	if err := r.log.offsets.commit(ctx, c.group, p, position, m); err != nil {
+		return fmt.Errorf("commit offset %d, which its log says: %w", position, err)
+	}
+	r.log.opts.Logger.Warn("kafka: the coordinator of a group did not read all of its log: the offset that the log says is committed again", "group", c.group, "partition", p, "offset", position)
+	return nil
 }
 
 // catchUp has f apply its changelog up to end, and returns the position that it is at
