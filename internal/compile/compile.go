@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/fetch"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -50,7 +51,8 @@ type Compiled struct {
 	Budget observe.Budget
 	Finds  []lang.Finder
 
-	Fetcher *fetch.Fetcher // nil without fetches
+	Fetcher *fetch.Fetcher     // nil without fetches
+	Schemas *registry.Registry // nil without inputs that need it
 
 	Backlogs map[string]control.GateOptions // by topic
 	Warnings []string
@@ -60,6 +62,9 @@ type Compiled struct {
 
 	open *opened
 }
+
+// SchemaStats counts what a schema registry was asked.
+type SchemaStats = registry.Stats
 
 // Name returns the pipeline's name, which is also its consumer group.
 func (c *Compiled) Name() string { return c.Plan.Name }
@@ -128,7 +133,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
 		Pipeline: p, Plan: task.NewPlan(plan), Copies: plansOf(others.copies, plan.Fingerprint.Outputs), Asked: plansOf(others.stages, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
-		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
+		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/models"
@@ -27,7 +28,8 @@ type opened struct {
 	named  []NamedModel
 	pinned []string // name@version and digest of each
 
-	formats map[string]format // of inputs, by topic; others are JSON
+	formats  map[string]format  // of inputs, by topic; others are JSON
+	registry *registry.Registry // of some of them; nil without
 
 	instead func(how operator.Batch) model.Model // what is asked in place of a model; nil asks it
 }
@@ -84,7 +86,7 @@ func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes [
 	resources.Findings = b.Findings.Plus(lang.NewFindings())
 	resources.Models, resources.Opened = maps.Clone(loaded.Models), slices.Clone(loaded.Opened)
 	o := &opening{options: options, types: b.Answers, opened: opened{
-		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead, formats: loaded.formats,
+		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead, formats: loaded.formats, registry: loaded.registry,
 	}}
 	o.Inline = o.openInline
 	for _, n := range b.Nodes {
@@ -103,6 +105,9 @@ func (o *opened) Close() {
 	closeModels(o.Opened)
 	if o.Fetcher != nil {
 		o.Fetcher.Close()
+	}
+	if o.registry != nil {
+		o.registry.Close()
 	}
 }
 

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/avro"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
+	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
@@ -22,6 +24,9 @@ func (o *opening) openFormats() {
 		var made format
 		var err error
 		switch at := path + ".format"; {
+		case in.Format.Name == lang.FormatRegistry:
+			path = "schema_registry"
+			made, err = o.openRegistry()
 		case in.Format.Avro != "" && in.Format.Protobuf.File != "":
 			o.Fail(at, "events have one format: remove avro or protobuf")
 			continue
@@ -40,6 +45,22 @@ func (o *opening) openFormats() {
 		}
 		o.formats[in.Topic] = made
 	}
+}
+
+// openRegistry opens the schema registry, for all inputs. Nothing is asked yet.
+func (o *opening) openRegistry() (format, error) {
+	if o.registry == nil {
+		of := o.Pipeline.Registry
+		if of.URL == "" {
+			return format{}, errors.New("missing: an input has the format schema_registry. Write schema_registry: https://HOST:PORT")
+		}
+		made, err := registry.New(registry.Options{URL: of.URL, User: of.User, Password: of.Password, Token: of.Token, TokenFile: of.TokenFile})
+		if err != nil {
+			return format{}, err
+		}
+		o.registry = made
+	}
+	return format{Format: o.registry}, nil
 }
 
 func openAvro(file string) (format, error) {
@@ -67,7 +88,7 @@ func openProtobuf(of lang.Protobuf) (format, error) {
 		return format{schema, generation.Hash(string(set))}, nil
 	}
 	var all []string // its files, one behind the other
-	schema, err := protobuf.Parse(filepath.Base(of.File), of.Message, func(name string) (io.ReadCloser, error) {
+	read, err := protobuf.Parse(filepath.Base(of.File), func(name string) (io.ReadCloser, error) {
 		if !filepath.IsLocal(name) {
 			return nil, fmt.Errorf("%s is not below the folder of %s", name, of.File)
 		}
@@ -75,6 +96,10 @@ func openProtobuf(of lang.Protobuf) (format, error) {
 		all = append(all, name+"\n"+string(text))
 		return io.NopCloser(bytes.NewReader(text)), err
 	})
+	var schema *protobuf.Schema
+	if err == nil {
+		schema, err = read.Named(of.Message)
+	}
 	if err != nil {
 		return format{}, fmt.Errorf("%s: %w", of.File, err)
 	}

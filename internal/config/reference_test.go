@@ -171,7 +171,7 @@ func exampleNode(t *testing.T, w spec.About) (*spec.Node, *spec.Reader) {
 	if len(found) > 0 {
 		t.Fatalf("the example of %s cannot be read: %v", w.Name, found)
 	}
-	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: builtin.Kinds().Again(), Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l"})}
+	r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Again: builtin.Kinds().Again(), Lookup: set(map[string]string{"KAFKA_PASSWORD": "x", "KAFKA_TOKEN": "y", "CARD_TOKEN": "z", "USERS_TOKEN": "u", "DATABASE_URL": "postgres://h/d", "GATEWAY_KEY": "g", "CURSOR_KEY": "c", "LEGACY_KEY": "l", "REGISTRY_PASSWORD": "p", "REGISTRY_TOKEN": "t"})}
 	return documents[0].Root.Entries[0].Value, r
 }
 

@@ -129,16 +129,20 @@ func protobufPayments(t *testing.T, schema, message string) lang.Pipeline {
 	return p
 }
 
+func protobufPayment(card string, amount float64, second int) []byte {
+	value := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte("\n\x05linux"))
+	value = protowire.AppendFixed64(protowire.AppendTag(value, 2, protowire.Fixed64Type), math.Float64bits(amount))
+	value = protowire.AppendVarint(protowire.AppendTag(value, 4, protowire.VarintType), uint64(epoch+second*1000))
+	return protowire.AppendString(protowire.AppendTag(value, 5, protowire.BytesType), card)
+}
+
 // TestEventsOfProtobufAreLikeThoseOfJSON compares the outputs of the same events in both formats.
 func TestEventsOfProtobufAreLikeThoseOfJSON(t *testing.T) {
 	var events, records []stream.Record
 	for second, card := range []string{"a", "b", "a", "a", "b"} {
 		event := payment(card, 40.5, second)
 		record := event
-		value := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte("\n\x05linux"))
-		value = protowire.AppendFixed64(protowire.AppendTag(value, 2, protowire.Fixed64Type), math.Float64bits(40.5))
-		value = protowire.AppendVarint(protowire.AppendTag(value, 4, protowire.VarintType), uint64(epoch+second*1000))
-		record.Value = protowire.AppendString(protowire.AppendTag(value, 5, protowire.BytesType), card)
+		record.Value = protobufPayment(card, 40.5, second)
 		events, records = append(events, event), append(records, record)
 	}
 	bad := records[0]

@@ -141,6 +141,8 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 var pipelineFieldsBelow = []spec.Field[Pipeline]{
 	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
+	{Name: "schema_registry", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Registry { return &p.Registry }, readRegistry), Example: "https://schemas.example.com", Absent: "needed with the format `schema_registry`",
+		Help: "where the schemas of events are, by a server that speaks the API of Confluent's schema registry: its URL, or a mapping"},
 }
 
 var inputFields = []spec.Field[Input]{
@@ -156,7 +158,7 @@ var inputFields = []spec.Field[Input]{
 		Example: "{customer: string, amount: number, country: optional string}"},
 	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *Format { return &in.Format }, readFormat),
 		Example: "{avro: payment.avsc}", Absent: "json",
-		Help: "how events are written: `json`, or a mapping of the format to what it needs. `afterbay produce`, HTTP and the gateway write JSON"},
+		Help: "how events are written: `json`, or a mapping of the format to what it needs. With `schema_registry` they begin with the id of their schema, which says whether they are Avro, Protobuf or JSON. `afterbay produce`, HTTP and the gateway write JSON"},
 	{Name: "envelope", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *envelope.Kind { return &in.Envelope }, readEnvelope),
 		Example: "debezium", Absent: "the value of a record is its data",
 		Help: "what the data of events stands in. `debezium`: change events, whose data is the row after the change, or before it if the row was deleted"},
@@ -172,8 +174,19 @@ var inputFields = []spec.Field[Input]{
 		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.repartition`, of so many partitions, by `key`"},
 }
 
-var readFormat = spec.OneOf("write json, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
-	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json").Default("json")), spec.Mapping, spec.MappingOf(formatFields))
+var readFormat = spec.OneOf("write json, schema_registry, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
+	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(formatFields))
+
+var readRegistry = spec.OneOf("write https://HOST:PORT or {url: https://HOST:PORT, user: NAME, password: ${NAME}}",
+	spec.Scalar, spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), spec.Mapping, spec.MappingOf(registryFields))
+
+var registryFields = []spec.Field[Registry]{
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), Example: "https://schemas.example.com", Help: "http or https; credentials are sent by http to this machine alone, and redirections are not followed"},
+	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(r *Registry) *string { return &r.User }, spec.TextOf("the name of a user")), Example: "afterbay", Absent: "none", Help: "of basic authentication, with `password`"},
+	{Name: "password", Affects: spec.Nothing, Form: spec.Into(func(r *Registry) *string { return &r.Password }, spec.Secret("")), Example: "${REGISTRY_PASSWORD}", Absent: "none", Help: "of `user`"},
+	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(r *Registry) *string { return &r.Token }, spec.Secret("token_file")), Example: "${REGISTRY_TOKEN}", Help: "sent as `Authorization: Bearer`"},
+	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(r *Registry) *string { return &r.TokenFile }, spec.ReadPath), Example: "/run/secrets/registry", Absent: "none", Help: "a file of the token, read at each request"},
+}
 
 var formatFields = []spec.Field[Format]{
 	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *string { return &f.Avro }, spec.ReadPath), Example: "payment.avsc", Absent: "another format",

@@ -29,7 +29,8 @@ type Pipeline struct {
 	Steps     []Step
 
 	Content     Content // what fetch steps may fetch
-	Sinks       []Sink  // for Runner.Deliver
+	Registry    Registry
+	Sinks       []Sink // for Runner.Deliver
 	DeadLetters DeadLetters
 
 	Budget Budget
@@ -105,10 +106,22 @@ type Input struct {
 
 // Format is how the records of an input are written. The zero value is JSON.
 type Format struct {
-	Name string // json
+	Name string // json, or FormatRegistry
 	Avro string // the file of the schema that they were written with
 
 	Protobuf Protobuf
+}
+
+// FormatRegistry is the name of the format of records that begin with the id of their schema in
+// Pipeline.Registry.
+const FormatRegistry = "schema_registry"
+
+// Registry is a schema registry that speaks Confluent's API.
+type Registry struct {
+	URL            string
+	User, Password string
+	Token          string // sent as Authorization: Bearer
+	TokenFile      string // a file of the token, read at each request
 }
 
 // Protobuf is the message type of records.

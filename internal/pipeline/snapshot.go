@@ -55,12 +55,16 @@ type Parts struct {
 	Endpoints []Endpoint      `json:"endpoints,omitempty"`
 	Lookups   []Lookup        `json:"lookups,omitempty"`
 	Fetched   *fetch.Stats    `json:"fetched,omitempty"` // nil without fetches
+	Schemas   *SchemaStats    `json:"schemas,omitempty"` // of a schema registry; nil without
 	Groups    []Group         `json:"groups,omitempty"`
 	Joins     []Join          `json:"joins,omitempty"`
 	Order     *Order          `json:"order,omitempty"` // nil if the topic is read in its own order
 	Sinks     []Sink          `json:"sinks,omitempty"`
 	Journal   []journal.Count `json:"journal,omitempty"` // since the pipeline began
 }
+
+// SchemaStats counts what a schema registry was asked.
+type SchemaStats = compile.SchemaStats
 
 // Times are quantiles of times in seconds.
 type Times struct {
@@ -214,6 +218,10 @@ func (r *Runner) Snapshot() Snapshot {
 	if r.Fetcher != nil {
 		stats := r.Fetcher.Stats()
 		s.Fetched = &stats
+	}
+	if r.Schemas != nil {
+		stats := r.Schemas.Stats()
+		s.Schemas = &stats
 	}
 	for _, t := range r.tasks {
 		if text := t.OddTimes(); text != "" {

@@ -22,7 +22,7 @@ var ranks = []struct {
 		"internal/models/onnx/worker", "internal/spec",
 	}},
 	{4, []string{
-		"internal/state/deadletter", "internal/state/generation", "internal/state/order", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
+		"internal/event/registry", "internal/state/deadletter", "internal/state/generation", "internal/state/order", "internal/state", "internal/models/onnx", "internal/lookups", "internal/models/text",
 		"internal/models/process", "internal/models/remote",
 		"internal/fetch", "internal/sinks/row", "internal/failure",
 	}},
@@ -57,8 +57,7 @@ var up = map[string]string{}
 
 // alone justifies each package that one other package imports: else it would be a part of that one.
 var alone = map[string]string{
-	"internal/event/avro":               "one folder a format",
-	"internal/event/protobuf":           "one folder a format",
+	"internal/event/registry":           "asks a server: no other package of events does",
 	"internal/event/zone":               "go:embed reads files of its own folder",
 	"internal/check/lint":               "the program's code stays small",
 	"internal/check/registry":           "the program's code stays small",

@@ -193,7 +193,7 @@ func (w *worker) advance(ctx context.Context, stood bool) error {
 	for id, p := range w.partitions {
 		quiet := now.Sub(p.heard)
 		switch {
-		case !stood || p.newest == never:
+		case !stood || p.newest == never || w.waits(id):
 			p.heard = now
 			continue
 		case quiet < w.plan.Time.Idle:

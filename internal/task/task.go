@@ -215,17 +215,22 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 		}
 		return fmt.Errorf("join group %q: %w", t.plan.Name, err)
 	}
-	s = table.Hold(s, table.Wait(t.plan.Tables), options.Clock)
+	decoders, err := t.plan.decoders()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	waits := newPreparing(t.plan, decoders, &options, s.Wake)
+	s = table.Hold(s, table.Wait(t.plan.Tables), waits.gate(), options.Clock)
+	held := s
 	var followed *table.Follower
 	if t.plan.notes != "" && options.Notes != nil && options.Notes.Reads != nil {
 		followed = table.Follow(s, options.Notes.Reads, t.plan.Sources != nil)
 		s = followed
+		waits.keep()
 	}
-	w, err := newWorker(t.plan, &t.shared, options, s, metrics)
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	w.reader = reader
+	w := newWorker(t.plan, &t.shared, options, s, metrics)
+	w.reader, w.decoders, w.preparing = reader, decoders, waits
+	w.waits = func(p stream.Partition) bool { return table.Holds(held, p) }
 	if t.plan.Copy != nil {
 		if w.readers, err = newReaders(ctx, log, t.plan, options.Copies, t.shared.upstreams); err != nil {
 			return errors.Join(err, s.Close())
@@ -335,6 +340,7 @@ const standCheck = time.Second
 // that it is to go on.
 func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	w.holdBack()
+	w.preparing.next()
 	stood := w.standing
 	w.standing = w.options.Abort.Stopped() != nil
 	check := standCheck

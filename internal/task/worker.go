@@ -10,20 +10,18 @@ import (
 // worker is the loop of one member. One goroutine owns it, and all that it has.
 type worker struct {
 	*chunk
-	tables   *table.Reader
-	gate     *control.Gate // of the async queue
-	down     bool          // an endpoint is waited for
-	held     bool          // nothing is read
-	standing bool          // too much becomes dead letters
+	tables    *table.Reader
+	preparing *preparing
+	waits     func(stream.Partition) bool // whether records of it were read, and wait
+	gate      *control.Gate               // of the async queue
+	down      bool                        // an endpoint is waited for
+	held      bool                        // nothing is read
+	standing  bool                        // too much becomes dead letters
 }
 
-func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) (*worker, error) {
-	decoders, err := plan.decoders()
-	if err != nil {
-		return nil, err
-	}
-	way := admission{committer: newCommitter(plan, shared, options, s, metrics), decoders: decoders}
-	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Members)}, nil
+func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) *worker {
+	way := admission{committer: newCommitter(plan, shared, options, s, metrics)}
+	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Members)}
 }
 
 // expireRest goes on with the keys that had ended when a step was full.

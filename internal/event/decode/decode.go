@@ -9,6 +9,7 @@ package decode
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"unicode/utf8"
@@ -47,6 +48,19 @@ const (
 type Decoder interface {
 	Scan(src []byte, row *value.Row) error
 }
+
+// Preparer is a Decoder that needs something from outside to read a record. One goroutine uses it.
+type Preparer interface {
+	Decoder
+
+	// Prepare reports whether Scan can read a record, and go on to until the next turn. If it cannot,
+	// the caller asks again when wake was called, and why says what failed, if anything did. Another
+	// goroutine may call wake. Turns are counted up; in one, all records are prepared before one is read.
+	Prepare(src []byte, turn uint64, wake func()) (ready bool, why error)
+}
+
+// EveryTurn is a turn that never ends.
+const EveryTurn = math.MaxUint64
 
 // Format makes decoders of records.
 type Format interface {

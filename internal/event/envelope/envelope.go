@@ -64,6 +64,13 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 	return r, err
 }
 
+// Preparer returns what prepares the value of a record for the format of its data; nil if nothing
+// is needed.
+func (r *Reader) Preparer() decode.Preparer {
+	p, _ := r.data.(decode.Preparer)
+	return p
+}
+
 // Scan reads the fields of a record. The error is ErrTombstone or of type *decode.Error, and
 // then the slots of the fields hold anything.
 func (r *Reader) Scan(record *stream.Record, row *value.Row) error {

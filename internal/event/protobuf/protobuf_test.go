@@ -36,7 +36,11 @@ func opener(files map[string]string) func(string) (io.ReadCloser, error) {
 func parse(t testing.TB, text string) protoreflect.MessageDescriptor {
 	t.Helper()
 	var found protoreflect.MessageDescriptor
-	schema, err := protobuf.Parse("event.proto", "test.Event", opener(map[string]string{"event.proto": text}))
+	file, err := protobuf.Parse("event.proto", opener(map[string]string{"event.proto": text}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := file.Named("test.Event")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +154,11 @@ func TestSchemasComeFromFiles(t *testing.T) {
 		{"a.proto", "", ""}, {"a.proto", "shop.Order", ""}, {"a.proto", "shop.Order.Line", ""}, {"a.proto", "shop.None", `no message "shop.None"`},
 		{"broken.proto", "", "syntax error"}, {"empty.proto", "", "has no message"}, {"large.proto", "", "more than 1048576 bytes"}, {"lost.proto", "", "nowhere.proto"}, {"none.proto", "", "not exist"},
 	} {
-		schema, err := protobuf.Parse(c.file, c.message, opener(files))
+		var schema *protobuf.Schema
+		file, err := protobuf.Parse(c.file, opener(files))
+		if err == nil {
+			schema, err = file.Named(c.message)
+		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s %s: %v, want %s", c.file, c.message, err, c.want)
 		}
@@ -169,6 +177,22 @@ func TestSchemasComeFromFiles(t *testing.T) {
 	}
 	if _, err := protobuf.ParseSet(set[:5], ""); err == nil {
 		t.Error(errors.New("a broken set is taken"))
+	}
+}
+
+func TestMessagesHaveAnIndex(t *testing.T) {
+	file, err := protobuf.Parse("a.proto", opener(map[string]string{"a.proto": `syntax = "proto3"; message A {} message B { message C {} message D {} }`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		index []int
+		want  string
+	}{{[]int{0}, "A"}, {[]int{1}, "B"}, {[]int{1, 1}, "B.D"}, {[]int{2}, ""}, {[]int{0, 0}, ""}, {[]int{-1}, ""}, {nil, ""}} {
+		schema, err := file.At(c.index...)
+		if (err != nil) != (c.want == "") || err == nil && string(protobuf.Message(schema).FullName()) != c.want {
+			t.Errorf("%v: %v, want %s", c.index, err, c.want)
+		}
 	}
 }
 

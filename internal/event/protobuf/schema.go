@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -26,10 +27,12 @@ type Schema struct {
 	message protoreflect.MessageDescriptor
 }
 
+// File is a file of the language of Protobuf, with all that it imports.
+type File struct{ linker.File }
+
 // Parse reads a file of the language of Protobuf. open opens files by the names that the file and its
-// imports use, the file itself among them. Those of google/protobuf are known. message is the full name
-// of the type; "" is the first of the file.
-func Parse(file, message string, open func(name string) (io.ReadCloser, error)) (*Schema, error) {
+// imports use, the file itself among them. Those of google/protobuf are known.
+func Parse(file string, open func(name string) (io.ReadCloser, error)) (*File, error) {
 	left, files := SchemaMax, 0
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: func(name string) (io.ReadCloser, error) {
 		if files++; files > filesMax {
@@ -53,7 +56,30 @@ func Parse(file, message string, open func(name string) (io.ReadCloser, error)) 
 	if err != nil {
 		return nil, err
 	}
-	return named(message, found[0].Messages(), func() protoreflect.Descriptor { return found[0].FindDescriptorByName(protoreflect.FullName(message)) })
+	return &File{found[0]}, nil
+}
+
+// Named returns the message type of a full name; of "" the first of the file.
+func (f *File) Named(message string) (*Schema, error) {
+	return named(message, f.Messages(), func() protoreflect.Descriptor { return f.FindDescriptorByName(protoreflect.FullName(message)) })
+}
+
+// At returns the message type at an index: the number of a message of the file, then of one that is
+// declared inside it, and so on.
+func (f *File) At(index ...int) (*Schema, error) {
+	all := f.Messages()
+	var of protoreflect.MessageDescriptor
+	for _, i := range index {
+		if i < 0 || i >= all.Len() {
+			return nil, fmt.Errorf("the schema has no message at the index %v", index)
+		}
+		of = all.Get(i)
+		all = of.Messages()
+	}
+	if of == nil {
+		return nil, errors.New("the index of the message is empty")
+	}
+	return &Schema{of}, nil
 }
 
 // ParseSet reads a FileDescriptorSet, as protoc --descriptor_set_out --include_imports makes it. message is

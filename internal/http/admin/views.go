@@ -151,6 +151,14 @@ func eachFetcher(s *Snapshot, show func(f *fetch.Stats, labels ...string)) {
 	}
 }
 
+func eachRegistry(s *Snapshot, show func(r *pipeline.SchemaStats, labels ...string)) {
+	for i := range s.Pipelines {
+		if p := &s.Pipelines[i]; p.Schemas != nil {
+			show(p.Schemas, p.Name)
+		}
+	}
+}
+
 func eachGroupEnd(s *Snapshot, show func(ended uint64, labels ...string)) {
 	for i := range s.Pipelines {
 		for _, g := range s.Pipelines[i].Groups {
@@ -230,6 +238,8 @@ func note(p *pipeline.Snapshot) string {
 		return "ended: " + p.Ended
 	case p.Stopped != nil:
 		return "stopped: afterbay dlq stats " + p.Name
+	case p.Schemas != nil && p.Schemas.Away != "":
+		return "the schema registry is away: " + p.Schemas.Away
 	}
 	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"reflect"
 	"slices"
@@ -138,7 +137,7 @@ func (o Options) Validate() error {
 	check(strings.HasPrefix(scheme, "grpc") && o.JSON, "JSON over gRPC: it takes http or https")
 	check(plain && o.TLS != nil, "TLS for %s: it takes %ss", scheme, scheme)
 	check(strings.HasPrefix(scheme, "grpc") && o.API != OpenInference, "API %s takes http or https", o.API)
-	check(plain && (o.Bearer != "" || o.BearerFile != "") && !loopback(to.Hostname()), "a bearer token would pass %s in the clear: use %ss", to.Hostname(), scheme)
+	check(plain && (o.Bearer != "" || o.BearerFile != "") && !httpclient.Loopback(to.Hostname()), "a bearer token would pass %s in the clear: use %ss", to.Hostname(), scheme)
 	check(strings.ContainsAny(o.Bearer, "\r\n"), "the bearer token has a line break")
 	if o.JSON {
 		for _, in := range o.Inputs {
@@ -204,11 +203,6 @@ func headerName(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // request returns all that is the same in each request, in an order that does not

@@ -25,14 +25,18 @@ func Wait(specs []Spec) (wait time.Duration) {
 	return wait
 }
 
-// Hold returns a member that returns records only when a time has passed since their
-// append; m itself if the time is 0. Records that it holds are not committed. After a crash
-// they are read again.
-func Hold(m stream.Member, wait time.Duration, clock clock.Clock) stream.Member {
-	if wait == 0 {
+// Hold returns a member that returns a record only when a time has passed since its append, and
+// when it is ready; m itself if the time is 0 and ready is nil. Records behind it in its partition
+// wait too. Records that the member holds are not committed. After a crash they are read again. If
+// ready reports false for a record, its owner wakes the member when that may have changed.
+func Hold(m stream.Member, wait time.Duration, ready func(*stream.Record) bool, clock clock.Clock) stream.Member {
+	if wait == 0 && ready == nil {
 		return m
 	}
-	h := &holder{Member: m, wait: wait, clock: clock, timer: clock.AfterFunc(wait, m.Wake)}
+	if ready == nil {
+		ready = func(*stream.Record) bool { return true }
+	}
+	h := &holder{Member: m, wait: wait, ready: ready, clock: clock, timer: clock.AfterFunc(wait, m.Wake)}
 	if d, ok := m.(stream.Deliverer); ok {
 		return &deliverer{h, d}
 	}
@@ -43,6 +47,7 @@ func Hold(m stream.Member, wait time.Duration, clock clock.Clock) stream.Member 
 type holder struct {
 	stream.Member
 	wait  time.Duration
+	ready func(*stream.Record) bool
 	clock clock.Clock
 	timer clock.Timer // wakes it when the first record is due
 	parts []*heldPart // owned
@@ -57,6 +62,8 @@ type holder struct {
 type heldPart struct {
 	id      stream.Partition
 	paused  bool // by the caller
+	stuck   bool // its first record is due, and not ready: no more is read
+	stopped bool // it is paused in the inner member
 	records []held
 	gone    int // of records
 }
@@ -68,6 +75,18 @@ type held struct {
 }
 
 var _ stream.Pacer = (*holder)(nil)
+
+// Holds reports whether a member of Hold holds records of a partition.
+func Holds(m stream.Member, id stream.Partition) bool {
+	var p *heldPart
+	switch h := m.(type) {
+	case *holder:
+		p = h.part(id)
+	case *deliverer:
+		p = h.part(id)
+	}
+	return p != nil && p.gone < len(p.records)
+}
 
 // Pace implements stream.Pacer.
 func (h *holder) Pace() stream.Pace { return optional.Pace(h.Member) }
@@ -87,10 +106,9 @@ func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 		return batch, err
 	}
 	for _, a := range batch.Assigned {
-		h.parts = append(h.parts, &heldPart{id: a.Partition})
-		if h.full {
-			h.Member.Pause(a.Partition)
-		}
+		p := &heldPart{id: a.Partition}
+		h.parts = append(h.parts, p)
+		h.steer(p)
 	}
 	now := h.clock.Now()
 	for i := range batch.Records {
@@ -100,7 +118,10 @@ func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 		h.drop(p)
 	}
 	batch.Records = h.release(now, limit)
-	h.bound()
+	h.full = h.count >= heldMax || h.bytes >= heldBytesMax
+	for _, p := range h.parts {
+		h.steer(p)
+	}
 	return batch, nil
 }
 
@@ -123,13 +144,13 @@ func (h *holder) take(r *stream.Record, now time.Time) {
 	h.count, h.bytes = h.count+1, h.bytes+size(r)
 }
 
-// next returns when the first record is due that may be returned.
+// next returns when the first record is due that may be returned and is ready.
 func (h *holder) next() (due time.Time, some bool) {
 	for _, p := range h.parts {
 		if p.paused || p.gone == len(p.records) {
 			continue
 		}
-		if at := p.records[p.gone].due; !some || at.Before(due) {
+		if at := p.records[p.gone].due; (!some || at.Before(due)) && h.ready(&p.records[p.gone].Record) {
 			due, some = at, true
 		}
 	}
@@ -143,8 +164,12 @@ func (h *holder) release(now time.Time, limit int) []stream.Record {
 	h.out = h.out[:0]
 	for i := range h.parts {
 		p := h.parts[(h.turn+i)%len(h.parts)]
+		p.stuck = false
 		for !p.paused && p.gone < len(p.records) && len(h.out) < limit && !p.records[p.gone].due.After(now) {
 			r := &p.records[p.gone].Record
+			if p.stuck = !h.ready(r); p.stuck {
+				break
+			}
 			h.count, h.bytes = h.count-1, h.bytes-size(r)
 			h.out = append(h.out, *r)
 			p.records[p.gone] = held{}
@@ -170,40 +195,31 @@ func (h *holder) drop(id stream.Partition) {
 	h.parts = slices.DeleteFunc(h.parts, func(o *heldPart) bool { return o == p })
 }
 
-// bound stops reading, or goes on with it.
-func (h *holder) bound() {
-	full := h.count >= heldMax || h.bytes >= heldBytesMax
-	if full == h.full {
+// steer reads a partition, or pauses it.
+func (h *holder) steer(p *heldPart) {
+	stop := p.paused || p.stuck || h.full
+	switch {
+	case stop == p.stopped:
 		return
+	case stop:
+		h.Member.Pause(p.id)
+	default:
+		h.Member.Resume(p.id)
 	}
-	h.full = full
-	for _, p := range h.parts {
-		switch {
-		case full:
-			h.Member.Pause(p.id)
-		case !p.paused:
-			h.Member.Resume(p.id)
-		}
-	}
+	p.stopped = stop
 }
 
 // Pause implements stream.Member.
-func (h *holder) Pause(partitions ...stream.Partition) {
-	h.pause(true, partitions)
-	h.Member.Pause(partitions...)
-}
+func (h *holder) Pause(partitions ...stream.Partition) { h.pause(true, partitions) }
 
 // Resume implements stream.Member.
-func (h *holder) Resume(partitions ...stream.Partition) {
-	if h.pause(false, partitions); !h.full {
-		h.Member.Resume(partitions...)
-	}
-}
+func (h *holder) Resume(partitions ...stream.Partition) { h.pause(false, partitions) }
 
 func (h *holder) pause(paused bool, partitions []stream.Partition) {
 	for _, id := range partitions {
 		if p := h.part(id); p != nil {
 			p.paused = paused
+			h.steer(p)
 		}
 	}
 }

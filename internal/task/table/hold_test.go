@@ -25,7 +25,7 @@ func holding(t *testing.T, test func(t *testing.T, log *memory.Log, member strea
 		if err != nil {
 			t.Fatal(err)
 		}
-		member := Hold(inner, 2*time.Second, clock.System)
+		member := Hold(inner, 2*time.Second, nil, clock.System)
 		test(t, log, member)
 		if err := member.Close(); err != nil {
 			t.Error(err)
@@ -119,6 +119,64 @@ func TestHeldRecordsComeWhenTheyAreDue(t *testing.T) {
 	})
 }
 
+// TestRecordsWaitUntilTheyAreReady holds the records of a partition behind one that is not ready.
+// Those of the other partition come, and no more are read of the first.
+func TestRecordsWaitUntilTheyAreReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := memory.New(memory.Options{})
+		if err := log.CreateTopic(t.Context(), stream.Topic{Name: "in", Partitions: 2}); err != nil {
+			t.Fatal(err)
+		}
+		inner, err := log.Join(t.Context(), "g", "in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := false
+		member := Hold(inner, 0, func(r *stream.Record) bool { return known || r.Partition.Index == 1 || r.Offset == 0 }, clock.System)
+		read := func() (ids []string) {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			for ctx.Err() == nil {
+				batch, err := member.Poll(ctx, 10)
+				if err != nil {
+					break
+				}
+				for _, r := range batch.Records {
+					ids = append(ids, fmt.Sprintf("%d@%d", r.Partition.Index, r.Offset))
+				}
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		for range 3 {
+			if err := log.Append(t.Context(), make100()...); err != nil {
+				t.Fatal(err)
+			}
+			read()
+		}
+		waits, others := stream.Partition{Topic: "in", Index: 0}, stream.Partition{Topic: "in", Index: 1}
+		h := member.(*holder)
+		if !Holds(member, waits) || Holds(member, others) || h.count > 100 {
+			t.Errorf("held %v and %v, %d records", Holds(member, waits), Holds(member, others), h.count)
+		}
+		member.Resume(waits) // by a caller that knows nothing of it
+		if got := read(); len(got) > 0 {
+			t.Errorf("%v came", got)
+		}
+		known = true
+		member.Wake()
+		if got := read(); len(got) != 149 {
+			t.Errorf("%d records came when they were ready, want 149", len(got))
+		}
+		if Holds(member, waits) || h.count != 0 || h.bytes != 0 {
+			t.Errorf("%d records of %d bytes are held at the end", h.count, h.bytes)
+		}
+		if err := member.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestWhatIsHeldHasABound appends more than is held. Nothing more is read until some is due.
 func TestWhatIsHeldHasABound(t *testing.T) {
 	holding(t, func(t *testing.T, log *memory.Log, member stream.Member) {
@@ -177,7 +235,7 @@ func TestHeldRecordsOfPartitionsThatLeaveAreDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := Hold(inner, 2*time.Second, clock.System)
+		other := Hold(inner, 2*time.Second, nil, clock.System)
 		for range 100 {
 			poll(member)
 			poll(other)

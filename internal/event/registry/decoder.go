@@ -1,0 +1,211 @@
+package registry
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// The bounds of a decoder.
+const (
+	programsMax = 256 // schemas, and message types of those of Protobuf
+	indexMax    = 16  // numbers of the index of a message type
+)
+
+// prefix is the bytes of a record before those of its format, but for the index of Protobuf.
+const prefix = 5
+
+// Decoder reads fields of records by the schemas that they name. One goroutine uses it.
+type Decoder struct {
+	registry *Registry
+	fields   []decode.Field
+	programs map[typeOf]*program
+}
+
+var _ decode.Preparer = (*Decoder)(nil)
+
+// typeOf is what a record says of its type.
+type typeOf struct {
+	id    int
+	index string // of the message type, with a schema of Protobuf; "" is the schema itself
+}
+
+// program is what is known of a type.
+type program struct {
+	*answer                // of the schema
+	decoder decode.Decoder // nil: err of the program or of the answer says why
+	err     error
+	turn    uint64 // in which it was prepared last
+}
+
+var errNoPrefix = errors.New("the record does not begin with the id of a schema, a byte 0 and 4 bytes: its producer uses no schema registry")
+
+// idOf returns the id of the schema of a record.
+func idOf(src []byte) (int, error) {
+	if len(src) < prefix || src[0] != 0 {
+		return 0, errNoPrefix
+	}
+	id := binary.BigEndian.Uint32(src[1:])
+	if id > math.MaxInt32 {
+		return 0, fmt.Errorf("schema id %d is not valid: ids are at most %d", id, math.MaxInt32)
+	}
+	return int(id), nil
+}
+
+// indexOf returns the bytes of the index of a message type, with its length in front.
+func indexOf(src []byte) (index []byte, err error) {
+	end := 0
+	next := func() int64 {
+		n, size := binary.Varint(src[end:])
+		if size <= 0 {
+			n, err = -1, errors.New("the index of the message type is not valid")
+		}
+		end += max(size, 0)
+		return n
+	}
+	count := next()
+	if err == nil && (count < 0 || count > indexMax) {
+		err = fmt.Errorf("the index of the message type has %d numbers: 0 to %d are valid", count, indexMax)
+	}
+	for ; count > 0 && err == nil; count-- {
+		next()
+	}
+	return src[:end], err
+}
+
+// Prepare implements decode.Preparer.
+func (d *Decoder) Prepare(src []byte, turn uint64, wake func()) (ready bool, why error) {
+	id, err := idOf(src)
+	if err != nil {
+		return true, nil // which Scan says
+	}
+	of := typeOf{id: id}
+	p := d.programs[of]
+	if p != nil && p.turn < turn && !p.until.IsZero() && !d.registry.now().Before(p.until) {
+		delete(d.programs, of)
+		p = nil
+	}
+	if p == nil {
+		found, fault := d.registry.find(question{id: id}, d, wake)
+		if found == nil {
+			return false, fault
+		}
+		if p = d.add(of, found, turn, wake); p == nil {
+			return false, nil
+		}
+	}
+	p.turn = turn
+	var index []byte
+	if base := p.answer; base.protobuf != nil {
+		if index, err = indexOf(src[prefix:]); err != nil {
+			return true, nil // which Scan says
+		}
+		if p = d.programs[typeOf{id, string(index)}]; p == nil {
+			if p = d.add(typeOf{id, string(index)}, base, turn, wake); p == nil {
+				return false, nil
+			}
+		}
+		p.turn = turn
+	}
+	if p.decoder != nil || p.err != nil || p.answer.err != nil {
+		return true, nil
+	}
+	return d.compile(typeOf{id, string(index)}, p, wake)
+}
+
+// add adds a type. It returns nil if this turn needs all those that are there; in the next one there
+// is room.
+func (d *Decoder) add(of typeOf, found *answer, turn uint64, wake func()) *program {
+	if len(d.programs) >= programsMax && turn != decode.EveryTurn {
+		var oldest typeOf
+		least := turn
+		for of, p := range d.programs {
+			if p.turn < least {
+				oldest, least = of, p.turn
+			}
+		}
+		if least == turn {
+			wake()
+			return nil
+		}
+		delete(d.programs, oldest)
+	}
+	p := &program{answer: found, turn: turn}
+	d.programs[of] = p
+	return p
+}
+
+// compile makes the decoder of a type.
+func (d *Decoder) compile(of typeOf, p *program, wake func()) (ready bool, why error) {
+	made, err := d.decoder(of.index, p.answer)
+	if err != nil {
+		before, fault := d.registry.find(question{of.id, true}, d, wake)
+		if before == nil {
+			return false, fault
+		}
+		if p.err = fmt.Errorf("schema id %d does not fit: %w", of.id, err); before.before != 0 {
+			p.err = fmt.Errorf("schema id %d, the version after schema id %d, does not fit: %w", of.id, before.before, err)
+		}
+		return true, nil
+	}
+	p.decoder = made
+	return true, nil
+}
+
+// decoder returns the decoder of a schema, or of the message type at an index.
+func (d *Decoder) decoder(index string, of *answer) (decode.Decoder, error) {
+	switch {
+	case of.json:
+		return decode.JSON{}.Decoder(d.fields)
+	case of.avro != nil:
+		return of.avro.Decoder(d.fields)
+	}
+	numbers := []int{0} // which a count of 0 is short for
+	if count, at := binary.Varint([]byte(index)); count > 0 {
+		numbers = nil
+		for at < len(index) {
+			n, size := binary.Varint([]byte(index[at:]))
+			numbers, at = append(numbers, int(n)), at+size
+		}
+	}
+	schema, err := of.protobuf.At(numbers...)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Decoder(d.fields)
+}
+
+// Scan implements decode.Decoder.
+func (d *Decoder) Scan(src []byte, row *value.Row) error {
+	id, err := idOf(src)
+	if err != nil {
+		return &decode.Error{Reason: err.Error()}
+	}
+	begin := prefix
+	p := d.programs[typeOf{id: id}]
+	if p != nil && p.protobuf != nil {
+		index, err := indexOf(src[prefix:])
+		if err != nil {
+			return &decode.Error{Offset: prefix, Reason: err.Error()}
+		}
+		begin += len(index)
+		p = d.programs[typeOf{id, string(index)}]
+	}
+	switch {
+	case p == nil:
+		return &decode.Error{Offset: 1, Reason: fmt.Sprintf("schema id %d was not looked up", id)}
+	case p.answer.err != nil:
+		return &decode.Error{Offset: 1, Reason: fmt.Sprintf("schema id %d: %v", id, p.answer.err)}
+	case p.err != nil:
+		return &decode.Error{Offset: 1, Reason: p.err.Error()}
+	}
+	err = p.decoder.Scan(src[begin:], row)
+	if wrong, ok := errors.AsType[*decode.Error](err); ok {
+		return &decode.Error{Field: wrong.Field, Offset: wrong.Offset + begin, Reason: wrong.Reason}
+	}
+	return err
+}
