@@ -421,7 +421,9 @@ const aggregatesHead = `
 ## Aggregates
 
 What a feature reads of the entries of a window, or of the newest values. An aggregate is a function of these entries: late events, restarts and batches change none of its bits.
-An entry of an exact window takes 16 bytes, 8 if only counted, whatever the aggregates are. [Performance](../performance.md#aggregates) has their costs.
+With ` + "`per`" + ` an aggregate is that of the entries of each group, and the column is a map from group to aggregate: of int for ` + "`count`" + `, ` + "`changes`" + ` and ` + "`distinct`" + `, of the type of the value for ` + "`first_value`" + `, ` + "`last_value`" + ` and
+` + "`previous`" + `, and of number else. All aggregates but ` + "`list`" + ` and ` + "`top`" + ` can be read so, of exact windows and of ` + "`last`" + ` up to 63.
+An entry of an exact window takes 16 bytes, 8 if only counted, whatever the aggregates are. ` + "`per`" + ` adds 8 bytes and the text of the group. [Performance](../performance.md#aggregates) has their costs.
 
 | aggregate | what it is | of nothing | words of a pane | cost of a read | error | method |
 |---|---|---|---|---|---|---|

@@ -42,6 +42,9 @@ func (a Aggregate) Numeric() bool { return a != Count && (a < FirstValue || a >=
 // Valued reports whether the aggregate is one of the values, of their kind.
 func (a Aggregate) Valued() bool { return a == FirstValue || a == LastValue || a == Previous }
 
+// Counts reports whether the aggregate is a number of entries or values.
+func (a Aggregate) Counts() bool { return a == Count || a == Changes || a == Distinct }
+
 // Many reports whether the aggregate is a list or map of values, of which there are at most
 // Spec.Take.
 func (a Aggregate) Many() bool { return a == List || a == Top }

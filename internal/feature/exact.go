@@ -14,6 +14,7 @@ type entries struct {
 	unit
 	at      int   // of the list among those of a cell
 	entry   int   // words of an entry
+	groupAt int   // of them that of the group, the last one; 0 is none
 	longest int64 // of the windows
 	limit   int   // entries
 	dead    bool  // beyond the limit an entry is an error
@@ -23,6 +24,9 @@ type entries struct {
 
 // unbounded is a window that no entry leaves.
 const unbounded = 1 << 62
+
+// valued reports whether an entry has a value.
+func (e *entries) valued() bool { return e.entry > 1 && e.groupAt != 1 }
 
 // in returns the list of a cell.
 func (e *entries) in(c *Cell) *exact { return &c.exacts[e.at] }
@@ -209,6 +213,9 @@ func (x *exact) append(e *entries, t, value int64) {
 	if e.entry > 1 {
 		item[1] = value
 	}
+	if e.groupAt > 0 {
+		x.putGroup(e, item)
+	}
 	if tail := x.tailWords(e); len(tail) == blockLen*e.entry {
 		x.full(e, tail, e.scan(tail))
 	} else if x.index != nil {
@@ -336,6 +343,12 @@ func (e *entries) scanIn(words []int64, lo, t int64) total {
 	case e.entry == 1:
 		for _, at := range words {
 			if at > lo && at <= t {
+				out.n++
+			}
+		}
+	case e.groupAt > 0: // of groups no total is read
+		for k := 0; k < len(words); k += e.entry {
+			if at := words[k]; at > lo && at <= t {
 				out.n++
 			}
 		}

@@ -17,6 +17,7 @@ type entry struct{ t, value int64 }
 // each of them. It is one of a Set's, used again by others.
 type look struct {
 	*feature
+	of      Kind // of the values of entries
 	texts   *texts
 	at      int64  // the time of the read
 	list    *exact // with the entries after from, where only the first and last ones are read
@@ -27,6 +28,7 @@ type look struct {
 	table   []slot
 	counted []counted // the different values
 	marked  uint32    // what a slot in use has
+	groups
 }
 
 type slot struct {
@@ -48,13 +50,16 @@ type columns struct {
 }
 
 // look puts the aggregates that look at entries into columns, or those that are read before
-// the event is added. Values get all others too.
-func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) {
+// the event is added. Values get all others too. It reports whether a window has more groups
+// than are taken.
+func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) (more bool) {
 	if !f.looks || before && !f.before {
-		return
+		return false
 	}
 	l := s.looks.get(f, t)
 	switch {
+	case f.per:
+		more = l.split(f.windows.in(c), out.values, before)
 	case f.kind == kindLast:
 		l.ring(&f.last, c.words)
 		l.write(out, 0, before)
@@ -68,6 +73,7 @@ func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) {
 		}
 	}
 	s.looks.put(l)
+	return more
 }
 
 // write puts the aggregates into columns, from at on.
@@ -104,7 +110,7 @@ func (l *looks) get(f *feature, at int64) *look {
 	if of == nil {
 		of = &look{}
 	}
-	of.feature, of.at = f, at
+	of.feature, of.of, of.at = f, f.values, at
 	of.reset()
 	return of
 }
@@ -118,11 +124,17 @@ func (l *look) reset() {
 	l.entries, l.words, l.ordered, l.list = l.entries[:0], l.words[:0], true, nil
 }
 
-// add adds an entry. A zero has no sign, so that zeros are equal.
-func (l *look) add(t, value int64) {
+// unsigned returns a value. A zero has no sign, so that zeros are equal.
+func (l *look) unsigned(value int64) int64 {
 	if l.float && value == floatWord(math.Copysign(0, -1)) {
-		value = floatWord(0)
+		return floatWord(0)
 	}
+	return value
+}
+
+// add adds an entry.
+func (l *look) add(t, value int64) {
+	value = l.unsigned(value)
 	if n := len(l.entries); n > 0 && t < l.entries[n-1].t {
 		l.ordered = false
 	}
@@ -176,7 +188,7 @@ func (l *look) ring(of *last, words []int64) {
 
 // equal reports whether two values are.
 func (l *look) equal(a, b int64) bool {
-	return a == b || l.values == Texts && bytes.Equal(l.texts.of(a), l.texts.of(b))
+	return a == b || l.of == Texts && bytes.Equal(l.texts.of(a), l.texts.of(b))
 }
 
 // inOrder sorts the entries by (time, position).
@@ -277,7 +289,7 @@ func (l *look) value(a Aggregate) Value {
 
 // valueOf returns the value that is kept as a word.
 func (l *look) valueOf(word int64) Value {
-	switch l.values {
+	switch l.of {
 	case Ints:
 		return Value{Int: word, Present: true}
 	case Texts:
@@ -318,19 +330,25 @@ func (l *look) items(a Aggregate, to []Value) []Value {
 
 // compare compares two values.
 func (l *look) compare(a, b int64) int {
-	if l.values == Texts {
+	if l.of == Texts {
 		return bytes.Compare(l.texts.of(a), l.texts.of(b))
 	}
 	return cmp.Compare(a, b)
 }
 
+// tableSize returns the places of a table for so many entries.
+func tableSize(entries int) int {
+	size := 16
+	for size < 2*entries {
+		size *= 2
+	}
+	return size
+}
+
 // count counts the entries of each different value. It marks values in a table of at least
 // twice as many places as there are entries.
 func (l *look) count() {
-	size := 16
-	for size < 2*len(l.entries) {
-		size *= 2
-	}
+	size := tableSize(len(l.entries))
 	if l.marked++; len(l.table) < size || l.marked == 0 {
 		l.table, l.marked = make([]slot, max(size, len(l.table))), 1
 	}
@@ -353,7 +371,7 @@ func (l *look) count() {
 // hash returns a number that is the same for equal values: that of a text is FNV-1a.
 func (l *look) hash(v int64) uint64 {
 	h := uint64(v)
-	if l.values == Texts {
+	if l.of == Texts {
 		h = 14695981039346656037
 		for _, b := range l.texts.of(v) {
 			h = (h ^ uint64(b)) * 1099511628211

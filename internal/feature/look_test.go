@@ -174,6 +174,9 @@ func anyText(n float64) string {
 }
 
 func addAny(s *Set, c *Cell, spec *Spec, t int64, v float64) error {
+	if spec.Per {
+		s.Split(c, 0, groupOf(t, v))
+	}
 	switch spec.Kind {
 	case Numbers:
 		return s.Add(c, 0, t, v)
@@ -185,6 +188,7 @@ func addAny(s *Set, c *Cell, spec *Spec, t int64, v float64) error {
 
 // anyValues returns what the reference reads.
 func (r *reference) anyValues(t int64) (out []Value) {
+	r.at, r.more = t, false
 	var contents [][]refEntry
 	if r.spec.Last > 0 {
 		contents = [][]refEntry{r.entries[max(0, len(r.entries)-r.spec.Last):]}
@@ -197,6 +201,10 @@ func (r *reference) anyValues(t int64) (out []Value) {
 		contents = append(contents, r.content(k, t))
 	}
 	for _, in := range contents {
+		if r.spec.Per {
+			out = append(out, r.perValues(in)...)
+			continue
+		}
 		for _, a := range r.spec.Aggregates {
 			v := Value{Present: true}
 			switch {
@@ -268,7 +276,7 @@ func (r *reference) top(in []refEntry) (top []Value) {
 }
 
 func compareValues(a, b Value) int {
-	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Int, b.Int), bytes.Compare(a.Text, b.Text))
+	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Int, b.Int), bytes.Compare(a.Text, b.Text), bytes.Compare(a.Group, b.Group))
 }
 
 func sameValues(a, b Value) bool {
@@ -278,56 +286,69 @@ func sameValues(a, b Value) bool {
 // TestValuesOfAnyKind compares features of texts, ints and numbers with their definition, over late
 // events, equal times, restarts, other moments of writing, undone events and full lists.
 func TestValuesOfAnyKind(t *testing.T) {
-	refused, incomplete := 0, 0
+	var of seen
 	all := seeds.Run(t, 24, func(t *testing.T, random *rand.Rand) {
-		spec := anySpec(random)
-		s := setOf(t, spec)
-		ref, twins, clock := newReference(spec), newTwins(s), newClock(random)
-		var saved Saved
-		for range 800 {
-			at, v := clock.next(), math.Trunc(random.NormFloat64()*20)+0
-			if random.Intn(5) == 0 {
-				v = float64(random.Intn(3))
-			}
-			compareAny(t, s, twins, ref, at)
-			if random.Intn(4) == 0 { // one twin has an event that is undone
-				s.Save(twins[1].cell, &saved)
-				addAny(s, twins[1].cell, &spec, at+int64(random.Intn(100))*1_000_000, v-1)
-				s.Undo(twins[1].cell, &saved)
-			}
-			taken := ref.add(at, v)
-			for k, w := range twins {
-				if err := addAny(s, w.cell, &spec, at, v); (err == nil) != taken || err != nil && !errors.Is(err, ErrFull) {
-					t.Fatalf("twin %d: %v, want it taken: %t", k, err, taken)
-				}
-				if got := s.Approximate(w.cell, 0); spec.Last == 0 && got != ref.approximate() {
-					t.Fatalf("twin %d of %+v: approximate %t", k, spec, got)
-				}
-			}
-			if !taken {
-				refused++
-			}
-			if spec.Last == 0 && ref.approximate() {
-				incomplete++
-			}
-			compareAny(t, s, twins, ref, at)
-			for _, w := range twins {
-				w.afterEvent(t, s, random)
-			}
-		}
-		compareStates(t, s, twins)
-		if spec.Last > 0 {
-			s.DropWindows(twins[0].cell)
-			compareAny(t, s, twins[:1], ref, clock.now)
-		}
-		s.Forget(twins[0].cell)
-		if s.Changes(twins[0].cell, nil, twins[0].state.put); len(twins[0].state) > 0 {
-			t.Errorf("%d entries of a forgotten key are left", len(twins[0].state))
-		}
+		n := compareAnyOf(t, random, anySpec(random), 800)
+		of.refused, of.incomplete = of.refused+n.refused, of.incomplete+n.incomplete
 	})
-	if all && (refused == 0 || incomplete == 0) {
-		t.Errorf("%d entries were refused, %d times a list had lost some, want both", refused, incomplete)
+	if all && (of.refused == 0 || of.incomplete == 0) {
+		t.Errorf("%d entries were refused, %d times a list had lost some, want both", of.refused, of.incomplete)
 	}
+}
+
+// seen is how many entries were refused, and how often a list had lost some, or groups were
+// left out.
+type seen struct{ refused, incomplete, cut int }
+
+// compareAnyOf compares a feature with its definition, over so many events.
+func compareAnyOf(t *testing.T, random *rand.Rand, spec Spec, events int) (of seen) {
+	s := setOf(t, spec)
+	ref, twins, clock := newReference(spec), newTwins(s), newClock(random)
+	var saved Saved
+	for range events {
+		at, v := clock.next(), math.Trunc(random.NormFloat64()*20)+0
+		if random.Intn(5) == 0 {
+			v = float64(random.Intn(3))
+		}
+		compareAny(t, s, twins, ref, at)
+		if random.Intn(4) == 0 { // one twin has an event that is undone
+			s.Save(twins[1].cell, &saved)
+			addAny(s, twins[1].cell, &spec, at+int64(random.Intn(100))*1_000_000, v-1)
+			s.Undo(twins[1].cell, &saved)
+		}
+		taken := ref.add(at, v)
+		for k, w := range twins {
+			if err := addAny(s, w.cell, &spec, at, v); (err == nil) != taken || err != nil && !errors.Is(err, ErrFull) {
+				t.Fatalf("twin %d: %v, want it taken: %t", k, err, taken)
+			}
+			if got := s.Approximate(w.cell, 0); spec.Last == 0 && got != ref.approximate() {
+				t.Fatalf("twin %d of %+v: approximate %t", k, spec, got)
+			}
+		}
+		if !taken {
+			of.refused++
+		}
+		if spec.Last == 0 && ref.approximate() {
+			of.incomplete++
+		}
+		compareAny(t, s, twins, ref, at)
+		if ref.more {
+			of.cut++
+		}
+		for _, w := range twins {
+			w.afterEvent(t, s, random)
+		}
+	}
+	compareStates(t, s, twins)
+	if spec.Last > 0 {
+		s.DropWindows(twins[0].cell)
+		compareAny(t, s, twins[:1], ref, clock.now)
+	}
+	s.Forget(twins[0].cell)
+	if s.Changes(twins[0].cell, nil, twins[0].state.put); len(twins[0].state) > 0 {
+		t.Errorf("%d entries of a forgotten key are left", len(twins[0].state))
+	}
+	return of
 }
 
 func compareAny(t *testing.T, s *Set, twins []*twin, ref *reference, at int64) {
@@ -335,8 +356,10 @@ func compareAny(t *testing.T, s *Set, twins []*twin, ref *reference, at int64) {
 	want := ref.anyValues(at)
 	for k, w := range twins {
 		out := make([]Value, len(want))
-		s.ReadValues(w.cell, 0, at, false, out)
 		s.ReadValues(w.cell, 0, at, true, out)
+		if more := s.ReadValues(w.cell, 0, at, false, out); more != ref.more {
+			t.Fatalf("twin %d at %d of %+v: more groups than are taken: %t", k, at, ref.spec, more)
+		}
 		for n := range out {
 			if !sameValues(out[n], want[n]) {
 				t.Fatalf("twin %d at %d of %+v: column %d is %+v, want %+v", k, at, ref.spec, n, out[n], want[n])

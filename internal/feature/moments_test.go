@@ -171,7 +171,7 @@ func TestMomentsAreAccurate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			entries = append(entries, refEntry{at, u.near(word), n})
+			entries = append(entries, refEntry{t: at, v: u.near(word), n: n})
 			if err := s.Add(c, 0, at, u.number(word)); err != nil {
 				t.Fatal(err)
 			}

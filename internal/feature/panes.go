@@ -13,7 +13,9 @@ type paneForm struct {
 
 // formOf returns the form of panes that are read so, and how many words one has.
 func formOf(r *reading) (f paneForm, words int) {
-	f.unit, words = r.unit, 1
+	if f.unit, words = r.unit, 1; r.per {
+		return f, words // it never goes over to panes
+	}
 	keep := func(at *int, as ...Aggregate) {
 		if r.any(as...) {
 			*at = words

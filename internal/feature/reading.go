@@ -17,6 +17,7 @@ type reading struct {
 	edges      bool    // but only the first and the last one
 	before     bool    // previous is read
 	many       bool    // a list or map is read, of at most take values
+	per        bool    // maps are read, of at most take groups
 	take       int
 	halfLife   float64 // microseconds
 }
@@ -35,7 +36,11 @@ func readingOf(spec *Spec) reading {
 	r.edges = !slices.ContainsFunc(r.aggregates, func(a Aggregate) bool { return a.looks() && !a.Valued() || r.values != Numbers && !a.Valued() })
 	r.looks, r.before, r.halfLife = spec.Looks(), r.any(Previous), float64(spec.HalfLife.Microseconds())
 	r.many, r.take = r.any(List, Top), cmp.Or(spec.Take, defaultTake)
-	r.squares, r.slopes = r.any(Variance, Stddev, Slope), r.any(Slope)
+	if r.slopes = r.any(Slope); spec.Per {
+		r.splitBy(spec)
+		return r
+	}
+	r.squares = r.any(Variance, Stddev, Slope)
 	r.sums = r.any(Sum, Mean) || r.squares
 	if r.squares && r.float {
 		r.weight = squareWeight

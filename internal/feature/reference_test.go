@@ -22,6 +22,7 @@ type reference struct {
 	over  bool
 	added int        // entries so far
 	at    int64      // of the read
+	more  bool       // it left out groups
 	lost  int64      // the greatest time of entries that left a full list
 	panes []refPanes // by window; used for windows in panes, or once over
 }
@@ -30,6 +31,8 @@ type refEntry struct {
 	t int64
 	v float64 // units with decimals
 	n int     // its number
+
+	group string
 }
 
 func newReference(spec Spec) *reference {
@@ -56,7 +59,7 @@ func (r *reference) longest() int64 {
 // add reports whether the entry was taken.
 func (r *reference) add(t int64, v float64) bool {
 	r.added++
-	e := refEntry{t, r.units(v), r.added}
+	e := refEntry{t, r.units(v), r.added, groupOf(t, v)}
 	if r.spec.Overflow == OverflowDead && r.longest() > 0 {
 		trial := *r
 		trial.panes = make([]refPanes, len(r.panes))

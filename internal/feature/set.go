@@ -86,7 +86,7 @@ func (s *Set) add(spec *Spec) {
 		f.kind, f.elapsed = kindElapsed, elapsed{s.layout.front(none)}
 		f.columns = []string{""}
 		s.elapsed++
-	case spec.Last > 0 && f.values == Texts:
+	case spec.Last > 0 && (f.values == Texts || f.per):
 		f.kind, f.windows = kindWindows, newWindows(spec, &f.reading, &s.layout)
 		f.columns = f.names(nil, "")
 		f.windows.entries.at = s.exacts
@@ -142,6 +142,9 @@ func (s *Set) sum() string {
 		fmt.Fprintf(&text, "%q kind %d decimals %d last %d", f.name, f.kind, f.decimals, f.last.most)
 		if f.values != Numbers {
 			fmt.Fprintf(&text, " values %d last %d", f.values, f.windows.newestN)
+		}
+		if f.per {
+			fmt.Fprintf(&text, " per %d last %d", f.windows.groupAt, f.windows.newestN)
 		}
 		if f.kind == kindWindows && f.windows.newestN == 0 {
 			form := &f.windows.list[0].paneForm

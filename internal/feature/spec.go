@@ -20,7 +20,8 @@ type Spec struct {
 	Empty      float64       // of aggregates but count and sum of nothing, and elapsed before the first event
 	Kind       Kind          // of the values; numeric aggregates are of Numbers
 	HalfLife   time.Duration // of EWMA, 1 ms to 366 days
-	Take       int           // values of List, 1 to 1,000, and of Top, 1 to 100; 0 is 10
+	Take       int           // values of List, 1 to 1,000, and of Top, 1 to 100; 0 is 10. With Per groups, 1 to 1,000; 0 is 100
+	Per        bool          // entries are in groups, by Split, and aggregates are maps from group to that of its entries
 
 	Max      int      // entries of exact windows of a key, 64 to 1,048,576, 16 bytes each; 0 is 65,536. If entries are looked at, at most 16,384, and 0 is 1,024
 	Overflow Overflow // what becomes of exact windows beyond Max
@@ -41,9 +42,10 @@ const (
 	defaultLooked = 1 << 10
 	mostLooked    = 1 << 14
 
-	defaultTake = 10
-	mostListed  = 1000
-	mostTop     = 100
+	defaultTake   = 10
+	defaultGroups = 100
+	mostListed    = 1000 // or groups
+	mostTop       = 100
 )
 
 // Overflow is what becomes of the exact windows of a key and feature that has
@@ -106,6 +108,8 @@ func (spec *Spec) check() error {
 		return errors.New("a feature has exactly one of windows, last and elapsed")
 	case !value.Finite(spec.Empty):
 		return fmt.Errorf("empty is %v: use a finite number", spec.Empty)
+	case spec.Elapsed && spec.Per:
+		return errors.New("elapsed is one number: leave out per")
 	case spec.Elapsed && len(spec.Aggregates) > 0:
 		return errors.New("elapsed is one number: leave out the aggregates")
 	case spec.Elapsed:
@@ -150,20 +154,28 @@ func (spec *Spec) checkMax() error {
 	return nil
 }
 
-// Looks reports whether a read looks at each entry of a window, as some of the aggregates
-// need.
-func (spec *Spec) Looks() bool { return slices.ContainsFunc(spec.Aggregates, Aggregate.looks) }
+// Looks reports whether a read looks at each entry of a window, as Per and some of the
+// aggregates need.
+func (spec *Spec) Looks() bool {
+	return spec.Per || slices.ContainsFunc(spec.Aggregates, Aggregate.looks)
+}
 
 // checkLooks checks what aggregates that look at entries, and values of other kinds, need.
 func (spec *Spec) checkLooks() error {
 	panes := slices.IndexFunc(spec.Windows, func(w Window) bool { return w.Pane != 0 })
 	ewma := slices.Contains(spec.Aggregates, EWMA)
 	for _, a := range spec.Aggregates {
-		switch {
-		case a.looks() && panes >= 0:
-			return fmt.Errorf("%v looks at the entries of a window, and panes have none: write window %s without a pane", a, spec.Windows[panes].Name)
-		case a.looks() && len(spec.Windows) > 0 && spec.Overflow == OverflowPane:
-			return fmt.Errorf("%v looks at the entries of a window, and panes have none: use overflow oldest or dlq", a)
+		of := a.String()
+		if spec.Per {
+			of = "per"
+		}
+		switch looks := spec.Per || a.looks(); {
+		case looks && panes >= 0:
+			return fmt.Errorf("%s looks at the entries of a window, and panes have none: write window %s without a pane", of, spec.Windows[panes].Name)
+		case looks && len(spec.Windows) > 0 && spec.Overflow == OverflowPane:
+			return fmt.Errorf("%s looks at the entries of a window, and panes have none: use overflow oldest or dlq", of)
+		case spec.Per && a.Many():
+			return fmt.Errorf("with per an aggregate is a map of values, and %v is many values: write it in a feature of its own", a)
 		case a == EWMA && spec.Last > 0:
 			return errors.New("ewma is over time, which last does not keep: use windows")
 		case spec.Kind != Numbers && a.Numeric():
@@ -178,8 +190,8 @@ func (spec *Spec) checkLooks() error {
 	switch {
 	case spec.Kind > Texts:
 		return errors.New("unknown kind of values")
-	case spec.Kind == Texts && spec.Last >= blockLen:
-		return fmt.Errorf("last is %d: of texts use 1 to 63", spec.Last)
+	case (spec.Kind == Texts || spec.Per) && spec.Last >= blockLen:
+		return fmt.Errorf("last is %d: of texts, and with per, use 1 to 63", spec.Last)
 	case spec.Looks() && spec.Max > mostLooked:
 		return fmt.Errorf("max is %d: use at most 16,384, as each read looks at all of these entries", spec.Max)
 	case ewma != (spec.HalfLife != 0):
@@ -196,8 +208,8 @@ func (spec *Spec) many() bool { return slices.ContainsFunc(spec.Aggregates, Aggr
 func (spec *Spec) checkTake() error {
 	top := slices.Contains(spec.Aggregates, Top)
 	switch {
-	case spec.Take != 0 && !spec.many():
-		return errors.New("take is of list and top: leave it out")
+	case spec.Take != 0 && !spec.many() && !spec.Per:
+		return errors.New("take is of list, top and per: leave it out")
 	case spec.Take < 0 || spec.Take > mostListed:
 		return fmt.Errorf("take is %d: use 1 to 1,000", spec.Take)
 	case top && spec.Take > mostTop:

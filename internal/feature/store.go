@@ -24,7 +24,7 @@ import (
 //	panes:   count | index of the newest | each: panes behind the newest, count, sum, max, min, moments
 //	moments: squares | times since the pane begins, their squares, products
 //	block:   blockLen entries
-//	entry:   time less that of the entry before | value, of a text its length and bytes
+//	entry:   time less that of the entry before | value | group; of a text its length and bytes
 //
 // Numbers are varints; the bits of a float are reversed by bytes before, which
 // makes short numbers short.
@@ -166,12 +166,14 @@ func (x *exact) appendEntries(b []byte, e *entries, words []int64) []byte {
 		b = binary.AppendVarint(b, words[k]-before)
 		before = words[k]
 		switch {
-		case e.entry == 1:
+		case !e.valued():
 		case e.values == Texts:
-			text := x.texts.of(words[k+1])
-			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+			b = x.appendText(b, words[k+1])
 		default:
 			b = e.appendValue(b, words[k+1])
+		}
+		if e.groupAt > 0 {
+			b = x.appendText(b, words[k+e.groupAt])
 		}
 	}
 	return b
@@ -366,12 +368,15 @@ func (x *exact) loadEntries(e *entries, n uint64, r *reader) {
 		before = r.timeFrom(before)
 		item[0] = before
 		switch {
-		case e.entry == 1:
+		case !e.valued():
 		case e.values == Texts:
 			item[1] = 0 // the word of an older entry is the place of no text here
 			item[1] = x.loadText(r)
 		default:
 			item[1] = r.value(&e.unit)
+		}
+		if e.groupAt > 0 {
+			item[e.groupAt] = x.loadText(r)
 		}
 	}
 }

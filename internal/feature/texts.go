@@ -1,6 +1,9 @@
 package feature
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Kind is what the values of a feature are. All are words of 64 bits in an entry: of a number
 // that of its unit, of an int itself, of a text the place of its bytes.
@@ -16,12 +19,13 @@ const (
 // MaxText bounds the bytes of a text that a feature keeps.
 const MaxText = 1024
 
-// texts are the bytes of the texts of a list, in the order of its entries. The word of an
-// entry is the place of its first byte, counted from the first text of the key on, and its
-// length in the lowest bits.
+// texts are the bytes of the texts of a list, in the order of its entries: of one the value,
+// then the group. The word of a text is the place of its first byte, counted from the first
+// text of the key on, and its length in the lowest bits.
 type texts struct {
 	bytes []byte
-	base  int // the place of the first one of bytes
+	base  int    // the place of the first one of bytes
+	group string // of the entry that is appended next
 }
 
 const (
@@ -65,6 +69,12 @@ func (x *exact) keepText(text string) int64 {
 		first = live[1]
 	}
 	return x.texts.put(text, first)
+}
+
+// appendText appends the text of a word behind its length.
+func (x *exact) appendText(b []byte, word int64) []byte {
+	text := x.texts.of(word)
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // loadText loads the text of the newest entry.

@@ -15,7 +15,7 @@ type Saved struct {
 type savedExact struct {
 	exact
 	index index
-	first [2]int64
+	first [3]int64
 	texts texts
 }
 

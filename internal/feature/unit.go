@@ -17,6 +17,7 @@ type unit struct {
 	scale    float64 // 10^decimals
 	values   Kind    // Numbers, or the words are no numbers
 	weight   float64 // of a sum in the bound of a cell
+	limit    float64 // of a value, or of its units
 	squares  bool    // moments of values are kept
 	slopes   bool    // with times
 }
@@ -24,9 +25,9 @@ type unit struct {
 // unitOf returns the unit of so many decimals; -1 is of floats.
 func unitOf(decimals int) unit {
 	if decimals < 0 {
-		return unit{float: true, decimals: decimals, weight: floatWeight}
+		return unit{float: true, decimals: decimals, weight: floatWeight, limit: math.MaxFloat64}
 	}
-	return unit{decimals: decimals, scale: pow10(decimals), weight: 1}
+	return unit{decimals: decimals, scale: pow10(decimals), weight: 1, limit: maxUnits}
 }
 
 func pow10(n int) float64 {
@@ -95,17 +96,27 @@ const maxUnits = 1 << 53
 
 // word returns v as it is kept.
 func (u *unit) word(v float64) (int64, error) {
-	if !value.Finite(v) {
-		return 0, fmt.Errorf("%v is not a finite number", v)
-	}
 	if u.float {
-		return floatWord(v), nil
+		if math.Abs(v) <= u.limit {
+			return floatWord(v), nil
+		}
+		return 0, u.refuse(v)
 	}
-	n := math.RoundToEven(v * u.scale)
-	if !(math.Abs(n) <= maxUnits) {
-		return 0, fmt.Errorf("%v with %d decimals is beyond 2^53 units", v, u.decimals)
+	if n := math.RoundToEven(v * u.scale); math.Abs(n) <= u.limit {
+		return int64(n), nil
 	}
-	return int64(n), nil
+	return 0, u.refuse(v)
+}
+
+// refuse returns the error of a value that is not kept.
+func (u *unit) refuse(v float64) error {
+	switch {
+	case !value.Finite(v):
+		return fmt.Errorf("%v is not a finite number", v)
+	case u.float:
+		return fmt.Errorf("%v is beyond 2^%d", v, math.Ilogb(u.limit))
+	}
+	return fmt.Errorf("%v with %d decimals is beyond 2^%d units", v, u.decimals, math.Ilogb(u.limit))
 }
 
 // number returns the value that is kept as w.

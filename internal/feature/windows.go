@@ -30,6 +30,10 @@ func newWindows(spec *Spec, r *reading, in *layout) windows {
 	if r.count {
 		ws.entry = 1
 	}
+	if r.per {
+		ws.groupAt = ws.entry
+		ws.entry++
+	}
 	form, words := formOf(r)
 	for _, spec := range spec.Windows {
 		w := window{name: spec.Name, size: spec.Size.Microseconds(), exact: spec.Pane == 0}

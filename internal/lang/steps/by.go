@@ -82,6 +82,10 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 		s.Fail(path+".aggregates", "a feature by %s answers numbers, and list and top are lists and maps: use distinct, changes or count", f.By)
 		return nil
 	}
+	if spec.Per {
+		s.Fail(path+".per", "a feature by %s answers numbers, and per makes maps: write it without by, or use when", f.By)
+		return nil
+	}
 	values := expression.NamesIn(f.Value)
 	names := slices.Concat(values, expression.NamesIn(f.When))
 	for _, name := range names {

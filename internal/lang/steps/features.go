@@ -26,13 +26,14 @@ type Feature struct {
 	From       string        // topic of the input whose events count; "" is all
 	By         string        // field whose events count; "" is the event's key
 	Delay      time.Duration // with By: how old Value and When are when events know them; 0 is at once
+	Per        string        // expression: what the events that count are split by; "" is nothing
 	Windows    []string      // "60s" exact, "60s/5s" in panes of 5 s
 	Last       int           // the newest values by arrival, 1 to 1,000
 	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
 	Aggregates []string      // names of feature.Aggregates
 	Type       string        // of a value that later steps make, if it is no number
 	HalfLife   time.Duration // of ewma
-	Take       int           // values of list and top; 0 is 10
+	Take       int           // values of list and top, 0 is 10; with Per groups, 0 is 100
 	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
 	Empty      *float64      // what aggregates but count and sum are of nothing, and elapsed before the first event; nil is 0
 	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536, or 1,024 with aggregates that look at entries
@@ -60,6 +61,8 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "delay", Affects: spec.State, Form: spec.Into(func(f *Feature) *time.Duration { return &f.Delay }, spec.Span(time.Millisecond, time.Minute)), Example: "2s",
 		Absent: "`value` and `when` are of fields, and known at once",
 		Help:   "with `by`, needed where `value` or `when` use more than fields, such as a score: how old what they say is when later events know it, in event time"},
+	{Name: "per", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Per }, spec.ReadExpression), Example: "category", Absent: "the events are not split",
+		Help: "of type string, int or bool. Events that count are split by its values, and each aggregate is a map from value to the aggregate of its events. The `take` most frequent values of a window are there; if it has more, outputs are marked `approximate`"},
 	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
 		Example: "[60s, 24h/1h]", Absent: oneShape},
 	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
@@ -72,7 +75,7 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "half_life", Affects: spec.State, Form: spec.Into(func(f *Feature) *time.Duration { return &f.HalfLife }, spec.Span(time.Millisecond, 366*24*time.Hour)), Example: "10m",
 		Absent: "needed with `ewma` alone", Help: "of `ewma`: a value that is so much older than the event has half the weight"},
 	{Name: "take", Affects: spec.Outputs, Form: spec.Into(func(f *Feature) *int { return &f.Take }, spec.Whole[int](1, 1000).Default(10)), Example: "5",
-		Absent: "10 values", Help: "how many values `list` and `top` have at most, of `top` 1 to 100"},
+		Absent: "10 values, 100 with `per`", Help: "how many values `list`, `top` and `per` have at most, of `top` 1 to 100"},
 	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
@@ -162,6 +165,7 @@ type boundFeature struct {
 	feature     *Feature
 	spec        feature.Spec
 	value, when *expression.Program
+	per         *expression.Program
 	columns     []value.Slot
 	kind        value.Kind // of the value
 	waits       []string   // names that come later: the feature is fed back
@@ -172,12 +176,12 @@ type boundFeature struct {
 // a feature that is fed back.
 func (m *boundFeature) lower(p *lang.Plan, late, read, add bool) operator.Feature {
 	f := operator.Feature{Name: m.feature.Name, Late: late, Index: p.Feature(m.spec, late), Read: read, Add: add}
-	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.spec.Overflow == feature.OverflowDead
+	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.feature.Per != "" || m.spec.Overflow == feature.OverflowDead
 	if read {
 		f.Columns, f.Of, f.ReadFirst = m.columns, m.kind, m.feature.Elapsed && add
 	}
 	if add {
-		f.Value, f.When = m.value, m.when
+		f.Value, f.When, f.Per = m.value, m.when, m.per
 	}
 	return f
 }
@@ -240,7 +244,7 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 		return nil
 	}
 	m := &boundFeature{path: path, feature: f, spec: spec}
-	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When)) {
+	for _, name := range slices.Concat(expression.NamesIn(f.Value), expression.NamesIn(f.When), expression.NamesIn(f.Per)) {
 		if _, known := s.Names.Lookup(name); !known && (s.Names.Later[name] || s.Names.IsBroken(name)) {
 			m.waits = append(m.waits, name)
 		}
@@ -252,7 +256,7 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 		kind, _ := value.ParseType(cmp.Or(f.Type, value.Number.String()))
 		m.keep(kind.Kind)
 	}
-	m.fed = s.Fed(m.value, m.when)
+	m.fed = s.Fed(m.value, m.when, m.per)
 	if m.columns, ok = f.columns(s, path, m.spec, m.kind); !ok {
 		return nil
 	}
@@ -277,7 +281,8 @@ func (m *boundFeature) keep(kind value.Kind) {
 // ofAnyKind reports whether values may be of other kinds than numbers: no aggregate is of
 // numbers only.
 func (f *Feature) ofAnyKind(spec *feature.Spec) bool {
-	return spec.Looks() && !slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Numeric)
+	counts := !slices.ContainsFunc(spec.Aggregates, func(a feature.Aggregate) bool { return a != feature.Count })
+	return spec.Looks() && !counts && !slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Numeric)
 }
 
 // columns introduces the columns of a feature with values of a kind.
@@ -289,6 +294,10 @@ func (f *Feature) columns(s *lang.Scope, path string, spec feature.Spec, kind va
 	}
 	if kind == value.Bytes && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Many) {
 		s.Fail(path+".value", "list and top are of values of type number, int, bool, string and time, and these are bytes")
+		return nil, false
+	}
+	if (kind == value.Bytes || kind == value.Time) && spec.Per && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Valued) {
+		s.Fail(path+".value", "with per a value is of type number, int, bool or string, and this one is of type %v", kind)
 		return nil, false
 	}
 	if spec.Kind != feature.Numbers && (f.Decimals != nil || f.Empty != nil) {
@@ -322,6 +331,12 @@ func columnType(spec *feature.Spec, n int, kind value.Kind) value.Type {
 		return value.Type{Kind: value.Number}
 	}
 	switch a := of[n%len(of)]; {
+	case spec.Per && a.Counts():
+		return value.Type{Kind: value.Map | value.Int}
+	case spec.Per && a.Valued():
+		return value.Type{Kind: value.Map | kind}
+	case spec.Per:
+		return value.Type{Kind: value.Map | value.Number}
 	case a == feature.List:
 		return value.Type{Kind: value.List | kind}
 	case a == feature.Top:
@@ -338,6 +353,9 @@ func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	m.feature.ofInput(s, m.path, func(source string) {
 		if m.feature.Value != "" {
 			m.bindValue(s)
+		}
+		if m.feature.Per != "" {
+			m.per = s.Expr(m.path+".per", m.feature.Per, value.String, value.Int, value.Bool)
 		}
 		when := m.feature.When
 		if when != "" {
@@ -375,7 +393,7 @@ func (m *boundFeature) bindValue(s *lang.Scope) {
 // bindShape checks a feature's shape.
 func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	before := len(s.Errs)
-	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1, HalfLife: f.HalfLife, Take: f.Take}
+	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1, HalfLife: f.HalfLife, Take: f.Take, Per: f.Per != ""}
 	shapes := 0
 	for _, there := range []bool{len(f.Windows) > 0, f.Last != 0, f.Elapsed} {
 		if there {
@@ -402,8 +420,8 @@ func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 		spec.Aggregates = append(spec.Aggregates, aggregate)
 	}
 	switch {
-	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Decimals != nil || f.Type != "" || f.HalfLife != 0 || f.Take != 0):
-		s.Fail(path, "elapsed takes no value, aggregates or decimals: it is the seconds since the key's newest event")
+	case f.Elapsed && (len(f.Aggregates) > 0 || f.Value != "" || f.Per != "" || f.Decimals != nil || f.Type != "" || f.HalfLife != 0 || f.Take != 0):
+		s.Fail(path, "elapsed takes no value, per, aggregates or decimals: it is the seconds since the key's newest event")
 	case !f.Elapsed && len(f.Aggregates) == 0:
 		s.Fail(path, "missing aggregates: name at least one, such as count or sum")
 	case !f.Elapsed && f.Value == "" && !counts:

@@ -73,6 +73,11 @@ func (m *Memory) feature(k *Key, f *operator.Feature, row *value.Row, at int64) 
 
 // addValue adds the value of an event.
 func addValue(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) error {
+	if f.Per != nil {
+		if err := split(set, cell, f, row); err != nil {
+			return err
+		}
+	}
 	switch set.Kind(f.Index) {
 	case feature.Ints:
 		v, err := operator.Word(f.Value, row)
@@ -97,11 +102,29 @@ func addValue(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int6
 	return set.Add(cell, f.Index, at, v)
 }
 
+// split says the group of the entry that is added next.
+func split(set *feature.Set, cell *feature.Cell, f *operator.Feature, row *value.Row) error {
+	group, err := "", error(nil)
+	switch kind := f.Per.Type().Kind; kind {
+	case value.String:
+		group, err = f.Per.Text(row)
+	default:
+		var word int64
+		word, err = operator.Word(f.Per, row)
+		group = keyText(kind, &feature.Value{Int: word})
+	}
+	if err != nil {
+		return fmt.Errorf("feature %s: per: %w", f.Name, err)
+	}
+	return set.Split(cell, f.Index, group)
+}
+
 func (m *Memory) readFeature(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) (over bool, err error) {
 	if !set.AnyKind(f.Index) {
 		return set.Approximate(cell, f.Index), set.Read(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
 	}
-	return set.Approximate(cell, f.Index), m.readValues(set, cell, f, at, row, false)
+	more, err := m.readValues(set, cell, f, at, row, false)
+	return more || set.Approximate(cell, f.Index), err
 }
 
 // readBefore reads the columns of what the event before said.
@@ -110,13 +133,15 @@ func (m *Memory) readBefore(set *feature.Set, cell *feature.Cell, f *operator.Fe
 		set.ReadBefore(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
 		return nil
 	}
-	return m.readValues(set, cell, f, at, row, true)
+	_, err := m.readValues(set, cell, f, at, row, true)
+	return err
 }
 
-// readValues reads columns of any kind: those of what the event before said, or all others.
-func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row, before bool) error {
+// readValues reads columns of any kind: those of what the event before said, or all others. It
+// reports whether groups were left out.
+func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row, before bool) (more bool, err error) {
 	m.values = append(m.values[:cap(m.values)], make([]feature.Value, max(0, len(f.Columns)-cap(m.values)))...)
-	set.ReadValues(cell, f.Index, at, before, m.values)
+	more = set.ReadValues(cell, f.Index, at, before, m.values)
 	for n := range f.Columns {
 		v, slot := &m.values[n], &f.Columns[n]
 		switch {
@@ -126,19 +151,19 @@ func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Fe
 		case slot.Type.Kind == value.Number:
 			row.SetNumber(*slot, v.Number)
 		case slot.Type.Kind.Text():
-			m.text = appendColumn(m.text[:0], f, slot.Type.Kind, v)
+			m.text = appendColumn(m.text[:0], f, slot.Type.Kind, v, set.Per(f.Index))
 			if err := row.Make(slot, string(m.text)); err != nil {
-				return fmt.Errorf("feature %s: %w", f.Name, err)
+				return false, fmt.Errorf("feature %s: %w", f.Name, err)
 			}
 		default:
 			row.SetInt(*slot, v.Int)
 		}
 	}
-	return nil
+	return more, nil
 }
 
 // appendColumn appends the text of a column: a text, or that of a list or map of values.
-func appendColumn(dst []byte, f *operator.Feature, kind value.Kind, v *feature.Value) []byte {
+func appendColumn(dst []byte, f *operator.Feature, kind value.Kind, v *feature.Value, per bool) []byte {
 	switch {
 	case kind.IsList():
 		for i := range v.Items {
@@ -148,11 +173,19 @@ func appendColumn(dst []byte, f *operator.Feature, kind value.Kind, v *feature.V
 	case kind.IsMap():
 		entries := make([]value.Entry, len(v.Items))
 		for i := range v.Items {
-			entries[i] = value.Entry{Key: keyText(f.Of, &v.Items[i]), Element: value.Element{Num: uint64(v.Items[i].Count)}}
+			entries[i] = entryOf(f, kind.Element(), &v.Items[i], per)
 		}
 		return value.AppendMap(dst, kind.Element(), entries)
 	}
 	return append(dst, v.Text...)
+}
+
+// entryOf returns an entry of a map: of groups, or of values and how many there are.
+func entryOf(f *operator.Feature, kind value.Kind, v *feature.Value, per bool) value.Entry {
+	if per {
+		return value.Entry{Key: string(v.Group), Element: element(kind, v)}
+	}
+	return value.Entry{Key: keyText(f.Of, v), Element: value.Element{Num: uint64(v.Count)}}
 }
 
 // element returns a value of a kind.

@@ -55,6 +55,7 @@ type Feature struct {
 	Refuses   bool                // it may refuse an event
 	Value     *expression.Program // nil counts events
 	When      *expression.Program // of the addition; nil is always
+	Per       *expression.Program // nil if the set's feature has no groups
 	Columns   []value.Slot
 	Of        value.Kind // of the values
 }
