@@ -32,11 +32,13 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		if in.Envelope == envelope.Debezium && !slices.ContainsFunc(in.Fields, readsOp) {
 			found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field says which events are: add op: {from: envelope, type: string} to the fields, and leave events out by op != \"d\"")
 		}
-		f, ok := formats[in.Topic]
-		if !ok {
-			continue
+		var of decode.Format = decode.JSON{}
+		if f, ok := formats[in.Topic]; ok {
+			of = f
+		} else if in.Envelope == envelope.None || len(b.Errs) > 0 {
+			continue // JSON takes all fields of an input without mistakes
 		}
-		if _, err := envelope.New(in.Envelope, f, in.Fields); err != nil {
+		if _, err := envelope.New(in.Envelope, of, in.Fields); err != nil {
 			found.Fail(path+".fields", "%v", err)
 			found.Hint("a field is as " + path + ".format has it")
 		}

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/avro"
+	"github.com/afterbay/afterbay/internal/event/csv"
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -27,9 +30,17 @@ func (o *opening) openFormats() {
 		case in.Format.Name == lang.FormatRegistry:
 			path = "schema_registry"
 			made, err = o.openRegistry()
-		case in.Format.Avro != "" && in.Format.Protobuf.File != "":
-			o.Fail(at, "events have one format: remove avro or protobuf")
+		case in.Format.Kinds() > 1:
+			o.Fail(at, "events have one format: remove all but one of csv, avro and protobuf")
 			continue
+		case in.Format.Name == lang.FormatText:
+			made.Format = decode.Text{}
+		case in.Format.Name == lang.FormatRaw:
+			made.Format = decode.Raw{}
+		case in.Format.Name == lang.FormatCSV || in.Format.CSV != nil:
+			path = at + ".csv"
+			dialect := cmp.Or(in.Format.CSV, &lang.CSV{})
+			made.Format, err = csv.New(dialect.Delimiter, dialect.Quote, dialect.Columns)
 		case in.Format.Avro != "":
 			path = at + ".avro"
 			made, err = openAvro(in.Format.Avro)

@@ -26,7 +26,7 @@ var (
 	ReadLate        = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput       = spec.MappingOf(inputFields)
 	ReadRowEnvelope = spec.Choice[envelope.Kind](string(envelope.Debezium))
-	readEnvelope    = spec.Choice[envelope.Kind](string(envelope.Debezium))
+	readEnvelope    = spec.Choice[envelope.Kind](string(envelope.Debezium), string(envelope.CloudEvents))
 	readLayout      = spec.TextOf("a layout such as 2006-01-02 15:04:05")
 	readCommand     = spec.Program(spec.ListOf(spec.TextOf("a text")))
 	ReadShare       = spec.Span(time.Microsecond, spec.Day)
@@ -62,7 +62,7 @@ var pathFieldFields = []spec.Field[pathField]{
 	{Name: "path", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.Path }, spec.TextOf("a path")), Example: "device.os", Absent: "the name of the field",
 		Help: "where the value stands in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
 	{Name: "from", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.From }, spec.Choice[string](FromData, FromEnvelope, FromKey).Default(FromData)), Example: "envelope", Absent: "data",
-		Help: "what the value is of: the data of the record; its envelope, such as `op` of Debezium; or its key, a string or an int, which has no path"},
+		Help: "what the value is of: the data of the record; its envelope, such as `op` of Debezium, or the attribute `id` of CloudEvents; or its key, a string or an int, which has no path"},
 	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string", Help: "of the value, as the short form has it"},
 	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
 }
@@ -161,7 +161,7 @@ var inputFields = []spec.Field[Input]{
 		Help: "how events are written: `json`, or a mapping of the format to what it needs. With `schema_registry` they begin with the id of their schema, which says whether they are Avro, Protobuf or JSON. `afterbay produce`, HTTP and the gateway write JSON"},
 	{Name: "envelope", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *envelope.Kind { return &in.Envelope }, readEnvelope),
 		Example: "debezium", Absent: "the value of a record is its data",
-		Help: "what the data of events stands in. `debezium`: change events, whose data is the row after the change, or before it if the row was deleted"},
+		Help: "what the data of events stands in. `debezium`: change events, whose data is the row after the change, or before it if the row was deleted. `cloudevents`: CloudEvents, as JSON objects or with headers `ce_*`"},
 	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
 	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
 		Example: "{id: tx, window: 24h}",
@@ -174,8 +174,8 @@ var inputFields = []spec.Field[Input]{
 		Help: "where the topic is written with another key: its events are first copied to the topic `<pipeline>.repartition`, of so many partitions, by `key`"},
 }
 
-var readFormat = spec.OneOf("write json, schema_registry, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
-	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(formatFields))
+var readFormat = spec.OneOf("write json, csv, text, raw, schema_registry, {csv: {columns: [a, b]}}, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
+	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatCSV, FormatText, FormatRaw, FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(formatFields))
 
 var readRegistry = spec.OneOf("write https://HOST:PORT or {url: https://HOST:PORT, user: NAME, password: ${NAME}}",
 	spec.Scalar, spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), spec.Mapping, spec.MappingOf(registryFields))
@@ -189,10 +189,19 @@ var registryFields = []spec.Field[Registry]{
 }
 
 var formatFields = []spec.Field[Format]{
+	{Name: "csv", Affects: spec.Outputs, Form: spec.Optional(func(f *Format) **CSV { return &f.CSV }, spec.MappingOf(csvFields)), Example: "{delimiter: ';', columns: [id, name, total]}", Absent: "another format",
+		Help: "a line of CSV for each event, without a header. `format: csv` has commas, double quotes and the fields as columns"},
 	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *string { return &f.Avro }, spec.ReadPath), Example: "payment.avsc", Absent: "another format",
 		Help: "the file of the schema that events are written with, without a prefix of a registry. Fields of the event that `fields` does not name are skipped; unions with null are optional fields"},
 	{Name: "protobuf", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *Protobuf { return &f.Protobuf }, spec.MappingOf(protobufFields)), Example: "{file: shop.proto, message: shop.Payment}", Absent: "another format",
 		Help: "the message type of events, without a prefix of a registry. Fields without presence that an event does not have are 0, false or empty; others are optional fields"},
+}
+
+var csvFields = []spec.Field[CSV]{
+	{Name: "delimiter", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Delimiter }, spec.TextOf("one character")), Example: "';'", Absent: "a comma", Help: "what stands between columns: one character of ASCII, such as `\"\\t\"`"},
+	{Name: "quote", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Quote }, spec.TextOf("one character, or none")), Example: "none", Absent: "a double quote", Help: "what stands around values with delimiters, quotes or line breaks, and twice for itself: one character, or `none`"},
+	{Name: "columns", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *[]string { return &c.Columns }, spec.ListOf(spec.TextOf("the name of a column"))), Example: "[id, name, total]", Absent: "the fields, in their order",
+		Help: "the names of all columns: a field is the column of its name, or of its `path`. Columns that no field names are skipped"},
 }
 
 var protobufFields = []spec.Field[Protobuf]{

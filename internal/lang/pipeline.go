@@ -87,15 +87,15 @@ const (
 // Input says what the pipeline reads.
 type Input struct {
 	Topic      string
-	Partitions int32     // of the topic where it has to be created; 0 is 4
-	Key        string    // a field of kind string or int: events of one key share state and order
-	Time       EventTime // when the event happened
-	Fields     []Field   // what is read from an event
-	Format     Format    // how events are written
-	Envelope   envelope.Kind
-	MaxBytes   int     // a larger value is a dead letter; 0 is 1 MiB
-	Dedupe     *Dedupe // nil takes every event
-	Backlog    Backlog // bounds what waits in the topic
+	Partitions int32         // of the topic where it has to be created; 0 is 4
+	Key        string        // a field of kind string or int: events of one key share state and order
+	Time       EventTime     // when the event happened
+	Fields     []Field       // what is read from an event
+	Format     Format        // how events are written
+	Envelope   envelope.Kind // what the data of events stands in
+	MaxBytes   int           // a larger value is a dead letter; 0 is 1 MiB
+	Dedupe     *Dedupe       // nil takes every event
+	Backlog    Backlog       // bounds what waits in the topic
 
 	// Repartition is set where the topic is written with another key: its events
 	// are first copied to the topic <name>.repartition, of so many partitions, by Key.
@@ -106,10 +106,35 @@ type Input struct {
 
 // Format is how the records of an input are written. The zero value is JSON.
 type Format struct {
-	Name string // json, or FormatRegistry
+	Name string // json, or one of the names below
 	Avro string // the file of the schema that they were written with
 
 	Protobuf Protobuf
+	CSV      *CSV // a dialect; nil is another format, or that of FormatCSV
+}
+
+// Kinds returns how many formats with options there are.
+func (f *Format) Kinds() (n int) {
+	for _, given := range []bool{f.CSV != nil, f.Avro != "", f.Protobuf.File != ""} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+// Names of formats.
+const (
+	FormatCSV  = "csv"
+	FormatText = "text"
+	FormatRaw  = "raw"
+)
+
+// CSV is a dialect of CSV.
+type CSV struct {
+	Delimiter string   // one character; "" is a comma
+	Quote     string   // one character, or none; "" is a double quote
+	Columns   []string // nil takes the fields in their order
 }
 
 // FormatRegistry is the name of the format of records that begin with the id of their schema in

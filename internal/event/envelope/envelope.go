@@ -58,6 +58,12 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 			return nil, errors.New("change events of Debezium are read as JSON only")
 		}
 		r.open = newChanges(around)
+	case CloudEvents:
+		events, err := newCloudEvents(format, around)
+		if err != nil {
+			return nil, err
+		}
+		r.open = events
 	}
 	var err error
 	r.data, err = format.Decoder(of[decode.FromData])
@@ -120,8 +126,11 @@ func moved(err error, by int) error {
 // Data returns the member of an envelope that its data is, but for deletions; "" without an
 // envelope.
 func (k Kind) Data() string {
-	if k == Debezium {
+	switch k {
+	case Debezium:
 		return "after"
+	case CloudEvents:
+		return "data"
 	}
 	return ""
 }
