@@ -2,7 +2,6 @@ package dryrun
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ func (l *recorded) follow() error {
 			continue
 		}
 		if l.notes.Reads == nil {
-			err := l.readNotes(p.runner.Plan.Notes())
+			err := inspect.ReadNotes(l.ctx, l.directory, p.runner.Plan.Notes(), &l.notes)
 			if err == nil {
 				err = l.complete()
 			}
@@ -40,28 +39,9 @@ func (l *recorded) follow() error {
 	return nil
 }
 
-// readNotes reads the notes of the pipeline.
-func (l *recorded) readNotes(topic string) error {
-	if _, err := inspect.Find(l.ctx, l.directory, topic); errors.Is(err, stream.ErrUnknownTopic) {
-		return nil
-	}
-	for r, err := range l.directory.Records(l.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
-		if err == nil {
-			err = l.notes.Add(r.Value)
-		}
-		if err != nil {
-			return fmt.Errorf("the note %v@%d: %w", r.Partition, r.Offset, err)
-		}
-	}
-	return nil
-}
-
 // complete returns an error if the notes begin after the events do.
 func (l *recorded) complete() error {
 	plan := l.part.runner.Plan
-	if len(l.notes.Reads) == 0 {
-		return fmt.Errorf("topic %s has no notes of which rows its events found", plan.Notes())
-	}
 	var first map[int32]stream.Offset // of partitions with events
 	if plan.Sources == nil {
 		first = map[int32]stream.Offset{}
@@ -79,10 +59,7 @@ func (l *recorded) complete() error {
 			}
 		}
 	}
-	if home, ok := l.notes.Whole(first); !ok {
-		return fmt.Errorf("the notes in topic %s of which rows its events found begin behind the first event of partition %d", plan.Notes(), home)
-	}
-	return nil
+	return inspect.NotesFrom(plan.Notes(), &l.notes, first)
 }
 
 // found returns what lookups find in a table whose newest rows they read.

@@ -65,11 +65,13 @@ func (e *explanation) replays(ctx context.Context) error {
 			play.event, play.ordered = e.report.Event.Made.From, true
 		}
 		play.progress = func(n, of int64) { e.Progress("replaying "+p.Partition.String(), n, of) }
-		runner, err := pipeline.New(asked, pipeline.Options{ModelKinds: e.ModelKinds, Observe: play.observe, Reach: true, Announce: e.Announce})
+		runner, err := pipeline.New(asked, pipeline.Options{ModelKinds: e.ModelKinds, Observe: play.observe, Reach: true, Announce: e.Announce, Notes: &play.notes})
 		if err != nil {
 			return fmt.Errorf("pipeline %q: %w", asked.Name, err)
 		}
 		defer runner.Close()
+		play.tables = tables{directory: e.Directory, names: runner.Tables(), reading: map[stream.Partition]*tableReading{}}
+		defer play.tables.close()
 		for _, read := range runner.Reads() {
 			if read.Topic != p.Topic || e.report.Output != nil && e.report.Output.Made.Pipeline != read.Group {
 				continue
@@ -102,7 +104,9 @@ type player struct {
 	until     stream.Offset // of the event
 	event     string        // where it was read first
 	ordered   bool          // the partition is read in an order of its own: to its end, up to the event's turn
-	came      bool          // the event's turn
+	tables    tables        // that the pipeline looks up
+	notes     pipeline.Notes
+	came      bool // the event's turn
 	progress  func(n, of int64)
 	runner    *pipeline.Runner
 	replay    Replay
@@ -123,6 +127,7 @@ func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record
 		p.replay.Missing = "the event is " + event.Missing
 		return nil
 	}
+	p.tables.follow(ctx, runner, p.partition.Index, p.extent(p.partition).First, &p.notes)
 	start := time.Now()
 	ran, finish := context.WithCancel(ctx)
 	defer finish()
@@ -219,6 +224,9 @@ func (p *player) unknown(made *Made, explained bool) []string {
 	if made != nil && made.Generation > 1 {
 		list = append(list, fmt.Sprintf("it was generation %d of the pipeline: what earlier ones left in the state is not known", made.Generation))
 	}
+	if p.tables.unknown != "" {
+		list = append(list, p.tables.unknown)
+	}
 	if p.replay.From > 0 {
 		list = append(list, fmt.Sprintf("%v begins at offset %d: the state before it is not known", p.partition, p.replay.From))
 	}
@@ -264,19 +272,32 @@ func (p *player) AppendOnce(context.Context, string, int64, ...stream.Record) (i
 	return 0, errReadOnly
 }
 
-// Tail implements stream.Log.
-func (p *player) Tail(context.Context, stream.Partition, stream.Offset) iter.Seq2[stream.Record, error] {
-	return func(yield func(stream.Record, error) bool) { yield(stream.Record{}, errReadOnly) }
+// Tail implements stream.Log, for tables: it ends with the newest row.
+func (p *player) Tail(ctx context.Context, at stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return p.tables.rows(ctx, at, from)
 }
 
-// Offsets implements stream.Inspector: what a replay writes is nowhere.
-func (p *player) Offsets(context.Context, stream.Partition) (first, next stream.Offset, err error) {
-	return 0, 0, nil
+// Offsets implements stream.Inspector, for tables: what a replay writes is nowhere.
+func (p *player) Offsets(_ context.Context, at stream.Partition) (first, next stream.Offset, err error) {
+	if !slices.Contains(p.tables.names, at.Topic) {
+		return 0, 0, nil
+	}
+	extent := p.extent(at)
+	return extent.First, extent.Next, nil
 }
 
-// Peek implements stream.Inspector.
-func (p *player) Peek(context.Context, stream.Partition, stream.Offset) (stream.Record, bool, error) {
-	return stream.Record{}, false, nil
+// extent returns what a partition of the directory holds.
+func (p *player) extent(at stream.Partition) inspect.Partition {
+	i := slices.IndexFunc(p.topics, func(t inspect.Topic) bool { return t.Name == at.Topic })
+	return p.topics[i].Partitions[at.Index]
+}
+
+// Peek implements stream.Inspector, for tables.
+func (p *player) Peek(ctx context.Context, at stream.Partition, from stream.Offset) (stream.Record, bool, error) {
+	if !slices.Contains(p.tables.names, at.Topic) {
+		return stream.Record{}, false, nil
+	}
+	return p.tables.peek(ctx, at, from)
 }
 
 // Committed implements stream.Inspector.
@@ -300,18 +321,17 @@ func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Me
 	if group != p.group {
 		return generation.NewIdle(), nil
 	}
-	i := slices.IndexFunc(p.topics, func(t inspect.Topic) bool { return t.Name == p.partition.Topic })
-	s := &playing{Idle: generation.NewIdle(), player: p, state: memory.State{}, first: p.topics[i].Partitions[p.partition.Index].First}
+	s := &playing{Idle: generation.NewIdle(), player: p, state: memory.State{}, first: p.extent(p.partition).First}
 	s.next, s.stop = iter.Pull2(p.directory.Records(ctx, inspect.Query{
-		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.last(i) - s.first + 1),
+		Topic: p.partition.Topic, Partition: p.partition.Index, From: int64(s.first), Limit: int64(p.last() - s.first + 1),
 	}))
 	return s, nil
 }
 
-// last returns the offset of the last record that is read of a topic.
-func (p *player) last(topic int) stream.Offset {
+// last returns the offset of the last record that is read.
+func (p *player) last() stream.Offset {
 	if p.ordered {
-		return p.topics[topic].Partitions[p.partition.Index].Next - 1
+		return p.extent(p.partition).Next - 1
 	}
 	return p.until
 }

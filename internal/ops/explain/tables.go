@@ -1,0 +1,83 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/ops/inspect"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// tables are the topics of a directory in which a replayed pipeline looks up rows.
+type tables struct {
+	directory inspect.Directory
+	names     []string
+	unknown   string // why the rows that the live pipeline found are not known; "" is that they are
+	reading   map[stream.Partition]*tableReading
+}
+
+// tableReading is a partition of a table that is read row by row.
+type tableReading struct {
+	from  stream.Offset // of the newest row looked at, or less
+	row   stream.Record
+	found bool // row is there: else the partition ends
+	next  func() (stream.Record, error, bool)
+	stop  func()
+}
+
+// follow has the rows of tables that are read as they arrive be those that the notes of the
+// pipeline say. first is the first offset of the partition that is replayed.
+func (t *tables) follow(ctx context.Context, r *pipeline.Runner, home int32, first stream.Offset, notes *pipeline.Notes) {
+	*notes, t.unknown = pipeline.Notes{}, ""
+	if !slices.ContainsFunc(t.names, func(name string) bool { return !r.AsOfEvent(name) }) {
+		return
+	}
+	topic := r.Plan.Notes()
+	err := inspect.ReadNotes(ctx, t.directory, topic, notes)
+	if err == nil {
+		begin := map[int32]stream.Offset{home: first}
+		if r.Plan.Sources != nil {
+			begin = nil
+		}
+		err = inspect.NotesFrom(topic, notes, begin)
+	}
+	if err != nil {
+		notes.Reads = nil
+		t.unknown = fmt.Sprintf("tables are read as they are now, and not as they were: %v", err)
+	}
+}
+
+// peek returns the first row of a partition from an offset on. Offsets that rise are read in one
+// query.
+func (t *tables) peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
+	r := t.reading[p]
+	if r != nil && r.from <= from && (!r.found || from <= r.row.Offset) {
+		return r.row, r.found, nil
+	}
+	if r == nil || r.from > from || from > r.row.Offset+1 {
+		if r != nil {
+			r.stop()
+		}
+		r = &tableReading{}
+		r.next, r.stop = iter.Pull2(t.rows(ctx, p, from))
+		t.reading[p] = r
+	}
+	row, err, ok := r.next()
+	r.from, r.row, r.found = from, row, ok && err == nil
+	return r.row, r.found, err
+}
+
+// rows yields the rows of a partition from an offset on.
+func (t *tables) rows(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
+	return t.directory.Records(ctx, inspect.Query{Topic: p.Topic, Partition: p.Index, From: int64(from)})
+}
+
+// close ends what is read.
+func (t *tables) close() {
+	for _, r := range t.reading {
+		r.stop()
+	}
+}

@@ -1,0 +1,38 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// ReadNotes adds to notes what a topic of a pipeline says of the rows that its events found. A
+// topic that is not there says nothing.
+func ReadNotes(ctx context.Context, d Directory, topic string, notes *pipeline.Notes) error {
+	if _, err := Find(ctx, d, topic); errors.Is(err, stream.ErrUnknownTopic) {
+		return nil
+	}
+	for r, err := range d.Records(ctx, Query{Topic: topic, Partition: AllPartitions}) {
+		if err == nil {
+			err = notes.Add(r.Value)
+		}
+		if err != nil {
+			return fmt.Errorf("the note %v@%d: %w", r.Partition, r.Offset, err)
+		}
+	}
+	return nil
+}
+
+// NotesFrom returns an error if notes, of a topic, begin after the events do, as Notes.Whole says.
+func NotesFrom(topic string, notes *pipeline.Notes, first map[int32]stream.Offset) error {
+	if len(notes.Reads) == 0 {
+		return fmt.Errorf("topic %s has no notes of which rows its events found", topic)
+	}
+	if home, ok := notes.Whole(first); !ok {
+		return fmt.Errorf("the notes in topic %s of which rows its events found begin behind the first event of partition %d", topic, home)
+	}
+	return nil
+}
