@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,7 +110,16 @@ func TestCoordinatorThatDidNotReadItsLogIsCorrected(t *testing.T) {
 // A coordinator of a broker does not know a record that came to its log past it. A marker makes it
 // believe that it knows the log, so later writes reload nothing.
 func TestCoordinatorOfABrokerThatDidNotReadItsLogIsCorrected(t *testing.T) {
-	l := open(t, onBroker(t))
+	for _, server := range []bool{false, true} {
+		t.Run(fmt.Sprintf("server groups=%v", server), func(t *testing.T) {
+			o := onBroker(t)
+			o.ServerGroups = server
+			correctOnBroker(t, open(t, o))
+		})
+	}
+}
+
+func correctOnBroker(t *testing.T, l *Log) {
 	if err := l.Append(t.Context(), stream.Record{Partition: in}, stream.Record{Partition: in}); err != nil {
 		t.Fatal(err)
 	}
