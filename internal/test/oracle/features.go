@@ -11,6 +11,8 @@ type Feature struct {
 	Name       string
 	Value      *Expr // nil counts events
 	When       *Expr // nil is always
+	Per        *Expr // what entries are in groups by; nil is nothing
+	Take       int   // values of a list or map, or groups; 0 is the default
 	Windows    []Window
 	Keep       int // the newest values: `last` of the pipeline file
 	Elapsed    bool
@@ -18,6 +20,7 @@ type Feature struct {
 	AnyKind    bool // values are kept as they are: of the kind of Value
 	Decimals   int  // -1: as they are
 	Empty      float64
+	HalfLife   int64  // of ewma, microseconds
 	Last       string // the name that it waits for where it is fed back, else ""
 }
 
@@ -44,6 +47,7 @@ type entry struct {
 	at    int64
 	value float64 // in units of the last decimal
 	any   Value   // as it is
+	group string
 }
 
 const thirtyDays = 30 * 24 * 3600 * 1_000_000
@@ -156,14 +160,21 @@ func (t *turn) write(f *Feature) bool {
 			return false
 		}
 	}
+	group := ""
+	if f.Per != nil {
+		of, ok := f.Per.eval(t.values)
+		if group = of.text(); !ok || !f.grouped(value) {
+			return false
+		}
+	}
 	m := t.of(f)
 	m.before = max(m.before, t.at)
 	if f.Keep > 0 {
-		m.last = append(slices.Clone(m.last), entry{0, value, v})
+		m.last = append(slices.Clone(m.last), entry{0, value, v, group})
 		m.last = m.last[max(0, len(m.last)-f.Keep):]
 	}
 	if len(f.Windows) > 0 {
-		m.entries = append(slices.Clone(m.entries), entry{t.at, value, v})
+		m.entries = append(slices.Clone(m.entries), entry{t.at, value, v, group})
 	}
 	return f.fits(m, t.at)
 }
@@ -180,7 +191,7 @@ func (f *Feature) fits(m *memory, at int64) bool {
 		if w.Pane > 0 {
 			has = floorDiv(newest, w.Pane)-w.Size/w.Pane < floorDiv(at, w.Pane)
 		}
-		if has && f.sums() && math.IsInf(f.sum(m.within(f, w, newest)).Number, 0) {
+		if has && f.Per == nil && f.sums() && math.IsInf(f.sum(m.within(f, w, newest)).Number, 0) {
 			return false
 		}
 	}
@@ -193,7 +204,7 @@ func (f *Feature) counts() bool { return slices.Equal(f.Aggregates, []string{"co
 
 // sums reports that the feature has a sum, which may be out of range.
 func (f *Feature) sums() bool {
-	return slices.ContainsFunc(f.Aggregates, func(a string) bool { return a == "sum" || a == "mean" || a == "variance" })
+	return slices.ContainsFunc(f.Aggregates, func(a string) bool { return slices.Contains([]string{"sum", "mean", "variance", "stddev", "slope"}, a) })
 }
 
 // read sets the columns of a feature. It reports whether all of them are numbers.
@@ -265,6 +276,10 @@ func valuesOf(entries []entry) (values []float64) {
 
 // aggregate sets the columns of some values. It reports whether each is a number.
 func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) bool {
+	if f.Per != nil {
+		t.groups(f, prefix, suffix, entries, false)
+		return true
+	}
 	values := valuesOf(entries)
 	scale := 1.0
 	if f.Decimals > 0 {
@@ -289,8 +304,15 @@ func (t *turn) aggregate(f *Feature, prefix, suffix string, entries []entry) boo
 		case looks[a]:
 			v = f.look(a, entries, scale)
 		case n == 0:
+		case a == "ewma":
+			v = f.ewma(entries, t.at, scale)
+		case a == "slope":
+			v = f.slope(entries, scale)
 		case a == "variance":
 			v = f.variance(values, scale)
+		case a == "stddev":
+			v = f.variance(values, scale)
+			v.Number, v.Tolerance = math.Sqrt(v.Number), math.Sqrt(v.Number)*0x1p-49
 		case a == "mean":
 			v = Value{Kind: Number, Number: sum.Number / float64(n), Tolerance: sum.Tolerance}
 		case a == "max":

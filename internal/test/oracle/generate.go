@@ -207,28 +207,65 @@ func (g *generator) feature(last string) *Feature {
 	if kind > 0 && g.one(3) {
 		g.looks(f)
 	}
+	if kind > 0 && g.one(4) {
+		g.per(f)
+	}
 	return f
 }
 
 // looks makes a feature one of aggregates that look at entries, of numbers or of values of
 // another kind.
 func (g *generator) looks(f *Feature) {
+	g.exact(f)
+	any := []string{"first_value", "last_value", "previous", "changes", "distinct"}
+	if g.one(3) {
+		any, f.Take = append(any, "list"), pick(g, 0, 1, 3)
+	}
+	g.Shuffle(len(any), func(i, j int) { any[i], any[j] = any[j], any[i] })
+	any = any[:1+g.IntN(len(any))]
+	if g.one(2) {
+		f.Aggregates = append([]string{pick(g, "p50", "p95", "p99")}, any...)
+		if f.Decimals >= 0 && !f.many() {
+			f.Aggregates = append(f.Aggregates, "variance", "stddev")
+		}
+		if f.Decimals >= 0 && f.Keep == 0 && g.one(2) {
+			f.Aggregates, f.HalfLife = append(f.Aggregates, "ewma"), pick[int64](g, 600_000_000, 3_600_000_000)
+		}
+		if f.Decimals >= 0 && f.Keep == 0 && !f.many() && g.one(2) {
+			f.Aggregates = append(f.Aggregates, "slope")
+		}
+		g.forget(f)
+		return
+	}
+	if g.one(3) {
+		any, f.Take = append(any, "top"), pick(g, 0, 1, 3)
+	}
+	f.Aggregates, f.AnyKind, f.Decimals, f.Empty = any, true, -1, 0
+	g.forget(f)
+	f.Value = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool))
+}
+
+// exact leaves a feature without windows in panes.
+func (g *generator) exact(f *Feature) {
 	f.Windows = slices.DeleteFunc(f.Windows, func(w Window) bool { return w.Pane > 0 })
 	if f.Keep == 0 && len(f.Windows) == 0 {
 		f.Windows = []Window{{"60s", "60s", 60_000_000, 0}}
 	}
-	any := []string{"first_value", "last_value", "previous", "changes", "distinct"}
-	g.Shuffle(len(any), func(i, j int) { any[i], any[j] = any[j], any[i] })
-	any = any[:1+g.IntN(len(any))]
-	if g.one(2) {
-		f.Aggregates = append([]string{"p50"}, any...)
-		if f.Decimals >= 0 {
-			f.Aggregates = append(f.Aggregates, "variance")
-		}
+}
+
+// forget drops the number of values where there is neither list nor top.
+func (g *generator) forget(f *Feature) {
+	if !f.many() {
+		f.Take = 0
+	}
+}
+
+// per splits a feature. Aggregates of many values cannot be split.
+func (g *generator) per(f *Feature) {
+	if g.exact(f); f.many() {
 		return
 	}
-	f.Aggregates, f.AnyKind, f.Decimals, f.Empty = any, true, -1, 0
-	f.Value = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool))
+	f.Per, f.Take = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool)), pick(g, 0, 0, 1, 3)
 }
 
 // columns introduces the columns of a feature. A sum or mean of floats that may round
@@ -236,7 +273,11 @@ func (g *generator) looks(f *Feature) {
 func (g *generator) columns(f *Feature) {
 	tame := f.Value != nil && f.Value.Op == "name" && (f.Value.Name == "a" || f.Value.Name == "b" || f.Value.Name == "i")
 	for _, c := range f.columns() {
-		rounds := f.Decimals < 0 && !tame && (strings.Contains(c, ".sum") || strings.Contains(c, ".mean")) || strings.Contains(c, ".variance")
+		rounds := f.Decimals < 0 && !tame && (strings.Contains(c, ".sum") || strings.Contains(c, ".mean")) || strings.Contains(c, ".variance") || strings.Contains(c, ".stddev") || strings.Contains(c, ".slope") || strings.Contains(c, ".ewma")
+		if f.Per != nil || strings.Contains(c, ".list") || strings.Contains(c, ".top") {
+			g.introduce(c, Map, true)
+			continue
+		}
 		if f.AnyKind && valued(c) { // it may be absent
 			g.introduce(c, f.Value.Kind, true)
 			continue

@@ -9,7 +9,7 @@ import (
 )
 
 // looks are the aggregates that look at entries.
-var looks = map[string]bool{"first_value": true, "last_value": true, "previous": true, "changes": true, "distinct": true, "p50": true, "p95": true}
+var looks = map[string]bool{"first_value": true, "last_value": true, "previous": true, "changes": true, "distinct": true, "p50": true, "p95": true, "p99": true, "list": true, "top": true}
 
 // valued reports whether a column is a value of the feature's kind.
 func valued(column string) bool {
@@ -49,6 +49,14 @@ func (f *Feature) look(a string, entries []entry, scale float64) Value {
 		return Value{Kind: Number, Number: float64(changes)}
 	case a == "distinct":
 		return Value{Kind: Number, Number: float64(len(different))}
+	case a == "list":
+		list := Value{Kind: List}
+		for _, e := range in[max(0, len(in)-cmp.Or(f.Take, 10)):] {
+			list.Items = append(list.Items, of(e))
+		}
+		return list
+	case a == "top":
+		return f.top(in)
 	case len(in) == 0 && f.AnyKind:
 		return Value{Kind: f.Value.Kind, Absent: true}
 	case len(in) == 0:
@@ -59,7 +67,7 @@ func (f *Feature) look(a string, entries []entry, scale float64) Value {
 		return of(in[len(in)-1])
 	}
 	slices.SortStableFunc(in, func(a, b entry) int { return cmp.Compare(a.value, b.value) })
-	at := map[string]int{"p50": 50, "p95": 95}[a] * len(in)
+	at := map[string]int{"p50": 50, "p95": 95, "p99": 99}[a] * len(in)
 	return of(in[(at+99)/100-1])
 }
 
@@ -73,12 +81,20 @@ func (t *turn) previous(f *Feature) {
 		scale = math.Pow10(f.Decimals)
 	}
 	if f.Keep > 0 {
-		t.values[f.Name+".previous"] = f.look("previous", t.of(f).last, scale)
+		t.before(f, "", t.of(f).last, scale)
 		return
 	}
 	for _, w := range f.Windows {
-		t.values[f.Name+".previous_"+w.Label] = f.look("previous", t.of(f).within(f, w, t.at), scale)
+		t.before(f, "_"+w.Label, t.of(f).within(f, w, t.at), scale)
 	}
+}
+
+func (t *turn) before(f *Feature, suffix string, entries []entry, scale float64) {
+	if f.Per != nil {
+		t.groups(f, f.Name+".", suffix, entries, true)
+		return
+	}
+	t.values[f.Name+".previous"+suffix] = f.look("previous", entries, scale)
 }
 
 // variance is that of integers. The engine's may be off by some units of the last place.
@@ -93,4 +109,14 @@ func (f *Feature) variance(values []float64, scale float64) Value {
 	of, _ := squares.Sub(squares.Quo(squares, n), mean.Mul(mean, mean)).Float64()
 	of /= scale * scale
 	return Value{Kind: Number, Number: of, Tolerance: of * 0x1p-50}
+}
+
+// looks reports whether the feature looks at entries.
+func (f *Feature) looks() bool {
+	return f.Per != nil || slices.ContainsFunc(f.Aggregates, func(a string) bool { return looks[a] || a == "ewma" })
+}
+
+// many reports whether the feature has lists or maps of values.
+func (f *Feature) many() bool {
+	return slices.Contains(f.Aggregates, "list") || slices.Contains(f.Aggregates, "top")
 }

@@ -180,6 +180,18 @@ func (f *Feature) words() (list []string) {
 	if f.AnyKind && f.Last != "" {
 		list = append(list, "type: "+f.Value.Kind.String())
 	}
+	if f.Per != nil {
+		list = append(list, "per: "+quote(f.Per))
+	}
+	if f.Take > 0 {
+		list = append(list, fmt.Sprintf("take: %d", f.Take))
+	}
+	if f.HalfLife > 0 {
+		list = append(list, "half_life: "+duration(f.HalfLife))
+	}
+	if f.looks() && f.Keep == 0 {
+		list = append(list, "max: 2048") // no list of generated events is full
+	}
 	if f.Decimals >= 0 {
 		list = append(list, fmt.Sprintf("decimals: %d", f.Decimals))
 	}

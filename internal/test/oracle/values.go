@@ -3,7 +3,9 @@ package oracle
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,10 +20,14 @@ const (
 	Int
 	Number
 	String
+	List // of an output alone, as maps are
+	Map
 )
 
 // String returns the kind as the pipeline file writes it.
-func (k Kind) String() string { return [...]string{"bool", "int", "number", "string"}[k] }
+func (k Kind) String() string {
+	return [...]string{"bool", "int", "number", "string", "list", "map"}[k]
+}
 
 // Value is one value of an event. A Number has a Tolerance where the order of additions
 // may change its last bits.
@@ -33,11 +39,16 @@ type Value struct {
 	Number    float64
 	Tolerance float64
 	String    string
+	Items     []Value          // of a List
+	Entries   map[string]Value // of a Map
 }
 
 func (v Value) text() string {
-	if v.Kind == Int {
+	switch v.Kind {
+	case Int:
 		return strconv.FormatInt(v.Int, 10)
+	case Bool:
+		return strconv.FormatBool(v.Bool)
 	}
 	return v.String
 }
@@ -56,6 +67,12 @@ func (v Value) Equals(got json.RawMessage) bool {
 	case Number:
 		f, err := strconv.ParseFloat(text, 64)
 		return err == nil && (f == v.Number || math.Abs(f-v.Number) <= v.Tolerance)
+	case List:
+		var items []json.RawMessage
+		return json.Unmarshal(got, &items) == nil && items != nil && slices.EqualFunc(v.Items, items, Value.Equals)
+	case Map:
+		var entries map[string]json.RawMessage
+		return json.Unmarshal(got, &entries) == nil && entries != nil && maps.EqualFunc(v.Entries, entries, Value.Equals)
 	}
 	var s string
 	return json.Unmarshal(got, &s) == nil && s == v.String
@@ -72,6 +89,18 @@ func (v Value) Show() string {
 		return fmt.Sprintf("%v (+-%g)", v.Number, v.Tolerance)
 	case v.Kind == Int:
 		return v.text()
+	case v.Kind == List:
+		var items []string
+		for _, item := range v.Items {
+			items = append(items, item.Show())
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case v.Kind == Map:
+		var entries []string
+		for _, key := range slices.Sorted(maps.Keys(v.Entries)) {
+			entries = append(entries, strconv.Quote(key)+": "+v.Entries[key].Show())
+		}
+		return "{" + strings.Join(entries, ", ") + "}"
 	}
 	return strconv.Quote(v.String)
 }
