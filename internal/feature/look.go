@@ -423,6 +423,9 @@ func nth(words []int64, k int) int64 {
 	return words[k]
 }
 
+// weightedFloat bounds floats of EWMA: a sum of 2^14 of them is in range.
+const weightedFloat = 0x1p1009
+
 // ewma returns the mean of the values with weights that halve with each half-life before the
 // read, added by (time, position).
 func (l *look) ewma() float64 {

@@ -417,6 +417,23 @@ func TestTextsAreBounded(t *testing.T) {
 	}
 }
 
+// TestWeightedSumsAreInRange refuses floats of which a sum would be infinite.
+func TestWeightedSumsAreInRange(t *testing.T) {
+	s := setOf(t, Spec{Name: "f", Windows: windowsOf(t, "60s"), Overflow: OverflowOldest, Aggregates: []Aggregate{EWMA}, HalfLife: time.Second, Decimals: -1})
+	c, out := s.NewCell(), make([]float64, 1)
+	if err := s.Add(c, 0, 1, 1.7e308); err == nil {
+		t.Error("1.7e308 is taken")
+	}
+	for range 1000 {
+		if err := s.Add(c, 0, 1, weightedFloat); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Read(c, 0, 1, out); out[0] != weightedFloat {
+		t.Errorf("the mean of %v alone is %v", float64(weightedFloat), out[0])
+	}
+}
+
 // TestFullListsLoseTheOldest has groups of blocks, of which the first loses blocks that are
 // in the window, and a list that loses its newest time.
 func TestFullListsLoseTheOldest(t *testing.T) {

@@ -36,6 +36,9 @@ func readingOf(spec *Spec) reading {
 	r.edges = !slices.ContainsFunc(r.aggregates, func(a Aggregate) bool { return a.looks() && !a.Valued() || r.values != Numbers && !a.Valued() })
 	r.looks, r.before, r.halfLife = spec.Looks(), r.any(Previous), float64(spec.HalfLife.Microseconds())
 	r.many, r.take = r.any(List, Top), cmp.Or(spec.Take, defaultTake)
+	if r.float && r.any(EWMA) {
+		r.limit = weightedFloat
+	}
 	if r.slopes = r.any(Slope); spec.Per {
 		r.splitBy(spec)
 		return r
