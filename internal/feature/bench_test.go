@@ -270,47 +270,72 @@ func BenchmarkFeedback(b *testing.B) {
 	}
 }
 
+// costsOf are features of one aggregate, of which all have a row in docs/performance.md. Those
+// in groups have 20.
+func costsOf() (specs []Spec) {
+	for _, a := range []Aggregate{Count, Sum, Max, Variance, Slope, LastValue, Changes, Distinct, P95, EWMA, List, Top} {
+		spec := Spec{Name: a.String(), Aggregates: []Aggregate{a}}
+		if a == EWMA {
+			spec.HalfLife = 10 * time.Second
+		}
+		specs = append(specs, spec)
+	}
+	return append(specs, Spec{Name: "per-count", Per: true, Aggregates: []Aggregate{Count}}, Spec{Name: "per-sum", Per: true, Aggregates: []Aggregate{Sum}})
+}
+
 // BenchmarkAggregates adds an event and reads one window of one aggregate, of a key that
-// has so many entries in it.
+// has so many entries in it. scripts/aggregates.sh makes tables of it.
 func BenchmarkAggregates(b *testing.B) {
 	for _, window := range []string{"60s", "60s/1s"} {
 		for _, entries := range []int64{10, 100, 1000} {
-			for _, a := range []Aggregate{Count, Sum, Max, Variance, Slope, LastValue, Changes, Distinct, P95, EWMA} {
-				if a.looks() && window != "60s" {
+			for _, spec := range costsOf() {
+				if spec.Looks() && window != "60s" {
 					continue
 				}
+				if spec.Windows = windowsOf(b, window); spec.Looks() {
+					spec.Overflow = OverflowOldest
+				}
 				for _, decimals := range []int{2, -1} {
-					b.Run(fmt.Sprintf("%s/entries=%d/%v/decimals=%d", window, entries, a, decimals), func(b *testing.B) {
-						spec := Spec{Name: "f", Windows: windowsOf(b, window), Aggregates: []Aggregate{a}, Decimals: decimals}
-						if a.looks() {
-							spec.Overflow = OverflowOldest
-						}
-						if a == EWMA {
-							spec.HalfLife = 10 * time.Second
-						}
-						s := setOf(b, spec)
-						c, step, at := s.NewCell(), 60_000_000/entries, int64(1_700_000_000_000_000)
-						out := make([]float64, 1)
-						one := func() {
-							at += step
-							if err := s.Add(c, 0, at, float64(at&0xffff)/100); err != nil {
-								b.Fatal(err)
-							}
-							s.Read(c, 0, at, out)
-						}
-						for range 2 * entries {
-							one()
-						}
-						b.ReportAllocs()
-						for b.Loop() {
-							one()
-						}
-						b.ReportMetric(float64(c.Bytes()), "B/key")
+					spec.Decimals = decimals
+					b.Run(fmt.Sprintf("%s/entries=%d/%s/decimals=%d", window, entries, spec.Name, decimals), func(b *testing.B) {
+						benchmarkAggregate(b, spec, entries)
 					})
 				}
 			}
 		}
 	}
+}
+
+func benchmarkAggregate(b *testing.B, spec Spec, entries int64) {
+	s := setOf(b, spec)
+	c, step, at := s.NewCell(), 60_000_000/entries, int64(1_700_000_000_000_000)
+	out, values := make([]float64, 1), make([]Value, 1)
+	var groups []string
+	for k := range 20 {
+		groups = append(groups, fmt.Sprintf("category %2d", k))
+	}
+	one := func() {
+		at += step
+		if spec.Per {
+			s.Split(c, 0, groups[at/step%20])
+		}
+		if err := s.Add(c, 0, at, float64(at&0xffff)/100); err != nil {
+			b.Fatal(err)
+		}
+		if s.AnyKind(0) {
+			s.ReadValues(c, 0, at, false, values)
+		} else {
+			s.Read(c, 0, at, out)
+		}
+	}
+	for range 2 * entries {
+		one()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		one()
+	}
+	b.ReportMetric(float64(c.Bytes()), "B/key")
 }
 
 // BenchmarkMixedFeatures adds an event to 35 features of one window each, reads all of them,
