@@ -231,11 +231,13 @@ func (l *linter) chain() {
 	}
 }
 
-// connect finds what is not as the pipelines need it where their sinks write, and
-// where they look up rows and documents.
+// connect finds what is not as the pipelines need it where their sinks write, where they
+// look up rows and documents, and where the schemas of their events are.
 func (l *linter) connect() {
 	for _, p := range l.right {
-		for _, found := range []spec.Problems{askLookups(l.ctx, p.Runner.Finds), askSinks(l.ctx, p.Runner)} {
+		schemas, warnings := p.Runner.AskRegistry(l.ctx)
+		p.Runner.Warnings = append(p.Runner.Warnings, warnings...)
+		for _, found := range []spec.Problems{schemas, askLookups(l.ctx, p.Runner.Finds), askSinks(l.ctx, p.Runner)} {
 			if len(found) > 0 {
 				p.in.add(p.in.file.Explain(p.index, found))
 			}

@@ -141,7 +141,7 @@ func (d *Decoder) add(of typeOf, found *answer, turn uint64, wake func()) *progr
 
 // compile makes the decoder of a type.
 func (d *Decoder) compile(of typeOf, p *program, wake func()) (ready bool, why error) {
-	made, err := d.decoder(of.index, p.answer)
+	made, err := decoderOf(of.index, p.answer, d.fields)
 	if err != nil {
 		before, fault := d.registry.find(question{of.id, true}, d, wake)
 		if before == nil {
@@ -156,13 +156,13 @@ func (d *Decoder) compile(of typeOf, p *program, wake func()) (ready bool, why e
 	return true, nil
 }
 
-// decoder returns the decoder of a schema, or of the message type at an index.
-func (d *Decoder) decoder(index string, of *answer) (decode.Decoder, error) {
+// decoderOf returns the decoder of a schema, or of the message type at an index.
+func decoderOf(index string, of *answer, fields []decode.Field) (decode.Decoder, error) {
 	switch {
 	case of.json:
-		return decode.JSON{}.Decoder(d.fields)
+		return decode.JSON{}.Decoder(fields)
 	case of.avro != nil:
-		return of.avro.Decoder(d.fields)
+		return of.avro.Decoder(fields)
 	}
 	numbers := []int{0} // which a count of 0 is short for
 	if count, at := binary.Varint([]byte(index)); count > 0 {
@@ -176,7 +176,7 @@ func (d *Decoder) decoder(index string, of *answer) (decode.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return schema.Decoder(d.fields)
+	return schema.Decoder(fields)
 }
 
 // Scan implements decode.Decoder.

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
+)
+
+const registryPipeline = `pipeline: posts
+schema_registry: ${REGISTRY}
+inputs:
+  - {topic: posts, key: user, format: schema_registry, fields: {user: string, score: number}}
+  - {topic: likes, key: user, format: schema_registry, fields: {user: string}}
+steps:
+  - emit: {topic: seen, value: [user, score ?? 0.0]}
+`
+
+// TestLintComparesFieldsWithTheRegistry names each input whose newest schema does not have its fields, and warns of
+// subjects that are not there or whose next version may lack fields.
+func TestLintComparesFieldsWithTheRegistry(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	t.Chdir(t.TempDir())
+	t.Setenv("REGISTRY", server.URL())
+	write(t, "posts.yaml", strings.Replace(registryPipeline, "[user, score ?? 0.0]", "[user]", 1))
+	must(t, "", "lint", "posts.yaml") // asks nobody
+	register := func(of sr.SchemaType, schema string) {
+		if _, _, err := server.RegisterSchema("posts-value", sr.Schema{Schema: schema, Type: of}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lint := func() (findings []string, text string) {
+		r := command(t, "", "lint", "--connect", "posts.yaml")
+		for _, f := range findingsOf(t, command(t, "", "lint", "--connect", "--json", "posts.yaml")) {
+			findings = append(findings, f.Path+": "+f.Message)
+		}
+		return findings, r.stdout
+	}
+	found, text := lint()
+	if len(found) > 0 || !strings.Contains(text, "inputs[0]: the schema registry has no subject posts-value") || !strings.Contains(text, "inputs[1]: the schema registry has no subject likes-value") {
+		t.Errorf("without subjects: %q, %s", found, text)
+	}
+	register(sr.TypeAvro, `{"type":"record","name":"Post","fields":[{"name":"user","type":"string"},{"name":"score","type":"double"}]}`)
+	if found, text := lint(); len(found) > 0 || !strings.Contains(text, "inputs[0]: subject posts-value has the compatibility mode BACKWARD") {
+		t.Errorf("by default: %q, %s", found, text)
+	}
+	if err := server.SetCompat("posts-value", sr.CompatFull); err != nil {
+		t.Fatal(err)
+	}
+	if found, text := lint(); len(found) > 0 || strings.Contains(text, "posts-value") {
+		t.Errorf("with FULL: %q, %s", found, text)
+	}
+	register(sr.TypeProtobuf, `syntax = "proto3"; message Other { string score = 1; } message Post { string user = 1; double score = 2; }`)
+	if found, text := lint(); len(found) > 0 {
+		t.Errorf("of Protobuf: %q, %s", found, text)
+	}
+	register(sr.TypeAvro, `{"type":"record","name":"Post","fields":[{"name":"user","type":"string"},{"name":"score","type":"string"}]}`)
+	if found, _ := lint(); len(found) != 1 || !strings.HasPrefix(found[0], `inputs[0].fields: version 3 of subject posts-value, schema id 3, does not fit: field "score" is of type string in the schema: want number`) {
+		t.Errorf("of another type: %q", found)
+	}
+	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, "", http.StatusUnauthorized)
+		return true
+	})
+	if found, _ := lint(); len(found) != 2 || !strings.HasPrefix(found[0], "schema_registry: the schema registry does not answer: 401 Unauthorized") {
+		t.Errorf("without credentials: %q", found)
+	}
+}

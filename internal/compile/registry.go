@@ -1,0 +1,56 @@
+package compile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/registry"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+)
+
+// registryMax is how long the registry is asked about an input.
+const registryMax = 30 * time.Second
+
+// AskRegistry compares the fields of inputs with the newest schemas of their topics in the schema
+// registry, and with what it takes as their next versions. It changes nothing there.
+func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnings []string) {
+	for path, in := range c.Pipeline.EachInput() {
+		if in.Format.Name != lang.FormatRegistry {
+			continue
+		}
+		newest, err := c.newest(ctx, in.Topic)
+		switch {
+		case err != nil:
+			found = append(found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: "check the address and the credentials, or start the registry"})
+		case newest == nil:
+			warnings = append(warnings, fmt.Sprintf("%s: the schema registry has no subject %s: whether the fields are as its schemas have them is seen with the first event", path, registry.Subject(in.Topic)))
+		default:
+			if err := newest.Fits(c.fieldsOf(in.Topic)); err != nil {
+				found = append(found, &spec.Problem{Path: path + ".fields", Message: err.Error(), Err: err, Hint: "its events would be dead letters: a field is as the schema has it"})
+			}
+			if why := newest.Unsafe(); why != "" {
+				warnings = append(warnings, path+": "+why)
+			}
+		}
+	}
+	return found, warnings
+}
+
+func (c *Compiled) newest(ctx context.Context, topic string) (*registry.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, registryMax)
+	defer cancel()
+	return c.Schemas.Newest(ctx, registry.Subject(topic))
+}
+
+// fieldsOf returns the fields that are read of an input.
+func (c *Compiled) fieldsOf(topic string) []decode.Field {
+	for _, from := range c.Copies {
+		if from.Topic == topic {
+			return from.Fields
+		}
+	}
+	return c.Plan.Fields
+}

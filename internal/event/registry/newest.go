@@ -1,0 +1,94 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/sr"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+)
+
+// Version is a version of a subject.
+type Version struct {
+	subject     string
+	id, version int
+	known       *answer
+	mode        sr.CompatibilityLevel // of the next version
+}
+
+// Subject returns the subject of the values of a topic, as producers name it by default.
+func Subject(topic string) string { return topic + "-value" }
+
+// Newest asks for the newest version of a subject; nil if there is no such subject.
+func (r *Registry) Newest(ctx context.Context, subject string) (*Version, error) {
+	schema, err := r.client.SchemaByVersion(ctx, subject, -1)
+	if code := refusal(err); code == sr.ErrSubjectNotFound.Code || code == sr.ErrVersionNotFound.Code {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, away(err)
+	}
+	v := &Version{subject: subject, id: schema.ID, version: schema.Version}
+	if v.known, err = r.parse(ctx, schema.Schema); err != nil {
+		return nil, err
+	}
+	mode := r.client.Compatibility(sr.WithParams(ctx, sr.DefaultToGlobal), subject)[0]
+	if v.mode = mode.Level; refusal(mode.Err) != 0 { // of older registries, which know no default
+		mode = r.client.Compatibility(ctx)[0]
+		v.mode = mode.Level
+	}
+	if mode.Err != nil {
+		return nil, away(mode.Err)
+	}
+	return v, nil
+}
+
+// Fits returns why events of the version cannot be read. With Protobuf one of its messages has to fit.
+func (v *Version) Fits(fields []decode.Field) error {
+	err := v.known.err
+	if err == nil {
+		err = fits(v.known, fields)
+	}
+	if err != nil {
+		return fmt.Errorf("version %d of subject %s, schema id %d, does not fit: %w", v.version, v.subject, v.id, err)
+	}
+	return nil
+}
+
+func fits(known *answer, fields []decode.Field) error {
+	if known.protobuf == nil {
+		_, err := decoderOf("", known, fields)
+		return err
+	}
+	first := errors.New("it has no message")
+	for i := range known.protobuf.Messages().Len() {
+		schema, err := known.protobuf.At(i)
+		if err == nil {
+			_, err = schema.Decoder(fields)
+		}
+		if err == nil {
+			return nil
+		}
+		if i == 0 {
+			first = err
+		}
+	}
+	return first
+}
+
+// Unsafe returns what the next version may change by the compatibility mode of the subject, so that
+// its events are dead letters; "" if it may not.
+func (v *Version) Unsafe() string {
+	if v.known.json {
+		return "" // fields of JSON are looked for by name, whatever the schema says
+	}
+	switch v.mode {
+	case sr.CompatForward, sr.CompatForwardTransitive, sr.CompatFull, sr.CompatFullTransitive:
+		return ""
+	}
+	mode := strings.TrimSpace(v.mode.String())
+	return fmt.Sprintf("subject %s has the compatibility mode %s: its next version may lack a required field or change its type, and such events are dead letters. The modes FORWARD and FULL keep what is read", v.subject, mode)
+}
