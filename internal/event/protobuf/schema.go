@@ -2,11 +2,13 @@
 package protobuf
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
@@ -31,32 +33,57 @@ type Schema struct {
 type File struct{ linker.File }
 
 // Parse reads a file of the language of Protobuf. open opens files by the names that the file and its
-// imports use, the file itself among them. Those of google/protobuf are known.
+// imports use, the file itself among them. Those of google/protobuf are known. A file may be the base64
+// of a FileDescriptorProto, as clients of schema registries write it.
 func Parse(file string, open func(name string) (io.ReadCloser, error)) (*File, error) {
 	left, files := SchemaMax, 0
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: func(name string) (io.ReadCloser, error) {
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(protocompile.ResolverFunc(func(name string) (found protocompile.SearchResult, err error) {
 		if files++; files > filesMax {
-			return nil, fmt.Errorf("the schema has more than %d files", filesMax)
+			return found, fmt.Errorf("the schema has more than %d files", filesMax)
 		}
 		f, err := open(name)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		defer f.Close()
 		text, err := io.ReadAll(io.LimitReader(f, int64(left)+1))
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		if left -= len(text); left < 0 {
-			return nil, fmt.Errorf("the files of the schema have more than %d bytes", SchemaMax)
+			return found, fmt.Errorf("the files of the schema have more than %d bytes", SchemaMax)
 		}
-		return io.NopCloser(strings.NewReader(string(text))), nil
-	}}), MaxParallelism: 1}
+		if of, err := base64.StdEncoding.DecodeString(string(text)); err == nil && len(of) > 0 {
+			found.Proto, err = descriptorOf(of, name)
+			return found, err
+		}
+		found.Source = bytes.NewReader(text)
+		return found, nil
+	})), MaxParallelism: 1}
 	found, err := compiler.Compile(context.Background(), file)
 	if err != nil {
 		return nil, err
 	}
 	return &File{found[0]}, nil
+}
+
+// descriptorOf reads a FileDescriptorProto of another name. Generated code leaves out the names of
+// JSON, which the compiler wants.
+func descriptorOf(encoded []byte, name string) (*descriptorpb.FileDescriptorProto, error) {
+	var file descriptorpb.FileDescriptorProto
+	if err := proto.Unmarshal(encoded, &file); err != nil {
+		return nil, err
+	}
+	file.Name = &name
+	for all := slices.Clone(file.MessageType); len(all) > 0; {
+		for _, f := range all[0].Field {
+			if f.JsonName == nil {
+				f.JsonName = f.Name
+			}
+		}
+		all = append(all[1:], all[0].NestedType...)
+	}
+	return &file, nil
 }
 
 // Named returns the message type of a full name; of "" the first of the file.
