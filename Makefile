@@ -145,9 +145,9 @@ NO_RACE = Killed(Processes|Sinks|Chain|Workers|Ordered)|CommandsWork|PaidCalls|E
 # are cores, those that take longest first.
 # For arm64 all is compiled, and the released programs are linked.
 test: deps ## all tests (lint vets them), the race detector where goroutines meet, a build for arm64
-	$(FULL) go test -vet=off -timeout 30m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
+	$(FULL) scripts/test.sh -vet=off -timeout 30m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
 	for module in $(MODULES); do $(FULL) go -C $$module test -vet=off -timeout 20m ./... || exit 1; done
-	CGO_ENABLED=1 go test -race -short -vet=off -timeout 20m -p 3 -skip '$(NO_RACE)' $(RACE)
+	CGO_ENABLED=1 scripts/test.sh -race -short -vet=off -timeout 20m -p 3 -skip '$(NO_RACE)' $(RACE)
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; go list -export ./... >/dev/null; go build ./cmd/...; done
 
