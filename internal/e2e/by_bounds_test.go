@@ -191,3 +191,50 @@ steps:
 		_ = log.Close()
 	})
 }
+
+// TestAForcedEventHoldsNoStage has an event come after its source was silent. The stage is past its
+// place, and home is not: there it is in front of an event that the stage waits for before it
+// answers. If home waited for the answer, and the stage for the event, both would for good.
+func TestAForcedEventHoldsNoStage(t *testing.T) {
+	const file = `pipeline: p
+input: {topic: payments, partitions: 3, key: card, repartition: REPARTITION, time: {field: ts, unit: ms, lateness: 10s, wait: 5s, idle: IDLE}, ` + fieldsOfPayments + `}
+steps:
+  - features: {f: {by: merchant, windows: [10m], aggregates: [count]}, g: {by: merchant, value: f.count_10m, delay: 1s, windows: [10m], aggregates: [count]}}
+  - emit: {topic: rows, value: [id, f.*, g.*]}
+`
+	other := "c1"
+	for i := 2; stream.Place([]byte("c"), 4) == stream.Place([]byte(other), 4); i++ {
+		other = fmt.Sprint("c", i)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := memory.New(memory.Options{})
+		o := startOrdered(t, log, file, orderedSettings{members: 1, partitions: 4, interval: 5 * time.Millisecond, idle: "1s"})
+		begun, n := time.Now().UnixMicro(), 0
+		pay := func(partition int, card string, at time.Duration) []stream.Record {
+			n++
+			e := eventtime.Event{Topic: "payments", Partition: partition, ID: fmt.Sprint("t", n), Time: begun + at.Microseconds(), Text: map[string]string{"card": card, "merchant": "m"}, Number: map[string]float64{"amount": 1}}
+			return paymentRecords([]eventtime.Event{e})
+		}
+		err := o.while(t.Context(), func(ctx context.Context) error {
+			time.Sleep(13 * time.Second)
+			err := log.Append(ctx, pay(0, other, 10*time.Second)...)
+			for range 35 { // partition 2 is at 7.9 s, and not silent
+				err = errors.Join(err, log.Append(ctx, pay(2, other, 12900*time.Millisecond)...))
+				time.Sleep(200 * time.Millisecond)
+			}
+			err = errors.Join(err, log.Append(ctx, append(pay(2, "c", 8*time.Second), pay(2, other, 17*time.Second)...)...))
+			time.Sleep(30 * time.Millisecond) // the stage is behind 9 s, where it waits for what the event of 8 s says
+			err = errors.Join(err, log.Append(ctx, pay(1, "c", 7950*time.Millisecond)...))
+			limited, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			return errors.Join(err, o.idle(limited))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := recordsIn(t, log, "rows"); len(rows) != n || o.forced() == 0 {
+			t.Errorf("%d rows of %d, %d forced", len(rows), n, o.forced())
+		}
+		_ = log.Close()
+	})
+}

@@ -48,6 +48,9 @@ type Return struct {
 	Said  []operator.Said
 }
 
+// WaitsFor returns what the copies that the plan reads wait for.
+func (s *Staged) WaitsFor() order.Stages { return order.Stages{By: s.Asked, Delay: s.Delay} }
+
 // ask appends the asks for an event to the stages of its fields, and returns what its copy says
 // of them.
 func (s *transaction) ask(plan *Plan, it *item, c *order.Copy) (asked []byte) {

@@ -193,7 +193,7 @@ func (t *Task) read(log stream.Log, metrics *observe.Member, reader *order.Reade
 	}
 	return generation.Below(log, t.plan.Name, func(log stream.Log) stream.Log {
 		return order.NewLog(log, t.plan.Topic, order.Options{
-			Arrival: t.plan.Arrival, Stages: order.Stages{By: t.plan.Asked, Delay: t.plan.Delay}, Bytes: max(1, t.options.HeldBytes/int64(t.options.Members)),
+			Arrival: t.plan.Arrival, Stages: t.plan.WaitsFor(), Bytes: max(1, t.options.HeldBytes/int64(t.options.Members)),
 			Forced: forced, Reader: reader,
 			Tell: func(h order.Held) {
 				metrics.HeldBytes.Store(h.Memory)

@@ -93,7 +93,7 @@ func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int6
 		if extent.First > 0 {
 			return nil, fmt.Sprintf("%s/%d, which has their copies, begins at offset %d", plan.Topic, i, extent.First), nil
 		}
-		found, err := order.FindForced(d.Records(ctx, Query{Topic: plan.Topic, Partition: int32(i)}), sources)
+		found, err := order.FindForced(d.Records(ctx, Query{Topic: plan.Topic, Partition: int32(i)}), plan.WaitsFor(), sources)
 		if err != nil {
 			return nil, "", err
 		}

@@ -22,7 +22,10 @@ import (
 //     before all events of that time. It waits for the record by which its event says what is
 //     to be counted then. The ask is needed until the turn is over.
 //
-// What waits holds back all that is behind it in the order.
+// What waits holds back all that is behind it in the order. An event that came when its source
+// was said to be silent may have another place here than in the topic of a stage. So nothing
+// waits for it: it has its place when its answers are there, and in a stage its turn has one when
+// the event has said what is to be counted.
 
 // Stages says what the events of a topic wait for. The zero value is nothing.
 type Stages struct {
@@ -115,8 +118,8 @@ func (a *answers) sources(n int) int {
 
 // ask notes what an event waits for, by what its copy says of its source.
 func (a *answers) ask(h *held, from Key) {
-	if a.Delay > 0 {
-		return // its turn waits
+	if a.Delay > 0 || len(a.By) == 0 {
+		return // its turn waits, or nothing
 	}
 	for by := range Asks(&h.record) {
 		if slices.Contains(a.By, by) {
@@ -129,13 +132,48 @@ func (a *answers) ask(h *held, from Key) {
 }
 
 // turn returns the turn that an ask has after the delay.
-func (a *answers) turn(h *held, from Key) *held {
+func (a *answers) turn(h *held) *held {
 	k := h.place.key
-	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|math.MinInt32
-	t := &held{offset: h.offset, bytes: h.bytes, record: h.record, event: true, timed: timed{came: h.came, holder: Nothing}, place: Place{k, h.place.moved}, open: []string{""}}
-	c := Copy{Placed: Placed{Key: Key{k.Time, from.Source, from.Writer, from.Offset}}, Appended: k.Time}
-	t.record.Headers = slices.DeleteFunc(c.headers(h.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask })
-	return t
+	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|turnBit
+	return &held{offset: h.offset, bytes: h.bytes, record: h.record, event: true, timed: timed{came: h.came, holder: Nothing}, place: Place{k, h.place.moved}, open: []string{""}}
+}
+
+// turnBit is set in the number of the source of a turn: it is before all events of its time.
+const turnBit = math.MinInt32
+
+// enterTurn holds a turn, as of a record of the log. One whose place all sources are past is at
+// their frontier, as a forced event is. Those of events that are moved back are in the order in
+// which they have their places.
+func (p *part) enterTurn(t *held, at stream.Offset) {
+	c, _ := ParseCopy(header.Value(&t.record, header.Order))
+	source, known := p.source(c.Key.Source)
+	if !known || t.place.moved >= 0 {
+		source, t.place.moved = len(p.sources), at
+	}
+	source += len(p.sources) + 1
+	from := c.Key
+	from.Source |= turnBit
+	place, forced := p.forced.take(from, true)
+	if now := p.merger.Frontier(); !forced && !now.Before(t.place.key) {
+		place, forced, source = Place{now, at}, true, len(p.sources)
+	} else if !forced && t.later && t.place.moved >= 0 {
+		place, forced = t.place, true
+	}
+	if c = (Copy{Placed: Placed{Key: c.Key}}); forced {
+		t.place, c.Forced, c.Moved = place, true, place
+	}
+	c.Key.Time, c.Appended = t.place.key.Time, t.place.key.Time
+	t.record.Headers = slices.DeleteFunc(c.headers(t.record.Headers), func(h stream.Header) bool { return h.Key == header.Ask })
+	if forced {
+		p.tell(from, t)
+	}
+	switch {
+	case t.place.until(p.stepped.last):
+		t.record, t.done, t.open = stream.Record{}, true, nil
+		delete(p.waits, asked{c.Key.Source, c.Key.Offset})
+	case !p.forced.hold(t, from, true):
+		p.merger.Push(source, t.place.key, t)
+	}
 }
 
 // answer takes in a record that says something of an event. One that nothing waits for is
@@ -146,6 +184,7 @@ func (p *part) answer(record *held, r *stream.Record) {
 	waits := err == nil && h != nil && slices.Contains(h.open, q.By)
 	if waits {
 		p.give(h, q, r.Value)
+		p.come(h, record.offset)
 	}
 	kept := err == nil && h == nil && !p.spilled.empty() && p.asks(q.By)
 	if !kept && !(waits && h.read) {
@@ -156,6 +195,20 @@ func (p *part) answer(record *held, r *stream.Record) {
 	if p.spilled.unsaved = append(p.spilled.unsaved, a); kept {
 		p.spilled.early[q] = a
 	}
+}
+
+// come has what waited without a place have it, if it has all answers at a record of the log.
+func (p *part) come(h *held, at stream.Offset) {
+	switch {
+	case !h.later || len(h.open) > 0:
+		return
+	case h.place == (Place{}):
+		c, err := ParseCopy(header.Value(&h.record, header.Order))
+		p.enter(h, c, err == nil, at)
+	default:
+		p.enterTurn(h, at)
+	}
+	h.later = false
 }
 
 // asks reports whether stages answer by a field.

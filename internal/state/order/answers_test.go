@@ -18,18 +18,31 @@ import (
 // question is an event of a partition that has to be answered, as the test wrote it.
 type question struct {
 	copied
-	asked []string // fields
+	unawaited bool
+	asked     []string // fields
+}
+
+// waits returns how many answers the event waits for in a topic.
+func (q *question) waits(stages order.Stages) (n int) {
+	for _, by := range q.asked {
+		if slices.Contains(stages.By, by) {
+			n++
+		}
+	}
+	return n
 }
 
 // stagesWritten are the records of a partition, in their order, and what was asked.
 type stagesWritten struct {
 	list      []copied
 	questions map[string]question // by text
+	answers   map[int]string      // by index in list: the text of what is answered
 	open      []order.Question
 }
 
 // TestEventsWaitForAnswers compares what killed readers release with a sort of the events,
-// where each one has the answers of its stages. Answers come at any place behind their event.
+// where each one has the answers of its stages. Answers come at any place behind their event. One
+// that nobody awaited has its place with the last of them.
 func TestEventsWaitForAnswers(t *testing.T) {
 	runs := 0
 	for seed := range seedsOf(300) {
@@ -92,7 +105,7 @@ func writeStaged(t *testing.T, log stream.Log, r *rand.Rand, stages order.Stages
 	rules := order.Rules{Lateness: 10, Wait: 10}
 	list := make([]stagesWritten, partitions)
 	for i := range list {
-		list[i].questions = map[string]question{}
+		list[i].questions, list[i].answers = map[string]question{}, map[int]string{}
 	}
 	w := &stagedWriter{t, log, r, stages, list}
 	var state []order.Source
@@ -109,12 +122,18 @@ func writeStaged(t *testing.T, log stream.Log, r *rand.Rand, stages order.Stages
 		s := &state[r.IntN(sources)]
 		for range r.IntN(4) {
 			at := now - int64(r.IntN(30))
-			w.event(r.Int32N(partitions), s.Place(rules, s.Next, at, at).Key)
+			w.event(r.Int32N(partitions), s.Place(rules, s.Next, at, at))
 		}
 		if r.IntN(2) == 0 {
 			s.Silent = max(s.Silent, now-int64(r.IntN(40))) // which is wrong for some events
 		}
 		broadcast(order.Marks{s.Mark(rules)})
+		if r.IntN(15) == 0 { // all are silent
+			for i := range state {
+				state[i].Silent = max(state[i].Silent, now)
+				broadcast(order.Marks{state[i].Mark(rules)})
+			}
+		}
 		for i := range partitions {
 			for len(list[i].open) > 0 && r.IntN(3) > 0 {
 				w.answer(i)
@@ -124,7 +143,7 @@ func writeStaged(t *testing.T, log stream.Log, r *rand.Rand, stages order.Stages
 	for i := range state { // a last event of each, behind all turns
 		state[i].Silent = 1 << 40
 		for p := range partitions {
-			w.event(p, state[i].Place(rules, state[i].Next, 1<<30, 1<<30).Key)
+			w.event(p, order.Placed{Key: state[i].Place(rules, state[i].Next, 1<<30, 1<<30).Key})
 		}
 		broadcast(order.Marks{state[i].Mark(rules)})
 	}
@@ -158,14 +177,16 @@ func (w *stagedWriter) answer(index int32) {
 	i := w.r.IntN(len(l.open))
 	q := l.open[i]
 	l.open = slices.Delete(l.open, i, i+1)
+	l.answers[len(l.list)] = fmt.Sprint(q.Source, "@", q.Offset)
 	l.list = append(l.list, copied{marks: order.Marks{order.NoMark}})
 	w.add(index, "answer of "+q.By, stream.Header{Key: header.AnswerTo, Value: q.Append(nil)})
 }
 
 // event writes a copy, for which stages are asked: one of them is not there any more.
-func (w *stagedWriter) event(index int32, k order.Key) {
+func (w *stagedWriter) event(index int32, placed order.Placed) {
+	k := placed.Key
 	l, text := &w.list[index], fmt.Sprint(k.Source, "@", k.Offset)
-	q := question{copied: copied{text: text, key: k}}
+	q := question{copied: copied{text: text, key: k}, unawaited: placed.Unawaited}
 	var asked []byte
 	for _, by := range []string{"merchant", "device", "gone"} {
 		if w.r.IntN(2) == 0 {
@@ -179,7 +200,7 @@ func (w *stagedWriter) event(index int32, k order.Key) {
 	if w.stages.Delay > 0 {
 		l.open = append(l.open, order.Question{Source: k.Source, Offset: k.Offset})
 	}
-	place := order.Copy{Placed: order.Placed{Key: k}}
+	place := order.Copy{Placed: placed}
 	l.list, l.questions[text] = append(l.list, q.copied), q
 	w.add(index, text, stream.Header{Key: header.Order, Value: place.Append(nil)}, stream.Header{Key: header.Asked, Value: asked})
 }
@@ -196,6 +217,15 @@ func (l *stagesWritten) sequence(stages order.Stages, sources []int32) (found []
 		frontier[s] = order.First
 	}
 	var turns []turn
+	open, delayed, moved := map[string]int{}, map[string]order.Key{}, map[string]bool{}
+	place := func(at int, key order.Key, text string) order.Key {
+		of := turn{key, -1, text}
+		if least := leastOf(frontier); !least.Before(key) {
+			of.key, of.moved = least, at
+		}
+		turns = append(turns, of)
+		return of.key
+	}
 	for at, c := range l.list {
 		for _, m := range c.marks {
 			if m == order.NoMark {
@@ -208,27 +238,45 @@ func (l *stagesWritten) sequence(stages order.Stages, sources []int32) (found []
 			}
 			frontier[m.Key.Source] = later(frontier[m.Key.Source], k)
 		}
+		q := l.questions[cmp.Or(l.answers[at], c.text)]
+		text := q.text
+		for _, by := range []string{"device", "merchant"} {
+			if slices.Contains(q.asked, by) && stages.Delay == 0 {
+				text += " answer of " + by
+			}
+		}
+		if l.answers[at] != "" {
+			open[q.text]--
+			switch k, waits := delayed[q.text]; {
+			case !q.unawaited || open[q.text] > 0:
+			case waits:
+				if place(at, k, text+" answer of "); moved[q.text] {
+					turns[len(turns)-1].moved = at // as its event is
+				}
+			case stages.Delay == 0:
+				place(at, q.key, text)
+			}
+			continue
+		}
 		if c.marks != nil {
 			continue
 		}
-		q, of := l.questions[c.text], turn{c.key, -1, c.text}
-		if least := leastOf(frontier); !least.Before(c.key) {
-			of.key, of.moved = least, at
+		if open[q.text] = q.waits(stages); q.unawaited && open[q.text] > 0 {
+			most = later(most, q.key)
+			continue
 		}
-		most = later(most, of.key)
-		if stages.Delay > 0 {
-			k := order.Key{Time: of.key.Time + stages.Delay.Microseconds(), Source: math.MinInt32 + of.key.Source, Offset: of.key.Offset}
-			if of.key.Source < 0 {
-				k.Source = math.MinInt32
-			}
-			turns = append(turns, turn{k, of.moved, c.text + " answer of "})
+		key := place(at, q.key, text)
+		if most = later(most, key); stages.Delay == 0 {
+			continue
 		}
-		for _, by := range []string{"device", "merchant"} {
-			if slices.Contains(q.asked, by) && stages.Delay == 0 {
-				of.text += " answer of " + by
-			}
+		of := turns[len(turns)-1].moved
+		moved[q.text] = of >= 0
+		k := order.Key{Time: key.Time + stages.Delay.Microseconds(), Source: math.MinInt32 + max(key.Source, 0), Offset: key.Offset}
+		if open[q.text]++; q.unawaited {
+			delayed[q.text] = k
+		} else {
+			turns = append(turns, turn{k, of, text + " answer of "})
 		}
-		turns = append(turns, of)
 	}
 	end := order.Last
 	for _, k := range frontier {

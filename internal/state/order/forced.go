@@ -2,6 +2,8 @@ package order
 
 import (
 	"iter"
+	"slices"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/stream"
@@ -18,32 +20,34 @@ type ForcedTurn struct {
 }
 
 // Event returns the number of the source partition of the event, and its offset there.
-func (t *ForcedTurn) Event() (source int32, offset int64) { return t.event.source, t.event.offset }
+func (t *ForcedTurn) Event() (source int32, offset int64) {
+	return t.event.source &^ turnBit, t.event.offset
+}
 
 // FindForced returns the forced turns of a partition, in their order. The records are all of its
-// copies. sources are the numbers of the source partitions.
-func FindForced(records iter.Seq2[stream.Record, error], sources []int32) (list []ForcedTurn, err error) {
-	p, h := newPart(stream.Partition{}, sources, Options{}), &held{}
+// copies, and of what these wait for. sources are the numbers of the source partitions.
+func FindForced(records iter.Seq2[stream.Record, error], stages Stages, sources []int32) (list []ForcedTurn, err error) {
+	p := newPart(stream.Partition{}, sources, Options{Stages: stages})
+	p.found = func(t ForcedTurn) { list = append(list, t) }
 	p.awaitForced()
 	for r, err := range records {
 		if err != nil {
 			return nil, err
 		}
-		*h = held{offset: r.Offset, record: r, marks: h.marks[:0]}
-		if data := header.Value(&r, header.Frontier); data != nil {
-			p.mark(h, data)
-			continue
-		}
-		if header.Value(&r, header.AnswerTo) != nil {
-			continue
-		}
-		_, from, _ := p.place(h)
-		p.now.see(h.place.key)
-		if isForced(&h.record) {
-			list = append(list, ForcedTurn{asked{from.Source, from.Offset}, h.place})
+		p.take(&r, time.Time{})
+		for p.window = (fifo[*held]{}); p.merger.Held() > 0; { // nothing is released
+			p.merger.Pop()
 		}
 	}
+	slices.SortStableFunc(list, func(a, b ForcedTurn) int { return a.turn.compare(b.turn) }) // turns of asks are ahead
 	return list, nil
+}
+
+// tell tells of an event, or of a turn, that is moved.
+func (p *part) tell(from Key, h *held) {
+	if p.found != nil && isForced(&h.record) {
+		p.found(ForcedTurn{asked{from.Source, from.Offset}, h.place})
+	}
 }
 
 // isForced reports whether an event has its turn in another place than its own. An event that is
@@ -105,8 +109,12 @@ func (p *part) awaitForced() {
 		next := f.turns[0]
 		if h := f.held[next.turn]; h != nil {
 			delete(f.held, next.turn)
-			p.push(len(p.sources), h)
-		} else if f.read[next.event.source] <= next.event.offset {
+			queue := len(p.sources)
+			if next.turn.key.Source < 0 { // behind those that are not moved
+				queue += len(p.sources) + 1
+			}
+			p.merger.Push(queue, h.place.key, h)
+		} else if source, offset := next.Event(); f.read[source] <= offset {
 			p.merger.Mark(len(p.sources), next.turn.key.previous())
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -35,7 +36,7 @@ func TestAReplayOfTheSourcesFollowsForcedTurns(t *testing.T) {
 		turns, events, want := map[int32][]order.ForcedTurn{}, 0, map[int32][]string{}
 		for i := range int32(2) {
 			list := silenced(r, slices.DeleteFunc(written[i], func(c copied) bool { return c.plain || strings.HasPrefix(c.text, "behind") }), sources)
-			found, err := order.FindForced(recordsOf(list), sources)
+			found, err := order.FindForced(recordsOf(list), order.Stages{}, sources)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,4 +163,135 @@ func forcedOf(t *testing.T, log *memory.Log) (n int64) {
 		n += forced
 	}
 	return n
+}
+
+// TestAReplayFollowsForcedTurnsOfStages does so for events that wait for answers, and for asks that
+// have a turn after a delay. Answers come at other places than in the run that is replayed.
+func TestAReplayFollowsForcedTurnsOfStages(t *testing.T) {
+	for name, stages := range map[string]order.Stages{"answers": {By: []string{"merchant", "device"}}, "turns": {Delay: 20 * time.Microsecond}} {
+		t.Run(name, func(t *testing.T) {
+			moved, turnsMoved := 0, 0
+			for seed := range seedsOf(200) {
+				r := rand.New(rand.NewPCG(seed, 7))
+				live, again := memory.New(memory.Options{}), memory.New(memory.Options{})
+				sources := []int32{order.Number(0, 0), order.Number(0, 1), order.Number(0, 2)}
+				written := writeStaged(t, live, r, stages, len(sources), 2)
+				for _, topic := range []string{meets, results} {
+					if err := again.CreateTopic(t.Context(), stream.Topic{Name: topic, Partitions: 2}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				turns, want, events := map[int32][]order.ForcedTurn{}, [][]string{}, 0
+				for i := range int32(2) {
+					found, err := order.FindForced(recordsAt(t, live, i), stages, sources)
+					if err != nil {
+						t.Fatal(err)
+					}
+					turns[i], moved = found, moved+len(found)
+					list := written[i].sequence(stages, sources)
+					want, events = append(want, list), events+len(list)
+					w := stagedWriter{t, again, r, stages, make([]stagesWritten, 2)}
+					w.again(i, &written[i], sources)
+				}
+				for _, found := range turns {
+					once := map[string]bool{}
+					for _, turn := range found {
+						source, offset := turn.Event()
+						event := fmt.Sprint(source, "@", offset)
+						if once[event] {
+							turnsMoved++
+						}
+						once[event] = true
+					}
+				}
+				read(t, again, order.Options{Stages: stages, Forced: turns}, sources, r, events, r.IntN(3)*r.IntN(20), func() {})
+				for i, want := range want {
+					if got := texts(t, again, stream.Partition{Topic: results, Index: int32(i)}); !slices.Equal(got, want) {
+						t.Fatalf("seed %d: partition %d, %d forced: released\n%v, want\n%v", seed, i, len(turns[int32(i)]), got, want)
+					}
+				}
+				_, _ = live.Close(), again.Close()
+			}
+			if moved < 150 || stages.Delay > 0 && turnsMoved < 50 {
+				t.Errorf("only %d events were forced, of which %d twice", moved, turnsMoved)
+			}
+		})
+	}
+}
+
+// again writes the records of a partition again: the sources in another order, and none of them
+// silent before the end. Its last records are those of the partition, as the last events are.
+func (w *stagedWriter) again(index int32, l *stagesWritten, sources []int32) {
+	of := map[int32][]copied{}
+	end := slices.IndexFunc(l.list, func(c copied) bool { return c.key.Time == 1<<30 })
+	for _, c := range l.list[:end] {
+		switch {
+		case c.marks == nil:
+			of[c.key.Source] = append(of[c.key.Source], c)
+		case c.marks[0] != order.NoMark:
+			m := c.marks[0]
+			m.Silent = order.NoMark.Silent
+			of[m.Key.Source] = append(of[m.Key.Source], copied{marks: order.Marks{m}})
+		}
+	}
+	add := func(c copied) {
+		if c.marks != nil {
+			w.add(index, "", stream.Header{Key: header.Frontier, Value: c.marks.Append(nil)})
+			return
+		}
+		q, asked := l.questions[c.text], []byte(nil)
+		for _, by := range q.asked {
+			asked = order.AppendAsk(asked, by, index)
+		}
+		place := order.Copy{Placed: order.Placed{Key: c.key}}
+		w.add(index, c.text, stream.Header{Key: header.Order, Value: place.Append(nil)}, stream.Header{Key: header.Asked, Value: asked})
+		for _, by := range append([]string{""}, q.asked...) {
+			if (by == "") == (w.stages.Delay > 0) && by != "gone" {
+				w.list[index].open = append(w.list[index].open, order.Question{Source: c.key.Source, Offset: c.key.Offset, By: by})
+			}
+		}
+	}
+	w.list[index].answers = map[int]string{}
+	for len(of) > 0 {
+		s := sources[w.r.IntN(len(sources))]
+		if n := min(len(of[s]), 1+w.r.IntN(9)); n < len(of[s]) {
+			for _, c := range of[s][:n] {
+				add(c)
+			}
+			of[s] = of[s][n:]
+		} else {
+			for _, c := range of[s] {
+				add(c)
+			}
+			delete(of, s)
+		}
+		for len(w.list[index].open) > 0 && w.r.IntN(3) > 0 {
+			w.answer(index)
+		}
+	}
+	for _, c := range l.list[end:] {
+		if c.marks == nil || c.marks[0] != order.NoMark {
+			add(c)
+		}
+	}
+	for len(w.list[index].open) > 0 {
+		w.answer(index)
+	}
+}
+
+// recordsAt yields the records of a partition of a log.
+func recordsAt(t *testing.T, log *memory.Log, index int32) iter.Seq2[stream.Record, error] {
+	return func(yield func(stream.Record, error) bool) {
+		p := stream.Partition{Topic: meets, Index: index}
+		_, end, err := log.Offsets(t.Context(), p)
+		for at := stream.Offset(0); at < end && err == nil; at++ {
+			var r stream.Record
+			if r, _, err = log.Peek(t.Context(), p, at); err == nil && !yield(r, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(stream.Record{}, err)
+		}
+	}
 }

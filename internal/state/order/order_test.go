@@ -230,3 +230,17 @@ func BenchmarkOrder(b *testing.B) {
 		})
 	}
 }
+
+// TestAnEventAfterSilenceIsUnawaited places events of a source that was said to be silent.
+func TestAnEventAfterSilenceIsUnawaited(t *testing.T) {
+	s, rules := order.NewSource(0), order.Rules{Wait: 10, Lateness: 20}
+	for i, step := range []struct {
+		silent, time int64
+		want         bool
+	}{{order.NoMark.Silent, 100, false}, {120, 120, true}, {120, 121, false}, {120, 105, true}, {130, 150, false}, {140, 120, true}} {
+		s.Silent = step.silent
+		if got := s.Place(rules, int64(i), step.time, 1000).Unawaited; got != step.want {
+			t.Errorf("event %d: unawaited is %v", i, got)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type part struct {
 	err    error // of the state: nothing is released any more
 	answers
 	spilled spilled
+	found   func(ForcedTurn) // is told of each forced turn; nil is not
 
 	// The window is the records from cursor.from on, or from the committed offset on.
 	window fifo[*held]
@@ -66,11 +67,13 @@ type held struct {
 	bytes  int64         // of the record, in the window
 	record stream.Record // of an event, until it is in a step
 	event  bool
+	sees   Key      // of an event: the frontiers know of it since it was read
 	place  Place    // of an event
 	marks  Marks    // of a record that is none
 	done   bool     // nothing is to be released of it, or a step has what was
 	open   []string // what it waits for, beside its turn: fields of Question.By
 	turn   *held    // of an ask
+	later  bool     // it has its place when nothing is open any more
 
 	spilled, read bool       // a page of the state has it; it is from there
 	kept          []Question // of an event: answers to it that are in state
@@ -88,6 +91,9 @@ type timed struct {
 
 // over reports whether the record is not needed any more.
 func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done) }
+
+// unplaced reports whether the event, or its turn, has no place yet.
+func (h *held) unplaced() bool { return h.later || h.turn != nil && h.turn.later }
 
 // newPart returns a partition before its first record.
 func newPart(id stream.Partition, sources []int32, o Options) *part {
@@ -177,32 +183,42 @@ func (p *part) take(r *stream.Record, now time.Time) {
 		return
 	}
 	h.event, h.record = true, *r
-	at, from, ok := p.place(h)
-	p.now.see(h.place.key)
-	if ok && p.Delay > 0 {
-		if t := p.turn(h, from); !t.place.until(p.stepped.last) {
-			h.turn = t
-			p.waits[asked{from.Source, from.Offset}] = t
+	c, err := ParseCopy(header.Value(r, header.Order))
+	if err == nil {
+		p.ask(h, c.Key)
+	}
+	if h.later = c.Unawaited && len(h.open) > 0; h.later {
+		h.place, h.sees = Place{}, First
+		if _, known := p.source(c.Key.Source); known {
+			h.sees = c.Key
 		}
+	} else {
+		p.enter(h, c, err == nil, h.offset)
+		h.sees = h.place.key
 	}
-	if h.place.until(p.stepped.last) { // it was released before the restart
-		h.record, h.done = stream.Record{}, true
-	} else if ok {
-		p.ask(h, from)
-	}
-	if !p.forced.hold(h, from, ok) {
-		p.push(at, h)
-	}
+	p.now.see(h.sees)
 	p.awaitForced()
 }
 
-// push holds an event of a source, and its turn after a delay.
-func (p *part) push(at int, h *held) {
-	if !h.done {
-		p.merger.Push(at, h.place.key, h)
+// enter gives an event its place, as of a record of the log, and holds it until its turn.
+func (p *part) enter(h *held, c Copy, copied bool, at stream.Offset) {
+	source, from := p.place(h, c, copied, at)
+	if copied && p.Delay > 0 {
+		h.turn = p.turn(h)
+		h.turn.later = c.Unawaited
+		p.waits[asked{from.Source, from.Offset}] = h.turn
 	}
-	if h.turn != nil {
-		p.merger.Push(len(p.sources)+1+at, h.turn.place.key, h.turn)
+	switch {
+	case h.place.until(p.stepped.last): // it was released before the restart
+		if h.record, h.done = (stream.Record{}), true; len(h.open) > 0 {
+			delete(p.waits, asked{from.Source, from.Offset})
+			h.open = nil
+		}
+	case !p.forced.hold(h, from, copied):
+		p.merger.Push(source, h.place.key, h)
+	}
+	if h.turn != nil && !h.turn.later {
+		p.enterTurn(h.turn, at)
 	}
 }
 
@@ -218,22 +234,20 @@ func (p *part) mark(h *held, data []byte) {
 }
 
 // place gives an event its place, and returns the index of its source, and the key that its
-// copy says, if it says one. An event may say none, or one that all sources are past, or be of a
-// source partition that was added. Then its turn is at the frontier of now. One that its own
+// copy says. An event may say none, or one that all sources are past, or be of a source partition
+// that was added. Then its turn is at the frontier as of a record of the log. One that its own
 // source is past, as it was silent, keeps its place while another source holds that back. So its
 // place is a function of the records before it, and a replay is told it.
-func (p *part) place(h *held) (source int, from Key, ok bool) {
+func (p *part) place(h *held, c Copy, copied bool, at stream.Offset) (source int, from Key) {
 	r := &h.record
-	c, err := ParseCopy(header.Value(r, header.Order))
-	at, known := p.source(c.Key.Source)
-	copied := err == nil
+	source, known := p.source(c.Key.Source)
 	turn, forced := p.forced.take(c.Key, copied)
 	if copied && known && !forced && !p.arrival && p.merger.Frontier().Before(c.Key) {
 		h.place = Place{c.Key, -1}
-		return at, c.Key, true
+		return source, c.Key
 	}
 	from = c.Key
-	h.place = Place{p.merger.Frontier(), r.Offset}
+	h.place = Place{p.merger.Frontier(), at}
 	if forced {
 		h.place = turn
 	}
@@ -242,7 +256,8 @@ func (p *part) place(h *held) (source int, from Key, ok bool) {
 	}
 	c.Key.Time, c.Forced, c.Moved = h.place.key.Time, !p.arrival && copied, h.place
 	r.Headers = c.headers(r.Headers)
-	return len(p.sources), from, copied
+	p.tell(from, h)
+	return len(p.sources), from
 }
 
 // release appends the events whose turn it is, at most limit, and time that moved on
@@ -308,8 +323,11 @@ func (p *part) frontier() Key {
 	return p.merger.Frontier()
 }
 
-// full reports whether what is held has to become state.
-func (p *part) full() bool { return p.most > 0 && p.bytes > p.most }
+// full reports whether what is held has to become state. An event without a place cannot: then
+// more is read, which has its answers.
+func (p *part) full() bool {
+	return p.most > 0 && p.bytes > p.most && (p.window.len() == 0 || !p.window.rest()[0].unplaced())
+}
 
 // next returns the number of the next event that is released.
 func (p *part) next() stream.Offset { return p.stepped.next + stream.Offset(p.given.len()) }
@@ -408,7 +426,7 @@ func (p *part) trim() {
 func (p *part) leave(h *held) {
 	p.bytes -= h.bytes
 	if h.event {
-		p.stored.see(h.place.key)
+		p.stored.see(h.sees)
 	}
 	for _, m := range h.marks {
 		if at, known := p.source(m.Key.Source); !known {
@@ -427,7 +445,7 @@ func (p *part) hold() *held {
 	}
 	h := p.unused[n-1]
 	p.unused = p.unused[:n-1]
-	h.event, h.done, h.open, h.turn, h.marks = false, false, nil, nil, h.marks[:0]
+	h.event, h.done, h.open, h.turn, h.later, h.marks = false, false, nil, nil, false, h.marks[:0]
 	h.timed = timed{holder: Nothing}
 	return h
 }

@@ -190,6 +190,10 @@ func (p *part) holder() Holder {
 		p.waiting.first = h.place.key
 	}
 	switch {
+	case h == nil && p.window.len() > 0 && p.window.rest()[0].later: // it has no place yet
+		h = p.window.rest()[0]
+		p.waiting.first = h.sees
+		return Holder{Source: -1, By: h.open[0], Stage: true}
 	case h == nil:
 		return Nothing
 	case ok && len(h.open) > 0:
@@ -202,7 +206,8 @@ func (p *part) holder() Holder {
 	if behind := p.merger.Behind(); behind < len(p.sources) {
 		return Holder{Source: p.sources[behind]}
 	}
-	return Holder{Source: p.forced.turns[0].event.source}
+	source, _ := p.forced.turns[0].Event()
+	return Holder{Source: source}
 }
 
 // look notes what events wait for from now on.

@@ -47,6 +47,7 @@ const (
 	flagForced
 	flagMoved
 	flagWritten
+	flagUnawaited
 )
 
 // Append appends the value of the header of a copy: varints of the order time, of how much
@@ -63,6 +64,9 @@ func (c *Copy) Append(to []byte) []byte {
 	}
 	if c.Written {
 		flags |= flagWritten
+	}
+	if c.Unawaited {
+		flags |= flagUnawaited
 	}
 	if c.Moved != (Place{}) {
 		return c.Moved.append(binary.AppendUvarint(to, flags|flagMoved))
@@ -90,11 +94,11 @@ func ParseCopy(data []byte) (c Copy, err error) {
 	c.Key = r.key()
 	c.Appended = c.Key.Time - r.Signed()
 	flags := r.Number()
-	c.Late, c.Forced, c.Written = flags&flagLate != 0, flags&flagForced != 0, flags&flagWritten != 0
+	c.Late, c.Forced, c.Written, c.Unawaited = flags&flagLate != 0, flags&flagForced != 0, flags&flagWritten != 0, flags&flagUnawaited != 0
 	if flags&flagMoved != 0 {
 		c.Moved = r.place()
 	}
-	return c, r.end(flags <= flagLate|flagForced|flagMoved|flagWritten)
+	return c, r.end(flags <= flagLate|flagForced|flagMoved|flagWritten|flagUnawaited)
 }
 
 // Append appends the value of the header of marks.

@@ -36,8 +36,9 @@ func NewSource(number int32) Source {
 
 // Placed is what is said of an event when it is placed.
 type Placed struct {
-	Key  Key
-	Late bool // it is more than Lateness behind its source partition
+	Key       Key
+	Late      bool // it is more than Lateness behind its source partition
+	Unawaited bool // it came although its source was said to be silent up to its time: readers may be past its place
 }
 
 // Place places an event of a time, at an offset, that was appended at another time. A time
@@ -46,9 +47,10 @@ func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	time = min(time, appended)
 	s.Newest, s.Behind = max(s.Newest, time), max(s.Behind, appended-time)
 	s.Next = offset + 1
+	turn := max(time, before(s.Newest, r.Wait))
 	return Placed{
-		Key:  Key{max(time, before(s.Newest, r.Wait)), s.Number, s.Writer, offset},
-		Late: time < before(s.Newest, r.Lateness),
+		Key:  Key{turn, s.Number, s.Writer, offset},
+		Late: time < before(s.Newest, r.Lateness), Unawaited: turn <= s.Silent,
 	}
 }
 

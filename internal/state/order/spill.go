@@ -114,7 +114,7 @@ func (q *Question) key() []byte { return q.Append([]byte{statekey.Early}) }
 func (p *part) spill(to []stream.Change, most, room int64) ([]stream.Change, int64) {
 	var list []*held
 	window, n := p.window.rest(), 0
-	for ; n < len(window) && p.bytes > most && room > 0; n++ {
+	for ; n < len(window) && p.bytes > most && room > 0 && !window[n].unplaced(); n++ {
 		h := window[n]
 		p.leave(h)
 		for _, t := range []*held{h, h.turn} {
