@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/test/eventtime"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -225,6 +226,9 @@ steps:
 			err = errors.Join(err, log.Append(ctx, append(pay(2, "c", 8*time.Second), pay(2, other, 17*time.Second)...)...))
 			time.Sleep(30 * time.Millisecond) // the stage is behind 9 s, where it waits for what the event of 8 s says
 			err = errors.Join(err, log.Append(ctx, pay(1, "c", 7950*time.Millisecond)...))
+			if _, refused := o.runners[0].Skip(ctx, log, pipeline.Skip{Source: "payments/1", At: time.Now()}); refused == nil || !strings.Contains(refused.Error(), "with a delay") {
+				t.Errorf("a skip that the stage would not know of: %v", refused)
+			}
 			limited, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
 			return errors.Join(err, o.idle(limited))

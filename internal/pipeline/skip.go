@@ -30,8 +30,8 @@ type Skipped struct {
 const skipAfter = time.Second
 
 // Skip writes to the log that the events up to now do not wait for a source partition any more. It is
-// refused if no event waits for it. Events of it that come later have their turn at once: they
-// are forced. A replay reads the same records.
+// refused if no event waits for it, and where stages wait for what events say. Events of it that
+// come later have their turn at once: they are forced. A replay reads the same records.
 func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped, err error) {
 	o := r.Order(s.At)
 	switch {
@@ -39,6 +39,8 @@ func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped
 		return done, fmt.Errorf("pipeline %q waits for no source partition: it reads %s in its own order. Only pipelines with repartition or inputs wait", r.Name(), r.Input())
 	case r.Plan.Arrival:
 		return done, fmt.Errorf("pipeline %q waits for no source partition: it has order: arrival", r.Name())
+	case len(r.Plan.Returns) > 0: // an event that came later could have another place in a stage
+		return done, fmt.Errorf("pipeline %q has features by another field with a delay: it could not go on when an earlier event of the source comes. Set idle of the input: then a source that is silent, and can be read, is not waited for", r.Name())
 	}
 	if err := o.mayskip(s.Source); err != nil {
 		return done, err

@@ -205,87 +205,107 @@ func (w *stagedWriter) event(index int32, placed order.Placed) {
 	w.add(index, text, stream.Header{Key: header.Order, Value: place.Append(nil)}, stream.Header{Key: header.Asked, Value: asked})
 }
 
+// turnOf is an event, or its turn after the delay, and where it is in the order.
+type turnOf struct {
+	key   order.Key
+	moved int
+	text  string
+}
+
+// sorted puts what has a place in the log in order.
+type sorted struct {
+	frontier map[int32]order.Key
+	most     order.Key
+	turns    []turnOf
+}
+
+func (s *sorted) mark(m order.Mark) {
+	s.most = later(s.most, m.Key)
+	k := m.Key
+	if m.Silent != order.NoMark.Silent {
+		k = later(k, earlier(order.Key{Time: m.Silent, Source: k.Source, Offset: k.Offset}, s.most))
+	}
+	s.frontier[m.Key.Source] = later(s.frontier[m.Key.Source], k)
+}
+
+// place adds what has its place at an offset.
+func (s *sorted) place(at int, key order.Key, text string) *turnOf {
+	of := turnOf{key, -1, text}
+	if least := leastOf(s.frontier); !least.Before(key) {
+		of.key, of.moved = least, at
+	}
+	s.turns = append(s.turns, of)
+	return &s.turns[len(s.turns)-1]
+}
+
+// released returns the texts of what all sources have reached.
+func (s *sorted) released() (found []string) {
+	end := order.Last
+	for _, k := range s.frontier {
+		end = earlier(end, k)
+	}
+	turns := slices.DeleteFunc(s.turns, func(t turnOf) bool { return end.Before(t.key) })
+	slices.SortFunc(turns, func(a, b turnOf) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
+	for n, t := range turns {
+		found = append(found, fmt.Sprintf("%d %s", n, t.text))
+	}
+	return found
+}
+
 // sequence is the definition of what is released: a sort of the events and of the turns.
 func (l *stagesWritten) sequence(stages order.Stages, sources []int32) (found []string) {
-	type turn struct {
-		key   order.Key
-		moved int
-		text  string
+	s := sorted{map[int32]order.Key{}, order.First, nil}
+	for _, number := range sources {
+		s.frontier[number] = order.First
 	}
-	frontier, most := map[int32]order.Key{}, order.First
-	for _, s := range sources {
-		frontier[s] = order.First
-	}
-	var turns []turn
-	open, delayed, moved := map[string]int{}, map[string]order.Key{}, map[string]bool{}
-	place := func(at int, key order.Key, text string) order.Key {
-		of := turn{key, -1, text}
-		if least := leastOf(frontier); !least.Before(key) {
-			of.key, of.moved = least, at
-		}
-		turns = append(turns, of)
-		return of.key
-	}
+	open, turns := map[string]int{}, map[string]turnOf{} // of unawaited events
 	for at, c := range l.list {
 		for _, m := range c.marks {
-			if m == order.NoMark {
-				continue // an answer
+			if m != order.NoMark { // which is an answer
+				s.mark(m)
 			}
-			most = later(most, m.Key)
-			k := m.Key
-			if m.Silent != order.NoMark.Silent {
-				k = later(k, earlier(order.Key{Time: m.Silent, Source: k.Source, Offset: k.Offset}, most))
-			}
-			frontier[m.Key.Source] = later(frontier[m.Key.Source], k)
 		}
 		q := l.questions[cmp.Or(l.answers[at], c.text)]
-		text := q.text
-		for _, by := range []string{"device", "merchant"} {
-			if slices.Contains(q.asked, by) && stages.Delay == 0 {
-				text += " answer of " + by
+		text := q.answered(stages)
+		if answered := l.answers[at] != ""; answered && q.unawaited {
+			if open[q.text]--; open[q.text] > 0 {
+				continue
 			}
-		}
-		if l.answers[at] != "" {
-			open[q.text]--
-			switch k, waits := delayed[q.text]; {
-			case !q.unawaited || open[q.text] > 0:
-			case waits:
-				if place(at, k, text+" answer of "); moved[q.text] {
-					turns[len(turns)-1].moved = at // as its event is
-				}
-			case stages.Delay == 0:
-				place(at, q.key, text)
+			if t, waits := turns[q.text]; !waits {
+				s.place(at, q.key, text)
+			} else if of := s.place(at, t.key, t.text); t.moved >= 0 {
+				of.moved = at
 			}
-			continue
 		}
 		if c.marks != nil {
 			continue
 		}
 		if open[q.text] = q.waits(stages); q.unawaited && open[q.text] > 0 {
-			most = later(most, q.key)
+			s.most = later(s.most, q.key)
 			continue
 		}
-		key := place(at, q.key, text)
-		if most = later(most, key); stages.Delay == 0 {
+		t := *s.place(at, q.key, text)
+		if s.most = later(s.most, t.key); stages.Delay == 0 {
 			continue
 		}
-		of := turns[len(turns)-1].moved
-		moved[q.text] = of >= 0
-		k := order.Key{Time: key.Time + stages.Delay.Microseconds(), Source: math.MinInt32 + max(key.Source, 0), Offset: key.Offset}
+		t.key = order.Key{Time: t.key.Time + stages.Delay.Microseconds(), Source: math.MinInt32 + max(t.key.Source, 0), Offset: t.key.Offset}
+		t.text += " answer of "
 		if open[q.text]++; q.unawaited {
-			delayed[q.text] = k
+			turns[q.text] = t
 		} else {
-			turns = append(turns, turn{k, of, text + " answer of "})
+			s.turns = append(s.turns, t)
 		}
 	}
-	end := order.Last
-	for _, k := range frontier {
-		end = earlier(end, k)
+	return s.released()
+}
+
+// answered is the text of the event with its answers.
+func (q *question) answered(stages order.Stages) string {
+	text := q.text
+	for _, by := range []string{"device", "merchant"} {
+		if slices.Contains(q.asked, by) && stages.Delay == 0 {
+			text += " answer of " + by
+		}
 	}
-	turns = slices.DeleteFunc(turns, func(t turn) bool { return end.Before(t.key) })
-	slices.SortFunc(turns, func(a, b turn) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
-	for n, t := range turns {
-		found = append(found, fmt.Sprintf("%d %s", n, t.text))
-	}
-	return found
+	return text
 }
