@@ -118,29 +118,39 @@ func TestGroupsAreReadAlone(t *testing.T) {
 	}
 }
 
-// TestGroupedValuesAreBounded refuses a group that is too long, and values whose sums or
-// squares could be out of range.
+// TestGroupedValuesAreBounded refuses a group that is too long, and values of which a sum of as
+// many as a window may have, or of their squares, would be out of range.
 func TestGroupedValuesAreBounded(t *testing.T) {
 	for decimals, most := range map[int]float64{-1: groupedFloat, 0: groupedUnits, 2: groupedUnits / 100} {
-		s := setOf(t, Spec{Name: "f", Per: true, Last: 63, Decimals: decimals, Aggregates: []Aggregate{Sum, Variance}})
-		c, out := s.NewCell(), make([]Value, 2)
+		s := setOf(t, Spec{Name: "f", Per: true, Windows: windowsOf(t, "60s"), Max: mostLooked, Overflow: OverflowOldest, Decimals: decimals, Aggregates: []Aggregate{Sum, Variance}})
+		c := s.NewCell()
 		if err := s.Split(c, 0, strings.Repeat("x", MaxText+1)); err == nil {
 			t.Error("a group that is too long is taken")
 		}
 		if err := s.Add(c, 0, 1, math.Nextafter(most, math.Inf(1))+1); err == nil {
-			t.Errorf("with %d decimals %v is taken", decimals, most)
+			t.Errorf("with %d decimals more than %v is taken", decimals, most)
 		}
-		for range 63 {
-			s.Split(c, 0, strings.Repeat("x", MaxText))
-			if err := s.Add(c, 0, 1, most); err != nil {
-				t.Fatal(err)
-			}
+		if sum, variance := fullGroup(t, s, most, most); sum != mostLooked*most || variance != 0 {
+			t.Errorf("with %d decimals the sum of equal values is %v, their variance %v", decimals, sum, variance)
 		}
-		s.ReadValues(c, 0, 1, false, out)
-		if sum, variance := out[0].Items[0].Number, out[1].Items[0].Number; sum != 63*most || variance != 0 {
-			t.Errorf("with %d decimals the sum is %v, the variance %v", decimals, sum, variance)
+		if sum, variance := fullGroup(t, s, most, -most); sum != 0 || math.Abs(variance/most/most-1) > 1e-12 {
+			t.Errorf("with %d decimals the sum of values far apart is %v, their variance %v", decimals, sum, variance)
 		}
 	}
+}
+
+// fullGroup returns the sum and the variance of as many entries as a window may have, of two
+// values in turn.
+func fullGroup(t *testing.T, s *Set, a, b float64) (sum, variance float64) {
+	c, out := s.NewCell(), make([]Value, 2)
+	for n := range mostLooked {
+		s.Split(c, 0, "x")
+		if err := s.Add(c, 0, 1, []float64{a, b}[n%2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ReadValues(c, 0, 1, false, out)
+	return out[0].Items[0].Number, out[1].Items[0].Number
 }
 
 // TestGroupsAreOfAnyKind compares features in groups with their definition: see
