@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/test/slots"
 )
@@ -341,6 +342,17 @@ func TestProgramsHaveABound(t *testing.T) {
 		t.Error("a program that the turn needs is removed")
 	}
 	<-r.woken // there is room in the next turn
+	r = read(t, all, "cents int")
+	for _, record := range records[50:] { // which are known
+		if ok, _ := r.Prepare(record, decode.EveryTurn, r.wake); !ok {
+			t.Fatal("a record of a turn that never ends is not ready")
+		}
+	}
+	for _, record := range records[50:] {
+		if err := r.Scan(record, r.row); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestCredentialsAreSent(t *testing.T) {
