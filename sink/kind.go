@@ -98,6 +98,9 @@ type Topic struct {
 	Columns []Column
 	Partial bool // steps have mistakes, so that Columns may lack some: Check does not complain of what it misses
 
+	Deletes bool     // emit steps delete keys: such a record has a key and no value
+	Keys    []string // members that are the text of the key, in the values of all emit steps
+
 	Constants   map[string]any // of the pipeline: bool, int64, float64, string, or a map[string]any from text to one of them
 	Fingerprint string         // of what decides the outputs of the pipeline; "" in Check
 	Log         string         // the URL of the log that the pipeline names; "" if it names none

@@ -77,6 +77,8 @@ func topicOf(b *bound, s *lang.Sink, topics []string, partial bool) sink.Topic {
 			}
 		}
 	}
+	keyed := b.Outputs.Keyed[s.From]
+	t.Keys, t.Deletes = keyed.By, keyed.Deletes
 	for name, constant := range b.Names.Constants {
 		if t.Constants[name] = constant.Value; constant.Table != nil {
 			t.Constants[name] = constant.Table

@@ -95,6 +95,25 @@ func TestEventsFindTheRowsThatThoseBeforeThemWrote(t *testing.T) {
 	}
 }
 
+// TestTheNextEventDoesNotFindARowThatWasDeleted deletes a row in the step of the next event of its
+// key, and in a step before it.
+func TestTheNextEventDoesNotFindARowThatWasDeleted(t *testing.T) {
+	for _, size := range []int{1, 10} {
+		log := memory.New(memory.Options{})
+		p := historyPipeline(&service{}, nil)
+		p.Commit.Size = size
+		p.Steps[1].(*steps.Emit).Delete = "n == 3"
+		answer, _ := runQueueing(t, log, p, 1, historyEvents(0, 5, 1))
+		want := []string{`{"turn":0,"after":0,"n":1}`, `{"turn":1,"after":1,"n":2}`, `{"turn":2,"after":2,"n":3}`, `{"turn":0,"after":0,"n":4}`, `{"turn":1,"after":4,"n":5}`}
+		if got := byKey(answer, "out")["k0"]; !slices.Equal(got, want) {
+			t.Errorf("commits of %d\ngot  %s\nwant %s", size, got, want)
+		}
+		if got := byKey(answer, "history")["k0"]; len(got) != 5 || got[2] != "" {
+			t.Errorf("rows %q", got)
+		}
+	}
+}
+
 // TestRowsOfOthersComeBetween has a person correct the history of a key.
 func TestRowsOfOthersComeBetween(t *testing.T) {
 	log := memory.New(memory.Options{})

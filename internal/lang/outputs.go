@@ -13,6 +13,7 @@ import (
 type Outputs struct {
 	Topics  []string           // by the index that operators have
 	Written map[string][]Field // what emits write to a topic
+	Keyed   map[string]Keyed   // how they key it
 	Emits   int
 	Writers int // emits, and topics of calls
 
@@ -81,10 +82,21 @@ func (s *Scope) OutputName(at, path, topic, name string) {
 // MixedTypes is in place of a type where emits write several.
 const MixedTypes = "of several types"
 
-// Wrote notes what an emit writes to a topic: what only some of its emits write
+// Keyed is how emits key the records of a topic.
+type Keyed struct {
+	By      []string // members of the value that are the key, in each emit
+	Deletes bool     // records may have no value
+}
+
+// Wrote notes what an emit writes to a topic, and the members that are its key: what only some of its emits write
 // may be absent. An object that the emit makes is raw.
-func (o *Outputs) Wrote(topic string, e *operator.Emit) {
+func (o *Outputs) Wrote(topic string, e *operator.Emit, key []string) {
 	before, again := o.Written[topic]
+	keyed := o.Keyed[topic]
+	if again {
+		key = slices.DeleteFunc(key, func(name string) bool { return !slices.Contains(keyed.By, name) })
+	}
+	o.Keyed[topic] = Keyed{key, keyed.Deletes || e.Delete != nil}
 	var here []string
 	for i, names := range e.Members {
 		name, of := names[0], e.Values[i].Type

@@ -104,6 +104,9 @@ type Input struct {
 	Repartition int32
 }
 
+// KeyInJSON reports whether the keys of records that are read may be JSON, which emits pass on.
+func (in *Input) KeyInJSON() bool { return in.Envelope == envelope.Debezium && in.Repartition == 0 }
+
 // Format is how the records of an input are written. The zero value is JSON.
 type Format struct {
 	Name string // json, or one of the names below

@@ -40,7 +40,7 @@ type Scope struct {
 // NewScope returns the scope of a pipeline, without names.
 func NewScope(p *Pipeline) *Scope {
 	return &Scope{
-		Pipeline: p, Outputs: Outputs{Written: map[string][]Field{}, names: map[string][]writerName{}},
+		Pipeline: p, Outputs: Outputs{Written: map[string][]Field{}, Keyed: map[string]Keyed{}, names: map[string][]writerName{}},
 		Findings: &Findings{Typed: map[*spec.Problem]Use{}}, Names: newNames(), FedBack: map[string]bool{}, Answers: map[string][]value.Type{},
 	}
 }

@@ -22,7 +22,7 @@ func (p *partition) TableRow(e *operator.Event, table int, key []byte) ([]byte, 
 
 // PutRow implements operator.Kept.
 func (p *partition) PutRow(e *operator.Event, m *operator.Emit) {
-	if row := p.chunk.building.Row(m, &p.item(e).Event); row != nil {
+	if row, ok := p.chunk.building.Row(m, &p.item(e).Event); ok {
 		p.tables.Put(m.Table-1, e.Record.Key, row)
 	}
 }

@@ -17,10 +17,13 @@ type Emit struct {
 	Topic string
 	Key   string // a name; "" is the input's key, and its partition with it
 	When  string
-	ID    string   // expression of type string; "" is pipeline:event:topic, and #Name behind it
-	Name  string   `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
-	Names []string // names; dots become _; event.* is all fields, feature.* expands
-	Value []Member // instead of Names
+	// Delete is an expression of type bool: where it holds the record has no value, which deletes
+	// its key. "" is never.
+	Delete string   `json:",omitempty"`
+	ID     string   // expression of type string; "" is pipeline:event:topic, and #Name behind it
+	Name   string   `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
+	Names  []string // names; dots become _; event.* is all fields, feature.* expands
+	Value  []Member // instead of Names
 }
 
 // Member is a member of an output's object: the value of an expression, or an object of Members.
@@ -43,6 +46,8 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "key", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Key }, spec.ReadName), Example: "customer", Help: "the output's key, of type string or int"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, lang.ReadBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
+	{Name: "delete", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Delete }, lang.ReadBool),
+		Example: `op == "d"`, Help: "for which events the record has a key and no value: it deletes the row of the key in tables, and in sinks that keep rows", Absent: "for none"},
 	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, spec.ReadExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
 		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, spec.ReadName), Example: "refund",
@@ -118,9 +123,31 @@ func (e *Emit) Bind(s *lang.Scope, path string) {
 		slot, fed := computed(s, path+".id", "id", e.ID, stage, value.String)
 		stage.ID, waves = slot, waves || fed
 	}
+	if e.Delete != "" {
+		slot, fed := computed(s, path+".delete", "delete", e.Delete, stage, value.Bool)
+		stage.Delete, waves = slot, waves || fed
+	}
 	waves = e.bindValue(s, path+".value", stage) || waves
-	s.Outputs.Wrote(e.Topic, stage)
+	s.Outputs.Wrote(e.Topic, stage, e.keyMembers(s, stage))
 	s.Add(e, path, boundEmit{*stage, waves})
+}
+
+// keyMembers returns the members of the value that are the text of the record's key.
+func (e *Emit) keyMembers(s *lang.Scope, stage *operator.Emit) (names []string) {
+	key := stage.Key
+	if key == nil {
+		for _, in := range s.Pipeline.EachInput() {
+			if slot, ok := s.Names.Lookup(in.Key); ok && inputKeyed(s, in.Key) && !in.KeyInJSON() {
+				key = &slot
+			}
+		}
+	}
+	for i, slot := range stage.Values {
+		if key != nil && len(stage.Members[i]) == 1 && slot.Index == key.Index && slot.Type == key.Type {
+			names = append(names, stage.Members[i][0])
+		}
+	}
+	return names
 }
 
 // boundEmit writes a record.

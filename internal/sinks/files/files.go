@@ -38,6 +38,7 @@ type Options struct {
 	Format   Format // "" is Parquet
 	Compress string // gzip or zstd, Parquet also snappy; "" is snappy for Parquet and none for NDJSON
 	Columns  []Column
+	Deletes  bool   // records may have no value: Parquet has the column Deleted then
 	Digest   string // of the pipeline that writes records of these columns, as its records say it
 	S3       S3
 

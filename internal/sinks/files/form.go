@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -34,7 +35,11 @@ func (a *Archive) Form(before []byte) []byte {
 	o := &a.options
 	f := form{Format: o.Format, Compress: o.Compress}
 	if o.Format == Parquet {
-		f.Versions = []version{{o.Digest, o.Columns}}
+		columns := o.Columns
+		if o.Deletes {
+			columns = append(slices.Clone(columns), Column{Name: Deleted, Type: "optional bool"})
+		}
+		f.Versions = []version{{o.Digest, columns}}
 		var old form
 		if json.Unmarshal(before, &old) == nil { // else what was before does not count
 			for _, v := range old.Versions {

@@ -132,7 +132,7 @@ func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
 		return sink.Service{}, err
 	}
 	archive, err := New(Options{
-		URL: c.URL, Format: Format(c.Format), Compress: c.Compression, Columns: columns, Digest: t.Fingerprint,
+		URL: c.URL, Format: Format(c.Format), Compress: c.Compression, Columns: columns, Deletes: t.Deletes, Digest: t.Fingerprint,
 		S3: S3{Endpoint: c.S3.Endpoint, Region: c.S3.Region, Credentials: c.S3.Credentials, Profile: c.S3.Profile},
 	})
 	return sink.Service{Whole: archive}, err

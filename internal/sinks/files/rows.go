@@ -32,6 +32,7 @@ const (
 	Key       = Prefix + "key"
 	Value     = Prefix + "value"        // of NDJSON: a value that is no JSON object, as text
 	Base64    = Prefix + "value_base64" // or, where it is none, as base64
+	Deleted   = Prefix + "deleted"      // true of a record without a value, which deletes its key
 )
 
 // provenance lists the headers that are columns, as Prefix and their name.
@@ -58,6 +59,7 @@ type typed struct {
 
 	id, partition, offset, time, key value.Slot
 	headers                          [len(provenance)]value.Slot
+	deleted                          *value.Slot // nil if no record deletes
 }
 
 func newTyped(columns []Column) (*typed, error) {
@@ -78,6 +80,11 @@ func newTyped(columns []Column) (*typed, error) {
 			return nil, err
 		}
 		typ.Optional = true
+		if c.Name == Deleted {
+			slot := t.add(Deleted, typ)
+			t.deleted, fields = &slot, fields[:i]
+			continue
+		}
 		fields[i] = decode.Field{Name: c.Name, Slot: t.add(c.Name, typ)}
 	}
 	if t.err != nil {
@@ -89,7 +96,9 @@ func newTyped(columns []Column) (*typed, error) {
 
 func (t *typed) write(r *stream.Record) error {
 	t.row.Reset()
-	if err := t.values.Scan(r.Value, &t.row); err != nil {
+	if r.Value == nil && t.deleted != nil {
+		t.row.SetBool(*t.deleted, true)
+	} else if err := t.values.Scan(r.Value, &t.row); err != nil {
 		return &unfit{err}
 	}
 	t.row.SetText(t.id, strings.ToValidUTF8(sink.IDOf(r), "\uFFFD"))
@@ -149,6 +158,8 @@ func (l *lines) write(r *stream.Record) error {
 		}
 	}
 	switch inside, ok := members(r.Value); {
+	case r.Value == nil:
+		b = append(b, `,"`+Deleted+`":true}`...)
 	case ok && len(inside) > 0:
 		b = append(append(append(b, ','), inside...), '}')
 	case ok:

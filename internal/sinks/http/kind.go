@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -43,7 +44,10 @@ var configFields = []spec.Field[Config]{
 func (c *Config) FieldTable() spec.Table { return spec.Fields(configFields) }
 
 // Check implements sink.Config.
-func (c *Config) Check(sink.Topic) []error {
+func (c *Config) Check(t sink.Topic) []error {
+	if t.Deletes {
+		return []error{&sink.Mistake{Err: fmt.Errorf("the emits to %q delete keys, and a request needs a value", t.Name), Hint: "emit deletions as events with a member that says so, to a topic of their own"}}
+	}
 	switch u, err := url.Parse(c.URL); {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return []error{&sink.Mistake{Field: "url", Err: errors.New("the URL is not valid: use http://HOST/PATH or https://HOST/PATH")}}

@@ -87,6 +87,9 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 	}
 	mapping, errs := row.Map(t, c.Columns, c.Key, c.Version)
 	found = append(found, errs...)
+	if t.Deletes && !c.ExactlyOnce {
+		fail("exactly_once", "add exactly_once: true", "the emits to %q delete keys: without it a write that hung could make a row again which was deleted meanwhile", t.Name)
+	}
 	if v := c.Vector; v != nil {
 		at := slices.IndexFunc(mapping.Columns, func(o row.Typed) bool { return o.Column == v.Column })
 		switch {

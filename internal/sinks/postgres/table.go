@@ -33,6 +33,7 @@ type layout struct {
 	forms    []form
 	elements []uint32 // the type of each column's values, as the server numbers them
 	upsert   string   // takes an array for each column and for each of the sink's own
+	remove   string   // takes arrays of keys and of the sink's own columns
 	foreign  string   // takes arrays of keys and sources, and returns the places of those whose rows are of another source
 }
 
@@ -318,6 +319,9 @@ func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[st
 	keyType := fits(s.slots[s.key].Type)[0]
 	l.foreign = fmt.Sprintf("SELECT u.i FROM unnest($1::%s[], $2::text[]) WITH ORDINALITY AS u(k, s, i) JOIN %s AS t ON t.%s = u.k::%s WHERE t.%s IS DISTINCT FROM u.s",
 		keyType, s.table(), quote(s.options.Key), bare(columns[s.options.Key].sql), sourceColumn)
+	l.remove = fmt.Sprintf(`DELETE FROM %[1]s AS t USING (SELECT unnest($1::%[2]s[]) AS k, unnest($2::text[]) AS s, unnest($3::bigint[]) AS g, unnest($4::bigint[]) AS o, unnest($5::bigint[]) AS r) AS u
+		WHERE t.%[3]s = u.k::%[4]s AND (t.%[5]s IS NULL OR t.%[5]s = u.s AND (t.%[6]s, t.%[7]s, t.%[8]s) < (u.g, u.o, u.r))`,
+		s.table(), keyType, quote(s.options.Key), bare(columns[s.options.Key].sql), sourceColumn, generationColumn, offsetColumn, recordColumn)
 	return l, nil
 }
 

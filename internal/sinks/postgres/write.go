@@ -31,8 +31,9 @@ type item struct {
 	index   int // among the records of the batch
 	offset  stream.Offset
 	key     string
-	row     *value.Row
+	row     *value.Row // of one that deletes the key alone
 	version sink.Version
+	deletes bool
 }
 
 // newer reports whether i is to be written rather than other, of its key.
@@ -100,6 +101,9 @@ func (c *claim) Write(ctx context.Context, committed stream.Offset, records []st
 // read makes a row of a record.
 func (c *claim) read(i int, r *stream.Record) (item, error) {
 	row := &c.rows[i]
+	if r.Value == nil {
+		return c.deletion(i, r)
+	}
 	if err := c.reader.Read(r.Value, row); err != nil {
 		return item{}, err
 	}
@@ -114,6 +118,22 @@ func (c *claim) read(i int, r *stream.Record) (item, error) {
 	} else {
 		it.key = row.Text(slot)
 	}
+	return it, nil
+}
+
+// deletion makes an item of a record without a value, whose key is that of a row.
+func (c *claim) deletion(i int, r *stream.Record) (item, error) {
+	it := item{index: i, offset: r.Offset, key: string(r.Key), row: &c.rows[i], version: sink.VersionOf(r), deletes: true}
+	slot := c.slots[c.key]
+	if slot.Type.Kind == value.String {
+		it.row.SetText(slot, it.key)
+		return it, nil
+	}
+	key, err := strconv.ParseInt(it.key, 10, 64)
+	if err != nil {
+		return it, fmt.Errorf("the record has no value, and its key %.60q is not an int", r.Key)
+	}
+	it.row.SetInt(slot, key)
 	return it, nil
 }
 
@@ -161,6 +181,9 @@ func (sh *shard) connect(ctx context.Context, s *Sink, l *layout) error {
 		if _, err := conn.Prepare(ctx, foreignName, l.foreign, nil); err != nil {
 			return said(err)
 		}
+		if _, err := conn.Prepare(ctx, removeName, l.remove, nil); err != nil {
+			return said(err)
+		}
 		sh.prepared, sh.arrays = l, make([]array, len(l.elements))
 	}
 	return nil
@@ -175,6 +198,7 @@ const settings = `SELECT set_config('synchronous_commit', 'on', false) WHERE cur
 const (
 	upsertName  = "upsert"
 	foreignName = "foreign"
+	removeName  = "remove"
 )
 
 // batch is what a shard writes of a batch.
@@ -280,19 +304,13 @@ func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behi
 			return b.undo(ctx, err)
 		}
 	}
-	values := b.encode(rows)
-	result := b.conn.ExecPrepared(ctx, upsertName, values, binaries[:min(1, len(values))], nil).Read()
-	if result.Err != nil {
-		return b.undo(ctx, result.Err)
-	}
-	older := len(rows) - int(result.CommandTag.RowsAffected())
-	before := b.outcome
-	if older > 0 && b.version < 0 {
-		foreign, err := b.findForeign(ctx, rows, items, rest)
+	before, older := b.outcome, 0
+	for _, part := range parts(rows) {
+		n, err := b.apply(ctx, part, items, rest)
 		if err != nil {
 			return b.undo(ctx, err)
 		}
-		older -= foreign
+		older += n
 	}
 	if b.position != nil {
 		if err := b.commit(ctx, len(b.outcome.Refused) > len(before.Refused)); err != nil {
@@ -301,6 +319,44 @@ func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behi
 	}
 	b.outcome.Older += older
 	return nil
+}
+
+// parts parts rows that are written from those that are deleted.
+func parts(rows []*item) (parts [][]*item) {
+	var written, deleted []*item
+	for _, it := range rows {
+		if it.deletes {
+			deleted = append(deleted, it)
+		} else {
+			written = append(written, it)
+		}
+	}
+	for _, part := range [][]*item{written, deleted} {
+		if len(part) > 0 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// apply writes rows, or deletes them, and returns how many changed nothing.
+func (b *batch) apply(ctx context.Context, rows []*item, items, rest []item) (older int, err error) {
+	name, values := upsertName, [][]byte(nil)
+	if rows[0].deletes {
+		name, values = removeName, b.encodeKeys(rows)
+	} else {
+		values = b.encode(rows)
+	}
+	result := b.conn.ExecPrepared(ctx, name, values, binaries[:min(1, len(values))], nil).Read()
+	if result.Err != nil {
+		return 0, result.Err
+	}
+	older = len(rows) - int(result.CommandTag.RowsAffected())
+	if older > 0 && b.version < 0 {
+		foreign, err := b.findForeign(ctx, rows, items, rest)
+		return older - foreign, err
+	}
+	return older, nil
 }
 
 // undo ends a transaction that keeps a position.
@@ -326,16 +382,38 @@ func (b *batch) encode(rows []*item) [][]byte {
 		for n, slot := range b.slots {
 			arrays[n].add(b.forms[n], it.row, slot)
 		}
-		arrays[own].text(it.version.Source)
-		arrays[own+1].int64(it.version.Generation)
-		arrays[own+2].int64(it.version.Offset)
-		arrays[own+3].int64(it.version.Record)
+		addVersion(arrays[own:], it)
 	}
 	var values [][]byte
 	for i := range arrays {
 		values = append(values, arrays[i].bytes)
 	}
 	return values
+}
+
+// encodeKeys returns the parameters of the deletion: keys and versions.
+func (b *batch) encodeKeys(rows []*item) (values [][]byte) {
+	own := len(b.slots)
+	for _, i := range []int{b.key, own, own + 1, own + 2, own + 3} {
+		b.arrays[i].begin(b.elements[i], len(rows))
+	}
+	for _, it := range rows {
+		b.arrays[b.key].add(b.forms[b.key], it.row, b.slots[b.key])
+		addVersion(b.arrays[own:], it)
+	}
+	values = append(values, b.arrays[b.key].bytes)
+	for _, a := range b.arrays[own:] {
+		values = append(values, a.bytes)
+	}
+	return values
+}
+
+// addVersion adds the version of an item to the sink's own columns.
+func addVersion(own []array, it *item) {
+	own[0].text(it.version.Source)
+	own[1].int64(it.version.Generation)
+	own[2].int64(it.version.Offset)
+	own[3].int64(it.version.Record)
 }
 
 // findForeign refuses the items whose rows the table has from another source, and

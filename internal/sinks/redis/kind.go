@@ -66,7 +66,7 @@ func (c *Config) Warnings(sink.Topic) []error { return httpclient.Warnings(c.URL
 // Open implements sink.Config.
 func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
 	return row.Open(t, c.Columns, c.Key, c.Version, func(mapping *row.Mapping) (sink.Writer, error) {
-		o := Options{URL: c.URL, Prefix: c.Prefix, Key: c.Key, JSON: c.As == "json", TTL: c.TTL, Version: mapping.Version}
+		o := Options{URL: c.URL, Prefix: c.Prefix, Key: c.Key, JSON: c.As == "json", TTL: c.TTL, Deletes: t.Deletes, Version: mapping.Version}
 		for _, column := range mapping.Columns {
 			o.Fields = append(o.Fields, Field{Name: column.Name, Field: column.Column, Type: column.Type})
 		}

@@ -33,6 +33,7 @@ type Options struct {
 	Fields  []Field       // what of the records is written
 	JSON    bool          // the value of a key is a JSON text instead of a hash
 	TTL     time.Duration // after which a key goes that is not written again, at least 1 ms; 0 is never
+	Deletes bool          // records without a value delete the key that theirs is
 	Version *row.Version  // says which of two records of a key from different sources is newer; nil refuses the one that comes later
 }
 
@@ -170,16 +171,34 @@ func (s *Sink) Claim(ctx context.Context, _ stream.Partition, _ stream.Offset) (
 }
 
 // Scripts write a key unless the stored one is newer: 1, or 0; or is of another
-// source: 2. KEYS has the key; ARGV the source, or nothing where stamps of different
-// ones compare, the stamp, and milliseconds to live, 0 for ever; then what is
-// written. What has no stamp somebody else wrote, before.
+// source: 2. KEYS has the key, and the mark of its deletion if there is one; ARGV the source, or
+// nothing where stamps of different ones compare, the stamp, and milliseconds to live, 0 for ever;
+// then what is written. Without that the key is deleted, and the mark keeps its source and stamp
+// for a day. What has no stamp somebody else wrote, before.
 const (
+	markScript = `
+if KEYS[2] then
+	local gone = redis.call('HMGET', KEYS[2], 'afterbay_source', 'afterbay_stamp')
+	if gone[2] then
+		if gone[1] ~= ARGV[1] then return 2 end
+		if gone[2] >= ARGV[2] then return 0 end
+	end
+	redis.call('DEL', KEYS[2])
+end
+if #ARGV == 3 then
+	redis.call('DEL', KEYS[1])
+	if KEYS[2] then
+		redis.call('HSET', KEYS[2], 'afterbay_source', ARGV[1], 'afterbay_stamp', ARGV[2])
+		redis.call('PEXPIRE', KEYS[2], 86400000)
+	end
+	return 1
+end
+`
 	hashScript = `local old = redis.call('HMGET', KEYS[1], 'afterbay_source', 'afterbay_stamp')
 if old[2] then
 	if ARGV[1] ~= '' and old[1] ~= ARGV[1] then return 2 end
 	if old[2] >= ARGV[2] then return 0 end
-end
-redis.call('DEL', KEYS[1])
+end` + markScript + `redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], unpack(ARGV, 4))
 if ARGV[3] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
 return 1`
@@ -190,8 +209,7 @@ if old then
 		if ARGV[1] ~= '' and row.afterbay_source ~= ARGV[1] then return 2 end
 		if row.afterbay_stamp >= ARGV[2] then return 0 end
 	end
-end
-if ARGV[3] ~= '0' then redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[3]) else redis.call('SET', KEYS[1], ARGV[4]) end
+end` + markScript + `if ARGV[3] ~= '0' then redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[3]) else redis.call('SET', KEYS[1], ARGV[4]) end
 return 1`
 )
 
@@ -242,27 +260,49 @@ func (c *claim) Write(ctx context.Context, _ stream.Offset, records []stream.Rec
 // call is how the script is called for a record.
 func (c *claim) call(r *stream.Record) (rueidis.LuaExec, error) {
 	row := &c.row
+	v := sink.VersionOf(r)
+	if r.Value == nil && c.options.Deletes {
+		keys := c.keysOf(c.options.Prefix + string(r.Key))
+		return rueidis.LuaExec{Keys: keys, Args: []string{v.Source, stampOf(v), "0"}}, nil
+	}
 	if err := c.reader.Read(r.Value, row); err != nil {
 		return rueidis.LuaExec{}, err
 	}
-	v := sink.VersionOf(r)
-	key := string(row.AppendKey([]byte(c.options.Prefix), c.key))
+	keys := c.keysOf(string(row.AppendKey([]byte(c.options.Prefix), c.key)))
 	ttl := strconv.FormatInt(c.options.TTL.Milliseconds(), 10)
-	stamp := ordered(v.Generation) + ordered(v.Offset) + ordered(v.Record)
+	stamp := stampOf(v)
 	args := []string{v.Source, stamp, ttl}
 	if c.options.Version != nil {
 		stamp = c.versionOf(row) + ordered(v.Generation) + v.Source + " " + ordered(v.Offset) + ordered(v.Record)
 		args[0], args[1] = "", stamp
 	}
 	if c.options.JSON {
-		return rueidis.LuaExec{Keys: []string{key}, Args: append(args, c.json(row, v.Source, stamp))}, nil
+		return rueidis.LuaExec{Keys: keys, Args: append(args, c.json(row, v.Source, stamp))}, nil
 	}
 	for i, f := range c.options.Fields {
 		if slot := c.reader.Slots[i]; row.Has(slot) {
 			args = append(args, f.Field, text(row, slot))
 		}
 	}
-	return rueidis.LuaExec{Keys: []string{key}, Args: append(args, sourceField, v.Source, stampField, stamp)}, nil
+	return rueidis.LuaExec{Keys: keys, Args: append(args, sourceField, v.Source, stampField, stamp)}, nil
+}
+
+// keysOf returns a key, and the mark of its deletion if keys are deleted.
+func (c *claim) keysOf(key string) []string {
+	tag := key
+	if _, rest, ok := strings.Cut(key, "{"); ok { // a cluster places keys by what stands in the first braces
+		if inside, _, ok := strings.Cut(rest, "}"); ok && inside != "" {
+			tag = inside
+		}
+	}
+	if !c.options.Deletes || strings.Contains(tag, "}") {
+		return []string{key} // no other key has the place of one with such a brace
+	}
+	return []string{key, "afterbay_deleted:{" + tag + "}" + key}
+}
+
+func stampOf(v sink.Version) string {
+	return ordered(v.Generation) + ordered(v.Offset) + ordered(v.Record)
 }
 
 // ordered is a number whose texts are in the order of the numbers.

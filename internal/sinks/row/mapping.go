@@ -54,7 +54,21 @@ func Map(t sink.Topic, columns []Column, key, version string) (*Mapping, []error
 	if err := m.keyed(key); err != nil {
 		found = append(found, err)
 	}
+	if t.Deletes {
+		found = append(found, deletable(t, key, version)...)
+	}
 	return m, found
+}
+
+// deletable says what keeps the records of a topic that have no value from deleting rows.
+func deletable(t sink.Topic, key, version string) (found []error) {
+	if version != "" {
+		found = append(found, &sink.Mistake{Field: "version", Err: fmt.Errorf("the emits to %q delete keys, and a record without a value has no version", t.Name), Hint: "remove it, and see that all events of a key come by one partition"})
+	}
+	if key != "" && !t.Partial && !slices.Contains(t.Keys, key) {
+		found = append(found, &sink.Mistake{Field: "key", Err: fmt.Errorf("the emits to %q delete keys, and %q is not the key of their records", t.Name, key), Hint: "find rows by the name that is the key of each emit, and set key there"})
+	}
+	return found
 }
 
 // Open opens a sink of rows. open is given what the sink writes, as Map returns it.

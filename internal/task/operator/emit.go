@@ -17,6 +17,7 @@ type Emit struct {
 	When    *expression.Program
 	ID      *value.Slot // nil for the default
 	Key     *value.Slot // nil for the input's key and partition
+	Delete  *value.Slot // a bool: the record has no value if it holds; nil is never
 	Compute []Assign    // the values and the id
 	Members [][]string  // the names that lead to each value
 	Before  [][]byte    // what stands before each value: `"name":`, the comma, and braces of objects that end or begin there
@@ -50,6 +51,9 @@ func (m *Emit) Run(e *Event) error {
 	}
 	return nil
 }
+
+// Deletes reports whether the record of a row has no value.
+func (m *Emit) Deletes(row *value.Row) bool { return m.Delete != nil && row.Bool(*m.Delete) }
 
 // AppendValue appends the value of the record, an object of JSON, and returns its size.
 // If its texts alone are over limit, AppendValue returns b unchanged and their size.

@@ -219,16 +219,16 @@ func (w *Writer) Emit(e *operator.Emit, of *Event) {
 }
 
 // Row makes the record of a table that the pipeline looks up, which Emit appends in its
-// turn, and returns its value: the next event of the key finds it. It returns nil if the
-// record is too large.
-func (w *Writer) Row(e *operator.Emit, of *Event) []byte {
+// turn, and returns its value: the next event of the key finds it. A row that is deleted has none. It
+// is not ok if the record is too large.
+func (w *Writer) Row(e *operator.Emit, of *Event) (data []byte, ok bool) {
 	row := made{emit: e}
 	row.err = w.record(e, of, &row.record)
 	if of.rows = append(of.rows, row); row.err != nil {
-		return nil
+		return nil, false
 	}
 	w.Carry(len(of.Record.Key) + len(row.record.Value))
-	return bytes.Clone(row.record.Value)
+	return bytes.Clone(row.record.Value), true
 }
 
 // made is what Row made, or why the record is too large.
@@ -256,10 +256,14 @@ func (w *Writer) record(e *operator.Emit, of *Event, record *stream.Record) erro
 
 func (w *Writer) emitted(e *operator.Emit, of *Event, record *stream.Record) error {
 	at := len(w.Bytes)
-	b, size := e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
+	b, size := w.Bytes, 0
+	if !e.Deletes(of.Row) {
+		b, size = e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
+		record.Value = b[at:len(b):len(b)]
+	}
 	w.Bytes = b
 	record.Partition = stream.Partition{Topic: w.Form.Topics[e.Output], Index: of.Origin.Index}
-	record.Time, record.Value = time.UnixMicro(of.Time), b[at:len(b):len(b)]
+	record.Time = time.UnixMicro(of.Time)
 	if err := w.room(of, size, record.Partition.Topic); err != nil {
 		return err
 	}
