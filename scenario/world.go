@@ -172,6 +172,9 @@ func withBatch(list []lang.Step, size int) []lang.Step {
 				route.Cases[j].Steps = withBatch(route.Cases[j].Steps, size)
 			}
 			list[i] = route
+		case *steps.Each:
+			each := *s
+			each.Steps, list[i] = withBatch(s.Steps, size), &each
 		}
 	}
 	return list
@@ -201,15 +204,12 @@ func (w *world) check(i int, c *command) error {
 
 // looksUp reports whether steps look up a table.
 func looksUp(list []lang.Step, table string) bool {
-	return slices.ContainsFunc(list, func(s lang.Step) bool {
-		switch s := s.(type) {
-		case *steps.Lookup:
-			return s.Table == table
-		case *steps.Route:
-			return slices.ContainsFunc(s.Cases, func(way lang.Case) bool { return looksUp(way.Steps, table) })
+	for s := range lang.EachStep(list) {
+		if l, ok := s.(*steps.Lookup); ok && l.Table == table {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 func (w *world) event(i int, c *command) error {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
-	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -107,65 +105,15 @@ func (c *reader) input(path string, in *lang.Input) {
 			continue
 		}
 		if slot, ok := c.Field(at, f.Name, t); ok {
-			c.read.Fields = append(c.read.Fields, c.located(at, in.Envelope, f, slot))
+			c.read.Fields = append(c.read.Fields, c.Located(at, in.Envelope, f, slot))
 		}
 	}
 	c.read.Envelope = in.Envelope
-	c.distinct(path, in)
+	c.Distinct(path+".fields", c.read.Fields)
 	c.inputKey(path, in)
 	c.inputTime(path+".time", in)
 	c.inputDedupe(path+".dedupe", in)
 	c.inputBacklog(path+".backlog", in)
-}
-
-// distinct refuses two fields of one value.
-func (c *reader) distinct(path string, in *lang.Input) {
-	type place struct {
-		from decode.Origin
-		path string
-	}
-	names := map[place]string{}
-	for i := range c.read.Fields {
-		f := &c.read.Fields[i]
-		at := place{f.From, f.At()}
-		if f.From == decode.FromKey {
-			at.path = ""
-		}
-		if other, ok := names[at]; ok {
-			c.Fail(path+".fields."+f.Name, "%q is the value of %q too", f.Name, other)
-			c.Hint("remove one of them; a let step gives a value another name")
-		}
-		names[at] = f.Name
-	}
-}
-
-// origins are the words for what the value of a field is from.
-var origins = map[string]decode.Origin{"": decode.FromData, lang.FromData: decode.FromData, lang.FromEnvelope: decode.FromEnvelope, lang.FromKey: decode.FromKey}
-
-// located returns where the value of a field stands in records.
-func (c *reader) located(at string, in envelope.Kind, f lang.Field, slot value.Slot) decode.Field {
-	field := decode.Field{Name: f.Name, Slot: slot, From: origins[f.From]}
-	switch kind := slot.Type.Kind; {
-	case field.From == decode.FromEnvelope && in == envelope.None:
-		c.Fail(at, "%q is from the envelope, and events have none", f.Name)
-		c.Hint("say what the envelope is, such as envelope: debezium, or remove from")
-	case field.From == decode.FromKey && (f.Path != "" || kind != value.String && kind != value.Int):
-		c.Fail(at, "%q is the key of the record: it is a string or an int, without a path", f.Name)
-	}
-	if f.Path == "" {
-		return field
-	}
-	var err error
-	if field.Path, err = decode.ParsePath(f.Path); err != nil {
-		c.Fail(at, "%v", err)
-		field.Path = nil
-		return field
-	}
-	if decode.Gathers(field.Path) && !slot.Type.Kind.IsList() {
-		c.Fail(at, "path %q gathers from all elements of a list, which makes a list, and %q is of type %v", f.Path, f.Name, slot.Type)
-		c.Hint("make it a list, such as number[]")
-	}
-	return field
 }
 
 func (c *reader) inputBacklog(path string, in *lang.Input) {
@@ -409,7 +357,7 @@ func (c *reader) sources(list []lang.Input, types map[string]value.Type, count m
 				t.Optional = t.Optional || count[f.Name] < len(list)
 				slot, _ = c.Field("inputs", f.Name, t)
 			}
-			source.Fields = append(source.Fields, c.located("inputs", in.Envelope, f, slot))
+			source.Fields = append(source.Fields, c.Located("inputs", in.Envelope, f, slot))
 		}
 		c.Sources = append(c.Sources, source)
 		c.MaxBytes = max(c.MaxBytes, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes))

@@ -231,6 +231,21 @@ func (s *Scope) Inside(path string, bind func()) {
 	s.Names.Routes = s.Names.Routes[:len(s.Names.Routes)-1]
 }
 
+// Elements binds what is done for each element of a list. Its steps are no nodes of the
+// pipeline, and the names that bind introduces are out of scope behind it.
+func (s *Scope) Elements(path string, bind func()) []Node {
+	nodes, names := len(s.Nodes), len(s.Names.Introduced)
+	s.Inside(path, func() {
+		s.Names.elements = true
+		bind()
+		s.Names.elements = false
+		s.Names.leave(caseAt{At: path, Element: true, Instead: "elements have it, and events do not: give it a place in the value of gather"}, names)
+	})
+	made := slices.Clone(s.Nodes[nodes:])
+	s.Nodes = s.Nodes[:nodes]
+	return made
+}
+
 // OnFailure binds what is done for an event that is given up. It comes before the names of
 // its step, which such an event has none of.
 func (s *Scope) OnFailure(path string, steps []Step) []Node {

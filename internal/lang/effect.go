@@ -86,6 +86,7 @@ type Effects struct {
 	OnFailure []Step // they are dead letters if it writes nothing
 	InFailure bool   // it may stand in an OnFailure
 	Cases     []Case // of which an event takes one
+	Elements  []Step // are done for each element of a list
 }
 
 // Case is one way of a route: an event takes the first whose condition holds.
@@ -114,7 +115,8 @@ type Write struct {
 	Instead string // what to write then
 }
 
-// EachStep yields each step, those in cases of routes behind their route.
+// EachStep yields each step, those in cases of routes and for elements of lists behind the
+// step that they are in.
 func EachStep(steps []Step) iter.Seq[Step] {
 	return func(yield func(Step) bool) { eachStep(steps, yield) }
 }
@@ -127,10 +129,14 @@ func eachStep(steps []Step, yield func(Step) bool) bool {
 		if !yield(s) {
 			return false
 		}
-		for _, way := range s.Effect().Cases {
+		effect := s.Effect()
+		for _, way := range effect.Cases {
 			if !eachStep(way.Steps, yield) {
 				return false
 			}
+		}
+		if !eachStep(effect.Elements, yield) {
+			return false
 		}
 	}
 	return true

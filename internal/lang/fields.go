@@ -22,7 +22,7 @@ var (
 	ReadBindings    = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
 	ReadBindingSet  = spec.AnyOrder(bindingName, ReadBindings)
 	ReadFields      = spec.Named(fieldName, spec.Into(fieldType, spec.ReadType))
-	readEventField  = spec.OneOf("write a type, or {path: device.os, type: string}", spec.Scalar, spec.Into(fieldType, spec.ReadType), spec.Mapping, readPathField)
+	ReadEventFields = spec.Named(fieldName, spec.OneOf("write a type, or {path: device.os, type: string}", spec.Scalar, spec.Into(fieldType, spec.ReadType), spec.Mapping, readPathField))
 	ReadLate        = spec.Choice[string]("dlq", "drop", "include").Default("dlq")
 	readInput       = spec.MappingOf(inputFields)
 	ReadRowEnvelope = spec.Choice[envelope.Kind](string(envelope.Debezium))
@@ -154,7 +154,7 @@ var inputFields = []spec.Field[Input]{
 		Help: "a field of type string or int: events of one key share state and order"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(in *Input) *EventTime { return &in.Time }, spec.MappingOf(timeFields)),
 		Example: "{field: ts, unit: ms, lateness: 5s}", Absent: "the time of the append"},
-	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, spec.Named(fieldName, readEventField)),
+	{Name: "fields", Affects: spec.Outputs, Required: true, Form: spec.Into(func(in *Input) *[]Field { return &in.Fields }, ReadEventFields),
 		Example: "{customer: string, amount: number, country: optional string}"},
 	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *Format { return &in.Format }, readFormat),
 		Example: "{avro: payment.avsc}", Absent: "json",

@@ -26,11 +26,16 @@ type Names struct {
 
 	Headers []operator.FromHeader // that are read of the record
 
+	elements bool // names are those of the elements of a list
+
 	there map[string]bool // fields that are there, though optional: see OfInput
 }
 
 // caseAt is the case of a route, or what else has a name that events do not have here.
-type caseAt struct{ Route, At, Instead string }
+type caseAt struct {
+	Route, At, Instead string
+	Element            bool // elements of a list have it
+}
 
 func newNames() Names {
 	return Names{
@@ -40,7 +45,7 @@ func newNames() Names {
 }
 
 // add introduces a name. One of another case of a route may be introduced again,
-// as the same type: an event takes one case.
+// as the same type: an event takes one case. So may one of the elements of another list.
 func (n *Names) add(name string, t value.Type) (value.Slot, error) {
 	n.Introduced = append(n.Introduced, name)
 	where, over := n.Cases[name]
@@ -49,7 +54,7 @@ func (n *Names) add(name string, t value.Type) (value.Slot, error) {
 	}
 	slot, _ := n.Schema.Lookup(name)
 	switch {
-	case !slices.Contains(n.Routes, where.Route):
+	case !slices.Contains(n.Routes, where.Route) && !(n.elements && where.Element):
 		return value.Slot{}, fmt.Errorf("%q is introduced in %s already: names are one flat set without shadowing", name, where.At)
 	case slot.Type != t:
 		return value.Slot{}, fmt.Errorf("%q is of type %v in %s and %v here: a name has one type", name, slot.Type, where.At, t)
@@ -133,13 +138,19 @@ const Hidden = "\x00"
 // Leave ends a case of a route at a path: the names introduced since the n-th are out of
 // scope. It returns those that were in it.
 func (n *Names) Leave(path string, since int) (in []string) {
+	return n.leave(caseAt{At: path}, since)
+}
+
+// leave is Leave of what events do not have the names of.
+func (n *Names) leave(of caseAt, since int) (in []string) {
+	of.Route = n.Routes[len(n.Routes)-1]
 	for _, name := range n.Introduced[since:] {
 		if _, ok := n.Lookup(name); ok {
 			in = append(in, name)
 		}
 	}
 	for _, name := range n.Introduced[since:] {
-		n.Cases[name] = caseAt{Route: n.Routes[len(n.Routes)-1], At: path}
+		n.Cases[name] = of
 	}
 	return in
 }

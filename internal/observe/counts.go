@@ -32,8 +32,9 @@ type Counts struct {
 	QueueCounts
 }
 
-// ModelCounts are the calls of models.
+// ModelCounts are the calls of models, and the elements of lists, most of which are scored.
 type ModelCounts struct {
+	Elements    uint64 `json:"each_elements"` // for which the steps of an each were done
 	ModelCalls  uint64 `json:"model_calls"`
 	ModelRows   uint64 `json:"model_rows"`
 	ModelFull   uint64 `json:"model_batches_full"`   // batches that were called because they were full,
@@ -67,6 +68,7 @@ type Counters struct {
 // ModelCounters are the ModelCounts of one member. Batches that members share are counted by the model.
 type ModelCounters struct {
 	ModelCalls, ModelRows atomic.Uint64
+	Elements              atomic.Uint64
 	ModelFull, ModelIdle  atomic.Uint64
 }
 
@@ -101,6 +103,7 @@ func (s *Counters) addTo(c *Counts) {
 }
 
 func (s *ModelCounters) addTo(c *ModelCounts) {
+	c.Elements += s.Elements.Load()
 	c.ModelCalls += s.ModelCalls.Load()
 	c.ModelRows += s.ModelRows.Load()
 	c.ModelFull += s.ModelFull.Load()

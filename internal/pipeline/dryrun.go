@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/afterbay/afterbay/internal/models/batch"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/model"
 )
@@ -43,6 +44,10 @@ func (r *dryRun) mute(how operator.Batch) model.Model {
 		m.price = how.Calling.Price
 	}
 	*r = append(*r, m)
+	if l, ok := how.Model.(*batch.Lists); ok {
+		m.Model = l.Model
+		return l.Of(m)
+	}
 	return m
 }
 

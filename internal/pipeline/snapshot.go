@@ -266,8 +266,8 @@ func scored(plan *task.Plan) (list []Scored) {
 		if how == nil {
 			continue
 		}
-		counted, ok := how.Model.(*batch.Counted)
-		if !ok { // a lookup, or a fetch
+		counted := batch.CountedOf(how.Model)
+		if counted == nil { // a lookup, or a fetch
 			continue
 		}
 		at, known := slices.BinarySearchFunc(list, how.Name, func(s Scored, name string) int { return cmp.Compare(s.Model, name) })

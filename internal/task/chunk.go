@@ -156,6 +156,7 @@ func (ch *chunk) count(it *item) {
 			ch.building.forced++
 		}
 	}
+	ch.building.elements += it.Elements
 	ch.building.counts[effects[it.Outcome].counted]++
 }
 

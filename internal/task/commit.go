@@ -68,18 +68,19 @@ func newCommitter(plan *Plan, shared *shared, options Options, s stream.Member, 
 // take turns: one is built while the other commits.
 type transaction struct {
 	output.Writer
-	number  uint64
-	events  int
-	late    int
-	forced  int // events whose turn was over when they came
-	counts  [counters]int
-	ended   int // keys looked at for their silence
-	fired   int // timers
-	again   int // events that were queued, and gone on with
-	dirty   []*keyed.Key
-	owners  []*partition // of dirty, item by item
-	touched []*partition
-	way     observe.Way
+	number   uint64
+	events   int
+	late     int
+	forced   int // events whose turn was over when they came
+	elements int // of lists for which an each did its steps
+	counts   [counters]int
+	ended    int // keys looked at for their silence
+	fired    int // timers
+	again    int // events that were queued, and gone on with
+	dirty    []*keyed.Key
+	owners   []*partition // of dirty, item by item
+	touched  []*partition
+	way      observe.Way
 }
 
 func (s *transaction) empty() bool { return len(s.touched) == 0 }
@@ -224,6 +225,7 @@ func (tx *committer) measureCommit(at time.Time) {
 	m.DeadLetters.Add(uint64(s.Dead))
 	m.Late.Add(uint64(s.late))
 	m.Forced.Add(uint64(s.forced))
+	m.Elements.Add(uint64(s.elements))
 	m.Dropped.Add(uint64(s.counts[dropped]))
 	m.Steps.Add(1)
 }

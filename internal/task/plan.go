@@ -170,6 +170,14 @@ func (p *Plan) Queues() bool { return p.queues }
 // writes none.
 func (p *Plan) Notes() string { return p.notes }
 
+// OfElements reports whether a slot is one that the elements of a list have, and events do not.
+func (p *Plan) OfElements(slot value.Slot) bool {
+	return slices.ContainsFunc(p.Stages, func(s operator.Placed) bool {
+		x, ok := s.Operator.(interface{ Has(slot value.Slot) bool })
+		return ok && x.Has(slot)
+	})
+}
+
 // Stateless reports that nothing is kept by key.
 func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
 

@@ -217,6 +217,7 @@ func (e *Rows) expand(name string) []value.Slot {
 	prefix, several := strings.CutSuffix(name, "*")
 	for _, slot := range e.part.runner.Plan.Schema.Slots {
 		switch {
+		case e.part.runner.Plan.OfElements(slot): // events do not have it
 		case slot.Name == name,
 			name == "*" && e.part.stage(slot.Name) != "",
 			several && strings.HasSuffix(prefix, ".") && strings.HasPrefix(slot.Name, prefix):

@@ -76,6 +76,14 @@ func (r *Row) Made(s Slot) error {
 	return err
 }
 
+// Drop makes a slot absent whose text Make or Made counted.
+func (r *Row) Drop(s Slot) {
+	if s.Type.Kind.Text() && s.Type.Kind != Vector && r.Has(s) {
+		r.made -= len(r.Str[s.Index])
+	}
+	r.Clear(s)
+}
+
 // Recount counts the texts of slots in a row that was stored, of those that steps make.
 func (r *Row) Recount(slots []Slot) error {
 	r.made = 0

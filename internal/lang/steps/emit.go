@@ -120,14 +120,18 @@ func (e *Emit) Bind(s *lang.Scope, path string) {
 	waves := s.Fed(stage.When)
 	s.OutputName(path+".topic", path+".name", e.Topic, e.Name)
 	if e.ID != "" {
-		slot, fed := computed(s, path+".id", "id", e.ID, stage, value.String)
+		slot, fed := computed(s, path+".id", "id", e.ID, &stage.Object, value.String)
 		stage.ID, waves = slot, waves || fed
 	}
 	if e.Delete != "" {
-		slot, fed := computed(s, path+".delete", "delete", e.Delete, stage, value.Bool)
+		slot, fed := computed(s, path+".delete", "delete", e.Delete, &stage.Object, value.Bool)
 		stage.Delete, waves = slot, waves || fed
 	}
-	waves = e.bindValue(s, path+".value", stage) || waves
+	names := e.Names
+	if names == nil && e.Value == nil {
+		names = decided(s)
+	}
+	waves = bindObject(s, path+".value", names, e.Value, &stage.Object) || waves
 	s.Outputs.Wrote(e.Topic, stage, e.keyMembers(s, stage))
 	s.Add(e, path, boundEmit{*stage, waves})
 }
@@ -165,11 +169,11 @@ func (b boundEmit) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	return &b.operator
 }
 
-// computed gives an emit's expression a slot of its own, so that what can fail
-// does so at the emit's place. A name alone cannot fail and never changes: its
-// own slot will do, under another name, as the emit's author did not list it. It
+// computed gives an expression of an object a slot of its own, so that what can fail
+// does so at the place of its step. A name alone cannot fail and never changes: its
+// own slot will do, under another name, as the author of the file did not list it. It
 // reports whether the expression reads what is fed back.
-func computed(s *lang.Scope, path, name, source string, stage *operator.Emit, want ...value.Kind) (slot *value.Slot, fed bool) {
+func computed(s *lang.Scope, path, name, source string, into *operator.Object, want ...value.Kind) (slot *value.Slot, fed bool) {
 	program := s.Expr(path, source, want...)
 	if program == nil {
 		return nil, false
@@ -184,17 +188,14 @@ func computed(s *lang.Scope, path, name, source string, stage *operator.Emit, wa
 	if !ok {
 		return nil, false
 	}
-	stage.Compute = append(stage.Compute, operator.Assign{Name: name, Slot: made, Program: program})
+	into.Compute = append(into.Compute, operator.Assign{Name: name, Slot: made, Program: program})
 	return &made, fed
 }
 
-// bindValue resolves the value, and reports whether it reads what is fed back.
-func (e *Emit) bindValue(s *lang.Scope, path string, stage *operator.Emit) (waves bool) {
-	names := e.Names
-	if names == nil && e.Value == nil {
-		names = decided(s)
-	}
-	o := object{scope: s, stage: stage, names: map[string]bool{}}
+// bindObject resolves an object of names or members, and reports whether it reads what is
+// fed back.
+func bindObject(s *lang.Scope, path string, names []string, members []Member, into *operator.Object) (waves bool) {
+	o := object{scope: s, into: into, names: map[string]bool{}}
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		for _, slot := range s.Slots(at, name) {
@@ -202,8 +203,8 @@ func (e *Emit) bindValue(s *lang.Scope, path string, stage *operator.Emit) (wave
 			o.add(at, strings.ReplaceAll(slot.Name, ".", "_"), slot)
 		}
 	}
-	o.members(path, e.Value)
-	if stage.After = o.before; len(stage.Values) == 0 && len(s.Errs) == 0 {
+	o.members(path, members)
+	if into.After = o.before; len(into.Values) == 0 && len(s.Errs) == 0 {
 		s.Fail(path, "missing: there is no decide step whose names it could default to")
 	}
 	return o.waves
@@ -212,7 +213,7 @@ func (e *Emit) bindValue(s *lang.Scope, path string, stage *operator.Emit) (wave
 // object is the object of an output as it is made.
 type object struct {
 	scope  *lang.Scope
-	stage  *operator.Emit
+	into   *operator.Object
 	above  []string        // the names that lead to the innermost object that is not complete
 	names  map[string]bool // that it has
 	before []byte          // stands before the next value
@@ -227,7 +228,7 @@ func (o *object) members(path string, list []Member) {
 		switch {
 		case m.Members == nil:
 			name := strings.Join(append([]string{"value"}, append(o.above, m.Name)...), ".")
-			if slot, fed := computed(o.scope, at, name, m.Expr, o.stage); slot != nil {
+			if slot, fed := computed(o.scope, at, name, m.Expr, o.into); slot != nil {
 				o.waves = o.waves || fed
 				o.add(at, m.Name, *slot)
 			}
@@ -248,9 +249,9 @@ func (o *object) add(at, name string, slot value.Slot) {
 	if !o.name(at, name) {
 		return
 	}
-	o.stage.Members = append(o.stage.Members, append(slices.Clone(o.above), name))
-	o.stage.Before, o.before = append(o.stage.Before, o.before), nil
-	o.stage.Values = append(o.stage.Values, slot)
+	o.into.Members = append(o.into.Members, append(slices.Clone(o.above), name))
+	o.into.Before, o.before = append(o.into.Before, o.before), nil
+	o.into.Values = append(o.into.Values, slot)
 }
 
 // name begins a member, and reports whether it is the first of its name.

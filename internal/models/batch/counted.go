@@ -29,6 +29,16 @@ func (o Outcomes) Plus(other Outcomes) Outcomes {
 	return Outcomes{o.Rows + other.Rows, o.Refused + other.Refused, o.Faults + other.Faults}
 }
 
+// CountedOf returns the Counted of a model, or of the one that it makes calls of; nil if
+// there is none.
+func CountedOf(m model.Model) *Counted {
+	if l, ok := m.(*Lists); ok {
+		m = l.Model
+	}
+	c, _ := m.(*Counted)
+	return c
+}
+
 // Outcomes returns what came of the rows so far.
 func (c *Counted) Outcomes() Outcomes {
 	return Outcomes{c.rows.Load(), c.refused.Load(), c.faults.Load()}

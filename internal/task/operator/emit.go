@@ -10,20 +10,16 @@ import (
 // Emit writes an output record. What can fail about it is computed at its
 // place, into slots; the record itself is made in position order.
 type Emit struct {
-	Index   int    // among the pipeline's emits
-	Output  int    // in Plan.Outputs
-	Topic   string // that Output is
-	Name    string // ends the default id; "" is that of the topic alone
-	When    *expression.Program
-	ID      *value.Slot // nil for the default
-	Key     *value.Slot // nil for the input's key and partition
-	Delete  *value.Slot // a bool: the record has no value if it holds; nil is never
-	Compute []Assign    // the values and the id
-	Members [][]string  // the names that lead to each value
-	Before  [][]byte    // what stands before each value: `"name":`, the comma, and braces of objects that end or begin there
-	Values  []value.Slot
-	After   []byte // the braces of the objects that the last value ends
-	Table   int    // in Plan.Tables, from 1, that its records are rows of; 0 is none
+	Index  int    // among the pipeline's emits
+	Output int    // in Plan.Outputs
+	Topic  string // that Output is
+	Name   string // ends the default id; "" is that of the topic alone
+	When   *expression.Program
+	ID     *value.Slot // nil for the default; Compute has it too
+	Key    *value.Slot // nil for the input's key and partition
+	Delete *value.Slot // a bool: the record has no value if it holds; nil is never
+	Object
+	Table int // in Plan.Tables, from 1, that its records are rows of; 0 is none
 }
 
 // Label implements Operator.
@@ -54,29 +50,6 @@ func (m *Emit) Run(e *Event) error {
 
 // Deletes reports whether the record of a row has no value.
 func (m *Emit) Deletes(row *value.Row) bool { return m.Delete != nil && row.Bool(*m.Delete) }
-
-// AppendValue appends the value of the record, an object of JSON, and returns its size.
-// If its texts alone are over limit, AppendValue returns b unchanged and their size.
-func (m *Emit) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
-	from := len(b)
-	b = append(b, '{')
-	for i := range m.Values {
-		slot := &m.Values[i]
-		b = append(b, m.Before[i]...)
-		if slot.Type.Kind.Text() && row.Has(*slot) {
-			least := len(row.Text(*slot))
-			if slot.Type.Kind == value.Vector {
-				least /= 2 // a number has two bytes at least, as JSON, with its comma
-			}
-			if size := len(b) - from + least; size > limit {
-				return b[:from], size
-			}
-		}
-		b = expression.AppendValue(b, row, slot)
-	}
-	b = append(append(b, m.After...), '}')
-	return b, len(b) - from
-}
 
 // prepare evaluates at its place what can fail about an emit, and reports whether
 // the record is to be made.

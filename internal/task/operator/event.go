@@ -17,6 +17,7 @@ type Event struct {
 	Kept      Kept   // beside its partition
 	Emits     uint64 // that it is to be written by, by index
 	Calls     []Called
+	Elements  int // of lists that steps were done for
 
 	Approximate []string // features read from windows beyond their max
 	Fallback    []string // scores that are their fallback, as the model was down

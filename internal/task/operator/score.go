@@ -218,10 +218,15 @@ func text(row *value.Row, slot value.Slot) []byte {
 	if slot.Type.Optional && !row.Has(slot) {
 		return nil
 	}
-	if s := row.Str[slot.Index]; s != "" {
-		return unsafe.Slice(unsafe.StringData(s), len(s))
+	return bytesOf(row.Str[slot.Index])
+}
+
+// bytesOf views a text as bytes, which are not to be changed.
+func bytesOf(s string) []byte {
+	if s == "" {
+		return []byte{}
 	}
-	return []byte{}
+	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
 // clip makes a text of an event fit into a message.

@@ -1,0 +1,370 @@
+package steps
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/event/envelope"
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/operator"
+)
+
+// Each does steps for the elements of a list of an event, and makes a list of the results.
+type Each struct {
+	In     string       // expression of a list
+	As     string       // prefix of the names of an element's fields, or the name of a scalar
+	Fields []lang.Field // of elements that are objects
+	Max    int          // elements; 0 is 200
+	When   string       // for which elements; "" is all
+	Steps  []lang.Step
+	Gather Gather
+}
+
+// Gather says what list the elements make.
+type Gather struct {
+	To    string // the name of the list
+	When  string // which elements have a value in it; "" is all
+	Sort  string // expression of a number, the least first; "" keeps the order
+	Top   int    // values; 0 is all
+	Value Member // without a name
+}
+
+const (
+	defaultElements = 200
+	maxElements     = 4096 // as many rows as a call of a model has at most
+)
+
+// StepKind implements Step.
+func (*Each) StepKind() *lang.StepKind { return &eachKind }
+
+var eachKind = lang.KindOf("each", spec.State, spec.MappingOf(eachFields),
+	"{in: candidates, as: item, fields: {sku: string, price: number}, gather: {to: cheapest, sort: item.price, top: 10, value: item.sku}}",
+	"does steps for each element of a list, and makes one list of the results")
+
+var eachFields = []spec.Field[Each]{
+	{Name: "in", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *string { return &e.In }, spec.ReadExpression),
+		Example: "candidates", Help: "a list: an expression such as a field of type `raw[]` or `string[]`. One that may be absent needs `?? []`"},
+	{Name: "as", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *string { return &e.As }, spec.ReadName),
+		Example: "item", Help: "prefix of the names of an element's fields, `item.price`; of scalars their name"},
+	{Name: "fields", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *[]lang.Field { return &e.Fields }, lang.ReadEventFields),
+		Example: "{sku: string, price: number}", Absent: "elements are scalars", Help: "what is read from elements that are objects, of a list of type `raw[]`; as the `fields` of `input`"},
+	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *int { return &e.Max }, spec.Whole[int](1, maxElements).Default(defaultElements)),
+		Example: "500", Help: "elements of a list; an event with a longer one is a dead letter"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *string { return &e.When }, lang.ReadBool),
+		Example: "item.price < 100", Absent: "for all", Help: "for which elements the steps are done; the list that is made has no others"},
+	{Name: "steps", Affects: spec.State, Form: spec.Into(func(e *Each) *[]lang.Step { return &e.Steps }, lang.ReadSteps),
+		Example: "[score: {model: rank, inputs: [item.price]}]", Absent: "none", Help: "let, lookup of a table, and at most one score, for each element"},
+	{Name: "gather", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *Gather { return &e.Gather }, spec.MappingOf(gatherFields)),
+		Example: "{to: ranked, sort: -rank.score, top: 10, value: {sku: item.sku, score: rank.score}}", Help: "the list that is made, of which the event has the name"},
+}
+
+var gatherFields = []spec.Field[Gather]{
+	{Name: "to", Affects: spec.Outputs, Required: true, Form: spec.Into(func(g *Gather) *string { return &g.To }, spec.ReadName), Example: "ranked", Help: "the name of the list"},
+	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(g *Gather) *string { return &g.When }, lang.ReadBool),
+		Example: "rank.score > 0.5", Absent: "all", Help: "which elements have a value in the list"},
+	{Name: "sort", Affects: spec.Outputs, Form: spec.Into(func(g *Gather) *string { return &g.Sort }, spec.ReadExpression),
+		Example: "-rank.score", Absent: "the order of the elements", Help: "a number: the value with the least is the first. Values with equal numbers are in the order of the elements"},
+	{Name: "top", Affects: spec.Outputs, Form: spec.Into(func(g *Gather) *int { return &g.Top }, spec.Whole[int](1, maxElements)),
+		Example: "10", Absent: "all", Help: "how many values the list has at most, the first of the order"},
+	{Name: "value", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write an expression, or `{name: expression}`",
+		spec.Scalar, spec.Into(func(g *Gather) *string { return &g.Value.Expr }, spec.ReadExpression),
+		spec.Mapping, spec.Into(func(g *Gather) *[]Member { return &g.Value.Members }, membersForm(maxObjects))),
+		Example: "{sku: item.sku, score: rank.score}", Help: "the value of an element: an expression, which makes a list such as `string[]`, or an object, which makes a list of type `raw[]`"},
+}
+
+// Declare implements Step.
+func (e *Each) Declare(d *lang.Declared) { d.Add(e.Gather.To) }
+
+// Effect implements Step.
+func (e *Each) Effect() lang.Effects {
+	fails := slices.ContainsFunc(e.Steps, func(s lang.Step) bool { _, scores := s.(*Score); return scores })
+	return lang.Effects{Fails: fails, Elements: e.Steps}
+}
+
+// boundEach does steps for elements.
+type boundEach struct {
+	path  string
+	each  operator.Each
+	nodes []lang.Node // in the order of the file
+	score int         // its place among them; -1 is none
+	waves bool        // what it reads of the event is known there only
+	most  int         // rows of a call as the file has it; 0 is none
+}
+
+// Bind implements Step.
+func (e *Each) Bind(s *lang.Scope, path string) {
+	b := &boundEach{path: path, score: -1, each: operator.Each{Name: e.In, Max: cmp.Or(e.Max, defaultElements)}}
+	if e.Max < 0 || e.Max > maxElements {
+		s.Fail(path+".max", "%d is out of range: use 1 to %d elements", e.Max, maxElements)
+	}
+	b.each.In = e.bindList(s, path)
+	var to value.Type
+	b.nodes = s.Elements(path, func() {
+		e.bindElement(s, path, b)
+		if e.When != "" {
+			b.each.When = s.Expr(path+".when", e.When, value.Bool)
+		}
+		if !e.allowed(s, path) {
+			return
+		}
+		if s.Steps(path+".steps", e.Steps); !s.Ended {
+			to = e.Gather.bind(s, path+".gather", b)
+		}
+	})
+	b.waves = b.waves || s.Fed(b.each.In, b.each.When, b.each.Gather.When, b.each.Gather.Sort)
+	if s.Ended || !s.Identifier(path+".gather.to", e.Gather.To) {
+		return
+	}
+	if to.Kind == 0 {
+		s.Names.Broken[e.Gather.To] = true
+		return
+	}
+	var ok bool
+	if b.each.Gather.To, ok = s.Make(path+".gather.to", e.Gather.To, to); ok {
+		b.place()
+		s.Add(e, path, b)
+	}
+}
+
+// bindList resolves the list; nil has a finding.
+func (e *Each) bindList(s *lang.Scope, path string) *expression.Program {
+	list := s.Expr(path+".in", e.In)
+	if list == nil {
+		return nil
+	}
+	kind := list.Type().Kind
+	switch {
+	case !kind.IsList():
+		s.Fail(path+".in", "it is of type %v, where a list is needed", list.Type())
+		if kind == value.Raw {
+			s.Hint("give the field the type raw[]")
+		}
+	case list.Type().Optional:
+		s.Fail(path+".in", "it may be absent")
+		s.Hint("say what then: " + e.In + " ?? []")
+	case kind.Element() == value.Raw && len(e.Fields) == 0:
+		s.Fail(path+".fields", "missing: name what is read of the objects of the list, and its type")
+	case kind.Element() != value.Raw && len(e.Fields) > 0:
+		s.Fail(path+".fields", "the elements are of type %v: they have no fields", kind.Element())
+		s.Hint("remove it: " + e.As + " is the element")
+	default:
+		return list
+	}
+	return nil
+}
+
+// bindElement introduces the names of an element.
+func (e *Each) bindElement(s *lang.Scope, path string, b *boundEach) {
+	if !s.Identifier(path+".as", e.As) {
+		return
+	}
+	if b.each.In == nil {
+		s.Names.Broken[e.As] = true
+	} else if len(e.Fields) == 0 {
+		b.each.Item, _ = s.Make(path+".as", e.As, value.Type{Kind: b.each.In.Type().Kind.Element()})
+	}
+	for _, f := range e.Fields {
+		at, name := path+".fields."+f.Name, e.As+"."+f.Name
+		t, err := value.ReadType(f.Type)
+		if err != nil {
+			s.Fail(at, "%v", err)
+			s.Names.Broken[name] = true
+			continue
+		}
+		if f.From != "" {
+			s.Fail(at+".from", "an element is a value of the data of its event")
+			s.Hint("remove it, and read it as a field of the input")
+			s.Names.Broken[name] = true
+			continue
+		}
+		if slot, ok := s.Make(at, name, t); s.Identifier(at, f.Name) && ok {
+			b.each.Fields = append(b.each.Fields, s.Located(at, envelope.None, f, slot))
+		}
+	}
+	s.Distinct(path+".fields", b.each.Fields)
+}
+
+// allowed reports whether the steps may be done for elements.
+func (e *Each) allowed(s *lang.Scope, path string) bool {
+	before, scored := len(s.Errs), false
+	for i, step := range e.Steps {
+		if step == nil {
+			continue
+		}
+		kind := step.StepKind().Name
+		at := fmt.Sprintf("%s.steps[%d].%s", path, i, kind)
+		switch step := step.(type) {
+		case *Let:
+		case *Score:
+			step.refuseElements(s, at)
+			if scored {
+				s.Fail(at, "one each has at most one score")
+				s.Hint("write a second each below, with `in: " + e.Gather.To + "`: it scores the list that this one makes")
+			}
+			scored = true
+		case *Lookup:
+			if step.Config != nil {
+				s.Fail(at, "rows outside of the log are found for an event, not for each of its elements")
+				s.Hint("look up in a table: a topic whose newest record of a key is its row")
+			}
+		default:
+			s.Fail(at, "an each has let, score and lookup, and no %s", kind)
+			s.Hint(instead[kind])
+		}
+	}
+	return len(s.Errs) == before
+}
+
+// instead says what to do in place of a step that an each cannot have.
+var instead = map[string]string{
+	"features": "elements have no key: write features of the event above the each, and look up in a table what is known of an element",
+	"route":    "write conditions in let, or when in the score",
+	"decide":   "write let, and decide below the each",
+	"emit":     "emit the list that gather makes below the each",
+	"call":     "call the function below the each: it gets the list that gather makes",
+	"group":    "write it above the each",
+	"join":     "write it above the each",
+	"fetch":    "fetch above the each",
+	"each":     "write one each below the other; fields of an element may be lists of scalars",
+}
+
+// refuseElements refuses the words that are of the score of an event.
+func (x *Score) refuseElements(s *lang.Scope, path string) {
+	if x.OnFailure != nil {
+		s.Fail(path+".on_failure", "an event of which an element has no score is a dead letter")
+		s.Hint("remove it; fallback says what scores are while the model is down, with open: fallback")
+	}
+	if x.Partial != nil {
+		s.Fail(path+".partial", "the words of an answer are shown for an event, not for each of its elements")
+		s.Hint("remove it")
+	}
+}
+
+// bind resolves what the list is made of, and returns its type; the zero type has a finding.
+func (g *Gather) bind(s *lang.Scope, path string, b *boundEach) value.Type {
+	into := &b.each.Gather
+	if into.Top = g.Top; g.Top < 0 || g.Top > maxElements {
+		s.Fail(path+".top", "%d is out of range: use 1 to %d", g.Top, maxElements)
+	}
+	if g.When != "" {
+		into.When = s.Expr(path+".when", g.When, value.Bool)
+	}
+	if g.Sort != "" {
+		into.Sort = s.Expr(path+".sort", g.Sort, value.Int, value.Number)
+	}
+	before := len(s.Errs)
+	if g.Value.Members != nil {
+		into.Object = new(operator.Object)
+		b.waves = bindObject(s, path+".value", nil, g.Value.Members, into.Object)
+		if len(s.Errs) > before {
+			return value.Type{}
+		}
+		return value.Type{Kind: value.List | value.Raw}
+	}
+	program := s.Expr(path+".value", g.Value.Expr, value.Bool, value.Int, value.Number, value.Time, value.String, value.Raw)
+	if program == nil {
+		return value.Type{}
+	}
+	b.waves = s.Fed(program)
+	slot, ok := s.Make(path+".value", s.HiddenName(), program.Type())
+	if !ok {
+		return value.Type{}
+	}
+	into.Value = operator.Assign{Name: "value", Slot: slot, Program: program}
+	return value.Type{Kind: value.List | program.Type().Kind}
+}
+
+// place notes where the score stands, and what the others need.
+func (b *boundEach) place() {
+	for i, n := range b.nodes {
+		if x, ok := n.Step.(*Score); ok {
+			b.score, b.most = i, x.Batch.Size
+		}
+		b.waves = b.waves || n.Place().Waves
+	}
+}
+
+// Place implements Bound.
+func (b *boundEach) Place() lang.Place {
+	var p lang.Place
+	if b.score >= 0 {
+		p = b.nodes[b.score].Place()
+	}
+	p.Waves = b.waves
+	for _, n := range b.nodes {
+		p.OwnTable = cmp.Or(p.OwnTable, n.Place().OwnTable)
+	}
+	return p
+}
+
+// Lower implements Bound.
+func (b *boundEach) Lower(p *lang.Plan, at lang.At) operator.Operator {
+	each, score := b.each, (*operator.Score)(nil)
+	for i, n := range b.nodes {
+		op := n.Lower(p, at)
+		switch {
+		case i == b.score:
+			score = op.(*operator.Score)
+		case score == nil:
+			each.Before = append(each.Before, op)
+		default:
+			each.After = append(each.After, op)
+		}
+	}
+	if score == nil {
+		return operator.NewEach(each)
+	}
+	return operator.NewScored(each, score, b.rows(score))
+}
+
+// rows returns how many rows of elements a call has at most.
+func (b *boundEach) rows(score *operator.Score) int {
+	if b.most == 0 && score.Model.Info().Batch.Size == 0 {
+		return max(score.Size, b.each.Max)
+	}
+	return score.Size
+}
+
+// Open implements Opener.
+func (b *boundEach) Open(r *lang.Resources) lang.Bound {
+	if b.score < 0 {
+		return b
+	}
+	scored := b.nodes[b.score].Bound.(lang.Opener).Open(r)
+	if scored == nil {
+		return nil
+	}
+	opened := *b
+	opened.nodes = slices.Clone(b.nodes)
+	opened.nodes[b.score].Bound = scored
+	opened.check(r, scored.(*boundScore))
+	return &opened
+}
+
+// check refuses models that cannot be asked for all elements of an event at once.
+func (b *boundEach) check(r *lang.Resources, x *boundScore) {
+	score, path := &x.score, x.path+".model"
+	info := score.Model.Info()
+	switch {
+	case info.State > 0:
+		r.Fail(path, "model %s keeps something of each key, and elements have no key", score.Name)
+	case score.Contents:
+		r.Fail(x.path+".inputs", "content is given to a model for an event, not for each of its elements")
+		r.Hint("score it above the each")
+	case score.Calling == nil:
+		return
+	case info.RowsMax > 0 && info.RowsMax < b.each.Max:
+		r.Fail(path, "model %s takes %d rows in a request, and an event has up to %d elements: if one of its requests failed, all would be made again", score.Name, info.RowsMax, b.each.Max)
+		r.Hint(fmt.Sprintf("write max: %d or less in the each, or use a model that takes more rows", info.RowsMax))
+	case b.rows(score) < b.each.Max:
+		r.Fail(x.path, "a call has %d rows, and an event has up to %d elements, which one call has to score", b.rows(score), b.each.Max)
+		r.Hint(fmt.Sprintf("write batch: {size: %d} or more", b.each.Max))
+	case slices.ContainsFunc(b.nodes, func(n lang.Node) bool { _, looks := n.Step.(*Lookup); return looks }):
+		r.Fail(b.path+".steps", "an event may wait for model %s, and its rows of the table may be others when the answer comes", score.Name)
+		r.Hint("look up in an each above, whose gather has what was found; `in` of this one is its list")
+	}
+}

@@ -1,0 +1,215 @@
+package batch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/afterbay/afterbay/internal/models/calling"
+	"github.com/afterbay/afterbay/model"
+)
+
+// Lists is a model whose rows are lists of rows of another model. A row is one text, which
+// AppendElement makes, and its answer another, which NextAnswer reads. If the other model
+// fails over a row, the error is that of the list and names the row.
+type Lists struct {
+	model.Model
+	Size     int  // most rows of a call of Model
+	ByLength bool // rows of like length share calls
+	Width    int  // numbers of a row
+	Texts    int  // texts of a row
+	Most     int  // rows of a list
+
+	gathers sync.Pool // of *Gather
+}
+
+var _ model.Answerer = (*Lists)(nil)
+
+// Info implements model.Model. A request of a model has whole lists.
+func (l *Lists) Info() model.Info {
+	info := l.Model.Info()
+	info.Inputs = []model.Input{{Name: "rows", Type: model.Bytes}}
+	info.Outputs = []model.Output{{Name: "answers", Size: 1, Type: model.Bytes}}
+	info.Request += "\x00lists"
+	if info.RowsMax > 0 {
+		info.RowsMax = max(info.RowsMax/l.Most, 1)
+	}
+	return info
+}
+
+// Of returns the same lists of rows of another model.
+func (l *Lists) Of(m model.Model) *Lists {
+	return &Lists{Model: m, Size: l.Size, ByLength: l.ByLength, Width: l.Width, Texts: l.Texts, Most: l.Most}
+}
+
+// Unwrap returns the model that scores the rows of the lists.
+func (l *Lists) Unwrap() model.Model { return l.Model }
+
+// Check implements model.Model: the rows of a list are checked when it is made.
+func (l *Lists) Check([]float64, [][]byte) error { return nil }
+
+// Predict implements model.Model.
+func (l *Lists) Predict(context.Context, model.Rows, []float32) error { return calling.ErrTexts }
+
+// AppendElement appends a row to the text of a list, with its place among the elements
+// that rows are of.
+func AppendElement(list []byte, place int, values []float64, texts [][]byte) []byte {
+	list = binary.AppendUvarint(list, uint64(place))
+	for _, v := range values {
+		list = binary.LittleEndian.AppendUint64(list, math.Float64bits(v))
+	}
+	return appendTexts(list, texts)
+}
+
+// appendTexts appends texts, each behind its length plus 1; 0 is a text that is missing.
+func appendTexts(to []byte, texts [][]byte) []byte {
+	for _, text := range texts {
+		if text == nil {
+			to = append(to, 0)
+			continue
+		}
+		to = append(binary.AppendUvarint(to, uint64(len(text))+1), text...)
+	}
+	return to
+}
+
+// Answer implements model.Answerer.
+func (l *Lists) Answer(ctx context.Context, rows model.Rows, _ []float32, answers [][]byte) error {
+	g, _ := l.gathers.Get().(*Gather)
+	if g == nil {
+		g = new(Gather)
+	}
+	defer func() {
+		g.Begin(0, 0) // let go of what it points to
+		l.gathers.Put(g)
+	}()
+	g.Begin(l.Width, l.Texts)
+	var places []int
+	ends := make([]int, rows.Len()) // of the rows of the lists
+	for i := range ends {
+		for rest := rows.Bytes[i]; len(rest) > 0; {
+			place, err := 0, error(nil)
+			if place, rest, err = l.row(g, rest); err != nil {
+				return err
+			}
+			places = append(places, place)
+		}
+		ends[i] = len(places)
+	}
+	outputs := l.Model.Info().Scores()
+	if len(places) > 0 {
+		if err := g.Run(ctx, l.Model, outputs, l.Size, l.ByLength); err != nil {
+			return err
+		}
+	}
+	failed := failedLists(g.Failed, places, ends)
+	from := 0
+	for i, end := range ends {
+		answers[i] = make([]byte, 0, (end-from)*4*outputs)
+		for ; from < end; from++ {
+			answers[i] = appendAnswer(answers[i], g.Answer(from))
+		}
+	}
+	switch {
+	case failed == nil:
+		return nil
+	case len(failed) == rows.Len() && calling.BlameOf(failed[0].Err) == model.BlameWay:
+		return failed[0].Err
+	}
+	return failed
+}
+
+// row reads the first row of a list into g, and returns its place and the rest of the list.
+func (l *Lists) row(g *Gather, list []byte) (place int, rest []byte, err error) {
+	at, n := binary.Uvarint(list)
+	if n <= 0 || len(list)-n < 8*l.Width {
+		return 0, nil, errList
+	}
+	list = list[n:]
+	for range l.Width {
+		g.Rows.Values = append(g.Rows.Values, math.Float64frombits(binary.LittleEndian.Uint64(list)))
+		list = list[8:]
+	}
+	for range l.Texts {
+		text, after, ok := nextText(list)
+		if !ok {
+			return 0, nil, errList
+		}
+		g.Rows.Bytes, list = append(g.Rows.Bytes, text), after
+	}
+	g.Rows.N++
+	return int(at), list, nil
+}
+
+var errList = errors.New("a list of rows, or of their answers, cannot be read: only the engine makes it")
+
+// nextText reads what appendTexts wrote of a text, and returns the rest.
+func nextText(from []byte) (text, rest []byte, ok bool) {
+	size, n := binary.Uvarint(from)
+	switch {
+	case n <= 0 || size > uint64(len(from)-n)+1:
+		return nil, nil, false
+	case size == 0:
+		return nil, from[n:], true
+	}
+	end := n + int(size) - 1
+	return from[n:end:end], from[end:], true
+}
+
+// failedLists returns the errors of the lists that rows which failed are in. That of a list
+// is that of the first of its rows.
+func failedLists(rows []Failed, places, ends []int) model.RowErrors {
+	first := make([]*Failed, len(ends))
+	for i := range rows {
+		list := 0
+		for ends[list] <= rows[i].Row {
+			list++
+		}
+		if first[list] == nil || first[list].Row > rows[i].Row {
+			first[list] = &rows[i]
+		}
+	}
+	var failed model.RowErrors
+	for list, f := range first {
+		if f == nil {
+			continue
+		}
+		err := f.Err
+		if calling.BlameOf(err) != model.BlameWay {
+			err = fmt.Errorf("element %d: %w", places[f.Row], err)
+		}
+		failed = append(failed, model.RowError{Row: list, Err: err})
+	}
+	return failed
+}
+
+// appendAnswer appends the answer to a row to those of a list.
+func appendAnswer(to []byte, answer model.Answer) []byte {
+	for _, score := range answer.Scores {
+		to = binary.LittleEndian.AppendUint32(to, math.Float32bits(score))
+	}
+	return appendTexts(to, answer.Texts)
+}
+
+// NextAnswer reads the first answer of a list into an answer with room for its scores and
+// texts, and returns the rest.
+func NextAnswer(list []byte, into *model.Answer) (rest []byte, err error) {
+	if len(list) < 4*len(into.Scores) {
+		return nil, errList
+	}
+	for i := range into.Scores {
+		into.Scores[i] = math.Float32frombits(binary.LittleEndian.Uint32(list))
+		list = list[4:]
+	}
+	for i := range into.Texts {
+		text, after, ok := nextText(list)
+		if !ok {
+			return nil, errList
+		}
+		into.Texts[i], list = text, after
+	}
+	return list, nil
+}

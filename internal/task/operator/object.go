@@ -1,0 +1,39 @@
+package operator
+
+import (
+	"github.com/afterbay/afterbay/internal/event/expression"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Object is an object of JSON that is made of an event: the value of a record, or an element
+// of a list. What can fail about it is computed first, into slots.
+type Object struct {
+	Compute []Assign   // the values
+	Members [][]string // the names that lead to each value
+	Before  [][]byte   // what stands before each value: `"name":`, the comma, and braces of objects that end or begin there
+	Values  []value.Slot
+	After   []byte // the braces of the objects that the last value ends
+}
+
+// AppendValue appends the object, and returns its size. If its texts alone are over limit,
+// AppendValue returns b unchanged and their size.
+func (o *Object) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {
+	from := len(b)
+	b = append(b, '{')
+	for i := range o.Values {
+		slot := &o.Values[i]
+		b = append(b, o.Before[i]...)
+		if slot.Type.Kind.Text() && row.Has(*slot) {
+			least := len(row.Text(*slot))
+			if slot.Type.Kind == value.Vector {
+				least /= 2 // a number has two bytes at least, as JSON, with its comma
+			}
+			if size := len(b) - from + least; size > limit {
+				return b[:from], size
+			}
+		}
+		b = expression.AppendValue(b, row, slot)
+	}
+	b = append(append(b, o.After...), '}')
+	return b, len(b) - from
+}
