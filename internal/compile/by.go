@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
@@ -95,7 +96,7 @@ func (a *asking) stage(b *bound) (task.Plan, error) {
 	c.Time = operator.Timing{Lateness: b.read.Time.Lateness, EventTime: b.read.Time.EventTime, Late: operator.LateInclude}
 	c.read.Topic, c.MaxBytes, c.Slack = name, b.read.MaxBytes, b.read.Slack
 	for _, from := range b.read.Sources {
-		from.Fields = c.projected(b, from.Fields, fields)
+		from.Fields, from.Envelope = c.projected(b, from.Fields, fields), envelope.None // an ask has the fields by their names
 		c.Sources = append(c.Sources, from)
 	}
 	c.Key, _ = s.Names.Schema.Lookup(a.by)
@@ -134,7 +135,7 @@ func (c *reader) projected(b *bound, all []decode.Field, wanted map[string]bool)
 		if !ok {
 			slot, _ = c.Field("inputs", f.Name, f.Slot.Type)
 		}
-		list = append(list, decode.Field{Name: f.Name, Path: f.Path, Slot: slot})
+		list = append(list, decode.Field{Name: f.Name, Slot: slot})
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -328,6 +329,10 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 	from.input(path, &source)
 	c.Errs = append(c.Errs, from.Errs...)
 	for _, f := range from.read.Fields {
+		if f.From == decode.FromKey && f.Name != in.Key {
+			c.Fail(path+".fields."+f.Name, "%q is the key of the record, and copies have %q as their key", f.Name, in.Key)
+			c.Hint("read it from the data of the event, or make it the key of the input")
+		}
 		t, known := types[f.Name]
 		if known && t.Kind != f.Slot.Type.Kind {
 			c.Fail(path+".fields."+f.Name, "%q is of type %v here and %v in another input: a name has one type", f.Name, f.Slot.Type, t)

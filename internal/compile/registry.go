@@ -3,6 +3,7 @@ package compile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -45,12 +46,13 @@ func (c *Compiled) newest(ctx context.Context, topic string) (*registry.Version,
 	return c.Schemas.Newest(ctx, registry.Subject(topic))
 }
 
-// fieldsOf returns the fields that are read of an input.
+// fieldsOf returns the fields that are read from the data of an input.
 func (c *Compiled) fieldsOf(topic string) []decode.Field {
+	fields := c.Plan.Fields
 	for _, from := range c.Copies {
 		if from.Topic == topic {
-			return from.Fields
+			fields = from.Fields
 		}
 	}
-	return c.Plan.Fields
+	return slices.DeleteFunc(slices.Clone(fields), func(f decode.Field) bool { return f.From != decode.FromData })
 }

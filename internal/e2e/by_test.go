@@ -291,3 +291,36 @@ func TestOutputsOfPipelinesWithStagesAreExplained(t *testing.T) {
 		_ = log.Close()
 	})
 }
+
+// TestStagesHaveFieldsByTheirNames has features by a field that stands deep in a change event: what a
+// stage is asked with has neither the envelope nor the path.
+func TestStagesHaveFieldsByTheirNames(t *testing.T) {
+	const file = `pipeline: fraud
+input:
+  topic: payments
+  partitions: 3
+  key: card
+  envelope: debezium
+  time: {field: ts, unit: ms}
+  fields: {id: string, card: string, merchant: {path: shop.merchant, type: string}, risk: {path: device.risk, type: int, optional: true}, ts: int, op: {from: envelope, type: string}}
+steps:
+  - features: {shop: {by: merchant, value: risk ?? 0, windows: [1h], aggregates: [count, sum]}}
+  - emit: {topic: decisions, value: {id: id, n: shop.count_1h, sum: shop.sum_1h}}
+`
+	var records []stream.Record
+	for i := range 20 {
+		at := time.UnixMilli(946_000_000_000 + int64(i))
+		value := fmt.Sprintf(`{"op": "c", "before": null, "after": {"id": "t%d", "card": "c%d", "shop": {"merchant": "m"}, "device": {"risk": 2}, "ts": %d}}`, i, i%5, at.UnixMilli())
+		records = append(records, stream.Record{Partition: stream.Partition{Topic: "payments", Index: int32(i % 3)}, Key: fmt.Append(nil, "c", i%5), Value: []byte(value), Time: at})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := memory.New(memory.Options{RebalanceTimeout: time.Second})
+		runByFile(t, file, records, 2, log, log)
+		if rows := byRows(t, log); len(rows) != 20 || rows["t19"]["n"] != 20 || rows["t19"]["sum"] != 40 {
+			t.Errorf("%d rows, %+v", len(rows), rows["t19"])
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -137,7 +137,7 @@ func TestSinksOfALibraryGetWhatIsWritten(t *testing.T) {
 		t.Errorf("%v, closed: %v", err, sink.closed)
 	}
 	want := contract.Topic{
-		Name: "out", Pipeline: "copy", Sink: "out", Group: "copy.out", Columns: []contract.Column{{Name: "k", Type: "string"}},
+		Name: "out", Pipeline: "copy", Sink: "out", Group: "copy.out", Columns: []contract.Column{{Name: "k", Type: "string"}}, Keys: []string{"k"},
 		Constants: map[string]any{"limit": 0.5, "region": map[string]any{"US": int64(0)}}, Fingerprint: runner.Plan.Fingerprint.Outputs, Topics: []string{"out", "copy.dlq", "in"},
 	}
 	if diff := cmp.Diff(want, sink.told); diff != "" {

@@ -62,7 +62,7 @@ var pathFieldFields = []spec.Field[pathField]{
 	{Name: "path", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.Path }, spec.TextOf("a path")), Example: "device.os", Absent: "the name of the field",
 		Help: "where the value stands in the record: names with dots between them. A name with other characters is quoted, `'\"user-id\".os'`; `items[0].price` is of the first element of a list, and `items[].price` of all elements, which makes a list such as `number[]`"},
 	{Name: "from", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *string { return &f.From }, spec.Choice[string](FromData, FromEnvelope, FromKey).Default(FromData)), Example: "envelope", Absent: "data",
-		Help: "what the value is of: the data of the record; its envelope, such as `op` of Debezium, or the attribute `id` of CloudEvents; or its key, a string or an int, which has no path"},
+		Help: "where the value is read from: `data`, the data of the record; `envelope`, such as `op` of Debezium or the attribute `id` of CloudEvents; `key`, the key of the record, a string or an int without a path. The fields of an `each` are always read from the element"},
 	{Name: "type", Affects: spec.Outputs, Required: true, Form: spec.Into(func(f *pathField) *string { return &f.Type }, spec.ReadType), Example: "string", Help: "of the value, as the short form has it"},
 	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
 }
@@ -142,7 +142,7 @@ var pipelineFieldsBelow = []spec.Field[Pipeline]{
 	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
 	{Name: "schema_registry", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Registry { return &p.Registry }, readRegistry), Example: "https://schemas.example.com", Absent: "needed with the format `schema_registry`",
-		Help: "where the schemas of events are, by a server that speaks the API of Confluent's schema registry: its URL, or a mapping"},
+		Help: "URL of a schema registry with Confluent's API, or a mapping with its URL and credentials"},
 }
 
 var inputFields = []spec.Field[Input]{
@@ -158,10 +158,10 @@ var inputFields = []spec.Field[Input]{
 		Example: "{customer: string, amount: number, country: optional string}"},
 	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *Format { return &in.Format }, readFormat),
 		Example: "{avro: payment.avsc}", Absent: "json",
-		Help: "how events are written: `json`, or a mapping of the format to what it needs. With `schema_registry` they begin with the id of their schema, which says whether they are Avro, Protobuf or JSON. `afterbay produce`, HTTP and the gateway write JSON"},
+		Help: "how the value of a record is encoded: a name, or a mapping for a format with options. With `schema_registry` it begins with the id of its schema, and the registry says whether it is Avro, Protobuf or JSON. `afterbay produce` and HTTP send each line as it is, so they fit `json`, `csv`, `text` and `raw`"},
 	{Name: "envelope", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *envelope.Kind { return &in.Envelope }, readEnvelope),
 		Example: "debezium", Absent: "the value of a record is its data",
-		Help: "what the data of events stands in. `debezium`: change events, whose data is the row after the change, or before it if the row was deleted. `cloudevents`: CloudEvents, as JSON objects or with headers `ce_*`"},
+		Help: "the wrapper around the data. `debezium`: a change event; its data is the row after the change, or before it for a deletion. `cloudevents`: a CloudEvent, as a JSON object or with headers `ce_*`"},
 	{Name: "max_bytes", Affects: spec.Outputs, Form: spec.Into(func(in *Input) *int { return &in.MaxBytes }, spec.Size(1, 1<<20).Default(DefaultMaxBytes)), Example: "64KiB"},
 	{Name: "dedupe", Affects: spec.Outputs, Form: spec.Optional(func(in *Input) **Dedupe { return &in.Dedupe }, spec.MappingOf(dedupeFields)),
 		Example: "{id: tx, window: 24h}",
@@ -181,16 +181,16 @@ var readRegistry = spec.OneOf("write https://HOST:PORT or {url: https://HOST:POR
 	spec.Scalar, spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), spec.Mapping, spec.MappingOf(registryFields))
 
 var registryFields = []spec.Field[Registry]{
-	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), Example: "https://schemas.example.com", Help: "http or https; credentials are sent by http to this machine alone, and redirections are not followed"},
+	{Name: "url", Affects: spec.Nothing, Required: true, Form: spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), Example: "https://schemas.example.com", Help: "http or https. Credentials need https, except to a loopback address. Redirects are not followed"},
 	{Name: "user", Affects: spec.Nothing, Form: spec.Into(func(r *Registry) *string { return &r.User }, spec.TextOf("the name of a user")), Example: "afterbay", Absent: "none", Help: "of basic authentication, with `password`"},
 	{Name: "password", Affects: spec.Nothing, Form: spec.Into(func(r *Registry) *string { return &r.Password }, spec.Secret("")), Example: "${REGISTRY_PASSWORD}", Absent: "none", Help: "of `user`"},
-	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(r *Registry) *string { return &r.Token }, spec.Secret("token_file")), Example: "${REGISTRY_TOKEN}", Help: "sent as `Authorization: Bearer`"},
+	{Name: "token", Affects: spec.Nothing, Or: "token_file", Form: spec.Into(func(r *Registry) *string { return &r.Token }, spec.Secret("token_file")), Example: "${REGISTRY_TOKEN}", Absent: "none", Help: "sent as `Authorization: Bearer`"},
 	{Name: "token_file", Affects: spec.Nothing, Form: spec.Into(func(r *Registry) *string { return &r.TokenFile }, spec.ReadPath), Example: "/run/secrets/registry", Absent: "none", Help: "a file of the token, read at each request"},
 }
 
 var formatFields = []spec.Field[Format]{
 	{Name: "csv", Affects: spec.Outputs, Form: spec.Optional(func(f *Format) **CSV { return &f.CSV }, spec.MappingOf(csvFields)), Example: "{delimiter: ';', columns: [id, name, total]}", Absent: "another format",
-		Help: "a line of CSV for each event, without a header. `format: csv` has commas, double quotes and the fields as columns"},
+		Help: "each event is one line, without a header. `format: csv` alone means commas, double quotes and the fields as columns"},
 	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *string { return &f.Avro }, spec.ReadPath), Example: "payment.avsc", Absent: "another format",
 		Help: "the file of the schema that events are written with, without a prefix of a registry. Fields of the event that `fields` does not name are skipped; unions with null are optional fields"},
 	{Name: "protobuf", Affects: spec.Outputs, Form: spec.Into(func(f *Format) *Protobuf { return &f.Protobuf }, spec.MappingOf(protobufFields)), Example: "{file: shop.proto, message: shop.Payment}", Absent: "another format",
@@ -200,8 +200,8 @@ var formatFields = []spec.Field[Format]{
 var csvFields = []spec.Field[CSV]{
 	{Name: "delimiter", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Delimiter }, spec.TextOf("one character")), Example: "';'", Absent: "a comma", Help: "what stands between columns: one character of ASCII, such as `\"\\t\"`"},
 	{Name: "quote", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *string { return &c.Quote }, spec.TextOf("one character, or none")), Example: "none", Absent: "a double quote", Help: "what stands around values with delimiters, quotes or line breaks, and twice for itself: one character, or `none`"},
-	{Name: "columns", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *[]string { return &c.Columns }, spec.ListOf(spec.TextOf("the name of a column"))), Example: "[id, name, total]", Absent: "the fields, in their order",
-		Help: "the names of all columns: a field is the column of its name, or of its `path`. Columns that no field names are skipped"},
+	{Name: "columns", Affects: spec.Outputs, Form: spec.Into(func(c *CSV) *[]string { return &c.Columns }, spec.ListOf(spec.TextOf("a column name"))), Example: "[id, name, total]", Absent: "the fields, in their order",
+		Help: "the names of all columns. A field reads the column with its name, or with its `path`. Others are skipped"},
 }
 
 var protobufFields = []spec.Field[Protobuf]{

@@ -52,9 +52,9 @@ func (s Section) Page(title string) string {
 	}
 	fmt.Fprintf(&page, "\n## %s\n\n", title)
 	if strings.HasSuffix(s.Path, "steps[]") {
-		page.WriteString("One of these words each.\n\n")
+		page.WriteString("Each step has one of these fields.\n\n")
 	}
-	page.WriteString("| word | value | without it | meaning | example |\n|---|---|---|---|---|\n")
+	page.WriteString("| field | value | default | meaning | example |\n|---|---|---|---|---|\n")
 	var missing []string
 	for _, w := range s.Words {
 		switch {

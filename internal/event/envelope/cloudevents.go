@@ -28,6 +28,7 @@ type cloudEvents struct {
 	attributes []attribute
 	structured *decode.Scanner // of the attributes; nil reads none
 	json       bool            // the data is
+	looked     bool            // schemas of the data are looked up before, which is done for values of records alone
 }
 
 // attribute is a field, and the header that has it in binary mode.
@@ -137,6 +138,8 @@ func (c *cloudEvents) openStructured(src []byte, row *value.Row) (data []byte, a
 // dataOf returns the data of a structured event.
 func (c *cloudEvents) dataOf(plain, encoded part) (data []byte, at int, err error) {
 	switch text, isText := decode.String(plain.text); {
+	case encoded.is() && c.looked:
+		return nil, 0, &decode.Error{Field: "data_base64", Offset: encoded.at, Reason: "with format: schema_registry, events are read in binary mode alone"}
 	case encoded.is():
 		text, ok := decode.String(encoded.text)
 		if ok {

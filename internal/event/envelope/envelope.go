@@ -67,6 +67,9 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 	}
 	var err error
 	r.data, err = format.Decoder(of[decode.FromData])
+	if events, ok := r.open.(*cloudEvents); ok {
+		events.looked = r.Preparer() != nil
+	}
 	return r, err
 }
 

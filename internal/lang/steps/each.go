@@ -55,11 +55,11 @@ var eachFields = []spec.Field[Each]{
 	{Name: "max", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *int { return &e.Max }, spec.Whole[int](1, maxElements).Default(defaultElements)),
 		Example: "500", Help: "elements of a list; an event with a longer one is a dead letter"},
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *string { return &e.When }, lang.ReadBool),
-		Example: "item.price < 100", Absent: "for all", Help: "for which elements the steps are done; the list that is made has no others"},
+		Example: "item.price < 100", Absent: "for all", Help: "which elements the steps run for. The others are not in the list that `gather` makes"},
 	{Name: "steps", Affects: spec.State, Form: spec.Into(func(e *Each) *[]lang.Step { return &e.Steps }, lang.ReadSteps),
 		Example: "[score: {model: rank, inputs: [item.price]}]", Absent: "none", Help: "let, lookup of a table, and at most one score, for each element"},
 	{Name: "gather", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *Gather { return &e.Gather }, spec.MappingOf(gatherFields)),
-		Example: "{to: ranked, sort: -rank.score, top: 10, value: {sku: item.sku, score: rank.score}}", Help: "the list that is made, of which the event has the name"},
+		Example: "{to: ranked, sort: -rank.score, top: 10, value: {sku: item.sku, score: rank.score}}", Help: "makes one list of the results, and gives it a name that the steps below can read"},
 }
 
 var gatherFields = []spec.Field[Gather]{
@@ -67,9 +67,9 @@ var gatherFields = []spec.Field[Gather]{
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(g *Gather) *string { return &g.When }, lang.ReadBool),
 		Example: "rank.score > 0.5", Absent: "all", Help: "which elements have a value in the list"},
 	{Name: "sort", Affects: spec.Outputs, Form: spec.Into(func(g *Gather) *string { return &g.Sort }, spec.ReadExpression),
-		Example: "-rank.score", Absent: "the order of the elements", Help: "a number: the value with the least is the first. Values with equal numbers are in the order of the elements"},
+		Example: "-rank.score", Absent: "the order of the elements", Help: "an int or number. The list is in ascending order: `-rank.score` puts the highest score first. Elements with equal numbers keep the order of the input list"},
 	{Name: "top", Affects: spec.Outputs, Form: spec.Into(func(g *Gather) *int { return &g.Top }, spec.Whole[int](1, maxElements)),
-		Example: "10", Absent: "all", Help: "how many values the list has at most, the first of the order"},
+		Example: "10", Absent: "all", Help: "the most values that the list has: the first ones after sorting"},
 	{Name: "value", Affects: spec.Outputs, Required: true, Form: spec.OneOf("write an expression, or `{name: expression}`",
 		spec.Scalar, spec.Into(func(g *Gather) *string { return &g.Value.Expr }, spec.ReadExpression),
 		spec.Mapping, spec.Into(func(g *Gather) *[]Member { return &g.Value.Members }, membersForm(maxObjects))),

@@ -47,7 +47,7 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.When }, lang.ReadBool),
 		Example: `action == "block"`, Help: "for which events", Absent: "always"},
 	{Name: "delete", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Delete }, lang.ReadBool),
-		Example: `op == "d"`, Help: "for which events the record has a key and no value: it deletes the row of the key in tables, and in sinks that keep rows", Absent: "for none"},
+		Example: `op == "d"`, Help: "for which events the record is a tombstone: it has a key and no value. It deletes the row of the key in tables and in the sinks `postgres` and `redis`", Absent: "for none"},
 	{Name: "id", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.ID }, spec.ReadExpression), Example: `'"freeze:" + tx'`, Help: "the output's id, of type string",
 		Absent: "`pipeline:event:topic`, with `#name` behind it if the step has a name"},
 	{Name: "name", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *string { return &e.Name }, spec.ReadName), Example: "refund",
@@ -55,7 +55,7 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "value", Affects: spec.Outputs, Form: spec.OneOf("write `[name]` or `{name: expression}`",
 		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, lang.ReadNames),
 		spec.Mapping, spec.Into(func(e *Emit) *[]Member { return &e.Value }, membersForm(maxObjects))),
-		Example: "[tx, fraud.score, action]", Help: "names; dots become _; event.* is all fields, feature.* expands. Or members of a JSON object, each an expression or an object again: `{tx: tx, card: {country: country}}`", Absent: "the names of `decide`"},
+		Example: "[tx, fraud.score, action]", Help: "a list of names: a dot in a name becomes `_`, `event.*` is all fields of the event, and `spend.*` all columns of the feature `spend`. Or a mapping that is the JSON object: each member is an expression or an object again, `{tx: tx, card: {country: country}}`", Absent: "the names of `decide`"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 

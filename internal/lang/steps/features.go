@@ -27,7 +27,7 @@ type Feature struct {
 	By         string        // field whose events count; "" is the event's key
 	Delay      time.Duration // with By: how old Value and When are when events know them; 0 is at once
 	Per        string        // expression: what the events that count are split by; "" is nothing
-	Windows    []string      // "60s" exact, "60s/5s" in panes of 5 s
+	Windows    []string      // sliding windows: "60s" keeps each entry and is exact, "60s/5s" keeps one partial result for each pane of 5 s
 	Last       int           // the newest values by arrival, 1 to 1,000
 	Elapsed    bool          // seconds since the key's newest event before this one for which When holds
 	Aggregates []string      // names of feature.Aggregates
@@ -35,7 +35,7 @@ type Feature struct {
 	HalfLife   time.Duration // of ewma
 	Take       int           // values of list and top, 0 is 10; with Per groups, 0 is 100
 	Decimals   *int          // aggregate exact integers of this many decimals, 0 to 9
-	Empty      *float64      // what aggregates but count and sum are of nothing, and elapsed before the first event; nil is 0
+	Empty      *float64      // the result of an aggregate of numbers without entries, and of elapsed before the first event: count, sum, changes and distinct are 0 instead; nil is 0
 	Max        int           // entries of exact windows of a key, 64 to 1,048,576; 0 is 65,536, or 1,024 with aggregates that look at entries
 	Overflow   string        // beyond Max: pane reads sixtieths of the window, with oldest the oldest entries leave, dlq refuses the event
 }
@@ -62,20 +62,20 @@ var featureFields = []spec.Field[Feature]{
 		Absent: "`value` and `when` are of fields, and known at once",
 		Help:   "with `by`, needed where `value` or `when` use more than fields, such as a score: how old what they say is when later events know it, in event time"},
 	{Name: "per", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Per }, spec.ReadExpression), Example: "category", Absent: "the events are not split",
-		Help: "of type string, int or bool. Events that count are split by its values, and each aggregate is a map from value to the aggregate of its events. The `take` most frequent values of a window are there; if it has more, outputs are marked `approximate`"},
+		Help: "a string, int or bool that splits the events into groups. Each aggregate is a map from group to result. The map has the `take` groups with the most events; if a window has more groups, outputs have the header `afterbay-approximate`"},
 	{Name: "windows", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Windows }, spec.ListOf(spec.Window())),
 		Example: "[60s, 24h/1h]", Absent: oneShape},
 	{Name: "last", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Last }, spec.Whole[int](1, 1000)), Example: "10", Absent: oneShape},
 	{Name: "elapsed", Affects: spec.State, Form: spec.Into(func(f *Feature) *bool { return &f.Elapsed }, spec.OnlyTrue()), Example: "true", Absent: oneShape},
 	{Name: "aggregates", Affects: spec.State, Form: spec.Into(func(f *Feature) *[]string { return &f.Aggregates },
 		spec.ListOf(spec.Choice[string](feature.AggregateNames()...))),
-		Example: "[count, sum]", Help: "what is read of windows or of the last values: see [aggregates](#aggregates)", Absent: "needed but with `elapsed`"},
+		Example: "[count, sum]", Help: "what is read of windows or of the last values: see [aggregates](#aggregates)", Absent: "required, except with `elapsed`"},
 	{Name: "type", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Type }, spec.Choice[string]("bool", "int", "string", "time")), Example: "string",
-		Absent: "that of `value`", Help: "what `value` is, if it uses names of later steps and is no number"},
+		Absent: "that of `value`", Help: "the type of `value`; needed if `value` uses names of later steps and is not a number"},
 	{Name: "half_life", Affects: spec.State, Form: spec.Into(func(f *Feature) *time.Duration { return &f.HalfLife }, spec.Span(time.Millisecond, 366*24*time.Hour)), Example: "10m",
-		Absent: "needed with `ewma` alone", Help: "of `ewma`: a value that is so much older than the event has half the weight"},
+		Absent: "needed with `ewma` alone", Help: "the age at which a value has half the weight in `ewma`"},
 	{Name: "take", Affects: spec.Outputs, Form: spec.Into(func(f *Feature) *int { return &f.Take }, spec.Whole[int](1, 1000).Default(10)), Example: "5",
-		Absent: "10 values, 100 with `per`", Help: "how many values `list`, `top` and `per` have at most, of `top` 1 to 100"},
+		Absent: "10 values, 100 with `per`", Help: "the most values of `list` and `top`, or the most groups of `per`. `top` takes 1 to 100"},
 	{Name: "decimals", Affects: spec.State, Form: spec.Optional(func(f *Feature) **int { return &f.Decimals }, spec.Whole[int](0, 9)),
 		Example: "2", Absent: "numbers are added as they are"},
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},

@@ -201,12 +201,29 @@ func (e topicEditor) hide(ctx context.Context, info topicInfo) error {
 	}
 	if empty {
 		defer e.log.topics.forget(info.name)
-		return e.removeTopics(ctx, info.name)
+		if err := e.removeTopics(ctx, info.name); err != nil {
+			return err
+		}
+		return e.awaitRemoved(ctx, info.name)
 	}
 	if err := e.deleteRecords(ctx, info); err != nil {
 		return err
 	}
 	return e.log.keys.mark(ctx, info.name, true)
+}
+
+// awaitRemoved waits until a topic that was removed is not listed: the brokers hear of it one
+// by one.
+func (e topicEditor) awaitRemoved(ctx context.Context, name string) error {
+	for tries := 1; ; tries++ {
+		topics, err := e.log.topics.ask(ctx)
+		if err != nil || !slices.ContainsFunc(topics, func(t topicInfo) bool { return t.name == name }) {
+			return err
+		}
+		if err := e.log.wait(ctx, backOff(tries)); err != nil {
+			return err
+		}
+	}
 }
 
 // unread returns ErrTopicInUse where a group that has members reads a topic: there

@@ -70,7 +70,7 @@ func (f *Field) decide(events int) {
 	case !identifier(f.Name):
 		f.Left = "its name has more than letters, digits and _"
 		if plain := plainName(f.Name); plain != "" {
-			f.Left, f.unnamed = fmt.Sprintf("%s: write %s in the events", f.Left, plain), true
+			f.Left, f.unnamed = fmt.Sprintf("%s: read it as %s: {path: '%q', type: TYPE}", f.Left, plain, f.Name), true
 		}
 		if f.Name == "meta" || f.Name == "event" {
 			f.Left = "its name is taken"
@@ -78,9 +78,9 @@ func (f *Field) decide(events int) {
 	case f.Present == 0:
 		f.Left = "it is always null"
 	case most == f.kinds[0] && f.nested == '{':
-		f.Left = "it is an object; write its fields beside the others to use them"
+		f.Left = "it is an object; read a value in it by path, such as os: {path: device.os, type: string}, or all of it as raw"
 	case most == f.kinds[0] && f.nested == '[':
-		f.Left = "it is an array"
+		f.Left = "it is an array; read it as a list, such as string[] or raw[], or one member of its objects by path, such as items[].price"
 	case most == f.kinds[0]:
 		f.Left = "its numbers are out of range"
 	case float64(most) < fits*float64(f.Present):

@@ -278,7 +278,7 @@ func (f *Findings) Unnamed() string {
 	if len(list) > 8 {
 		more, list = fmt.Sprintf(" and %d more", len(list)-8), list[:8]
 	}
-	return "fields are left out for their names, since a pipeline names fields by letters, digits and _: write " + strings.Join(list, ", ") + more + " in the events"
+	return "fields are left out for their names, since a pipeline names fields by letters, digits and _: read " + strings.Join(list, ", ") + more + " by path, such as user_id: {path: '\"user-id\"', type: string}"
 }
 
 // candidates returns the fields that can be the key, the likelier first.

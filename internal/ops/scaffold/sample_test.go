@@ -155,8 +155,8 @@ func TestTypesAreThoseOfTheValues(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"user": "string", "flag": "bool", "whole": "int", "either": "number", "when": "time", "wrong": "number", "half": "optional bool", "rare": "optional int",
-		"mixed": "its type differs: int 66 times, string 34 times", "big": "its numbers are out of range", "nothing": "it is always null", "list": "it is an array",
-		"deep": "it is an object; write its fields beside the others to use them", "no-name": "its name has more than letters, digits and _: write no_name in the events", "meta": "its name is taken",
+		"mixed": "its type differs: int 66 times, string 34 times", "big": "its numbers are out of range", "nothing": "it is always null", "list": "it is an array; read it as a list, such as string[] or raw[], or one member of its objects by path, such as items[].price",
+		"deep": "it is an object; read a value in it by path, such as os: {path: device.os, type: string}, or all of it as raw", "no-name": `its name has more than letters, digits and _: read it as no_name: {path: '"no-name"', type: TYPE}`, "meta": "its name is taken",
 		"true": "string", "huge": "number",
 	} {
 		if got[name] != want {
@@ -343,12 +343,12 @@ func TestOtherSeparatorsAndNamesAreTaken(t *testing.T) {
 		if got := role(found); got != "user at/2006-01-02 15:04:05 - amount " {
 			t.Errorf("%q: %s", separator, got)
 		}
-		if got, want := found.Unnamed(), `write "e mail" as e_mail, "x.y" as x_y, "a@b" as a_b, "user-name" as user_name in the events`; !strings.Contains(got, want) {
+		if got, want := found.Unnamed(), `read "e mail" as e_mail, "x.y" as x_y, "a@b" as a_b, "user-name" as user_name by path`; !strings.Contains(got, want) {
 			t.Errorf("%q: %s", separator, got)
 		}
 	}
 	_, err := scaffold.Infer(strings.NewReader(events(9, func(i int) string { return fmt.Sprintf(`{"user-id":"u%d","price":1.5}`, i%3) })), scaffold.Options{})
-	if err == nil || !strings.Contains(err.Error(), `write "user-id" as user_id in the events`) {
+	if err == nil || !strings.Contains(err.Error(), `read "user-id" as user_id by path`) {
 		t.Error(err)
 	}
 }

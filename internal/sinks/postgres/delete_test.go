@@ -18,7 +18,7 @@ func deletion(source string, offset int64, generation int, key string) stream.Re
 func TestARowIsDeletedByTheNewestRecordOfItsKey(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.url)
-	o.ExactlyOnce, o.Connections = true, 2
+	o.ExactlyOnce, o.Deletes, o.Connections = true, true, 2
 	c := b.claim(b.open(o), 0)
 	all := "SELECT id, body FROM artifacts ORDER BY id"
 	if o := b.write(c, record(0, 1, text("a", "0")), record(1, 1, text("b", "1")), record(2, 1, text("c", "2")), deletion("contacts/0", 3, 1, "a"), deletion("contacts/0", 4, 1, "none")); o.Older != 2 || len(o.Refused) > 0 { // neither row is there
@@ -34,7 +34,7 @@ func TestARowIsDeletedByTheNewestRecordOfItsKey(t *testing.T) {
 func TestAZombieDoesNotMakeADeletedRowAgain(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.url)
-	o.ExactlyOnce, o.Connections = true, 1
+	o.ExactlyOnce, o.Deletes, o.Connections = true, true, 1
 	first, second := b.open(o), b.open(o)
 	zombie := b.claim(first, 0)
 	owner := b.claim(second, 0)
@@ -49,7 +49,7 @@ func TestAZombieDoesNotMakeADeletedRowAgain(t *testing.T) {
 func TestADeletionFindsRowsByAnIntKey(t *testing.T) {
 	b := newBase(t)
 	o := artifacts(b.url)
-	o.ExactlyOnce, o.Columns[0].Type = true, typed("int")
+	o.ExactlyOnce, o.Deletes, o.Columns[0].Type = true, true, typed("int")
 	c := b.claim(b.open(o), 0)
 	out := b.write(c, record(0, 1, `{"id":7,"body":"x"}`), record(1, 1, `{"id":8,"body":"y"}`), deletion("contacts/0", 2, 1, "7"), deletion("contacts/0", 3, 1, "seven"))
 	if len(out.Refused) != 1 || out.Refused[0].Index != 3 || out.Refused[0].Err.Error() != `the record has no value, and its key "seven" is not an int` {

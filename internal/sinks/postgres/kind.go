@@ -109,7 +109,7 @@ func (c *Config) Warnings(sink.Topic) []error { return httpclient.Warnings(c.URL
 func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
 	return row.Open(t, c.Columns, c.Key, c.Version, func(mapping *row.Mapping) (sink.Writer, error) {
 		o := Options{
-			URL: c.URL, Table: c.Table, Vector: c.Vector, Version: mapping.Version, ExactlyOnce: c.ExactlyOnce, Connections: t.Concurrency, Group: t.Group,
+			URL: c.URL, Table: c.Table, Vector: c.Vector, Version: mapping.Version, ExactlyOnce: c.ExactlyOnce, Deletes: t.Deletes, Connections: t.Concurrency, Group: t.Group,
 		}
 		for _, column := range mapping.Columns {
 			o.Columns = append(o.Columns, Column(column))

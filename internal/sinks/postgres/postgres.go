@@ -36,6 +36,7 @@ type Options struct {
 	Vector      *Vector      // nil where no column is of pgvector
 	Version     *row.Version // says which of two rows of a key from different sources is newer; nil refuses the one that comes later
 	ExactlyOnce bool         // keeps positions in the table afterbay_positions, in the transactions that write the rows
+	Deletes     bool         // records without a value delete the row of their key
 	Connections int          // rows are spread over them by key, up to 64; 0 is 4
 	Group       string       // the sink's consumer group, by which its positions are found
 

@@ -101,7 +101,7 @@ func (c *claim) Write(ctx context.Context, committed stream.Offset, records []st
 // read makes a row of a record.
 func (c *claim) read(i int, r *stream.Record) (item, error) {
 	row := &c.rows[i]
-	if r.Value == nil {
+	if r.Value == nil && c.options.Deletes {
 		return c.deletion(i, r)
 	}
 	if err := c.reader.Read(r.Value, row); err != nil {
@@ -308,6 +308,7 @@ func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behi
 	for _, part := range parts(rows) {
 		n, err := b.apply(ctx, part, items, rest)
 		if err != nil {
+			b.outcome = before // what was refused is written again
 			return b.undo(ctx, err)
 		}
 		older += n
