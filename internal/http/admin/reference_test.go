@@ -200,7 +200,7 @@ func TestDocumentsNameMetricsThatExist(t *testing.T) {
 	for _, i := range allMetrics() {
 		known[i.Name] = true
 	}
-	columns := regexp.MustCompile(`^afterbay_(source|generation|offset|record|version|positions|stamp|id|partition|time|key|position|pipeline|models|approximate|fallback|stage|error|value)$`)
+	columns := regexp.MustCompile(`^afterbay_(source|generation|offset|record|version|positions|stamp|id|partition|time|key|position|pipeline|models|approximate|fallback|stage|error|value|deleted)$`)
 	named := regexp.MustCompile("\\b(afterbay_[a-z_]+)[`{)]|`(_[a-z][a-z_]+)[`{]")
 	err := fs.WalkDir(os.DirFS("../../../docs"), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".md") || strings.HasPrefix(path, "results/") || path == "upgrading.md" {
