@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/log/memory"
@@ -96,6 +97,7 @@ func delivers(t *testing.T, log stream.Log, name string) (records int, err error
 		done <- runner.Deliver(ctx, log)
 	}()
 	waited := runner.WaitDelivered(ctx, log)
+	time.Sleep(50 * time.Millisecond) // a sink without records begins, or says why not
 	stop()
 	if err = <-done; err == nil {
 		err = waited

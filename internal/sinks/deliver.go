@@ -242,7 +242,7 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 		return &stream.PartitionsError{Topic: d.options.Topic, Partitions: partitions, State: began}
 	}
 	for _, name := range Topics(d.options.Group) {
-		if began == partitions && existing[name] > partitions {
+		if began >= partitions && existing[name] > partitions { // a log that is no Sizer may say more
 			continue // only its readers have to know
 		}
 		if err := d.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
