@@ -197,7 +197,8 @@ func (p *part) answer(record *held, r *stream.Record) {
 	}
 }
 
-// come has what waited without a place have it, if it has all answers at a record of the log.
+// come gives an event, or a turn, that waited without a place its place. It does nothing while
+// answers are missing.
 func (p *part) come(h *held, at stream.Offset) {
 	switch {
 	case !h.later || len(h.open) > 0:

@@ -219,6 +219,14 @@ type sorted struct {
 	turns    []turnOf
 }
 
+func newSorted(sources []int32) *sorted {
+	s := &sorted{frontier: map[int32]order.Key{}, most: order.First}
+	for _, number := range sources {
+		s.frontier[number] = order.First
+	}
+	return s
+}
+
 func (s *sorted) mark(m order.Mark) {
 	s.most = later(s.most, m.Key)
 	k := m.Key
@@ -240,13 +248,15 @@ func (s *sorted) place(at int, key order.Key, text string) *turnOf {
 
 // released returns the texts of what all sources have reached.
 func (s *sorted) released() (found []string) {
-	end := order.Last
-	for _, k := range s.frontier {
-		end = earlier(end, k)
-	}
-	turns := slices.DeleteFunc(s.turns, func(t turnOf) bool { return end.Before(t.key) })
-	slices.SortFunc(turns, func(a, b turnOf) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
-	for n, t := range turns {
+	end := leastOf(s.frontier)
+	s.turns = slices.DeleteFunc(s.turns, func(t turnOf) bool { return end.Before(t.key) })
+	return s.texts()
+}
+
+// texts returns the texts in order, each with its number.
+func (s *sorted) texts() (found []string) {
+	slices.SortStableFunc(s.turns, func(a, b turnOf) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
+	for n, t := range s.turns {
 		found = append(found, fmt.Sprintf("%d %s", n, t.text))
 	}
 	return found
@@ -254,10 +264,7 @@ func (s *sorted) released() (found []string) {
 
 // sequence is the definition of what is released: a sort of the events and of the turns.
 func (l *stagesWritten) sequence(stages order.Stages, sources []int32) (found []string) {
-	s := sorted{map[int32]order.Key{}, order.First, nil}
-	for _, number := range sources {
-		s.frontier[number] = order.First
-	}
+	s := newSorted(sources)
 	open, turns := map[string]int{}, map[string]turnOf{} // of unawaited events
 	for at, c := range l.list {
 		for _, m := range c.marks {

@@ -1,7 +1,6 @@
 package order_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -274,40 +273,20 @@ func TestAReaderThatKnowsMoreSourcesHasTheirFrontiers(t *testing.T) {
 
 // sequence is the definition: what is read at once, from nothing.
 func sequence(list []copied, sources []int32) []string {
-	frontier, most := map[int32]order.Key{}, order.First
-	for _, s := range sources {
-		frontier[s] = order.First
-	}
-	type turn struct {
-		copied
-		moved int
-	}
-	var events []turn
+	s := newSorted(sources)
 	for at, c := range list {
+		for _, m := range c.marks {
+			s.mark(m)
+		}
 		if c.marks != nil {
-			for _, m := range c.marks {
-				most = later(most, m.Key)
-				k := m.Key
-				if m.Silent != order.NoMark.Silent {
-					k = later(k, earlier(order.Key{Time: m.Silent, Source: k.Source, Offset: k.Offset}, most))
-				}
-				frontier[m.Key.Source] = later(frontier[m.Key.Source], k)
-			}
 			continue
 		}
-		moved, least := -1, leastOf(frontier)
-		if _, known := frontier[c.key.Source]; c.plain || !known || !least.Before(c.key) {
-			c.key, moved = least, at
+		if _, known := s.frontier[c.key.Source]; c.plain || !known {
+			c.key = leastOf(s.frontier) // which it is not before
 		}
-		most = later(most, c.key)
-		events = append(events, turn{c, moved})
+		s.most = later(s.most, s.place(at, c.key, c.text).key)
 	}
-	slices.SortStableFunc(events, func(a, b turn) int { return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.moved, b.moved)) })
-	var found []string
-	for n, c := range events {
-		found = append(found, fmt.Sprintf("%d %s", n, c.text))
-	}
-	return found
+	return s.texts()
 }
 
 // leastOf is the frontier of all sources.
