@@ -95,25 +95,11 @@ func unknownVersion(text []byte, at int) error {
 // openStructured opens an event that is one JSON object.
 func (c *cloudEvents) openStructured(src []byte, row *value.Row) (data []byte, at int, err error) {
 	var of, plain, encoded part
-	walk := decode.Walk(src)
-	for walk.Next() {
-		var into *part
-		switch string(walk.Name) {
-		case "specversion":
-			into = &of
-		case "data":
-			into = &plain
-		case "data_base64":
-			into = &encoded
-		default:
-			continue
-		}
-		if into.text != nil {
-			return nil, 0, &decode.Error{Field: string(walk.Name), Offset: walk.At, Reason: "a second value"}
-		}
-		*into = part{walk.Value, walk.At}
+	walk, err := members(src, 0, named{"specversion", &of}, named{"data", &plain}, named{"data_base64", &encoded})
+	if err == nil {
+		err = walk.Err()
 	}
-	if err := walk.Err(); err != nil {
+	if err != nil {
 		return nil, 0, err
 	}
 	text, _ := decode.String(of.text)

@@ -47,15 +47,6 @@ type change struct {
 	before, after part
 }
 
-// part is the value of a member.
-type part struct {
-	text []byte // nil is none
-	at   int
-}
-
-// is reports whether there is a value but null.
-func (p part) is() bool { return p.text != nil && string(p.text) != "null" }
-
 // image returns the row of the change.
 func (c *change) image() part {
 	if c.op == deleted {
@@ -113,25 +104,9 @@ func (c *change) check(op part) error {
 
 // members finds the parts of the envelope.
 func (c *change) members() (op, payload part, err error) {
-	walk := decode.Walk(c.envelope)
-	for walk.Next() {
-		var into *part
-		switch string(walk.Name) {
-		case "op":
-			into = &op
-		case "before":
-			into = &c.before
-		case "after":
-			into = &c.after
-		case "payload":
-			into = &payload
-		default:
-			continue
-		}
-		if into.text != nil {
-			return op, payload, &decode.Error{Field: string(walk.Name), Offset: c.at + walk.At, Reason: "a second value"}
-		}
-		*into = part{walk.Value, c.at + walk.At}
+	walk, err := members(c.envelope, c.at, named{"op", &op}, named{"before", &c.before}, named{"after", &c.after}, named{"payload", &payload})
+	if err != nil {
+		return op, payload, err
 	}
 	if walk.Array() {
 		return op, payload, &decode.Error{Offset: c.at, Reason: "want a JSON object, got an array"}

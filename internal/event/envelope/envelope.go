@@ -149,3 +149,38 @@ func (k Kind) Key(key []byte) []byte {
 	}
 	return key
 }
+
+// part is the value of a member.
+type part struct {
+	text []byte // nil is none
+	at   int
+}
+
+// is reports whether there is a value but null.
+func (p part) is() bool { return p.text != nil && string(p.text) != "null" }
+
+// named is where a member of an object goes.
+type named struct {
+	name string
+	into *part
+}
+
+// members finds members of a JSON object, which begins at an offset of the record. The error is that
+// of a second value. What else is wrong, the Walker says.
+func members(object []byte, at int, wanted ...named) (decode.Walker, error) {
+	walk := decode.Walk(object)
+	for walk.Next() {
+		for i := range wanted {
+			m := &wanted[i]
+			if string(walk.Name) != m.name {
+				continue
+			}
+			if m.into.text != nil {
+				return walk, &decode.Error{Field: m.name, Offset: at + walk.At, Reason: "a second value"}
+			}
+			*m.into = part{walk.Value, at + walk.At}
+			break
+		}
+	}
+	return walk, nil
+}
