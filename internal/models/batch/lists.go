@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/afterbay/afterbay/internal/models/calling"
+	"github.com/afterbay/afterbay/internal/state/packed"
 	"github.com/afterbay/afterbay/model"
 )
 
@@ -61,19 +62,7 @@ func AppendElement(list []byte, place int, values []float64, texts [][]byte) []b
 	for _, v := range values {
 		list = binary.LittleEndian.AppendUint64(list, math.Float64bits(v))
 	}
-	return appendTexts(list, texts)
-}
-
-// appendTexts appends texts, each behind its length plus 1; 0 is a text that is missing.
-func appendTexts(to []byte, texts [][]byte) []byte {
-	for _, text := range texts {
-		if text == nil {
-			to = append(to, 0)
-			continue
-		}
-		to = append(binary.AppendUvarint(to, uint64(len(text))+1), text...)
-	}
-	return to
+	return packed.AppendTexts(list, texts)
 }
 
 // Answer implements model.Answerer.
@@ -134,7 +123,7 @@ func (l *Lists) row(g *Gather, list []byte) (place int, rest []byte, err error) 
 		list = list[8:]
 	}
 	for range l.Texts {
-		text, after, ok := nextText(list)
+		text, after, ok := packed.NextText(list)
 		if !ok {
 			return 0, nil, errList
 		}
@@ -145,19 +134,6 @@ func (l *Lists) row(g *Gather, list []byte) (place int, rest []byte, err error) 
 }
 
 var errList = errors.New("a list of rows, or of their answers, cannot be read: only the engine makes it")
-
-// nextText reads what appendTexts wrote of a text, and returns the rest.
-func nextText(from []byte) (text, rest []byte, ok bool) {
-	size, n := binary.Uvarint(from)
-	switch {
-	case n <= 0 || size > uint64(len(from)-n)+1:
-		return nil, nil, false
-	case size == 0:
-		return nil, from[n:], true
-	}
-	end := n + int(size) - 1
-	return from[n:end:end], from[end:], true
-}
 
 // failedLists returns the errors of the lists that rows which failed are in. That of a list
 // is that of the first of its rows.
@@ -191,7 +167,7 @@ func appendAnswer(to []byte, answer model.Answer) []byte {
 	for _, score := range answer.Scores {
 		to = binary.LittleEndian.AppendUint32(to, math.Float32bits(score))
 	}
-	return appendTexts(to, answer.Texts)
+	return packed.AppendTexts(to, answer.Texts)
 }
 
 // NextAnswer reads the first answer of a list into an answer with room for its scores and
@@ -205,7 +181,7 @@ func NextAnswer(list []byte, into *model.Answer) (rest []byte, err error) {
 		list = list[4:]
 	}
 	for i := range into.Texts {
-		text, after, ok := nextText(list)
+		text, after, ok := packed.NextText(list)
 		if !ok {
 			return nil, errList
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
 // Key stands for a request: two of the same key have the same answer.
@@ -61,7 +63,7 @@ func AppendRow(b []byte, values []float64, bytes [][]byte) []byte {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(value))
 		}
 	}
-	return appendElements(b, bytes)
+	return packed.AppendTexts(b, bytes)
 }
 
 // AppendAnswer appends the scores and texts of a row as an answer. Of the texts
@@ -70,18 +72,7 @@ func AppendAnswer(b []byte, scores []float32, texts [][]byte) []byte {
 	for _, score := range scores {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(score))
 	}
-	return appendElements(b, texts)
-}
-
-func appendElements(b []byte, elements [][]byte) []byte {
-	for _, element := range elements {
-		if element == nil {
-			b = binary.AppendUvarint(b, 0)
-			continue
-		}
-		b = append(binary.AppendUvarint(b, uint64(len(element))+1), element...)
-	}
-	return b
+	return packed.AppendTexts(b, texts)
 }
 
 var errAnswer = errors.New("not an answer of this model")
@@ -99,13 +90,12 @@ func ReadAnswer(scores []float32, texts [][]byte, answer []byte) error {
 		rest = rest[4:]
 	}
 	for i := range texts {
-		n, width := binary.Uvarint(rest)
-		if wrong = wrong || width <= 0 || n > uint64(len(rest)-width)+1; wrong {
+		if wrong {
 			break
 		}
-		rest, texts[i] = rest[width:], nil
-		if n > 0 {
-			texts[i], rest = rest[:n-1:n-1], rest[n-1:]
+		text, after, ok := packed.NextText(rest)
+		if wrong = !ok; ok {
+			texts[i], rest = text, after
 		}
 	}
 	if wrong || len(rest) > 0 {

@@ -89,3 +89,28 @@ func (r *Reader) Text() []byte { return r.Bytes(r.Number()) }
 func AppendText[T []byte | string](dst []byte, text T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
+
+// AppendTexts appends texts, each behind its length plus 1; 0 is a text that is missing, and nil.
+func AppendTexts(dst []byte, texts [][]byte) []byte {
+	for _, text := range texts {
+		if text == nil {
+			dst = append(dst, 0)
+			continue
+		}
+		dst = append(binary.AppendUvarint(dst, uint64(len(text))+1), text...)
+	}
+	return dst
+}
+
+// NextText reads the next text of AppendTexts, in the memory of from, and returns the rest.
+func NextText(from []byte) (text, rest []byte, ok bool) {
+	size, n := binary.Uvarint(from)
+	switch {
+	case n <= 0 || size > uint64(len(from)-n)+1:
+		return nil, nil, false
+	case size == 0:
+		return nil, from[n:], true
+	}
+	end := n + int(size) - 1
+	return from[n:end:end], from[end:], true
+}
