@@ -26,7 +26,7 @@ func TestLintComparesFieldsWithTheRegistry(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("REGISTRY", server.URL())
 	write(t, "posts.yaml", strings.Replace(registryPipeline, "[user, score ?? 0.0]", "[user]", 1))
-	must(t, "", "lint", "posts.yaml") // asks nobody
+	must(t, "", "lint", "posts.yaml") // sends no request
 	register := func(of sr.SchemaType, schema string) {
 		if _, _, err := server.RegisterSchema("posts-value", sr.Schema{Schema: schema, Type: of}); err != nil {
 			t.Fatal(err)

@@ -168,7 +168,7 @@ func (r *Registry) lookUp(of question, e *entry) {
 	}
 }
 
-// settle notes what came of an attempt, and wakes those that wait.
+// settle notes the result of an attempt, and wakes those that wait.
 func (r *Registry) settle(e *entry, found *answer, err error) {
 	r.mu.Lock()
 	var first bool

@@ -41,8 +41,8 @@ type stagesWritten struct {
 }
 
 // TestEventsWaitForAnswers compares what killed readers release with a sort of the events,
-// where each one has the answers of its stages. Answers come at any place behind their event. One
-// that nobody awaited has its place with the last of them.
+// where each one has the answers of its stages. Answers come at any place behind their event. An
+// unawaited event has its place with the last of them.
 func TestEventsWaitForAnswers(t *testing.T) {
 	runs := 0
 	for seed := range seedsOf(300) {
