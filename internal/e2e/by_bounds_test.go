@@ -242,3 +242,49 @@ steps:
 		_ = log.Close()
 	})
 }
+
+// TestAStageReadsBehindASilentMark has one partition be silent, and another be behind the third. An
+// event of that one comes when the mark of the silence is written. It is before the event that the
+// mark was written for: home does not wait for the silent partition any more. The stage has read
+// nothing so late before the mark, so it does.
+func TestAStageReadsBehindASilentMark(t *testing.T) {
+	const file = `pipeline: p
+input: {topic: payments, partitions: 3, key: card, repartition: REPARTITION, time: {field: ts, unit: ms, lateness: 10s, wait: 5s, idle: IDLE}, ` + fieldsOfPayments + `}
+steps:
+  - features: {f: {by: merchant, windows: [10m], aggregates: [count]}}
+  - emit: {topic: rows, value: [id, f.*]}
+`
+	other := "m1"
+	for i := 2; stream.Place([]byte("m"), 4) == stream.Place([]byte(other), 4); i++ {
+		other = fmt.Sprint("m", i)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log := memory.New(memory.Options{})
+		o := startOrdered(t, log, file, orderedSettings{members: 1, partitions: 4, interval: 5 * time.Millisecond, idle: "1s"})
+		begun, n := time.Now().UnixMicro(), 0
+		pay := func(partition int, merchant string, at time.Duration) []stream.Record {
+			n++
+			e := eventtime.Event{Topic: "payments", Partition: partition, ID: fmt.Sprint("t", n), Time: begun + at.Microseconds(), Text: map[string]string{"card": "c", "merchant": merchant}, Number: map[string]float64{"amount": 1}}
+			return paymentRecords([]eventtime.Event{e})
+		}
+		err := o.while(t.Context(), func(ctx context.Context) error {
+			time.Sleep(13 * time.Second)
+			err := log.Append(ctx, pay(0, "m", 10*time.Second)...) // partition 1 is silent
+			for range 20 {
+				err = errors.Join(err, log.Append(ctx, pay(2, "m", 8*time.Second)...))
+				time.Sleep(200 * time.Millisecond)
+			}
+			err = errors.Join(err, log.Append(ctx, append(pay(2, other, 7*time.Second), pay(2, "m", 17*time.Second)...)...))
+			limited, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			return errors.Join(err, o.idle(limited))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := recordsIn(t, log, "rows"); len(rows) != n || o.forced() != 0 {
+			t.Errorf("%d rows of %d, %d forced", len(rows), n, o.forced())
+		}
+		_ = log.Close()
+	})
+}

@@ -93,7 +93,9 @@ func (c orderedCase) rows(t *testing.T, engine string, s orderedSettings, digest
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(log.Append(t.Context(), slices.Clone(c.records)...), o.while(t.Context(), func(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // an error then says what waits
+	defer cancel()
+	err := errors.Join(log.Append(t.Context(), slices.Clone(c.records)...), o.while(limited, func(ctx context.Context) error {
 		return errors.Join(o.idle(ctx), log.Append(ctx, slices.Clone(c.late)...), o.idle(ctx))
 	}))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -326,6 +327,27 @@ func TestSkewedBacklogIsHeldWithinItsBound(t *testing.T) {
 		}
 		if most < l.options.Copies/4 {
 			t.Errorf("at most %d events were held: the backlog is too tame", most)
+		}
+	})
+}
+
+// TestStagesAreToldAgainThatASourceIsSilent has a stage, and no reader. An event waits for a source
+// that was said to be silent, and for stages that may have read others behind that: it is said
+// again twice a second.
+func TestStagesAreToldAgainThatASourceIsSilent(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.repartitioning(time.Second)
+		l.plan.Copy.Stages = []string{"rows"}
+		l.start()
+		l.pass(10 * time.Second)
+		l.send(at{key: "a", t: now(), w: "x"})
+		l.pass(11*time.Second + 100*time.Millisecond)
+		list := l.silences()
+		if n := len(list); n != 2*20+2 {
+			t.Errorf("%d marks: %q", n, list)
+		}
+		if said := strings.Count(fmt.Sprint(list), "1@-1"); said != len(list) {
+			t.Errorf("%d of them of the source that is silent", said)
 		}
 	})
 }

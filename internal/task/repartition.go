@@ -206,6 +206,7 @@ type head struct {
 	committed stream.Offset // it was looked for from there on
 	offset    stream.Offset
 	key       order.Key
+	unawaited bool // see order.Placed
 	event     bool
 }
 
@@ -236,7 +237,8 @@ func (r *readers) look(ctx context.Context) (w waiting, err error) {
 				continue
 			}
 			*h = head{partition: i, committed: committed, offset: record.Offset}
-			h.key, h.event = order.KeyOf(&record)
+			c, err := order.ParseCopy(header.Value(&record, header.Order))
+			h.key, h.unawaited, h.event = c.Key, c.Unawaited, err == nil
 		}
 		if h.event {
 			w.first = append(w.first, *h)
@@ -260,16 +262,26 @@ func (w *waiting) least() order.Key {
 // clock releases it. That is idle after the event, and a microsecond more: at equal times the
 // numbers of the sources decide. The time is zero if no event waits, or if the newest mark with
 // a clock is enough.
-func (w *waiting) holds(s *source, idle time.Duration) (holds bool, from time.Time) {
+//
+// A stage may read an event behind that mark, and be before it: then the mark holds for the
+// stage no further than what it read before it. So where there are stages, there is another one
+// if the event still waits after lookRarely. An unawaited event tells nothing of what waits
+// behind it, which is released before it.
+func (w *waiting) holds(s *source, plan *CopyPlan) (holds bool, from time.Time) {
 	for _, h := range w.first {
-		if !s.told.Key.Before(h.key) {
+		behind := s.told.Key.Before(h.key)
+		if !behind && !(h.unawaited && s.told.Key.Time < s.told.Silent) {
 			continue
 		}
 		holds = true
-		if s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time < s.told.Silent {
-			continue
+		at := time.UnixMicro(h.key.Time + 1)
+		if !behind || s.ends != nil && h.offset < s.ends[h.partition] && h.key.Time < s.told.Silent {
+			if len(plan.Stages) == 0 {
+				continue
+			}
+			at = time.UnixMicro(s.told.Silent).Add(lookRarely)
 		}
-		if at := time.UnixMicro(h.key.Time + 1).Add(idle); from.IsZero() || at.Before(from) {
+		if at = at.Add(plan.Idle); from.IsZero() || at.Before(from) {
 			from = at
 		}
 	}
@@ -314,7 +326,7 @@ func (w *worker) align(ctx context.Context) error {
 	first := waits.least()
 	var waiting []waitedFor
 	for _, p := range w.partitions {
-		holds, from := waits.holds(p.source, r.plan.Idle)
+		holds, from := waits.holds(p.source, r.plan)
 		full := waits.records >= stream.Offset(r.most) || p.source.ahead(first) >= int64(r.most/2)
 		if w.let(p, !full || holds); p.source.still {
 			r.lookBy(now.Add(lookAgain))
