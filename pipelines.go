@@ -67,7 +67,7 @@ func Parse(filename string, text []byte, code Code) (*Pipelines, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := lang.ParseBeside(filename, text, kinds)
+	file, err := lang.ParseBeside(filename, text, nil, kinds)
 	if err != nil {
 		return nil, err
 	}

@@ -76,14 +76,11 @@ func (w *world) load(c *command, code lang.Code) error {
 	if err != nil {
 		return w.errorAt(c, "%v", err)
 	}
-	file, err := config.ParseWith(path, text, func(name string) (string, bool) {
+	file, err := lang.ParseBeside(path, text, func(name string) (string, bool) {
 		value, ok := w.environment[name]
 		return value, ok
 	}, kinds)
 	if err != nil {
-		return err
-	}
-	if err := file.ReadModels(path).Sorted(); err != nil {
 		return err
 	}
 	for i, p := range file.Pipelines {

@@ -66,6 +66,10 @@ type (
 
 	// Warner returns what is allowed but will surprise. Check found nothing wrong.
 	Warner interface{ Warnings(Topic) []error }
+
+	// Opaque is a Config whose sink hands values on and reads none. The values of a topic with a
+	// `format` are no JSON, and go to such a sink alone.
+	Opaque interface{ Opaque() }
 )
 
 // Checked is an optional interface of a Sink, Writer or Archive. Check asks the service

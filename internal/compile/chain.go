@@ -90,10 +90,25 @@ func namesOf(all []*Compiled, list []int) []string {
 // reads returns what is wrong about r reading what writer emits.
 func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	var errs spec.Problems
-	for path, in := range c.Pipeline.EachInput() {
-		for k := range writer.Plan.Stages {
-			e, ok := writer.Plan.Stages[k].Operator.(*operator.Emit)
-			if !ok || writer.Plan.Outputs[e.Output] != in.Topic {
+	for k := range writer.Plan.Stages {
+		e, ok := writer.Plan.Stages[k].Operator.(*operator.Emit)
+		if !ok {
+			continue
+		}
+		if e.Encoder != nil && slices.Contains(c.Tables(), e.Topic) {
+			errs = append(errs, &spec.Problem{
+				Path: "steps", Message: fmt.Sprintf("a lookup reads the rows of %q as JSON, and pipeline %q writes them with a format", e.Topic, writer.Name()),
+				Hint: "remove the format there, or write the rows to a topic of their own",
+			})
+		}
+		for path, in := range c.Pipeline.EachInput() {
+			if in.Topic != e.Topic {
+				continue
+			}
+			if in.Format.IsJSON() != (e.Encoder == nil) {
+				errs = append(errs, &spec.Problem{
+					Path: path + ".format", Message: fmt.Sprintf("pipeline %q emits to %q with another format", writer.Name(), in.Topic), Hint: "write one format in both",
+				})
 				continue
 			}
 			errs = append(errs, readsEmit(path, in, len(c.Copies) > 0, writer, e)...)

@@ -27,6 +27,7 @@ type checked struct {
 func check(b *bound, nodes []lang.Node, options Options, open *opened) *checked {
 	c, found := &checked{}, open.Findings.Plus(lang.NewFindings())
 	checkFormats(b, open.formats, found)
+	checkEncoded(b, found)
 	misplaced(nodes, found)
 	queues := c.queueing(nodes)
 	c.ownTables(nodes, queues, found)

@@ -19,7 +19,7 @@ import (
 const fingerprintVersion = "afterbay fingerprint 1\n"
 
 // canonical returns the text that decides outputs: that of the file, with the digests of
-// models and schemas in place of their paths, and the versions of functions.
+// models and schemas, not their paths, and the versions of functions.
 func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 	p := *of
 	p.Models = slices.Clone(p.Models)
@@ -43,12 +43,15 @@ func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 			p.Inputs[i].Repartition = 0
 		}
 	}
+	var text strings.Builder
+	text.WriteString(fingerprintVersion + p.Canonical())
+	for _, topic := range slices.Sorted(maps.Keys(open.schemas)) {
+		fmt.Fprintf(&text, "schemas.%s=%s\n", topic, open.schemas[topic])
+	}
 	versions := map[string]int{}
 	for _, call := range calls {
 		versions[call.Name] = call.Function.Version
 	}
-	var text strings.Builder
-	text.WriteString(fingerprintVersion + p.Canonical())
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		fmt.Fprintf(&text, "functions.%s.version=%d\n", name, versions[name])
 	}

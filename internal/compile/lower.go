@@ -24,7 +24,7 @@ type beside struct {
 // lower makes the operators of a pipeline in their order, and all of its plans but the
 // fingerprint. It returns the features in log order and those in waves too.
 func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan task.Plan, others beside, features [2][]feature.Spec, err error) {
-	shared := lang.Plan{Tables: b.Tables}
+	shared := lang.Plan{Tables: b.Tables, Encoders: open.encoders}
 	placed := stagesOf(nodes, o, &shared, open.instead)
 	plan = task.Plan{
 		Name: b.Pipeline.Name, DeadTopic: deadletter.Topic(b.Pipeline.Name), Schema: b.Names.Schema, Input: open.formatted(b.input()),

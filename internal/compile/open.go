@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/control"
+	"github.com/afterbay/afterbay/internal/event/encode"
 	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -30,6 +31,9 @@ type opened struct {
 
 	formats  map[string]format  // of inputs, by topic; others are JSON
 	registry *registry.Registry // of some of them; nil without
+
+	encoders map[int]encode.Encoder // of emits, by index; others write JSON
+	schemas  map[string]string      // digests of those of outputs, by topic
 
 	instead func(how operator.Batch) model.Model // what is asked in place of a model; nil asks it
 }
@@ -89,6 +93,7 @@ func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes [
 		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead, formats: loaded.formats, registry: loaded.registry,
 	}}
 	o.Inline = o.openInline
+	o.openEncoders(b)
 	for _, n := range b.Nodes {
 		if s, ok := n.Bound.(lang.Opener); ok {
 			if n.Bound = s.Open(o.Resources); n.Bound == nil {

@@ -31,7 +31,7 @@ func (o *opening) openFormats() {
 			path = "schema_registry"
 			made, err = o.openRegistry()
 		case in.Format.Kinds() > 1:
-			o.Fail(at, "events have one format: remove all but one of csv, avro and protobuf")
+			o.Fail(at, "%v", errOneFormat)
 			continue
 		case in.Format.Name == lang.FormatText:
 			made.Format = decode.Text{}
@@ -43,10 +43,10 @@ func (o *opening) openFormats() {
 			made.Format, err = csv.New(dialect.Delimiter, dialect.Quote, dialect.Columns)
 		case in.Format.Avro != "":
 			path = at + ".avro"
-			made, err = openAvro(in.Format.Avro)
+			made.Format, made.digest, err = openAvro(in.Format.Avro)
 		case in.Format.Protobuf.File != "":
 			path = at + ".protobuf"
-			made, err = openProtobuf(in.Format.Protobuf)
+			made.Format, made.digest, err = openProtobuf(in.Format.Protobuf)
 		default:
 			continue
 		}
@@ -57,6 +57,8 @@ func (o *opening) openFormats() {
 		o.formats[in.Topic] = made
 	}
 }
+
+var errOneFormat = errors.New("records have one format: remove all but one of them")
 
 // openRegistry opens the schema registry, for all inputs. Nothing is asked yet.
 func (o *opening) openRegistry() (format, error) {
@@ -74,29 +76,27 @@ func (o *opening) openRegistry() (format, error) {
 	return format{Format: o.registry}, nil
 }
 
-func openAvro(file string) (format, error) {
+func openAvro(file string) (schema *avro.Schema, digest string, err error) {
 	text, err := spec.ReadFile(file)
 	if err != nil {
-		return format{}, err
+		return nil, "", err
 	}
-	schema, err := avro.Parse(string(text))
-	if err != nil {
-		return format{}, fmt.Errorf("%s: %w", file, err)
+	if schema, err = avro.Parse(string(text)); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}
-	return format{schema, generation.Hash(string(text))}, nil
+	return schema, generation.Hash(string(text)), nil
 }
 
-func openProtobuf(of lang.Protobuf) (format, error) {
+func openProtobuf(of lang.Protobuf) (schema *protobuf.Schema, digest string, err error) {
 	if filepath.Ext(of.File) != ".proto" {
 		set, err := spec.ReadFile(of.File)
 		if err != nil {
-			return format{}, err
+			return nil, "", err
 		}
-		schema, err := protobuf.ParseSet(set, of.Message)
-		if err != nil {
-			return format{}, fmt.Errorf("%s: %w", of.File, err)
+		if schema, err = protobuf.ParseSet(set, of.Message); err != nil {
+			return nil, "", fmt.Errorf("%s: %w", of.File, err)
 		}
-		return format{schema, generation.Hash(string(set))}, nil
+		return schema, generation.Hash(string(set)), nil
 	}
 	var all []string // its files, one behind the other
 	read, err := protobuf.Parse(filepath.Base(of.File), func(name string) (io.ReadCloser, error) {
@@ -107,13 +107,12 @@ func openProtobuf(of lang.Protobuf) (format, error) {
 		all = append(all, name+"\n"+string(text))
 		return io.NopCloser(bytes.NewReader(text)), err
 	})
-	var schema *protobuf.Schema
 	if err == nil {
 		schema, err = read.Named(of.Message)
 	}
 	if err != nil {
-		return format{}, fmt.Errorf("%s: %w", of.File, err)
+		return nil, "", fmt.Errorf("%s: %w", of.File, err)
 	}
 	slices.Sort(all)
-	return format{schema, generation.Hash(strings.Join(all, "\n"))}, nil
+	return schema, generation.Hash(strings.Join(all, "\n")), nil
 }

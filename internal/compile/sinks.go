@@ -48,6 +48,10 @@ func checkSinks(b *bound, found *lang.Findings) []Sunk {
 			found.Hint("name a kind of sink with its fields; in Go, set Config")
 			continue
 		}
+		if _, ok := s.Config.(sink.Opaque); !ok && b.Outputs.FormatOf(s.From) != (lang.OutputFormat{}) {
+			found.Fail(path+".from", "%q is written with a format, and this sink reads JSON", s.From)
+			found.Hint("use a sink of kind kafka, or emit to a topic of its own without a format")
+		}
 		s.Topic = topicOf(b, &s.Sink, topics, !complete)
 		checkSink(path, s, found)
 		if err := OptionsOf(&s.Sink, b.Pipeline.Name).Validate(); err != nil && b.Pipeline.Name != "" {

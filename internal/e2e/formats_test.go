@@ -173,7 +173,7 @@ func TestSchemasOfProtobufAreCheckedBeforeAnythingRuns(t *testing.T) {
 	}
 	both := protobufPayments(t, paymentProto, "")
 	both.Input.Format.Avro = "payment.avsc"
-	if _, err := builtin.New(both, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "events have one format") {
+	if _, err := builtin.New(both, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), "records have one format") {
 		t.Error(err)
 	}
 }

@@ -57,7 +57,7 @@ func runnerOf(name, text string, code lang.Code) (*pipeline.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := lang.ParseBeside(name, []byte(text), kinds)
+	file, err := lang.ParseBeside(name, []byte(text), nil, kinds)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/event/encode"
 	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
@@ -65,6 +66,8 @@ type Plan struct {
 	Calls    []*operator.Call  // of functions, and of what models keep of a key
 	Features [2][]feature.Spec // early and late, by the index in their set
 	Tables   []table.Spec      // that lookups read, by the index that operators have
+
+	Encoders map[int]encode.Encoder // of emits, by index; others write JSON
 }
 
 // Feature returns the index of a feature in its set.

@@ -85,9 +85,12 @@ func Parse(filename string, data []byte, kinds Kinds) (*File, error) {
 }
 
 // ParseBeside is Load of a text that is not in a file, but whose paths are relative to the
-// folder of filename. No environment variable is set.
-func ParseBeside(filename string, data []byte, kinds Kinds) (*File, error) {
-	file, err := parse(filename, data, func(string) (string, bool) { return "", false }, kinds, filepath.Dir(filename))
+// folder of filename. lookup knows environment variables; nil knows none.
+func ParseBeside(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
+	if lookup == nil {
+		lookup = func(string) (string, bool) { return "", false }
+	}
+	file, err := parse(filename, data, lookup, kinds, filepath.Dir(filename))
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,8 @@ type Outputs struct {
 	Written map[string][]Field // what emits write to a topic
 	Keyed   map[string]Keyed   // how they key it
 	Emits   int
-	Writers int // emits, and topics of calls
+	Writers int         // emits, and topics of calls
+	Formats []Formatted // of emits, by index
 
 	names map[string][]writerName // by topic
 }
@@ -77,6 +78,35 @@ func (s *Scope) OutputName(at, path, topic, name string) {
 		return
 	}
 	s.Outputs.names[topic] = append(s.Outputs.names[topic], this)
+}
+
+// Formatted is how an emit writes its records.
+type Formatted struct {
+	Path   string // of the format in the file
+	Format OutputFormat
+	Emit   *operator.Emit
+}
+
+// Formatted notes how an emit writes its records, and checks that all emits of a topic do so in one way.
+func (s *Scope) Formatted(path string, format OutputFormat, e *operator.Emit) {
+	for _, other := range s.Outputs.Formats {
+		if other.Emit.Topic == e.Topic && other.Format != format {
+			s.Fail(path, "%s of %q is another one: those who read the topic could not tell the records apart", other.Path, e.Topic)
+			s.Hint("write one format in all emits of the topic")
+			break
+		}
+	}
+	s.Outputs.Formats = append(s.Outputs.Formats, Formatted{path, format, e})
+}
+
+// FormatOf returns how emits write the records of a topic.
+func (o *Outputs) FormatOf(topic string) (format OutputFormat) {
+	for _, f := range o.Formats {
+		if f.Emit.Topic == topic {
+			format = f.Format
+		}
+	}
+	return format
 }
 
 // MixedTypes is in place of a type where emits write several.

@@ -126,6 +126,9 @@ func (f *Format) Kinds() (n int) {
 	return n
 }
 
+// IsJSON reports whether values are JSON objects.
+func (f *Format) IsJSON() bool { return *f == (Format{}) || *f == (Format{Name: "json"}) }
+
 // Names of formats.
 const (
 	FormatCSV  = "csv"

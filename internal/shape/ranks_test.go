@@ -13,7 +13,7 @@ var ranks = []struct {
 		"internal/log/balance", "internal/log/optional", "internal/models/calling", "internal/models/category", "internal/gateway/limit", "internal/models/onnx/internal/wire",
 	}},
 	{2, []string{
-		"internal/feature", "internal/models/onnx/internal", "internal/event/decode", "internal/event/expression", "stream/streamtest", "internal/observe", "internal/models/oip",
+		"internal/feature", "internal/models/onnx/internal", "internal/event/decode", "internal/event/encode", "internal/event/expression", "stream/streamtest", "internal/observe", "internal/models/oip",
 		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
 	}},
 	{3, []string{

@@ -49,6 +49,7 @@ type node struct {
 	named    string // as errors name it
 	logical  string
 	scale    int     // of a decimal
+	digits   int     // that a decimal has at most; 0 if the schema does not say it
 	size     int     // of a fixed
 	fields   []field // of a record
 	symbols  []string
@@ -202,6 +203,8 @@ func (n *node) annotate(t map[string]any) {
 	}
 	scale, _ := t["scale"].(float64)
 	n.scale = int(max(min(scale, 1000), 0))
+	digits, _ := t["precision"].(float64)
+	n.digits = int(max(min(digits, 1000), 0))
 }
 
 // definition reads a type that has a name.

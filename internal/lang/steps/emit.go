@@ -19,11 +19,12 @@ type Emit struct {
 	When  string
 	// Delete is an expression of type bool: where it holds the record has no value, which deletes
 	// its key. "" is never.
-	Delete string   `json:",omitempty"`
-	ID     string   // expression of type string; "" is pipeline:event:topic, and #Name behind it
-	Name   string   `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
-	Names  []string // names; dots become _; event.* is all fields, feature.* expands
-	Value  []Member // instead of Names
+	Delete string            `json:",omitempty"`
+	ID     string            // expression of type string; "" is pipeline:event:topic, and #Name behind it
+	Name   string            `json:",omitempty"` // which of several steps that write Topic this one is; one of them needs none
+	Names  []string          // names; dots become _; event.* is all fields, feature.* expands
+	Value  []Member          // instead of Names
+	Format lang.OutputFormat `json:",omitzero"`
 }
 
 // Member is a member of an output's object: the value of an expression, or an object of Members.
@@ -56,6 +57,8 @@ var emitFields = []spec.Field[Emit]{
 		spec.List, spec.Into(func(e *Emit) *[]string { return &e.Names }, lang.ReadNames),
 		spec.Mapping, spec.Into(func(e *Emit) *[]Member { return &e.Value }, membersForm(maxObjects))),
 		Example: "[tx, fraud.score, action]", Help: "a list of names: a dot in a name becomes `_`, `event.*` is all fields of the event, and `spend.*` all columns of the feature `spend`. Or a mapping that is the JSON object: each member is an expression or an object again, `{tx: tx, card: {country: country}}`", Absent: "the names of `decide`"},
+	{Name: "format", Affects: spec.Outputs, Form: spec.Into(func(e *Emit) *lang.OutputFormat { return &e.Format }, lang.ReadOutputFormat),
+		Example: "{avro: decision.avsc}", Absent: "json", Help: "how the value is encoded. All emits of a topic have one format. A value that does not fit, such as a text that is no symbol of an enum, makes a dead letter"},
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 
@@ -133,6 +136,7 @@ func (e *Emit) Bind(s *lang.Scope, path string) {
 	}
 	waves = bindObject(s, path+".value", names, e.Value, &stage.Object) || waves
 	s.Outputs.Wrote(e.Topic, stage, e.keyMembers(s, stage))
+	s.Formatted(path+".format", e.Format, stage)
 	s.Add(e, path, boundEmit{*stage, waves})
 }
 
@@ -166,6 +170,7 @@ func (b boundEmit) Place() lang.Place { return lang.Place{Waves: b.waves, Adds: 
 // Lower implements Bound.
 func (b boundEmit) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	b.operator.Table = p.Writes(b.operator.Topic)
+	b.operator.Encoder = p.Encoders[b.operator.Index]
 	return &b.operator
 }
 

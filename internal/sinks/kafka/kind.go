@@ -48,6 +48,9 @@ const partitionsMax = 1024
 // Takes implements sink.Taker.
 func (c *Config) Takes() sink.Way { return sink.Many }
 
+// Opaque implements sink.Opaque.
+func (c *Config) Opaque() {}
+
 // Check implements sink.Config.
 func (c *Config) Check(t sink.Topic) (found []error) {
 	fail := func(field, hint, format string, args ...any) {

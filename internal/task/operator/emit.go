@@ -2,7 +2,9 @@ package operator
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/afterbay/afterbay/internal/event/encode"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
@@ -19,7 +21,8 @@ type Emit struct {
 	Key    *value.Slot // nil for the input's key and partition
 	Delete *value.Slot // a bool: the record has no value if it holds; nil is never
 	Object
-	Table int // in Plan.Tables, from 1, that its records are rows of; 0 is none
+	Encoder encode.Encoder // of the values; nil writes the Object
+	Table   int            // in Plan.Tables, from 1, that its records are rows of; 0 is none
 }
 
 // Label implements Operator.
@@ -61,6 +64,23 @@ func (m *Emit) prepare(row *value.Row) (wanted bool, err error) {
 		err = errNoID
 	}
 	return err == nil, err
+}
+
+// AppendRecord appends the value of the record, and returns its size. If its texts alone are over limit,
+// AppendRecord returns b unchanged and their size. The error is that a value has no place in its schema.
+func (m *Emit) AppendRecord(b []byte, row *value.Row, limit int) ([]byte, int, error) {
+	if m.Encoder == nil {
+		b, size := m.AppendValue(b, row, limit)
+		return b, size, nil
+	}
+	if least := m.least(row); least > limit {
+		return b, least, nil
+	}
+	made, err := m.Encoder.Append(b, row)
+	if err != nil {
+		return b, 0, fmt.Errorf("the record of %s cannot be encoded: %w", m.Topic, err)
+	}
+	return made, len(made) - len(b), nil
 }
 
 // Readers take an empty id for none, and would tell outputs apart by their positions.

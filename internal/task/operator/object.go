@@ -15,6 +15,21 @@ type Object struct {
 	After   []byte // the braces of the objects that the last value ends
 }
 
+// least returns how many bytes the texts of the values have at least in any format.
+func (o *Object) least(row *value.Row) (size int) {
+	for i := range o.Values {
+		slot := &o.Values[i]
+		switch kind := slot.Type.Kind; {
+		case !kind.Text() || !row.Has(*slot):
+		case kind.IsList() || kind.IsMap():
+			size += len(row.Text(*slot)) / 8 // a number may have one byte
+		default:
+			size += len(row.Text(*slot))
+		}
+	}
+	return size
+}
+
 // AppendValue appends the object, and returns its size. If its texts alone are over limit,
 // AppendValue returns b unchanged and their size.
 func (o *Object) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) {

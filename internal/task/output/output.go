@@ -203,8 +203,8 @@ func (w *Writer) fits(r *stream.Record) error {
 	return nil
 }
 
-// Emit appends one output record to the step. One that is too large fails the
-// event instead.
+// Emit appends one output record to the step. One that is too large, or cannot be encoded,
+// fails the event instead.
 func (w *Writer) Emit(e *operator.Emit, of *Event) {
 	w.Outputs = append(w.Outputs, stream.Record{})
 	err := w.record(e, of, &w.Outputs[len(w.Outputs)-1])
@@ -258,7 +258,10 @@ func (w *Writer) emitted(e *operator.Emit, of *Event, record *stream.Record) err
 	at := len(w.Bytes)
 	b, size := w.Bytes, 0
 	if !e.Deletes(of.Row) {
-		b, size = e.AppendValue(w.Bytes, of.Row, w.Form.MaxBytes)
+		var err error
+		if b, size, err = e.AppendRecord(w.Bytes, of.Row, w.Form.MaxBytes); err != nil {
+			return err
+		}
 		record.Value = b[at:len(b):len(b)]
 	}
 	w.Bytes = b

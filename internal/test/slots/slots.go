@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/encode"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -45,4 +46,12 @@ func Show(row *value.Row, slot value.Slot) string {
 		return fmt.Sprint(value.AppendVector(row, []float32(nil), slot))
 	}
 	return fmt.Sprintf("%q", row.Text(slot))
+}
+
+// Written returns the fields as they are written. A name with dots is a path.
+func Written(fields []decode.Field) (list []encode.Field) {
+	for _, f := range fields {
+		list = append(list, encode.Field{Path: strings.Split(f.Name, "."), Slot: f.Slot})
+	}
+	return list
 }

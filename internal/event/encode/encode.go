@@ -1,0 +1,110 @@
+// Package encode has what the formats of outputs have in common. A format turns slots of a row
+// into the bytes of a record.
+package encode
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// Field is one value of a record.
+type Field struct {
+	Path []string // the names that lead to it, through objects
+	Slot value.Slot
+}
+
+// Name returns the names that lead to the field, with dots between them.
+func (f *Field) Name() string { return strings.Join(f.Path, ".") }
+
+// Encoder appends a record made of a row. Equal values make equal bytes. It is safe for concurrent use. Its
+// errors are of type *Error; what it returns with one has no meaning.
+type Encoder interface {
+	Append(dst []byte, row *value.Row) ([]byte, error)
+}
+
+// Format makes encoders of records.
+type Format interface {
+	// Encoder returns an encoder of all the fields. The error names each field that does not fit.
+	Encoder(fields []Field) (Encoder, error)
+}
+
+// Error says which value cannot be encoded, and why.
+type Error struct{ Field, Reason string }
+
+// Error returns field and reason.
+func (e *Error) Error() string { return fmt.Sprintf("field %q: %s", e.Field, e.Reason) }
+
+// Object is the fields that stand in an object of a record, in their order.
+type Object struct{ Members []Member }
+
+// Member is a member of an object: a field, or an object again.
+type Member struct {
+	Name   string
+	Field  *Field
+	Object *Object
+}
+
+// ObjectOf returns the object that the fields make. No path is the beginning of another.
+func ObjectOf(fields []Field) *Object {
+	root := &Object{}
+	for i := range fields {
+		f, at := &fields[i], root
+		last := len(f.Path) - 1
+		for _, name := range f.Path[:last] {
+			m := at.Find(name)
+			if m == nil {
+				at.Members = append(at.Members, Member{Name: name, Object: &Object{}})
+				m = &at.Members[len(at.Members)-1]
+			}
+			at = m.Object
+		}
+		at.Members = append(at.Members, Member{Name: f.Path[last], Field: f})
+	}
+	return root
+}
+
+// Find returns the member of a name; nil if there is none.
+func (o *Object) Find(name string) *Member {
+	if i := slices.IndexFunc(o.Members, func(m Member) bool { return m.Name == name }); i >= 0 {
+		return &o.Members[i]
+	}
+	return nil
+}
+
+// Label returns the first field of a member, for errors.
+func (m *Member) Label() string {
+	for m.Object != nil {
+		m = &m.Object.Members[0]
+	}
+	return m.Field.Name()
+}
+
+// Kind returns what a member is, for errors.
+func (m *Member) Kind() string {
+	if m.Object != nil {
+		return "an object"
+	}
+	return m.Field.Slot.Type.String()
+}
+
+// ExactMax is the greatest int of which a float64 has each one up to it.
+const ExactMax = 1 << 53
+
+// Exact reports whether a float64 holds an int.
+func Exact(v int64) bool { return v >= -ExactMax && v <= ExactMax }
+
+// Valid returns a text with U+FFFD in place of each byte that is not valid UTF-8, as outputs of JSON have it.
+func Valid(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		b.WriteRune(r)
+	}
+	return b.String()
+}
