@@ -1,12 +1,14 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/task"
+	"github.com/afterbay/afterbay/internal/task/table"
 )
 
 // format is the format of an input that is not JSON.
@@ -29,8 +31,8 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		if len(b.Pipeline.Inputs) > 0 {
 			path = lang.InputPath(i)
 		}
-		if in.Envelope == envelope.Debezium && !slices.ContainsFunc(in.Fields, readsOp) {
-			found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field says which events are: add op: {from: envelope, type: string} to the fields, and leave events out by op != \"d\"")
+		if in.Envelope == envelope.Debezium {
+			warnOfChanges(b, in, path, found)
 		}
 		var of decode.Format = decode.JSON{}
 		if f, ok := formats[in.Topic]; ok {
@@ -42,6 +44,18 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 			found.Fail(path+".fields", "%v", err)
 			found.Hint("a field is as " + path + ".format has it")
 		}
+	}
+}
+
+// warnOfChanges warns of what change events of Debezium are, and the pipeline does not expect.
+func warnOfChanges(b *bound, in task.Input, path string, found *lang.Findings) {
+	if !slices.ContainsFunc(in.Fields, readsOp) {
+		found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field says which events are: add op: {from: envelope, type: string} to the fields, and leave events out by op != \"d\"")
+	}
+	own := slices.IndexFunc(b.Tables, func(t table.Spec) bool { return t.Own })
+	if own >= 0 && b.read.Sources == nil {
+		found.Warnings = append(found.Warnings, fmt.Sprintf("%s.envelope: Kafka places a record of Debezium by the JSON of its key, such as {\"%s\":7}, and a row of table %s by its key, such as 7: an event whose row is in another partition becomes a dead letter. Add repartition to %s, unless the connector writes keys as plain text",
+			path, b.read.Key.Name, b.Tables[own].Topic, path))
 	}
 }
 

@@ -39,7 +39,7 @@ func (a *admission) admit(it *item) {
 		it.fail("decode", fmt.Errorf("value of %d bytes is over max_bytes of %d", len(r.Value), plan.MaxBytes))
 		return
 	}
-	if err := a.decoders[it.source].Scan(r, it.Row); err != nil {
+	if err := a.decode(it); err != nil {
 		a.undecoded(it, err)
 		return
 	}
@@ -71,6 +71,15 @@ func (a *admission) admit(it *item) {
 	if it.point.judged {
 		a.rerun(it)
 	}
+}
+
+// decode reads the fields of an event. Those of an event that a group or a join made came with its
+// dead letter: its value is not one of the input.
+func (a *admission) decode(it *item) error {
+	if it.point.composed {
+		return lacking(it.Row, a.plan.fields(it.source))
+	}
+	return a.decoders[it.source].Scan(it.Record, it.Row)
 }
 
 // undecoded is what becomes of a record that was not decoded. One without a value may be no event.
@@ -163,7 +172,7 @@ func (a *admission) returned(it *item) bool {
 	}
 	var err error
 	if it.point, err = a.plan.resumption.find(it.Return.Resume); err == nil && it.point.judged {
-		err = a.plan.resumption.restore(it.Row, it.Return.Row)
+		it.point.composed, err = a.plan.resumption.restore(it.Row, it.Return.Row)
 	}
 	if err != nil {
 		it.fail("redrive", err)

@@ -277,6 +277,14 @@ func (p *Plan) Numbers(partitions []int32) (list []int32) {
 	return list
 }
 
+// fields returns the fields of events of a source.
+func (p *Plan) fields(source int) []decode.Field {
+	if p.Sources != nil {
+		return p.Sources[source].Fields
+	}
+	return p.Fields
+}
+
 // source returns the place in Sources of the topic that a copy is from, by its header Source.
 func (p *Plan) source(position deadletter.Position) (int, error) {
 	for i := range p.Sources {

@@ -37,6 +37,8 @@ type point struct {
 	owed   uint64 // emits among them that are, by index
 	seen   bool   // its id is known
 	judged bool   // its time and lateness are
+
+	composed bool // a group or a join made the event, which was a dead letter
 }
 
 // takes reports whether an event that goes on at p runs an operator. An operator without
@@ -148,10 +150,38 @@ func (s *resumption) find(words string) (point, error) {
 }
 
 // restore sets a row to what the JSON of a dead letter's row has, whose bytes must not
-// change while the row is used.
-func (s *resumption) restore(row *value.Row, data []byte) error {
+// change while the row is used. It reports whether a group or a join made the event.
+func (s *resumption) restore(row *value.Row, data []byte) (composed bool, err error) {
 	if err := s.row.Scan(data, row); err != nil {
-		return fmt.Errorf("its row: %w", err)
+		return false, fmt.Errorf("its row: %w", err)
+	}
+	return s.completes(row), nil
+}
+
+// completes reports whether a group or a join made the event of a restored row. If so, it sets the
+// lists of fields that the events of the group did not have yet.
+func (s *resumption) completes(row *value.Row) (composed bool) {
+	for i := range s.stages {
+		switch o := s.stages[i].Operator.(type) {
+		case *operator.Group:
+			if row.Has(o.Columns.Ended) {
+				composed = true
+				o.Complete(row)
+			}
+		case *operator.Join:
+			composed = composed || row.Has(o.Matched)
+		}
+	}
+	return composed
+}
+
+// lacking returns an error if the row of an event that a group or a join made lacks a required
+// field: one that the input had not when the event was made.
+func lacking(row *value.Row, fields []decode.Field) error {
+	for i := range fields {
+		if s := fields[i].Slot; !s.Type.Optional && !row.Has(s) {
+			return fmt.Errorf("the event was made before field %q was read, so that it has no value of it: make the field optional", fields[i].Name)
+		}
 	}
 	return nil
 }

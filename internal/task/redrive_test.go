@@ -129,7 +129,7 @@ func TestRestoredRowsTakeTheirWayAgain(t *testing.T) {
 		{`{"amount":1`, 3, "its row"},
 	} {
 		row := &names.NewRows(1)[0]
-		err := s.restore(row, []byte(c.row))
+		_, err := s.restore(row, []byte(c.row))
 		on := true
 		if err == nil {
 			on, err = s.rerun(row, c.done)

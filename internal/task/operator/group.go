@@ -163,3 +163,18 @@ func (g *Group) Makes() []value.Slot {
 	}
 	return slots
 }
+
+// Complete sets the lists that a row of the group lacks, because its events were collected before
+// the pipeline read the field: each event lacks the field, so its text is empty.
+func (g *Group) Complete(row *value.Row) {
+	n := max(0, min(row.Int(g.Columns.Count), int64(g.Events)))
+	for _, l := range g.Lists {
+		switch {
+		case row.Has(l.Slot):
+		case l.Slot.Type.Kind == value.Bytes:
+			row.SetText(l.Slot, "")
+		default:
+			row.SetText(l.Slot, value.Text(make([]byte, n))) // the length of each, 0
+		}
+	}
+}
