@@ -92,7 +92,7 @@ func (w *world) load(c *command, code lang.Code) error {
 			return file.Explain(i, found)
 		}
 		w.divide(&p)
-		runner, err := builtin.New(p, running.Options{Reach: true, Announce: w.announce})
+		runner, err := builtin.New(p, running.Options{Offline: true, Reach: true, Announce: w.announce})
 		if err != nil {
 			return file.Explain(i, err)
 		}
@@ -144,6 +144,7 @@ func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 	p.Delivery = v.delivery
 	p.Steps = withBatch(p.Steps, v.batch)
 	options := v.options
+	options.Offline = true
 	options.Announce = w.announce
 	r, err := builtin.New(p, options)
 	if err != nil {

@@ -69,3 +69,46 @@ func TestLintComparesFieldsWithTheRegistry(t *testing.T) {
 		t.Errorf("without credentials: %q", found)
 	}
 }
+
+// TestLintAsksForTheSchemasOfOutputs names a schema that the registry lacks, refuses or is not asked for, and registers none.
+func TestLintAsksForTheSchemasOfOutputs(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	t.Chdir(t.TempDir())
+	t.Setenv("REGISTRY", server.URL())
+	write(t, "seen.avsc", `{"type":"record","name":"Seen","fields":[{"name":"user","type":"string"}]}`)
+	lint := func(format string) (findings []string) {
+		write(t, "seen.yaml", `pipeline: posts
+schema_registry: ${REGISTRY}
+input: {topic: posts, key: user, fields: {user: string}}
+steps:
+  - emit: {topic: seen, value: [user], format: {avro: seen.avsc, `+format+`}}
+`)
+		must(t, "", "lint", "seen.yaml") // sends no request
+		for _, f := range findingsOf(t, command(t, "", "lint", "--connect", "--json", "seen.yaml")) {
+			findings = append(findings, f.Path+": "+f.Message)
+		}
+		return findings
+	}
+	lacks := "steps[0].emit.format: subject seen-value does not have the schema: register it, or write `register: true`"
+	if found := lint("schema_registry: true"); len(found) != 1 || found[0] != lacks {
+		t.Errorf("without the schema: %q", found)
+	}
+	if found := lint("schema_registry: true, register: true"); len(found) > 0 || server.SubjectExists("seen-value") {
+		t.Errorf("to be registered: %q", found)
+	}
+	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+		asked := strings.HasPrefix(request.URL.Path, "/compatibility/")
+		if asked {
+			_, _ = w.Write([]byte(`{"is_compatible":false,"messages":["reader field user is missing"]}`))
+		}
+		return asked
+	})
+	if found := lint("schema_registry: true, register: true"); len(found) != 1 || found[0] != `steps[0].emit.format: the schema is not compatible with the newest version of subject seen-value: ["reader field user is missing"]` {
+		t.Errorf("not compatible: %q", found)
+	}
+	server.Close()
+	if found := lint("schema_registry: true"); len(found) != 1 || !strings.HasPrefix(found[0], "schema_registry: the schema registry does not answer: ") {
+		t.Errorf("away: %q", found)
+	}
+}

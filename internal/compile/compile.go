@@ -52,7 +52,7 @@ type Compiled struct {
 	Finds  []lang.Finder
 
 	Fetcher *fetch.Fetcher     // nil without fetches
-	Schemas *registry.Registry // nil without inputs that need it
+	Schemas *registry.Registry // nil without inputs or outputs that need it
 
 	Backlogs map[string]control.GateOptions // by topic
 	Warnings []string
@@ -60,7 +60,8 @@ type Compiled struct {
 
 	Canonical string // text that decides outputs
 
-	open *opened
+	open          *opened
+	registrations []registration // of schemas of outputs
 }
 
 // SchemaStats counts what a schema registry was asked.
@@ -133,7 +134,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
 		Pipeline: p, Plan: task.NewPlan(plan), Copies: plansOf(others.copies, plan.Fingerprint.Outputs), Asked: plansOf(others.stages, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
-		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
+		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, registrations: open.registrations, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 

@@ -1,11 +1,14 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/afterbay/afterbay/internal/event/encode"
+	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/lang"
+	"github.com/afterbay/afterbay/internal/state/generation"
 	"github.com/afterbay/afterbay/internal/task/operator"
 	"github.com/afterbay/afterbay/internal/task/table"
 )
@@ -17,7 +20,7 @@ func (o *opening) openEncoders(b *bound) {
 		if of.Format == (lang.OutputFormat{}) {
 			continue
 		}
-		made, err := openOutput(of.Format)
+		made, err := o.openOutput(of)
 		if err != nil {
 			o.Fail(of.Path, "%v", err)
 			continue
@@ -31,6 +34,9 @@ func (o *opening) openEncoders(b *bound) {
 			o.Hint("the values of the emit are the fields of the schema, with types that fit")
 			continue
 		}
+		if made.output != nil {
+			encoder = made.output.Encoder(encoder)
+		}
 		o.encoders[of.Emit.Index], o.schemas[of.Emit.Topic] = encoder, made.digest
 	}
 }
@@ -39,19 +45,50 @@ func (o *opening) openEncoders(b *bound) {
 type outputFormat struct {
 	encode.Format
 	digest string // of its schema
+	output *registry.Output
 }
 
-func openOutput(of lang.OutputFormat) (made outputFormat, err error) {
-	switch {
-	case of.Avro != "" && of.Protobuf.File != "":
+func (o *opening) openOutput(of lang.Formatted) (made outputFormat, err error) {
+	switch f := of.Format; {
+	case f.Avro != "" && f.Protobuf.File != "":
 		return made, errOneFormat
-	case of.Avro != "":
-		schema, digest, err := openAvro(of.Avro)
-		return outputFormat{schema, digest}, err
+	case f.Register && !f.Registry:
+		return made, errors.New("register says nothing without a registry: write schema_registry: true beside it")
+	case f.Registry && f.Avro == "":
+		return made, errors.New("schema_registry needs avro: name the file of the schema, {avro: <file>, schema_registry: true}")
+	case f.Avro != "":
+		schema, text, err := openAvro(f.Avro)
+		made.Format, made.digest = schema, generation.Hash(text)
+		if err == nil && f.Registry {
+			made.output, err = o.registered(of.Path, of.Emit.Topic, text, f.Register)
+		}
+		return made, err
 	default:
-		schema, digest, err := openProtobuf(of.Protobuf)
-		return outputFormat{schema, digest}, err
+		made.Format, made.digest, err = openProtobuf(f.Protobuf)
+		return made, err
 	}
+}
+
+// registered returns the schema of a topic in the registry: one for all its emits.
+func (o *opening) registered(path, topic, schema string, register bool) (*registry.Output, error) {
+	for _, r := range o.registrations {
+		if r.topic == topic {
+			return r.Output, nil
+		}
+	}
+	if _, err := o.openRegistry(); err != nil {
+		return nil, err
+	}
+	made := registration{path, topic, o.registry.Output(topic, schema, register)}
+	o.registrations = append(o.registrations, made)
+	return made.Output, nil
+}
+
+// registration is a schema of outputs that the schema registry has, or gets.
+type registration struct {
+	path  string // of the format in the file
+	topic string
+	*registry.Output
 }
 
 // writtenFields returns what an emit writes.

@@ -35,6 +35,8 @@ type opened struct {
 	encoders map[int]encode.Encoder // of emits, by index; others write JSON
 	schemas  map[string]string      // digests of those of outputs, by topic
 
+	registrations []registration
+
 	instead func(how operator.Batch) model.Model // what is asked in place of a model; nil asks it
 }
 

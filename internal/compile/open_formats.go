@@ -43,7 +43,9 @@ func (o *opening) openFormats() {
 			made.Format, err = csv.New(dialect.Delimiter, dialect.Quote, dialect.Columns)
 		case in.Format.Avro != "":
 			path = at + ".avro"
-			made.Format, made.digest, err = openAvro(in.Format.Avro)
+			var text string
+			made.Format, text, err = openAvro(in.Format.Avro)
+			made.digest = generation.Hash(text)
 		case in.Format.Protobuf.File != "":
 			path = at + ".protobuf"
 			made.Format, made.digest, err = openProtobuf(in.Format.Protobuf)
@@ -60,12 +62,12 @@ func (o *opening) openFormats() {
 
 var errOneFormat = errors.New("records have one format: remove all but one of them")
 
-// openRegistry opens the schema registry, for all inputs. Nothing is asked yet.
+// openRegistry opens the schema registry, for all inputs and outputs. Nothing is asked yet.
 func (o *opening) openRegistry() (format, error) {
 	if o.registry == nil {
 		of := o.Pipeline.Registry
 		if of.URL == "" {
-			return format{}, errors.New("missing: an input has the format schema_registry. Write schema_registry: https://HOST:PORT")
+			return format{}, errors.New("missing: a format reads or writes by a registry. Write schema_registry: https://HOST:PORT")
 		}
 		made, err := registry.New(registry.Options{URL: of.URL, User: of.User, Password: of.Password, Token: of.Token, TokenFile: of.TokenFile})
 		if err != nil {
@@ -76,15 +78,16 @@ func (o *opening) openRegistry() (format, error) {
 	return format{Format: o.registry}, nil
 }
 
-func openAvro(file string) (schema *avro.Schema, digest string, err error) {
-	text, err := spec.ReadFile(file)
+// openAvro returns the schema of a file, and its text.
+func openAvro(file string) (schema *avro.Schema, text string, err error) {
+	data, err := spec.ReadFile(file)
 	if err != nil {
 		return nil, "", err
 	}
-	if schema, err = avro.Parse(string(text)); err != nil {
+	if schema, err = avro.Parse(string(data)); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}
-	return schema, generation.Hash(string(text)), nil
+	return schema, string(data), nil
 }
 
 func openProtobuf(of lang.Protobuf) (schema *protobuf.Schema, digest string, err error) {

@@ -15,9 +15,32 @@ import (
 // registryMax is how long the registry is asked about an input.
 const registryMax = 30 * time.Second
 
+// FindSchemas finds the ids of the schemas of outputs, as registry.FindOutputs does.
+func (c *Compiled) FindSchemas(ctx context.Context, mayRegister bool, away func(error)) error {
+	var outputs []*registry.Output
+	for _, of := range c.registrations {
+		outputs = append(outputs, of.Output)
+	}
+	if outputs == nil {
+		return nil
+	}
+	return c.Schemas.FindOutputs(ctx, outputs, mayRegister, away)
+}
+
+const awayHint = "check the address and the credentials, or start the registry"
+
 // AskRegistry compares the fields of inputs with the newest schemas of their topics in the schema
-// registry, and with what it takes as their next versions. It changes nothing there.
+// registry, and with what it takes as their next versions. It also asks whether it has the schemas of
+// outputs, or would take them. It changes nothing there.
 func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnings []string) {
+	for _, r := range c.registrations {
+		switch reached, err := r.Check(ctx); {
+		case !reached:
+			found = append(found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: awayHint})
+		case err != nil:
+			found = append(found, &spec.Problem{Path: r.path, Message: err.Error(), Err: err})
+		}
+	}
 	for path, in := range c.Pipeline.EachInput() {
 		if in.Format.Name != lang.FormatRegistry {
 			continue
@@ -25,7 +48,7 @@ func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnin
 		newest, err := c.newest(ctx, in.Topic)
 		switch {
 		case err != nil:
-			found = append(found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: "check the address and the credentials, or start the registry"})
+			found = append(found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: awayHint})
 		case newest == nil:
 			warnings = append(warnings, fmt.Sprintf("%s: the schema registry has no subject %s: whether the fields are as its schemas have them is seen with the first event", path, registry.Subject(in.Topic)))
 		default:

@@ -147,7 +147,7 @@ func TestRegistryIsWaitedFor(t *testing.T) {
 }
 
 func TestRegistryHasToBeNamed(t *testing.T) {
-	for url, want := range map[string]string{"": "schema_registry: missing: an input has the format schema_registry", "schemas:8081": `schema_registry: "schemas:8081" is not a valid URL`} {
+	for url, want := range map[string]string{"": "schema_registry: missing: a format reads or writes by a registry", "schemas:8081": `schema_registry: "schemas:8081" is not a valid URL`} {
 		p := payments()
 		p.Input.Format.Name, p.Registry.URL = lang.FormatRegistry, url
 		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(fmt.Sprint(err), want) {

@@ -141,7 +141,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 var pipelineFieldsBelow = []spec.Field[Pipeline]{
 	{Name: "content", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *Content { return &p.Content }, spec.MappingOf(contentFields)),
 		Example: "{hosts: [files.example.com], buckets: [calls]}", Absent: "content from public hosts, by https", Help: "what `fetch` steps may fetch, and what is kept of it"},
-	{Name: "schema_registry", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Registry { return &p.Registry }, readRegistry), Example: "https://schemas.example.com", Absent: "needed with the format `schema_registry`",
+	{Name: "schema_registry", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *Registry { return &p.Registry }, readRegistry), Example: "https://schemas.example.com", Absent: "needed if a format reads or writes by a registry",
 		Help: "URL of a schema registry with Confluent's API, or a mapping with its URL and credentials"},
 }
 

@@ -10,6 +10,9 @@ import (
 type OutputFormat struct {
 	Avro     string // the file of the schema
 	Protobuf Protobuf
+
+	Registry bool // records begin with the id of the schema in Pipeline.Registry
+	Register bool // and it is registered if it is not there
 }
 
 // ReadOutputFormat reads how the records of an emit are written.
@@ -24,9 +27,13 @@ func readJSONFormat(r *spec.Reader, n *spec.Node, path string, _ *OutputFormat) 
 
 var outputFormatFields = []spec.Field[OutputFormat]{
 	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *string { return &f.Avro }, readSchemaFile), Example: "decision.avsc", Absent: "another format",
-		Help: "the file of the schema. Each value is a field of the schema, with a type that fits. Fields of the schema that are not emitted have to be unions with null. The record has no prefix of a registry"},
+		Help: "the file of the schema. Each value is a field of the schema, with a type that fits. Fields of the schema that are not emitted have to be unions with null"},
 	{Name: "protobuf", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *Protobuf { return &f.Protobuf }, spec.MappingOf(writtenProtobufFields)), Example: "{file: shop.proto, message: shop.Decision}", Absent: "another format",
-		Help: "the message type. Each value is a field of the message, with a type that fits. The record has no prefix of a registry"},
+		Help: "the message type. Each value is a field of the message, with a type that fits"},
+	{Name: "schema_registry", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *bool { return &f.Registry }, spec.Switch()), Example: "true", Absent: "false",
+		Help: "records begin with the id that the schema has in the `schema_registry` of the pipeline, in the subject `<topic>-value`. Only with `avro`. The pipeline starts when the id is known"},
+	{Name: "register", Affects: spec.Nothing, Form: spec.Into(func(f *OutputFormat) *bool { return &f.Register }, spec.Switch()), Example: "true", Absent: "a subject without the schema is an error",
+		Help: "registers the schema, if the subject does not have it. The registry refuses one that is not compatible"},
 }
 
 // readSchemaFile reads the path of a schema. A fingerprint has the name of the file, and the digest of the schema.

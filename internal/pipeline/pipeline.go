@@ -77,6 +77,10 @@ type Options struct {
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.
 	DryRun bool
 
+	// Offline asks no schema registry for the ids of the schemas of outputs: they are 0. It is for runs whose
+	// outputs nobody keeps.
+	Offline bool
+
 	// Bounded has topics that are copied be silent when Finish says so, and not by a clock.
 	Bounded bool
 
@@ -104,6 +108,8 @@ type Runner struct {
 	followed bool               // others copy its outputs, and read its watermarks
 	ended    ended
 	done     atomic.Bool  // the inputs get no more records now
+	offline  bool         // the ids of the schemas of outputs are 0
+	replayed bool         // no schema is registered
 	logger   *slog.Logger // never nil
 	fault    func(stage string)
 }
@@ -120,7 +126,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{Compiled: made, logger: options.Logger, fault: options.Fault}
+	r := &Runner{Compiled: made, logger: options.Logger, fault: options.Fault, offline: options.Offline, replayed: options.DryRun || options.Notes != nil}
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
@@ -261,6 +267,9 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 		reading = append(reading, read.Group)
 	}
 	defer r.ended.note(&err, reading...)()
+	if err := r.findSchemas(ctx); err != nil {
+		return err
+	}
 	sources, err := r.createTopics(ctx, log)
 	if ctx.Err() != nil {
 		return nil

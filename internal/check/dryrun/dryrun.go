@@ -128,7 +128,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, runs,
 		computeAtOnce(&p)
 		play := &part{pipeline: p, stages: stagesOf(&p)}
 		play.runner, err = a.Loader.New(p, pipeline.Options{
-			Bounded: true, Members: max(1, members), HeldBytes: 1 << 40, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Notes: &r.notes, Observe: func(o *pipeline.Observed) { r.observe(play, o) },
+			Offline: true, Bounded: true, Members: max(1, members), HeldBytes: 1 << 40, Logger: a.Loader.Logger, Reach: true, Rows: cut != nil && cut(&p), Notes: &r.notes, Observe: func(o *pipeline.Observed) { r.observe(play, o) },
 		})
 		if err != nil {
 			found = append(found, file.Explain(i, err))

@@ -30,10 +30,11 @@ type Registry struct {
 	lookups sync.WaitGroup
 	backoff control.Backoff
 
-	mu    sync.Mutex
-	known map[question]*entry
-	used  uint64 // uses of entries so far
-	stats Stats
+	mu      sync.Mutex
+	known   map[question]*entry
+	used    uint64 // uses of entries so far
+	stats   Stats
+	awaited error // why the newest attempt to find an output failed; nil if it did not
 }
 
 // question is what is asked of the registry: the schema of an id, or the id of the version before it.
@@ -90,6 +91,9 @@ func (r *Registry) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
+	if r.awaited != nil {
+		s.Waiting, s.Away = 1, r.awaited.Error()
+	}
 	for _, e := range r.known {
 		if e.answer != nil {
 			s.Kept++

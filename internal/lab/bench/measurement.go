@@ -115,7 +115,7 @@ func (m *measurement) load(e *demo.Example) (string, error) {
 		_, kernel, _ = strings.Cut(loaded.Info().Describe, "kernel ")
 		kernel, _, _ = strings.Cut(kernel, ",")
 	}
-	m.runner, err = m.Loader.New(p, pipeline.Options{Members: process.Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Loader.Logger})
+	m.runner, err = m.Loader.New(p, pipeline.Options{Offline: true, Members: process.Members(m.options.Parallelism), Keys: m.options.Keys, KeyBytes: m.options.StateMemory / 4, Logger: m.Loader.Logger})
 	if err != nil {
 		return "", file.Explain(0, err)
 	}

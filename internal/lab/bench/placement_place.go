@@ -127,7 +127,7 @@ func (c *PlacementOptions) chooseModel(p *lang.Pipeline) (*lang.Model, error) {
 func (p *placed) runner(m model.Model, members int) (*pipeline.Runner, error) {
 	p.pipeline.Code.Models = map[string]model.Model{p.model.Name: m}
 	p.model.Go, p.model.File = p.model.Name, ""
-	r, err := p.Loader.New(p.pipeline, pipeline.Options{Members: process.Members(members), Logger: p.Loader.Logger, Reach: true})
+	r, err := p.Loader.New(p.pipeline, pipeline.Options{Offline: true, Members: process.Members(members), Logger: p.Loader.Logger, Reach: true})
 	if err != nil {
 		return nil, failure.CannotRun(p.file.Explain(p.index, err))
 	}

@@ -1,0 +1,26 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// findSchemas finds the ids of the schemas of outputs in the schema registry before anything is computed. It waits for a
+// registry that is away. It returns nil when ctx is done.
+func (r *Runner) findSchemas(ctx context.Context) error {
+	if r.offline {
+		return nil
+	}
+	var said time.Time
+	err := r.FindSchemas(ctx, !r.replayed, func(why error) {
+		if time.Since(said) >= time.Minute {
+			said = time.Now()
+			r.logger.Warn("the schema registry is away, and is asked again: the pipeline waits and has not started", "pipeline", r.Name(), "reason", why)
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("pipeline %q: %w", r.Name(), err)
+	}
+	return nil
+}
