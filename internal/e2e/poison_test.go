@@ -32,6 +32,7 @@ type chatStub struct {
 	slots  int  // 0 is any number
 	queues bool // a request without a place waits for one
 
+	server *httptest.Server
 	places chan struct{}
 	mu     sync.Mutex
 	asked  map[string]int       // by question
@@ -48,9 +49,9 @@ type span struct{ from, to time.Time }
 func (s *chatStub) start(t *testing.T) string {
 	s.asked, s.at, s.keys, s.codes = map[string]int{}, map[string]time.Time{}, map[string]bool{}, map[int]int{}
 	s.places = make(chan struct{}, max(s.slots, 1))
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return server.URL
+	s.server = httptest.NewServer(s)
+	t.Cleanup(s.server.Close)
+	return s.server.URL
 }
 
 func (s *chatStub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -141,14 +142,15 @@ func chatPipeline(t *testing.T, url string, call lang.Calling, score steps.Score
 	}
 }
 
-// runChats runs a pipeline over questions to its end.
-func runChats(t *testing.T, p lang.Pipeline, questions []string) answers.Answer {
+// runChats runs a pipeline over questions to its end, and to that of the server that is asked.
+func runChats(t *testing.T, s *chatStub, p lang.Pipeline, questions []string) answers.Answer {
 	t.Helper()
 	var events []stream.Record
 	for _, q := range questions {
 		events = append(events, stream.Record{Partition: stream.Partition{Topic: "in"}, Key: []byte(q), Value: fmt.Appendf(nil, `{"text":%q}`, q)})
 	}
 	answer, _ := runQueueing(t, memory.New(memory.Options{}), p, 1, events)
+	s.server.Close() // requests that their callers gave up are counted, too
 	return answer
 }
 
@@ -178,7 +180,7 @@ func TestPoisonEndsAndStopsNobody(t *testing.T) {
 		}
 		p := chatPipeline(t, s.start(t), lang.Calling{Timeout: timeout, Attempts: attempts}, score)
 		began := time.Now()
-		answer := runChats(t, p, poisoned(n, kinds...))
+		answer := runChats(t, s, p, poisoned(n, kinds...))
 		if outputs, dead := len(answer.Values("out")), len(answer.Values("chats.dlq")); outputs != n-len(kinds) || dead != len(kinds) {
 			t.Fatalf("%d outputs of %d, %d dead letters of %d", outputs, n-len(kinds), dead, len(kinds))
 		}
@@ -241,7 +243,7 @@ func TestRequestsInPlaceHaveTheTimeoutEach(t *testing.T) {
 	t.Parallel()
 	const n = 112 // 16 at a time: 7 s in all
 	s := &chatStub{takes: time.Second}
-	answer := runChats(t, chatPipeline(t, s.start(t), lang.Calling{Timeout: 6 * time.Second}, steps.Score{}), poisoned(n))
+	answer := runChats(t, s, chatPipeline(t, s.start(t), lang.Calling{Timeout: 6 * time.Second}, steps.Score{}), poisoned(n))
 	if outputs := len(answer.Values("out")); outputs != n {
 		t.Errorf("%d outputs of %d", outputs, n)
 	}

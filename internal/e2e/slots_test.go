@@ -24,7 +24,7 @@ func TestCallsHaveThePlacesThatAreThere(t *testing.T) {
 			n = long
 		}
 		p := chatPipeline(t, s.start(t), lang.Calling{Timeout: 20 * time.Second, Attempts: 20, Concurrency: concurrency}, steps.Score{Async: true})
-		answer := runChats(t, p, poisoned(n))
+		answer := runChats(t, s, p, poisoned(n))
 		if outputs, dead := len(answer.Values("out")), len(answer.Values("chats.dlq")); outputs != n || dead != 0 || s.most > concurrency {
 			t.Fatalf("%d outputs of %d, %d dead letters, %d calls at a time", outputs, n, dead, s.most)
 		}
