@@ -263,14 +263,14 @@ func (w *waiting) least() order.Key {
 // numbers of the sources decide. The time is zero if no event waits, or if the newest mark with
 // a clock is enough.
 //
-// A stage may read an event behind that mark, and be before it: then the mark holds for the
-// stage no further than what it read before it. So where there are stages, there is another one
-// if the event still waits after lookRarely. An unawaited event tells nothing of what waits
-// behind it, which is released before it.
+// A mark with the clock moves a stage no further than the events that the stage read before it.
+// So where there are stages, the mark is written again if the event still waits after lookRarely.
+// Behind an unawaited event others may wait that are released first: then it is written again, too.
 func (w *waiting) holds(s *source, plan *CopyPlan) (holds bool, from time.Time) {
 	for _, h := range w.first {
 		behind := s.told.Key.Before(h.key)
-		if !behind && !(h.unawaited && s.told.Key.Time < s.told.Silent) {
+		hides := len(plan.Stages) > 0 && h.unawaited && s.told.Key.Time < s.told.Silent
+		if !behind && !hides {
 			continue
 		}
 		holds = true

@@ -27,6 +27,7 @@ func TestAnUnawaitedEventHidesWhatWaits(t *testing.T) {
 		"never silent":              {stages, true, order.Mark{Key: key(50), Silent: order.NoMark.Silent}, false, time.Time{}},
 		"an awaited event":          {stages, false, order.Mark{Key: key(50), Silent: at.UnixMicro()}, false, time.Time{}},
 		"an event that waits":       {stages, false, order.Mark{Key: key(10), Silent: at.UnixMicro()}, true, at.Add(time.Second + lookRarely)},
+		"without stages none hides": {&CopyPlan{Idle: time.Second}, true, order.Mark{Key: key(50), Silent: at.UnixMicro()}, false, time.Time{}},
 		"without stages it is told": {&CopyPlan{Idle: time.Second}, false, order.Mark{Key: key(10), Silent: at.UnixMicro()}, true, time.Time{}},
 	} {
 		w := waiting{first: []head{{offset: 3, key: key(20), unawaited: c.unawaited, event: true}}}
