@@ -193,6 +193,21 @@ steps:
 	})
 }
 
+// payer makes payments, so long after it has begun.
+type payer struct {
+	begun time.Time
+	n     int // payments so far
+}
+
+func (p *payer) record(partition int, card, merchant string, at time.Duration) []stream.Record {
+	p.n++
+	e := eventtime.Event{
+		Topic: "payments", Partition: partition, ID: fmt.Sprint("t", p.n), Time: p.begun.Add(at).UnixMicro(),
+		Text: map[string]string{"card": card, "merchant": merchant}, Number: map[string]float64{"amount": 1},
+	}
+	return paymentRecords([]eventtime.Event{e})
+}
+
 // TestAForcedEventHoldsNoStage has an event come after its source was silent. The stage is past its
 // place, and home is not: there it is in front of an event that the stage waits for before it
 // answers. If home waited for the answer, and the stage for the event, both would for good.
@@ -210,11 +225,9 @@ steps:
 	synctest.Test(t, func(t *testing.T) {
 		log := memory.New(memory.Options{})
 		o := startOrdered(t, log, file, orderedSettings{members: 1, partitions: 4, interval: 5 * time.Millisecond, idle: "1s"})
-		begun, n := time.Now().UnixMicro(), 0
+		paid := payer{begun: time.Now()}
 		pay := func(partition int, card string, at time.Duration) []stream.Record {
-			n++
-			e := eventtime.Event{Topic: "payments", Partition: partition, ID: fmt.Sprint("t", n), Time: begun + at.Microseconds(), Text: map[string]string{"card": card, "merchant": "m"}, Number: map[string]float64{"amount": 1}}
-			return paymentRecords([]eventtime.Event{e})
+			return paid.record(partition, card, "m", at)
 		}
 		err := o.while(t.Context(), func(ctx context.Context) error {
 			time.Sleep(13 * time.Second)
@@ -236,17 +249,17 @@ steps:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rows := recordsIn(t, log, "rows"); len(rows) != n || o.forced() == 0 {
-			t.Errorf("%d rows of %d, %d forced", len(rows), n, o.forced())
+		if rows := recordsIn(t, log, "rows"); len(rows) != paid.n || o.forced() == 0 {
+			t.Errorf("%d rows of %d, %d forced", len(rows), paid.n, o.forced())
 		}
 		_ = log.Close()
 	})
 }
 
-// TestAStageReadsBehindASilentMark has one partition be silent, and another be behind the third. An
-// event of that one comes when the mark of the silence is written. It is before the event that the
-// mark was written for: home does not wait for the silent partition any more. The stage has read
-// nothing so late before the mark, so it does.
+// TestAStageReadsBehindASilentMark has a silent partition, and one that is behind the third. After
+// the mark of the silence, the one that is behind has an event older than the event that the mark
+// was written for. The pipeline does not wait for the silent partition. Its stage does, until the
+// mark is written again, as it read no event of that time before the mark.
 func TestAStageReadsBehindASilentMark(t *testing.T) {
 	const file = `pipeline: p
 input: {topic: payments, partitions: 3, key: card, repartition: REPARTITION, time: {field: ts, unit: ms, lateness: 10s, wait: 5s, idle: IDLE}, ` + fieldsOfPayments + `}
@@ -261,11 +274,9 @@ steps:
 	synctest.Test(t, func(t *testing.T) {
 		log := memory.New(memory.Options{})
 		o := startOrdered(t, log, file, orderedSettings{members: 1, partitions: 4, interval: 5 * time.Millisecond, idle: "1s"})
-		begun, n := time.Now().UnixMicro(), 0
+		paid := payer{begun: time.Now()}
 		pay := func(partition int, merchant string, at time.Duration) []stream.Record {
-			n++
-			e := eventtime.Event{Topic: "payments", Partition: partition, ID: fmt.Sprint("t", n), Time: begun + at.Microseconds(), Text: map[string]string{"card": "c", "merchant": merchant}, Number: map[string]float64{"amount": 1}}
-			return paymentRecords([]eventtime.Event{e})
+			return paid.record(partition, "c", merchant, at)
 		}
 		err := o.while(t.Context(), func(ctx context.Context) error {
 			time.Sleep(13 * time.Second)
@@ -282,8 +293,8 @@ steps:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rows := recordsIn(t, log, "rows"); len(rows) != n || o.forced() != 0 {
-			t.Errorf("%d rows of %d, %d forced", len(rows), n, o.forced())
+		if rows := recordsIn(t, log, "rows"); len(rows) != paid.n || o.forced() != 0 {
+			t.Errorf("%d rows of %d, %d forced", len(rows), paid.n, o.forced())
 		}
 		_ = log.Close()
 	})
