@@ -128,20 +128,12 @@ func TestChainsHaveOneFormat(t *testing.T) {
 
 // TestSchemaOfAnOutputIsPartOfTheFingerprint has a file of another path be the same, and one with another schema not.
 func TestSchemaOfAnOutputIsPartOfTheFingerprint(t *testing.T) {
-	fingerprint := func(p lang.Pipeline) string {
-		runner, err := builtin.New(p, pipeline.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer runner.Close()
-		return runner.Plan.Fingerprint.Outputs
-	}
-	one := fingerprint(encoded(t, decisionSchema))
-	if other := fingerprint(encoded(t, decisionSchema)); other != one {
+	one := fingerprintOf(t, encoded(t, decisionSchema))
+	if other := fingerprintOf(t, encoded(t, decisionSchema)); other != one {
 		t.Error("another path of the schema changes the fingerprint")
 	}
 	for _, other := range []lang.Pipeline{payments(), encoded(t, strings.Replace(decisionSchema, `"float"`, `"double"`, 1))} {
-		if fingerprint(other) == one {
+		if fingerprintOf(t, other) == one {
 			t.Error("another schema does not change the fingerprint")
 		}
 	}

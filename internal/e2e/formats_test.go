@@ -92,21 +92,24 @@ func TestSchemasOfAvroAreCheckedBeforeAnythingRuns(t *testing.T) {
 	}
 }
 
+// fingerprintOf returns the fingerprint of the outputs of a pipeline.
+func fingerprintOf(t *testing.T, p lang.Pipeline) string {
+	t.Helper()
+	runner, err := builtin.New(p, pipeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	return runner.Plan.Fingerprint.Outputs
+}
+
 // TestSchemaIsPartOfTheFingerprint has a file of another path be the same, and one with another schema not.
 func TestSchemaIsPartOfTheFingerprint(t *testing.T) {
-	fingerprint := func(p lang.Pipeline) string {
-		runner, err := builtin.New(p, pipeline.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer runner.Close()
-		return runner.Plan.Fingerprint.Outputs
-	}
-	one := fingerprint(avroPayments(t, paymentSchema))
-	if other := fingerprint(avroPayments(t, paymentSchema)); other != one {
+	one := fingerprintOf(t, avroPayments(t, paymentSchema))
+	if other := fingerprintOf(t, avroPayments(t, paymentSchema)); other != one {
 		t.Error("another path of the schema changes the fingerprint")
 	}
-	if other := fingerprint(avroPayments(t, strings.Replace(paymentSchema, `"os"`, `"system"`, 1))); other == one {
+	if other := fingerprintOf(t, avroPayments(t, strings.Replace(paymentSchema, `"os"`, `"system"`, 1))); other == one {
 		t.Error("another schema does not change the fingerprint")
 	}
 }
