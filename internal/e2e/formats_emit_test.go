@@ -20,7 +20,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// decisionSchema has what payments emits to alerts. share is a float, and who is one of three.
+// decisionSchema is the schema of what payments emits to alerts: share is a float, who an enum of three.
 const decisionSchema = `{"type":"record","name":"Alert","fields":[{"name":"share","type":"float"},{"name":"note","type":["null","string"]},
 	{"name":"who","type":{"type":"enum","name":"Who","symbols":["a","b"]}}]}`
 

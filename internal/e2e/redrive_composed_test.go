@@ -33,7 +33,7 @@ type form struct {
 	record           func(sale) stream.Record
 }
 
-// forms returns ways to write sales that a flat JSON object is none of.
+// forms returns ways to write sales, without the flat JSON object.
 func forms(t *testing.T) []form {
 	server := srfake.New()
 	t.Cleanup(server.Close)
@@ -67,7 +67,7 @@ func forms(t *testing.T) []form {
 }
 
 // composing returns a pipeline whose group or join makes events, with a share of an amount. add is
-// of further fields.
+// more fields.
 func composing(t *testing.T, f form, kind, share, add string) lang.Pipeline {
 	t.Helper()
 	head, step := "input: {topic: sales, key: card, partitions: 1, time: {field: ts, unit: ms}, %s%s}}", "group: {name: made, by: card, every: 1m, values: {amount: {sum: amount}}}"
@@ -103,7 +103,7 @@ const (
 	corrected = "made.amount == 0.0 ? 0.0 : 100.0 / made.amount"
 )
 
-// sales are events of which cards a and c make events that a file without correction cannot divide by.
+// sales are events. Those of cards a and c add up to 0, by which a file without correction divides.
 func (f form) sales() (list []stream.Record) {
 	for _, s := range []sale{{"a", 5, 0}, {"a", -5, 1}, {"b", 40, 2}, {"c", 0, 3}, {"z", 1, 300}} {
 		r := f.record(s)

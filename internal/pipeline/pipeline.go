@@ -77,8 +77,8 @@ type Options struct {
 	// with zeros, empty texts and no rows, and Asked counts what they were asked.
 	DryRun bool
 
-	// Offline asks no schema registry for the ids of the schemas of outputs: they are 0. It is for runs whose
-	// outputs nobody keeps.
+	// Offline asks no schema registry for the ids of the schemas of outputs: they are 0. It is for runs
+	// that throw their outputs away.
 	Offline bool
 
 	// Bounded has topics that are copied be silent when Finish says so, and not by a clock.

@@ -10,26 +10,19 @@ import (
 	generic "github.com/twmb/avro"
 
 	"github.com/afterbay/afterbay/internal/event/avro"
-	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/encode"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/test/slots"
 )
 
-// encoder returns an encoder of fields `name type`, and a row with the values of an event of JSON. A name with dots is a path.
+// encoder is slots.Encoder of a schema.
 func encoder(t testing.TB, schema, event string, fields ...string) (encode.Encoder, *value.Row, error) {
 	t.Helper()
 	parsed, err := avro.Parse(schema)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, names := slots.Of(t, fields...)
-	row := &names.NewRows(1)[0]
-	if err := decode.New(list).Scan([]byte(event), row); err != nil {
-		t.Fatal(err)
-	}
-	e, err := parsed.Encoder(slots.Written(list))
-	return e, row, err
+	return slots.Encoder(t, parsed, event, fields...)
 }
 
 // written returns what a generic decoder reads of an event that was encoded, or the error.

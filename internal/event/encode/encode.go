@@ -91,7 +91,7 @@ func (m *Member) Kind() string {
 	return m.Field.Slot.Type.String()
 }
 
-// ExactMax is the greatest int of which a float64 has each one up to it.
+// ExactMax is the greatest int up to which a float64 holds each int.
 const ExactMax = 1 << 53
 
 // Exact reports whether a float64 holds an int.

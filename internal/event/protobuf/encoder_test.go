@@ -9,31 +9,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/encode"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
-	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/test/slots"
 )
-
-// encoder returns an encoder of fields `name type`, and a row with the values of an event of JSON. A name with dots is a path.
-func encoder(t testing.TB, schema *protobuf.Schema, event string, fields ...string) (encode.Encoder, *value.Row, error) {
-	t.Helper()
-	list, names := slots.Of(t, fields...)
-	row := &names.NewRows(1)[0]
-	if err := decode.New(list).Scan([]byte(event), row); err != nil {
-		t.Fatal(err)
-	}
-	e, err := schema.Encoder(slots.Written(list))
-	return e, row, err
-}
 
 // written returns as JSON what the library of Protobuf reads of an event that was encoded, or the error. The bytes are those of
 // the library.
 func written(t testing.TB, text, event string, fields ...string) string {
 	t.Helper()
 	message := parse(t, text)
-	e, row, err := encoder(t, protobuf.Of(message), event, fields...)
+	e, row, err := slots.Encoder(t, protobuf.Of(message), event, fields...)
 	if err != nil {
 		return err.Error()
 	}
@@ -144,7 +129,7 @@ func TestObjectsAreMessages(t *testing.T) {
 func TestEncoderAllocatesNothing(t *testing.T) {
 	schema := protobuf.Of(parse(t, `syntax = "proto3"; package test; import "google/protobuf/timestamp.proto"; message Card { string id = 1; }
 		message Event { Card card = 1; double amount = 2; repeated int64 list = 3; map<string, int64> map = 4; google.protobuf.Timestamp at = 5; }`))
-	e, row, err := encoder(t, schema, `{"card.id":"é","amount":1.5,"list":[1,2],"map":{"x":1,"y":2},"at":"2026-01-02T03:04:05Z"}`,
+	e, row, err := slots.Encoder(t, schema, `{"card.id":"é","amount":1.5,"list":[1,2],"map":{"x":1,"y":2},"at":"2026-01-02T03:04:05Z"}`,
 		"card.id string", "amount number", "list int[]", "map map of int", "at time")
 	if err != nil {
 		t.Fatal(err)

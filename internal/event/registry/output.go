@@ -26,8 +26,8 @@ type Output struct {
 	id       atomic.Uint32 // 0 until it is found
 }
 
-// Output returns the schema of Avro of a topic. If its subject lacks it, FindOutputs registers it, or says
-// that it is not there.
+// Output returns the Avro schema of a topic. If its subject does not have the schema, FindOutputs
+// registers it if register is true, and else returns an error.
 func (r *Registry) Output(topic, schema string, register bool) *Output {
 	return &Output{registry: r, subject: Subject(topic), schema: sr.Schema{Schema: schema}, register: register}
 }
@@ -45,9 +45,9 @@ func (p framed) Append(dst []byte, row *value.Row) ([]byte, error) {
 	return p.Encoder.Append(binary.BigEndian.AppendUint32(append(dst, 0), p.of.id.Load()), row)
 }
 
-// FindOutputs finds the ids of outputs, and registers schemas that are not there, if their Output and mayRegister
-// say so. An id that was found stays. While the registry is away it tries again, and calls away with the reason after each attempt. Other
-// errors say what is wrong with a schema or a subject.
+// FindOutputs finds the ids of outputs. It registers a schema that is missing, if mayRegister and its
+// Output allow that. An id that was found stays. While the registry is away, FindOutputs tries again, and
+// calls away with the reason after each attempt. Other errors say what is wrong with a schema or a subject.
 func (r *Registry) FindOutputs(ctx context.Context, outputs []*Output, mayRegister bool, away func(error)) error {
 	for _, o := range outputs {
 		for attempt := 1; o.id.Load() == 0; attempt++ {

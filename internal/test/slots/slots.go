@@ -1,4 +1,4 @@
-// Package slots has what tests of decoders share: fields with slots, and what slots hold.
+// Package slots has what tests of formats share: fields with slots, encoders of them, and what slots hold.
 package slots
 
 import (
@@ -48,10 +48,19 @@ func Show(row *value.Row, slot value.Slot) string {
 	return fmt.Sprintf("%q", row.Text(slot))
 }
 
-// Written returns the fields as they are written. A name with dots is a path.
-func Written(fields []decode.Field) (list []encode.Field) {
-	for _, f := range fields {
-		list = append(list, encode.Field{Path: strings.Split(f.Name, "."), Slot: f.Slot})
+// Encoder returns an encoder of fields that are written as `name type`, and a row with the values of
+// an event of JSON. A name with dots is a path. The error is that of the format.
+func Encoder(t testing.TB, format encode.Format, event string, fields ...string) (encode.Encoder, *value.Row, error) {
+	t.Helper()
+	read, names := Of(t, fields...)
+	row := &names.NewRows(1)[0]
+	if err := decode.New(read).Scan([]byte(event), row); err != nil {
+		t.Fatal(err)
 	}
-	return list
+	var written []encode.Field
+	for _, f := range read {
+		written = append(written, encode.Field{Path: strings.Split(f.Name, "."), Slot: f.Slot})
+	}
+	made, err := format.Encoder(written)
+	return made, row, err
 }
