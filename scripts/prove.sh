@@ -18,7 +18,7 @@ prove() { # name, command
 	echo "prove: $1: $2"
 	local passed=no log
 	log=$(mktemp)
-	if bash -o pipefail -c "$2" >"$log" 2>&1; then passed=yes; fi
+	if bash -o pipefail -c "$2" >"$log" 2>&1 </dev/null; then passed=yes; fi
 	{
 		echo "commit: $commit"
 		echo "command: $2"
@@ -81,11 +81,13 @@ prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/tree -v -run 'Installed|Golden'"
 prove text "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/text/... -v -run 'Installed|Scores|Library'"
 prove onnx "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/onnx -v -run 'Python|Frames|Runtime' -bench BesidePython -benchtime 1x"
-for target in "decode internal/event/decode FuzzScanAgreesWithEncodingJSON" "model-tree internal/models/tree FuzzParse" "model-text internal/models/text FuzzParse" "model-text-wordpiece internal/models/text/wordpiece FuzzParse" "feature internal/feature FuzzLoad" "feature internal/feature FuzzWindows" "dedupe internal/state/dedupe FuzzSeen" "step step FuzzParse" "sample internal/ops/scaffold FuzzInfer" "scenario scenario FuzzScenario" "config internal/config FuzzParse" "expression internal/event/expression FuzzCompile" "expression internal/event/expression FuzzHashOfValues" "hash internal/event/hash FuzzHash" "stream-embedded internal/log/embedded FuzzFrame" "ingest internal/http/ingest FuzzCSVLosesNoRow" "ingest internal/http/ingest FuzzCellsAreThoseOfEncodingCSV" "token internal/gateway/auth FuzzVerify" "token internal/gateway/auth FuzzKeySet" "gateway-wire internal/gateway/wire FuzzParseClient" "gateway-wire internal/gateway/wire FuzzScanEvent" "gateway-wire internal/gateway/wire FuzzAppendFrame" "gateway-wire internal/gateway/wire FuzzParseCursor" "gateway-sequence internal/gateway/sequence FuzzParseEntry"; do
-	set -- $target
-	target=${3#Fuzz}
-	prove "fuzz-$1-${target,,}" "go test ./$2 -run '^\$' -fuzz $3 -fuzztime 30s -fuzzminimizetime 1x"
-done
+# Each fuzz target of the repository: internal/event/decode FuzzWalk is fuzz-event-decode-walk.
+while IFS=: read -r file func; do
+	package=$(dirname "$file")
+	name=${package#internal/}-${func#func Fuzz}
+	name=${name//\//-}
+	prove "fuzz-${name,,}" "go test ./$package -run '^\$' -fuzz '^${func#func }\$' -fuzztime 30s -fuzzminimizetime 1x"
+done < <(git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sort)
 prove simulation "go test ./internal/log/memory -run Simulation -v -timeout 60m -args -streamtest.seeds=100000"
 prove hostile "go test ./cmd/afterbay -run HostileRequests -v -timeout 60m -args -hostile.connections=1000 -hostile.held && go test ./internal/http/serving ./internal/http/ingest ./internal/http/server -run 'CostLittle|Small|Bombs' -v -timeout 60m"
 prove gateway "AFTERBAY_PROVE=1 AFTERBAY_FULL=1 go test ./internal/gateway -run 'TenThousand|DoNotRead|FewEchoes|IdleConnection' -v -timeout 60m"
