@@ -78,7 +78,7 @@ func (c *initCommand) Run(a *app) error {
   afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d --key %[6]s
   afterbay run %[1]s --until-idle
   afterbay tail %[7]s --limit 5
-`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, compile.DefaultPartitions, found.Key.Name, found.Output())
+`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, compile.DefaultPartitions, process.ShellWord(found.KeyPath()), found.Output())
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
@@ -17,20 +18,28 @@ const fits = 0.95
 
 // Field is a name in the events and what stands there.
 type Field struct {
-	Name     string
-	Type     value.Type // of the pipeline; the zero value where the field is left out
-	Left     string     // why it is left out; "" where it is not
-	Present  int        // events that have it, not null
-	Distinct int        // different values
-	Misfits  int        // values of another type
-	Example  string     // a value, as JSON or cut
+	Name     string        // in the pipeline
+	Path     []decode.Part // in the data, or around it
+	Origin   decode.Origin // what Path is of
+	Type     value.Type    // of the pipeline; the zero value where the field is left out
+	Left     string        // why it is left out; "" where it is not
+	Present  int           // events that have it, not null
+	Distinct int           // different values
+	Misfits  int           // values of another type
+	Example  string        // a value, as JSON or cut
 
 	cells   []cell
 	counts  map[string]int // of each value
 	kinds   [value.Bytes + 1]int
-	nested  byte // '{' or '[' of an object or array
-	plain   bool // an expression can use the name
-	unnamed bool // it is left out for its name alone
+	nested  byte // '{' or '[' of objects or arrays, '?' of both
+	parent  *Field
+	members int         // that the object has in all events
+	within  int         // events that have them, added up
+	items   *elements   // of an array
+	of      *value.Kind // of a list of values inside the elements of a list
+	group   bool        // it is read by its members
+	plain   bool        // an expression can use the name
+	unnamed bool        // it is left out for its name alone
 }
 
 // cell is one value of a field.
@@ -42,7 +51,17 @@ type cell struct {
 	text   string     // as JSON; of a string without quotes and escapes
 }
 
-func newField(name string) *Field { return &Field{Name: name, counts: map[string]int{}} }
+func newField(path []decode.Part, of decode.Origin) *Field {
+	return &Field{Path: path, Origin: of, counts: map[string]int{}}
+}
+
+// At returns the path of the field as its text.
+func (f *Field) At() string { return decode.PathText(f.Path) }
+
+// short reports whether the name of the field says where it is.
+func (f *Field) short() bool {
+	return f.Origin == decode.FromData && len(f.Path) == 1 && f.Path[0].Name == f.Name
+}
 
 func (f *Field) add(c cell) {
 	f.Present++
@@ -67,23 +86,22 @@ func (f *Field) decide(events int) {
 	numbers, texts := f.kinds[value.Int]+f.kinds[value.Number], f.kinds[value.String]+f.kinds[value.Time]
 	most := max(f.kinds[value.Bool], numbers, texts, f.kinds[0])
 	switch {
-	case !identifier(f.Name):
-		f.Left = "its name has more than letters, digits and _"
-		if plain := plainName(f.Name); plain != "" {
-			f.Left, f.unnamed = fmt.Sprintf("%s: read it as %s: {path: '%q', type: TYPE}", f.Left, plain, f.Name), true
-		}
-		if f.Name == "meta" || f.Name == "event" {
-			f.Left = "its name is taken"
-		}
+	case f.Name == "":
+		f.Left, f.unnamed = fmt.Sprintf("its name has no letters or digits: name it yourself, NAME: {path: %s, type: TYPE}", scalar(f.At())), true
+	case f.parent != nil && f.parent.Left != "" && !f.parent.group:
+		f.group = true // its object is left out, and with it this
+		return
+	case f.of != nil:
+		f.Type.Kind = value.List | *f.of
 	case f.Present == 0:
 		f.Left = "it is always null"
-	case most == f.kinds[0] && f.nested == '{':
-		f.Left = "it is an object; read a value in it by path, such as os: {path: device.os, type: string}, or all of it as raw"
-	case most == f.kinds[0] && f.nested == '[':
-		f.Left = "it is an array; read it as a list, such as string[] or raw[], or one member of its objects by path, such as items[].price"
-	case most == f.kinds[0]:
+	case most == f.kinds[0] && float64(most) >= fits*float64(f.Present) && f.nested == '{':
+		f.object()
+	case most == f.kinds[0] && float64(most) >= fits*float64(f.Present) && f.nested == '[':
+		f.list()
+	case most == f.kinds[0] && f.nested == 0:
 		f.Left = "its numbers are out of range"
-	case float64(most) < fits*float64(f.Present):
+	case float64(most) < fits*float64(f.Present), most == f.kinds[0]:
 		f.Left = "its type differs: " + f.mixture()
 	case most == f.kinds[value.Bool]:
 		f.Type.Kind = value.Bool
@@ -100,7 +118,9 @@ func (f *Field) decide(events int) {
 		f.cells = nil
 		return
 	}
-	f.Misfits = f.Present - most
+	if f.of == nil {
+		f.Misfits = f.Present - most
+	}
 	f.Type.Optional = f.Present < events
 	f.plain = usable(f.Name)
 	if f.Misfits == 0 {
@@ -141,22 +161,8 @@ func (f *Field) mixture() string {
 	return strings.Join(list, ", ")
 }
 
-// plainName returns a name that a pipeline can use instead of another, "" for none.
-func plainName(name string) string {
-	plain := strings.Trim(strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, name), "_")
-	if !identifier(plain) {
-		plain = "_" + plain
-	}
-	if !identifier(plain) || plain == "_" {
-		return ""
-	}
-	return plain
-}
+// reserved are names that expressions have.
+var reserved = []string{"meta", "event", "null"}
 
 // identifier reports whether a pipeline can name a field so.
 func identifier(name string) bool {
@@ -166,7 +172,7 @@ func identifier(name string) bool {
 			return false
 		}
 	}
-	return name != "" && len(name) <= nameMax && name != "meta" && name != "event"
+	return name != "" && len(name) <= nameMax && !slices.Contains(reserved, name)
 }
 
 // usable reports whether an expression can use the name: words of the
@@ -266,6 +272,21 @@ func quote(text string) string {
 		return strconv.QuoteToASCII(string(characters[:most-3])) + "..."
 	}
 	return strconv.QuoteToASCII(text)
+}
+
+// cut writes JSON as a line of ASCII, cut where it is long.
+func cut(text string) string {
+	const most = 40
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) > most {
+		return text[:most-3] + "..."
+	}
+	return text
 }
 
 // thousands writes a count with commas.

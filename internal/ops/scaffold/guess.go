@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -69,6 +71,7 @@ func (f *Findings) guess() error {
 	}
 	f.guessID()
 	f.guessMeasures()
+	f.guessTexts()
 	for _, c := range f.Fields {
 		few := c.Distinct >= 2 && c.Distinct <= kindsMax && kindRepeats*c.Distinct <= len(c.cells)
 		if c.Left == "" && !f.taken(c) && c.Type.Kind == value.String && few && c.plain && (keyScore(c) == 0 || c.Distinct <= wordsMax) && len(f.Kinds) < 4 &&
@@ -85,6 +88,7 @@ const (
 	wordsMax     = 12 // values of one that could be a key
 	kindBytesMax = 40
 	measuresMax  = 3
+	textsMax     = 2 // strings whose different values are counted
 )
 
 // unprintable reports whether a text is not for a table of constants.
@@ -102,6 +106,9 @@ func (f *Findings) most(c *Field) bool { return float64(len(c.cells)) >= 0.9*flo
 
 func (f *Findings) field(name string) (*Field, error) {
 	i := slices.IndexFunc(f.Fields, func(c *Field) bool { return c.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(f.Fields, func(c *Field) bool { return c.At() == name || len(c.Path) == 1 && c.Path[0].Name == name })
+	}
 	if i < 0 {
 		return nil, fmt.Errorf("the sample has no field %s", quote(name))
 	}
@@ -147,6 +154,9 @@ func prefixed(prefix, text string) string {
 func (t *Time) score() int {
 	name := words(t.Field.Name)
 	score := 0
+	if t.Field.Origin == decode.FromEnvelope {
+		return 20 // of the event, where others may be of its data
+	}
 	switch {
 	case t.Unit == "rfc3339" || t.Format != "":
 		score = 2
@@ -221,6 +231,11 @@ func (f *Findings) guessKey() error {
 			f.Key, best = c, score
 		}
 	}
+	if f.Key == nil && f.Envelope == envelope.Debezium {
+		if c, err := f.field("id"); err == nil && f.keyable(c) && f.most(c) {
+			f.Key = c // of the row
+		}
+	}
 	if f.Key == nil {
 		return &KeyError{Candidates: f.candidates(), Unnamed: f.Unnamed(), Events: f.Events}
 	}
@@ -233,6 +248,9 @@ func keyScore(c *Field) int {
 		return 0 // it tells events apart
 	}
 	name := words(c.Name)
+	if last := len(name) - 1; last > 0 && name[last] == "value" {
+		name = name[:last] // of user_id.value
+	}
 	score, ids, unknown := 0, 0, 0
 	for _, word := range name {
 		switch {
@@ -268,7 +286,7 @@ func (f *Findings) Unnamed() string {
 	var list []string
 	for _, c := range f.Fields {
 		if c.unnamed {
-			list = append(list, quote(c.Name)+" as "+plainName(c.Name))
+			list = append(list, quote(c.At()))
 		}
 	}
 	if len(list) == 0 {
@@ -278,7 +296,7 @@ func (f *Findings) Unnamed() string {
 	if len(list) > 8 {
 		more, list = fmt.Sprintf(" and %d more", len(list)-8), list[:8]
 	}
-	return "fields are left out for their names, since a pipeline names fields by letters, digits and _: read " + strings.Join(list, ", ") + more + " by path, such as user_id: {path: '\"user-id\"', type: string}"
+	return "fields are left out since their names have no letters or digits: read " + strings.Join(list, ", ") + more + " by path under names of your own, such as price: {path: '\"\u20ac\"', type: number}"
 }
 
 // candidates returns the fields that can be the key, the likelier first.
@@ -362,4 +380,15 @@ func (f *Findings) guessMeasures() {
 	}
 	slices.SortStableFunc(list, func(a, b *Field) int { return rank[a] - rank[b] })
 	f.Measures = list[:min(len(list), measuresMax)]
+}
+
+// guessTexts finds the strings whose different values are worth counting.
+func (f *Findings) guessTexts() {
+	for _, c := range f.Fields {
+		repeats := c.Distinct >= 2 && 2*c.Distinct <= len(c.cells)
+		if c.Left == "" && !f.taken(c) && c.Type.Kind == value.String && c.Origin == decode.FromData && repeats && c.plain && len(f.Texts) < textsMax &&
+			!slices.ContainsFunc(c.common(), func(text string) bool { return len(text) > kindBytesMax }) {
+			f.Texts = append(f.Texts, c)
+		}
+	}
 }

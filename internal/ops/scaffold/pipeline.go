@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -20,6 +22,21 @@ func (f *Findings) Output() string {
 		return "decided"
 	}
 	return "decisions"
+}
+
+// KeyPath returns where a record has its key, as afterbay produce takes it.
+func (f *Findings) KeyPath() string {
+	path := f.Key.At()
+	if f.Key.Origin == decode.FromEnvelope {
+		return path
+	}
+	if data := f.Envelope.Data(); data != "" {
+		path = data + "." + path
+	}
+	if f.wrapped {
+		path = "payload." + path
+	}
+	return path
 }
 
 // Pipeline returns the text of a pipeline file that runs as it is. The same
@@ -97,6 +114,7 @@ func (w *writer) head() {
 	w.line("pipeline: "+word(w.Topic), "")
 	w.line("input:", "")
 	w.line("  topic: "+word(w.Topic), "")
+	w.envelope()
 	w.line("  key: "+word(w.Key.Name), "the events of one "+w.Key.Name+" share features and order")
 	switch t := w.Time; {
 	case t == nil:
@@ -110,6 +128,17 @@ func (w *writer) head() {
 	}
 	if w.ID != nil {
 		w.line(fmt.Sprintf("  # dedupe: {id: %s, window: 24h}", word(w.ID.Name)), "ends events whose "+w.ID.Name+" was seen before")
+	}
+}
+
+// envelope says what stands around the data of the events.
+func (w *writer) envelope() {
+	switch w.Envelope {
+	case envelope.Debezium:
+		w.line("  envelope: debezium", "fields are columns of the changed row; `from: envelope` is what stands around it")
+		w.line("  repartition: 4", "by the key below: the keys of Debezium's records are JSON objects")
+	case envelope.CloudEvents:
+		w.line("  envelope: cloudevents", "fields are members of data; `from: envelope` is an attribute")
 	}
 }
 
@@ -130,7 +159,7 @@ func (w *writer) fields() {
 		if written++; written > fieldsMax && !w.taken(c) && !slices.Contains(w.Measures, c) && !slices.Contains(w.Kinds, c) {
 			continue
 		}
-		w.line("    "+word(c.Name)+": "+w.typeOf(c).String(), w.about(c))
+		w.line("    "+word(c.Name)+": "+w.declared(c), w.about(c))
 	}
 	if written > fieldsMax {
 		w.line(fmt.Sprintf("    # left out: fields beyond the first %d", fieldsMax), "")
@@ -141,7 +170,7 @@ func (w *writer) fields() {
 			continue
 		}
 		if left++; left <= 20 {
-			w.line("    # left out: "+quote(c.Name), c.Left)
+			w.line("    # left out: "+quote(c.At()), c.Left)
 		}
 	}
 	if left > 20 {
@@ -150,6 +179,39 @@ func (w *writer) fields() {
 	if w.More > 0 {
 		w.line(fmt.Sprintf("    # left out: names beyond the first %d in the sample", columnsMax), "")
 	}
+}
+
+// declared writes what a pipeline file says of a field.
+func (w *writer) declared(c *Field) string {
+	text := w.typeOf(c).String()
+	if c.short() {
+		return text
+	}
+	if c.Type.Kind.IsList() {
+		text = "'" + text + "'"
+	}
+	var words []string
+	if c.Origin == decode.FromEnvelope {
+		words = append(words, "from: envelope")
+	}
+	if len(c.Path) != 1 || c.Path[0].Name != c.Name {
+		words = append(words, "path: "+scalar(c.At()))
+	}
+	return "{" + strings.Join(append(words, "type: "+text), ", ") + "}"
+}
+
+var plainPath = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]*$`)
+
+// scalar writes a text as a value of YAML.
+func scalar(text string) string {
+	printable := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' })
+	switch {
+	case plainPath.MatchString(text) && word(strings.ReplaceAll(text, ".", "_")) == strings.ReplaceAll(text, ".", "_"):
+		return text
+	case printable:
+		return "'" + text + "'"
+	}
+	return strconv.Quote(text)
 }
 
 // typeOf returns the type of a field in the file: a key or event time is always
@@ -176,6 +238,10 @@ func (w *writer) about(c *Field) string {
 		list = append(list, "the event's id: each has its own")
 	case c == w.ID:
 		list = append(list, fmt.Sprintf("the event's id, but %s are repeated", thousands(w.Events-c.Distinct)))
+	case c.of != nil:
+		list = append(list, "of each object of the list "+cut(decode.PathText(c.Path[:len(c.Path)-2])))
+	case c.Type.Kind.IsList():
+		list = append(list, "a list, such as "+c.Example)
 	case c.Distinct == 1:
 		list = append(list, "always "+c.Example)
 	case c.Type.Kind == value.Number || c.Type.Kind == value.Int:
@@ -350,6 +416,9 @@ func (w *writer) steps() {
 	for _, c := range w.Measures {
 		w.measure(c)
 	}
+	for _, c := range w.Texts {
+		w.different(c)
+	}
 	rule := fmt.Sprintf("%s.count_%s > %d", seen, w.windows[0], w.busy())
 	if len(w.Measures) > 0 {
 		c := w.Measures[0]
@@ -366,6 +435,11 @@ func (w *writer) steps() {
 	for _, c := range w.Measures[:min(len(w.Measures), 1)] {
 		values = append(values, word(c.Name))
 	}
+	for _, c := range w.Fields {
+		if w.Envelope == envelope.Debezium && c.Origin == decode.FromEnvelope && c.At() == "op" && c.Left == "" {
+			values = append(values, word(c.Name)) // which tells deletions apart
+		}
+	}
 	values = append(values, seen+".count_"+w.windows[0], action)
 	if id == "meta.id" {
 		values[0] = id
@@ -377,7 +451,7 @@ func (w *writer) steps() {
 func (w *writer) measure(c *Field) {
 	when, decimals := "", ""
 	if c.Type.Optional {
-		when = fmt.Sprintf(", when: '(%s ?? 0) == (%[1]s ?? 1)'", c.Name) // it is there
+		when = ", when: " + c.Name + " != null"
 	}
 	switch n := c.decimals(); {
 	case c.Type.Kind == value.Int:
@@ -390,6 +464,17 @@ func (w *writer) measure(c *Field) {
 	w.line(fmt.Sprintf("      %s: {value: '%s'%s%s, windows: %s, aggregates: [sum, mean, max]}",
 		recent, w.present(c), when, decimals, w.list(true)), "")
 	w.line(fmt.Sprintf("      %s: {value: '%s'%s%s, last: 20, aggregates: [mean]}", w.free("usual_"+c.Name), w.present(c), when, decimals), "")
+}
+
+// different writes the feature of the different values of a string.
+func (w *writer) different(c *Field) {
+	text, when := c.Name, ""
+	if c.Type.Optional {
+		text, when = "'"+c.Name+` ?? ""'`, ", when: "+c.Name+" != null"
+	}
+	last := len(w.windows) - 1
+	w.line(fmt.Sprintf("      %s: {value: %s%s, windows: [%s], aggregates: [distinct]}", w.free("kinds_of_"+c.Name), text, when, w.windows[last]+w.panes[last]),
+		"how many different values")
 }
 
 // present writes a field as an expression that has a value.

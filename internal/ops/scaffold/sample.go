@@ -10,14 +10,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/stream"
@@ -57,13 +58,16 @@ type Findings struct {
 	Fields    []*Field // in the order of their first occurrence
 	More      int      // values under names that were not looked at, since there are more than 1,000
 
+	Envelope envelope.Kind // around the data of the events
 	Key      *Field
 	ID       *Field   // nil where no field tells events apart
 	Time     *Time    // nil where events are timed by their append
 	Measures []*Field // numbers worth adding up, the likeliest first
 	Kinds    []*Field // strings of few values
+	Texts    []*Field // strings whose different values are worth counting
 
 	options Options
+	wrapped bool // change events stand in a payload
 }
 
 // Infer reads the events of source and says what they show. An error is a
@@ -78,6 +82,7 @@ func Infer(source io.Reader, o Options) (*Findings, error) {
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
+	s.look()
 	f := s.findings
 	f.Partial = err != nil
 	switch {
@@ -85,9 +90,6 @@ func Infer(source io.Reader, o Options) (*Findings, error) {
 		return nil, fmt.Errorf("%s holds no events: give some lines of NDJSON, or of CSV below a header", o.Name)
 	case f.Events == 0:
 		return nil, fmt.Errorf("%s: none of %d lines is a JSON object (%s): is it another format?", o.Name, f.Malformed, f.Problem)
-	}
-	for _, c := range f.Fields {
-		c.decide(f.Events)
 	}
 	return f, f.guess()
 }
@@ -99,7 +101,9 @@ var errEnough = errors.New("enough was read")
 // is read as produce reads it.
 type scan struct {
 	findings *Findings
+	texts    [][]byte // of the events
 	bytes    int
+	wrapped  bool // change events stand in a payload
 	columns  map[string]*Field
 	object   *decode.Scanner
 	probes   [value.Bytes + 1]probe
@@ -138,19 +142,15 @@ func topicOf(source string) string {
 	return cmp.Or(strings.Trim(name[:min(len(name), nameMax)], "-_"), "events")
 }
 
-// Append implements ingest.Appender: it looks at the records.
+// Append implements ingest.Appender: it keeps the values of the records.
 func (s *scan) Append(_ context.Context, records ...stream.Record) error {
 	o := &s.findings.options
 	for i := range records {
-		if f := s.findings; f.Events+f.Malformed >= o.Lines || s.bytes >= o.Bytes {
+		if len(s.texts) >= o.Lines || s.bytes >= o.Bytes {
 			return errEnough
 		}
 		s.bytes += len(records[i].Value)
-		if err := s.event(records[i].Value); err != nil {
-			if s.findings.Malformed++; s.findings.Problem == "" {
-				s.findings.Problem = fmt.Sprintf("event %d: %v", s.findings.Events+s.findings.Malformed, err)
-			}
-		}
+		s.texts = append(s.texts, bytes.Clone(records[i].Value))
 	}
 	return nil
 }
@@ -160,54 +160,28 @@ func (s *scan) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 	return 0, s.Append(ctx, records...)
 }
 
-type member struct {
-	name string
-	raw  json.RawMessage
-}
-
-// event notes the fields of one event. It takes what decode takes, and gives
-// the reason where that is nothing.
-func (s *scan) event(text []byte) error {
-	var row value.Row
-	if err := s.object.Scan(text, &row); err != nil {
-		return err
+// look notes the fields of all events, and decides what they are.
+func (s *scan) look() {
+	f := s.findings
+	f.Envelope, s.wrapped = envelopeOf(s.texts)
+	for _, text := range s.texts {
+		if err := s.event(text); err != nil {
+			if f.Malformed++; f.Problem == "" {
+				f.Problem = fmt.Sprintf("event %d: %v", f.Events+f.Malformed, err)
+			}
+		}
 	}
-	var members []member
-	seen := map[string]bool{}
-	for d, started := json.NewDecoder(bytes.NewReader(text)), false; !started || d.More(); {
-		token, err := d.Token()
-		if err != nil {
-			return err
+	f.wrapped = s.wrapped
+	for _, c := range f.Fields {
+		if c.nested == '[' {
+			f.Fields = append(f.Fields, c.gathered()...)
 		}
-		if !started {
-			started = true
-			continue
-		}
-		m := member{name: token.(string)}
-		if err := d.Decode(&m.raw); err != nil {
-			return err
-		}
-		if seen[m.name] {
-			return fmt.Errorf("the name %s stands in the event twice", quote(m.name))
-		}
-		seen[m.name] = true
-		members = append(members, m)
 	}
-	for _, m := range members {
-		c := s.columns[m.name]
-		if c == nil && len(s.columns) == columnsMax {
-			s.findings.More++
-			continue
-		}
-		if c == nil {
-			c = newField(m.name)
-			s.columns[m.name] = c
-			s.findings.Fields = append(s.findings.Fields, c)
-		}
-		s.value(c, m.raw)
+	f.name()
+	for _, c := range f.Fields {
+		c.decide(f.Events)
 	}
-	s.findings.Events++
-	return nil
+	f.Fields = slices.DeleteFunc(f.Fields, func(c *Field) bool { return c.group })
 }
 
 // value notes one value of a field.
@@ -227,8 +201,17 @@ func (s *scan) value(c *Field, raw []byte) {
 			found.kind, found.int = value.Time, p.row.Int(p.slot)
 		}
 	case '{', '[':
-		c.nested = raw[0]
+		if c.nested == 0 {
+			c.nested = raw[0]
+		}
+		if c.nested != raw[0] {
+			c.nested = '?' // both
+		}
 		found.text = string(raw[:1])
+		if raw[0] == '[' {
+			c.Example = cmp.Or(c.Example, cut(strings.ToValidUTF8(string(raw), "?")))
+			s.list(c, raw)
+		}
 	default:
 		if p := s.probe(raw, value.Number); p != nil {
 			found.kind, found.number = value.Number, p.row.Number(p.slot)

@@ -24,8 +24,9 @@ func (f *Findings) Table() string {
 		name, kind := c.Name, "-"
 		if c.Left == "" {
 			kind = f.typeOf(c).String()
-		} else if !identifier(name) {
-			name = quote(name)
+		}
+		if name == "" {
+			name = quote(c.At())
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, kind, percent(c.Present, f.Events), thousands(c.Distinct), cmp.Or(c.Example, "-"), f.role(c))
 	}
