@@ -33,13 +33,18 @@ type Field struct {
 	kinds   [value.Bytes + 1]int
 	nested  byte // '{' or '[' of objects or arrays, '?' of both
 	parent  *Field
-	members int         // that the object has in all events
-	within  int         // events that have them, added up
+	inner   inner       // what the object has
 	items   *elements   // of an array
 	of      *value.Kind // of a list of values inside the elements of a list
 	group   bool        // it is read by its members
 	plain   bool        // an expression can use the name
 	unnamed bool        // it is left out for its name alone
+}
+
+// inner counts what the objects of a field have.
+type inner struct {
+	names  int // that differ
+	values int
 }
 
 // cell is one value of a field.

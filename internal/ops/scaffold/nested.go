@@ -94,28 +94,28 @@ func (s *scan) note(one leaf, of decode.Origin) {
 	if c == nil {
 		c = newField(one.path, of)
 		if c.parent = parent; parent != nil {
-			parent.members++
+			parent.inner.names++
 		}
 		s.columns[id] = c
 		s.findings.Fields = append(s.findings.Fields, c)
 	}
 	if parent != nil {
-		parent.within++
+		parent.inner.values++
 	}
 	s.value(c, one.raw)
 }
 
 // object decides about a field that is an object.
 func (f *Field) object() {
-	differ := f.members >= mapMin && 4*f.within < f.members*f.kinds[0]
+	differ := f.inner.names >= mapMin && 4*f.inner.values < f.inner.names*f.kinds[0]
 	switch {
-	case f.members == 0:
+	case f.inner.names == 0:
 		f.Left = "it is an object; read all of it as raw"
 		if len(f.Path) == depthMax {
 			f.Left = "it is an object deep inside the event; read a value in it by path, or all of it as raw"
 		}
 	case differ:
-		f.Left = fmt.Sprintf("it has %d names that differ from event to event; read it as raw, or as map of number, string, int or bool", f.members)
+		f.Left = fmt.Sprintf("it has %d names that differ from event to event; read it as raw, or as map of number, string, int or bool", f.inner.names)
 	default:
 		f.Left, f.group = "it is read by its members", true
 	}
