@@ -123,7 +123,7 @@ func TestRegistryIsWaitedFor(t *testing.T) {
 			for begun := time.Now(); runner.Schemas.Stats().Faults < 3 || time.Since(begun) < 1500*time.Millisecond; {
 				time.Sleep(10 * time.Millisecond)
 			}
-			if s := runner.Snapshot(); s.Counts.Events > 1 || s.Counts.DeadLetters != 0 || s.Schemas.Waiting != 1 || !strings.HasPrefix(s.Schemas.Away, "503 Service Unavailable: the leader is elected") {
+			if s := runner.Snapshot(); s.Counts.Events > 1 || s.Counts.DeadLetters != 0 || s.Schemas.Waiting != 1 || !strings.HasPrefix(s.Schemas.Away, "schema id 2: 503 Service Unavailable: the leader is elected") {
 				t.Errorf("repartition %d: %d events, %d dead letters, %+v", copied, s.Counts.Events, s.Counts.DeadLetters, s.Schemas)
 			}
 			stop()

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -60,7 +61,9 @@ type Stats struct {
 	Kept    int    `json:"kept"`    // answers
 	Waiting int    `json:"waiting"` // ids that are looked up now
 
-	Away string `json:"away,omitempty"` // why the newest lookup of an id that waits failed; "" if none did
+	// Away is the schema id or subject that is waited for, and why its newest lookup failed; "" if none
+	// did. Of several ids it is the lowest.
+	Away string `json:"away,omitempty"`
 }
 
 // New returns a registry. Nothing is asked yet.
@@ -94,13 +97,14 @@ func (r *Registry) Stats() Stats {
 	if r.awaited != nil {
 		s.Waiting, s.Away = 1, r.awaited.Error()
 	}
-	for _, e := range r.known {
+	lowest := math.MaxInt
+	for of, e := range r.known {
 		if e.answer != nil {
 			s.Kept++
 			continue
 		}
-		if s.Waiting++; e.fault != nil {
-			s.Away = e.fault.Error()
+		if s.Waiting++; e.fault != nil && of.id < lowest {
+			lowest, s.Away = of.id, fmt.Sprintf("schema id %d: %v", of.id, e.fault)
 		}
 	}
 	return s

@@ -170,8 +170,9 @@ func (s *Server) URL() string {
 func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin, s.options.CertFile) }
 
 // Ready makes /readyz say whether the process does its work. It says no besides
-// while a pipeline is further behind than its lag.critical, or stands still for
-// its dead letters, and if all pipelines ended.
+// while a pipeline is further behind than its lag.critical, waits for a schema
+// registry that is away, or stands still for its dead letters, and if all
+// pipelines ended.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
 // Run serves until ctx is done; then it takes no more requests, ends streams
@@ -193,7 +194,7 @@ func (s *Server) unready() string {
 	if !s.ready.Load() {
 		return "not ready"
 	}
-	for _, why := range []string{standing(s.options.Runners), s.lag.late()} {
+	for _, why := range []string{standing(s.options.Runners), awaiting(s.options.Runners), s.lag.late()} {
 		if why != "" {
 			return "not ready: " + why
 		}
