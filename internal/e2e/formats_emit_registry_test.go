@@ -95,7 +95,7 @@ func TestAPipelineWaitsForTheSchemasOfItsOutputs(t *testing.T) {
 	for runner.Schemas.Stats().Faults < 3 {
 		time.Sleep(time.Millisecond)
 	}
-	if s := runner.Snapshot(); s.Counts.Events != 0 || s.Counts.DeadLetters != 0 || !strings.HasPrefix(s.Schemas.Away, "subject alerts-value: 503 Service Unavailable: the leader is elected") {
+	if s := runner.Snapshot(); s.Counts.Events != 0 || s.Counts.DeadLetters != 0 || !strings.HasPrefix(s.Schemas.Away, "subject alerts-value: look it up: 503 Service Unavailable: the leader is elected") {
 		t.Errorf("%d events, %d dead letters, %+v", s.Counts.Events, s.Counts.DeadLetters, s.Schemas)
 	}
 	stop()

@@ -56,7 +56,7 @@ func (r *Registry) FindOutputs(ctx context.Context, outputs []*Output, mayRegist
 				return ctx.Err()
 			}
 			_, unreachable := errors.AsType[*awayError](err)
-			r.found(o, err, unreachable)
+			r.found(err, unreachable)
 			if err == nil {
 				o.id.Store(uint32(id))
 				continue
@@ -76,12 +76,12 @@ func (r *Registry) FindOutputs(ctx context.Context, outputs []*Output, mayRegist
 }
 
 // found counts an attempt to find an output.
-func (r *Registry) found(o *Output, err error, unreachable bool) {
+func (r *Registry) found(err error, unreachable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.awaited = nil; unreachable {
 		r.stats.Faults++
-		r.awaited = fmt.Errorf("subject %s: %w", o.subject, err)
+		r.awaited = err
 	} else {
 		r.stats.Lookups++
 	}

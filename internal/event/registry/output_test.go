@@ -118,7 +118,7 @@ func TestAnAwayRegistryIsAskedAgain(t *testing.T) {
 	var why []string
 	if err := r.FindOutputs(t.Context(), []*Output{o}, true, func(err error) {
 		why = append(why, err.Error())
-		if r.Stats().Away != "subject out-value: "+err.Error() || r.Stats().Waiting != 1 {
+		if r.Stats().Away != err.Error() || r.Stats().Waiting != 1 {
 			t.Errorf("%+v", r.Stats())
 		}
 	}); err != nil {
