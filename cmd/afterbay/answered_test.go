@@ -35,6 +35,7 @@ func talkFolder(t *testing.T) {
 	t.Helper()
 	gatewayFolder(t)
 	write(t, "talk.yaml", talkPipeline)
+	write(t, "shown.avsc", `{"type":"record","name":"Shown","fields":[{"name":"room","type":"string"},{"name":"text","type":"string"}]}`)
 	write(t, "gateway.yaml", strings.Replace(gatewayFile, "input: posts, outputs: [decisions], dead_letters: [moderation.dlq]", "input: said, outputs: [shown, talk.ended], dead_letters: [talk.dlq]", 1))
 }
 
@@ -76,6 +77,9 @@ func TestLintComparesGatewaysWithPipelines(t *testing.T) {
 		}},
 		"half a chain": {[]string{"outputs: [shown,", "outputs: [judged,"}, "judge.yaml", []string{
 			`pipeline.outputs: nobody reads topic "judge.ended"`, `pipeline.dead_letters: nobody reads topic "judge.dlq"`, `pipeline.late: nobody reads topic "late"`,
+		}},
+		"of another format": {[]string{"replies: [shown]\n", "", "value: [room, text, said.count_1h]}", "value: [room, text], format: {avro: shown.avsc}}", ", talk.ended], dead_letters: [talk.dlq]", "], unreplied: expire"}, "", []string{
+			`gateway.yaml:3:35: pipeline.outputs[0]: pipeline "talk" writes topic "shown" with a format, and clients get JSON: have the pipeline write what clients get to a topic of its own`,
 		}},
 		"of a shape that hides nothing": {[]string{"listen:", "listn:", ", talk.ended", ""}, "", []string{`gateway.yaml:2:1: listn: unknown word "listn"`, `pipeline.outputs: nobody reads topic "talk.ended"`}},
 	} {

@@ -52,6 +52,7 @@ type Compiled struct {
 	Finds  []lang.Finder
 
 	Fetcher *fetch.Fetcher     // nil without fetches
+	Encoded []string           // topics whose records emits write with a format
 	Schemas *registry.Registry // nil without inputs or outputs that need it
 
 	Backlogs map[string]control.GateOptions // by topic
@@ -134,7 +135,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
 		Pipeline: p, Plan: task.NewPlan(plan), Copies: plansOf(others.copies, plan.Fingerprint.Outputs), Asked: plansOf(others.stages, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
-		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, registrations: open.registrations, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
+		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Encoded: encodedTopics(&b.Outputs), registrations: open.registrations, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 

@@ -99,8 +99,28 @@ func writtenFields(e *operator.Emit) (fields []encode.Field) {
 	return fields
 }
 
-// checkEncoded refuses formats where the records of a topic have to be JSON.
+// encodedTopics returns the topics whose records emits write with a format.
+func encodedTopics(o *lang.Outputs) (topics []string) {
+	for _, of := range o.Formats {
+		if of.Format != (lang.OutputFormat{}) {
+			topics = append(topics, of.Emit.Topic)
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
+}
+
+// checkEncoded refuses formats where the records of a topic have to be JSON. It warns of functions
+// that write such a topic.
 func checkEncoded(b *bound, found *lang.Findings) {
+	encoded := encodedTopics(&b.Outputs)
+	for s := range lang.EachStep(b.Pipeline.Steps) {
+		for _, write := range s.Effect().Writes {
+			if !write.Emit && slices.Contains(encoded, write.Topic) {
+				found.Warnings = append(found.Warnings, fmt.Sprintf("steps: a function writes %q too, and its values are written as it returns them: it has to encode them by the format of the emits", write.Topic))
+			}
+		}
+	}
 	for i, of := range b.Outputs.Formats {
 		topic := of.Emit.Topic
 		again := func(f lang.Formatted) bool { return f.Emit.Topic == topic }

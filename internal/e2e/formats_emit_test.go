@@ -18,6 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/sink"
 	"github.com/afterbay/afterbay/stream"
+	"github.com/afterbay/afterbay/udf"
 )
 
 // decisionSchema is the schema of what payments emits to alerts: share is a float, who an enum of three.
@@ -136,5 +137,22 @@ func TestSchemaOfAnOutputIsPartOfTheFingerprint(t *testing.T) {
 		if fingerprintOf(t, other) == one {
 			t.Error("another schema does not change the fingerprint")
 		}
+	}
+}
+
+// TestLintWarnsOfFunctionsThatWriteATopicOfAFormat has a function that writes what an emit writes as Avro.
+func TestLintWarnsOfFunctionsThatWriteATopicOfAFormat(t *testing.T) {
+	for topic, want := range map[string]int{"alerts": 1, "others": 0} {
+		p := encoded(t, decisionSchema)
+		p.Code.Functions = map[string]udf.Function{"raise": {Version: 1, Event: func(*udf.Context) error { return nil }}}
+		p.Steps = append(p.Steps, &steps.Call{Go: "raise", Name: "raised", Topics: []string{topic}})
+		runner, err := builtin.New(p, pipeline.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(strings.Join(runner.Warnings, "\n"), `a function writes "alerts" too, and its values are written as it returns them`); n != want {
+			t.Errorf("%s: %q", topic, runner.Warnings)
+		}
+		runner.Close()
 	}
 }

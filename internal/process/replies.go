@@ -67,6 +67,7 @@ func (a *answering) check() (u Fit) {
 			u.Warnings = append(u.Warnings, path+e.Message)
 		}
 	}
+	u.Gateway = append(u.Gateway, a.encoded()...)
 	for _, i := range behind {
 		r, wrong := a.runners[i], spec.Problems(nil)
 		if e := a.keyed(r); e != nil {
@@ -92,6 +93,21 @@ func (a *answering) check() (u Fit) {
 		}
 	}
 	return u
+}
+
+// encoded returns the topics of the file whose records are not JSON, which clients could not read.
+func (a *answering) encoded() (found spec.Problems) {
+	for path, topic := range a.gateway.Topics() {
+		for _, r := range a.runners {
+			if path != "pipeline.input" && slices.Contains(r.Encoded, topic) {
+				found = append(found, &spec.Problem{
+					Path: path, Message: fmt.Sprintf("pipeline %q writes topic %q with a format, and clients get JSON", r.Name(), topic),
+					Hint: "have the pipeline write what clients get to a topic of its own, without a format, and name that one",
+				})
+			}
+		}
+	}
+	return found
 }
 
 // behind returns the pipelines that clients' events come to, by index.
