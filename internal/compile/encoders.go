@@ -15,7 +15,7 @@ import (
 
 // openEncoders opens the schemas of outputs, and compares them with what emits write.
 func (o *opening) openEncoders(b *bound) {
-	o.encoders, o.schemas = map[int]encode.Encoder{}, map[string]string{}
+	o.encoders, o.schemas, o.shown = map[int]encode.Encoder{}, map[string]string{}, map[string]outputFormat{}
 	for _, of := range b.Outputs.Formats {
 		if of.Format == (lang.OutputFormat{}) {
 			continue
@@ -38,6 +38,7 @@ func (o *opening) openEncoders(b *bound) {
 			encoder = made.output.Encoder(encoder)
 		}
 		o.encoders[of.Emit.Index], o.schemas[of.Emit.Topic] = encoder, made.digest
+		o.shown[of.Emit.Topic] = made
 	}
 }
 
@@ -46,6 +47,32 @@ type outputFormat struct {
 	encode.Format
 	digest string // of its schema
 	output *registry.Output
+}
+
+// shower writes a record as JSON, for people.
+type shower interface {
+	AppendJSON(dst, record []byte) ([]byte, error)
+}
+
+// idBytes is what stands before a record that begins with the id of its schema.
+const idBytes = 5
+
+// Shown returns the value of an output as JSON, for people. A value that an emit writes without a format,
+// or that is not of the format, is returned as it is.
+func (c *Compiled) Shown(topic string, record []byte) []byte {
+	of, ok := c.open.shown[topic]
+	schema, can := of.Format.(shower)
+	if !ok || !can || len(record) == 0 {
+		return record
+	}
+	data := record
+	if of.output != nil {
+		data = data[min(idBytes, len(data)):]
+	}
+	if text, err := schema.AppendJSON(nil, data); err == nil {
+		return text
+	}
+	return record
 }
 
 func (o *opening) openOutput(of lang.Formatted) (made outputFormat, err error) {

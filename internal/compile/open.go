@@ -32,8 +32,9 @@ type opened struct {
 	formats  map[string]format  // of inputs, by topic; others are JSON
 	registry *registry.Registry // of some of them; nil without
 
-	encoders map[int]encode.Encoder // of emits, by index; others write JSON
-	schemas  map[string]string      // digests of those of outputs, by topic
+	encoders map[int]encode.Encoder  // of emits, by index; others write JSON
+	schemas  map[string]string       // digests of those of outputs, by topic
+	shown    map[string]outputFormat // by topic
 
 	registrations []registration
 

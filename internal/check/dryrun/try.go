@@ -106,7 +106,7 @@ func (p *printer) show(s *seen) error {
 		if s.dead(o) {
 			text += fmt.Sprintf("  dead letter  %s: %s\n", header.Get(o, header.Stage), clean.Text(header.Get(o, header.Error)))
 		} else {
-			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, clean.Text(string(o.Value)))
+			text += fmt.Sprintf("  -> %s  %s\n", o.Partition.Topic, clean.Text(string(s.runner.Shown(o.Partition.Topic, o.Value))))
 		}
 	}
 	return p.out.Write([]byte(text))
@@ -204,7 +204,7 @@ func (p *printer) object(s *seen) error {
 			event.Dead = append(event.Dead, dead{header.Get(o, header.Stage), header.Get(o, header.Error)})
 			continue
 		}
-		made := output{o.Partition.Topic, string(o.Key), o.Value}
+		made := output{o.Partition.Topic, string(o.Key), s.runner.Shown(o.Partition.Topic, o.Value)}
 		if !json.Valid(made.Value) {
 			made.Value, _ = json.Marshal(string(made.Value)) // a string always can
 		}

@@ -60,6 +60,10 @@ func FuzzScanAgreesWithAGenericDecoder(f *testing.F) {
 				return // the reference takes any byte
 			}
 		}
+		shown, wrong := schema.AppendJSON(nil, src)
+		if wrong == nil && !json.Valid(shown) || wrong != nil && len(changes) == 0 {
+			t.Fatalf("%s: %x: shown as %s, %v", text, src, shown, wrong)
+		}
 		if !ok {
 			return // it looks at what is skipped here
 		}

@@ -2,7 +2,10 @@ package report
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/ops/inspect"
@@ -20,7 +23,20 @@ func AppendRecord(dst []byte, r *stream.Record, headers bool) []byte {
 		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts
 		return clean.Append(dst, text)
 	}
+	if id, ok := schemaOf(r.Value); ok {
+		dst = fmt.Appendf(dst, `{"schema_id":%d,"base64":"`, id)
+		return append(base64.StdEncoding.AppendEncode(dst, r.Value), `"}`...)
+	}
 	return clean.Append(dst, r.Value)
+}
+
+// schemaOf returns the id of the schema that a value begins with, as records of a schema registry do. No
+// text begins so.
+func schemaOf(value []byte) (id uint32, ok bool) {
+	if len(value) < 5 || value[0] != 0 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(value[1:]), true
 }
 
 // kindWords say what entries of state hold.
