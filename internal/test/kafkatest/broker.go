@@ -156,6 +156,20 @@ func (b *Broker) await(ctx context.Context) error {
 	}
 }
 
+// Logged returns how many lines of its log have the text, since it was started last.
+func (b *Broker) Logged(text string) (n int, err error) {
+	log, err := os.ReadFile(b.logFile())
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte(text)) {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func (b *Broker) logFile() string {
 	return filepath.Join(b.dir, "n"+strconv.Itoa(b.number), "log")
 }
