@@ -15,12 +15,13 @@ import (
 )
 
 type initCommand struct {
-	Sample string `help:"File of events to learn from: NDJSON, or CSV with a header; - is standard input." required:"" placeholder:"FILE"`
-	Out    string `help:"Pipeline file to write." default:"pipeline.yaml" placeholder:"FILE"`
-	Key    string `help:"Field that events share state and order by, instead of the likeliest." placeholder:"FIELD"`
-	Time   string `help:"Field that says when an event happened, instead of the likeliest." placeholder:"FIELD"`
-	Format string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
-	Force  bool   `help:"Replace the pipeline file where it is there."`
+	Sample   string `help:"File of events to learn from: NDJSON, or CSV with a header; - is standard input." required:"" placeholder:"FILE"`
+	Out      string `help:"Pipeline file to write." default:"pipeline.yaml" placeholder:"FILE"`
+	Key      string `help:"Field that events share state and order by, instead of the likeliest." placeholder:"FIELD"`
+	Time     string `help:"Field that says when an event happened, instead of the likeliest." placeholder:"FIELD"`
+	Format   string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
+	NoHeader bool   `help:"The CSV has no header: columns are named c1, c2 and so on, and the pipeline reads the lines as they are."`
+	Force    bool   `help:"Replace the pipeline file where it is there."`
 }
 
 // Run writes a pipeline file and says what to type next.
@@ -37,7 +38,7 @@ func (c *initCommand) Run(a *app) error {
 	if c.Sample == "-" {
 		name = "" // the topic's name is made from it
 	}
-	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.Format, Key: c.Key, Time: c.Time})
+	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.Format, NoHeader: c.NoHeader, Key: c.Key, Time: c.Time})
 	if errors.As(err, new(*scaffold.KeyError)) {
 		return failure.As(failure.OfUsage, fmt.Errorf("%s: %w", events.Name, err))
 	}
@@ -68,17 +69,20 @@ func (c *initCommand) Run(a *app) error {
 	if file == "-" {
 		file = "events.ndjson"
 	}
-	format := ""
-	if events.Format == ingest.CSV {
+	format, key, try := "", " --key "+process.ShellWord(found.KeyPath()), ""
+	switch {
+	case c.NoHeader: // each line is an event as it is
+		format, key, try = " --format ndjson", "", " --format ndjson"
+	case events.Format == ingest.CSV:
 		format = " --format csv"
 	}
 	fmt.Fprintf(a.stdout, `wrote %[1]s; next:
   afterbay lint %[1]s
-  afterbay try %[1]s %[2]s
-  afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d --key %[6]s
+  afterbay try %[1]s %[2]s%[8]s
+  afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d%[6]s
   afterbay run %[1]s --until-idle
   afterbay tail %[7]s --limit 5
-`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, compile.DefaultPartitions, process.ShellWord(found.KeyPath()), found.Output())
+`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, compile.DefaultPartitions, key, found.Output(), try)
 	return nil
 }
 

@@ -12,6 +12,7 @@ type form struct {
 	line func(i int) string
 	head string   // of the file
 	want []string // lines of the pipeline
+	args []string // of init
 }
 
 func forms() map[string]form {
@@ -19,23 +20,26 @@ func forms() map[string]form {
 	return map[string]form{
 		"nested": {"orders.ndjson", func(i int) string {
 			return fmt.Sprintf(`{"order":"o%d","user-id":{"value":"u%d"},"device":{"os":"%s"},"items":[{"sku":"a","price":%d.5}],"tags":["x"],"at":"%s"}`, i, i%9, []string{"ios", "web"}[i%2], i%70, at(i))
-		}, "", []string{`user_id_value: {path: user-id.value, type: string}`, "items_price: {path: 'items[].price', type: 'number[]'}", "tags: string[]"}},
+		}, "", []string{`user_id_value: {path: user-id.value, type: string}`, "items_price: {path: 'items[].price', type: 'number[]'}", "tags: string[]"}, nil},
 		"debezium": {"changes.ndjson", func(i int) string {
 			row := fmt.Sprintf(`{"id":%d,"tier":"gold","spent":%d}`, i%9, i%70)
 			if i%20 == 19 {
 				return fmt.Sprintf(`{"payload":{"op":"d","before":%s,"after":null,"source":{"ts_ms":%d}}}`, row, 1_767_261_600_000+i*1000)
 			}
 			return fmt.Sprintf(`{"payload":{"op":"u","before":null,"after":%s,"source":{"ts_ms":%d}}}`, row, 1_767_261_600_000+i*1000)
-		}, "", []string{"envelope: debezium", "repartition: 4", "op: {from: envelope, type: string}"}},
+		}, "", []string{"envelope: debezium", "repartition: 4", "op: {from: envelope, type: string}"}, nil},
 		"cloudevents": {"shop.ndjson", func(i int) string {
 			return fmt.Sprintf(`{"specversion":"1.0","id":"e%d","source":"/shop","type":"order","time":"%s","data":{"customer":"c%d","total":%d.25}}`, i, at(i), i%9, i%70)
-		}, "", []string{"envelope: cloudevents", "time: {from: envelope, type: time}", "# dedupe: {id: id,"}},
+		}, "", []string{"envelope: cloudevents", "time: {from: envelope, type: time}", "# dedupe: {id: id,"}, nil},
 		"semicolons": {"readings.csv", func(i int) string {
 			return fmt.Sprintf(`d%d;"a; ""warm"" day";%d,5;%d.5;%s`, i%9, i, i%70, at(i))
-		}, "device;note;german;celsius;at\n", []string{"key: device", "german: string", "celsius: number"}},
+		}, "device;note;german;celsius;at\n", []string{"key: device", "german: string", "celsius: number"}, nil},
+		"no header": {"lines.csv", func(i int) string {
+			return fmt.Sprintf(`%s;d%d;%d.5;"a; day"`, at(i), i%9, i%70)
+		}, "", []string{`format: {csv: {delimiter: ";", columns: [c1, c2, c3, c4]}}`, "repartition: 4", "key: c2", "c3: number"}, []string{"--no-header", "--key", "c2"}},
 		"tabs": {"readings.tsv", func(i int) string {
 			return fmt.Sprintf("d%d\t%d.5\t%s", i%9, i%70, at(i))
-		}, "device\tcelsius\tat\n", []string{"key: device", "celsius: number"}},
+		}, "device\tcelsius\tat\n", []string{"key: device", "celsius: number"}, nil},
 	}
 }
 
@@ -50,7 +54,7 @@ func TestEachFormOfASampleBecomesDecisions(t *testing.T) {
 				text += f.line(i) + "\n"
 			}
 			write(t, f.file, text)
-			_, next, _ := strings.Cut(must(t, "", "init", "--sample", f.file), "; next:\n")
+			_, next, _ := strings.Cut(must(t, "", append([]string{"init", "--sample", f.file}, f.args...)...), "; next:\n")
 			pipeline := read(t, "pipeline.yaml")
 			for _, want := range f.want {
 				if !strings.Contains(pipeline, want) {

@@ -45,7 +45,7 @@ func newCSVReader(source *lineReader) (*csvReader, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	r.comma = separatorOf(r.row)
+	r.comma = Separator(r.row)
 	ok, err := r.parse(r.row, columnsMax+1)
 	switch {
 	case err != nil:
@@ -138,9 +138,9 @@ func (r *csvReader) object(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// separatorOf returns what separates the cells of a header: a comma where one stands
+// Separator returns what separates the cells of a header: a comma where one stands
 // outside of quotes, or else a semicolon or tab.
-func separatorOf(header []byte) byte {
+func Separator(header []byte) byte {
 	found, quoted := byte(','), false
 	for _, c := range header {
 		switch {

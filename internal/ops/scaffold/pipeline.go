@@ -115,6 +115,7 @@ func (w *writer) head() {
 	w.line("input:", "")
 	w.line("  topic: "+word(w.Topic), "")
 	w.envelope()
+	w.format()
 	w.line("  key: "+word(w.Key.Name), "the events of one "+w.Key.Name+" share features and order")
 	switch t := w.Time; {
 	case t == nil:

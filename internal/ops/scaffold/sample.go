@@ -34,14 +34,22 @@ const (
 type Options struct {
 	Name   string        // of the source, for messages and the topic's name; "" is "events"
 	Format ingest.Format // "" is NDJSON
-	Lines  int           // most events that are read; 0 is 10,000
-	Bytes  int           // most bytes of events that are read; 0 is 16 MiB
-	Key    string        // the field that is the key; "" is guessed
-	Time   string        // the field that is the event time; "" is guessed
+
+	// NoHeader says that the first line of CSV is an event. Columns are named c1, c2 and so on, and the
+	// pipeline reads the lines as they are.
+	NoHeader bool
+
+	Lines int    // most events that are read; 0 is 10,000
+	Bytes int    // most bytes of events that are read; 0 is 16 MiB
+	Key   string // the field that is the key; "" is guessed
+	Time  string // the field that is the event time; "" is guessed
 }
 
 // Validate returns why the options cannot be used, or nil.
 func (o Options) Validate() error {
+	if o.NoHeader && o.Format != ingest.CSV {
+		return errors.New("only CSV has a header: leave out --no-header, or add --format csv")
+	}
 	if o.Lines < 0 || o.Bytes < 0 {
 		return fmt.Errorf("a sample of %d lines and %d bytes: use 1 or more, or 0 for 10,000 lines and 16 MiB", o.Lines, o.Bytes)
 	}
@@ -68,6 +76,7 @@ type Findings struct {
 
 	options Options
 	wrapped bool // change events stand in a payload
+	lines   lines
 }
 
 // Infer reads the events of source and says what they show. An error is a
@@ -78,6 +87,9 @@ func Infer(source io.Reader, o Options) (*Findings, error) {
 	}
 	o.Name, o.Lines, o.Bytes = cmp.Or(o.Name, "events"), cmp.Or(o.Lines, 10_000), cmp.Or(o.Bytes, 16<<20)
 	s := newScan(o)
+	if o.NoHeader {
+		source = s.withHeader(source)
+	}
 	_, err := ingest.Publish(context.Background(), s, source, ingest.Options{Name: o.Name, Format: o.Format})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err

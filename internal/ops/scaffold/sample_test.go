@@ -456,11 +456,12 @@ func check(t *testing.T, seed uint64, text string, o scaffold.Options) bool {
 func FuzzInfer(f *testing.F) {
 	f.Add(events(3, payment), "", false)
 	f.Add("user,n\na,1\nb,2\na,3\n", "user", true)
+	f.Add("a;1\nb;2\na;3\n", "c1", true)
 	f.Add(`{"user":"a","x":1}`+"\n"+`{"user":"a","x":"${A}"}`+"\n"+`{"user":"b"}`, "user", false)
 	f.Fuzz(func(t *testing.T, text, key string, csv bool) {
 		o := scaffold.Options{Key: key}
 		if csv {
-			o.Format = ingest.CSV
+			o.Format, o.NoHeader = ingest.CSV, key == "c1"
 		}
 		check(t, 0, text, o)
 	})
