@@ -35,6 +35,9 @@ const (
 // looks reports whether the aggregate is one that looks at each entry.
 func (a Aggregate) looks() bool { return a >= FirstValue && a <= Top }
 
+// sketched reports whether the aggregate is one that panes have sketches for.
+func (a Aggregate) sketched() bool { return a >= Distinct && a <= P99 }
+
 // Numeric reports whether the aggregate is of numbers only. The others are of values of any
 // kind.
 func (a Aggregate) Numeric() bool { return a != Count && (a < FirstValue || a >= P50 && a <= EWMA) }

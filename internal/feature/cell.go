@@ -106,8 +106,12 @@ func (s *Set) AddText(c *Cell, i int, t int64, v string) error {
 		return err
 	}
 	var word int64
-	if !f.count {
-		word = f.windows.in(c).keepText(v)
+	switch x := f.windows.in(c); {
+	case f.count:
+	case x.over || f.windows.exacts == 0:
+		word = x.passText(v)
+	default:
+		word = x.keepText(v)
 	}
 	return s.fold(c, f, t, word)
 }
@@ -204,7 +208,8 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 // Approximate reports whether Read takes the exact windows of feature i from
 // panes, of a sixtieth of the window each: those of a key that had more entries
 // than the feature may have are so until an event comes when nothing is left in
-// the longest one. Or that they lack entries, which left by OverflowOldest.
+// the longest one. Or that they lack entries, which left by OverflowOldest. Or that a
+// pane has more different values, or bins of values, than it can keep apart.
 func (s *Set) Approximate(c *Cell, i int) bool {
 	return s.features[i].windows.approximate(c)
 }
@@ -220,8 +225,12 @@ func (s *Set) DropWindows(c *Cell) {
 		}
 	}
 	for i := range s.features {
-		if ws := &s.features[i].windows; ws.exacts > 0 && ws.newestN == 0 {
+		ws := &s.features[i].windows
+		if ws.exacts > 0 && ws.newestN == 0 {
 			ws.in(c).reset()
+		}
+		for k := range ws.list {
+			ws.dropSketches(c, k)
 		}
 	}
 	c.setBound(s.weight(c))
@@ -238,6 +247,9 @@ func (c *Cell) Bytes() int {
 		n += 8 * cap(x.words)
 		if x.texts != nil {
 			n += int(unsafe.Sizeof(*x.texts)) + cap(x.texts.bytes)
+		}
+		if x.sketches != nil {
+			n += x.sketches.size()
 		}
 		if in := x.index; in != nil {
 			n += int(unsafe.Sizeof(*in)) + (cap(in.blocks)+cap(in.groups))*int(unsafe.Sizeof(span{})) + 8*cap(in.reach)

@@ -74,13 +74,14 @@ var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
 //	 6. A list of the newest texts has no window and no block: the oldest entry leaves.
 type exact struct {
 	queue
-	newest int64  // the greatest time of the entries
-	first  uint64 // number of the first block
-	index  *index // nil where there is no block
-	over   bool   // over the limit: the entries are in panes of the cell
-	lost   int64  // the greatest time of the entries that left a full list; none if nothing did
-	texts  *texts // of entries that have them
-	saved  saved
+	newest   int64  // the greatest time of the entries
+	first    uint64 // number of the first block
+	index    *index // nil where there is no block
+	over     bool   // over the limit: the entries are in panes of the cell
+	lost     int64  // the greatest time of the entries that left a full list; none if nothing did
+	texts    *texts // of entries that have them
+	saved    saved
+	sketches *sketches // of panes, if the feature has them
 }
 
 // index is the spans of blocks.
@@ -109,7 +110,9 @@ type saved struct{ from, to, valid uint64 }
 func (x *exact) empty() bool { return len(x.words) == 0 && !x.over }
 
 // reset drops every entry that is not in panes. Blocks count from 0 again.
-func (x *exact) reset() { *x = exact{saved: saved{from: x.saved.from, to: x.saved.to}, lost: none} }
+func (x *exact) reset() {
+	*x = exact{saved: saved{from: x.saved.from, to: x.saved.to}, lost: none, sketches: x.sketches}
+}
 
 // incomplete reports that an entry of the longest window has left.
 func (x *exact) incomplete(e *entries) bool { return x.lost != none && x.lost > x.newest-e.longest }

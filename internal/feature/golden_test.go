@@ -104,7 +104,7 @@ func stored(header, block []byte) func(sub []byte) ([]byte, error) {
 
 // FuzzLoadAggregates loads changed bytes: they are an error, or a cell that can be used.
 func FuzzLoadAggregates(f *testing.F) {
-	s := setOf(f, append(aggregateSpecs(f), groupedSpecs(f)...)...)
+	s := setOf(f, slices.Concat(aggregateSpecs(f), groupedSpecs(f), sketchSpecs(f))...)
 	state := aggregateState(f, s)
 	for sub, block := range state {
 		if sub != "" {
@@ -118,9 +118,9 @@ func FuzzLoadAggregates(f *testing.F) {
 		}
 		at, _ := c.Last()
 		for i := range s.Len() {
-			s.ReadValues(c, i, at, false, make([]Value, 4))
+			s.ReadValues(c, i, at, false, make([]Value, 8))
 			if s.Kind(i) == Numbers {
-				s.Read(c, i, at, make([]float64, 4))
+				s.Read(c, i, at, make([]float64, 8))
 				s.Add(c, i, at, 1)
 			} else if s.Kind(i) == Texts {
 				s.AddText(c, i, at, "one more")

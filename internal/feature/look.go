@@ -17,17 +17,20 @@ type entry struct{ t, value int64 }
 // each of them. It is one of a Set's, used again by others.
 type look struct {
 	*feature
-	of      Kind // of the values of entries
-	texts   *texts
-	at      int64  // the time of the read
-	list    *exact // with the entries after from, where only the first and last ones are read
-	from    int64
-	entries []entry // in the order of arrival; in that of time after inOrder
-	ordered bool
-	words   []int64 // of the entries, for percentiles
-	table   []slot
-	counted []counted // the different values
-	marked  uint32    // what a slot in use has
+	of       Kind // of the values of entries
+	texts    *texts
+	at       int64  // the time of the read
+	list     *exact // with the entries after from, where only the first and last ones are read
+	from     int64
+	entries  []entry // in the order of arrival; in that of time after inOrder
+	ordered  bool
+	words    []int64 // of the entries, for percentiles
+	table    []slot
+	counted  []counted // the different values
+	marked   uint32    // what a slot in use has
+	panes    bool      // a window is read from panes: of so many entries in all, and their sketches
+	total    int64
+	sketched *sketched
 	groups
 }
 
@@ -68,7 +71,11 @@ func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) (more
 		l.write(out, 0, before)
 	default:
 		for k := range f.windows.list {
-			l.window(f.windows.in(c), &f.windows.entries, f.windows.list[k].size)
+			if w := &f.windows.list[k]; w.exact && !f.windows.over(c) {
+				l.window(f.windows.in(c), &f.windows.entries, w.size)
+			} else {
+				l.paned(c, k)
+			}
 			l.write(out, k*len(f.aggregates), before)
 		}
 	}
@@ -116,20 +123,13 @@ func (l *looks) get(f *feature, at int64) *look {
 }
 
 func (l *looks) put(of *look) {
-	of.feature, of.texts, of.list = nil, nil, nil
+	of.feature, of.texts, of.list, of.sketched = nil, nil, nil, nil
 	l.spare.Put(of)
 }
 
 func (l *look) reset() {
 	l.entries, l.words, l.ordered, l.list = l.entries[:0], l.words[:0], true, nil
-}
-
-// unsigned returns a value. A zero has no sign, so that zeros are equal.
-func (l *look) unsigned(value int64) int64 {
-	if l.float && value == floatWord(math.Copysign(0, -1)) {
-		return floatWord(0)
-	}
-	return value
+	l.panes, l.sketched = false, nil
 }
 
 // add adds an entry.
@@ -260,6 +260,9 @@ func (e *edge) last(words []int64, lo, at int64) {
 
 // value returns the value of an aggregate.
 func (l *look) value(a Aggregate) Value {
+	if l.panes {
+		return l.ofPanes(a)
+	}
 	switch a {
 	case FirstValue:
 		return l.edge(false)
@@ -276,15 +279,21 @@ func (l *look) value(a Aggregate) Value {
 	if len(l.entries) == 0 {
 		return Value{}
 	}
+	if a == EWMA {
+		return Value{Number: l.ewma(), Present: true}
+	}
+	return l.percentile(percent(a))
+}
+
+// percent returns what a percentile is of.
+func percent(a Aggregate) int {
 	switch a {
 	case P50:
-		return l.percentile(50)
+		return 50
 	case P95:
-		return l.percentile(95)
-	case P99:
-		return l.percentile(99)
+		return 95
 	}
-	return Value{Number: l.ewma(), Present: true}
+	return 99
 }
 
 // valueOf returns the value that is kept as a word.

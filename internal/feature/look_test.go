@@ -375,6 +375,8 @@ func TestLooksAllocateNothing(t *testing.T) {
 		{Name: "f", Kind: Texts, Windows: windowsOf(t, "60s"), Overflow: OverflowOldest, Aggregates: []Aggregate{Distinct, Changes, LastValue}},
 		{Name: "f", Kind: Texts, Windows: windowsOf(t, "60s"), Overflow: OverflowOldest, Aggregates: []Aggregate{List, Top}},
 		{Name: "f", Windows: windowsOf(t, "60s"), Overflow: OverflowOldest, Aggregates: []Aggregate{Distinct, P95, EWMA, Previous}, HalfLife: time.Second},
+		{Name: "f", Windows: windowsOf(t, "960s/60s"), Aggregates: []Aggregate{Distinct, P95}},
+		{Name: "f", Kind: Texts, Windows: windowsOf(t, "960s/60s"), Aggregates: []Aggregate{Distinct}},
 	} {
 		s := setOf(t, spec)
 		c, n, out, numbers := s.NewCell(), int64(0), make([]Value, 4), make([]float64, 4)

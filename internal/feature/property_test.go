@@ -52,8 +52,11 @@ func randomSpecs(random *rand.Rand, most int) []Spec {
 			if spec.Max > 0 && random.Intn(3) == 0 {
 				spec.Overflow = OverflowDead + Overflow(random.Intn(2))
 			}
-			if random.Intn(6) == 0 {
+			switch random.Intn(6) {
+			case 0:
 				lookAtEntries(random, &spec)
+			case 1:
+				lookAtSketches(random, &spec)
 			}
 		}
 		specs = append(specs, spec)

@@ -19,12 +19,13 @@ type reference struct {
 	blocks [][]refEntry
 	tail   []refEntry
 
-	over  bool
-	added int        // entries so far
-	at    int64      // of the read
-	more  bool       // it left out groups
-	lost  int64      // the greatest time of entries that left a full list
-	panes []refPanes // by window; used for windows in panes, or once over
+	over   bool
+	added  int          // entries so far
+	at     int64        // of the read
+	byPane [][]refEntry // of the read, if it is of panes
+	more   bool         // it left out groups
+	lost   int64        // the greatest time of entries that left a full list
+	panes  []refPanes   // by window; used for windows in panes, or once over
 }
 
 type refEntry struct {
@@ -96,7 +97,7 @@ func (r *reference) limit() int {
 
 // approximate reports whether windows are read from panes, or lack entries.
 func (r *reference) approximate() bool {
-	return r.over || r.lost > r.newest-r.longest() && r.lost != math.MinInt64
+	return r.over || r.lost > r.newest-r.longest() && r.lost != math.MinInt64 || r.beyond()
 }
 
 func (r *reference) addExact(e refEntry, longest int64) {
@@ -181,12 +182,15 @@ func (r *reference) read(t int64) []float64 {
 		size := w.Size.Microseconds()
 		if w.Pane > 0 {
 			in, sums := r.panes[k].read(w.Pane.Microseconds(), int64(w.Size/w.Pane), t)
+			r.byPane = sums
 			out = r.aggregate(out, in, sums, singles(sums))
 		} else if r.over {
 			in, sums := r.panes[k].read(size/60, 60, t)
+			r.byPane = sums
 			out = r.aggregate(out, in, sums, singles(sums))
 		} else {
 			in := func(e refEntry) bool { return e.t > t-size && e.t <= t && e.t > r.newest-r.longest() }
+			r.byPane = nil
 			out = r.aggregate(out, filter(r.entries, in), r.runs(in), r.groups(in))
 		}
 	}
@@ -276,9 +280,13 @@ func (r *reference) aggregate(out []float64, in []refEntry, runs [][]refEntry, g
 			v = float64(len(in))
 		case a == Sum:
 			v = sum
+		case a == Distinct && r.byPane != nil:
+			v = r.distinctOf(r.byPane)
 		case a == Changes, a == Distinct:
 			v = float64(r.look(a, in).n)
 		case len(in) == 0:
+		case a.looks() && r.byPane != nil:
+			v = r.percentileOf(a, r.byPane)
 		case a.looks():
 			v = r.look(a, in).v / scale
 			if a == EWMA {

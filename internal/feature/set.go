@@ -104,7 +104,7 @@ func (s *Set) add(spec *Spec) {
 			s.longest = max(s.longest, w.size)
 		}
 		s.panes += len(f.windows.list) - f.windows.exacts
-		if f.windows.exacts > 0 {
+		if f.windows.exacts > 0 || f.windows.sketchForm.any() {
 			f.windows.entries.at = s.exacts
 			s.exacts++
 		}
@@ -158,6 +158,9 @@ func (s *Set) sum() string {
 		}
 		if f.windows.oldest {
 			text.WriteString(" oldest")
+		}
+		if f.windows.sketchForm.any() {
+			fmt.Fprintf(&text, " bins %t members %t", f.windows.bins, f.windows.members)
 		}
 		for _, w := range f.windows.list {
 			fmt.Fprintf(&text, " window %d/%d exact %t", w.size, w.length, w.exact)

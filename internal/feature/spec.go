@@ -169,10 +169,10 @@ func (spec *Spec) checkLooks() error {
 		if spec.Per {
 			of = "per"
 		}
-		switch looks := spec.Per || a.looks(); {
-		case looks && panes >= 0:
+		switch entries := spec.Per || a.looks() && !a.sketched(); {
+		case entries && panes >= 0:
 			return fmt.Errorf("%s looks at the entries of a window, and panes have none: write window %s without a pane", of, spec.Windows[panes].Name)
-		case looks && len(spec.Windows) > 0 && spec.Overflow == OverflowPane:
+		case entries && len(spec.Windows) > 0 && spec.Overflow == OverflowPane:
 			return fmt.Errorf("%s looks at the entries of a window, and panes have none: use overflow oldest or dlq", of)
 		case spec.Per && a.Many():
 			return fmt.Errorf("with per an aggregate is a map of values, and %v is many values: write it in a feature of its own", a)

@@ -11,7 +11,7 @@ import (
 )
 
 // The state of a key is one entry of the sub-key "", the header, and one of
-// every block of exact entries.
+// every block of exact entries and of every sketch of a pane.
 //
 //	header: format | 1 and the newest time, or 0 | every feature in order
 //	elapsed: 1 and the time, or 0
@@ -24,6 +24,7 @@ import (
 //	panes:   count | index of the newest | each: panes behind the newest, count, sum, max, min, moments
 //	moments: squares | times since the pane begins, their squares, products
 //	block:   blockLen entries
+//	sketch:  bins and values, see pane.append
 //	entry:   time less that of the entry before | value | group; of a text its length and bytes
 //
 // Numbers are varints; the bits of a float are reversed by bytes before, which
@@ -49,6 +50,9 @@ func (s *Set) Changes(c *Cell, scratch []byte, put func(sub, value []byte)) []by
 	for i := range s.features {
 		if ws := &s.features[i].windows; ws.exacts > 0 {
 			scratch = ws.in(c).changes(&ws.entries, i, scratch, put)
+		}
+		if ws := &s.features[i].windows; ws.sketchForm.any() && ws.in(c).sketches != nil {
+			scratch = ws.in(c).sketches.changes(i, scratch, put)
 		}
 	}
 	c.changed = false
@@ -297,17 +301,21 @@ func (ws *windows) load(c *Cell, feature int, r *reader, get func(sub []byte) ([
 			return err
 		}
 	}
-	ws.loadPanes(c, false, r)
-	return r.err
+	return ws.loadPanes(c, false, feature, r, get)
 }
 
 // loadPanes loads the panes of the exact windows, or of the others.
-func (ws *windows) loadPanes(c *Cell, exact bool, r *reader) {
+func (ws *windows) loadPanes(c *Cell, exact bool, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
 	for k := range ws.list {
 		if w := &ws.list[k]; w.exact == exact {
-			w.load(c, r)
+			if w.load(c, r); r.err == nil && ws.sketchForm.any() {
+				if err := ws.loadSketches(c, k, feature, get); err != nil {
+					return err
+				}
+			}
 		}
 	}
+	return r.err
 }
 
 func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byte) ([]byte, error)) error {
@@ -322,8 +330,7 @@ func (ws *windows) loadExact(c *Cell, feature int, r *reader, get func(sub []byt
 			r.fail("panes of a feature that has none")
 		}
 		x.newest, x.over = r.time(), true
-		ws.loadPanes(c, true, r)
-		return r.err
+		return ws.loadPanes(c, true, feature, r, get)
 	}
 	x.first = r.upTo(maxIndex)
 	blocks, tail := r.upTo(uint64(e.limit/blockLen)), r.upTo(blockLen-1)

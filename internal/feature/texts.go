@@ -71,6 +71,15 @@ func (x *exact) keepText(text string) int64 {
 	return x.texts.put(text, first)
 }
 
+// passText keeps a text for one addition, of a list that has no entries.
+func (x *exact) passText(text string) int64 {
+	if x.texts == nil {
+		x.texts = &texts{}
+	}
+	x.texts.bytes = x.texts.bytes[:0]
+	return appendText(x.texts, text)
+}
+
 // appendText appends the text of a word behind its length.
 func (x *exact) appendText(b []byte, word int64) []byte {
 	text := x.texts.of(word)

@@ -17,6 +17,10 @@ type savedExact struct {
 	index index
 	first [3]int64
 	texts texts
+
+	windows   []*sketched
+	additions []savedSketch // what the next one changes of each
+	gone      int           // sketches that were gone
 }
 
 // Save copies the state of c into to. Undo restores it, after at most one Add of each
@@ -29,7 +33,7 @@ func (s *Set) Save(c *Cell, to *Saved) {
 	}
 	for i := range s.features {
 		ws := &s.features[i].windows
-		if ws.exacts == 0 {
+		if ws.exacts == 0 && !ws.sketchForm.any() {
 			continue
 		}
 		x := ws.in(c)
@@ -42,9 +46,34 @@ func (s *Set) Save(c *Cell, to *Saved) {
 			kept.index = *x.index
 		}
 		copy(kept.first[:], x.words)
+		kept.saveSketches(x)
 		if x.texts != nil {
 			kept.texts = *x.texts
 		}
+	}
+}
+
+// saveSketches keeps the sketches of a feature.
+func (kept *savedExact) saveSketches(x *exact) {
+	if x.sketches == nil {
+		return
+	}
+	kept.gone, kept.windows = len(x.sketches.gone), append(kept.windows[:0], x.sketches.windows...)
+	kept.additions = append(kept.additions[:cap(kept.additions)], make([]savedSketch, max(0, len(kept.windows)-cap(kept.additions)))...)
+	for k, w := range kept.windows {
+		kept.additions[k].save(w)
+	}
+}
+
+// undoSketches restores them.
+func (kept *savedExact) undoSketches(x *exact) {
+	if x.sketches == nil {
+		return
+	}
+	x.sketches.gone = x.sketches.gone[:kept.gone]
+	copy(x.sketches.windows, kept.windows)
+	for k := range kept.windows {
+		kept.additions[k].restore()
 	}
 }
 
@@ -62,5 +91,6 @@ func (s *Set) Undo(c *Cell, from *Saved) {
 		if x.texts != nil {
 			*x.texts = kept.texts
 		}
+		kept.undoSketches(x)
 	}
 }

@@ -45,6 +45,14 @@ func floatWord(v float64) int64 { return ordered(int64(math.Float64bits(v))) }
 
 func wordFloat(w int64) float64 { return math.Float64frombits(uint64(ordered(w))) }
 
+// unsigned returns a value. A zero has no sign, so that zeros are equal.
+func (u *unit) unsigned(value int64) int64 {
+	if u.float && value == floatWord(math.Copysign(0, -1)) {
+		return floatWord(0)
+	}
+	return value
+}
+
 // merge adds the entries of o, which come after those of t.
 func (u *unit) merge(t, o *total) {
 	t.n += o.n

@@ -1,13 +1,17 @@
 package feature
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // windows is a feature of windows of event time. Each window in panes has its own;
 // the exact ones read one list of entries.
 type windows struct {
 	list []window // in the order of the columns
 	entries
-	exacts int // exact windows
+	sketchForm     // of panes
+	exacts     int // exact windows
 }
 
 // window is a Window made ready.
@@ -33,6 +37,9 @@ func newWindows(spec *Spec, r *reading, in *layout) windows {
 	if r.per {
 		ws.groupAt = ws.entry
 		ws.entry++
+	}
+	if slices.ContainsFunc(spec.Windows, func(w Window) bool { return w.Pane > 0 || spec.Overflow == OverflowPane }) {
+		ws.sketchForm = sketchesOf(r)
 	}
 	form, words := formOf(r)
 	for _, spec := range spec.Windows {
@@ -61,9 +68,11 @@ func (ws *windows) add(c *Cell, t, value int64) {
 	if ws.exacts == len(ws.list) {
 		return
 	}
+	of := ws.itemOf(c, value)
 	for k := range ws.list {
 		if w := &ws.list[k]; !w.exact {
 			w.add(c, t, value)
+			ws.sketch(c, k, t, of)
 		}
 	}
 }
@@ -95,7 +104,10 @@ func (ws *windows) refuses(c *Cell, t int64) bool {
 
 // approximate reports whether the exact windows are read from panes, or lack entries.
 func (ws *windows) approximate(c *Cell) bool {
-	return ws.exacts > 0 && (ws.in(c).over || ws.oldest && ws.in(c).incomplete(&ws.entries))
+	if ws.exacts > 0 && (ws.in(c).over || ws.oldest && ws.in(c).incomplete(&ws.entries)) {
+		return true
+	}
+	return ws.sketchForm.any() && ws.in(c).sketches.beyond()
 }
 
 // over reports whether the exact windows are read from panes.
@@ -111,10 +123,12 @@ func (ws *windows) addExact(c *Cell, t, value int64) {
 		for k := range ws.list {
 			if w := &ws.list[k]; w.exact {
 				w.empty(c)
+				ws.dropSketches(c, k)
 			}
 		}
+		texts := x.texts
 		x.reset()
-		x.newest = t
+		x.newest, x.texts = t, texts
 	case t > x.newest:
 		x.newest = t
 	case t <= x.newest-ws.longest:
@@ -142,18 +156,20 @@ func (ws *windows) addExact(c *Cell, t, value int64) {
 // behind to be in one.
 func (ws *windows) overflow(c *Cell) {
 	x := ws.in(c)
-	live, newest := x.live(), x.newest
+	live, newest, texts := x.live(), x.newest, x.texts
 	x.reset()
-	x.newest, x.over = newest, true
+	x.newest, x.over, x.texts = newest, true, texts
 	for k := 0; k < len(live); k += ws.entry {
 		ws.addOver(c, live[k], live[k+ws.entry-1])
 	}
 }
 
 func (ws *windows) addOver(c *Cell, t, value int64) {
+	of := ws.itemOf(c, value)
 	for k := range ws.list {
 		if w := &ws.list[k]; w.exact {
 			w.add(c, t, value)
+			ws.sketch(c, k, t, of)
 		}
 	}
 }
