@@ -68,6 +68,8 @@ const (
 	ofMoments  = "2^-51 of the result with `decimals`. Else 2^-52 times the number of parts that are merged, times (1 + mean²/variance)^½"
 	ofNone     = "`empty`; absent if values are no numbers"
 	noPanes    = "-"
+	ofMembers  = "none, also of panes with up to 512 different values each. If a pane has more, a standard error of 1.63 %, and the output is marked"
+	ofBins     = "none. Of panes at most 2^-7 (0.78 %) of the value; none if it is less than 128 units of `decimals`. If a pane has more than 1,024 bins, values of its lowest bins read too high, and the output is marked"
 	chan1979   = "Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979)"
 )
 
@@ -85,10 +87,10 @@ var aggregates = [...]About{
 	{"last_value", "value of the last entry by (time, position), the event's own if it counts", ofNone, noPanes, "as first_value", "none", ""},
 	{"previous", "the `last_value` that the key had before this event", ofNone, noPanes, "as first_value", "none", ""},
 	{"changes", "how many entries have another value than the one before, by (time, position)", "0", noPanes, "each entry; sorts them if one is late", "none", ""},
-	{"distinct", "number of different values", "0", noPanes, "each entry", "none", "a hash table with linear probing"},
-	{"p50", "the smallest value v such that at least half of the values are at most v: numpy's `percentile` with `inverted_cdf`", "`empty`", noPanes, "each entry, about 4 times", "none", "nearest rank; Hoare: Algorithm 65, Find (1961)"},
-	{"p95", "as p50, with 95 % of the values", "`empty`", noPanes, "as p50", "none", "as p50"},
-	{"p99", "as p50, with 99 % of the values", "`empty`", noPanes, "as p50", "none", "as p50"},
+	{"distinct", "number of different values", "0", "1 for each different value in the pane, at most 512", "each entry. Of panes none; an estimate reads all panes once a pane", ofMembers, "a hash table with linear probing; of panes Ertl: New cardinality estimation algorithms for HyperLogLog sketches (2017)"},
+	{"p50", "the smallest value v such that at least half of the values are at most v: numpy's `percentile` with `inverted_cdf`", "`empty`", "1 for each different bin of values in the pane, at most 1,024", "each entry, about 4 times. Of panes the bins of the window", ofBins, "nearest rank; Hoare: Algorithm 65, Find (1961). Of panes Masson, Rim, Lee: DDSketch (2019)"},
+	{"p95", "as p50, with 95 % of the values", "`empty`", "as p50, shared", "as p50", "as p50", "as p50"},
+	{"p99", "as p50, with 99 % of the values", "`empty`", "as p50, shared", "as p50", "as p50", "as p50"},
 	{"ewma", "mean with weights 2^-(age/`half_life`), the age in event time at the read. Of windows only", "`empty`", noPanes, "each entry, a power of 2", "2^-52 times the number of entries, of the mean of magnitudes", ""},
 	{"list", "the last `take` entries by (time, position), the oldest first: a list of the values", "`[]`", noPanes, "each entry; sorts them if one is late", "none", ""},
 	{"top", "the `take` most frequent values, each with its number of entries: a map of int, whose keys are the values as texts. Values with equal numbers are in their own order", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},

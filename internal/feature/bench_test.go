@@ -3,6 +3,7 @@ package feature
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand"
 	"runtime"
 	"testing"
@@ -289,10 +290,11 @@ func BenchmarkAggregates(b *testing.B) {
 	for _, window := range []string{"60s", "60s/1s"} {
 		for _, entries := range []int64{10, 100, 1000} {
 			for _, spec := range costsOf() {
-				if spec.Looks() && window != "60s" {
+				sketched := spec.Aggregates[0].sketched() && !spec.Per
+				if spec.Looks() && window != "60s" && !sketched {
 					continue
 				}
-				if spec.Windows = windowsOf(b, window); spec.Looks() {
+				if spec.Windows = windowsOf(b, window); spec.Looks() && window == "60s" {
 					spec.Overflow = OverflowOldest
 				}
 				for _, decimals := range []int{2, -1} {
@@ -401,4 +403,57 @@ func BenchmarkMixedFeatures(b *testing.B) {
 			b.ReportMetric(float64(bytes)/float64(b.N), "stateB/op")
 		})
 	}
+}
+
+// BenchmarkSketches adds an event and reads one window in panes, of a key with so many entries in
+// it: a late one reads the window as of a time between the panes. Values are of a lognormal
+// distribution, or texts of which there are a tenth as many.
+func BenchmarkSketches(b *testing.B) {
+	for _, window := range []string{"1h/1m", "1000m/1m"} {
+		for _, entries := range []int64{100, 1000, 100_000, 1_000_000} {
+			for _, spec := range []Spec{{Aggregates: []Aggregate{P95}, Decimals: -1}, {Kind: Texts, Aggregates: []Aggregate{Distinct}}} {
+				for _, late := range []int64{0, 2 * time.Minute.Microseconds()} {
+					spec.Name, spec.Windows = spec.Aggregates[0].String(), windowsOf(b, window)
+					b.Run(fmt.Sprintf("%s/entries=%d/%s/late=%d", window, entries, spec.Name, late), func(b *testing.B) {
+						benchmarkSketch(b, spec, entries, late)
+					})
+				}
+			}
+		}
+	}
+}
+
+func benchmarkSketch(b *testing.B, spec Spec, entries, late int64) {
+	s, random := setOf(b, spec), rand.New(rand.NewSource(1))
+	c, step, at := s.NewCell(), spec.Windows[0].Size.Microseconds()/entries, int64(1_700_000_000_000_000)
+	out, values, n := make([]float64, 1), make([]Value, 1), 0
+	numbers, texts := make([]float64, 1<<16), make([]string, 1<<16)
+	for k := range numbers {
+		numbers[k], texts[k] = math.Exp(random.NormFloat64()+4), fmt.Sprint("merchant ", random.Int63n(entries/10))
+	}
+	one := func() {
+		at, n = at+step, (n+1)&(1<<16-1)
+		if spec.Kind == Texts {
+			if err := s.AddText(c, 0, at, texts[n]); err != nil {
+				b.Fatal(err)
+			}
+			s.ReadValues(c, 0, at-late, false, values)
+			return
+		}
+		if err := s.Add(c, 0, at, numbers[n]); err != nil {
+			b.Fatal(err)
+		}
+		s.Read(c, 0, at-late, out)
+	}
+	for range entries + entries/2 {
+		one()
+	}
+	bytes := 0
+	s.Changes(c, nil, func(sub, value []byte) { bytes += len(sub) + len(value) })
+	b.ReportAllocs()
+	for b.Loop() {
+		one()
+	}
+	b.ReportMetric(float64(c.Bytes()), "B/key")
+	b.ReportMetric(float64(bytes), "stateB/key")
 }

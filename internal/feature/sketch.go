@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 
 	"github.com/afterbay/afterbay/internal/event/hash"
 )
@@ -34,10 +35,14 @@ const (
 	mostBins  = 1024    // of a pane
 )
 
-// binOf returns the bin of a number. It is 0 for zero, and less than 0 for negative numbers.
+// binOf returns the bin of a number. It is 0 for those nearer to zero than 2^-1022, and less than
+// 0 for negative numbers.
 func binOf(v float64) int32 {
 	bin := int32(math.Float64bits(math.Abs(v)) >> binShift)
-	if v < 0 {
+	switch {
+	case bin < 1<<octaveBits:
+		return 0
+	case v < 0:
 		return -bin
 	}
 	return bin
@@ -110,8 +115,8 @@ func (s *binSum) add(bin int32, n int64) {
 	if s == nil {
 		return
 	}
-	at, there := slices.BinarySearchFunc(s.octaves, bin>>octaveBits, func(o octave, at int32) int { return int(o.at - at) })
-	if !there {
+	at := sort.Search(len(s.octaves), func(k int) bool { return s.octaves[k].at >= bin>>octaveBits })
+	if at == len(s.octaves) || s.octaves[at].at != bin>>octaveBits {
 		s.octaves = slices.Insert(s.octaves, at, octave{at: bin >> octaveBits})
 	}
 	o := &s.octaves[at]

@@ -28,7 +28,7 @@ func lookAtSketches(random *rand.Rand, spec *Spec) {
 
 // refMiddle returns the middle of the numbers with the exponent, and the 64th of the mantissa, of v.
 func refMiddle(v float64) float64 {
-	if v == 0 {
+	if math.Abs(v) < 0x1p-1022 {
 		return 0
 	}
 	fraction, exponent := math.Frexp(math.Abs(v))

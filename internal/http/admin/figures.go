@@ -42,7 +42,7 @@ var figures = append(metric.List[*Snapshot]{
 		metric.Counter("late_events", metric.None, "Events with a time before the watermark.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Late }),
 		metric.Counter("dropped_events", metric.None, "Events that a drop policy left out.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Dropped }),
 		metric.Counter("duplicate_events", metric.None, "Events that were left out because the pipeline had processed their id before.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Duplicates }),
-		metric.Counter("approximate_outputs", metric.None, "Outputs that read a window with more events than its max, or more groups than its take.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Approximate }),
+		metric.Counter("approximate_outputs", metric.None, "Outputs that read a window with more events than its max, or more groups than its take, or more values in a pane than its sketch keeps apart.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Approximate }),
 		metric.Counter("timers_fired", metric.None, "Timers of functions that fired.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Timers }),
 		metric.Counter("commits", metric.None, "Transactions that were committed.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Steps }),
 		metric.Counter("partitions_assigned", metric.None, "Partitions that were assigned to members.", func(p *pipeline.Snapshot) uint64 { return p.Counts.Assigned }),

@@ -81,7 +81,7 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "empty", Affects: spec.Outputs, Form: spec.Optional(func(f *Feature) **float64 { return &f.Empty }, spec.Number().Default(0)), Example: "-1"},
 	{Name: "max", Affects: spec.State, Form: spec.Into(func(f *Feature) *int { return &f.Max }, spec.Whole[int](64, 1<<20).Default(lang.DefaultFeatureMax)),
 		Example: "1000", Absent: "65,536, or 1,024 with aggregates that look at entries", Help: "entries of exact windows of a key: at most 16,384 with such aggregates"},
-	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "oldest", "dlq").Default("pane")), Example: "dlq", Absent: "pane, or oldest with aggregates that look at entries"},
+	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "oldest", "dlq").Default("pane")), Example: "dlq", Absent: "pane, or oldest with aggregates that look at entries; `pane` can be chosen with `distinct`, `p50`, `p95` and `p99`"},
 }
 
 // Declare implements Step: a feature waits for no feature.

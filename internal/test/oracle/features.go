@@ -219,8 +219,12 @@ func (t *turn) read(f *Feature) bool {
 		return t.aggregate(f, f.Name+".", "", m.last)
 	default:
 		for _, w := range f.Windows {
-			if !t.aggregate(f, f.Name+".", "_"+w.Label, m.within(f, w, t.at)) {
+			entries := m.within(f, w, t.at)
+			if !t.aggregate(f, f.Name+".", "_"+w.Label, entries) {
 				return false
+			}
+			if w.Pane > 0 {
+				t.percentiles(f, "_"+w.Label, entries)
 			}
 		}
 	}

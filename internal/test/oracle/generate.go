@@ -204,8 +204,11 @@ func (g *generator) feature(last string) *Feature {
 	if g.one(3) {
 		f.When = g.expression(Bool, 2)
 	}
-	if kind > 0 && g.one(3) {
+	switch {
+	case kind > 0 && g.one(3):
 		g.looks(f)
+	case kind > 1 && g.one(3):
+		g.sketches(f)
 	}
 	if kind > 0 && g.one(4) {
 		g.per(f)
@@ -243,6 +246,19 @@ func (g *generator) looks(f *Feature) {
 	f.Aggregates, f.AnyKind, f.Decimals, f.Empty = any, true, -1, 0
 	g.forget(f)
 	f.Value = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool))
+}
+
+// sketches makes a feature of windows one of aggregates that panes have sketches for.
+func (g *generator) sketches(f *Feature) {
+	if !slices.ContainsFunc(f.Windows, func(w Window) bool { return w.Pane > 0 }) {
+		f.Windows = []Window{{"60s/5s", "60s", 60_000_000, 5_000_000}}
+	}
+	if g.one(3) {
+		f.Aggregates, f.AnyKind, f.Decimals, f.Empty = []string{"distinct", "count"}[:1+g.IntN(2)], true, -1, 0
+		f.Value = pick(g, name("s", String), name("i", Int), name("j", Int), name("f", Bool))
+		return
+	}
+	f.Aggregates = append(slices.Clone(f.Aggregates), pick(g, []string{"p50"}, []string{"p95", "distinct"}, []string{"p99", "p50"})...)
 }
 
 // exact leaves a feature without windows in panes.

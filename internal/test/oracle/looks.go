@@ -71,6 +71,32 @@ func (f *Feature) look(a string, entries []entry, scale float64) Value {
 	return of(in[(at+99)/100-1])
 }
 
+// percentiles sets the percentiles of a window in panes: those of values each of which is the
+// middle of all that have its exponent, and its 64th of the mantissa. With decimals that is a
+// whole number of units. No pane has more of them than it keeps apart.
+func (t *turn) percentiles(f *Feature, suffix string, entries []entry) {
+	scale, middles := 1.0, slices.Clone(entries)
+	if f.Decimals > 0 {
+		scale = math.Pow10(f.Decimals)
+	}
+	for k := range middles {
+		v := &middles[k].value
+		if fraction, exponent := math.Frexp(*v); math.Abs(*v) < 0x1p-1022 {
+			*v = 0
+		} else {
+			*v = math.Copysign(math.Ldexp((math.Floor(128*math.Abs(fraction))+0.5)/128, exponent), *v)
+		}
+		if f.Decimals >= 0 {
+			*v = math.Trunc(*v)
+		}
+	}
+	for _, a := range f.Aggregates {
+		if a == "p50" || a == "p95" || a == "p99" {
+			t.values[f.Name+"."+a+suffix] = f.look(a, middles, scale)
+		}
+	}
+}
+
 // previous reads what the event before said, ahead of the addition.
 func (t *turn) previous(f *Feature) {
 	if !slices.Contains(f.Aggregates, "previous") {

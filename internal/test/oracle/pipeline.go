@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -189,7 +190,7 @@ func (f *Feature) words() (list []string) {
 	if f.HalfLife > 0 {
 		list = append(list, "half_life: "+duration(f.HalfLife))
 	}
-	if f.looks() && f.Keep == 0 {
+	if f.looks() && slices.ContainsFunc(f.Windows, func(w Window) bool { return w.Pane == 0 }) {
 		list = append(list, "max: 2048") // no list of generated events is full
 	}
 	if f.Decimals >= 0 {
