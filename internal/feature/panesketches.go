@@ -167,8 +167,6 @@ func (s *sketched) add(i int64, of item, old int64, left func(pane)) {
 			s.count(p, -1)
 		}
 		s.panes, at = slices.Delete(s.panes, 0, drop), at-drop
-		s.from = max(s.from, old)
-		s.to = max(s.to, s.from)
 	}
 	if !there {
 		s.panes = slices.Insert(s.panes, at, pane{i, &sketch{}})

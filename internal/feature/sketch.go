@@ -284,7 +284,8 @@ func (s *memberSum) learn(panes []pane) {
 
 // estimate returns about how many different values registers of these ranks have seen. It is
 // algorithm 6 of Otmar Ertl: New cardinality estimation algorithms for HyperLogLog sketches
-// (2017). Its standard error is 1.04/64, 1.63 %. No operation may be fused.
+// (2017). Its standard error is 1.04/64, 1.63 %. It is finite: there are 2^53 hashes. No operation
+// may be fused.
 func estimate(ranks *[mostRank + 1]int32) float64 {
 	const m = registerCount
 	z := float64(m * tau(1-float64(ranks[mostRank])/m))
@@ -292,7 +293,7 @@ func estimate(ranks *[mostRank + 1]int32) float64 {
 		z = (z + float64(ranks[k])) / 2
 	}
 	z += float64(m * sigma(float64(ranks[0])/m))
-	return math.Round(m / (2 * math.Ln2) * m / z)
+	return min(math.Round(m/(2*math.Ln2)*m/z), 1<<hash.Bits)
 }
 
 func sigma(x float64) float64 {

@@ -130,7 +130,7 @@ func refEstimate(registers []int) float64 {
 		tail -= math.Pow(1-math.Pow(y, math.Pow(2, -float64(k))), 2) * math.Pow(2, -float64(k))
 	}
 	sum += math.Pow(2, -41) * tail / 3
-	return math.Round(m / (2 * math.Ln2) / sum)
+	return min(math.Round(m/(2*math.Ln2)/sum), 1<<53)
 }
 
 // beyond reports whether a live pane has more than its sketch can keep apart.
@@ -187,6 +187,38 @@ func TestStoredBytesOfSketchesStayReadable(t *testing.T) {
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != "65c564c059b05fb755b6d8137de78cb0c92f34cba0524796da688fedc0d484b4" {
 		t.Errorf("entries are %s", got)
+	}
+}
+
+// TestEdgesOfSketches has the ends of their ranges: numbers next to zero and to infinity, zeros of
+// both signs, and registers of the greatest rank.
+func TestEdgesOfSketches(t *testing.T) {
+	u, form := unitOf(-1), sketchForm{bins: true, members: true}
+	for _, v := range []float64{0, math.Copysign(0, -1), 5e-324, -0x1.fp-1023, 0x1p-1022, -0x1p-1022, 1, -1, 127, math.MaxFloat64, -math.MaxFloat64} {
+		if got, want := u.middle(binOf(v)), refMiddle(v); got != want || math.Abs(got-v) > math.Abs(v)/128 && math.Abs(v) >= 0x1p-1022 {
+			t.Errorf("%v reads %v, want %v", v, got, want)
+		}
+	}
+	zero, minus := form.item(&u, nil, floatWord(0)), form.item(&u, nil, floatWord(math.Copysign(0, -1)))
+	if zero != minus {
+		t.Errorf("zeros are %v and %v", zero, minus)
+	}
+	random := rand.New(rand.NewSource(1))
+	for saturated := 0; saturated <= registerCount; saturated += 512 {
+		registers, ranks := make([]int, registerCount), [mostRank + 1]int32{}
+		for k := range registers {
+			if registers[k] = mostRank - 1 - random.Intn(2); k < saturated {
+				registers[k] = mostRank
+			}
+			ranks[registers[k]]++
+		}
+		got, want := estimate(&ranks), refEstimate(registers)
+		if got != want && math.Abs(got-want) > want*1e-12 {
+			t.Errorf("%d saturated registers are %v values, want %v", saturated, got, want)
+		}
+	}
+	if got := estimate(&[mostRank + 1]int32{registerCount}); got != 0 {
+		t.Errorf("no values are %v", got)
 	}
 }
 
@@ -317,7 +349,7 @@ func compareFullPanes(t *testing.T, random *rand.Rand, spec Spec) (full int) {
 		}
 		if n%8 == 0 {
 			s.Save(twins[1].cell, &saved)
-			addAny(s, twins[1].cell, &spec, at-random.Int63n(50)*1_000_000, v-1)
+			addAny(s, twins[1].cell, &spec, at+random.Int63n(200)*1_000_000-50_000_000, v-1)
 			s.ReadValues(twins[1].cell, 0, now, false, make([]Value, 16))
 			s.Undo(twins[1].cell, &saved)
 		}
