@@ -33,6 +33,8 @@ const (
 	binOffset = 1 << 17 // makes bins of negative numbers positive
 	binBits   = 46      // of the number of entries in the word of a bin
 	mostBins  = 1024    // of a pane
+
+	mostCounted = 1 << (binBits - 1) // in a bin that is loaded: some years of additions fit on top
 )
 
 // binOf returns the bin of a number. It is 0 for those nearer to zero than 2^-1022, and less than
@@ -400,7 +402,7 @@ func (p *pane) loadBins(entries uint64, r *reader) {
 	for k := range n {
 		d := r.upTo(2*binOffset - 1 - before)
 		before += d
-		word := before<<binBits | r.upTo(entries)
+		word := before<<binBits | r.upTo(min(entries, mostCounted))
 		if k > 0 && d == 0 || countIn(word) == 0 || before == 0 {
 			r.fail("bins out of order")
 			return
