@@ -181,8 +181,14 @@ func (p *part) enterTurn(t *held, at stream.Offset) {
 func (p *part) answer(record *held, r *stream.Record) {
 	q, err := parseQuestion(header.Value(r, header.AnswerTo))
 	h := p.waits[asked{q.Source, q.Offset}]
+	if h == nil && err == nil {
+		h = p.bring(q, record)
+	}
 	waits := err == nil && h != nil && slices.Contains(h.open, q.By)
 	if waits {
+		if h.stored > 0 {
+			record.turn = h
+		}
 		p.give(h, q, r.Value)
 		p.come(h, record.offset)
 	}

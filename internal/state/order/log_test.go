@@ -415,6 +415,12 @@ func mustShowWhatWaits(t *testing.T, log *memory.Log, seed uint64, written [][]c
 // inState returns the keys of what the group holds in state.
 func inState(t *testing.T, log stream.Log) (keys [][]byte) {
 	t.Helper()
+	return inStateOf(t, log, statekey.Run, statekey.Page, statekey.Early, statekey.Unplaced)
+}
+
+// inStateOf returns those of some kinds.
+func inStateOf(t *testing.T, log stream.Log, kinds ...byte) (keys [][]byte) {
+	t.Helper()
 	topics, err := log.Topics(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -424,7 +430,7 @@ func inState(t *testing.T, log stream.Log) (keys [][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, kind := range []byte{statekey.Run, statekey.Page, statekey.Early} {
+		for _, kind := range kinds {
 			for e, err := range view.Scan([]byte{kind}) {
 				if err != nil {
 					t.Fatal(err)

@@ -26,8 +26,9 @@ type part struct {
 	paused bool
 	err    error // of the state: nothing is released any more
 	answers
-	spilled spilled
-	found   func(ForcedTurn) // is told of each forced turn; nil is not
+	spilled  spilled
+	unplaced unplaced
+	found    func(ForcedTurn) // is told of each forced turn; nil is not
 
 	// The window is the records from cursor.from on, or from the committed offset on.
 	window fifo[*held]
@@ -72,8 +73,9 @@ type held struct {
 	marks  Marks    // of a record that is none
 	done   bool     // nothing is to be released of it, or a step has what was
 	open   []string // what it waits for, beside its turn: fields of Question.By
-	turn   *held    // of an ask
+	turn   *held    // of an ask; of an answer, the event without a place that it brought back
 	later  bool     // it has its place when nothing is open any more
+	stored int      // bytes that the state has of it, as it had no place; 0 is none
 
 	spilled, read bool       // a page of the state has it; it is from there
 	kept          []Question // of an event: answers to it that are in state
@@ -90,10 +92,7 @@ type timed struct {
 }
 
 // over reports whether the record is not needed any more.
-func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done) }
-
-// unplaced reports whether the event, or its turn, has no place yet.
-func (h *held) unplaced() bool { return h.later || h.turn != nil && h.turn.later }
+func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done || h.turn.spilled) }
 
 // newPart returns a partition before its first record.
 func newPart(id stream.Partition, sources []int32, o Options) *part {
@@ -101,7 +100,7 @@ func newPart(id stream.Partition, sources []int32, o Options) *part {
 	p := &part{
 		id: id, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
 		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First}, now: newFrontiers(n), stored: stored{newFrontiers(n), make([]bool, n), map[int32]Key{}},
-		spilled: spilled{low: maxOffset, early: map[Question]*early{}},
+		spilled: spilled{low: maxOffset, early: map[Question]*early{}}, unplaced: unplaced{near: map[asked]*held{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
@@ -323,11 +322,8 @@ func (p *part) frontier() Key {
 	return p.merger.Frontier()
 }
 
-// full reports whether what is held has to become state. An event without a place cannot: then
-// more is read, which has its answers.
-func (p *part) full() bool {
-	return p.most > 0 && p.bytes > p.most && (p.window.len() == 0 || !p.window.rest()[0].unplaced())
-}
+// full reports whether what is held has to become state.
+func (p *part) full() bool { return p.most > 0 && p.bytes > p.most }
 
 // next returns the number of the next event that is released.
 func (p *part) next() stream.Offset { return p.stepped.next + stream.Offset(p.given.len()) }
@@ -373,6 +369,7 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 	if n < 0 || n > p.given.len() {
 		return 0, to, room, fmt.Errorf("step of %v up to event %d, of those from %d to %d", p.id, next, p.stepped.next, p.next())
 	}
+	p.unplaced.settle()
 	was := p.stepped
 	if n > 0 {
 		p.stepped.next, p.stepped.last = next, p.given.rest()[n-1].place
@@ -381,6 +378,7 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 		if h.place.moved >= 0 && isForced(&h.record) {
 			p.stepped.forced++
 		}
+		to = p.drop(to, h)
 		h.done, h.record = true, stream.Record{}
 		for _, q := range h.kept {
 			to = append(to, stream.Change{Partition: p.id, Key: q.key()})
@@ -393,7 +391,7 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 		to, room = p.spill(to, p.most/2, room)
 	}
 	p.stepped.most, p.spilled.low, p.stepped.from = p.stored.most, p.lowest(), 0
-	if !p.spilled.empty() {
+	if !p.spilled.empty() || p.unplaced.offsets.len() > 0 {
 		p.stepped.from = p.begin()
 	}
 	if p.stepped != was {

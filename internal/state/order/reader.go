@@ -165,7 +165,7 @@ func (r *Reader) Held(id stream.Partition, number stream.Offset) (time.Duration,
 
 // standing returns how the partition stands.
 func (p *part) standing() Standing {
-	s := Standing{Partition: p.id, Next: p.next(), Read: p.read, Spilled: !p.spilled.empty(), Frontiers: map[int32]Key{}, Waits: p.waitsFor, Since: p.since}
+	s := Standing{Partition: p.id, Next: p.next(), Read: p.read, Spilled: !p.spilled.empty() || p.unplaced.offsets.len() > 0, Frontiers: map[int32]Key{}, Waits: p.waitsFor, Since: p.since}
 	for i, number := range p.sources {
 		s.Frontiers[number] = p.merger.At(i)
 	}
@@ -190,14 +190,10 @@ func (p *part) holder() Holder {
 		p.waiting.first = h.place.key
 	}
 	switch {
-	case h == nil && p.window.len() > 0 && p.window.rest()[0].later: // it has no place yet
-		h = p.window.rest()[0]
-		p.waiting.first = h.sees
-		return Holder{Source: -1, By: h.open[0], Stage: true}
 	case h == nil:
-		return Nothing
+		return p.stageFirst()
 	case ok && len(h.open) > 0:
-		return Holder{Source: -1, By: h.open[0], Stage: true}
+		return stageOf(h)
 	case ok:
 		return Nothing // it is released with the next Poll
 	case h.place.key.Source < 0 && p.spilled.empty() && !p.merger.HoldsOf(len(p.sources)+1):
@@ -209,6 +205,27 @@ func (p *part) holder() Holder {
 	source, _ := p.forced.turns[0].Event()
 	return Holder{Source: source}
 }
+
+// stageFirst returns what the first event without a place waits for.
+func (p *part) stageFirst() Holder {
+	if p.window.len() > 0 {
+		front := p.window.rest()[0]
+		for _, h := range []*held{front, front.turn} {
+			if h != nil && h.later && !h.spilled {
+				p.waiting.first = h.key()
+				return stageOf(h)
+			}
+		}
+	}
+	if p.unplaced.offsets.len() == 0 {
+		return Nothing
+	}
+	p.waiting.first = p.unplaced.first
+	return p.unplaced.stage
+}
+
+// stageOf returns the stage that an event waits for.
+func stageOf(h *held) Holder { return Holder{Source: -1, By: h.open[0], Stage: true} }
 
 // look notes what events wait for from now on.
 func (p *part) look(now time.Time) {

@@ -22,6 +22,7 @@ import (
 //  3. The committed offset stays that of the oldest record with a turn to come, so repartitioners
 //     and tools see what waits.
 //  4. An answer to an event in a page becomes state too, by what it answers.
+//  5. An event without a place is in no page: see unplaced.go.
 
 // page is a part of a run: some entries in a state key.
 type page struct {
@@ -37,11 +38,11 @@ type page struct {
 
 const (
 	pageBytes  = 32 << 10 // a page ends with the entry that makes it larger
-	pieceBytes = 64 << 10 // of a page, most in one key
+	pieceBytes = 64 << 10 // most in one key
 )
 
-// pieces returns how many keys the page takes.
-func (g *page) pieces() int { return (g.size + pieceBytes - 1) / pieceBytes }
+// pieces returns how many keys so many bytes take.
+func pieces(size int) int { return (size + pieceBytes - 1) / pieceBytes }
 
 // spilled is what a partition has in state.
 type spilled struct {
@@ -114,14 +115,18 @@ func (q *Question) key() []byte { return q.Append([]byte{statekey.Early}) }
 func (p *part) spill(to []stream.Change, most, room int64) ([]stream.Change, int64) {
 	var list []*held
 	window, n := p.window.rest(), 0
-	for ; n < len(window) && p.bytes > most && room > 0 && !window[n].unplaced(); n++ {
+	for ; n < len(window) && p.bytes > most && room > 0; n++ {
 		h := window[n]
 		p.leave(h)
 		for _, t := range []*held{h, h.turn} {
-			if t != nil && t.event && !t.done {
-				t.spilled = true
-				list = append(list, t)
-				room -= t.bytes
+			if t == nil || !t.event || t.done || t.spilled {
+				continue
+			}
+			t.spilled = true
+			if room -= t.bytes; t.later {
+				to = p.keep(to, t)
+			} else {
+				to, list = p.drop(to, t), append(list, t)
 			}
 		}
 	}
@@ -160,7 +165,7 @@ func (p *part) write(to []stream.Change, list []*held) []stream.Change {
 	for _, g := range pages {
 		g.size = len(g.data)
 		index = g.append(index)
-		for i := range g.pieces() {
+		for i := range pieces(g.size) {
 			to = append(to, stream.Change{Partition: p.id, Key: g.key(i), Value: g.data[i*pieceBytes : min(len(g.data), (i+1)*pieceBytes)]})
 		}
 		p.shelve(g, released)
@@ -207,7 +212,7 @@ func (p *part) openPage(g *page) error {
 	s := &p.spilled
 	s.open = append(s.open, g)
 	data := g.data
-	for i := 0; i < g.pieces() && g.data == nil; i++ {
+	for i := 0; i < pieces(g.size) && g.data == nil; i++ {
 		piece, err := s.view.Get(g.key(i))
 		if err != nil {
 			return fmt.Errorf("events that %v holds in its state: %w", p.id, err)
@@ -286,7 +291,7 @@ func (p *part) settle(to []stream.Change) []stream.Change {
 		if !g.turn.until(p.stepped.last) {
 			return false
 		}
-		for i := range g.pieces() {
+		for i := range pieces(g.size) {
 			to = append(to, stream.Change{Partition: p.id, Key: g.key(i)})
 		}
 		if g.last {
@@ -341,12 +346,13 @@ func (p *part) count(to *Held) {
 	for _, g := range s.pages {
 		to.Memory, to.State = to.Memory+int64(len(g.data)), to.State+int64(g.size)
 	}
-	to.Memory, to.Spilled, s.written = to.Memory+p.bytes, to.Spilled+s.written, 0
+	to.Memory, to.State = to.Memory+p.bytes+int64(offsetBytes*p.unplaced.offsets.len()), to.State+p.unplaced.bytes
+	to.Spilled, s.written = to.Spilled+s.written, 0
 }
 
 // lowest returns the least offset of a record in a page that is in no step.
 func (p *part) lowest() stream.Offset {
-	s, low := &p.spilled, maxOffset
+	s, low := &p.spilled, p.unplaced.low()
 	for _, g := range s.pages {
 		low = min(low, g.low)
 	}
@@ -360,7 +366,7 @@ func (p *part) lowest() stream.Offset {
 	return low
 }
 
-// find finds the pages of a state.
+// find finds the pages of a state, and the events without a place.
 func (p *part) find(view stream.View) error {
 	p.spilled.view = view
 	for e, err := range view.Scan([]byte{statekey.Run}) {
@@ -387,7 +393,7 @@ func (p *part) find(view stream.View) error {
 			return err
 		}
 	}
-	return nil
+	return p.findUnplaced(view)
 }
 
 func (g *page) append(to []byte) []byte {

@@ -17,6 +17,7 @@ const (
 	Run        = 'x' // number of a run of events that an ordered partition holds -> where its pages are in the order
 	Page       = 'X' // run, page, piece -> events of it
 	Early      = 'a' // event, field of a stage -> an answer to an event of a page
+	Unplaced   = 'u' // event, piece -> an event without a place, in an ordered partition, that waits for answers
 	ID         = 'd' // number -> ids seen
 	Call       = 'c' // user key, function -> its state and timers
 	Journal    = 'j' // request, number -> its answer

@@ -1,0 +1,209 @@
+package order
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/afterbay/afterbay/internal/state/statekey"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// An unawaited event, or its turn, has no place before its answers are there, so no page can have
+// it. If the window has too many bytes, it becomes state in a key of its own.
+//
+//  1. A spill writes it by what its answers name, with the answers that it has. Its record leaves
+//     the window.
+//  2. An answer brings it back. The record of the answer holds it, as its own record did: it stays
+//     in the window until the event is in a step, in a page, or in its key again. So a restart
+//     reads the answer again, and the event has the same place.
+//  3. The step that has the event, or that writes it to a page, deletes the key.
+//
+// The least offset of these events bounds the committed offset. So memory has the offset of each.
+
+// unplaced are the events without a place that the state has, those included that were brought
+// back and are in no step.
+type unplaced struct {
+	offsets fifo[stream.Offset] // of their records, in order; ^offset where the state has the event no more
+	bytes   int64               // in state
+	near    map[asked]*held     // those that are brought back, and those that the newest step wrote or deleted
+	changed []asked             // by the newest step
+	stage   Holder              // that the one written last waits for
+	first   Key                 // of the one written last
+}
+
+const (
+	sizeBytes   = 4 // the size of an event, before it
+	offsetBytes = 8 // an offset, in memory
+)
+
+// key returns the key of a piece of an event without a place.
+func (a asked) key(piece int) []byte {
+	k := binary.BigEndian.AppendUint32([]byte{statekey.Unplaced}, uint32(a.source))
+	k = binary.BigEndian.AppendUint64(k, uint64(a.offset))
+	return binary.BigEndian.AppendUint32(k, uint32(piece))
+}
+
+// asked returns what answers name a copied event by.
+func (h *held) asked() asked {
+	k, _ := KeyOf(&h.record)
+	return asked{k.Source, k.Offset}
+}
+
+// key returns the place of an event, or the one that its copy says where it has none yet.
+func (h *held) key() Key {
+	if h.place != (Place{}) {
+		return h.place.key
+	}
+	k, _ := KeyOf(&h.record)
+	return k
+}
+
+// remove takes out the offset of an event that the state has no more.
+func (u *unplaced) remove(at stream.Offset) {
+	rest := u.offsets.rest()
+	i, _ := slices.BinarySearchFunc(rest, at, func(a, b stream.Offset) int { return cmp.Compare(max(a, ^a), b) })
+	rest[i] = ^at
+	for u.offsets.len() > 0 && u.offsets.rest()[0] < 0 {
+		u.offsets.drop(1)
+	}
+}
+
+// low returns the least offset of an event; maxOffset without one.
+func (u *unplaced) low() stream.Offset {
+	if u.offsets.len() == 0 {
+		return maxOffset
+	}
+	return u.offsets.rest()[0]
+}
+
+// settle notes that the newest step is durable.
+func (u *unplaced) settle() {
+	for _, id := range u.changed {
+		if h := u.near[id]; h != nil && (h.spilled || h.done) {
+			delete(u.near, id)
+		}
+	}
+	u.changed = u.changed[:0]
+}
+
+// keep appends the changes that write an event without a place.
+func (p *part) keep(to []stream.Change, h *held) []stream.Change {
+	u, id := &p.unplaced, h.asked()
+	data := h.append(make([]byte, sizeBytes, sizeBytes+h.bytes))
+	binary.BigEndian.PutUint32(data, uint32(len(data)))
+	for i := range max(pieces(len(data)), pieces(h.stored)) {
+		var piece []byte // nil deletes one that it has no more
+		if from := i * pieceBytes; from < len(data) {
+			piece = data[from:min(len(data), from+pieceBytes)]
+		}
+		to = append(to, stream.Change{Partition: p.id, Key: id.key(i), Value: piece})
+	}
+	if h.stored == 0 {
+		u.offsets.push(h.offset)
+	}
+	u.bytes += int64(len(data) - h.stored)
+	h.stored, u.near[id], u.changed = len(data), h, append(u.changed, id)
+	u.stage, u.first = stageOf(h), h.key()
+	p.spilled.written++
+	delete(p.waits, id)
+	return to
+}
+
+// drop appends the changes that delete what the state has of an event, if it had no place.
+func (p *part) drop(to []stream.Change, h *held) []stream.Change {
+	if h.stored == 0 {
+		return to
+	}
+	u, id := &p.unplaced, h.asked()
+	for i := range pieces(h.stored) {
+		to = append(to, stream.Change{Partition: p.id, Key: id.key(i)})
+	}
+	u.remove(h.offset)
+	u.bytes -= int64(h.stored)
+	h.stored, u.changed = 0, append(u.changed, id)
+	return to
+}
+
+// bring returns an event of the state by an answer to it; nil if there is none. If it waits for the
+// answer, the record of that holds it.
+func (p *part) bring(q Question, record *held) *held {
+	u, id := &p.unplaced, asked{q.Source, q.Offset}
+	if u.offsets.len() == 0 {
+		return nil
+	}
+	h := u.near[id]
+	if h == nil {
+		var err error
+		if h, err = p.load(id); err != nil {
+			p.err = fmt.Errorf("an event that %v holds in its state: %w", p.id, err)
+		}
+	}
+	if h == nil || !slices.Contains(h.open, q.By) {
+		return h
+	}
+	if h.spilled { // records that held it are over
+		again := *h
+		again.spilled = false
+		h = &again
+	}
+	u.near[id], p.waits[id] = h, h
+	record.bytes += h.bytes
+	p.bytes += h.bytes
+	return h
+}
+
+// load reads an event without a place; it is nil if the state has none.
+func (p *part) load(id asked) (*held, error) {
+	var data []byte
+	for i, size := 0, 1; len(data) < size; i++ {
+		piece, err := p.spilled.view.Get(id.key(i))
+		if i == 0 && len(piece) >= sizeBytes {
+			size = int(binary.BigEndian.Uint32(piece))
+		}
+		if err != nil || piece == nil && i == 0 {
+			return nil, err
+		}
+		if piece == nil {
+			return nil, errDamaged
+		}
+		data = append(data, piece...)
+	}
+	h := &held{event: true, later: true, stored: len(data), timed: timed{holder: Nothing}}
+	if len(data) < sizeBytes {
+		return nil, errDamaged
+	}
+	r := read(data[sizeBytes:])
+	if err := r.entry(h, p.id); err != nil {
+		return nil, err
+	}
+	h.bytes = sizeOf(&h.record)
+	return h, r.end(true)
+}
+
+// findUnplaced finds the events without a place of a state.
+func (p *part) findUnplaced(view stream.View) error {
+	u := &p.unplaced
+	for e, err := range view.Scan([]byte{statekey.Unplaced}) {
+		if err != nil {
+			return err
+		}
+		if n := len(asked{}.key(0)); len(e.Key) != n {
+			return errDamaged
+		} else if binary.BigEndian.Uint32(e.Key[n-4:]) > 0 {
+			continue
+		}
+		if len(e.Value) < sizeBytes {
+			return errDamaged
+		}
+		r := read(e.Value[sizeBytes:])
+		r.place()
+		u.offsets.push(stream.Offset(r.Number()))
+		if u.bytes += int64(binary.BigEndian.Uint32(e.Value)); r.Bad {
+			return errDamaged
+		}
+	}
+	slices.Sort(u.offsets.rest())
+	return nil
+}
