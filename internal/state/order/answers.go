@@ -223,6 +223,9 @@ func (a *answers) asks(by string) bool {
 	return a.Delay > 0 && by == "" || a.Delay == 0 && slices.Contains(a.By, by)
 }
 
+// gone reports whether the stage that answers by a field is not there any more.
+func (a *answers) gone(by string) bool { return by != "" && !slices.Contains(a.By, by) }
+
 // give gives an event that waits an answer.
 func (a *answers) give(h *held, q Question, answer []byte) {
 	h.record.Headers = append(slices.Clip(h.record.Headers), stream.Header{Key: header.Answer, Value: answer})

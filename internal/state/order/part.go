@@ -174,6 +174,7 @@ func (p *part) take(r *stream.Record, now time.Time) {
 	if data := header.Value(r, header.Frontier); data != nil {
 		h.done = true
 		p.mark(h, data)
+		p.placeGone(h)
 		p.awaitForced()
 		return
 	}
@@ -294,10 +295,15 @@ func (p *part) head() (h *held, due bool) {
 	}
 	p.readBack()
 	if t := p.spilled.turns; len(t) > 0 && (h == nil || t[0].place.until(h.place)) {
-		h, due = t[0], !p.merger.Frontier().Before(t[0].place.key)
+		h, due = t[0], !p.merger.Frontier().Before(t[0].place.key) && p.passed(t[0].place)
 	}
 	return h, due && p.err == nil
 }
+
+// passed reports whether the record that moved an event of a page there was read. After a restart it
+// may be read again: others that are moved by records before it are released first. In a replay that
+// follows turns, these are of another log, and their order is kept by awaitForced.
+func (p *part) passed(place Place) bool { return place.moved < p.read || len(p.forced.to) > 0 }
 
 // pop removes the head.
 func (p *part) pop(h *held) {

@@ -231,6 +231,7 @@ func (p *part) openPage(g *page) error {
 		if h.place.until(released) {
 			continue
 		}
+		h.open = slices.DeleteFunc(h.open, p.gone)
 		heap.Push(&s.turns, h)
 		if len(h.open) > 0 {
 			if err := p.await(h); err != nil {
@@ -346,8 +347,8 @@ func (p *part) count(to *Held) {
 	for _, g := range s.pages {
 		to.Memory, to.State = to.Memory+int64(len(g.data)), to.State+int64(g.size)
 	}
-	to.Memory, to.State = to.Memory+p.bytes+int64(offsetBytes*p.unplaced.offsets.len()), to.State+p.unplaced.bytes
-	to.Spilled, s.written = to.Spilled+s.written, 0
+	p.unplaced.count(to)
+	to.Memory, to.Spilled, s.written = to.Memory+p.bytes, to.Spilled+s.written, 0
 }
 
 // lowest returns the least offset of a record in a page that is in no step.

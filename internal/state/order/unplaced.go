@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/state/statekey"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -31,6 +32,7 @@ type unplaced struct {
 	changed []asked             // by the newest step
 	stage   Holder              // that the one written last waits for
 	first   Key                 // of the one written last
+	gone    []asked             // those whose stages all are not there any more
 }
 
 const (
@@ -43,6 +45,11 @@ func (a asked) key(piece int) []byte {
 	k := binary.BigEndian.AppendUint32([]byte{statekey.Unplaced}, uint32(a.source))
 	k = binary.BigEndian.AppendUint64(k, uint64(a.offset))
 	return binary.BigEndian.AppendUint32(k, uint32(piece))
+}
+
+// parseAsked reads what key wrote.
+func parseAsked(key []byte) asked {
+	return asked{int32(binary.BigEndian.Uint32(key[1:])), int64(binary.BigEndian.Uint64(key[5:]))}
 }
 
 // asked returns what answers name a copied event by.
@@ -86,6 +93,16 @@ func (u *unplaced) settle() {
 		}
 	}
 	u.changed = u.changed[:0]
+}
+
+// count adds what the partition holds of them beside the window.
+func (u *unplaced) count(to *Held) {
+	for _, h := range u.near {
+		if h.spilled && h.later {
+			to.Memory += h.bytes
+		}
+	}
+	to.Memory, to.State = to.Memory+int64(offsetBytes*u.offsets.len()), to.State+u.bytes
 }
 
 // keep appends the changes that write an event without a place.
@@ -154,31 +171,62 @@ func (p *part) bring(q Question, record *held) *held {
 	return h
 }
 
+// placeGone gives events their place whose stages all are not there any more: one, and others while
+// memory is not full. They are behind all that was released, and each has a key of its own, so a
+// restart may give those another place that are in no step. Records at the offset of the mark hold
+// them.
+func (p *part) placeGone(mark *held) {
+	u, now := &p.unplaced, p.merger.Frontier()
+	for n := 0; len(u.gone) > 0 && !now.Before(p.stepped.last.key) && (n == 0 || !p.full()); n++ {
+		id := u.gone[0]
+		u.gone = u.gone[1:]
+		h, err := p.load(id)
+		if err != nil || h == nil {
+			p.err = fmt.Errorf("an event that %v holds in its state: %w", p.id, cmp.Or(err, errDamaged))
+			return
+		}
+		c, _ := ParseCopy(header.Value(&h.record, header.Order))
+		h.later, h.place = false, PlaceAt(c.Key)
+		if !now.Before(c.Key) {
+			h.place.key.Time = now.Time + 1
+			c.Key.Time, c.Forced, c.Moved = now.Time+1, true, h.place
+			h.record.Headers = c.headers(h.record.Headers)
+		}
+		u.near[id] = h
+		p.merger.Push(len(p.sources), h.place.key, h)
+		slot := p.hold()
+		slot.offset, slot.bytes, slot.done, slot.turn = mark.offset, h.bytes, true, h
+		p.bytes += h.bytes
+		p.window.push(slot)
+	}
+}
+
 // load reads an event without a place; it is nil if the state has none.
 func (p *part) load(id asked) (*held, error) {
-	var data []byte
-	for i, size := 0, 1; len(data) < size; i++ {
-		piece, err := p.spilled.view.Get(id.key(i))
-		if i == 0 && len(piece) >= sizeBytes {
-			size = int(binary.BigEndian.Uint32(piece))
-		}
-		if err != nil || piece == nil && i == 0 {
-			return nil, err
-		}
-		if piece == nil {
-			return nil, errDamaged
-		}
-		data = append(data, piece...)
+	data, err := p.spilled.view.Get(id.key(0))
+	if err != nil || data == nil {
+		return nil, err
 	}
-	h := &held{event: true, later: true, stored: len(data), timed: timed{holder: Nothing}}
 	if len(data) < sizeBytes {
 		return nil, errDamaged
 	}
+	size := int(binary.BigEndian.Uint32(data))
+	for i := 1; i < pieces(size); i++ {
+		piece, err := p.spilled.view.Get(id.key(i))
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, piece...)
+	}
+	if len(data) != size {
+		return nil, errDamaged
+	}
+	h := &held{event: true, later: true, stored: size, timed: timed{holder: Nothing}}
 	r := read(data[sizeBytes:])
 	if err := r.entry(h, p.id); err != nil {
 		return nil, err
 	}
-	h.bytes = sizeOf(&h.record)
+	h.bytes, h.open = sizeOf(&h.record), slices.DeleteFunc(h.open, p.gone)
 	return h, r.end(true)
 }
 
@@ -199,9 +247,15 @@ func (p *part) findUnplaced(view stream.View) error {
 		}
 		r := read(e.Value[sizeBytes:])
 		r.place()
-		u.offsets.push(stream.Offset(r.Number()))
+		offset, gone := stream.Offset(r.Number()), true
+		for range r.Count() {
+			gone = p.gone(string(r.Text())) && gone
+		}
 		if u.bytes += int64(binary.BigEndian.Uint32(e.Value)); r.Bad {
 			return errDamaged
+		}
+		if u.offsets.push(offset); gone {
+			u.gone = append(u.gone, parseAsked(e.Key))
 		}
 	}
 	slices.Sort(u.offsets.rest())
