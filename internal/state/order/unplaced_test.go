@@ -346,3 +346,46 @@ func withoutStages(t *testing.T, by string, restart bool) {
 		t.Errorf("%q", list)
 	}
 }
+
+// TestARestartKeepsTheOrderOfMovedEvents has an event go to a page that a later record has moved,
+// behind one that is still in memory. A restart reads the records one by one.
+func TestARestartKeepsTheOrderOfMovedEvents(t *testing.T) {
+	m, o := meetAsked(t), order.Options{Bytes: 8000, Stages: order.Stages{By: fields}}
+	m.mark(0, 0, 50)
+	m.mark(0, 1, 50)
+	m.unawaited(11, 0, "device")
+	m.unawaited(10, 9000, fields...)
+	m.event(0, order.Key{Time: 1000, Offset: 1000}) // this one waits for its source, and fills memory
+	member, _ := m.bounded(o, 0, 1)
+	if n := m.read(member); n != 0 {
+		t.Fatalf("%d events were released", n)
+	}
+	m.mustKeep(2, 2)
+	m.says(10, "merchant", string(make([]byte, 20_000)))
+	m.mark(0, 0, 50)
+	m.says(11, "device", "first")
+	m.says(10, "device", "second")
+	for range 20 { // nothing of it is in a step
+		poll(t, member, 100)
+	}
+	commit(t, member, []stream.Record{{Partition: stream.Partition{Topic: meets}, Headers: []stream.Header{{Key: header.Frontier, Value: []byte("x")}}}})
+	if len(inStateOf(t, m.log, statekey.Run)) == 0 {
+		t.Fatal("no event is in a page")
+	}
+	m.mustKeep(1, 2)
+	if err := member.Close(); err != nil {
+		t.Fatal(err)
+	}
+	member, _ = m.bounded(o, 0, 1)
+	var got []string
+	for range 100 {
+		for _, r := range poll(t, member, 1) {
+			if text := answersOf(&r); !header.MovesTime(&r) {
+				got = append(got, text[max(0, len(text)-6):])
+			}
+		}
+	}
+	if !slices.Equal(got, []string{" first", "second"}) {
+		t.Errorf("%q", got)
+	}
+}
