@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
 	"math"
@@ -104,7 +105,8 @@ type asked struct {
 // answers are the events of a partition that wait for more than their turn.
 type answers struct {
 	Stages
-	waits map[asked]*held
+	waits    map[asked]*held
+	unplaced unplaced
 }
 
 // sources returns how many kinds of keys there are, of so many source partitions: the turns
@@ -182,7 +184,10 @@ func (p *part) answer(record *held, r *stream.Record) {
 	q, err := parseQuestion(header.Value(r, header.AnswerTo))
 	h := p.waits[asked{q.Source, q.Offset}]
 	if h == nil && err == nil {
-		h = p.bring(q, record)
+		var failed error
+		was := record.bytes
+		h, failed = p.bring(q, record)
+		p.bytes, p.err = p.bytes+record.bytes-was, cmp.Or(p.err, failed)
 	}
 	waits := err == nil && h != nil && slices.Contains(h.open, q.By)
 	if waits {

@@ -26,9 +26,8 @@ type part struct {
 	paused bool
 	err    error // of the state: nothing is released any more
 	answers
-	spilled  spilled
-	unplaced unplaced
-	found    func(ForcedTurn) // is told of each forced turn; nil is not
+	spilled spilled
+	found   func(ForcedTurn) // is told of each forced turn; nil is not
 
 	// The window is the records from cursor.from on, or from the committed offset on.
 	window fifo[*held]
@@ -98,9 +97,9 @@ func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done || h
 func newPart(id stream.Partition, sources []int32, o Options) *part {
 	n := len(sources)
 	p := &part{
-		id: id, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}},
+		id: id, sources: sources, arrival: o.Arrival, answers: answers{o.Stages, map[asked]*held{}, unplaced{id: id, near: map[asked]*held{}, stage: Nothing}},
 		waiting: waiting{waitsFor: Nothing}, heard: heard{told: First}, now: newFrontiers(n), stored: stored{newFrontiers(n), make([]bool, n), map[int32]Key{}},
-		spilled: spilled{low: maxOffset, early: map[Question]*early{}}, unplaced: unplaced{near: map[asked]*held{}},
+		spilled: spilled{low: maxOffset, early: map[Question]*early{}},
 	}
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
@@ -174,7 +173,7 @@ func (p *part) take(r *stream.Record, now time.Time) {
 	if data := header.Value(r, header.Frontier); data != nil {
 		h.done = true
 		p.mark(h, data)
-		p.placeGone(h)
+		p.unplaced.placeGone(p, h)
 		p.awaitForced()
 		return
 	}
@@ -287,7 +286,10 @@ func (p *part) release(to []stream.Record, limit int, now time.Time) []stream.Re
 	return to
 }
 
-// head returns the held event with the least place, and whether all sources have reached it.
+// head returns the held event with the least place, and whether all sources have reached it. After a
+// restart, the record that moved an event of a page may be read again: others that are moved by
+// records before it are released first. Places of a run that is followed are of another log, and
+// awaitForced keeps their order.
 func (p *part) head() (h *held, due bool) {
 	_, h, due = p.merger.Next()
 	if p.spilled.empty() {
@@ -295,15 +297,10 @@ func (p *part) head() (h *held, due bool) {
 	}
 	p.readBack()
 	if t := p.spilled.turns; len(t) > 0 && (h == nil || t[0].place.until(h.place)) {
-		h, due = t[0], !p.merger.Frontier().Before(t[0].place.key) && p.passed(t[0].place)
+		h, due = t[0], !p.merger.Frontier().Before(t[0].place.key) && (t[0].place.moved < p.read || len(p.forced.to) > 0)
 	}
 	return h, due && p.err == nil
 }
-
-// passed reports whether the record that moved an event of a page there was read. After a restart it
-// may be read again: others that are moved by records before it are released first. In a replay that
-// follows turns, these are of another log, and their order is kept by awaitForced.
-func (p *part) passed(place Place) bool { return place.moved < p.read || len(p.forced.to) > 0 }
 
 // pop removes the head.
 func (p *part) pop(h *held) {
@@ -384,7 +381,7 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 		if h.place.moved >= 0 && isForced(&h.record) {
 			p.stepped.forced++
 		}
-		to = p.drop(to, h)
+		to = p.unplaced.drop(to, h)
 		h.done, h.record = true, stream.Record{}
 		for _, q := range h.kept {
 			to = append(to, stream.Change{Partition: p.id, Key: q.key()})

@@ -191,7 +191,11 @@ func (p *part) holder() Holder {
 	}
 	switch {
 	case h == nil:
-		return p.stageFirst()
+		of, first := p.unplaced.waits(p.window.rest())
+		if of != Nothing {
+			p.waiting.first = first
+		}
+		return of
 	case ok && len(h.open) > 0:
 		return stageOf(h)
 	case ok:
@@ -205,27 +209,6 @@ func (p *part) holder() Holder {
 	source, _ := p.forced.turns[0].Event()
 	return Holder{Source: source}
 }
-
-// stageFirst returns what the first event without a place waits for.
-func (p *part) stageFirst() Holder {
-	if p.window.len() > 0 {
-		front := p.window.rest()[0]
-		for _, h := range []*held{front, front.turn} {
-			if h != nil && h.later && !h.spilled {
-				p.waiting.first = h.key()
-				return stageOf(h)
-			}
-		}
-	}
-	if p.unplaced.offsets.len() == 0 {
-		return Nothing
-	}
-	p.waiting.first = p.unplaced.first
-	return p.unplaced.stage
-}
-
-// stageOf returns the stage that an event waits for.
-func stageOf(h *held) Holder { return Holder{Source: -1, By: h.open[0], Stage: true} }
 
 // look notes what events wait for from now on.
 func (p *part) look(now time.Time) {

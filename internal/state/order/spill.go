@@ -125,8 +125,9 @@ func (p *part) spill(to []stream.Change, most, room int64) ([]stream.Change, int
 			t.spilled = true
 			if room -= t.bytes; t.later {
 				to = p.keep(to, t)
+				p.spilled.written++
 			} else {
-				to, list = p.drop(to, t), append(list, t)
+				to, list = p.unplaced.drop(to, t), append(list, t)
 			}
 		}
 	}
@@ -394,7 +395,7 @@ func (p *part) find(view stream.View) error {
 			return err
 		}
 	}
-	return p.findUnplaced(view)
+	return p.answers.find(view)
 }
 
 func (g *page) append(to []byte) []byte {

@@ -26,12 +26,14 @@ import (
 // unplaced are the events without a place that the state has, those included that were brought
 // back and are in no step.
 type unplaced struct {
+	id      stream.Partition
+	view    stream.View
 	offsets fifo[stream.Offset] // of their records, in order; ^offset where the state has the event no more
 	bytes   int64               // in state
 	near    map[asked]*held     // those that are brought back, and those that the newest step wrote or deleted
 	changed []asked             // by the newest step
-	stage   Holder              // that the one written last waits for
-	first   Key                 // of the one written last
+	stage   Holder              // that one of them waits for: the one written last, or else the first
+	first   Key                 // of that one
 	gone    []asked             // those whose stages all are not there any more
 }
 
@@ -106,8 +108,8 @@ func (u *unplaced) count(to *Held) {
 }
 
 // keep appends the changes that write an event without a place.
-func (p *part) keep(to []stream.Change, h *held) []stream.Change {
-	u, id := &p.unplaced, h.asked()
+func (a *answers) keep(to []stream.Change, h *held) []stream.Change {
+	u, id := &a.unplaced, h.asked()
 	data := h.append(make([]byte, sizeBytes, sizeBytes+h.bytes))
 	binary.BigEndian.PutUint32(data, uint32(len(data)))
 	for i := range max(pieces(len(data)), pieces(h.stored)) {
@@ -115,7 +117,7 @@ func (p *part) keep(to []stream.Change, h *held) []stream.Change {
 		if from := i * pieceBytes; from < len(data) {
 			piece = data[from:min(len(data), from+pieceBytes)]
 		}
-		to = append(to, stream.Change{Partition: p.id, Key: id.key(i), Value: piece})
+		to = append(to, stream.Change{Partition: u.id, Key: id.key(i), Value: piece})
 	}
 	if h.stored == 0 {
 		u.offsets.push(h.offset)
@@ -123,19 +125,18 @@ func (p *part) keep(to []stream.Change, h *held) []stream.Change {
 	u.bytes += int64(len(data) - h.stored)
 	h.stored, u.near[id], u.changed = len(data), h, append(u.changed, id)
 	u.stage, u.first = stageOf(h), h.key()
-	p.spilled.written++
-	delete(p.waits, id)
+	delete(a.waits, id)
 	return to
 }
 
 // drop appends the changes that delete what the state has of an event, if it had no place.
-func (p *part) drop(to []stream.Change, h *held) []stream.Change {
+func (u *unplaced) drop(to []stream.Change, h *held) []stream.Change {
 	if h.stored == 0 {
 		return to
 	}
-	u, id := &p.unplaced, h.asked()
+	id := h.asked()
 	for i := range pieces(h.stored) {
-		to = append(to, stream.Change{Partition: p.id, Key: id.key(i)})
+		to = append(to, stream.Change{Partition: u.id, Key: id.key(i)})
 	}
 	u.remove(h.offset)
 	u.bytes -= int64(h.stored)
@@ -145,44 +146,38 @@ func (p *part) drop(to []stream.Change, h *held) []stream.Change {
 
 // bring returns an event of the state by an answer to it; nil if there is none. If it waits for the
 // answer, the record of that holds it.
-func (p *part) bring(q Question, record *held) *held {
-	u, id := &p.unplaced, asked{q.Source, q.Offset}
+func (a *answers) bring(q Question, record *held) (h *held, err error) {
+	u, id := &a.unplaced, asked{q.Source, q.Offset}
 	if u.offsets.len() == 0 {
-		return nil
+		return nil, nil
 	}
-	h := u.near[id]
-	if h == nil {
-		var err error
-		if h, err = p.load(id); err != nil {
-			p.err = fmt.Errorf("an event that %v holds in its state: %w", p.id, err)
-		}
+	if h = u.near[id]; h == nil {
+		h, err = a.load(id)
 	}
 	if h == nil || !slices.Contains(h.open, q.By) {
-		return h
+		return h, err
 	}
 	if h.spilled { // records that held it are over
 		again := *h
 		again.spilled = false
 		h = &again
 	}
-	u.near[id], p.waits[id] = h, h
+	u.near[id], a.waits[id] = h, h
 	record.bytes += h.bytes
-	p.bytes += h.bytes
-	return h
+	return h, nil
 }
 
 // placeGone gives events their place whose stages all are not there any more: one, and others while
 // memory is not full. They are behind all that was released, and each has a key of its own, so a
 // restart may give those another place that are in no step. Records at the offset of the mark hold
 // them.
-func (p *part) placeGone(mark *held) {
-	u, now := &p.unplaced, p.merger.Frontier()
+func (u *unplaced) placeGone(p *part, mark *held) {
+	now := p.merger.Frontier()
 	for n := 0; len(u.gone) > 0 && !now.Before(p.stepped.last.key) && (n == 0 || !p.full()); n++ {
 		id := u.gone[0]
 		u.gone = u.gone[1:]
 		h, err := p.load(id)
-		if err != nil || h == nil {
-			p.err = fmt.Errorf("an event that %v holds in its state: %w", p.id, cmp.Or(err, errDamaged))
+		if p.err = err; h == nil {
 			return
 		}
 		c, _ := ParseCopy(header.Value(&h.record, header.Order))
@@ -202,8 +197,23 @@ func (p *part) placeGone(mark *held) {
 }
 
 // load reads an event without a place; it is nil if the state has none.
-func (p *part) load(id asked) (*held, error) {
-	data, err := p.spilled.view.Get(id.key(0))
+func (a *answers) load(id asked) (*held, error) {
+	data, err := a.unplaced.read(id)
+	if err != nil || data == nil {
+		return nil, a.unplaced.damaged(err)
+	}
+	h := &held{event: true, later: true, stored: len(data), timed: timed{holder: Nothing}}
+	r := read(data[sizeBytes:])
+	if err := cmp.Or(r.entry(h, a.unplaced.id), r.end(true)); err != nil {
+		return nil, a.unplaced.damaged(err)
+	}
+	h.bytes, h.open = sizeOf(&h.record), slices.DeleteFunc(h.open, a.gone)
+	return h, nil
+}
+
+// read returns what keep wrote; nil if the state has none.
+func (u *unplaced) read(id asked) ([]byte, error) {
+	data, err := u.view.Get(id.key(0))
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -212,7 +222,7 @@ func (p *part) load(id asked) (*held, error) {
 	}
 	size := int(binary.BigEndian.Uint32(data))
 	for i := 1; i < pieces(size); i++ {
-		piece, err := p.spilled.view.Get(id.key(i))
+		piece, err := u.view.Get(id.key(i))
 		if err != nil {
 			return nil, err
 		}
@@ -221,18 +231,23 @@ func (p *part) load(id asked) (*held, error) {
 	if len(data) != size {
 		return nil, errDamaged
 	}
-	h := &held{event: true, later: true, stored: size, timed: timed{holder: Nothing}}
-	r := read(data[sizeBytes:])
-	if err := r.entry(h, p.id); err != nil {
-		return nil, err
-	}
-	h.bytes, h.open = sizeOf(&h.record), slices.DeleteFunc(h.open, p.gone)
-	return h, r.end(true)
+	return data, nil
 }
 
-// findUnplaced finds the events without a place of a state.
-func (p *part) findUnplaced(view stream.View) error {
-	u := &p.unplaced
+// damaged says of what an error is.
+func (u *unplaced) damaged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("an event that %v holds in its state: %w", u.id, err)
+}
+
+// find finds the events without a place of a state.
+func (a *answers) find(view stream.View) error {
+	u := &a.unplaced
+	u.view = view
+	var first asked // by offset
+	least := maxOffset
 	for e, err := range view.Scan([]byte{statekey.Unplaced}) {
 		if err != nil {
 			return err
@@ -249,15 +264,45 @@ func (p *part) findUnplaced(view stream.View) error {
 		r.place()
 		offset, gone := stream.Offset(r.Number()), true
 		for range r.Count() {
-			gone = p.gone(string(r.Text())) && gone
+			gone = a.gone(string(r.Text())) && gone
 		}
 		if u.bytes += int64(binary.BigEndian.Uint32(e.Value)); r.Bad {
 			return errDamaged
 		}
+		id := parseAsked(e.Key)
 		if u.offsets.push(offset); gone {
-			u.gone = append(u.gone, parseAsked(e.Key))
+			u.gone = append(u.gone, id)
+		}
+		if offset < least {
+			first, least = id, offset
 		}
 	}
 	slices.Sort(u.offsets.rest())
-	return nil
+	if least == maxOffset {
+		return nil
+	}
+	h, err := a.load(first)
+	if h != nil && len(h.open) > 0 {
+		u.stage, u.first = stageOf(h), h.key()
+	}
+	return err
 }
+
+// waits returns what an event without a place waits for, and where it is: of the front of the
+// window, or else of the state.
+func (u *unplaced) waits(window []*held) (of Holder, first Key) {
+	if len(window) > 0 {
+		for _, h := range []*held{window[0], window[0].turn} {
+			if h != nil && h.later && !h.spilled {
+				return stageOf(h), h.key()
+			}
+		}
+	}
+	if u.offsets.len() == 0 {
+		return Nothing, First
+	}
+	return u.stage, u.first
+}
+
+// stageOf returns the stage that an event waits for.
+func stageOf(h *held) Holder { return Holder{Source: -1, By: h.open[0], Stage: true} }

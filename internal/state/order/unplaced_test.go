@@ -264,12 +264,21 @@ func TestReadersNameTheStageOfAnEventInState(t *testing.T) {
 	m.mark(0, 1, 50)
 	m.unawaited(10, 0, "device")
 	readers := &order.Readers{Now: func() time.Time { return time.Unix(1000, 0) }}
-	member, _ := m.bounded(order.Options{Bytes: 1, Stages: order.Stages{By: fields}, Reader: readers.Reader()}, 0, 1)
-	m.read(member)
-	m.mustKeep(1, 2)
-	if s := readers.Standing()[0]; s.Waits != (order.Holder{Source: -1, By: "device", Stage: true}) || s.First.Time != 10 || !s.Spilled {
-		t.Errorf("%+v", s)
+	var member stream.Member
+	for range 2 { // a later one reads no record of it
+		reader := readers.Reader()
+		member, _ = m.bounded(order.Options{Bytes: 1, Stages: order.Stages{By: fields}, Reader: reader}, 0, 1)
+		m.read(member)
+		m.mustKeep(1, 2)
+		if s := readers.Standing()[0]; s.Waits != (order.Holder{Source: -1, By: "device", Stage: true}) || s.First.Time != 10 || !s.Spilled {
+			t.Errorf("%+v", s)
+		}
+		reader.Close()
+		if err := member.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	member, _ = m.bounded(order.Options{Bytes: 1, Stages: order.Stages{By: fields}, Reader: readers.Reader()}, 0, 1)
 	m.says(10, "device", "d")
 	m.read(member)
 	if s := readers.Standing()[0]; s.Waits != order.Nothing || s.Spilled {
