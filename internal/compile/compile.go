@@ -52,7 +52,7 @@ type Compiled struct {
 	Finds  []lang.Finder
 
 	Fetcher *fetch.Fetcher     // nil without fetches
-	Encoded []string           // topics whose records emits write with a format
+	Encoded []string           // topics that an emit writes with a format
 	Schemas *registry.Registry // nil without inputs or outputs that need it
 
 	Backlogs map[string]control.GateOptions // by topic

@@ -54,9 +54,6 @@ type shower interface {
 	AppendJSON(dst, record []byte) ([]byte, error)
 }
 
-// idBytes is what stands before a record that begins with the id of its schema.
-const idBytes = 5
-
 // Shown returns the value of an output as JSON, for people. A value that an emit writes without a format,
 // or that is not of the format, is returned as it is.
 func (c *Compiled) Shown(topic string, record []byte) []byte {
@@ -67,7 +64,7 @@ func (c *Compiled) Shown(topic string, record []byte) []byte {
 	}
 	data := record
 	if of.output != nil {
-		data = data[min(idBytes, len(data)):]
+		data = data[min(registry.PrefixBytes, len(data)):]
 	}
 	if text, err := schema.AppendJSON(nil, data); err == nil {
 		return text
@@ -126,7 +123,7 @@ func writtenFields(e *operator.Emit) (fields []encode.Field) {
 	return fields
 }
 
-// encodedTopics returns the topics whose records emits write with a format.
+// encodedTopics returns the topics that an emit writes with a format, sorted.
 func encodedTopics(o *lang.Outputs) (topics []string) {
 	for _, of := range o.Formats {
 		if of.Format != (lang.OutputFormat{}) {

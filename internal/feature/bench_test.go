@@ -406,8 +406,8 @@ func BenchmarkMixedFeatures(b *testing.B) {
 }
 
 // BenchmarkSketches adds an event and reads one window in panes, of a key with so many entries in
-// it: a late one reads the window as of a time between the panes. Values are of a lognormal
-// distribution, or texts of which there are a tenth as many.
+// it: a late one reads the window as of a time between the panes. Values have a lognormal
+// distribution. Texts are one of a tenth as many.
 func BenchmarkSketches(b *testing.B) {
 	for _, window := range []string{"1h/1m", "1000m/1m"} {
 		for _, entries := range []int64{100, 1000, 100_000, 1_000_000} {

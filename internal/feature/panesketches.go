@@ -69,7 +69,7 @@ type sketched struct {
 	undo     *savedSketch // of the last Save, if that was of this
 }
 
-// gone is the place of a stored sketch whose pane has left.
+// gone names a sketch that is still in the state: its pane has left the window.
 type gone struct {
 	window int
 	index  int64
@@ -90,7 +90,7 @@ func (ws *windows) sketched(c *Cell, k int) *sketched {
 	return x.sketches.windows[k]
 }
 
-// sketchable returns the sketches of window k, made if there are none.
+// sketchable returns the sketches of window k. It makes them if there are none.
 func (ws *windows) sketchable(c *Cell, k int) *sketched {
 	x := ws.in(c)
 	if x.sketches == nil {
@@ -129,7 +129,7 @@ func (s *sketches) beyond() bool {
 	return s != nil && slices.ContainsFunc(s.windows, func(w *sketched) bool { return w != nil && w.beyond > 0 })
 }
 
-// left keeps the place of a pane that has left, if it is stored.
+// left notes that a pane has left. If its sketch is in the state, the next Changes deletes it.
 func (s *sketches) left(window int, p pane) {
 	if p.stored {
 		s.gone = append(s.gone, gone{window, p.index})

@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 )
 
-// textMax bounds the JSON of a record, whose nulls and symbols are longer than what stands for them.
+// textMax bounds the JSON of a record: an enum of one byte can have a long name.
 const textMax = 4 << 20
 
 // AppendJSON appends a record as JSON, all of it, for people. Bytes are base64, and numbers that are

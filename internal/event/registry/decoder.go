@@ -16,8 +16,9 @@ const (
 	indexMax    = 16  // numbers of the index of a message type
 )
 
-// prefix is the bytes of a record before those of its format, but for the index of Protobuf.
-const prefix = 5
+// PrefixBytes is the length of what a record begins with: a byte 0 and the id of its schema. In
+// Protobuf the index of the message type follows.
+const PrefixBytes = 5
 
 // Decoder reads fields of records by the schemas that they name. One goroutine uses it.
 type Decoder struct {
@@ -46,7 +47,7 @@ var errNoPrefix = errors.New("the record does not begin with the id of a schema,
 
 // idOf returns the id of the schema of a record.
 func idOf(src []byte) (int, error) {
-	if len(src) < prefix || src[0] != 0 {
+	if len(src) < PrefixBytes || src[0] != 0 {
 		return 0, errNoPrefix
 	}
 	id := binary.BigEndian.Uint32(src[1:])
@@ -101,7 +102,7 @@ func (d *Decoder) Prepare(src []byte, turn uint64, wake func()) (ready bool, why
 	p.turn = turn
 	var index []byte
 	if base := p.answer; base.protobuf != nil {
-		if index, err = indexOf(src[prefix:]); err != nil {
+		if index, err = indexOf(src[PrefixBytes:]); err != nil {
 			return true, nil // which Scan says
 		}
 		if p = d.programs[typeOf{id, string(index)}]; p == nil {
@@ -185,12 +186,12 @@ func (d *Decoder) Scan(src []byte, row *value.Row) error {
 	if err != nil {
 		return &decode.Error{Reason: err.Error()}
 	}
-	begin := prefix
+	begin := PrefixBytes
 	p := d.programs[typeOf{id: id}]
 	if p != nil && p.protobuf != nil {
-		index, err := indexOf(src[prefix:])
+		index, err := indexOf(src[PrefixBytes:])
 		if err != nil {
-			return &decode.Error{Offset: prefix, Reason: err.Error()}
+			return &decode.Error{Offset: PrefixBytes, Reason: err.Error()}
 		}
 		begin += len(index)
 		p = d.programs[typeOf{id, string(index)}]

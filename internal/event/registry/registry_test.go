@@ -432,7 +432,7 @@ func FuzzRecords(f *testing.F) {
 	all := open(f, Options{URL: server.URL()})
 	r := read(f, all, "cents int")
 	f.Fuzz(func(t *testing.T, record []byte) {
-		if len(record) >= prefix {
+		if len(record) >= PrefixBytes {
 			record[1], record[2], record[3] = 0, 0, 0 // few ids
 		}
 		if got := r.show(t, record); len(r.programs) > programsMax || got == "" {
