@@ -146,13 +146,16 @@ type crashWorker struct {
 	name   string
 	child  *exec.Cmd
 	orders io.WriteCloser
-	said   chan string   // what it printed
+	said   chan string   // what it printed last
 	ended  chan struct{} // closed when it is gone
 	err    error         // after that
 	ending bool          // it may end
 
 	patiently func() (context.Context, context.CancelFunc) // how long it is waited for
 }
+
+// crashTold is how much of the log of each worker a test that fails shows.
+const crashTold = 32 << 10
 
 // startWorker starts a process that is such a child; one of a name starts again what the one
 // before it left.
@@ -178,7 +181,7 @@ func startWorker(t *testing.T, of string, brokers []string, dir, name string, st
 	}
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			w.said <- lines.Text()
+			w.hears(lines.Text())
 		}
 		w.err = w.child.Wait()
 		close(w.ended)
@@ -191,11 +194,30 @@ func startWorker(t *testing.T, of string, brokers []string, dir, name string, st
 			case <-w.ended:
 			case <-time.After(5 * time.Second):
 			}
+			if told, err := os.ReadFile(filepath.Join(dir, name+".log")); err == nil {
+				t.Logf("worker %s: ...%s", name, told[max(0, len(told)-crashTold):])
+			}
 		}
 		_ = w.child.Process.Kill()
 		<-w.ended
 	})
 	return w
+}
+
+// hears keeps the line for those that wait for one. Where it is full, the oldest goes: a worker
+// stands still whose output is not read.
+func (w *crashWorker) hears(line string) {
+	for {
+		select {
+		case w.said <- line:
+			return
+		default:
+		}
+		select {
+		case <-w.said:
+		default:
+		}
+	}
 }
 
 // until waits until the worker says a line with these words.
