@@ -94,7 +94,8 @@ type stage struct {
 	newest    int64 // event time
 	watermark int64
 	seen      []seen
-	memories  []*Memory
+	memories  map[[2]string]*Memory // by function and key
+	soonest   int64                 // no timer is due before
 	onTimer   map[string]func(*call) error
 }
 
@@ -104,7 +105,7 @@ type seen struct {
 }
 
 func newStage(name string, place func([]byte) int) *stage {
-	return &stage{name: name, place: place, newest: never, watermark: never, onTimer: map[string]func(*call) error{}}
+	return &stage{name: name, place: place, newest: never, watermark: never, soonest: math.MaxInt64, memories: map[[2]string]*Memory{}, onTimer: map[string]func(*call) error{}}
 }
 
 // arrival is an event on its way through a stage.

@@ -56,14 +56,11 @@ func copied[V any](m map[string]V) map[string]V {
 
 // memory finds what a function keeps of a key.
 func (s *stage) memory(function, key string) *Memory {
-	for _, m := range s.memories {
-		if m.Function == function && m.Key == key {
-			return m
-		}
+	of := [2]string{function, key}
+	if s.memories[of] == nil {
+		s.memories[of] = &Memory{Function: function, Key: key}
 	}
-	m := &Memory{Function: function, Key: key}
-	s.memories = append(s.memories, m)
-	return m
+	return s.memories[of]
 }
 
 // run calls a function that keeps something by key, for the record m, at whose
@@ -77,6 +74,7 @@ func (s *stage) run(f func(*call) error, m *Message, kept *Memory, id string, at
 		return err
 	}
 	kept.Values, kept.Timers = c.values, c.timers
+	s.wait(kept)
 	for _, o := range c.outputs {
 		if o.id == "" {
 			o.id = s.output(id, o.topic, named[kept.Function])
@@ -119,7 +117,7 @@ func (d due) before(o due) bool {
 // in the order of time, key, function and name. What a call sets is among those
 // that come next.
 func (s *stage) fire(m *Message) {
-	if s.watermark == never {
+	if s.watermark == never || s.watermark < s.soonest {
 		return
 	}
 	var queue []due
@@ -145,6 +143,17 @@ func (s *stage) fire(m *Message) {
 		if look(d.memory); len(queue) > n {
 			sort.Slice(queue, func(i, j int) bool { return queue[i].before(queue[j]) })
 		}
+	}
+	s.soonest = math.MaxInt64
+	for _, kept := range s.memories {
+		s.wait(kept)
+	}
+}
+
+// wait notes when the first of the timers is due.
+func (s *stage) wait(kept *Memory) {
+	for _, t := range kept.Timers {
+		s.soonest = min(s.soonest, t.At)
 	}
 }
 
