@@ -82,7 +82,7 @@ func TestLintAsksForTheSchemasOfOutputs(t *testing.T) {
 schema_registry: ${REGISTRY}
 input: {topic: posts, key: user, fields: {user: string}}
 steps:
-  - emit: {topic: seen, value: [user], format: {avro: seen.avsc, `+format+`}}
+  - emit: {topic: seen, value: [user], format: {`+format+`}}
 `)
 		must(t, "", "lint", "seen.yaml") // sends no request
 		for _, f := range findingsOf(t, command(t, "", "lint", "--connect", "--json", "seen.yaml")) {
@@ -91,11 +91,18 @@ steps:
 		return findings
 	}
 	lacks := "steps[0].emit.format: subject seen-value does not have the schema: register it, or write `register: true`"
-	if found := lint("schema_registry: true"); len(found) != 1 || found[0] != lacks {
+	if found := lint("avro: seen.avsc, schema_registry: true"); len(found) != 1 || found[0] != lacks {
 		t.Errorf("without the schema: %q", found)
 	}
-	if found := lint("schema_registry: true, register: true"); len(found) > 0 || server.SubjectExists("seen-value") {
+	if found := lint("avro: seen.avsc, schema_registry: true, register: true"); len(found) > 0 || server.SubjectExists("seen-value") {
 		t.Errorf("to be registered: %q", found)
+	}
+	write(t, "seen.proto", `syntax = "proto3"; message Seen { string user = 1; }`)
+	write(t, "seen.json", `{"required":["user"]}`)
+	for _, format := range []string{"protobuf: {file: seen.proto}", "json_schema: seen.json"} {
+		if found := lint(format + ", schema_registry: true"); len(found) != 1 || found[0] != lacks {
+			t.Errorf("%s: %q", format, found)
+		}
 	}
 	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
 		asked := strings.HasPrefix(request.URL.Path, "/compatibility/")
@@ -104,11 +111,11 @@ steps:
 		}
 		return asked
 	})
-	if found := lint("schema_registry: true, register: true"); len(found) != 1 || found[0] != `steps[0].emit.format: the schema is not compatible with the newest version of subject seen-value: ["reader field user is missing"]` {
+	if found := lint("avro: seen.avsc, schema_registry: true, register: true"); len(found) != 1 || found[0] != `steps[0].emit.format: the schema is not compatible with the newest version of subject seen-value: ["reader field user is missing"]` {
 		t.Errorf("not compatible: %q", found)
 	}
 	server.Close()
-	if found := lint("schema_registry: true"); len(found) != 1 || !strings.HasPrefix(found[0], "schema_registry: the schema registry does not answer: ") {
+	if found := lint("avro: seen.avsc, schema_registry: true"); len(found) != 1 || !strings.HasPrefix(found[0], "schema_registry: the schema registry does not answer: ") {
 		t.Errorf("away: %q", found)
 	}
 }

@@ -64,7 +64,7 @@ func (c *Compiled) Shown(topic string, record []byte) []byte {
 	}
 	data := record
 	if of.output != nil {
-		data = data[min(registry.PrefixBytes, len(data)):]
+		data = of.output.Data(record)
 	}
 	if text, err := schema.AppendJSON(nil, data); err == nil {
 		return text
@@ -73,28 +73,42 @@ func (c *Compiled) Shown(topic string, record []byte) []byte {
 }
 
 func (o *opening) openOutput(of lang.Formatted) (made outputFormat, err error) {
-	switch f := of.Format; {
-	case f.Avro != "" && f.Protobuf.File != "":
+	f := of.Format
+	switch {
+	case f.Kinds() > 1:
 		return made, errOneFormat
 	case f.Register && !f.Registry:
 		return made, errors.New("register says nothing without a registry: write schema_registry: true beside it")
-	case f.Registry && f.Avro == "":
-		return made, errors.New("schema_registry needs avro: name the file of the schema, {avro: <file>, schema_registry: true}")
-	case f.Avro != "":
-		schema, text, err := openAvro(f.Avro)
-		made.Format, made.digest = schema, generation.Hash(text)
-		if err == nil && f.Registry {
-			made.output, err = o.registered(of.Path, of.Emit.Topic, text, f.Register)
-		}
-		return made, err
-	default:
-		made.Format, made.digest, err = openProtobuf(f.Protobuf)
-		return made, err
+	case f.Kinds() == 0:
+		return made, errors.New("schema_registry needs a schema: name its file, {avro: <file>, schema_registry: true}, or that of protobuf or json_schema")
+	case f.JSONSchema != "" && !f.Registry:
+		return made, errors.New("json_schema is the schema that a registry has: write schema_registry: true beside it, or format: json")
 	}
+	var written registry.Written
+	switch {
+	case f.Avro != "":
+		made.Format, written.Text, err = openAvro(f.Avro)
+		written.Type, made.digest = registry.Avro, generation.Hash(written.Text)
+	case f.JSONSchema != "":
+		made.Format, written.Text, err = openJSONSchema(f.JSONSchema)
+		written.Type, made.digest = registry.JSON, generation.Hash(written.Text)
+	default:
+		var read openedProtobuf
+		read, err = openProtobuf(f.Protobuf)
+		made.Format, made.digest = read.Schema, read.digest
+		if err == nil && f.Registry {
+			written, err = read.written(f.Protobuf.File)
+		}
+	}
+	if err == nil && f.Registry {
+		made.output, err = o.registered(of, written)
+	}
+	return made, err
 }
 
 // registered returns the schema of a topic in the registry: one for all its emits.
-func (o *opening) registered(path, topic, schema string, register bool) (*registry.Output, error) {
+func (o *opening) registered(of lang.Formatted, written registry.Written) (*registry.Output, error) {
+	topic := of.Emit.Topic
 	for _, r := range o.registrations {
 		if r.topic == topic {
 			return r.Output, nil
@@ -103,7 +117,7 @@ func (o *opening) registered(path, topic, schema string, register bool) (*regist
 	if _, err := o.openRegistry(); err != nil {
 		return nil, err
 	}
-	made := registration{path, topic, o.registry.Output(topic, schema, register)}
+	made := registration{of.Path, topic, o.registry.Output(topic, written, of.Format.Register)}
 	o.registrations = append(o.registrations, made)
 	return made.Output, nil
 }

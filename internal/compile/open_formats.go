@@ -13,6 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/avro"
 	"github.com/afterbay/afterbay/internal/event/csv"
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/jsonschema"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -48,7 +49,9 @@ func (o *opening) openFormats() {
 			made.digest = generation.Hash(text)
 		case in.Format.Protobuf.File != "":
 			path = at + ".protobuf"
-			made.Format, made.digest, err = openProtobuf(in.Format.Protobuf)
+			var read openedProtobuf
+			read, err = openProtobuf(in.Format.Protobuf)
+			made.Format, made.digest = read.Schema, read.digest
 		default:
 			continue
 		}
@@ -90,32 +93,70 @@ func openAvro(file string) (schema *avro.Schema, text string, err error) {
 	return schema, string(data), nil
 }
 
-func openProtobuf(of lang.Protobuf) (schema *protobuf.Schema, digest string, err error) {
+// openJSONSchema returns the schema of a file, and its text.
+func openJSONSchema(file string) (schema *jsonschema.Schema, text string, err error) {
+	data, err := spec.ReadFile(file)
+	if err != nil {
+		return nil, "", err
+	}
+	if schema, err = jsonschema.Parse(string(data)); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", file, err)
+	}
+	return schema, string(data), nil
+}
+
+// openedProtobuf is a message type of a file.
+type openedProtobuf struct {
+	*protobuf.Schema
+	digest  string // of all its files
+	text    string // of the file, "" of a FileDescriptorSet
+	imports []string
+}
+
+// written returns the schema as a registry has it.
+func (o *openedProtobuf) written(file string) (w registry.Written, err error) {
+	switch {
+	case o.text == "":
+		return w, fmt.Errorf("%s is no text of a schema, which a registry has: name the .proto file", file)
+	case len(o.imports) > 0:
+		return w, fmt.Errorf("%s imports %s, and with schema_registry a schema is one file: write what it imports into it. Imports of google/protobuf may stay", file, strings.Join(o.imports, ", "))
+	}
+	return registry.Written{Type: registry.Protobuf, Text: o.text, Index: o.Index()}, nil
+}
+
+func openProtobuf(of lang.Protobuf) (made openedProtobuf, err error) {
 	if filepath.Ext(of.File) != ".proto" {
 		set, err := spec.ReadFile(of.File)
 		if err != nil {
-			return nil, "", err
+			return made, err
 		}
-		if schema, err = protobuf.ParseSet(set, of.Message); err != nil {
-			return nil, "", fmt.Errorf("%s: %w", of.File, err)
+		if made.Schema, err = protobuf.ParseSet(set, of.Message); err != nil {
+			return made, fmt.Errorf("%s: %w", of.File, err)
 		}
-		return schema, generation.Hash(string(set)), nil
+		made.digest = generation.Hash(string(set))
+		return made, nil
 	}
 	var all []string // its files, one behind the other
-	read, err := protobuf.Parse(filepath.Base(of.File), func(name string) (io.ReadCloser, error) {
+	root := filepath.Base(of.File)
+	read, err := protobuf.Parse(root, func(name string) (io.ReadCloser, error) {
 		if !filepath.IsLocal(name) {
 			return nil, fmt.Errorf("%s is not below the folder of %s", name, of.File)
 		}
 		text, err := spec.ReadFile(filepath.Join(filepath.Dir(of.File), name))
 		all = append(all, name+"\n"+string(text))
+		if name == root {
+			made.text = string(text)
+		}
 		return io.NopCloser(bytes.NewReader(text)), err
 	})
 	if err == nil {
-		schema, err = read.Named(of.Message)
+		made.imports = read.Uses()
+		made.Schema, err = read.Named(of.Message)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", of.File, err)
+		return made, fmt.Errorf("%s: %w", of.File, err)
 	}
 	slices.Sort(all)
-	return schema, generation.Hash(strings.Join(all, "\n")), nil
+	made.digest = generation.Hash(strings.Join(all, "\n"))
+	return made, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
@@ -31,26 +35,83 @@ func framedAlerts(t *testing.T, server *srfake.Registry) lang.Pipeline {
 	return p
 }
 
+// writtenBy has payments write alerts by a schema of a file, with its id.
+func writtenBy(t *testing.T, server *srfake.Registry, file, schema string, set func(f *lang.OutputFormat, file string)) lang.Pipeline {
+	t.Helper()
+	p := framedAlerts(t, server)
+	file = filepath.Join(t.TempDir(), file)
+	if err := os.WriteFile(file, []byte(schema), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &alerts(&p).Format
+	f.Avro = ""
+	set(f, file)
+	return p
+}
+
+// alertProto is a file whose second message is what payments emits to alerts.
+const alertProto = `syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Other { google.protobuf.Timestamp at = 1; } message Alert { float share = 1; optional string note = 2; string who = 3; }`
+
 // TestOutputsBeginWithTheIDOfTheirSchema has a second pipeline read what the first wrote, by the registry.
 func TestOutputsBeginWithTheIDOfTheirSchema(t *testing.T) {
+	for _, c := range []struct {
+		file, schema string
+		set          func(f *lang.OutputFormat, file string)
+		prefix       string
+	}{
+		{"alert.avsc", decisionSchema, func(f *lang.OutputFormat, file string) { f.Avro = file }, ""},
+		{"alert.proto", alertProto, func(f *lang.OutputFormat, file string) { f.Protobuf = lang.Protobuf{File: file, Message: "Alert"} }, "\x02\x02"},
+		{"alert.json", `{"properties":{"note":{"type":["null","string"]}}}`, func(f *lang.OutputFormat, file string) { f.JSONSchema = file }, `{"who":"a","share":1}`},
+	} {
+		server := srfake.New()
+		server.SeedSchema("other-value", 1, 258, sr.Schema{Schema: `"long"`})
+		log := memory.New(memory.Options{})
+		p := writtenBy(t, server, c.file, c.schema, c.set)
+		runOn(t, log, p, payment("a", 150, 0), payment("b", 150, 3))
+		written := values(t, log, "alerts")
+		if len(written) != 2 || !strings.HasPrefix(written[0], "\x00\x00\x00\x01\x03"+c.prefix) {
+			t.Errorf("%s: alerts %q", c.file, written)
+		}
+		after := lang.Pipeline{
+			Name: "after", Registry: p.Registry,
+			Input: lang.Input{Topic: "alerts", Key: "who", Fields: []lang.Field{{Name: "who", Type: "string"}, {Name: "share", Type: "number"}}, Format: lang.Format{Name: lang.FormatRegistry}},
+			Steps: []lang.Step{&steps.Emit{Topic: "last", Names: []string{"who", "share"}}},
+		}
+		runOn(t, log, after)
+		if got, want := strings.Join(values(t, log, "last"), ";"), `{"who":"a","share":1};{"who":"b","share":1}`; got != want {
+			t.Errorf("%s: read %s, want %s", c.file, got, want)
+		}
+		server.Close()
+	}
+}
+
+// TestSchemasOfARegistryAreOneText refuses files whose text a registry does not have by itself.
+func TestSchemasOfARegistryAreOneText(t *testing.T) {
 	server := srfake.New()
 	defer server.Close()
-	server.SeedSchema("other-value", 1, 258, sr.Schema{Schema: `"long"`})
-	log := memory.New(memory.Options{})
-	p := framedAlerts(t, server)
-	runOn(t, log, p, payment("a", 150, 0), payment("b", 150, 3))
-	written := values(t, log, "alerts")
-	if len(written) != 2 || !strings.HasPrefix(written[0], "\x00\x00\x00\x01\x03") {
-		t.Errorf("alerts %q", written)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"money.proto": `syntax = "proto3"; message Money {}`, "alert.proto": `syntax = "proto3"; import "money.proto"; message Alert { Money of = 4; float share = 1; optional string note = 2; string who = 3; }`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	after := lang.Pipeline{
-		Name: "after", Registry: p.Registry,
-		Input: lang.Input{Topic: "alerts", Key: "who", Fields: []lang.Field{{Name: "who", Type: "string"}, {Name: "share", Type: "number"}}, Format: lang.Format{Name: lang.FormatRegistry}},
-		Steps: []lang.Step{&steps.Emit{Topic: "last", Names: []string{"who", "share"}}},
+	set, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{Name: proto.String("a.proto"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Alert")}}}}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	runOn(t, log, after)
-	if got, want := strings.Join(values(t, log, "last"), ";"), `{"who":"a","share":1};{"who":"b","share":1}`; got != want {
-		t.Errorf("read %s, want %s", got, want)
+	if err := os.WriteFile(filepath.Join(dir, "alert.pb"), set, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"alert.proto": "imports money.proto, and with schema_registry a schema is one file: write what it imports into it",
+		"alert.pb":    "is no text of a schema, which a registry has: name the .proto file",
+	} {
+		p := framedAlerts(t, server)
+		f := &alerts(&p).Format
+		f.Avro, f.Protobuf.File = "", filepath.Join(dir, file)
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 
@@ -140,7 +201,9 @@ func TestSchemasOfOutputsAreRegisteredOnlyIfThatIsSaid(t *testing.T) {
 		t.Error("a schema was registered")
 	}
 	for want, change := range map[string]func(f *lang.OutputFormat, p *lang.Pipeline){
-		"schema_registry needs avro":           func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Avro, f.Protobuf.File = "", "alert.proto" },
+		"schema_registry needs a schema":       func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Avro = "" },
+		"json_schema is the schema that":       func(f *lang.OutputFormat, _ *lang.Pipeline) { *f = lang.OutputFormat{JSONSchema: f.Avro} },
+		"records have one format":              func(f *lang.OutputFormat, _ *lang.Pipeline) { f.JSONSchema = f.Avro },
 		"write schema_registry: true beside":   func(f *lang.OutputFormat, _ *lang.Pipeline) { f.Registry, f.Register = false, true },
 		"Write schema_registry: https://HOST:": func(_ *lang.OutputFormat, p *lang.Pipeline) { p.Registry.URL = "" },
 	} {

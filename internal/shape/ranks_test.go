@@ -17,7 +17,7 @@ var ranks = []struct {
 		"internal/models/text/internal", "internal/gateway/wire", "internal/gateway/hub", "internal/gateway/auth", "internal/http/access", "sink",
 	}},
 	{3, []string{
-		"udf", "internal/test/answers", "internal/event/avro", "internal/event/csv", "internal/event/envelope", "internal/event/protobuf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
+		"udf", "internal/test/answers", "internal/event/avro", "internal/event/csv", "internal/event/envelope", "internal/event/jsonschema", "internal/event/protobuf", "internal/event/tabular", "internal/state/dedupe", "internal/state/journal", "internal/models/batch", "internal/models/tree",
 		"internal/models/text/wordpiece", "internal/observe/otlp", "internal/gateway/contract",
 		"internal/models/onnx/worker", "internal/spec",
 	}},
@@ -58,6 +58,7 @@ var up = map[string]string{}
 // alone justifies each package that one other package imports: else it would be a part of that one.
 var alone = map[string]string{
 	"internal/event/csv":                "one folder a format",
+	"internal/event/jsonschema":         "one folder a format",
 	"internal/event/registry":           "asks a server: no other package of events does",
 	"internal/event/zone":               "go:embed reads files of its own folder",
 	"internal/check/lint":               "the program's code stays small",

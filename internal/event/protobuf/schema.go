@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
@@ -107,6 +108,29 @@ func (f *File) At(index ...int) (*Schema, error) {
 		return nil, errors.New("the index of the message is empty")
 	}
 	return &Schema{of}, nil
+}
+
+// Index returns where the message type stands in its file: At has the form of an index.
+func (s *Schema) Index() (index []int) {
+	for of := protoreflect.Descriptor(s.message); of != nil; of = of.Parent() {
+		if _, is := of.(protoreflect.MessageDescriptor); !is {
+			break
+		}
+		index = append(index, of.Index())
+	}
+	slices.Reverse(index)
+	return index
+}
+
+// Uses returns the files that the file imports, but for those of google/protobuf.
+func (f *File) Uses() (names []string) {
+	all := f.Imports()
+	for i := range all.Len() {
+		if name := all.Get(i).Path(); !strings.HasPrefix(name, "google/protobuf/") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // ParseSet reads a FileDescriptorSet, as protoc --descriptor_set_out --include_imports makes it. message is

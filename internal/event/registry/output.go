@@ -22,18 +22,57 @@ type Output struct {
 	registry *Registry
 	subject  string
 	schema   sr.Schema
+	index    []byte // stands behind the id; only with a schema of Protobuf
 	register bool
 	id       atomic.Uint32 // 0 until it is found
 }
 
-// Output returns the Avro schema of a topic. If its subject does not have the schema, FindOutputs
+// Type says what a schema is.
+type Type = sr.SchemaType
+
+// The types of schemas.
+const (
+	Avro     = sr.TypeAvro
+	Protobuf = sr.TypeProtobuf
+	JSON     = sr.TypeJSON
+)
+
+// Written is the schema that records are written by.
+type Written struct {
+	Type  Type
+	Text  string
+	Index []int // of the message type, with a schema of Protobuf: the number of a message of the file, then of one inside it, and so on
+}
+
+// Output returns the schema of a topic. If its subject does not have the schema, FindOutputs
 // registers it if register is true, and else returns an error.
-func (r *Registry) Output(topic, schema string, register bool) *Output {
-	return &Output{registry: r, subject: Subject(topic), schema: sr.Schema{Schema: schema}, register: register}
+func (r *Registry) Output(topic string, of Written, register bool) *Output {
+	return &Output{registry: r, subject: Subject(topic), schema: sr.Schema{Schema: of.Text, Type: of.Type}, index: appendIndex(nil, of.Index), register: register}
+}
+
+// appendIndex appends the index of a message type, with its length in front. That of the first message of a
+// file is 0 alone.
+func appendIndex(dst []byte, index []int) []byte {
+	switch {
+	case index == nil:
+		return dst
+	case len(index) == 1 && index[0] == 0:
+		return append(dst, 0)
+	}
+	dst = binary.AppendVarint(dst, int64(len(index)))
+	for _, n := range index {
+		dst = binary.AppendVarint(dst, int64(n))
+	}
+	return dst
 }
 
 // Encoder returns an encoder of records that begin with the id of the schema.
 func (o *Output) Encoder(of encode.Encoder) encode.Encoder { return framed{o, of} }
+
+// Data returns a record without what it begins with.
+func (o *Output) Data(record []byte) []byte {
+	return record[min(PrefixBytes+len(o.index), len(record)):]
+}
 
 type framed struct {
 	of *Output
@@ -42,7 +81,8 @@ type framed struct {
 
 // Append implements encode.Encoder.
 func (p framed) Append(dst []byte, row *value.Row) ([]byte, error) {
-	return p.Encoder.Append(binary.BigEndian.AppendUint32(append(dst, 0), p.of.id.Load()), row)
+	dst = binary.BigEndian.AppendUint32(append(dst, 0), p.of.id.Load())
+	return p.Encoder.Append(append(dst, p.of.index...), row)
 }
 
 // FindOutputs finds the ids of outputs. It registers a schema that is missing, if mayRegister and its

@@ -21,7 +21,7 @@ func (plain) Append(dst []byte, _ *value.Row) ([]byte, error) { return append(ds
 // find finds the schema of the topic `out`, and returns what records begin with, or the error.
 func find(t *testing.T, of *Registry, schema string, register, mayRegister bool) string {
 	t.Helper()
-	o := of.Output("out", schema, register)
+	o := of.Output("out", Written{Text: schema}, register)
 	if err := of.FindOutputs(t.Context(), []*Output{o}, mayRegister, func(why error) { t.Errorf("away: %v", why) }); err != nil {
 		return err.Error()
 	}
@@ -57,6 +57,26 @@ func TestOutputsHaveTheIDOfTheirSchema(t *testing.T) {
 	} {
 		if got := find(t, r, c.schema, c.register, c.mayBe); got != c.want {
 			t.Errorf("%d: %s, want %s", i, got, c.want)
+		}
+	}
+}
+
+// TestRecordsOfProtobufNameTheirMessage writes the index of the message type behind the id of the schema.
+func TestRecordsOfProtobufNameTheirMessage(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	r := open(t, Options{URL: server.URL()})
+	for want, index := range map[string][]int{"000000000178": nil, "00000000010078": {0}, "0000000001020278": {1}, "00000000010400c80178": {0, 100}} {
+		o := r.Output("out", Written{Type: Protobuf, Text: `syntax = "proto3";`, Index: index}, true)
+		if err := r.FindOutputs(t.Context(), []*Output{o}, true, nil); err != nil {
+			t.Fatal(err)
+		}
+		made, err := o.Encoder(plain{}).Append(nil, nil)
+		if err != nil || fmt.Sprintf("%x", made) != want {
+			t.Errorf("%v: %x, %v, want %s", index, made, err, want)
+		}
+		if data := string(o.Data(made)); data != "x" {
+			t.Errorf("%v: data %q", index, data)
 		}
 	}
 }
@@ -114,7 +134,7 @@ func TestAnAwayRegistryIsAskedAgain(t *testing.T) {
 		return true
 	})
 	r := open(t, Options{URL: server.URL(), User: "u", Password: "geheim"})
-	o := r.Output("out", cents, true)
+	o := r.Output("out", Written{Text: cents}, true)
 	var why []string
 	if err := r.FindOutputs(t.Context(), []*Output{o}, true, func(err error) {
 		why = append(why, err.Error())
@@ -136,7 +156,7 @@ func TestAnAwayRegistryIsAskedAgain(t *testing.T) {
 		t.Errorf("the id is looked for again: %v", err)
 	}
 	asked = 0
-	if err := r.FindOutputs(ended, []*Output{r.Output("out", cents, true)}, true, func(error) { stop() }); err != context.Canceled {
+	if err := r.FindOutputs(ended, []*Output{r.Output("out", Written{Text: cents}, true)}, true, func(error) { stop() }); err != context.Canceled {
 		t.Errorf("a stop while it waits: %v", err)
 	}
 }
