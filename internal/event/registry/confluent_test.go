@@ -69,6 +69,21 @@ message First { string card = 1; int64 cents = 2; optional string note = 3; }
 message Outer { message Other {} message Inner { string card = 1; int64 cents = 2; optional string note = 3; } }`
 )
 
+// paymentFile returns paymentProto, parsed.
+func paymentFile(t *testing.T) *protobuf.File {
+	t.Helper()
+	file, err := protobuf.Parse("payment.proto", func(name string) (io.ReadCloser, error) {
+		if name != "payment.proto" {
+			return nil, fs.ErrNotExist
+		}
+		return io.NopCloser(strings.NewReader(paymentProto)), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // serialized has a registry return schemas of Protobuf as Confluent's client for Python wants them: a
 // FileDescriptorProto in base64. srfake returns the text.
 func serialized(t *testing.T, server *srfake.Registry, file *protobuf.File) {
@@ -92,15 +107,7 @@ func TestConfluentDeserializersReadOutputs(t *testing.T) {
 	python := servertest.Named(t, "AFTERBAY_CONFLUENT", "no interpreter, with confluent-kafka")
 	server := srfake.New()
 	defer server.Close()
-	file, err := protobuf.Parse("payment.proto", func(name string) (io.ReadCloser, error) {
-		if name != "payment.proto" {
-			return nil, fs.ErrNotExist
-		}
-		return io.NopCloser(strings.NewReader(paymentProto)), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := paymentFile(t)
 	serialized(t, server, file)
 	message := func(name string) *protobuf.Schema {
 		of, err := file.Named(name)
