@@ -145,7 +145,7 @@ NO_RACE = Killed(Processes|Sinks|Chain|Workers|Ordered)|CommandsWork|PaidCalls|E
 # are cores, those that take longest first.
 # For arm64 all is compiled, and the released programs are linked.
 test: deps ## all tests (lint vets them), the race detector where goroutines meet, a build for arm64
-	$(FULL) scripts/test.sh -vet=off -timeout 30m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
+	$(FULL) scripts/test.sh -vet=off -timeout 60m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
 	for module in $(MODULES); do $(FULL) go -C $$module test -vet=off -timeout 20m ./... || exit 1; done
 	CGO_ENABLED=1 scripts/test.sh -race -short -vet=off -timeout 30m -p 3 -skip '$(NO_RACE)' $(RACE)
 	for target in linux/arm64 darwin/arm64; do \

@@ -34,6 +34,7 @@ prove() { # name, command
 
 prove crash-clones "go test ./internal/log/embedded ./internal/state -run 'Crash|Simulation|Torn|Rot|Stale' -count 10 -v -timeout 60m"
 prove damage "go test ./internal/log/embedded -run 'AtEveryWrite|ErrorAtEvery|FullDiskAt|CheckpointPlus|Flipped' -v -timeout 60m -args -all"
+prove features "go test ./internal/feature -run 'EveryEntryKept|AnyKind|ExactOrRefused|HoldsWithRestarts|SketchesAreAccurate' -v -timeout 60m -args -seeds=10"
 prove trees "PYTHON=\$PWD/.venv/bin/python scripts/trees_bench.sh"
 prove speed "scripts/bench.sh speed"
 prove dearest "AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 scripts/dearest.sh"
@@ -76,7 +77,7 @@ prove order "go test ./internal/state/order -run 'InTheOrderOfKeys|KilledReaders
 prove ordered "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run 'OrderedRowsAre|SameSources|KilledOrdered|SkewedSources|SourceThatStandsStill|Forced|Silence|MeansTheSame|HungTransaction|WrongClocks|SpilledEvents|KilledStages|FeaturesByOther' -v -timeout 120m -args -ordered.events=40000 -answer.events=40000 -answer.all -answer.broker=4 -answer.seed=$seed -ordered.kills=100 -ordered.kafka=20 -ordered.stop=64s -by.seeds=500"
 prove skew "for n in 0 1 2 3 4 5 6 7 8 9; do go test ./internal/ops/skew -run NoRowOfMany -v -timeout 60m -args -skew.rows=1000000 -skew.run=250000 -skew.seed=\$(($seed + n)) || exit 1; done"
 prove order-spill "go test ./internal/state/order -run RestartReads -v -timeout 60m -args -held.bytes=1073741824 && go test ./internal/e2e -run XXX -bench BacklogOfPartitions -benchtime 200000x -count 3 -timeout 60m"
-prove dataset-live "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run DatasetsAreTheLiveRows -v -timeout 60m -args -ordered.events=320000 -answer.broker=1 -answer.seed=$seed"
+prove dataset-live "AFTERBAY_FULL=1 AFTERBAY_KAFKA=\$PWD/.kafka/libs-4.3.1 go test ./internal/e2e -run DatasetsAreTheLiveRows -v -timeout 60m -args -ordered.events=320000 -answer.all -answer.broker=1 -answer.seed=$seed"
 prove baseline "mkdir -p .venv/baseline && .venv/bin/python scripts/baseline.py 500000 .venv/baseline --text && AFTERBAY_BASELINE=\$PWD/.venv/baseline go test ./internal/e2e -run Baseline -v"
 prove xgboost "AFTERBAY_FULL=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/tree -v -run 'Installed|Golden'"
 prove text "AFTERBAY_FULL=1 AFTERBAY_PROVE=1 AFTERBAY_PYTHON=\$PWD/.venv/bin/python go test ./internal/models/text/... -v -run 'Installed|Scores|Library'"

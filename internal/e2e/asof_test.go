@@ -113,10 +113,21 @@ func TestRowsAreThoseOfTheEventsTime(t *testing.T) {
 				t.Errorf("%d of %d trades found the rate of another time", n, len(trades))
 			}
 			got := readAnswer(t, runner, log)
+			got.state = slices.DeleteFunc(got.state, besideNone(trades))
 			if first == nil {
 				first = got
 			}
 			got.mustEqual(t, first)
+		})
+	}
+}
+
+// besideNone reports whether an entry of the state is of a partition without one of the records.
+// How many rows were read beside it when the members end is by chance.
+func besideNone(records []stream.Record) func(entry string) bool {
+	return func(entry string) bool {
+		return !slices.ContainsFunc(records, func(r stream.Record) bool {
+			return strings.HasPrefix(entry, fmt.Sprint(stream.Place(r.Key, answerPartitions), " "))
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,10 +71,15 @@ func TestDatasetsAreTheLiveRowsOnEveryEngine(t *testing.T) {
 	if *answerBroker > 0 {
 		engines = append(engines, "kafka broker")
 	}
-	for name, c := range datasetCases(*answerSeed, *orderedEvents/8) {
+	cases := datasetCases(*answerSeed, *orderedEvents/8)
+	for n, name := range slices.Sorted(maps.Keys(cases)) {
+		c := cases[name]
 		t.Run(name, func(t *testing.T) {
 			digest := ""
 			for i, engine := range engines {
+				if !*answerAll && i > 0 && i != 1+n%(len(engines)-1) {
+					continue // each engine has some of the cases
+				}
 				s := orderedSettings{members: 1 + i%3, partitions: []int{4, 1, 7}[i%3], batch: []int{100, 1000, 50}[i%3], interval: time.Millisecond, idle: "100ms"}
 				t.Run(engine, func(t *testing.T) { c.rows(t, engine, s, &digest) })
 			}

@@ -25,7 +25,7 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-var orderedEvents = flag.Int("ordered.events", 4000, "payments whose features by merchant are compared with event-time truth")
+var orderedEvents = flag.Int("ordered.events", 2000, "payments whose features by merchant are compared with event-time truth")
 
 // The pipelines of ordered runs. REPARTITION stands for partitions, and IDLE for how long a
 // partition is silent before the others do not wait for it.

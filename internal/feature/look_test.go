@@ -287,7 +287,7 @@ func sameValues(a, b Value) bool {
 // events, equal times, restarts, other moments of writing, undone events and full lists.
 func TestValuesOfAnyKind(t *testing.T) {
 	var of seen
-	all := seeds.Run(t, 24, func(t *testing.T, random *rand.Rand) {
+	all := seeds.Run(t, 6, func(t *testing.T, random *rand.Rand) {
 		n := compareAnyOf(t, random, anySpec(random), 800)
 		of.refused, of.incomplete = of.refused+n.refused, of.incomplete+n.incomplete
 	})

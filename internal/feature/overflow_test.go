@@ -91,7 +91,7 @@ func TestSmallMaxHoldsWithRestartsAtEveryEvent(t *testing.T) {
 	for _, overflow := range []Overflow{OverflowPane, OverflowDead} {
 		taken, beyond, returns, all := 0, 0, 0, false
 		t.Run(overflow.String(), func(t *testing.T) {
-			all = seeds.Run(t, 6, func(t *testing.T, random *rand.Rand) {
+			all = seeds.Run(t, 2, func(t *testing.T, random *rand.Rand) {
 				spec := Spec{
 					Name: "f", Windows: windowsOf(t, "10s", "3s", "30s/3s"), Aggregates: []Aggregate{Sum, Count, Max, Min},
 					Decimals: random.Intn(3) - 1, Max: 64 + random.Intn(2)*random.Intn(100), Overflow: overflow,

@@ -209,7 +209,7 @@ func sameBits(a, b []float64) bool {
 // different moments.
 func TestReadsAreThoseOfEveryEntryKept(t *testing.T) {
 	overflows, returns, refused := 0, 0, 0
-	all := seeds.Run(t, 60, func(t *testing.T, random *rand.Rand) {
+	all := seeds.Run(t, 25, func(t *testing.T, random *rand.Rand) {
 		specs := randomSpecs(random, []int{64, 200, 1500, 1 << 20}[random.Intn(4)])
 		s := setOf(t, specs...)
 		var refs []*reference

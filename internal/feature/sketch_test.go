@@ -278,7 +278,8 @@ func TestSketchesDoNotTellTheOrder(t *testing.T) {
 func TestSketchesAreAccurate(t *testing.T) {
 	var squares, worst float64
 	estimates := 0
-	for seed := range int64(1000) {
+	all := seeds.Times(100)
+	for seed := range all {
 		random, u, form := rand.New(rand.NewSource(seed)), unitOf(-1), sketchForm{bins: true, members: true}
 		s, different := &sketched{form: form}, map[float64]bool{}
 		values := make([]float64, 1+random.Intn(int(math.Pow(10, 1+3*random.Float64()))))
@@ -309,7 +310,7 @@ func TestSketchesAreAccurate(t *testing.T) {
 			estimates, squares, worst = estimates+1, squares+off*off, max(worst, math.Abs(off))
 		}
 	}
-	if rms := math.Sqrt(squares / float64(estimates)); estimates < 300 || rms > 0.018 || worst > 0.075 {
+	if rms := math.Sqrt(squares / float64(estimates)); estimates < int(all)*3/10 || rms > 0.018 || worst > 0.075 {
 		t.Errorf("%d estimates with a mean error of %.4f, at most %.4f", estimates, rms, worst)
 	}
 }
@@ -318,7 +319,7 @@ func TestSketchesAreAccurate(t *testing.T) {
 // entries, restarts, undone ones, and windows that go over to panes and come back.
 func TestFullPanesAreThoseOfEveryEntryKept(t *testing.T) {
 	var of seen
-	all := seeds.Run(t, 6, func(t *testing.T, random *rand.Rand) {
+	all := seeds.Run(t, 2, func(t *testing.T, random *rand.Rand) {
 		spec := Spec{Name: "f", Kind: []Kind{Numbers, Ints, Texts}[random.Intn(3)], Aggregates: []Aggregate{Distinct, Count}, Decimals: -1, Max: 200}
 		for k, w := range windowsOf(t, "60s/20s", "300s/60s", "5s", "120s")[random.Intn(3):] {
 			w.Name = fmt.Sprint(k)

@@ -8,13 +8,19 @@ import (
 	"testing"
 )
 
-var one = flag.Int64("seed", 0, "the one seed of random tests; 0 is many")
+var (
+	one   = flag.Int64("seed", 0, "the one seed of random tests; 0 is many")
+	times = flag.Int64("seeds", 1, "how many times as many seeds random tests have, for long proofs")
+)
 
-// Run runs test with each of the seeds 1 to n, or with that of the flag -seed, until
+// Times returns how many seeds a test has, of which it usually has n.
+func Times(n int64) int64 { return n * *times }
+
+// Run runs test with each of the seeds 1 to Times(n), or with that of the flag -seed, until
 // it fails, and reports whether all of the seeds were run.
 func Run(t *testing.T, n int64, test func(t *testing.T, random *rand.Rand)) (all bool) {
 	t.Helper()
-	first, last := int64(1), n
+	first, last := int64(1), Times(n)
 	if *one != 0 {
 		first, last = *one, *one
 	}
