@@ -47,13 +47,9 @@ func (c *Compiled) Ordering(topic string) Ordering {
 		return OrderedByPartition
 	}
 	above := slices.ContainsFunc(p.Stages[:p.Waves], func(s operator.Placed) bool {
-		switch op := s.Operator.(type) {
-		case *operator.Emit:
-			return p.Outputs[op.Output] == topic
-		case *operator.Call:
-			return slices.Contains(op.Topics, topic)
-		}
-		return false
+		call, ok := s.Operator.(*operator.Call)
+		return ok && slices.Contains(call.Topics, topic) ||
+			slices.ContainsFunc(operator.EmitsOf(s.Operator), func(e *operator.Emit) bool { return e.Topic == topic })
 	})
 	late := p.Time.Late == operator.LateTopic && p.Outputs[p.Time.LateOutput] == topic
 	if above || late || !p.Ordered || topic == p.DeadTopic || topic == p.Ends.Topic {
@@ -102,9 +98,8 @@ func (c *Compiled) AsOfAppend(topic string) bool {
 func (c *Compiled) rekeyed(all []*Compiled) (list []string) {
 	var writers []string
 	for _, writer := range all {
-		for i := range writer.Plan.Stages {
-			e, ok := writer.Plan.Stages[i].Operator.(*operator.Emit)
-			if !ok || writer.Plan.Outputs[e.Output] != c.Input() {
+		for _, e := range writer.emits() {
+			if e.Topic != c.Input() {
 				continue
 			}
 			if !slices.Contains(writers, writer.Name()) {

@@ -90,11 +90,7 @@ func namesOf(all []*Compiled, list []int) []string {
 // reads returns what is wrong about r reading what writer emits.
 func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	var errs spec.Problems
-	for k := range writer.Plan.Stages {
-		e, ok := writer.Plan.Stages[k].Operator.(*operator.Emit)
-		if !ok {
-			continue
-		}
+	for _, e := range writer.emits() {
 		if e.Encoder != nil && slices.Contains(c.Tables(), e.Topic) {
 			errs = append(errs, &spec.Problem{
 				Path: "steps", Message: fmt.Sprintf("a lookup reads the rows of %q as JSON, and pipeline %q writes them with a format", e.Topic, writer.Name()),
@@ -115,6 +111,14 @@ func (c *Compiled) reads(writer *Compiled) spec.Problems {
 		}
 	}
 	return errs
+}
+
+// emits returns the emits of a pipeline, but for those of events that are given up.
+func (c *Compiled) emits() (list []*operator.Emit) {
+	for i := range c.Plan.Stages {
+		list = append(list, operator.EmitsOf(c.Plan.Stages[i].Operator)...)
+	}
+	return list
 }
 
 // readsEmit compares an input with an emit that writes it.
@@ -216,12 +220,12 @@ func (c *Compiled) writesInTime(topic string) (writes, keyed bool) {
 		return false, false
 	}
 	for _, s := range p.Stages {
-		switch op := s.Operator.(type) {
-		case *operator.Emit:
-			of := p.Outputs[op.Output] == topic
-			writes, keyed = writes || of, keyed || of && op.Key != nil
-		case *operator.Call:
-			of := slices.Contains(op.Topics, topic)
+		for _, e := range operator.EmitsOf(s.Operator) {
+			of := e.Topic == topic
+			writes, keyed = writes || of, keyed || of && e.Key != nil
+		}
+		if call, ok := s.Operator.(*operator.Call); ok {
+			of := slices.Contains(call.Topics, topic)
 			writes, keyed = writes || of, keyed || of
 		}
 	}

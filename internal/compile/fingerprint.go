@@ -48,6 +48,9 @@ func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 	for _, topic := range slices.Sorted(maps.Keys(open.schemas)) {
 		fmt.Fprintf(&text, "schemas.%s=%s\n", topic, open.schemas[topic])
 	}
+	for _, path := range slices.Sorted(maps.Keys(open.Pinned)) {
+		fmt.Fprintf(&text, "files.%s=%s\n", path, open.Pinned[path])
+	}
 	versions := map[string]int{}
 	for _, call := range calls {
 		versions[call.Name] = call.Function.Version

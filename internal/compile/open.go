@@ -92,6 +92,7 @@ func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes [
 	resources := *loaded.Resources
 	resources.Findings = b.Findings.Plus(lang.NewFindings())
 	resources.Models, resources.Opened = maps.Clone(loaded.Models), slices.Clone(loaded.Opened)
+	resources.Pinned = map[string]string{}
 	o := &opening{options: options, types: b.Answers, opened: opened{
 		Resources: &resources, named: slices.Clone(loaded.named), pinned: slices.Clone(loaded.pinned), instead: loaded.instead, formats: loaded.formats, registry: loaded.registry,
 	}}

@@ -44,6 +44,11 @@ func (w *ways) through(path string, steps []lang.Step, before answered) (after a
 				before.ever = cmp.Or(before.ever, at)
 			}
 		}
+		for _, step := range effect.Elements { // an event may have no elements, or several
+			if writes := step.Effect().Writes; slices.ContainsFunc(writes, func(write lang.Write) bool { return w.answers(write.Topic) }) {
+				before.ever = cmp.Or(before.ever, at)
+			}
+		}
 		if effect.Collects {
 			before = w.group(at, before)
 		}

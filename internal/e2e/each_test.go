@@ -31,7 +31,7 @@ func eachPipeline(s *told, score steps.Score) lang.Pipeline {
 	p.Steps = []lang.Step{
 		&steps.Each{In: "ns", As: "n", Max: 8, Steps: []lang.Step{
 			&score, &steps.Let{List: []lang.Binding{{Name: "answer", Expr: "string(n) + \"=\" + string(far.twice)"}}},
-		}, Gather: steps.Gather{To: "best", Sort: "-far.twice", Top: 2, Value: steps.Member{Expr: "answer"}}},
+		}, Gather: &steps.Gather{To: "best", Sort: "-far.twice", Top: 2, Value: steps.Member{Expr: "answer"}}},
 		&steps.Emit{Topic: "out", Names: []string{"base", "best"}},
 	}
 	return p
@@ -181,7 +181,7 @@ func BenchmarkRanking(b *testing.B) {
 	p.Steps = append(p.Steps[:2:2], &steps.Each{
 		In: "candidates", As: "item", Fields: []lang.Field{{Name: "sku", Type: "string"}, {Name: "price", Type: "number"}, {Name: "age", Type: "number"}},
 		Steps:  []lang.Step{&steps.Score{Model: "fraud", Inputs: []string{"spend.*", "item.price", "gap", "item.age", "code"}}},
-		Gather: steps.Gather{To: "ranked", Sort: "-fraud.score", Top: 10, Value: steps.Member{Members: []steps.Member{{Name: "sku", Expr: "item.sku"}, {Name: "score", Expr: "fraud.score"}}}},
+		Gather: &steps.Gather{To: "ranked", Sort: "-fraud.score", Top: 10, Value: steps.Member{Members: []steps.Member{{Name: "sku", Expr: "item.sku"}, {Name: "score", Expr: "fraud.score"}}}},
 	}, &steps.Emit{Topic: "ranked", Names: []string{"event_id", "ranked"}})
 	features := p.Steps[1].(*steps.Features)
 	features.List = slices.DeleteFunc(features.List, func(f steps.Feature) bool { return f.Name == "past" })

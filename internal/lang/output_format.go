@@ -37,11 +37,11 @@ func readJSONFormat(r *spec.Reader, n *spec.Node, path string, _ *OutputFormat) 
 }
 
 var outputFormatFields = []spec.Field[OutputFormat]{
-	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *string { return &f.Avro }, readSchemaFile), Example: "decision.avsc", Absent: "another format",
+	{Name: "avro", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *string { return &f.Avro }, ReadPinnedFile), Example: "decision.avsc", Absent: "another format",
 		Help: "the file of the schema. Each value is a field of the schema, with a type that fits. Fields of the schema that are not emitted have to be unions with null"},
 	{Name: "protobuf", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *Protobuf { return &f.Protobuf }, spec.MappingOf(writtenProtobufFields)), Example: "{file: shop.proto, message: shop.Decision}", Absent: "another format",
 		Help: "the message type. Each value is a field of the message, with a type that fits"},
-	{Name: "json_schema", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *string { return &f.JSONSchema }, readSchemaFile), Example: "decision.schema.json", Absent: "another format",
+	{Name: "json_schema", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *string { return &f.JSONSchema }, ReadPinnedFile), Example: "decision.schema.json", Absent: "another format",
 		Help: "with `schema_registry: true`: the file of a JSON Schema. Values are written as JSON. `lint` compares their names and types with `properties`, `type`, `required`, `additionalProperties` and `items` of the schema, and no other keywords"},
 	{Name: "schema_registry", Affects: spec.Outputs, Form: spec.Into(func(f *OutputFormat) *bool { return &f.Registry }, spec.Switch()), Example: "true", Absent: "false",
 		Help: "records begin with the id that the schema has in the `schema_registry` of the pipeline, in the subject `<topic>-value`. In Protobuf the index of the message type follows. The pipeline starts when the id is known"},
@@ -49,14 +49,14 @@ var outputFormatFields = []spec.Field[OutputFormat]{
 		Help: "registers the schema, if the subject does not have it. The registry refuses one that is not compatible"},
 }
 
-// readSchemaFile reads the path of a schema. A fingerprint has the name of the file, and the digest of the schema.
-var readSchemaFile = spec.Form[string]{Read: spec.ReadPath.Read, Shape: spec.ReadPath.Shape, Print: func(p *spec.Printer, path string, file *string) {
+// ReadPinnedFile reads the path of a file whose digest is in fingerprints. Beside it they have the name of the file.
+var ReadPinnedFile = spec.Form[string]{Read: spec.ReadPath.Read, Shape: spec.ReadPath.Shape, Print: func(p *spec.Printer, path string, file *string) {
 	if *file != "" {
 		p.Line(path, filepath.Base(*file))
 	}
 }}
 
 var writtenProtobufFields = []spec.Field[Protobuf]{
-	{Name: "file", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Protobuf) *string { return &p.File }, readSchemaFile), Example: "shop.proto", Help: protobufFields[0].Help},
+	{Name: "file", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Protobuf) *string { return &p.File }, ReadPinnedFile), Example: "shop.proto", Help: protobufFields[0].Help},
 	{Name: "message", Affects: spec.Outputs, Form: spec.Into(func(p *Protobuf) *string { return &p.Message }, spec.ReadName), Example: "shop.Decision", Absent: "the first message of the file", Help: "the full name of the message type"},
 }

@@ -47,6 +47,7 @@ type Resources struct {
 	Fetcher *fetch.Fetcher // nil without fetches
 
 	Contents map[string]Fetched // by name
+	Pinned   map[string]string  // digests of other files, by the path of the field that names one
 }
 
 // Loaded is a model that is open, and whose answers are what the file says.

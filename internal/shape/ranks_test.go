@@ -73,7 +73,6 @@ var alone = map[string]string{
 	"internal/models/onnx/internal/ort": "loads a library: only the worker process may",
 	"internal/models/onnx/worker":       "the worker process has no other code of the module",
 	"internal/models/text":              "one folder a kind",
-	"internal/models/text/wordpiece":    "reads tokenizers, with golden tests of its own",
 	"internal/models/voice":             "one folder a kind",
 	"internal/ops/dataset":              "the program's code stays small",
 	"internal/ops/scaffold":             "the program's code stays small",

@@ -16,13 +16,10 @@ func (ch *chunk) output() error {
 			ch.copy(it)
 		}
 		for _, writer := range ch.plan.writers {
-			switch op := writer.(type) {
-			case *operator.Call:
-				ch.writeOutputs(op, it)
-			case *operator.Emit:
-				if it.Emits>>op.Index&1 != 0 {
-					ch.building.Emit(op, &it.Event)
-				}
+			if op, ok := writer.(*operator.Emit); !ok {
+				ch.writeOutputs(writer, it)
+			} else if it.Emits>>op.Index&1 != 0 {
+				ch.building.Emit(op, &it.Event)
 			}
 		}
 		if ch.plan.Answers != nil {
@@ -68,14 +65,16 @@ func (it *item) observed() *Observed {
 	return o
 }
 
-// writeOutputs makes the records that a function wrote for an event.
-func (ch *chunk) writeOutputs(c *operator.Call, it *item) {
+// writeOutputs makes the records that a function wrote for an event, or that were made of elements.
+func (ch *chunk) writeOutputs(by operator.Operator, it *item) {
 	for _, made := range it.Calls {
-		if made.Call != c {
+		if made.By != by {
 			continue
 		}
-		if err := ch.building.Call(made.Outputs, &it.Event, it.Row.Text(ch.plan.Meta.ID), c.As, value.Text(it.Record.Key), it.Time); err != nil && it.Failure == nil {
-			it.fail("call", err)
+		err := ch.building.Call(made.Outputs, &it.Event, it.Row.Text(ch.plan.Meta.ID), made.Step, value.Text(it.Record.Key), it.Time)
+		if err != nil && it.Failure == nil {
+			kind, _ := by.Label()
+			it.fail(kind, err)
 		}
 	}
 }

@@ -102,7 +102,7 @@ type Async struct {
 
 // derived is what NewPlan derives.
 type derived struct {
-	writers []operator.Operator // emits and calls, in order; others write nothing
+	writers []operator.Operator // emits, calls and each, in order; others write nothing
 	models  []byte              // value of header.Models; nil without models
 	keys    keyed.Plan          // of Keys and Calls
 	remote  bool                // a model is
@@ -125,7 +125,7 @@ func NewPlan(p Plan) *Plan {
 	for i := range p.Stages {
 		p.Stages[i].At = i + 1
 		switch op := p.Stages[i].Operator.(type) {
-		case *operator.Emit, *operator.Call:
+		case *operator.Emit, *operator.Call, *operator.Each:
 			p.writers = append(p.writers, op)
 		case *operator.Group:
 			p.groups[op.Index] = i + 1
@@ -135,6 +135,9 @@ func NewPlan(p Plan) *Plan {
 			how := op.How()
 			p.remote = p.remote || how.Model.Info().Remote
 			p.queues = p.queues || how.Calling != nil
+			if scored, ok := op.(*operator.Scored); ok {
+				p.writers = append(p.writers, scored.Each)
+			}
 			for f := range how.OnFailure {
 				p.writers = append(p.writers, how.OnFailure[f].Operator)
 			}

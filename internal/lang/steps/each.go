@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Each does steps for the elements of a list of an event, and makes a list of the results.
+// Each does steps for the elements of a list of an event, and makes a list or records of the results.
 type Each struct {
 	In     string       // expression of a list
 	As     string       // prefix of the names of an element's fields, or the name of a scalar
@@ -21,7 +21,7 @@ type Each struct {
 	Max    int          // elements; 0 is 200
 	When   string       // for which elements; "" is all
 	Steps  []lang.Step
-	Gather Gather
+	Gather *Gather // nil makes no list
 }
 
 // Gather says what list the elements make.
@@ -43,7 +43,7 @@ func (*Each) StepKind() *lang.StepKind { return &eachKind }
 
 var eachKind = lang.KindOf("each", spec.State, spec.MappingOf(eachFields),
 	"{in: candidates, as: item, fields: {sku: string, price: number}, gather: {to: cheapest, sort: item.price, top: 10, value: item.sku}}",
-	"does steps for each element of a list, and makes one list of the results")
+	"does steps for each element of a list, and makes one list or records of the results")
 
 var eachFields = []spec.Field[Each]{
 	{Name: "in", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *string { return &e.In }, spec.ReadExpression),
@@ -57,9 +57,9 @@ var eachFields = []spec.Field[Each]{
 	{Name: "when", Affects: spec.Outputs, Form: spec.Into(func(e *Each) *string { return &e.When }, lang.ReadBool),
 		Example: "item.price < 100", Absent: "for all", Help: "which elements the steps run for. The others are not in the list that `gather` makes"},
 	{Name: "steps", Affects: spec.State, Form: spec.Into(func(e *Each) *[]lang.Step { return &e.Steps }, lang.ReadSteps),
-		Example: "[score: {model: rank, inputs: [item.price]}]", Absent: "none", Help: "let, lookup of a table, and at most one score, for each element"},
-	{Name: "gather", Affects: spec.Outputs, Required: true, Form: spec.Into(func(e *Each) *Gather { return &e.Gather }, spec.MappingOf(gatherFields)),
-		Example: "{to: ranked, sort: -rank.score, top: 10, value: {sku: item.sku, score: rank.score}}", Help: "makes one list of the results, and gives it a name that the steps below can read"},
+		Example: "[score: {model: rank, inputs: [item.price]}]", Absent: "none", Help: "let, lookup of a table, at most one score, and emits, for each element. An emit writes a record for each element; its id ends with `/` and the place of the element, from 0"},
+	{Name: "gather", Affects: spec.Outputs, Form: spec.Optional(func(e *Each) **Gather { return &e.Gather }, spec.MappingOf(gatherFields)),
+		Example: "{to: ranked, sort: -rank.score, top: 10, value: {sku: item.sku, score: rank.score}}", Absent: "no list: the steps have an emit", Help: "makes one list of the results, and gives it a name that the steps below can read"},
 }
 
 var gatherFields = []spec.Field[Gather]{
@@ -77,7 +77,11 @@ var gatherFields = []spec.Field[Gather]{
 }
 
 // Declare implements Step.
-func (e *Each) Declare(d *lang.Declared) { d.Add(e.Gather.To) }
+func (e *Each) Declare(d *lang.Declared) {
+	if e.Gather != nil {
+		d.Add(e.Gather.To)
+	}
+}
 
 // Effect implements Step.
 func (e *Each) Effect() lang.Effects {
@@ -102,6 +106,11 @@ func (e *Each) Bind(s *lang.Scope, path string) {
 		s.Fail(path+".max", "%d is out of range: use 1 to %d elements", e.Max, maxElements)
 	}
 	b.each.In = e.bindList(s, path)
+	if e.Gather == nil && !slices.ContainsFunc(e.Steps, func(s lang.Step) bool { _, emits := s.(*Emit); return emits }) {
+		s.Fail(path, "it makes no list and no records")
+		s.Hint("write gather, which makes a list of the results, or an emit among its steps")
+		return
+	}
 	var to value.Type
 	b.nodes = s.Elements(path, func() {
 		e.bindElement(s, path, b)
@@ -111,23 +120,30 @@ func (e *Each) Bind(s *lang.Scope, path string) {
 		if !e.allowed(s, path) {
 			return
 		}
-		if s.Steps(path+".steps", e.Steps); !s.Ended {
+		if s.Steps(path+".steps", e.Steps); !s.Ended && e.Gather != nil {
 			to = e.Gather.bind(s, path+".gather", b)
 		}
 	})
-	b.waves = b.waves || s.Fed(b.each.In, b.each.When, b.each.Gather.When, b.each.Gather.Sort)
-	if s.Ended || !s.Identifier(path+".gather.to", e.Gather.To) {
+	b.waves = b.waves || s.Fed(b.each.In, b.each.When)
+	if s.Ended || e.Gather != nil && !e.bindTo(s, path+".gather.to", b, to) {
 		return
+	}
+	b.place()
+	s.Add(e, path, b)
+}
+
+// bindTo introduces the list that gather makes.
+func (e *Each) bindTo(s *lang.Scope, path string, b *boundEach, to value.Type) (ok bool) {
+	if !s.Identifier(path, e.Gather.To) {
+		return false
 	}
 	if to.Kind == 0 {
 		s.Names.Broken[e.Gather.To] = true
-		return
+		return false
 	}
-	var ok bool
-	if b.each.Gather.To, ok = s.Make(path+".gather.to", e.Gather.To, to); ok {
-		b.place()
-		s.Add(e, path, b)
-	}
+	b.waves = b.waves || s.Fed(b.each.Gather.When, b.each.Gather.Sort)
+	b.each.Gather.To, ok = s.Make(path, e.Gather.To, to)
+	return ok
 }
 
 // bindList resolves the list; nil has a finding.
@@ -199,11 +215,16 @@ func (e *Each) allowed(s *lang.Scope, path string) bool {
 		at := fmt.Sprintf("%s.steps[%d].%s", path, i, kind)
 		switch step := step.(type) {
 		case *Let:
+		case *Emit:
+			if step.ID != "" {
+				s.Fail(at+".id", "the ids of records of elements end with the place of the element")
+				s.Hint("remove it; key says which record of a topic an element replaces")
+			}
 		case *Score:
 			step.refuseElements(s, at)
 			if scored {
 				s.Fail(at, "one each has at most one score")
-				s.Hint("write a second each below, with `in: " + e.Gather.To + "`: it scores the list that this one makes")
+				s.Hint("write a second each below, with the list that gather makes as `in`: it scores that list")
 			}
 			scored = true
 		case *Lookup:
@@ -212,7 +233,7 @@ func (e *Each) allowed(s *lang.Scope, path string) bool {
 				s.Hint("look up in a table: a topic whose newest record of a key is its row")
 			}
 		default:
-			s.Fail(at, "an each has let, score and lookup, and no %s", kind)
+			s.Fail(at, "an each has let, score, lookup and emit, and no %s", kind)
 			s.Hint(instead[kind])
 		}
 	}
@@ -224,7 +245,6 @@ var instead = map[string]string{
 	"features": "elements have no key: write features of the event above the each, and look up in a table what is known of an element",
 	"route":    "write conditions in let, or when in the score",
 	"decide":   "write let, and decide below the each",
-	"emit":     "emit the list that gather makes below the each",
 	"call":     "call the function below the each: it gets the list that gather makes",
 	"group":    "write it above the each",
 	"join":     "write it above the each",
@@ -246,7 +266,8 @@ func (x *Score) refuseElements(s *lang.Scope, path string) {
 
 // bind resolves what the list is made of, and returns its type; the zero type has a finding.
 func (g *Gather) bind(s *lang.Scope, path string, b *boundEach) value.Type {
-	into := &b.each.Gather
+	into := new(operator.Gather)
+	b.each.Gather = into
 	if into.Top = g.Top; g.Top < 0 || g.Top > maxElements {
 		s.Fail(path+".top", "%d is out of range: use 1 to %d", g.Top, maxElements)
 	}
@@ -296,6 +317,7 @@ func (b *boundEach) Place() lang.Place {
 	}
 	p.Waves = b.waves
 	for _, n := range b.nodes {
+		p.Adds = p.Adds || n.Place().Adds
 		p.OwnTable = cmp.Or(p.OwnTable, n.Place().OwnTable)
 	}
 	return p
@@ -306,7 +328,10 @@ func (b *boundEach) Lower(p *lang.Plan, at lang.At) operator.Operator {
 	each, score := b.each, (*operator.Score)(nil)
 	for i, n := range b.nodes {
 		op := n.Lower(p, at)
+		emit, emits := op.(*operator.Emit)
 		switch {
+		case emits:
+			each.Emits = append(each.Emits, emit)
 		case i == b.score:
 			score = op.(*operator.Score)
 		case score == nil:

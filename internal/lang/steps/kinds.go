@@ -6,6 +6,6 @@ import "github.com/afterbay/afterbay/internal/lang"
 // All returns the kinds of steps, in the order of the reference page.
 func All() []*lang.StepKind {
 	return []*lang.StepKind{
-		&letKind, &featuresKind, &lookupKind, &scoreKind, &callKind, &routeKind, &groupKind, &joinKind, &eachKind, &decideKind, &emitKind, &fetchKind,
+		&letKind, &featuresKind, &lookupKind, &scoreKind, &callKind, &routeKind, &groupKind, &joinKind, &eachKind, &chunkKind, &decideKind, &emitKind, &fetchKind,
 	}
 }

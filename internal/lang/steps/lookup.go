@@ -391,6 +391,11 @@ func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 	walk = func(steps []lang.Step) {
 		for o := range lang.EachStep(steps) {
 			effect := o.Effect()
+			for of := range lang.EachStep(effect.Elements) {
+				if slices.ContainsFunc(of.Effect().Writes, func(write lang.Write) bool { return write.Topic == l.Table }) {
+					refuse("for elements of a list", "have another pipeline write the table")
+				}
+			}
 			for _, write := range effect.Writes {
 				switch {
 				case write.Topic != l.Table:

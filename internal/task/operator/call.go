@@ -65,7 +65,7 @@ func (c *Call) Run(e *Event) error {
 		}
 	}
 	if len(effects.Outputs) > 0 {
-		e.Calls = append(e.Calls, Called{c, effects.Outputs})
+		e.Calls = append(e.Calls, Called{c, c.As, effects.Outputs})
 	}
 	if effects.State != nil {
 		return e.Kept.Keep(e, c, effects.State)

@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Each does steps for the elements of a list, and makes a list of what they lead to. The row
-// of the event has the values of one element after the other, and of none behind the step.
+// Each does steps for the elements of a list, and makes a list or records of what they lead to. The
+// row of the event has the values of one element after the other, and of none behind the step.
 type Each struct {
 	Name   string // of the list, for errors
 	In     *expression.Program
@@ -23,7 +23,8 @@ type Each struct {
 	When   *expression.Program
 	Before []Operator // all, or those above the score
 	After  []Operator // those below the score
-	Gather Gather
+	Emits  []*Emit    // whose records are of elements; done behind the other steps
+	Gather *Gather    // nil makes no list
 
 	scanner *decode.Scanner
 	made    []value.Slot // by the steps
@@ -37,19 +38,37 @@ func NewEach(x Each) *Each {
 	for _, op := range slices.Concat(x.Before, x.After) {
 		x.made = append(x.made, op.Makes()...)
 	}
-	if x.Gather.Object != nil {
+	for _, m := range x.Emits {
+		x.made = slotsOf(x.made, m.Compute)
+	}
+	switch {
+	case x.Gather == nil:
+	case x.Gather.Object != nil:
 		x.made = slotsOf(x.made, x.Gather.Object.Compute)
-	} else {
+	default:
 		x.made = append(x.made, x.Gather.Value.Slot)
 	}
 	return &x
 }
 
-// Label implements Operator.
-func (x *Each) Label() (kind, name string) { return "each", x.Gather.To.Name }
+// Label implements Operator. An Each has the name of its list, or of its first emit.
+func (x *Each) Label() (kind, name string) {
+	if x.Gather == nil {
+		_, name = x.Emits[0].Label()
+		return "each", name
+	}
+	return "each", x.Gather.To.Name
+}
 
 // Makes implements Operator: an event has nothing of its elements behind it.
-func (x *Each) Makes() []value.Slot { return []value.Slot{x.Gather.To} }
+func (x *Each) Makes() []value.Slot {
+	if x.Gather == nil {
+		return nil
+	}
+	return []value.Slot{x.Gather.To}
+}
+
+func (x *Each) emits() []*Emit { return x.Emits }
 
 // Has reports whether a slot is one that elements have, and events do not.
 func (x *Each) Has(slot value.Slot) bool {
@@ -64,18 +83,25 @@ func (x *Each) Run(e *Event) error {
 
 // gather does something for each element, and makes the list.
 func (x *Each) gather(e *Event, do func() error) error {
-	list := gathered{Gather: &x.Gather}
-	length, err := x.each(e, func(int) error {
+	list, written := gathered{Gather: x.Gather}, written{each: x}
+	length, err := x.each(e, func(place int) error {
 		if err := do(); err != nil {
+			return err
+		}
+		if err := written.add(e.Row, place); err != nil || list.Gather == nil {
 			return err
 		}
 		return list.add(e.Row)
 	})
+	if err == nil && list.Gather != nil {
+		err = list.store(e.Row)
+	}
 	if err != nil {
 		return err
 	}
 	e.Elements += length
-	return list.store(e.Row)
+	e.Calls = append(e.Calls, written.list...)
+	return nil
 }
 
 // each does something for each element that When holds for, by its place in the list, and
@@ -219,7 +245,7 @@ func (s *Scored) above(e *Event) (wanted bool, err error) {
 func (s *Scored) Store(e *Event, answer model.Answer) error {
 	_, _, scores := s.Score.Columns()
 	one := model.Answer{Scores: make([]float32, scores), Texts: make([][]byte, s.Score.Model.Info().Texts())}
-	list := answer.Texts[0]
+	list, before := answer.Texts[0], len(e.Calls)
 	err := s.gather(e, func() error {
 		wanted, err := s.above(e)
 		switch {
@@ -237,7 +263,10 @@ func (s *Scored) Store(e *Event, answer model.Answer) error {
 		return runAll(s.After, e)
 	})
 	if err == nil && len(list) > 0 {
-		e.Row.Drop(s.Gather.To)
+		for _, slot := range s.Makes() {
+			e.Row.Drop(slot)
+		}
+		e.Calls = e.Calls[:before]
 		err = errAnswers
 	}
 	return err

@@ -77,7 +77,7 @@ func scoredItems(t testing.TB) (s slots, op *Scored, items value.Slot) {
 		Fields: []decode.Field{{Name: "sku", Slot: sku}, {Name: "price", Slot: price}},
 		Before: []Operator{&Let{List: []Assign{{"half", half, s.program(t, "item.price / 2")}, {"label", label, s.program(t, `"<" + item.sku + ">"`)}}}},
 		After:  []Operator{&Let{List: []Assign{{"rounded", rounded, s.program(t, "round(rank.score ?? -1.0)")}}}},
-		Gather: Gather{To: to, Sort: s.program(t, "-rounded"), Top: 3, Object: &Object{
+		Gather: &Gather{To: to, Sort: s.program(t, "-rounded"), Top: 3, Object: &Object{
 			Before: [][]byte{[]byte(`"sku":`), []byte(`,"score":`)}, Values: []value.Slot{label, rounded},
 		}},
 	}

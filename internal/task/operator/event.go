@@ -23,9 +23,10 @@ type Event struct {
 	Fallback    []string // scores that are their fallback, as the model was down
 }
 
-// Called is what a function wrote for an event.
+// Called is what an operator wrote for an event: a Call, or an Each for elements.
 type Called struct {
-	Call    *Call
+	By      Operator
+	Step    string // ends the ids of the outputs, as Emit.Name
 	Outputs []udf.Output
 }
 

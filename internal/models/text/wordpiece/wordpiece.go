@@ -31,6 +31,9 @@ type Tokenizer struct {
 // Digest returns the sha256 of the file, 64 hex digits.
 func (t *Tokenizer) Digest() string { return t.digest }
 
+// Around returns how many special tokens stand around a text.
+func (t *Tokenizer) Around() int { return len(t.before) + len(t.behind) }
+
 // special is a token that is found in a text as it is.
 type special struct {
 	text string

@@ -1,0 +1,113 @@
+// Package chunk splits documents into chunks of at most so many tokens: what a model embeds, and
+// what a search finds.
+package chunk
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/afterbay/afterbay/internal/models/text/wordpiece"
+)
+
+// By is where chunks begin and end.
+type By string
+
+// The ways of splitting.
+const (
+	Tokens    By = "tokens"    // at words
+	Sentences By = "sentences" // at sentences; at words in longer ones
+	Headings  By = "headings"  // a chunk is of one section of Markdown, else as Sentences
+)
+
+// Bounds of a Splitter.
+const (
+	SizeMin   = 16 // tokens: a character is fewer in any vocabulary
+	SizeMax   = 8192
+	ChunksMax = 4096
+)
+
+// Splitter splits texts. It is safe for concurrent use, and its fields do not change.
+type Splitter struct {
+	By        By
+	Size      int                  // tokens of a chunk at most, from SizeMin to SizeMax
+	Overlap   int                  // tokens at the end of a chunk with which the next one begins, at most Size / 2
+	Max       int                  // chunks of a text at most; more are an error
+	Tokenizer *wordpiece.Tokenizer // counts the tokens of words; nil counts each word as one
+}
+
+// Chunk is a part of a text.
+type Chunk struct {
+	Text       string
+	Heading    string // the titles of the sections that it is in, with " > " between them; only by Headings
+	Start, End int    // characters (code points) of the text before it, and up to its end
+	Tokens     int
+}
+
+// span is a part of a text by its bytes, and how many tokens it has.
+type span struct{ from, to, tokens int }
+
+// Split returns the chunks of a text, in its order. Each character that is not white space is in
+// a chunk. The error is that there are more than Max.
+func (s *Splitter) Split(text string) ([]Chunk, error) {
+	p := packing{Splitter: s, text: text}
+	switch s.By {
+	case Tokens:
+		p.pack(p.words(nil, text, span{to: len(text)}), "")
+	case Sentences:
+		p.pack(p.sentences(nil, text, span{to: len(text)}), "")
+	case Headings:
+		for section := range sections(text) {
+			units := p.sentences(nil, text, section.title)
+			p.pack(p.sentences(units, text, section.body), section.path)
+		}
+	}
+	if len(p.made) > s.Max {
+		return nil, fmt.Errorf("the text has more than %d chunks, the max of the step: raise max, which is at most %d, or size", s.Max, ChunksMax)
+	}
+	return p.made, nil
+}
+
+// packing packs the units of a text into chunks.
+type packing struct {
+	*Splitter
+	text string
+	made []Chunk
+
+	ids []int64 // of the tokens of a word
+
+	// Characters are counted from the beginning of the newest chunk.
+	byte, runes int
+}
+
+// pack makes chunks of units, each of which has at most Size tokens. A chunk has as many as it
+// can. The next one begins with the last units of it that have at most Overlap tokens, and with
+// which there is room for one unit more.
+func (p *packing) pack(units []span, heading string) {
+	for first := 0; first < len(units) && len(p.made) <= p.Max; {
+		end, tokens := first, 0
+		for end < len(units) && tokens+units[end].tokens <= p.Size {
+			tokens += units[end].tokens
+			end++
+		}
+		p.add(units[first].from, units[end-1].to, tokens, heading)
+		if end == len(units) {
+			return
+		}
+		next, again := end, 0
+		for next > first+1 {
+			more := again + units[next-1].tokens
+			if more > p.Overlap || more+units[end].tokens > p.Size {
+				break
+			}
+			next, again = next-1, more
+		}
+		first = next
+	}
+}
+
+func (p *packing) add(from, to, tokens int, heading string) {
+	p.runes += utf8.RuneCountInString(p.text[p.byte:from])
+	p.byte = from
+	text := p.text[from:to]
+	p.made = append(p.made, Chunk{Text: text, Heading: heading, Start: p.runes, End: p.runes + utf8.RuneCountInString(text), Tokens: tokens})
+}
