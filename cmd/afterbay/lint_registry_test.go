@@ -119,3 +119,33 @@ steps:
 		t.Errorf("away: %q", found)
 	}
 }
+
+// TestLintComparesFieldsOfChangeEventsWithTheRegistry looks for the fields of a row in the row after the change, and for those of the
+// envelope around it.
+func TestLintComparesFieldsOfChangeEventsWithTheRegistry(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	t.Chdir(t.TempDir())
+	t.Setenv("REGISTRY", server.URL())
+	if _, _, err := server.RegisterSchema("customers-value", sr.Schema{Schema: `{"type":"record","name":"Envelope","fields":[{"name":"after","type":["null",{"type":"record","name":"Value","fields":[{"name":"id","type":"long"}]}]},{"name":"op","type":"string"}]}`}); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{
+		"id: int": "", "id: {from: key, type: int}": "",
+		"id: string":            `field "id" is of type long in the schema: want string`,
+		"id: int, tier: string": `field "tier" is required: the schema has no such field`,
+		"id: int, by: {from: envelope, path: source.user, type: string}": `field "by" is required: the schema has no such field`,
+	} {
+		write(t, "customers.yaml", `pipeline: customers
+schema_registry: ${REGISTRY}
+input: {topic: customers, key: id, repartition: 2, envelope: debezium, format: schema_registry, fields: {`+field+`, op: {from: envelope, type: string}}}
+steps:
+  - emit: {topic: seen, value: [id, op]}
+`)
+		findings := findingsOf(t, command(t, "", "lint", "--connect", "--json", "customers.yaml"))
+		switch {
+		case want == "" && len(findings) > 0, want != "" && (len(findings) != 1 || !strings.Contains(findings[0].Message, want)):
+			t.Errorf("%s: %v, want %s", field, findings, want)
+		}
+	}
+}

@@ -31,11 +31,12 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		if len(b.Pipeline.Inputs) > 0 {
 			path = lang.InputPath(i)
 		}
+		f, encoded := formats[in.Topic]
 		if in.Envelope == envelope.Debezium {
 			warnOfChanges(b, in, path, found)
 		}
 		var of decode.Format = decode.JSON{}
-		if f, ok := formats[in.Topic]; ok {
+		if encoded {
 			of = f
 		} else if in.Envelope == envelope.None || len(b.Errs) > 0 {
 			continue // JSON takes all fields of an input without mistakes

@@ -3,7 +3,6 @@ package compile
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -52,7 +51,7 @@ func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnin
 		case newest == nil:
 			warnings = append(warnings, fmt.Sprintf("%s: the schema registry has no subject %s: whether the fields are as its schemas have them is seen with the first event", path, registry.Subject(in.Topic)))
 		default:
-			if err := newest.Fits(c.fieldsOf(in.Topic)); err != nil {
+			if err := newest.Fits(in.Envelope.Fields(c.fieldsOf(in.Topic))); err != nil {
 				found = append(found, &spec.Problem{Path: path + ".fields", Message: err.Error(), Err: err, Hint: "its events would be dead letters: a field is as the schema has it"})
 			}
 			if why := newest.Unsafe(); why != "" {
@@ -69,7 +68,7 @@ func (c *Compiled) newest(ctx context.Context, topic string) (*registry.Version,
 	return c.Schemas.Newest(ctx, registry.Subject(topic))
 }
 
-// fieldsOf returns the fields that are read from the data of an input.
+// fieldsOf returns the fields that are read from an input.
 func (c *Compiled) fieldsOf(topic string) []decode.Field {
 	fields := c.Plan.Fields
 	for _, from := range c.Copies {
@@ -77,5 +76,5 @@ func (c *Compiled) fieldsOf(topic string) []decode.Field {
 			fields = from.Fields
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(fields), func(f decode.Field) bool { return f.From != decode.FromData })
+	return fields
 }

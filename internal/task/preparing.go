@@ -2,6 +2,7 @@ package task
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
@@ -15,31 +16,25 @@ import (
 // preparing gets what decoders need from outside, such as a schema, before records are computed. The
 // member of the task holds a record until its decoder has it, so that the loop does not wait.
 type preparing struct {
-	plan      *Plan
-	preparers []decode.Preparer // by source; nil needs nothing
-	turn      uint64
-	kept      bool // records are read in later turns too
-	wake      func()
-	logger    *slog.Logger
-	clock     clock.Clock
-	warned    time.Time
+	plan    *Plan
+	readers []*envelope.Reader // by source
+	turn    uint64
+	kept    bool // records are read in later turns too
+	wake    func()
+	logger  *slog.Logger
+	clock   clock.Clock
+	warned  time.Time
 }
 
 // newPreparing returns what prepares records for decoders. wake wakes the member.
 func newPreparing(plan *Plan, decoders []*envelope.Reader, o *Options, wake func()) *preparing {
-	p := &preparing{plan: plan, wake: wake, logger: o.Logger, clock: o.Clock}
-	for _, d := range decoders {
-		p.preparers = append(p.preparers, d.Preparer())
-	}
-	return p
+	return &preparing{plan: plan, readers: decoders, wake: wake, logger: o.Logger, clock: o.Clock}
 }
 
 // gate returns what reports whether a record can be read; nil if all can.
 func (p *preparing) gate() func(*stream.Record) bool {
-	for _, one := range p.preparers {
-		if one != nil {
-			return p.ready
-		}
+	if slices.ContainsFunc(p.readers, (*envelope.Reader).Prepares) {
+		return p.ready
 	}
 	return nil
 }
@@ -56,7 +51,7 @@ func (p *preparing) next() {
 
 // ready reports whether a record can be read.
 func (p *preparing) ready(r *stream.Record) bool {
-	d := p.preparers[0]
+	d := p.readers[0]
 	if p.plan.Sources != nil {
 		if header.MovesTime(r) {
 			return true
@@ -65,7 +60,7 @@ func (p *preparing) ready(r *stream.Record) bool {
 			return true
 		}
 	}
-	ready, why := d.Prepare(r.Value, p.turn, p.wake)
+	ready, why := d.Prepare(r, p.turn, p.wake)
 	if now := p.clock.Now(); why != nil && now.Sub(p.warned) >= warnEvery {
 		p.warned = now
 		p.logger.Warn("what is needed to read events is away, and is asked for again: their partitions wait", "pipeline", p.plan.Name, "record", r.Partition.String(), "offset", int64(r.Offset), "reason", why)
@@ -75,9 +70,9 @@ func (p *preparing) ready(r *stream.Record) bool {
 
 const warnEvery = time.Minute
 
-// of returns the preparer of a record of a topic of copies; nil needs nothing, or the record does not
+// of returns the reader of a record of a topic of copies; nil if nothing is needed, or the record does not
 // say where it was copied from.
-func (p *preparing) of(r *stream.Record) decode.Preparer {
+func (p *preparing) of(r *stream.Record) *envelope.Reader {
 	at, err := deadletter.ParsePosition(header.SourceOf(r))
 	if err != nil {
 		return nil
@@ -86,5 +81,8 @@ func (p *preparing) of(r *stream.Record) decode.Preparer {
 	if err != nil {
 		return nil
 	}
-	return p.preparers[source]
+	if d := p.readers[source]; d.Prepares() {
+		return d
+	}
+	return nil
 }

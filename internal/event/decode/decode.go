@@ -59,6 +59,13 @@ type Preparer interface {
 	Prepare(src []byte, turn uint64, wake func()) (ready bool, why error)
 }
 
+// Transcoder turns records into JSON. One goroutine uses it.
+type Transcoder interface {
+	// Prepare is that of a Preparer, before AppendJSON.
+	Prepare(src []byte, turn uint64, wake func()) (ready bool, why error)
+	AppendJSON(dst, src []byte) ([]byte, error)
+}
+
 // EveryTurn is a turn that never ends.
 const EveryTurn = math.MaxUint64
 

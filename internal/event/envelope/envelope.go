@@ -28,10 +28,13 @@ var ErrTombstone = errors.New("the record has no value")
 // Reader reads the fields of records into their slots. It does not change, and is safe for
 // concurrent use.
 type Reader struct {
-	kind Kind
-	data decode.Decoder
-	open opener         // nil reads the value of a record as data
-	keys []decode.Field // that the key of a record is
+	kind    Kind
+	data    decode.Decoder
+	open    opener            // nil reads the value of a record as data
+	changes *encodedChanges   // instead of both
+	keys    []decode.Field    // that the key of a record is
+	values  decode.Preparer   // of the values of records; nil if nothing is needed
+	texts   decode.Transcoder // of keys that begin with the id of a schema; nil without a schema registry
 }
 
 // opener finds the data of a record, and reads what stands around it. at is where the data
@@ -47,6 +50,9 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 		of[f.From] = append(of[f.From], f)
 	}
 	r := &Reader{kind: kind, keys: of[decode.FromKey]}
+	if all, ok := format.(interface{ Transcoder() decode.Transcoder }); ok {
+		r.texts = all.Transcoder()
+	}
 	around := of[decode.FromEnvelope]
 	switch kind {
 	case None:
@@ -55,7 +61,11 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 		}
 	case Debezium:
 		if _, json := format.(decode.JSON); !json {
-			return nil, errors.New("change events of Debezium are read as JSON only")
+			var err error
+			if r.changes, err = newEncodedChanges(format, of[decode.FromData], around); err == nil {
+				r.values = preparerOf(r.changes.decoders()...)
+			}
+			return r, err
 		}
 		r.open = newChanges(around)
 	case CloudEvents:
@@ -67,24 +77,49 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 	}
 	var err error
 	r.data, err = format.Decoder(of[decode.FromData])
+	r.values = preparerOf(r.data)
 	if events, ok := r.open.(*cloudEvents); ok {
-		events.looked = r.Preparer() != nil
+		events.looked = r.Prepares()
 	}
 	return r, err
 }
 
-// Preparer returns what prepares the value of a record for the format of its data; nil if nothing
-// is needed.
-func (r *Reader) Preparer() decode.Preparer {
-	p, _ := r.data.(decode.Preparer)
-	return p
+// Prepares reports whether records have to be prepared.
+func (r *Reader) Prepares() bool { return r.values != nil }
+
+// Prepare prepares a record, as a decode.Preparer does.
+func (r *Reader) Prepare(record *stream.Record, turn uint64, wake func()) (ready bool, why error) {
+	ready = true
+	if encoded(record.Key) && r.texts != nil {
+		ready, why = r.texts.Prepare(record.Key, turn, wake)
+	}
+	if r.values != nil {
+		known, fault := r.values.Prepare(record.Value, turn, wake)
+		ready = ready && known
+		if why == nil {
+			why = fault
+		}
+	}
+	return ready, why
 }
 
 // Scan reads the fields of a record. The error is ErrTombstone or of type *decode.Error, and
 // then the slots of the fields hold anything.
 func (r *Reader) Scan(record *stream.Record, row *value.Row) error {
-	if r.open == nil && r.keys == nil {
+	if r.open == nil && r.keys == nil && r.changes == nil {
 		return r.data.Scan(record.Value, row)
+	}
+	if err := r.scan(record, row); err != nil || r.keys == nil {
+		return err
+	}
+	return r.scanKey(record.Key, row)
+}
+
+// scan reads what the value of a record has.
+func (r *Reader) scan(record *stream.Record, row *value.Row) error {
+	if r.changes != nil {
+		deletion, err := r.changes.scan(record.Value, row)
+		return explain(deletion, err)
 	}
 	data, at := record.Value, 0
 	if r.open != nil {
@@ -93,12 +128,26 @@ func (r *Reader) Scan(record *stream.Record, row *value.Row) error {
 			return err
 		}
 	}
-	if err := r.data.Scan(data, row); err != nil {
-		return r.explain(record, moved(err, at))
+	err := r.data.Scan(data, row)
+	switch {
+	case err == nil:
+		return nil
+	case r.kind != Debezium:
+		return moved(err, at)
 	}
+	c, wrong := changeOf(record.Value)
+	return explain(wrong == nil && c.op == deleted, moved(err, at))
+}
+
+// scanKey reads the fields that the key of a record is.
+func (r *Reader) scanKey(key []byte, row *value.Row) error {
+	text, err := r.Key(key)
 	for i := range r.keys {
 		f := &r.keys[i]
-		if reason := f.SetText(r.kind.Key(record.Key), row); reason != "" {
+		if err != nil {
+			return &decode.Error{Field: f.Name, Reason: "the key of the record: " + err.Error()}
+		}
+		if reason := f.SetText(text, row); reason != "" {
 			return &decode.Error{Field: f.Name, Reason: "the key of the record: " + reason}
 		}
 	}
@@ -106,15 +155,12 @@ func (r *Reader) Scan(record *stream.Record, row *value.Row) error {
 }
 
 // explain adds to the error of a field that a deletion does not have what to do.
-func (r *Reader) explain(record *stream.Record, err error) error {
-	var wrong *decode.Error
-	if r.kind != Debezium || !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, "required") {
-		return err
-	}
-	if c, err := changeOf(record.Value); err == nil && c.op == deleted {
+func explain(deletion bool, err error) error {
+	wrong, ok := errors.AsType[*decode.Error](err)
+	if deletion && ok && strings.Contains(wrong.Reason, "required") {
 		wrong.Reason += "; the event is a deletion, and before has not the whole row: make the field optional, or have the database log whole rows (REPLICA IDENTITY FULL)"
 	}
-	return wrong
+	return err
 }
 
 // moved returns an error with its place in the value of the record.
@@ -138,16 +184,26 @@ func (k Kind) Data() string {
 	return ""
 }
 
+// encoded reports whether a key begins with the id of a schema. No text does.
+func encoded(key []byte) bool { return len(key) > 5 && key[0] == 0 }
+
 // Key returns the text that events of the key of a record are keyed by. That of Debezium and
 // of Kafka Connect may be JSON with a schema or without: a text, a number, or an object with one
-// column. Another key is its own text.
-func (k Kind) Key(key []byte) []byte {
-	if k == Debezium {
-		if text, ok := column(key); ok {
-			return text
+// column. So may one that begins with the id of a schema. Another key is its own text.
+func (r *Reader) Key(key []byte) ([]byte, error) {
+	json := key
+	if encoded(key) && r.texts != nil {
+		var err error
+		if json, err = r.texts.AppendJSON(nil, key); err != nil {
+			return nil, err
 		}
+	} else if r.kind != Debezium {
+		return key, nil
 	}
-	return key
+	if text, ok := column(json); ok {
+		return text, nil
+	}
+	return json, nil
 }
 
 // part is the value of a member.

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
@@ -24,6 +25,7 @@ const PrefixBytes = 5
 type Decoder struct {
 	registry *Registry
 	fields   []decode.Field
+	whole    bool // records are turned into JSON, and no fields are read
 	programs map[typeOf]*program
 }
 
@@ -112,7 +114,7 @@ func (d *Decoder) Prepare(src []byte, turn uint64, wake func()) (ready bool, why
 		}
 		p.turn = turn
 	}
-	if p.decoder != nil || p.err != nil || p.answer.err != nil {
+	if p.decoder != nil || p.err != nil || p.answer.err != nil || d.whole {
 		return true, nil
 	}
 	return d.compile(typeOf{id, string(index)}, p, wake)
@@ -165,6 +167,15 @@ func decoderOf(index string, of *answer, fields []decode.Field) (decode.Decoder,
 	case of.avro != nil:
 		return of.avro.Decoder(fields)
 	}
+	schema, err := messageAt(of, index)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Decoder(fields)
+}
+
+// messageAt returns the message type at an index.
+func messageAt(of *answer, index string) (*protobuf.Schema, error) {
 	numbers := []int{0} // which a count of 0 is short for
 	if count, at := binary.Varint([]byte(index)); count > 0 {
 		numbers = nil
@@ -173,40 +184,77 @@ func decoderOf(index string, of *answer, fields []decode.Field) (decode.Decoder,
 			numbers, at = append(numbers, int(n)), at+size
 		}
 	}
-	schema, err := of.protobuf.At(numbers...)
-	if err != nil {
-		return nil, err
-	}
-	return schema.Decoder(fields)
+	return of.protobuf.At(numbers...)
 }
 
 // Scan implements decode.Decoder.
 func (d *Decoder) Scan(src []byte, row *value.Row) error {
+	p, _, begin, err := d.find(src)
+	if err != nil {
+		return err
+	}
+	return moved(p.decoder.Scan(src[begin:], row), begin)
+}
+
+// find returns what is known of the type of a record, the index of a message type, and where the data begins.
+func (d *Decoder) find(src []byte) (p *program, index []byte, begin int, err error) {
 	id, err := idOf(src)
 	if err != nil {
-		return &decode.Error{Reason: err.Error()}
+		return nil, nil, 0, &decode.Error{Reason: err.Error()}
 	}
-	begin := PrefixBytes
-	p := d.programs[typeOf{id: id}]
+	begin = PrefixBytes
+	p = d.programs[typeOf{id: id}]
 	if p != nil && p.protobuf != nil {
-		index, err := indexOf(src[PrefixBytes:])
-		if err != nil {
-			return &decode.Error{Offset: PrefixBytes, Reason: err.Error()}
+		if index, err = indexOf(src[PrefixBytes:]); err != nil {
+			return nil, nil, 0, &decode.Error{Offset: PrefixBytes, Reason: err.Error()}
 		}
 		begin += len(index)
 		p = d.programs[typeOf{id, string(index)}]
 	}
 	switch {
 	case p == nil:
-		return &decode.Error{Offset: 1, Reason: fmt.Sprintf("schema id %d was not looked up", id)}
+		err = &decode.Error{Offset: 1, Reason: fmt.Sprintf("schema id %d was not looked up", id)}
 	case p.answer.err != nil:
-		return &decode.Error{Offset: 1, Reason: fmt.Sprintf("schema id %d: %v", id, p.answer.err)}
+		err = &decode.Error{Offset: 1, Reason: fmt.Sprintf("schema id %d: %v", id, p.answer.err)}
 	case p.err != nil:
-		return &decode.Error{Offset: 1, Reason: p.err.Error()}
+		err = &decode.Error{Offset: 1, Reason: p.err.Error()}
 	}
-	err = p.decoder.Scan(src[begin:], row)
+	return p, index, begin, err
+}
+
+// moved returns an error of data with its place in the record.
+func moved(err error, begin int) error {
 	if wrong, ok := errors.AsType[*decode.Error](err); ok {
 		return &decode.Error{Field: wrong.Field, Offset: wrong.Offset + begin, Reason: wrong.Reason}
 	}
 	return err
+}
+
+// Transcoder returns what turns records into JSON by the schemas that they name.
+func (r *Registry) Transcoder() decode.Transcoder {
+	return &Decoder{registry: r, whole: true, programs: map[typeOf]*program{}}
+}
+
+// AppendJSON implements decode.Transcoder.
+func (d *Decoder) AppendJSON(dst, src []byte) ([]byte, error) {
+	p, index, begin, err := d.find(src)
+	if err != nil {
+		return nil, err
+	}
+	data := src[begin:]
+	switch {
+	case p.json:
+		return append(dst, data...), nil
+	case p.avro != nil:
+		dst, err = p.avro.AppendJSON(dst, data)
+		return dst, moved(err, begin)
+	}
+	schema, err := messageAt(p.answer, string(index))
+	if err == nil {
+		dst, err = schema.AppendJSON(dst, data)
+	}
+	if err != nil {
+		return nil, &decode.Error{Offset: begin, Reason: err.Error()}
+	}
+	return dst, nil
 }

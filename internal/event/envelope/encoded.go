@@ -1,0 +1,148 @@
+package envelope
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
+)
+
+// encodedChanges reads change events of Debezium that a format decodes as a whole, such as Avro. The
+// row of a change is in a member of the record, after or before.
+type encodedChanges struct {
+	op            decode.Decoder
+	opSlot        value.Slot
+	around        decode.Decoder // nil: nothing is read around the row
+	after, before decode.Decoder
+	rows          sync.Pool // of rows with opSlot
+}
+
+func newEncodedChanges(format decode.Format, data, around []decode.Field) (*encodedChanges, error) {
+	var names value.Schema
+	slot, err := names.Add("op", value.Type{Kind: value.String, Optional: true})
+	if err != nil {
+		return nil, err
+	}
+	c := &encodedChanges{opSlot: slot, rows: sync.Pool{New: func() any { return &names.NewRows(1)[0] }}}
+	var errs [4]error
+	c.op, errs[0] = format.Decoder([]decode.Field{{Name: "op", Slot: slot}})
+	c.after, errs[1] = format.Decoder(inside("after", data))
+	c.before, errs[2] = format.Decoder(inside("before", data))
+	if len(around) > 0 {
+		c.around, errs[3] = format.Decoder(around)
+	}
+	return c, errors.Join(errs[:]...)
+}
+
+// inside returns fields of a row as fields of the record that has the row in a member.
+func inside(member string, fields []decode.Field) []decode.Field {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		f := &fields[i]
+		path := f.Path
+		if path == nil {
+			path = []decode.Part{{Name: f.Name}}
+		}
+		f.Path = slices.Insert(slices.Clone(path), 0, decode.Part{Name: member})
+	}
+	return fields
+}
+
+// Fields returns where the fields of an envelope stand in the values of its records.
+func (k Kind) Fields(fields []decode.Field) (all []decode.Field) {
+	for _, f := range fields {
+		switch {
+		case f.From == decode.FromEnvelope && k == Debezium:
+			all = append(all, f)
+		case f.From == decode.FromData && k == Debezium:
+			all = append(all, inside("after", []decode.Field{f})...)
+		case f.From == decode.FromData:
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// scan reads a change event. deletion says that it is one, if that is known.
+func (c *encodedChanges) scan(record []byte, row *value.Row) (deletion bool, err error) {
+	if len(record) == 0 {
+		return false, ErrTombstone
+	}
+	own := c.rows.Get().(*value.Row)
+	defer c.rows.Put(own)
+	if err := c.op.Scan(record, own); err != nil {
+		return false, err
+	}
+	if !own.Has(c.opSlot) {
+		return false, &decode.Error{Field: "op", Reason: "absent: the record is no change event of Debezium. If the connector unwraps its events, remove envelope"}
+	}
+	of := c.after
+	switch op := own.Text(c.opSlot); op {
+	case "c", "u", "r":
+	case string(rune(deleted)):
+		of, deletion = c.before, true
+	default:
+		return false, &decode.Error{Field: "op", Reason: fmt.Sprintf("want c, u, d or r, got %.20q: a truncation or a message has no row, set skipped.operations of the connector", op)}
+	}
+	if c.around != nil {
+		if err := c.around.Scan(record, row); err != nil {
+			return deletion, err
+		}
+	}
+	return deletion, of.Scan(record, row)
+}
+
+// decoders returns all that read records.
+func (c *encodedChanges) decoders() []decode.Decoder {
+	all := []decode.Decoder{c.op, c.after, c.before}
+	if c.around != nil {
+		all = append(all, c.around)
+	}
+	return all
+}
+
+// preparers prepare records for several decoders.
+type preparers []decode.Preparer
+
+// preparerOf returns what prepares records for decoders; nil if nothing is needed.
+func preparerOf(decoders ...decode.Decoder) decode.Preparer {
+	var all preparers
+	for _, d := range decoders {
+		if p, ok := d.(decode.Preparer); ok {
+			all = append(all, p)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return all
+}
+
+// Prepare implements decode.Preparer. A record without a value is no event, and needs nothing.
+func (p preparers) Prepare(src []byte, turn uint64, wake func()) (ready bool, why error) {
+	ready = true
+	for _, one := range p {
+		known, fault := one.Prepare(src, turn, wake)
+		ready = ready && known
+		if why == nil {
+			why = fault
+		}
+	}
+	return ready, why
+}
+
+// Scan implements decode.Decoder: all that read a record read it.
+func (p preparers) Scan(src []byte, row *value.Row) error {
+	for _, one := range p {
+		if err := one.Scan(src, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
