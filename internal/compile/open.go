@@ -98,6 +98,7 @@ func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes [
 	}}
 	o.Inline = o.openInline
 	o.openEncoders(b)
+	o.openTables(b)
 	for _, n := range b.Nodes {
 		if s, ok := n.Bound.(lang.Opener); ok {
 			if n.Bound = s.Open(o.Resources); n.Bound == nil {

@@ -81,6 +81,20 @@ func (o *opening) openRegistry() (format, error) {
 	return format{Format: o.registry}, nil
 }
 
+// openTables has tables read their rows by the schema registry.
+func (o *opening) openTables(b *bound) {
+	for i := range b.Tables {
+		if !b.Tables[i].Encoded {
+			continue
+		}
+		if _, err := o.openRegistry(); err != nil {
+			o.Fail("schema_registry", "%v", err)
+			return
+		}
+		b.Tables[i].Schemas = o.registry
+	}
+}
+
 // openAvro returns the schema of a file, and its text.
 func openAvro(file string) (schema *avro.Schema, text string, err error) {
 	data, err := spec.ReadFile(file)

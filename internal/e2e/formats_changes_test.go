@@ -1,8 +1,11 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/binary"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
 	"github.com/afterbay/afterbay/internal/log/memory"
+	"github.com/afterbay/afterbay/internal/pipeline"
+	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/stream"
 )
 
@@ -120,5 +125,141 @@ func TestKeysOfASchemaThatIsNotKnown(t *testing.T) {
 	dead := readPartition(t, log, stream.Partition{Topic: "tiers.dlq"})
 	if len(dead) != 1 || header.Get(&dead[0], "afterbay-error") != `field "id" at byte 0: the key of the record: byte 1: schema id 77: the registry does not know it` {
 		t.Errorf("dead letters %v", dead)
+	}
+}
+
+// tierOf returns a pipeline that looks the tier of customers up, in a table of a schema registry.
+func tierOf(server *srfake.Registry, of envelope.Kind) lang.Pipeline {
+	return lang.Pipeline{
+		Name: "orders", Registry: lang.Registry{URL: server.URL()},
+		Input: lang.Input{Topic: "orders", Partitions: 1, Key: "customer", Fields: []lang.Field{{Name: "customer", Type: "int"}}},
+		Steps: []lang.Step{
+			&steps.Lookup{Name: "who", Table: "customers", Versions: steps.RowVersions{Envelope: of, Format: lang.FormatRegistry}, Key: "customer", Fields: []lang.Field{{Name: "tier", Type: "optional string"}}},
+			&steps.Emit{Topic: "out", Names: []string{"customer", "who.tier"}},
+		},
+	}
+}
+
+func orderOf(customer string) stream.Record {
+	return stream.Record{Key: []byte(customer), Value: []byte(`{"customer":` + customer + `}`), Time: time.UnixMilli(1767261600000)}
+}
+
+// TestTablesOfASchemaRegistry looks rows up in change events of Avro, and in plain records of Avro and JSON. A record that
+// cannot be read is a broken row, and a deletion or a record without a value deletes the row.
+func TestTablesOfASchemaRegistry(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	c := newCustomers(t, server)
+	const value = `{"type":"record","name":"Value","fields":[{"name":"tier","type":["null","string"]}]}`
+	id, _, err := server.RegisterSchema("plain-value", sr.Schema{Schema: value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := func(key int64, tier any) stream.Record {
+		r := c.change("", key, nil, nil)
+		r.Value = c.framed(id, value, map[string]any{"tier": tier})
+		return r
+	}
+	unknown := plain(3, nil)
+	unknown.Value = []byte("\x00\x00\x00\x00\x63x")
+	badKey := plain(4, "gold")
+	badKey.Key = []byte("\x00\x00\x00\x00\x63x")
+	json := stream.Record{Partition: unknown.Partition, Key: []byte("4"), Value: []byte(`{"tier":"json"}`)}
+	for _, k := range []struct {
+		of   envelope.Kind
+		rows []stream.Record
+		want string
+	}{
+		{envelope.Debezium, []stream.Record{c.change("c", 1, nil, "free"), c.change("u", 1, "free", "gold"), c.change("r", 2, nil, "free"), c.change("d", 2, "free", nil), c.change("", 2, nil, nil), unknown, badKey},
+			`{"customer":1,"who_tier":"gold"};{"customer":2,"who_tier":null};{"customer":4,"who_tier":null}`},
+		{envelope.None, []stream.Record{plain(1, "free"), plain(1, "gold"), plain(2, "free"), c.change("", 2, nil, nil), unknown, badKey, json},
+			`{"customer":1,"who_tier":"gold"};{"customer":2,"who_tier":null};{"customer":4,"who_tier":"json"}`},
+	} {
+		log := memory.New(memory.Options{})
+		if err := log.CreateTopic(t.Context(), stream.Topic{Name: "customers", Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Append(t.Context(), k.rows...); err != nil {
+			t.Fatal(err)
+		}
+		runOn(t, log, tierOf(server, k.of), orderOf("1"), orderOf("2"), orderOf("3"), orderOf("4"))
+		if got := strings.Join(values(t, log, "out"), ";"); got != k.want {
+			t.Errorf("%s: %s, want %s", k.of, got, k.want)
+		}
+		dead := readPartition(t, log, stream.Partition{Topic: "orders.dlq"})
+		if len(dead) != 1 || !strings.Contains(header.Get(&dead[0], "afterbay-error"), `row "3" of table customers: customers/0@`) || !strings.Contains(header.Get(&dead[0], "afterbay-error"), "schema id 99: the registry does not know it") {
+			t.Errorf("%s: dead letters %v", k.of, dead)
+		}
+	}
+}
+
+// TestTablesWaitForTheirSchemas ends a pipeline while the registry is away: no event is computed without its row. Then it goes on.
+func TestTablesWaitForTheirSchemas(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	c := newCustomers(t, server)
+	var away atomic.Bool
+	away.Store(true)
+	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		down := away.Load()
+		if down {
+			http.Error(w, "the leader is elected", http.StatusServiceUnavailable)
+		}
+		return down
+	})
+	log := memory.New(memory.Options{})
+	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "customers", Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(t.Context(), c.change("c", 1, nil, "gold")); err != nil {
+		t.Fatal(err)
+	}
+	p := tierOf(server, envelope.Debezium)
+	runner, err := builtin.New(p, pipeline.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Close()
+	if err := runner.CreateTopics(t.Context(), log); err != nil {
+		t.Fatal(err)
+	}
+	event := orderOf("1")
+	event.Partition.Topic = "orders"
+	if err := log.Append(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- runner.Run(ctx, log) }()
+	for runner.Schemas.Stats().Faults < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("a stop while rows wait: %v", err)
+	}
+	if got := values(t, log, "out"); len(got) > 0 {
+		t.Errorf("while the registry was away: %q", got)
+	}
+	away.Store(false)
+	runOn(t, log, p)
+	if got := strings.Join(values(t, log, "out"), ";"); got != `{"customer":1,"who_tier":"gold"}` {
+		t.Error(got)
+	}
+}
+
+// TestTablesOfASchemaRegistryAreChecked refuses a table without a registry, and one that the pipeline writes itself.
+func TestTablesOfASchemaRegistryAreChecked(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	for want, change := range map[string]func(p *lang.Pipeline){
+		"Write schema_registry: https://HOST:PORT":            func(p *lang.Pipeline) { p.Registry.URL = "" },
+		`the pipeline writes "customers" itself, and as JSON`: func(p *lang.Pipeline) { p.Steps[1].(*steps.Emit).Topic = "customers" },
+	} {
+		p := tierOf(server, envelope.None)
+		change(&p)
+		if _, err := builtin.New(p, pipeline.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
 	}
 }

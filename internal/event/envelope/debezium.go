@@ -155,6 +155,15 @@ func column(key []byte) (text []byte, ok bool) {
 	return only, number && !bytes.ContainsAny(only, ".eE")
 }
 
+// Column returns the text of a key that is JSON: a text, an integer, or an object with one of them.
+func Column(key []byte) ([]byte, error) {
+	text, ok := column(key)
+	if !ok {
+		return nil, fmt.Errorf("its key %.60q is no text, no integer and no object with one of them", key)
+	}
+	return text, nil
+}
+
 // Row returns the key and the row of a table that a record is: nil for a row that is deleted.
 // Its error is what is wrong with the record, whose row then is unknown. That of the key says
 // that the record is of no row at all.
@@ -162,9 +171,9 @@ func (k Kind) Row(r *stream.Record) (key, row []byte, wrong, unknown error) {
 	if k == None {
 		return r.Key, r.Value, nil, nil
 	}
-	key, ok := column(r.Key)
-	if !ok {
-		return nil, nil, nil, fmt.Errorf("its key %.60q is no text, no integer and no object with one of them", r.Key)
+	key, err := Column(r.Key)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	switch c, err := changeOf(r.Value); {
 	case err == ErrTombstone:

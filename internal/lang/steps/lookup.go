@@ -58,6 +58,7 @@ type Lookup struct {
 // the one that was valid at the time of the event. The latter needs the other fields.
 type RowVersions struct {
 	Envelope envelope.Kind // "" is none
+	Format   string        // lang.FormatRegistry, or "" for JSON
 	AsOf     string        // arrival or event; "" is arrival
 	Time     lang.RowTime  // from when on a row is valid
 	History  time.Duration // how far before the watermark rows are kept; 0 is 24 h, or the lateness of the inputs where that is more
@@ -95,6 +96,8 @@ var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
 	{Name: "envelope", Affects: spec.State, Form: spec.Into(func(l *Lookup) *envelope.Kind { return &l.Versions.Envelope }, lang.ReadRowEnvelope), Example: "debezium", Absent: "the value of a record is the row",
 		Help: "of a table: what rows stand in. `debezium`: change events. The key of a row is that of its record, without a schema, and the row is that after the change. Deletions and records without a value delete the row"},
+	{Name: "format", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.Format }, spec.Choice[string]("json", lang.FormatRegistry).Default("json")), Example: "schema_registry", Absent: "json",
+		Help: "of a table: how rows are encoded. With `schema_registry` keys and values that begin with the id of a schema are read by it, and a key is the text, integer or only column. Rows wait while the registry is away"},
 	{Name: "as_of", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.AsOf }, spec.Choice[string]("arrival", "event").Default("arrival")), Example: "event", Absent: "arrival",
 		Help: "of a table: the row is the newest one that has arrived, or the one that was valid at the time of the event"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(l *Lookup) *lang.RowTime { return &l.Versions.Time }, spec.MappingOf(lang.RowTimeFields)), Example: "{field: since, unit: ms}",
@@ -274,6 +277,10 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 			s.Fail(path+".envelope", "it is of the rows of a table")
 			s.Hint("remove it")
 		}
+		if l.encoded() {
+			s.Fail(path+".format", "it is of the rows of a table")
+			s.Hint("remove it")
+		}
 		l.ofVersions(s, path, "remove it: a source outside of the log is asked for the row of now")
 		l.bindOutside(s, path, key, &f, before)
 		return
@@ -317,8 +324,11 @@ func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 			s.Hint("remove it, or say in place of table where else rows are")
 		}
 	}
-	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope}
+	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope, Encoded: l.encoded()}
 }
+
+// encoded reports whether rows are read by a schema registry.
+func (l *Lookup) encoded() bool { return l.Versions.Format == lang.FormatRegistry }
 
 func (l *Lookup) bindKey(s *lang.Scope, path string) value.Slot {
 	if l.Key == "" {
@@ -418,6 +428,10 @@ func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 	if written && l.Versions.Envelope != envelope.None {
 		s.Fail(path+".envelope", "the pipeline writes %q itself, and not in an envelope", l.Table)
 		s.Hint("remove envelope, or have another pipeline write the table")
+	}
+	if written && l.encoded() {
+		s.Fail(path+".format", "the pipeline writes %q itself, and as JSON", l.Table)
+		s.Hint("remove format, or have another pipeline write the table")
 	}
 	if written && !own {
 		s.Fail(path+".key", "the pipeline writes %q itself, by the input's key, and finds its rows by %s: the lookup would miss rows of events in flight", l.Table, l.Key)

@@ -32,6 +32,9 @@ type Reader struct {
 	followed  *Follower // says how far to read in a replay; nil is to the end
 	states    map[stream.Partition]*State
 	metrics   *observe.Member
+	encoded   map[int]*encoded // by table; others are JSON
+	warned    time.Time        // that the schema registry is away
+	badKeys   bool             // were logged
 }
 
 // NewReader returns a reader of tables for a pipeline that reads the topic input, by
@@ -45,7 +48,13 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	if !ok {
 		return nil, fmt.Errorf("read tables: a log of type %T cannot be inspected", log)
 	}
-	return &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, metrics: metrics, states: map[stream.Partition]*State{}}, nil
+	r := &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, metrics: metrics, states: map[stream.Partition]*State{}, encoded: map[int]*encoded{}}
+	for i := range specs {
+		if specs[i].Schemas != nil {
+			r.encoded[i] = &encoded{Transcoder: specs[i].Schemas.Transcoder(), woken: make(chan struct{}, 1)}
+		}
+	}
+	return r, nil
 }
 
 // Follow has the Reader take rows as the notes say that a member follows.
@@ -137,11 +146,7 @@ func (r *Reader) asNoted(ctx context.Context, took func(stream.Partition, int) e
 				if !found || record.Offset >= end {
 					break
 				}
-				n, err := s.take(at, &record)
-				if err == nil && n > 0 {
-					err = took(id, n)
-				}
-				if err != nil {
+				if err := r.take(ctx, s, at, &record, took); err != nil {
 					return fmt.Errorf("%v: %w", p, err)
 				}
 			}
@@ -264,15 +269,11 @@ func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, to
 		if err != nil {
 			return err
 		}
-		for id, s := range r.states {
+		for _, s := range r.states {
 			if record.Offset < s.next[at] {
 				continue
 			}
-			n, err := s.take(at, &record)
-			if err == nil && n > 0 {
-				err = took(id, n)
-			}
-			if err != nil {
+			if err := r.take(ctx, s, at, &record, took); err != nil {
 				return err
 			}
 		}
@@ -281,6 +282,23 @@ func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, to
 		}
 	}
 	return nil
+}
+
+// take brings a record to a state.
+func (r *Reader) take(ctx context.Context, s *State, at place, record *stream.Record, took func(stream.Partition, int) error) error {
+	row, err := r.plain(ctx, at, record)
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		s.move(at, record.Offset+1)
+		return nil
+	}
+	n, err := s.take(at, row)
+	if err == nil && n > 0 {
+		err = took(s.id, n)
+	}
+	return err
 }
 
 // Topics lists the topics of tables, each once.

@@ -51,6 +51,10 @@ type Spec struct {
 	// Envelope is what rows stand in. The key of a row is then the text of the record's key.
 	Envelope envelope.Kind
 
+	// Encoded is set if keys and values may begin with the id of a schema. Schemas reads such records.
+	Encoded bool
+	Schemas Schemas
+
 	Versions Versions
 }
 
@@ -67,6 +71,9 @@ func (s *Spec) id() string {
 	}
 	if s.Envelope != envelope.None {
 		id += "/" + string(s.Envelope)
+	}
+	if s.Encoded {
+		id += "/encoded"
 	}
 	if s.Versions.Kept() {
 		id += versioned

@@ -7,14 +7,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// brokenRow is what a row begins with whose record has an envelope that cannot be read. The
+// brokenRow is what a row begins with whose record cannot be read. The
 // reason stands behind it. No JSON begins so.
 const brokenRow = 0
 
 // unwrap returns the record of a row without its envelope; nil for a record of no row.
 func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	spec := &s.specs[at.table]
-	if spec.Envelope == envelope.None {
+	if spec.Envelope == envelope.None || spec.Encoded && framed(r.Value) {
 		return r
 	}
 	key, row, wrong, unknown := spec.Envelope.Row(r)
@@ -36,9 +36,9 @@ func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	return &inner
 }
 
-// broken returns the error of a row whose envelope could not be read; nil for others.
+// broken returns the error of a row whose record could not be read; nil for others.
 func (s *Spec) broken(key, row []byte) error {
-	if s.Envelope == envelope.None || len(row) == 0 || row[0] != brokenRow {
+	if s.Envelope == envelope.None && !s.Encoded || len(row) == 0 || row[0] != brokenRow {
 		return nil
 	}
 	return fmt.Errorf("row %.60q of table %s: %s", key, s.Topic, row[1:])

@@ -1,0 +1,100 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
+	"github.com/afterbay/afterbay/stream"
+)
+
+// Schemas turns records that begin with the id of their schema into JSON.
+type Schemas interface{ Transcoder() decode.Transcoder }
+
+// encoded reads the records of a table that begin with the id of their schema.
+type encoded struct {
+	decode.Transcoder
+	turn  uint64
+	woken chan struct{}
+}
+
+// framed reports whether a key or value begins with the id of a schema. No text or JSON does.
+func framed(data []byte) bool { return len(data) > 0 && data[0] == brokenRow }
+
+// plain returns a record with its key as text and its value as JSON. It waits for their schemas while the registry is
+// away. The value of a record that cannot be read is that of a broken row. nil is a record of no row: its key cannot be read.
+func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*stream.Record, error) {
+	e := r.encoded[at.table]
+	if e == nil || !framed(record.Key) && !framed(record.Value) {
+		return record, nil
+	}
+	if err := r.await(ctx, e, record); err != nil {
+		return nil, err
+	}
+	made := *record
+	if framed(record.Key) {
+		text, err := e.AppendJSON(nil, record.Key)
+		if err == nil {
+			made.Key, err = envelope.Column(text)
+		}
+		if err != nil {
+			r.badKey(record, err)
+			return nil, nil
+		}
+	}
+	if framed(record.Value) {
+		text, err := e.AppendJSON(nil, record.Value)
+		if err != nil {
+			r.metrics.TableBadRows.Add(1)
+			text = fmt.Appendf([]byte{brokenRow}, "%v@%d: %v", record.Partition, record.Offset, err)
+		}
+		made.Value = text
+	}
+	return &made, nil
+}
+
+// badKey counts a record whose key is none of a row, and logs the first one.
+func (r *Reader) badKey(record *stream.Record, err error) {
+	r.metrics.TableBadRows.Add(1)
+	if !r.badKeys {
+		r.logger.Warn("a record of a table has a key that is none of a row; others may follow, and are counted", "record", fmt.Sprintf("%v@%d", record.Partition, record.Offset), "error", err)
+	}
+	r.badKeys = true
+}
+
+// await waits until the schemas of a record are known.
+func (r *Reader) await(ctx context.Context, e *encoded, record *stream.Record) error {
+	wake := func() {
+		select {
+		case e.woken <- struct{}{}:
+		default:
+		}
+	}
+	e.turn++
+	for {
+		ready, why := true, error(nil)
+		for _, data := range [][]byte{record.Key, record.Value} {
+			if framed(data) {
+				known, fault := e.Prepare(data, e.turn, wake)
+				ready = ready && known
+				if why == nil {
+					why = fault
+				}
+			}
+		}
+		if ready {
+			return nil
+		}
+		if now := r.clock.Now(); why != nil && now.Sub(r.warned) >= time.Minute {
+			r.warned = now
+			r.logger.Warn("the schema registry is away, and is asked again: rows of a table wait, and events with them", "record", fmt.Sprintf("%v@%d", record.Partition, record.Offset), "error", why)
+		}
+		select {
+		case <-e.woken:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
