@@ -37,7 +37,7 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		}
 		var of decode.Format = decode.JSON{}
 		if encoded {
-			of = f
+			of = f.Format
 		} else if in.Envelope == envelope.None || len(b.Errs) > 0 {
 			continue // JSON takes all fields of an input without mistakes
 		}

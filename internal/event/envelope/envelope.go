@@ -60,7 +60,11 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 			return nil, fmt.Errorf("field %q: records have no envelope", around[0].Name)
 		}
 	case Debezium:
-		if _, json := format.(decode.JSON); !json {
+		switch format.(type) {
+		case decode.JSON:
+		case decode.Text, decode.Raw:
+			return nil, errors.New("change events of Debezium are JSON, Avro, or of a schema registry")
+		default:
 			var err error
 			if r.changes, err = newEncodedChanges(format, of[decode.FromData], around); err == nil {
 				r.values = preparerOf(r.changes.decoders()...)
