@@ -35,12 +35,16 @@ type byFeature struct {
 	windows                     []string
 	last                        int
 	aggregates                  []string
+
+	kind string // of values that are kept as they are; "" is numbers
+	per  string // field by which they are split
+	take int    // of list and top
 }
 
 var byWindows = map[string]int64{"10s": 10 * eventtime.Second, "1m": eventtime.Minute, "10m": 10 * eventtime.Minute}
 
 // delayed reports whether the feature knows a value some time after its event.
-func (f *byFeature) delayed() bool { return f.by != "" && f.value == "risk" }
+func (f *byFeature) delayed() bool { return f.by != "" && (f.value == "risk" || f.value == "grade") }
 
 // columns returns the names of what the feature makes.
 func (f *byFeature) columns() (names []string) {
@@ -78,17 +82,8 @@ func randomBy(r *rand.Rand) *byPipeline {
 		if f.value != "" {
 			f.aggregates = append(f.aggregates, one("sum", "mean", "max", "min"), "sum")[:1+r.IntN(2)]
 		}
-		if f.from = one("", "", p.topics[len(p.topics)-1]); len(p.topics) == 1 {
-			f.from = ""
-		}
-		switch names := []string{"10s", "1m", "10m"}; {
-		case p.late == "include": // what is late does not meet the end of a silent key
-			f.windows = []string{one("10s", "1m"), "10m"}
-		case f.value != "" && r.IntN(4) == 0:
-			f.last, f.aggregates = 1+r.IntN(5), []string{one("sum", "mean", "max", "min")}
-		default:
-			at := r.IntN(3)
-			f.windows = names[at:min(at+1+r.IntN(2), 3)]
+		if p.shape(r, &f); f.last > 0 {
+			f.aggregates = []string{one("sum", "mean", "max", "min")}
 		}
 		p.features = append(p.features, f)
 	}
@@ -101,8 +96,26 @@ func randomBy(r *rand.Rand) *byPipeline {
 		if by == "merchant" || r.IntN(2) == 0 {
 			add(by, "risk")
 		}
+		p.addValues(r, by)
 	}
 	return p
+}
+
+// shape chooses the input of a feature, and its windows or its number of last values.
+func (p *byPipeline) shape(r *rand.Rand, f *byFeature) {
+	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	if f.from = one("", "", p.topics[len(p.topics)-1]); len(p.topics) == 1 {
+		f.from = ""
+	}
+	switch names := []string{"10s", "1m", "10m"}; {
+	case p.late == "include": // what is late does not meet the end of a silent key
+		f.windows = []string{one("10s", "1m"), "10m"}
+	case f.value != "" && r.IntN(4) == 0:
+		f.last = 1 + r.IntN(5)
+	default:
+		at := r.IntN(3)
+		f.windows = names[at:min(at+1+r.IntN(2), 3)]
+	}
 }
 
 // text returns the pipeline file. REPARTITION and IDLE are to be replaced.
@@ -132,20 +145,23 @@ func (p *byPipeline) text() string {
 		word("value", f.value, f.value != "")
 		word("when", f.when, f.when != "")
 		word("delay", fmt.Sprint(p.delay[f.by], "ms"), f.delayed())
-		word("decimals", "0", f.value != "")
+		word("type", f.kind, f.delayed() && f.kind != "")
+		word("per", f.per, f.per != "")
+		word("take", fmt.Sprint(f.take), f.take > 0)
+		word("decimals", "0", f.value != "" && !f.any())
 		word("last", fmt.Sprint(f.last), f.last > 0)
 		word("windows", "["+strings.Join(f.windows, ", ")+"]", f.windows != nil)
 		word("aggregates", "["+strings.Join(f.aggregates, ", ")+"]", true)
-		word("empty", "-1", true)
+		word("empty", "-1", !f.any())
 		fmt.Fprintf(&b, "      %s: {%s}\n", f.name, strings.Join(words, ", "))
 		for _, c := range f.columns() {
 			values = append(values, strings.ReplaceAll(c, ".", "_")+": "+c)
-			if !strings.Contains(c, "mean") {
+			if !strings.Contains(c, "mean") && !f.any() {
 				risk = append(risk, fmt.Sprintf("int(%s) * %d", c, weight(len(values))))
 			}
 		}
 	}
-	fmt.Fprintf(&b, "  - decide: {risk: %q}\n  - route:\n      large: {when: amount >= 10, steps: [EMIT]}\n      default: %s\n", "("+strings.Join(risk, " + ")+") % 97", p.small)
+	fmt.Fprintf(&b, "  - decide: {risk: %q}\n  - decide: {grade: 'risk %% 3 == 0 ? \"low\" : \"high\"'}\n  - route:\n      large: {when: amount >= 10, steps: [EMIT]}\n      default: %s\n", "("+strings.Join(risk, " + ")+") % 97", p.small)
 	return strings.ReplaceAll(b.String(), "EMIT", fmt.Sprintf("{emit: {topic: decisions, value: {id: id, %s, risk: risk}}}", strings.Join(values, ", ")))
 }
 
@@ -193,7 +209,7 @@ func byRecords(events []eventtime.Event) (records []stream.Record) {
 }
 
 // byRow is a row, by the names of its columns.
-type byRow map[string]float64
+type byRow map[string]any
 
 // byPlaced is an event at its place, and what was decided of it.
 type byPlaced struct {
@@ -206,7 +222,7 @@ type byPlaced struct {
 // value returns what a feature counts of an event: ok is false if it counts nothing.
 func (f *byFeature) valueOf(e *byPlaced) (v int64, ok bool) {
 	switch f.value {
-	case "risk":
+	case "risk", "grade":
 		return e.risk, e.decided && (f.when == "" || e.risk%2 == 0)
 	case "paid":
 		return 2 * e.amount, f.when == "" || e.amount > 20
@@ -235,8 +251,8 @@ func (p *byPipeline) rows(events []eventtime.Event) map[string]byRow {
 				n++
 				column := f.columns()[k]
 				row[strings.ReplaceAll(column, ".", "_")] = v
-				if !strings.Contains(column, "mean") {
-					x.risk += int64(v) * weight(n)
+				if !strings.Contains(column, "mean") && !f.any() {
+					x.risk += int64(v.(float64)) * weight(n)
 				}
 			}
 		}
@@ -249,18 +265,26 @@ func (p *byPipeline) rows(events []eventtime.Event) map[string]byRow {
 	return rows
 }
 
+// byEntry is a value that a feature counts.
+type byEntry struct {
+	at, value int64
+	event     *byPlaced
+}
+
 // of returns the columns of a feature of the last one of events.
-func (p *byPipeline) of(f *byFeature, events []byPlaced) (columns []float64) {
+func (p *byPipeline) of(f *byFeature, events []byPlaced) (columns []any) {
 	x, by := &events[len(events)-1], f.by
 	if by == "" {
 		by = "card"
 	}
 	key, has := x.Text[by]
-	if !has {
-		return slices.Repeat([]float64{-1}, len(f.columns()))
+	switch {
+	case !has && f.any():
+		return f.valuesOf(nil, 0, x)
+	case !has:
+		return slices.Repeat([]any{-1.0}, len(f.columns()))
 	}
-	type entry struct{ at, value int64 }
-	var entries []entry
+	var entries []byEntry
 	newest, longest := int64(0), int64(0)
 	for _, w := range f.windows {
 		longest = max(longest, byWindows[w])
@@ -276,9 +300,12 @@ func (p *byPipeline) of(f *byFeature, events []byPlaced) (columns []float64) {
 		default:
 			newest = max(newest, e.Time)
 			if f.last > 0 || e.Time > newest-longest {
-				entries = append(entries, entry{e.Time, v})
+				entries = append(entries, byEntry{e.Time, v, e})
 			}
 		}
+	}
+	if f.any() {
+		return f.valuesOf(entries, newest-longest, x)
 	}
 	for _, a := range f.aggregates {
 		for _, w := range f.windows {

@@ -99,8 +99,8 @@ func (s *Set) AddInt(c *Cell, i int, t int64, v int64) error {
 // AddText is Add of a value of Texts. A text of more than MaxText bytes is an error.
 func (s *Set) AddText(c *Cell, i int, t int64, v string) error {
 	f, t := &s.features[i], clampTime(t)
-	if len(v) > MaxText {
-		return fmt.Errorf("feature %s: a text of %d bytes: a feature keeps at most 1,024, so take a part or a hash of it", f.name, len(v))
+	if err := CheckText(v); err != nil {
+		return fmt.Errorf("feature %s: %w", f.name, err)
 	}
 	if err := f.full(c, t); err != nil {
 		return err

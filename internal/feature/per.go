@@ -30,8 +30,8 @@ func (r *reading) splitBy(spec *Spec) {
 // which has Per. A group of more than MaxText bytes is an error.
 func (s *Set) Split(c *Cell, i int, group string) error {
 	f := &s.features[i]
-	if len(group) > MaxText {
-		return fmt.Errorf("feature %s: per: a text of %d bytes: a feature keeps at most 1,024, so take a part or a hash of it", f.name, len(group))
+	if err := CheckText(group); err != nil {
+		return fmt.Errorf("feature %s: per: %w", f.name, err)
 	}
 	x := f.windows.in(c)
 	if x.texts == nil {

@@ -2,6 +2,7 @@ package feature
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -18,6 +19,14 @@ const (
 
 // MaxText bounds the bytes of a text that a feature keeps.
 const MaxText = 1024
+
+// CheckText returns an error if a text has more than MaxText bytes.
+func CheckText(v string) error {
+	if len(v) > MaxText {
+		return fmt.Errorf("a text of %d bytes: a feature keeps at most 1,024, so take a part or a hash of it", len(v))
+	}
+	return nil
+}
 
 // texts are the bytes of the texts of a list, in the order of its entries: of one the value,
 // then the group. The word of a text is the place of its first byte, counted from the first

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -88,7 +89,10 @@ func (s *transaction) answer(plan *Plan, it *item) {
 	} else {
 		answer.Approximate = strings.Join(it.Approximate, ",")
 		for _, column := range plan.Answers.Columns {
-			answer.Numbers = operator.AppendNumber(answer.Numbers, it.Row.Number(column))
+			answer.Values = operator.AppendValue(answer.Values, it.Row, column)
+		}
+		if n, most := len(answer.Values), s.Form.MaxBytes; n > most {
+			answer = operator.Answer{Failure: fmt.Sprintf("features by %s: the columns take %d bytes: all of a field take at most %d, so set a smaller take", plan.Answers.By, n, most)}
 		}
 	}
 	to := order.Question{Source: c.Key.Source, Offset: c.Key.Offset, By: plan.Answers.By}
@@ -122,18 +126,8 @@ func (r *Return) says(row *value.Row) *operator.Answer {
 	a := &operator.Answer{}
 	for _, said := range r.Said {
 		if row.Has(said.Slot) {
-			a.Names = strings.TrimPrefix(a.Names+","+said.Feature, ",")
-			a.Numbers = operator.AppendNumber(a.Numbers, row.Number(said.Slot))
+			a.Say(said.Feature, row, said.Slot)
 		}
 	}
 	return a
-}
-
-// columnNames returns the names of columns as answers have them.
-func columnNames(columns []value.Slot) string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = c.Name
-	}
-	return strings.Join(names, ",")
 }

@@ -148,7 +148,7 @@ func NewPlan(p Plan) *Plan {
 	}
 	if p.Answers != nil {
 		answers := *p.Answers
-		answers.names = columnNames(answers.Columns)
+		answers.names = operator.NamesOf(answers.Columns)
 		p.Answers = &answers
 	}
 	if slices.ContainsFunc(p.Tables, func(t table.Spec) bool { return !t.Versions.Kept() }) {

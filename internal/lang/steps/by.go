@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/afterbay/afterbay/internal/feature"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -58,12 +58,8 @@ func (f *Features) bindAsked(s *lang.Scope, path string) {
 
 // boundAsked is a feature that a stage of another key computes, whose columns are introduced.
 type boundAsked struct {
-	path    string
-	feature *Feature
-	spec    feature.Spec
-	by      value.Slot
-	columns []value.Slot
-	waits   []string // names that come later: with Delay
+	boundFeature
+	by value.Slot
 }
 
 // bindAsked introduces the columns of a feature of another key; nil if it is wrong.
@@ -77,17 +73,12 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	if !ok || !f.standsAbove(s, path) {
 		return nil
 	}
-	m := &boundAsked{path: path, feature: f, spec: spec, by: by}
-	if slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Many) {
-		s.Fail(path+".aggregates", "a feature by %s answers numbers, and list and top are lists and maps: use distinct, changes or count", f.By)
-		return nil
+	m := &boundAsked{boundFeature{path: path, feature: f, spec: spec}, by}
+	var names, words []string // the word of the file that has the name
+	for _, of := range [][2]string{{"value", f.Value}, {"per", f.Per}, {"when", f.When}} {
+		names = append(names, expression.NamesIn(of[1])...)
+		words = append(words, slices.Repeat([]string{of[0]}, len(names)-len(words))...)
 	}
-	if spec.Per {
-		s.Fail(path+".per", "a feature by %s answers numbers, and per makes maps: write it without by, or use when", f.By)
-		return nil
-	}
-	values := expression.NamesIn(f.Value)
-	names := slices.Concat(values, expression.NamesIn(f.When))
 	for _, name := range names {
 		if _, known := s.Names.Lookup(name); !known && (s.Names.Later[name] || s.Names.IsBroken(name)) {
 			m.waits = append(m.waits, name)
@@ -98,29 +89,35 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	})
 	switch {
 	case f.Delay == 0 && at >= 0:
-		s.Fail(path+map[bool]string{true: ".value", false: ".when"}[at < len(values)], "%q is not known to the stage by %s when it counts an event", names[at], f.By)
-		s.Hint("use fields and lets of fields alone, or write delay: 1s: later events then see the value after that time")
+		s.Fail(path+"."+words[at], "%q is not known to the stage by %s when it counts an event", names[at], f.By)
+		s.Hint("use fields and lets of fields alone" + map[bool]string{true: ", or write delay: 1s: later events then see the value after that time"}[words[at] != "per"])
 	case f.Delay == 0:
-		late := f.bindValues(s, path, spec)
-		m.spec = late.spec
-		if m.spec.Kind != feature.Numbers && slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Valued) {
-			s.Fail(path+".aggregates", "a feature by %s answers numbers, and the values are of type %v: use distinct, changes or count", f.By, late.kind)
-		}
+		m.contribution(s)
 	case at < 0:
 		s.Fail(path+".delay", "value and when are of fields, which are known at once")
 		s.Hint("remove it")
 	case f.Overflow == "dlq":
 		s.Fail(path+".overflow", "with delay: the event is through when it is counted, so it cannot be refused")
 		s.Hint("remove it")
+	case f.Per != "":
+		s.Fail(path+".per", "with delay: an event says its value later, and not its group")
+		s.Hint("write a feature for each group, with when")
+	default:
+		m.declared()
 	}
 	if len(s.Errs) > before {
 		return nil
 	}
-	m.columns, ok = f.columns(s, path, m.spec, value.Number)
-	if !ok {
+	if m.columns, ok = f.columns(s, path, m.spec, m.kind); !ok {
 		return nil
 	}
 	return m
+}
+
+// declared sets the kind of values that the file says, as their expression is bound later.
+func (m *boundFeature) declared() {
+	kind, _ := value.ParseType(cmp.Or(m.feature.Type, value.Number.String()))
+	m.keep(kind.Kind)
 }
 
 // bindBy checks the field that a feature is by.
@@ -207,13 +204,6 @@ func Bound(p *lang.Pipeline, name string) (expr string, ok bool) {
 	return "", false
 }
 
-// bindValues binds value and when.
-func (f *Feature) bindValues(s *lang.Scope, path string, spec feature.Spec) (m boundFeature) {
-	m = boundFeature{path: path, feature: f, spec: spec}
-	m.contribution(s)
-	return m
-}
-
 // boundAnswers are the columns of features that stages of other keys compute.
 type boundAnswers []*boundAsked
 
@@ -229,19 +219,14 @@ func (b boundAnswers) Lower(*lang.Plan, lang.At) operator.Operator {
 	return operator.NewAnswers(list)
 }
 
-// Waits implements Deferred.
-func (m *boundAsked) Waits() []string { return m.waits }
-
 // Joins implements Deferred.
 func (m *boundAsked) Joins(lang.Deferred) bool { return false }
 
 // BindLate implements Deferred.
 func (m *boundAsked) BindLate(s *lang.Scope, _ []lang.Deferred) lang.Bound {
-	late := m.feature.bindValues(s, m.path, m.spec)
-	if late.spec.Kind != feature.Numbers {
-		s.Fail(m.path+".value", "with delay the value is a number: this one is of type %v", late.kind)
-	}
-	slot, ok := s.Make(m.path, s.HiddenName(), value.Type{Kind: value.Number, Optional: true})
+	late := m.boundFeature
+	late.contribution(s)
+	slot, ok := s.Make(m.path, s.HiddenName(), value.Type{Kind: m.kind, Optional: true})
 	if !ok {
 		slot = value.Slot{}
 	}

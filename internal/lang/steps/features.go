@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -253,8 +252,7 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 		return nil
 	}
 	if m.waits != nil {
-		kind, _ := value.ParseType(cmp.Or(f.Type, value.Number.String()))
-		m.keep(kind.Kind)
+		m.declared()
 	}
 	m.fed = s.Fed(m.value, m.when, m.per)
 	if m.columns, ok = f.columns(s, path, m.spec, m.kind); !ok {
@@ -378,13 +376,13 @@ func (m *boundFeature) bindValue(s *lang.Scope) {
 	if m.value = s.Expr(at, f.Value, kinds...); m.value == nil {
 		return
 	}
-	declared, kind := m.kind, m.value.Type().Kind
+	declared, kind, later := m.kind, m.value.Type().Kind, m.waits != nil || f.Delay > 0
 	m.keep(kind)
 	switch {
-	case m.waits != nil && declared != m.kind:
+	case later && declared != m.kind:
 		s.Fail(at, "the value is of type %v, and the columns are %v", kind, value.Type{Kind: declared})
 		s.Hint(fmt.Sprintf("write type: %v", kind))
-	case m.waits == nil && f.Type != "" && f.Type != kind.String():
+	case !later && f.Type != "" && f.Type != kind.String():
 		s.Fail(m.path+".type", "the value is of type %v", kind)
 		s.Hint("remove it")
 	}

@@ -44,8 +44,9 @@ func (g *Stage) Bind(s *lang.Scope, path string) {
 		}
 		m := &boundFeature{path: at, feature: f, spec: spec}
 		if f.Delay != 0 {
-			slot, _ := s.Make(at, "said."+f.Name, value.Type{Kind: value.Number, Optional: true})
-			m.value = s.Expr(at, slot.Name+" ?? 0.0", value.Number)
+			m.declared()
+			slot, _ := s.Make(at, "said."+f.Name, value.Type{Kind: m.kind, Optional: true})
+			m.value = s.Expr(at, slot.Name+" ?? "+anyOf[m.kind], m.kind)
 			m.when = s.Expr(at, slot.Name+" != null", value.Bool)
 			b.said = append(b.said, operator.Said{Feature: f.Name, Slot: slot})
 		} else if !m.contribution(s) {
@@ -59,6 +60,9 @@ func (g *Stage) Bind(s *lang.Scope, path string) {
 	}
 	s.Add(g, path, b)
 }
+
+// anyOf has a value of each kind that an event may say.
+var anyOf = map[value.Kind]string{value.Number: "0.0", value.Int: "0", value.Bool: "false", value.String: `""`, value.Time: "meta.time"}
 
 // boundStage is a bound Stage.
 type boundStage struct {
@@ -111,6 +115,7 @@ func Projected(p *lang.Pipeline, list []*Feature, field func(string) bool) (fiel
 		fields[f.By] = true
 		if f.Delay == 0 {
 			use(f.Value)
+			use(f.Per)
 			use(f.When)
 		}
 	}

@@ -10,15 +10,16 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/feature"
 )
 
 // Answer is what the stage of another key says of an event, or what the event says to such a
-// stage: numbers, with the names of what they are.
+// stage: values, with the names and types of what they are.
 type Answer struct {
-	Names       string // with commas between them
-	Numbers     []byte // 8 bytes for each name
-	Approximate string // features that are, likewise
-	Failure     string // why there are no numbers; "" is no failure
+	Names       string // with commas between them; behind a name that is no number's is its type: last.value string
+	Values      []byte // one behind the other, as AppendValue writes them
+	Approximate string // features that are, with commas between them
+	Failure     string // why there are no values; "" is no failure
 }
 
 var errAnswer = errors.New("an answer cannot be read: only the pipeline writes this topic")
@@ -28,12 +29,44 @@ func (a *Answer) Append(to []byte) []byte {
 	for _, text := range []string{a.Names, a.Approximate, a.Failure} {
 		to = append(binary.AppendUvarint(to, uint64(len(text))), text...)
 	}
-	return append(to, a.Numbers...)
+	return append(to, a.Values...)
 }
 
-// AppendNumber appends a number to those of an answer.
-func AppendNumber(to []byte, v float64) []byte {
-	return binary.LittleEndian.AppendUint64(to, math.Float64bits(v))
+// Say appends the value of a row, under a name.
+func (a *Answer) Say(name string, row *value.Row, slot value.Slot) {
+	a.Names = appendName(a.Names, name, slot.Type)
+	a.Values = AppendValue(a.Values, row, slot)
+}
+
+// NamesOf returns the names of columns as answers have them.
+func NamesOf(columns []value.Slot) (names string) {
+	for _, c := range columns {
+		names = appendName(names, c.Name, c.Type)
+	}
+	return names
+}
+
+func appendName(names, name string, t value.Type) string {
+	if t.Kind != value.Number {
+		name += " " + t.Kind.String()
+	}
+	return strings.TrimPrefix(names+","+name, ",")
+}
+
+// AppendValue appends the value of a row: 8 bytes of a number, which is always there. Of
+// another kind it appends 0 if it is absent; else 1 and 8 bytes, or 1 more than the bytes of a
+// text, and these.
+func AppendValue(to []byte, row *value.Row, slot value.Slot) []byte {
+	switch {
+	case slot.Type.Kind == value.Number:
+		return binary.LittleEndian.AppendUint64(to, math.Float64bits(row.Number(slot)))
+	case !row.Has(slot):
+		return append(to, 0)
+	case slot.Type.Kind.Text():
+		text := row.Text(slot)
+		return append(binary.AppendUvarint(to, uint64(len(text))+1), text...)
+	}
+	return binary.LittleEndian.AppendUint64(append(to, 1), uint64(row.Int(slot)))
 }
 
 // ParseAnswer reads what Append wrote. The answer keeps data.
@@ -46,23 +79,92 @@ func ParseAnswer(data []byte) (a Answer, err error) {
 		data = data[size:]
 		*text, data = value.Text(data[:n]), data[n:]
 	}
-	if a.Numbers = data; len(data) != 8*a.names() {
-		return a, errAnswer
-	}
+	a.Values = data
 	return a, nil
 }
 
-// names returns how many names there are.
-func (a *Answer) names() int {
-	if a.Names == "" {
-		return 0
-	}
-	return strings.Count(a.Names, ",") + 1
+// said is a value of an answer.
+type said struct {
+	kind    value.Kind
+	present bool
+	word    uint64
+	text    string
 }
 
-// number returns the i-th number.
-func (a *Answer) number(i int) float64 {
-	return math.Float64frombits(binary.LittleEndian.Uint64(a.Numbers[8*i:]))
+// next takes the first value, of a kind, from those of the answer.
+func (a *Answer) next(kind value.Kind) (v said, err error) {
+	v = said{kind: kind, present: true}
+	if kind != value.Number {
+		n, size := binary.Uvarint(a.Values)
+		if size <= 0 {
+			return v, errAnswer
+		}
+		a.Values = a.Values[size:]
+		if v.present = n > 0; !v.present {
+			return v, nil
+		}
+		if n--; kind.Text() {
+			if n > uint64(len(a.Values)) {
+				return v, errAnswer
+			}
+			v.text, a.Values = value.Text(a.Values[:n]), a.Values[n:]
+			return v, nil
+		}
+	}
+	if len(a.Values) < 8 {
+		return v, errAnswer
+	}
+	v.word, a.Values = binary.LittleEndian.Uint64(a.Values), a.Values[8:]
+	return v, nil
+}
+
+// each yields the values of the answer with their names.
+func (a *Answer) each(yield func(name string, v said) error) error {
+	if a.Names == "" {
+		return a.end()
+	}
+	for name := range strings.SplitSeq(a.Names, ",") {
+		kind := value.Number
+		if of, text, typed := strings.Cut(name, " "); typed {
+			t, err := value.ReadType(text)
+			if err != nil {
+				return errAnswer
+			}
+			name, kind = of, t.Kind
+		}
+		v, err := a.next(kind)
+		if err == nil {
+			err = yield(name, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.end()
+}
+
+// end returns an error if there are more values.
+func (a *Answer) end() error {
+	if len(a.Values) > 0 {
+		return errAnswer
+	}
+	return nil
+}
+
+// put puts the value into a slot of its kind.
+func (v *said) put(row *value.Row, slot value.Slot) error {
+	switch {
+	case v.kind != slot.Type.Kind: // of another version of the file
+	case !v.present:
+		row.Clear(slot)
+	case v.kind.Text():
+		return row.Make(&slot, v.text)
+	case v.kind == value.Number:
+		row.SetNumber(slot, math.Float64frombits(v.word))
+	default:
+		row.SetInt(slot, int64(v.word))
+	}
+	return nil
 }
 
 // Answers puts the answers of stages of other keys into the columns of features. The reader
@@ -77,7 +179,7 @@ type Answered struct {
 	Feature string
 	By      value.Slot // the field that is the key there
 	Columns []value.Slot
-	Empty   float64 // of the columns where the event has no such field
+	Empty   float64 // of the columns of numbers where the event has no such field
 }
 
 // answersBy are the columns that one stage answers with.
@@ -97,7 +199,7 @@ func NewAnswers(list []Answered) *Answers {
 		}
 		of := &a.by[at[by]]
 		for _, column := range list[i].Columns {
-			of.names = strings.TrimPrefix(of.names+","+column.Name, ",")
+			of.names = appendName(of.names, column.Name, column.Type)
 			of.slots = append(of.slots, column)
 		}
 	}
@@ -118,9 +220,7 @@ func (a *Answers) Makes() (slots []value.Slot) {
 // Run implements Operator.
 func (a *Answers) Run(e *Event) error {
 	for i := range a.List {
-		for _, column := range a.List[i].Columns {
-			e.Row.SetNumber(column, a.List[i].Empty)
-		}
+		a.List[i].unknown(e.Row)
 	}
 	answered, back := false, false
 	for i := range e.Record.Headers {
@@ -153,24 +253,44 @@ func (a *Answers) put(e *Event, data []byte) error {
 	}
 	for i := range a.by {
 		if of := &a.by[i]; of.names == answer.Names {
-			for n, slot := range of.slots {
-				e.Row.SetNumber(slot, answer.number(n))
+			for _, slot := range of.slots {
+				v, err := answer.next(slot.Type.Kind)
+				if err == nil {
+					err = v.put(e.Row, slot)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			return nil
+			return answer.end()
 		}
 	}
-	n := 0
-	for name := range strings.SplitSeq(answer.Names, ",") { // of several steps, or of another version of the file
+	return answer.each(func(name string, v said) error { // of several steps, or of another version of the file
 		for _, of := range a.by {
 			for _, slot := range of.slots {
 				if slot.Name == name {
-					e.Row.SetNumber(slot, answer.number(n))
+					if err := v.put(e.Row, slot); err != nil {
+						return err
+					}
 				}
 			}
 		}
-		n++
+		return nil
+	})
+}
+
+// unknown puts what the columns are of an event without the field, or that no stage was asked for.
+func (a *Answered) unknown(row *value.Row) {
+	for _, column := range a.Columns {
+		switch kind := column.Type.Kind; {
+		case kind == value.Number:
+			row.SetNumber(column, a.Empty)
+		case kind.IsList() || kind.IsMap():
+			row.SetText(column, "") // an empty one
+		default:
+			row.Clear(column)
+		}
 	}
-	return nil
 }
 
 // unasked returns why an event that was sent back has no columns; nil if it needs none.
@@ -204,14 +324,40 @@ func (r *Return) Run(e *Event) error {
 	if err != nil {
 		return fmt.Errorf("feature %s: when: %w", r.Feature, err)
 	}
-	v := 0.0
-	if wanted && r.Value != nil {
-		if v, err = Number(r.Value, e.Row); err != nil {
+	if wanted {
+		if err := r.put(e.Row); err != nil {
 			return fmt.Errorf("feature %s: value: %w", r.Feature, err)
 		}
 	}
-	if wanted {
-		e.Row.SetNumber(r.Slot, v)
+	return nil
+}
+
+// put puts what the event says into its slot.
+func (r *Return) put(row *value.Row) error {
+	switch {
+	case r.Value == nil:
+		row.SetNumber(r.Slot, 0)
+	case r.Slot.Type.Kind == value.Number:
+		v, err := Number(r.Value, row)
+		if err != nil {
+			return err
+		}
+		row.SetNumber(r.Slot, v)
+	case r.Slot.Type.Kind.Text():
+		v, err := r.Value.Text(row)
+		if err == nil {
+			err = feature.CheckText(v)
+		}
+		if err != nil {
+			return err
+		}
+		return row.Make(&r.Slot, v)
+	default:
+		v, err := Word(r.Value, row)
+		if err != nil {
+			return err
+		}
+		row.SetInt(r.Slot, v)
 	}
 	return nil
 }
@@ -256,14 +402,16 @@ func (s *Stage) Run(e *Event) error {
 	if err != nil {
 		return err
 	}
-	n := 0
-	for name := range strings.SplitSeq(answer.Names, ",") {
+	err = answer.each(func(name string, v said) error {
 		for _, said := range s.Said {
 			if said.Feature == name {
-				e.Row.SetNumber(said.Slot, answer.number(n))
+				return v.put(e.Row, said.Slot)
 			}
 		}
-		n++
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return e.Kept.Count(e, s.Turns)
 }
