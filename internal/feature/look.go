@@ -3,6 +3,7 @@ package feature
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
@@ -26,6 +27,7 @@ type look struct {
 	ordered  bool
 	words    []int64 // of the entries, for percentiles
 	table    []slot
+	slots    []slot    // of the table, for the values that are counted
 	counted  []counted // the different values
 	marked   uint32    // what a slot in use has
 	panes    bool      // a window is read from panes: of so many entries in all, and their sketches
@@ -328,8 +330,7 @@ func (l *look) items(a Aggregate, to []Value) []Value {
 		return to
 	}
 	l.count()
-	slices.SortFunc(l.counted, func(a, b counted) int { return cmp.Or(cmp.Compare(b.n, a.n), l.compare(a.value, b.value)) })
-	for _, c := range l.counted[:min(l.take, len(l.counted))] {
+	for _, c := range best(l.counted, l.take, l.byCount) {
 		v := l.valueOf(c.value)
 		v.Count = c.n
 		to = append(to, v)
@@ -345,44 +346,98 @@ func (l *look) compare(a, b int64) int {
 	return cmp.Compare(a, b)
 }
 
-// tableSize returns the places of a table for so many entries.
-func tableSize(entries int) int {
+// byCount compares values by how many entries have them, the most first, then by themselves.
+func (l *look) byCount(a, b counted) int {
+	if a.n != b.n {
+		return b.n - a.n
+	}
+	return l.compare(a.value, b.value)
+}
+
+// best returns the first n of a list in order, n at least 1, of which no two are equal. It moves
+// elements of the list. The elements before the one that is looked at are a heap of the best, with the worst
+// of them on top, so it takes as many steps as the list is long if few are better than those before.
+func best[T any](list []T, n int, compare func(a, b T) int) []T {
+	n = min(n, len(list))
+	top := list[:n]
+	if n < len(list) {
+		for k := n/2 - 1; k >= 0; k-- {
+			sink(top, k, compare)
+		}
+		for k := n; k < len(list); k++ {
+			if compare(list[k], top[0]) < 0 {
+				list[k], top[0] = top[0], list[k]
+				sink(top, 0, compare)
+			}
+		}
+	}
+	slices.SortFunc(top, compare)
+	return top
+}
+
+// sink moves an element of a heap down to its place.
+func sink[T any](heap []T, k int, compare func(a, b T) int) {
+	for {
+		below := 2*k + 1
+		if below >= len(heap) {
+			return
+		}
+		if below+1 < len(heap) && compare(heap[below+1], heap[below]) > 0 {
+			below++
+		}
+		if compare(heap[below], heap[k]) < 0 {
+			return
+		}
+		heap[k], heap[below] = heap[below], heap[k]
+		k = below
+	}
+}
+
+// count counts the entries of each different value.
+func (l *look) count() {
+	l.countUpTo(len(l.entries))
+	for k := range l.entries {
+		l.counted[l.placeOf(l.entries[k].value)].n++
+	}
+}
+
+// countUpTo makes place for so many values: a table of at least twice as many slots.
+func (l *look) countUpTo(entries int) {
 	size := 16
 	for size < 2*entries {
 		size *= 2
 	}
-	return size
-}
-
-// count counts the entries of each different value. It marks values in a table of at least
-// twice as many places as there are entries.
-func (l *look) count() {
-	size := tableSize(len(l.entries))
 	if l.marked++; len(l.table) < size || l.marked == 0 {
 		l.table, l.marked = make([]slot, max(size, len(l.table))), 1
 	}
-	table := l.table[:size]
-	l.counted = l.counted[:0]
-	for k := range l.entries {
-		v := l.entries[k].value
-		at := l.hash(v) & uint64(size-1)
-		for table[at].mark == l.marked && !l.equal(table[at].value, v) {
-			at = (at + 1) & uint64(size-1)
-		}
-		if table[at].mark != l.marked {
-			table[at] = slot{v, l.marked, uint32(len(l.counted))}
+	l.slots, l.counted = l.table[:size], l.counted[:0]
+}
+
+// placeOf returns the place of a value among those that are counted. A new one comes last.
+func (l *look) placeOf(v int64) uint32 {
+	last := uint64(len(l.slots) - 1)
+	for at := l.hash(v) & last; ; at = (at + 1) & last {
+		switch s := &l.slots[at]; {
+		case s.mark != l.marked:
+			*s = slot{v, l.marked, uint32(len(l.counted))}
 			l.counted = append(l.counted, counted{value: v})
+			return s.at
+		case l.equal(s.value, v):
+			return s.at
 		}
-		l.counted[table[at].at].n++
 	}
 }
 
-// hash returns a number that is the same for equal values: that of a text is FNV-1a.
+// hash returns a number that is the same for equal values. It takes 8 bytes of a text at once.
 func (l *look) hash(v int64) uint64 {
 	h := uint64(v)
 	if l.of == Texts {
-		h = 14695981039346656037
-		for _, b := range l.texts.of(v) {
+		text := l.texts.of(v)
+		for h = uint64(len(text)); len(text) >= 8; text = text[8:] {
+			h = (h ^ binary.LittleEndian.Uint64(text)) * 0x9E3779B97F4A7C15
+			h ^= h >> 32
+		}
+		for _, b := range text {
 			h = (h ^ uint64(b)) * 1099511628211
 		}
 	}

@@ -461,3 +461,20 @@ func TestFullListsLoseTheOldest(t *testing.T) {
 	}
 	compareStates(t, s, twins)
 }
+
+// TestBestAreTheFirstOfTheOrder compares with a sort of all.
+func TestBestAreTheFirstOfTheOrder(t *testing.T) {
+	seeds.Run(t, 2000, func(t *testing.T, random *rand.Rand) {
+		list := random.Perm(random.Intn(40))
+		switch random.Intn(3) {
+		case 0:
+			slices.Sort(list)
+		case 1:
+			slices.SortFunc(list, func(a, b int) int { return b - a })
+		}
+		sorted, n := slices.Sorted(slices.Values(list)), 1+random.Intn(45)
+		if got := best(slices.Clone(list), n, cmp.Compare[int]); !slices.Equal(got, sorted[:min(n, len(list))]) {
+			t.Fatalf("the best %d of %v are %v", n, list, got)
+		}
+	})
+}

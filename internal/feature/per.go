@@ -59,21 +59,22 @@ func (x *exact) putGroup(e *entries, item []int64) {
 // groups is what a look at groups needs beside the entries of one.
 type groups struct {
 	members []member
-	found   []group
+	found   []group // those of the most entries first
 	sorted  []entry // of one group behind those of another
 	pairs   []int64 // the entries of a group: times and values
 }
 
-// member is an entry, and the word of its group.
+// member is an entry, and the place of its group among those counted.
 type member struct {
 	entry
-	group int64
+	group uint32
 }
 
 // group is a group, and which of the sorted entries are of it: [from, to).
 type group struct {
 	counted
 	from, to int
+	late     bool // they are not in the order of time
 }
 
 // split puts the aggregates of the groups of each window, or of the newest values. It reports
@@ -88,44 +89,41 @@ func (l *look) split(x *exact, out []Value, before bool) (more bool) {
 			lo = max(l.at-l.windows.list[k].size, x.newest-l.windows.longest)
 		}
 		l.grouped(x, lo)
-		if len(l.found) > l.take {
-			l.found, more = l.found[:l.take], true
-		}
+		more = more || len(l.found) > l.take
+		l.of = Texts
+		l.found = best(l.found, l.take, func(a, b group) int { return l.byCount(a.counted, b.counted) })
+		l.of = l.values
 		l.writeGroups(out[k*len(l.aggregates):], before)
 	}
 	return more
 }
 
-// grouped takes the entries after lo, and finds their groups. That of the most entries comes
-// first; groups of equally many are in their own order.
+// grouped takes the entries after lo, and finds their groups.
 func (l *look) grouped(x *exact, lo int64) {
 	e := &l.windows.entries
 	l.reset()
-	l.texts, l.members = x.texts, l.members[:0]
+	l.texts, l.members, l.of = x.texts, l.members[:0], Texts
+	l.countUpTo(len(x.live()) / e.entry)
 	for k := range x.blocks() {
 		if !x.index.blocks[k].outside(lo, l.at) {
 			l.enter(x.blockWords(e, k), lo)
 		}
 	}
 	l.enter(x.tailWords(e), lo)
-	for k := range l.members {
-		l.entries = append(l.entries, entry{value: l.members[k].group})
-	}
-	l.of = Texts
-	l.count()
+	l.of = l.values
 	l.found, l.sorted = l.found[:0], slices.Grow(l.sorted[:0], len(l.members))[:len(l.members)]
 	end := 0
 	for _, c := range l.counted {
-		l.found = append(l.found, group{c, end, end})
+		l.found = append(l.found, group{counted: c, from: end, to: end})
 		end += c.n
 	}
 	for k := range l.members {
-		g := &l.found[l.placeOf(l.members[k].group)]
-		l.sorted[g.to] = l.members[k].entry
+		m := &l.members[k]
+		g := &l.found[m.group]
+		g.late = g.late || g.to > g.from && l.sorted[g.to-1].t > m.t
+		l.sorted[g.to] = m.entry
 		g.to++
 	}
-	slices.SortFunc(l.found, func(a, b group) int { return cmp.Or(cmp.Compare(b.n, a.n), l.compare(a.value, b.value)) })
-	l.of = l.values
 }
 
 // enter takes the entries of words that are in (lo, l.at], or all of the newest values, by
@@ -140,18 +138,10 @@ func (l *look) enter(words []int64, lo int64) {
 		case t <= lo || t > l.at:
 			continue
 		}
-		l.members = append(l.members, member{entry{t, l.unsigned(words[1])}, words[e.groupAt]})
+		at := l.placeOf(words[e.groupAt])
+		l.counted[at].n++
+		l.members = append(l.members, member{entry{t, l.unsigned(words[1])}, at})
 	}
-}
-
-// placeOf returns the place among the counted values of one that is there.
-func (l *look) placeOf(v int64) uint32 {
-	size := tableSize(len(l.entries))
-	at := l.hash(v) & uint64(size-1)
-	for !l.equal(l.table[at].value, v) {
-		at = (at + 1) & uint64(size-1)
-	}
-	return l.table[at].at
 }
 
 // writeGroups puts the aggregates of the groups found.
@@ -164,7 +154,7 @@ func (l *look) writeGroups(out []Value, before bool) {
 	own := l.entries
 	for i := range l.found {
 		g := &l.found[i]
-		l.entries, l.words, l.ordered = l.sorted[g.from:g.to], l.words[:0], false
+		l.entries, l.words, l.ordered = l.sorted[g.from:g.to], l.words[:0], !g.late
 		l.inOrder()
 		for k, a := range l.aggregates {
 			if before == (a == Previous) {
