@@ -11,6 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/internal/state/dedupe"
 	"github.com/afterbay/afterbay/internal/task"
 	"github.com/afterbay/afterbay/internal/task/operator"
@@ -169,5 +170,28 @@ func TestOutputThatIsTooLargeIsOwed(t *testing.T) {
 		l.start()
 		l.pass(time.Second)
 		l.wants("out", `{"k":"a","n":1}`, `{"w":"`+strings.Repeat("x", 200)+`"}`)
+	})
+}
+
+// TestElementThatIsTooLargeIsNotWrittenAgain has the record of the second element be too large,
+// when features have counted its event and the record of the first one is written.
+func TestElementThatIsTooLargeIsNotWrittenAgain(t *testing.T) {
+	inLoop(t, func(l *loop) {
+		l.options.OutputMaxBytes = 100
+		l.counting()
+		in := l.program(`split(w ?? "", ",")`)
+		item := l.slot("item", value.Type{Kind: value.String})
+		emit := l.emit(0, "item")
+		emit.Key = &item
+		l.put(operator.NewEach(operator.Each{Name: "list", In: in, Max: 2, Item: item, Emits: []*operator.Emit{emit}}))
+		l.run(at{key: "a", t: 1, w: "small," + strings.Repeat("x", 200)})
+		l.wants("out", `{"item":"small"}`)
+		letters := l.records("dead")
+		if len(letters) != 1 || header.Get(&letters[0], header.Stage) != "each" || header.Get(&letters[0], header.Resume) != "" {
+			t.Fatalf("%v", letters)
+		}
+		if letter := deadletter.Read(letters[0]); letter.Refusal() == "" {
+			t.Error("it can be sent back, which counts its event again")
+		}
 	})
 }

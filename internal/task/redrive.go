@@ -262,7 +262,7 @@ func (ch *chunk) words(it *item) string {
 		return ch.plan.resumption.words(all, it.Owed)
 	case f.Stage == "late":
 		return deadletter.Late
-	case f.Stage == "call" || f.Stage == "source":
+	case f.Stage == "call" || f.Stage == "each" || f.Stage == "source": // records of its elements may be written
 		return ""
 	case it.Return != nil:
 		return it.Return.Resume

@@ -94,7 +94,7 @@ func (r *Reader) Prepares() bool { return r.values != nil }
 // Prepare prepares a record, as a decode.Preparer does.
 func (r *Reader) Prepare(record *stream.Record, turn uint64, wake func()) (ready bool, why error) {
 	ready = true
-	if encoded(record.Key) && r.texts != nil {
+	if r.texts != nil && (r.keys != nil || r.kind != None) && encoded(record.Key) {
 		ready, why = r.texts.Prepare(record.Key, turn, wake)
 	}
 	if r.values != nil {

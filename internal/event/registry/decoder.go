@@ -237,7 +237,7 @@ func (r *Registry) Transcoder() decode.Transcoder {
 
 // AppendJSON implements decode.Transcoder.
 func (d *Decoder) AppendJSON(dst, src []byte) ([]byte, error) {
-	p, index, begin, err := d.find(src)
+	p, _, begin, err := d.find(src)
 	if err != nil {
 		return nil, err
 	}
@@ -249,12 +249,5 @@ func (d *Decoder) AppendJSON(dst, src []byte) ([]byte, error) {
 		dst, err = p.avro.AppendJSON(dst, data)
 		return dst, moved(err, begin)
 	}
-	schema, err := messageAt(p.answer, string(index))
-	if err == nil {
-		dst, err = schema.AppendJSON(dst, data)
-	}
-	if err != nil {
-		return nil, &decode.Error{Offset: begin, Reason: err.Error()}
-	}
-	return dst, nil
+	return nil, &decode.Error{Offset: begin, Reason: "keys and rows of Protobuf are not read: write them as Avro or JSON"}
 }

@@ -61,7 +61,9 @@ func (c *Chunk) Run(e *Event) error {
 	list, object := []byte{}, []byte(nil)
 	for i := range chunks {
 		object = appendChunk(object[:0], i, &chunks[i], next.ids[i], !was[next.ids[i]])
-		list = value.AppendElement(list, value.Raw, value.Element{Str: value.Text(object)})
+		if list = value.AppendElement(list, value.Raw, value.Element{Str: value.Text(object)}); len(list) > value.TextMax {
+			break // the row refuses it
+		}
 	}
 	if err = c.store(e.Row, list, before.without(&next)); err != nil {
 		return err

@@ -38,7 +38,7 @@ type Splitter struct {
 // Chunk is a part of a text.
 type Chunk struct {
 	Text       string
-	Heading    string // the titles of the sections that it is in, with " > " between them; only by Headings
+	Heading    string // the titles of the sections that it is in, with " > " between them, the first 200 bytes of each; only by Headings
 	Start, End int    // characters (code points) of the text before it, and up to its end
 	Tokens     int
 }
@@ -58,7 +58,9 @@ func (s *Splitter) Split(text string) ([]Chunk, error) {
 	case Headings:
 		for section := range sections(text) {
 			units := p.sentences(nil, text, section.title)
-			p.pack(p.sentences(units, text, section.body), section.path)
+			if p.pack(p.sentences(units, text, section.body), section.path); len(p.made) > s.Max {
+				break
+			}
 		}
 	}
 	if len(p.made) > s.Max {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/internal/models/text/wordpiece"
 	"github.com/google/go-cmp/cmp"
@@ -279,6 +280,30 @@ func TestHeadings(t *testing.T) {
 	} {
 		if level, title := headingOf(line); fmt.Sprint(level, " ", title) != want {
 			t.Errorf("%q: %d %q, want %s", line, level, title, want)
+		}
+	}
+}
+
+// TestLongTitlesAreCut has a title of many characters, and far more sections than chunks.
+func TestLongTitlesAreCut(t *testing.T) {
+	text := "# " + strings.Repeat("é ", 1000) + strings.Repeat("\n## a\nb", 100_000)
+	s := &Splitter{By: Headings, Size: 8192, Max: 100}
+	allocated := testing.AllocsPerRun(1, func() {
+		if _, err := s.Split(text); err == nil {
+			t.Error("no error")
+		}
+	})
+	if allocated > 5000 {
+		t.Errorf("%v allocations", allocated)
+	}
+	s.Max = ChunksMax
+	chunks, err := s.Split(text[:len(text)-7*99_999])
+	if err != nil || len(chunks) != 2 || !strings.HasSuffix(chunks[1].Heading, " > a") {
+		t.Fatalf("%v, %.80v", err, chunks)
+	}
+	for _, c := range chunks {
+		if len(c.Heading) > titleMax+len(" > a") || !utf8.ValidString(c.Heading) {
+			t.Errorf("%d bytes of titles: %q", len(c.Heading), c.Heading)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package chunk
 import (
 	"iter"
 	"strings"
+	"unicode/utf8"
 )
 
 // section is a heading of Markdown with what follows it, up to the next heading.
@@ -78,7 +79,23 @@ func headingOf(line string) (level int, title string) {
 	if bare := strings.TrimRight(title, "#"); bare == "" || bare[len(bare)-1] == ' ' {
 		title = strings.TrimRight(bare, " \t")
 	}
-	return level, title
+	return level, cut(title)
+}
+
+// titleMax is how many bytes of a title the chunks of its section have. The text of its first chunk
+// has all of it.
+const titleMax = 200
+
+// cut returns the beginning of a title, up to a character.
+func cut(title string) string {
+	if len(title) <= titleMax {
+		return title
+	}
+	end := titleMax
+	for !utf8.RuneStart(title[end]) {
+		end--
+	}
+	return title[:end]
 }
 
 // fenced returns what ends the fenced code that a text is in behind a line; "" if it is in none.
