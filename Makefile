@@ -147,7 +147,7 @@ NO_RACE = Killed(Processes|Sinks|Chain|Workers|Ordered)|CommandsWork|PaidCalls|E
 test: deps ## all tests (lint vets them), the race detector where goroutines meet, a build for arm64
 	$(FULL) scripts/test.sh -vet=off -timeout 60m -p 4 ./internal/e2e ./cmd/afterbay ./internal/log/kafka ./...
 	for module in $(MODULES); do $(FULL) go -C $$module test -vet=off -timeout 20m ./... || exit 1; done
-	CGO_ENABLED=1 scripts/test.sh -race -short -vet=off -timeout 30m -p 3 -skip '$(NO_RACE)' $(RACE)
+	CGO_ENABLED=1 scripts/test.sh -race -short -vet=off -timeout 60m -p 3 -skip '$(NO_RACE)' $(RACE)
 	for target in linux/arm64 darwin/arm64; do \
 		echo "$$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; go list -export ./... >/dev/null; go build ./cmd/...; done
 
