@@ -3,9 +3,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/binary"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,15 +196,7 @@ func TestTablesWaitForTheirSchemas(t *testing.T) {
 	server := srfake.New()
 	defer server.Close()
 	c := newCustomers(t, server)
-	var away atomic.Bool
-	away.Store(true)
-	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-		down := away.Load()
-		if down {
-			http.Error(w, "the leader is elected", http.StatusServiceUnavailable)
-		}
-		return down
-	})
+	away := outage(server, "")
 	log := memory.New(memory.Options{})
 	if err := log.CreateTopic(t.Context(), stream.Topic{Name: "customers", Partitions: 1}); err != nil {
 		t.Fatal(err)
@@ -223,11 +213,7 @@ func TestTablesWaitForTheirSchemas(t *testing.T) {
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
-	event := orderOf("1")
-	event.Partition.Topic = "orders"
-	if err := log.Append(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
+	appendInput(t, log, p, orderOf("1"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- runner.Run(ctx, log) }()

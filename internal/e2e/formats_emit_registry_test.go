@@ -3,12 +3,10 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,15 +124,7 @@ func TestAPipelineWaitsForTheSchemasOfItsOutputs(t *testing.T) {
 	if _, _, err := server.RegisterSchema("alerts-value", sr.Schema{Schema: strings.Replace(decisionSchema, `"float"`, `"double"`, 1)}); err != nil {
 		t.Fatal(err)
 	}
-	var away atomic.Bool
-	away.Store(true)
-	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-		down := away.Load()
-		if down {
-			http.Error(w, "the leader is elected", http.StatusServiceUnavailable)
-		}
-		return down
-	})
+	away := outage(server, "")
 	log := memory.New(memory.Options{})
 	runner, err := builtin.New(p, pipeline.Options{})
 	if err != nil {
@@ -144,12 +134,7 @@ func TestAPipelineWaitsForTheSchemasOfItsOutputs(t *testing.T) {
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range events {
-		r.Partition.Topic = p.Input.Topic
-		if err := log.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
+	appendInput(t, log, p, events...)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- runner.Run(ctx, log) }()

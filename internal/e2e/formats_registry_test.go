@@ -83,6 +83,20 @@ func TestEventsOfARegistryAreLikeThoseOfJSON(t *testing.T) {
 	}
 }
 
+// outage has a registry be away, but for one path, until what it returns is set to false.
+func outage(server *srfake.Registry, spared string) *atomic.Bool {
+	away := &atomic.Bool{}
+	away.Store(true)
+	server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
+		down := away.Load() && request.URL.Path != spared
+		if down {
+			http.Error(w, "the leader is elected", http.StatusServiceUnavailable)
+		}
+		return down
+	})
+	return away
+}
+
 // TestRegistryIsWaitedFor runs while the registry is away for all schemas but the first, and ends and begins again meanwhile. No
 // event becomes a dead letter, time does not pass for partitions that wait, and the outputs are those of a registry that always answers.
 func TestRegistryIsWaitedFor(t *testing.T) {
@@ -92,15 +106,7 @@ func TestRegistryIsWaitedFor(t *testing.T) {
 		p.Input.Repartition, p.Input.Time.Idle, p.Input.Time.Lateness = copied, 100*time.Millisecond, 0
 		events, records := framedPayments(t, server)
 		want := run(t, p, records...)
-		var away atomic.Bool
-		away.Store(true)
-		server.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
-			down := away.Load() && request.URL.Path != "/schemas/ids/1" // which the first event has
-			if down {
-				http.Error(w, "the leader is elected", http.StatusServiceUnavailable)
-			}
-			return down
-		})
+		away := outage(server, "/schemas/ids/1") // which the first event has
 		log := memory.New(memory.Options{})
 		for range 2 {
 			runner, err := builtin.New(p, pipeline.Options{})
@@ -110,12 +116,7 @@ func TestRegistryIsWaitedFor(t *testing.T) {
 			if err := runner.CreateTopics(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range records {
-				r.Partition.Topic = p.Input.Topic
-				if err := log.Append(t.Context(), r); err != nil {
-					t.Fatal(err)
-				}
-			}
+			appendInput(t, log, p, records...)
 			records = nil
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)

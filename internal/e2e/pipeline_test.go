@@ -77,14 +77,20 @@ func runOn(t *testing.T, log stream.Log, p lang.Pipeline, records ...stream.Reco
 	if err := runner.CreateTopics(t.Context(), log); err != nil {
 		t.Fatal(err)
 	}
+	appendInput(t, log, p, records...)
+	if err := runIdle(t.Context(), runner, log); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appendInput appends records to the input of a pipeline.
+func appendInput(t *testing.T, log stream.Log, p lang.Pipeline, records ...stream.Record) {
+	t.Helper()
 	for _, r := range records {
 		r.Partition.Topic = p.Input.Topic
 		if err := log.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := runIdle(t.Context(), runner, log); err != nil {
-		t.Fatal(err)
 	}
 }
 

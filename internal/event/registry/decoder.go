@@ -189,24 +189,25 @@ func messageAt(of *answer, index string) (*protobuf.Schema, error) {
 
 // Scan implements decode.Decoder.
 func (d *Decoder) Scan(src []byte, row *value.Row) error {
-	p, _, begin, err := d.find(src)
+	p, begin, err := d.find(src)
 	if err != nil {
 		return err
 	}
 	return moved(p.decoder.Scan(src[begin:], row), begin)
 }
 
-// find returns what is known of the type of a record, the index of a message type, and where the data begins.
-func (d *Decoder) find(src []byte) (p *program, index []byte, begin int, err error) {
+// find returns what is known of the type of a record, and where the data begins.
+func (d *Decoder) find(src []byte) (p *program, begin int, err error) {
 	id, err := idOf(src)
 	if err != nil {
-		return nil, nil, 0, &decode.Error{Reason: err.Error()}
+		return nil, 0, &decode.Error{Reason: err.Error()}
 	}
 	begin = PrefixBytes
 	p = d.programs[typeOf{id: id}]
 	if p != nil && p.protobuf != nil {
-		if index, err = indexOf(src[PrefixBytes:]); err != nil {
-			return nil, nil, 0, &decode.Error{Offset: PrefixBytes, Reason: err.Error()}
+		index, err := indexOf(src[PrefixBytes:])
+		if err != nil {
+			return nil, 0, &decode.Error{Offset: PrefixBytes, Reason: err.Error()}
 		}
 		begin += len(index)
 		p = d.programs[typeOf{id, string(index)}]
@@ -219,7 +220,7 @@ func (d *Decoder) find(src []byte) (p *program, index []byte, begin int, err err
 	case p.err != nil:
 		err = &decode.Error{Offset: 1, Reason: p.err.Error()}
 	}
-	return p, index, begin, err
+	return p, begin, err
 }
 
 // moved returns an error of data with its place in the record.
@@ -237,7 +238,7 @@ func (r *Registry) Transcoder() decode.Transcoder {
 
 // AppendJSON implements decode.Transcoder.
 func (d *Decoder) AppendJSON(dst, src []byte) ([]byte, error) {
-	p, _, begin, err := d.find(src)
+	p, begin, err := d.find(src)
 	if err != nil {
 		return nil, err
 	}
