@@ -47,7 +47,8 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 
 // tail returns nil where yield wants no more.
 func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield func(*kgo.Record) bool) error {
-	if _, err := l.topics.partition(ctx, p); err != nil {
+	topic, err := l.topics.partition(ctx, p)
+	if err != nil {
 		return err
 	}
 	first, err := l.reads.listOffset(ctx, p, earliest)
@@ -65,25 +66,41 @@ func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield fu
 		return err
 	}
 	defer client.Close()
-	for {
+	for tries := 1; ; tries++ {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		for _, f := range fetches.Errors() {
-			if errors.Is(f.Err, kerr.OffsetOutOfRange) {
-				return fmt.Errorf("%w: %w", stream.ErrTrimmed, f.Err)
-			}
-			if !kerr.IsRetriable(f.Err) {
-				return f.Err
+			if err := l.reads.tailAgain(ctx, topic, tries, f.Err); err != nil {
+				return err
 			}
 		}
-		for it := fetches.RecordIter(); !it.Done(); {
+		for it := fetches.RecordIter(); !it.Done(); tries = 0 {
 			if r := it.Next(); r.Offset >= from && !yield(r) {
 				return nil
 			}
 		}
 	}
+}
+
+// tailAgain waits after a failed fetch, and returns an error where another is of no use. The client
+// stays with the topic that it began with: if others delete that, it says so without end.
+func (r *reads) tailAgain(ctx context.Context, topic topicInfo, tries int, err error) error {
+	if errors.Is(err, kerr.OffsetOutOfRange) {
+		return fmt.Errorf("%w: %w", stream.ErrTrimmed, err)
+	}
+	if !kerr.IsRetriable(err) {
+		return err
+	}
+	if err := r.log.wait(ctx, backOff(tries)); err != nil {
+		return err
+	}
+	now, err := r.log.topics.refresh(ctx, topic.name)
+	if err == nil && now.id != topic.id {
+		err = fmt.Errorf("topic %q was deleted and made again: %w", topic.name, stream.ErrUnknownTopic)
+	}
+	return err
 }
 
 // reached waits until p has grown to offset: a broker refuses to read beyond
