@@ -15,6 +15,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/event/header"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/pipeline"
 	"github.com/afterbay/afterbay/internal/test/eventtime"
 	"github.com/afterbay/afterbay/stream"
@@ -423,6 +424,7 @@ func withoutRun(r *stream.Record) *stream.Record {
 // until waits for as many outputs as are wanted, and for their state: what is told after a delay
 // is counted when no output waits for it. It gives up if none comes for crashPatience.
 func (o orderedRun) until(ctx context.Context, t *testing.T, want *orderedAnswer) error {
+	_, virtual := o.log.(*memory.Log) // time, in which a look takes none
 	for seen, since := -1, time.Now(); ; {
 		begun := time.Now()
 		got := o.answer(t)
@@ -437,8 +439,12 @@ func (o orderedRun) until(ctx context.Context, t *testing.T, want *orderedAnswer
 		default:
 			return fmt.Errorf("no output comes after %d of %d", n, want.total)
 		}
+		pause := 5*time.Millisecond + 3*time.Since(begun) // which leaves the machine to the pipelines
+		if virtual {
+			pause = time.Second
+		}
 		select {
-		case <-time.After(5*time.Millisecond + 3*time.Since(begun)): // which leaves the machine to the pipelines
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return fmt.Errorf("%d outputs of %d: %w", seen, want.total, ctx.Err())
 		}
