@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +119,60 @@ steps:
 	server.Close()
 	if found := lint("avro: seen.avsc, schema_registry: true"); len(found) != 1 || !strings.HasPrefix(found[0], "schema_registry: the schema registry does not answer: ") {
 		t.Errorf("away: %q", found)
+	}
+}
+
+// TestLintComparesTablesAndKeysWithTheRegistry has the schemas of the rows and keys of a table, and of the keys of an input.
+func TestLintComparesTablesAndKeysWithTheRegistry(t *testing.T) {
+	const row = `{"type":"record","name":"Row","fields":[{"name":"tier","type":"string"},{"name":"since","type":{"type":"long","logicalType":"timestamp-millis"}},{"name":"hash","type":"bytes"}]}`
+	const change = `{"type":"record","name":"Envelope","fields":[{"name":"after","type":["null",` + row + `]},{"name":"op","type":"string"}]}`
+	const id, both = `{"type":"record","name":"Key","fields":[{"name":"id","type":["null","long"]}]}`, `{"type":"record","name":"Key","fields":[{"name":"id","type":"long"},{"name":"shop","type":"string"}]}`
+	for _, c := range []struct {
+		subjects map[string]string
+		lookup   string
+		want     []string // beginnings of what is found and warned of
+	}{
+		{map[string]string{}, "tier: string", []string{"steps[0].lookup: the schema registry has no subject customers-value: whether its rows have the fields"}},
+		{map[string]string{"customers-value": row, "customers-key": id, "orders-key": id}, "tier: string, since: time, hash: bytes", nil},
+		{map[string]string{"customers-value": row, "customers-key": `"string"`, "orders-key": `"long"`}, "since: string, hash: string, level: optional int", nil},
+		{map[string]string{"customers-value": row}, "tier: int, level: int", []string{`steps[0].lookup.fields: version 1 of subject customers-value, schema id 2, does not fit: field "tier" is of type string in the schema: want int; field "level" is required: the schema has no such field`}},
+		{map[string]string{"customers-value": change}, "tier: string}, envelope: debezium, empty: {tier: '\"\"'", nil},
+		{map[string]string{"customers-value": change}, "tier: bool}, envelope: debezium, empty: {tier: 'false'", []string{`steps[0].lookup.fields: version 1 of subject customers-value, schema id 2, does not fit: field "tier" is of type string in the schema: want bool`}},
+		{map[string]string{"customers-value": row, "customers-key": both, "orders-key": both}, "tier: string", []string{
+			"input.fields.customer: version 1 of subject orders-key", "steps[0].lookup.table: version 1 of subject customers-key, schema id 2, does not fit: a key is one text or whole number, or a record with one"}},
+		{map[string]string{"customers-value": row, "customers-key": `{"type":"map","values":"long"}`}, "tier: string", []string{"steps[0].lookup.table: version 1 of subject customers-key"}},
+	} {
+		server := srfake.New()
+		t.Chdir(t.TempDir())
+		c.subjects["orders-value"] = `{"type":"record","name":"Order","fields":[]}`
+		for _, subject := range slices.Backward(slices.Sorted(maps.Keys(c.subjects))) {
+			if _, _, err := server.RegisterSchema(subject, sr.Schema{Schema: c.subjects[subject]}); err != nil {
+				t.Fatal(err)
+			}
+			if err := server.SetCompat(subject, sr.CompatFull); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, "orders.yaml", `pipeline: orders
+schema_registry: `+server.URL()+`
+input: {topic: orders, key: customer, repartition: 2, format: schema_registry, fields: {customer: {from: key, type: int}}}
+steps:
+  - lookup: {name: who, table: customers, format: schema_registry, key: customer, fields: {`+c.lookup+`}}
+  - emit: {topic: out, value: [customer]}
+`)
+		var got []string
+		for _, f := range findingsOf(t, command(t, "", "lint", "--connect", "--json", "orders.yaml")) {
+			got = append(got, f.Path+": "+f.Message)
+		}
+		for line := range strings.Lines(command(t, "", "lint", "--connect", "orders.yaml").stdout) {
+			if _, warning, ok := strings.Cut(line, "warning: "); ok && strings.Contains(line, "the schema registry") {
+				got = append(got, warning)
+			}
+		}
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%v, %s: %q, want %q", c.subjects, c.lookup, got, c.want)
+		}
+		server.Close()
 	}
 }
 

@@ -63,6 +63,7 @@ type Compiled struct {
 
 	open          *opened
 	registrations []registration // of schemas of outputs
+	rows          []lang.Rows    // that lookups read
 }
 
 // SchemaStats counts what a schema registry was asked.
@@ -135,7 +136,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	each.run(PassFingerprints, func() { text, plan.Fingerprint = fingerprints(b, open, plan.Calls, kept) }, &p, b, open, plan.Calls, kept)
 	return &Compiled{
 		Pipeline: p, Plan: task.NewPlan(plan), Copies: plansOf(others.copies, plan.Fingerprint.Outputs), Asked: plansOf(others.stages, plan.Fingerprint.Outputs), Models: open.named, Sinks: sunk(facts.sinks, plan.Fingerprint.Outputs),
-		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Encoded: encodedTopics(&b.Outputs), registrations: open.registrations, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
+		Budget: b.budget, Finds: open.Finds, Fetcher: open.Fetcher, Schemas: open.registry, Encoded: encodedTopics(&b.Outputs), registrations: open.registrations, rows: b.Rows, Backlogs: b.read.backlogs, Warnings: facts.warnings, Canonical: text, Took: each.took, open: open,
 	}, nil
 }
 

@@ -3,12 +3,15 @@ package compile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/registry"
+	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
+	"github.com/afterbay/afterbay/internal/task/table"
 )
 
 // registryMax is how long the registry is asked about an input.
@@ -26,46 +29,98 @@ func (c *Compiled) FindSchemas(ctx context.Context, mayRegister bool, away func(
 	return c.Schemas.FindOutputs(ctx, outputs, mayRegister, away)
 }
 
-const awayHint = "check the address and the credentials, or start the registry"
-
-// AskRegistry compares the fields of inputs with the newest schemas of their topics in the schema
-// registry, and with what it takes as their next versions. It also asks whether it has the schemas of
-// outputs, or would take them. It changes nothing there.
+// AskRegistry compares the fields of inputs and of rows of tables with the newest schemas of their topics in
+// the schema registry, and with what it takes as their next versions. It compares the schemas of keys too, and
+// asks whether the registry has the schemas of outputs, or would take them. It changes nothing there.
 func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnings []string) {
+	q := questions{Compiled: c, ctx: ctx}
 	for _, r := range c.registrations {
 		switch reached, err := r.Check(ctx); {
 		case !reached:
-			found = append(found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: awayHint})
+			q.away(err)
 		case err != nil:
-			found = append(found, &spec.Problem{Path: r.path, Message: err.Error(), Err: err})
+			q.wrong(r.path, err, "")
 		}
 	}
 	for path, in := range c.Pipeline.EachInput() {
-		if in.Format.Name != lang.FormatRegistry {
-			continue
-		}
-		newest, err := c.newest(ctx, in.Topic)
-		switch {
-		case err != nil:
-			found = append(found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: awayHint})
-		case newest == nil:
-			warnings = append(warnings, fmt.Sprintf("%s: the schema registry has no subject %s: whether the fields are as its schemas have them is seen with the first event", path, registry.Subject(in.Topic)))
-		default:
-			if err := newest.Fits(in.Envelope.Fields(c.fieldsOf(in.Topic))); err != nil {
-				found = append(found, &spec.Problem{Path: path + ".fields", Message: err.Error(), Err: err, Hint: "its events would be dead letters: a field is as the schema has it"})
-			}
-			if why := newest.Unsafe(); why != "" {
-				warnings = append(warnings, path+": "+why)
-			}
+		if in.Format.Name == lang.FormatRegistry {
+			q.input(path, in)
 		}
 	}
-	return found, warnings
+	for _, of := range c.rows {
+		if table := &c.Plan.Tables[of.Table]; table.Encoded {
+			q.table(of, table)
+		}
+	}
+	return q.found, q.warnings
 }
 
-func (c *Compiled) newest(ctx context.Context, topic string) (*registry.Version, error) {
-	ctx, cancel := context.WithTimeout(ctx, registryMax)
+// questions are asked of a schema registry. They keep what it said.
+type questions struct {
+	*Compiled
+	ctx      context.Context
+	found    spec.Problems
+	warnings []string
+}
+
+func (q *questions) away(err error) {
+	q.found = append(q.found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: "check the address and the credentials, or start the registry"})
+}
+
+// wrong notes an error, if there is one.
+func (q *questions) wrong(path string, err error, hint string) {
+	if err != nil {
+		q.found = append(q.found, &spec.Problem{Path: path, Message: err.Error(), Err: err, Hint: hint})
+	}
+}
+
+func (q *questions) warn(path, text string) { q.warnings = append(q.warnings, path+": "+text) }
+
+// newest returns the newest version of a subject; nil if there is none or if the registry is away. unknown is
+// what is not compared if there is no such subject; "" needs no warning.
+func (q *questions) newest(path, subject, unknown string) *registry.Version {
+	ctx, cancel := context.WithTimeout(q.ctx, registryMax)
 	defer cancel()
-	return c.Schemas.Newest(ctx, registry.Subject(topic))
+	newest, err := q.Schemas.Newest(ctx, subject)
+	switch {
+	case err != nil:
+		q.away(err)
+	case newest == nil && unknown != "":
+		q.warn(path, fmt.Sprintf("the schema registry has no subject %s: whether %s", subject, unknown))
+	}
+	return newest
+}
+
+// input compares the schemas of an input.
+func (q *questions) input(path string, in *lang.Input) {
+	fields := q.fieldsOf(in.Topic)
+	if newest := q.newest(path, registry.Subject(in.Topic), "the fields are as its schemas have them is seen with the first event"); newest != nil {
+		q.wrong(path+".fields", newest.Fits(in.Envelope.Fields(fields)), "its events would be dead letters: a field is as the schema has it")
+		if why := newest.Unsafe(); why != "" {
+			q.warn(path, why)
+		}
+	}
+	ofKey := func(f decode.Field) bool { return f.From == decode.FromKey }
+	at := slices.IndexFunc(fields, ofKey)
+	if at < 0 {
+		return
+	}
+	if newest := q.newest(path, registry.KeySubject(in.Topic), ""); newest != nil { // without one, keys are text
+		q.wrong(path+".fields."+fields[at].Name, newest.FitsKey(fields[at].Slot.Type.Kind == value.Int), "its events would be dead letters: read the value from a field of the record instead")
+	}
+}
+
+// table compares the schemas of what a lookup reads.
+func (q *questions) table(of lang.Rows, in *table.Spec) {
+	if newest := q.newest(of.Path, registry.Subject(in.Topic), "its rows have the fields is seen with the first event"); newest != nil {
+		q.wrong(of.Path+".fields", newest.FitsRows(in.Envelope.Fields(of.Fields)), "events that look such rows up would be dead letters, or find no value: a field is as the schema has it. Write `optional` before its type if rows may lack it")
+		if why := newest.Unsafe(); why != "" {
+			q.warn(of.Path, why)
+		}
+	}
+	if newest := q.newest(of.Path, registry.KeySubject(in.Topic), ""); newest != nil { // without one, keys are text
+		q.wrong(of.Path+".table", newest.FitsKey(true), "its records would be of no row, and no event would find them")
+	}
 }
 
 // fieldsOf returns the fields that are read from an input.

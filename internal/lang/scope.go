@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/expression"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/naming"
@@ -31,10 +32,18 @@ type Scope struct {
 	Nodes    []Node            // the steps that are bound, in the order of the file
 	Cases    *operator.Route   // the first route that all events take; nil is none
 	Tables   []table.Spec      // that lookups read, by the index that operators have
+	Rows     []Rows            // what each lookup in a table reads
 	walk
 
 	Answers map[string][]value.Type // types of the outputs of models, as the file has them
 	Absent  func(model string) bool // steps end before the first score of such a model; nil is none
+}
+
+// Rows is what a lookup reads of the rows of a table.
+type Rows struct {
+	Path   string // of the lookup in the file
+	Table  int    // in Scope.Tables
+	Fields []decode.Field
 }
 
 // NewScope returns the scope of a pipeline, without names.

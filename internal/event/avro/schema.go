@@ -82,6 +82,34 @@ func Parse(schema string, references ...string) (*Schema, error) {
 	return &Schema{root}, nil
 }
 
+// Column reports whether the JSON of a record is no object, or one with one text or whole number.
+func (s *Schema) Column() bool { return s.root.column() }
+
+func (n *node) column() bool {
+	switch n.kind {
+	case record:
+		return len(n.fields) == 1 && n.fields[0].of.whole()
+	case union:
+		return slices.ContainsFunc(n.branches, (*node).column)
+	case dictionary, null:
+		return false
+	}
+	return true
+}
+
+// whole reports whether the JSON of a value is a text or a whole number.
+func (n *node) whole() bool {
+	switch n.kind {
+	case integer, long, text, enum:
+		return true
+	case bytesType, fixed:
+		return n.logical != "decimal"
+	case union:
+		return slices.ContainsFunc(n.branches, (*node).whole)
+	}
+	return false
+}
+
 // parser knows the names that were defined.
 type parser struct {
 	names map[string]*node

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/sr"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Version is a version of a subject.
@@ -21,6 +23,9 @@ type Version struct {
 
 // Subject returns the subject of the values of a topic, as producers name it by default.
 func Subject(topic string) string { return topic + "-value" }
+
+// KeySubject returns the subject of the keys of a topic, as producers name it by default.
+func KeySubject(topic string) string { return topic + "-key" }
 
 // Newest asks for the newest version of a subject; nil if there is no such subject.
 func (r *Registry) Newest(ctx context.Context, subject string) (*Version, error) {
@@ -52,10 +57,46 @@ func (v *Version) Fits(fields []decode.Field) error {
 	if err == nil {
 		err = fits(v.known, fields)
 	}
-	if err != nil {
-		return fmt.Errorf("version %d of subject %s, schema id %d, does not fit: %w", v.version, v.subject, v.id, err)
+	return v.wrong(err)
+}
+
+// wrong returns an error with the version that it is of; nil for none.
+func (v *Version) wrong(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("version %d of subject %s, schema id %d, does not fit: %w", v.version, v.subject, v.id, err)
+}
+
+// FitsRows returns why rows of the version cannot be read as JSON, in which times and bytes are texts.
+func (v *Version) FitsRows(fields []decode.Field) error {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		as := fields[i]
+		for _, kind := range texts[as.Slot.Type.Kind] {
+			if as.Slot.Type.Kind = kind; fits(v.known, []decode.Field{as}) == nil {
+				fields[i] = as
+				break
+			}
+		}
+	}
+	return v.Fits(fields)
+}
+
+// texts are the kinds whose values a slot takes as they are in JSON.
+var texts = map[value.Kind][]value.Kind{value.String: {value.String, value.Time, value.Bytes}, value.Bytes: {value.Bytes, value.String}}
+
+// FitsKey returns why keys of the version cannot be read. If column is set, a key is one text or whole number.
+func (v *Version) FitsKey(column bool) error {
+	err := v.known.err
+	switch {
+	case err != nil || v.known.json:
+	case v.known.protobuf != nil:
+		err = errors.New("keys of Protobuf are not read: write them as Avro or JSON")
+	case column && !v.known.avro.Column():
+		err = errors.New("a key is one text or whole number, or a record with one")
+	}
+	return v.wrong(err)
 }
 
 func fits(known *answer, fields []decode.Field) error {
@@ -90,5 +131,5 @@ func (v *Version) Unsafe() string {
 		return ""
 	}
 	mode := strings.TrimSpace(v.mode.String())
-	return fmt.Sprintf("subject %s has the compatibility mode %s: its next version may lack a required field or change its type, and such events are dead letters. The modes FORWARD and FULL keep what is read", v.subject, mode)
+	return fmt.Sprintf("subject %s has the compatibility mode %s: its next version may lack a required field or change its type, and then events become dead letters. The modes FORWARD and FULL keep what is read", v.subject, mode)
 }

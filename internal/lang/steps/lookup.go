@@ -292,8 +292,10 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 	if l.bindVersions(s, path, &spec); len(s.Errs) > before {
 		return
 	}
+	rows := lang.Rows{Path: path, Table: s.Table(spec), Fields: l.declared(f.fields)}
+	s.Rows = append(s.Rows, rows)
 	op := operator.NewLookup(operator.Lookup{
-		Table: s.Table(spec), Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
+		Table: rows.Table, Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
 	})
 	place := lang.Place{Waves: spec.Written || s.Fed(append(f.empty, f.when)...) || s.FedSlots(key)}
 	if spec.Written {
@@ -386,6 +388,16 @@ func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 			into.empty = append(into.empty, empty)
 		}
 	}
+}
+
+// declared returns fields with the types that the file gives them. The names that they fill may be absent because there may
+// be no row.
+func (l *Lookup) declared(fields []decode.Field) []decode.Field {
+	fields = slices.Clone(fields)
+	for i := range fields {
+		fields[i].Slot.Type.Optional = strings.HasPrefix(l.Fields[i].Type, "optional ")
+	}
+	return fields
 }
 
 // writesRows reports whether the pipeline itself writes the table of a lookup. Then
