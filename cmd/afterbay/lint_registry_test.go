@@ -126,6 +126,7 @@ steps:
 func TestLintComparesTablesAndKeysWithTheRegistry(t *testing.T) {
 	const row = `{"type":"record","name":"Row","fields":[{"name":"tier","type":"string"},{"name":"since","type":{"type":"long","logicalType":"timestamp-millis"}},{"name":"hash","type":"bytes"}]}`
 	const change = `{"type":"record","name":"Envelope","fields":[{"name":"after","type":["null",` + row + `]},{"name":"op","type":"string"}]}`
+	const rowProto = `syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Row { string tier = 1; google.protobuf.Timestamp since = 2; int32 level = 3; }`
 	const id, both = `{"type":"record","name":"Key","fields":[{"name":"id","type":["null","long"]}]}`, `{"type":"record","name":"Key","fields":[{"name":"id","type":"long"},{"name":"shop","type":"string"}]}`
 	for _, c := range []struct {
 		subjects map[string]string
@@ -140,13 +141,20 @@ func TestLintComparesTablesAndKeysWithTheRegistry(t *testing.T) {
 		{map[string]string{"customers-value": change}, "tier: bool}, envelope: debezium, empty: {tier: 'false'", []string{`steps[0].lookup.fields: version 1 of subject customers-value, schema id 2, does not fit: field "tier" is of type string in the schema: want bool`}},
 		{map[string]string{"customers-value": row, "customers-key": both, "orders-key": both}, "tier: string", []string{
 			"input.fields.customer: version 1 of subject orders-key", "steps[0].lookup.table: version 1 of subject customers-key, schema id 2, does not fit: a key is one text or whole number, or a record with one"}},
+		{map[string]string{"customers-value": rowProto, "customers-key": `syntax = "proto3"; message Key { int64 id = 1; }`}, "tier: string, since: string, level: int", nil},
+		{map[string]string{"customers-value": rowProto, "customers-key": `syntax = "proto3"; message Key { In id = 1; message In { string a = 1; } }`}, "tier: int", []string{
+			"steps[0].lookup.table: version 1 of subject customers-key", `steps[0].lookup.fields: version 1 of subject customers-value, schema id 2, does not fit: field "tier" is of type string`}},
 		{map[string]string{"customers-value": row, "customers-key": `{"type":"map","values":"long"}`}, "tier: string", []string{"steps[0].lookup.table: version 1 of subject customers-key"}},
 	} {
 		server := srfake.New()
 		t.Chdir(t.TempDir())
 		c.subjects["orders-value"] = `{"type":"record","name":"Order","fields":[]}`
 		for _, subject := range slices.Backward(slices.Sorted(maps.Keys(c.subjects))) {
-			if _, _, err := server.RegisterSchema(subject, sr.Schema{Schema: c.subjects[subject]}); err != nil {
+			of := sr.Schema{Schema: c.subjects[subject]}
+			if strings.HasPrefix(of.Schema, "syntax") {
+				of.Type = sr.TypeProtobuf
+			}
+			if _, _, err := server.RegisterSchema(subject, of); err != nil {
 				t.Fatal(err)
 			}
 			if err := server.SetCompat(subject, sr.CompatFull); err != nil {

@@ -66,6 +66,9 @@ type Transcoder interface {
 	AppendJSON(dst, src []byte) ([]byte, error)
 }
 
+// Framed reports whether a key or value begins with the id of its schema in a registry. No text or JSON does.
+func Framed(data []byte) bool { return len(data) > 0 && data[0] == 0 }
+
 // EveryTurn is a turn that never ends.
 const EveryTurn = math.MaxUint64
 

@@ -94,7 +94,7 @@ func (r *Reader) Prepares() bool { return r.values != nil }
 // Prepare prepares a record, as a decode.Preparer does.
 func (r *Reader) Prepare(record *stream.Record, turn uint64, wake func()) (ready bool, why error) {
 	ready = true
-	if r.texts != nil && (r.keys != nil || r.kind != None) && encoded(record.Key) {
+	if r.texts != nil && (r.keys != nil || r.kind != None) && decode.Framed(record.Key) {
 		ready, why = r.texts.Prepare(record.Key, turn, wake)
 	}
 	if r.values != nil {
@@ -188,15 +188,12 @@ func (k Kind) Data() string {
 	return ""
 }
 
-// encoded reports whether a key begins with the id of a schema. No text does.
-func encoded(key []byte) bool { return len(key) > 5 && key[0] == 0 }
-
 // Key returns the text that events of the key of a record are keyed by. That of Debezium and
 // of Kafka Connect may be JSON with a schema or without: a text, a number, or an object with one
 // column. So may one that begins with the id of a schema. Another key is its own text.
 func (r *Reader) Key(key []byte) ([]byte, error) {
 	json := key
-	if encoded(key) && r.texts != nil {
+	if decode.Framed(key) && r.texts != nil {
 		var err error
 		if json, err = r.texts.AppendJSON(nil, key); err != nil {
 			return nil, err

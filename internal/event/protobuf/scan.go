@@ -318,10 +318,15 @@ func instant(src []byte) (micros uint64, reason string) {
 		src = src[n:]
 	}
 	seconds, nanos := parts[1], int64(int32(parts[2]))
+	return uint64(seconds*1_000_000 + nanos/1000), notInstant(seconds, nanos)
+}
+
+// notInstant returns why a Timestamp is not valid; "" if it is.
+func notInstant(seconds, nanos int64) string {
 	if seconds < leastSecond || seconds > mostSecond || nanos < 0 || nanos > 999_999_999 {
-		return 0, fmt.Sprintf("a Timestamp of %d seconds and %d nanoseconds is none of the years 1 to 9999", seconds, nanos)
+		return fmt.Sprintf("a Timestamp of %d seconds and %d nanoseconds is none of the years 1 to 9999", seconds, nanos)
 	}
-	return uint64(seconds*1_000_000 + nanos/1000), ""
+	return ""
 }
 
 // element reads elements of a list or a vector, many if they are packed, or an entry of a map.

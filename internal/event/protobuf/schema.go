@@ -17,6 +17,8 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Bounds of a schema.
@@ -120,6 +122,16 @@ func (s *Schema) Index() (index []int) {
 	}
 	slices.Reverse(index)
 	return index
+}
+
+// Column reports whether the JSON of a message is an object with one text or whole number.
+func (s *Schema) Column() bool {
+	if s.message.Fields().Len() != 1 {
+		return false
+	}
+	f := s.message.Fields().Get(0)
+	t := targetOf(nil, f)
+	return !f.IsList() && !f.IsMap() && (t.fits(value.Int) || t.fits(value.String) || t.fits(value.Bytes) || t.fits(value.Time))
 }
 
 // Uses returns the files that the file imports, but for those of google/protobuf.

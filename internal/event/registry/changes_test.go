@@ -111,6 +111,39 @@ func TestChangeEventsOfARegistry(t *testing.T) {
 	}
 }
 
+// TestMessagesBecomeJSON turns messages of Protobuf into JSON, by the message type that each names.
+func TestMessagesBecomeJSON(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	id := register(t, server, "p-value", sr.TypeProtobuf, `syntax = "proto3"; message Key { int64 id = 1; } message Row { string tier = 1; int64 level = 2; message In { bool on = 1; } }`)
+	d := open(t, Options{URL: server.URL()}).Transcoder()
+	woken := make(chan struct{}, 10)
+	for _, c := range []struct {
+		record []byte
+		want   string
+	}{
+		{prefixed(id, []byte{8, 7}, 0), `{"id":7}`},
+		{prefixed(id, []byte{16, 9}, 1, 1), `{"tier":"","level":9}`},
+		{prefixed(id, []byte{8, 1}, 2, 1, 0), `{"on":true}`},
+		{prefixed(id, []byte{8}, 1, 1), "byte 7: no message Row of Protobuf"},
+		{prefixed(id, nil, 1, 5), "byte 5: the schema has no message at the index [5]"},
+	} {
+		for turn := uint64(1); ; turn++ {
+			if ready, _ := d.Prepare(c.record, turn, func() { woken <- struct{}{} }); ready {
+				break
+			}
+			<-woken
+		}
+		text, err := d.AppendJSON(nil, c.record)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		if string(text) != c.want {
+			t.Errorf("%x: %s, want %s", c.record, text, c.want)
+		}
+	}
+}
+
 // TestChangeEventsCostNoAllocation holds what a change event of Avro costs.
 func TestChangeEventsCostNoAllocation(t *testing.T) {
 	server := srfake.New()

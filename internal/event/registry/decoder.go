@@ -250,5 +250,10 @@ func (d *Decoder) AppendJSON(dst, src []byte) ([]byte, error) {
 		dst, err = p.avro.AppendJSON(dst, data)
 		return dst, moved(err, begin)
 	}
-	return nil, &decode.Error{Offset: begin, Reason: "keys and rows of Protobuf are not read: write them as Avro or JSON"}
+	schema, err := messageAt(p.answer, string(src[PrefixBytes:begin]))
+	if err != nil {
+		return nil, &decode.Error{Offset: PrefixBytes, Reason: err.Error()}
+	}
+	dst, err = schema.AppendJSON(dst, data)
+	return dst, moved(err, begin)
 }

@@ -68,11 +68,15 @@ func (v *Version) wrong(err error) error {
 	return fmt.Errorf("version %d of subject %s, schema id %d, does not fit: %w", v.version, v.subject, v.id, err)
 }
 
-// FitsRows returns why rows of the version cannot be read as JSON, in which times and bytes are texts.
+// FitsRows returns why rows of the version cannot be read as JSON, in which times and bytes are texts. It does not compare rows
+// that stand in a member of a message of Protobuf.
 func (v *Version) FitsRows(fields []decode.Field) error {
 	fields = slices.Clone(fields)
 	for i := range fields {
 		as := fields[i]
+		if names, ok := as.Members(); v.known.protobuf != nil && (!ok || len(names) > 1) {
+			return nil
+		}
 		for _, kind := range texts[as.Slot.Type.Kind] {
 			if as.Slot.Type.Kind = kind; fits(v.known, []decode.Field{as}) == nil {
 				fields[i] = as
@@ -91,12 +95,24 @@ func (v *Version) FitsKey(column bool) error {
 	err := v.known.err
 	switch {
 	case err != nil || v.known.json:
-	case v.known.protobuf != nil:
-		err = errors.New("keys of Protobuf are not read: write them as Avro or JSON")
-	case column && !v.known.avro.Column():
+	case column && !v.known.column():
 		err = errors.New("a key is one text or whole number, or a record with one")
 	}
 	return v.wrong(err)
+}
+
+// column reports whether records are no object as JSON, or one with one text or whole number. With Protobuf one of its messages
+// has to be one.
+func (a *answer) column() bool {
+	if a.protobuf == nil {
+		return a.avro.Column()
+	}
+	for i := range a.protobuf.Messages().Len() {
+		if schema, err := a.protobuf.At(i); err == nil && schema.Column() {
+			return true
+		}
+	}
+	return false
 }
 
 func fits(known *answer, fields []decode.Field) error {

@@ -381,7 +381,14 @@ func (m *boundFeature) bindValue(s *lang.Scope) {
 	switch {
 	case later && declared != m.kind:
 		s.Fail(at, "the value is of type %v, and the columns are %v", kind, value.Type{Kind: declared})
-		s.Hint(fmt.Sprintf("write type: %v", kind))
+		switch kind {
+		case value.Number:
+			s.Hint("remove type")
+		case value.Bytes:
+			s.Hint("values that are known later are of type bool, int, number, string or time: use one of them")
+		default:
+			s.Hint(fmt.Sprintf("write type: %v", kind))
+		}
 	case !later && f.Type != "" && f.Type != kind.String():
 		s.Fail(m.path+".type", "the value is of type %v", kind)
 		s.Hint("remove it")

@@ -20,21 +20,18 @@ type encoded struct {
 	woken chan struct{}
 }
 
-// framed reports whether a key or value begins with the id of a schema. No text or JSON does.
-func framed(data []byte) bool { return len(data) > 0 && data[0] == brokenRow }
-
 // plain returns a record with its key as text and its value as JSON. It waits for their schemas while the registry is
 // away. The value of a record that cannot be read is that of a broken row. nil is a record of no row: its key cannot be read.
 func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*stream.Record, error) {
 	e := r.encoded[at.table]
-	if e == nil || !framed(record.Key) && !framed(record.Value) {
+	if e == nil || !decode.Framed(record.Key) && !decode.Framed(record.Value) {
 		return record, nil
 	}
 	if err := r.await(ctx, e, record); err != nil {
 		return nil, err
 	}
 	made := *record
-	if framed(record.Key) {
+	if decode.Framed(record.Key) {
 		text, err := e.AppendJSON(nil, record.Key)
 		if err == nil {
 			made.Key, err = envelope.Column(text)
@@ -44,7 +41,7 @@ func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*s
 			return nil, nil
 		}
 	}
-	if framed(record.Value) {
+	if decode.Framed(record.Value) {
 		text, err := e.AppendJSON(nil, record.Value)
 		if err != nil {
 			r.metrics.TableBadRows.Add(1)
@@ -76,7 +73,7 @@ func (r *Reader) await(ctx context.Context, e *encoded, record *stream.Record) e
 	for {
 		ready, why := true, error(nil)
 		for _, data := range [][]byte{record.Key, record.Value} {
-			if framed(data) {
+			if decode.Framed(data) {
 				known, fault := e.Prepare(data, e.turn, wake)
 				ready = ready && known
 				if why == nil {

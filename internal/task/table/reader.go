@@ -146,7 +146,11 @@ func (r *Reader) asNoted(ctx context.Context, took func(stream.Partition, int) e
 				if !found || record.Offset >= end {
 					break
 				}
-				if err := r.take(ctx, s, at, &record, took); err != nil {
+				row, err := r.plain(ctx, at, &record)
+				if err == nil {
+					err = take(s, at, record.Offset, row, took)
+				}
+				if err != nil {
 					return fmt.Errorf("%v: %w", p, err)
 				}
 			}
@@ -269,11 +273,15 @@ func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, to
 		if err != nil {
 			return err
 		}
+		row, err := r.plain(ctx, at, &record)
+		if err != nil {
+			return err
+		}
 		for _, s := range r.states {
 			if record.Offset < s.next[at] {
 				continue
 			}
-			if err := r.take(ctx, s, at, &record, took); err != nil {
+			if err := take(s, at, record.Offset, row, took); err != nil {
 				return err
 			}
 		}
@@ -284,14 +292,10 @@ func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, to
 	return nil
 }
 
-// take brings a record to a state.
-func (r *Reader) take(ctx context.Context, s *State, at place, record *stream.Record, took func(stream.Partition, int) error) error {
-	row, err := r.plain(ctx, at, record)
-	if err != nil {
-		return err
-	}
+// take brings a record to a state; nil is a record of no row.
+func take(s *State, at place, offset stream.Offset, row *stream.Record, took func(stream.Partition, int) error) error {
 	if row == nil {
-		s.move(at, record.Offset+1)
+		s.move(at, offset+1)
 		return nil
 	}
 	n, err := s.take(at, row)

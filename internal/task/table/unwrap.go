@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 
+	"github.com/afterbay/afterbay/internal/event/decode"
 	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/stream"
 )
@@ -14,7 +15,7 @@ const brokenRow = 0
 // unwrap returns the record of a row without its envelope; nil for a record of no row.
 func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	spec := &s.specs[at.table]
-	if spec.Envelope == envelope.None || spec.Encoded && framed(r.Value) {
+	if spec.Envelope == envelope.None || spec.Encoded && decode.Framed(r.Value) {
 		return r
 	}
 	key, row, wrong, unknown := spec.Envelope.Row(r)
