@@ -91,11 +91,20 @@ func namesOf(all []*Compiled, list []int) []string {
 func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	var errs spec.Problems
 	for _, e := range writer.emits() {
-		if e.Encoder != nil && slices.Contains(c.Tables(), e.Topic) {
-			errs = append(errs, &spec.Problem{
-				Path: "steps", Message: fmt.Sprintf("a lookup reads the rows of %q as JSON, and pipeline %q writes them with a format", e.Topic, writer.Name()),
-				Hint: "remove the format there, or write the rows to a topic of their own",
-			})
+		for _, t := range c.Plan.Tables {
+			switch {
+			case t.Topic != e.Topic:
+			case e.Encoder != nil && t.Encoded == "":
+				errs = append(errs, &spec.Problem{
+					Path: "steps", Message: fmt.Sprintf("a lookup reads the rows of %q as JSON, and pipeline %q writes them with a format", e.Topic, writer.Name()),
+					Hint: "write the format in the lookup too",
+				})
+			case e.Encoder == nil && t.Schema != nil:
+				errs = append(errs, &spec.Problem{
+					Path: "steps", Message: fmt.Sprintf("a lookup reads the rows of %q by a schema, and pipeline %q writes them as JSON", e.Topic, writer.Name()),
+					Hint: "write the format in the emit too, or remove it from the lookup",
+				})
+			}
 		}
 		for path, in := range c.Pipeline.EachInput() {
 			if in.Topic != e.Topic {

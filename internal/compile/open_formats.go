@@ -13,12 +13,14 @@ import (
 	"github.com/afterbay/afterbay/internal/event/avro"
 	"github.com/afterbay/afterbay/internal/event/csv"
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/jsonschema"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/spec"
 	"github.com/afterbay/afterbay/internal/state/generation"
+	"github.com/afterbay/afterbay/internal/task/table"
 )
 
 // openFormats reads the schemas of inputs.
@@ -44,14 +46,10 @@ func (o *opening) openFormats() {
 			made.Format, err = csv.New(dialect.Delimiter, dialect.Quote, dialect.Columns)
 		case in.Format.Avro != "":
 			path = at + ".avro"
-			var text string
-			made.Format, text, err = openAvro(in.Format.Avro)
-			made.digest = generation.Hash(text)
+			made, err = avroFormat(in.Format.Avro)
 		case in.Format.Protobuf.File != "":
 			path = at + ".protobuf"
-			var read openedProtobuf
-			read, err = openProtobuf(in.Format.Protobuf)
-			made.Format, made.digest = read.Schema, read.digest
+			made, err = protobufFormat(in.Format.Protobuf)
 		default:
 			continue
 		}
@@ -81,18 +79,55 @@ func (o *opening) openRegistry() (format, error) {
 	return format{Format: o.registry}, nil
 }
 
-// openTables has tables read their rows by the schema registry.
+// openTables has tables read their rows by the schema registry, or by schemas of files, which have to have the fields.
 func (o *opening) openTables(b *bound) {
-	for i := range b.Tables {
-		if !b.Tables[i].Encoded {
+	for _, of := range b.Rows {
+		spec, at := &b.Tables[of.Table], of.Path+".format"
+		var made format
+		var err error
+		switch f := &of.Format; {
+		case f.IsJSON():
+			continue
+		case f.Kinds() > 1:
+			err = errOneFormat
+		case f.Name == lang.FormatRegistry:
+			if _, err = o.openRegistry(); err == nil {
+				spec.Schemas = o.registry
+				continue
+			}
+			at = "schema_registry"
+		case f.Avro != "":
+			made, err = avroFormat(f.Avro)
+		case f.Protobuf.File != "":
+			made, err = protobufFormat(f.Protobuf)
+		}
+		if err != nil {
+			o.Fail(at, "%v", err)
 			continue
 		}
-		if _, err := o.openRegistry(); err != nil {
-			o.Fail("schema_registry", "%v", err)
-			return
+		spec.Schema, spec.Digest, o.Pinned[at] = made.Format.(table.Schema), made.digest, made.digest
+		if of.Format.Protobuf.File != "" && spec.Envelope != envelope.None {
+			continue // its fields have no paths
 		}
-		b.Tables[i].Schemas = o.registry
+		fits := func(fields []decode.Field) error {
+			_, err := made.Decoder(fields)
+			return err
+		}
+		if err := spec.Envelope.FitsRows(of.Fields, fits); err != nil {
+			o.Fail(of.Path+".fields", "%v", err)
+			o.Hint(rowHint)
+		}
 	}
+}
+
+func avroFormat(file string) (made format, err error) {
+	schema, text, err := openAvro(file)
+	return format{schema, generation.Hash(text)}, err
+}
+
+func protobufFormat(of lang.Protobuf) (made format, err error) {
+	read, err := openProtobuf(of)
+	return format{read.Schema, read.digest}, err
 }
 
 // openAvro returns the schema of a file, and its text.

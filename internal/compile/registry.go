@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
+	"github.com/afterbay/afterbay/internal/event/envelope"
 	"github.com/afterbay/afterbay/internal/event/registry"
 	"github.com/afterbay/afterbay/internal/event/value"
 	"github.com/afterbay/afterbay/internal/lang"
@@ -48,7 +49,7 @@ func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnin
 		}
 	}
 	for _, of := range c.rows {
-		if table := &c.Plan.Tables[of.Table]; table.Encoded {
+		if table := &c.Plan.Tables[of.Table]; table.Schemas != nil {
 			q.table(of, table)
 		}
 	}
@@ -110,10 +111,14 @@ func (q *questions) input(path string, in *lang.Input) {
 	}
 }
 
+const rowHint = "events that look such rows up would be dead letters, or find no value: a field is as the schema has it. Write `optional` before its type if rows may lack it"
+
 // table compares the schemas of what a lookup reads.
 func (q *questions) table(of lang.Rows, in *table.Spec) {
 	if newest := q.newest(of.Path, registry.Subject(in.Topic), "its rows have the fields is seen with the first event"); newest != nil {
-		q.wrong(of.Path+".fields", newest.FitsRows(in.Envelope.Fields(of.Fields)), "events that look such rows up would be dead letters, or find no value: a field is as the schema has it. Write `optional` before its type if rows may lack it")
+		if newest.Paths() || in.Envelope == envelope.None {
+			q.wrong(of.Path+".fields", in.Envelope.FitsRows(of.Fields, newest.Fits), rowHint)
+		}
 		if why := newest.Unsafe(); why != "" {
 			q.warn(of.Path, why)
 		}

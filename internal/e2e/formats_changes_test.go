@@ -132,7 +132,7 @@ func tierOf(server *srfake.Registry, of envelope.Kind) lang.Pipeline {
 		Name: "orders", Registry: lang.Registry{URL: server.URL()},
 		Input: lang.Input{Topic: "orders", Partitions: 1, Key: "customer", Fields: []lang.Field{{Name: "customer", Type: "int"}}},
 		Steps: []lang.Step{
-			&steps.Lookup{Name: "who", Table: "customers", Versions: steps.RowVersions{Envelope: of, Format: lang.FormatRegistry}, Key: "customer", Fields: []lang.Field{{Name: "tier", Type: "optional string"}}},
+			&steps.Lookup{Name: "who", Table: "customers", Versions: steps.RowVersions{Envelope: of, Format: lang.Format{Name: lang.FormatRegistry}}, Key: "customer", Fields: []lang.Field{{Name: "tier", Type: "optional string"}}},
 			&steps.Emit{Topic: "out", Names: []string{"customer", "who.tier"}},
 		},
 	}

@@ -177,6 +177,22 @@ var inputFields = []spec.Field[Input]{
 var readFormat = spec.OneOf("write json, csv, text, raw, schema_registry, {csv: {columns: [a, b]}}, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
 	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatCSV, FormatText, FormatRaw, FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(formatFields))
 
+// ReadRowFormat reads how the rows of a table are encoded.
+var ReadRowFormat = spec.OneOf("write json, schema_registry, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
+	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(rowFormatFields))
+
+var rowFormatFields = []spec.Field[Format]{
+	{Name: "avro", Affects: spec.State, Form: spec.Into(func(f *Format) *string { return &f.Avro }, ReadPinnedFile), Example: "customer.avsc", Absent: "another format",
+		Help: "the file of the schema that rows are written with, without a prefix of a registry. Keys are text"},
+	{Name: "protobuf", Affects: spec.State, Form: spec.Into(func(f *Format) *Protobuf { return &f.Protobuf }, spec.MappingOf(rowProtobufFields)), Example: "{file: shop.proto, message: shop.Customer}", Absent: "another format",
+		Help: "the message type of rows, without a prefix of a registry. Keys are text"},
+}
+
+var rowProtobufFields = []spec.Field[Protobuf]{
+	{Name: "file", Affects: spec.State, Required: true, Form: spec.Into(func(p *Protobuf) *string { return &p.File }, ReadPinnedFile), Example: "shop.proto", Help: protobufFields[0].Help},
+	{Name: "message", Affects: spec.State, Form: spec.Into(func(p *Protobuf) *string { return &p.Message }, spec.ReadName), Example: "shop.Customer", Absent: "the first message of the file", Help: "the full name of the message type"},
+}
+
 var readRegistry = spec.OneOf("write https://HOST:PORT or {url: https://HOST:PORT, user: NAME, password: ${NAME}}",
 	spec.Scalar, spec.Into(func(r *Registry) *string { return &r.URL }, spec.ReadURL), spec.Mapping, spec.MappingOf(registryFields))
 

@@ -43,6 +43,7 @@ type Scope struct {
 type Rows struct {
 	Path   string // of the lookup in the file
 	Table  int    // in Scope.Tables
+	Format Format
 	Fields []decode.Field
 }
 

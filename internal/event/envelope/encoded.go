@@ -66,6 +66,25 @@ func (k Kind) Fields(fields []decode.Field) (all []decode.Field) {
 	return all
 }
 
+// FitsRows returns why rows with the fields cannot be read of records that fits says it of. Rows are read as JSON, in
+// which times and bytes are texts.
+func (k Kind) FitsRows(fields []decode.Field, fits func([]decode.Field) error) error {
+	fields = k.Fields(fields)
+	for i := range fields {
+		as := fields[i]
+		for _, kind := range texts[as.Slot.Type.Kind] {
+			if as.Slot.Type.Kind = kind; fits([]decode.Field{as}) == nil {
+				fields[i] = as
+				break
+			}
+		}
+	}
+	return fits(fields)
+}
+
+// texts are the kinds whose values a slot takes as they are in JSON.
+var texts = map[value.Kind][]value.Kind{value.String: {value.String, value.Time, value.Bytes}, value.Bytes: {value.Bytes, value.String}}
+
 // scan reads a change event. deletion says that it is one, if that is known.
 func (c *encodedChanges) scan(record []byte, row *value.Row) (deletion bool, err error) {
 	if len(record) == 0 {

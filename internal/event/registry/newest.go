@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/sr"
 
 	"github.com/afterbay/afterbay/internal/event/decode"
-	"github.com/afterbay/afterbay/internal/event/value"
 )
 
 // Version is a version of a subject.
@@ -68,27 +66,8 @@ func (v *Version) wrong(err error) error {
 	return fmt.Errorf("version %d of subject %s, schema id %d, does not fit: %w", v.version, v.subject, v.id, err)
 }
 
-// FitsRows returns why rows of the version cannot be read as JSON, in which times and bytes are texts. It does not compare rows
-// that stand in a member of a message of Protobuf.
-func (v *Version) FitsRows(fields []decode.Field) error {
-	fields = slices.Clone(fields)
-	for i := range fields {
-		as := fields[i]
-		if names, ok := as.Members(); v.known.protobuf != nil && (!ok || len(names) > 1) {
-			return nil
-		}
-		for _, kind := range texts[as.Slot.Type.Kind] {
-			if as.Slot.Type.Kind = kind; fits(v.known, []decode.Field{as}) == nil {
-				fields[i] = as
-				break
-			}
-		}
-	}
-	return v.Fits(fields)
-}
-
-// texts are the kinds whose values a slot takes as they are in JSON.
-var texts = map[value.Kind][]value.Kind{value.String: {value.String, value.Time, value.Bytes}, value.Bytes: {value.Bytes, value.String}}
+// Paths reports whether fields may be inside of members of a record.
+func (v *Version) Paths() bool { return v.known.protobuf == nil }
 
 // FitsKey returns why keys of the version cannot be read. If column is set, a key is one text or whole number.
 func (v *Version) FitsKey(column bool) error {

@@ -58,7 +58,7 @@ type Lookup struct {
 // the one that was valid at the time of the event. The latter needs the other fields.
 type RowVersions struct {
 	Envelope envelope.Kind // "" is none
-	Format   string        // lang.FormatRegistry, or "" for JSON
+	Format   lang.Format   // how the rows are encoded: JSON, by a schema registry, or by a schema of a file
 	AsOf     string        // arrival or event; "" is arrival
 	Time     lang.RowTime  // from when on a row is valid
 	History  time.Duration // how far before the watermark rows are kept; 0 is 24 h, or the lateness of the inputs where that is more
@@ -96,8 +96,8 @@ var lookupFieldsAbove = []spec.Field[Lookup]{
 	{Name: "table", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Table }, spec.ReadName), Example: "users"},
 	{Name: "envelope", Affects: spec.State, Form: spec.Into(func(l *Lookup) *envelope.Kind { return &l.Versions.Envelope }, lang.ReadRowEnvelope), Example: "debezium", Absent: "the value of a record is the row",
 		Help: "of a table: what rows stand in. `debezium`: change events. The key of a row is that of its record, without a schema, and the row is that after the change. Deletions and records without a value delete the row"},
-	{Name: "format", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.Format }, spec.Choice[string]("json", lang.FormatRegistry).Default("json")), Example: "schema_registry", Absent: "json",
-		Help: "of a table: how rows are encoded. With `schema_registry` keys and values that begin with the id of a schema are read by it, and a key is the text, integer or only column. Rows wait while the registry is away"},
+	{Name: "format", Affects: spec.State, Form: spec.Into(func(l *Lookup) *lang.Format { return &l.Versions.Format }, lang.ReadRowFormat), Example: "schema_registry", Absent: "json",
+		Help: "of a table: how rows are encoded: a name, or a mapping for a schema of a file. With `schema_registry` keys and values that begin with the id of a schema are read by it, and a key is the text, integer or only column. Rows wait while the registry is away"},
 	{Name: "as_of", Affects: spec.State, Form: spec.Into(func(l *Lookup) *string { return &l.Versions.AsOf }, spec.Choice[string]("arrival", "event").Default("arrival")), Example: "event", Absent: "arrival",
 		Help: "of a table: the row is the newest one that has arrived, or the one that was valid at the time of the event"},
 	{Name: "time", Affects: spec.State, Form: spec.Into(func(l *Lookup) *lang.RowTime { return &l.Versions.Time }, spec.MappingOf(lang.RowTimeFields)), Example: "{field: since, unit: ms}",
@@ -277,7 +277,7 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 			s.Fail(path+".envelope", "it is of the rows of a table")
 			s.Hint("remove it")
 		}
-		if l.encoded() {
+		if !l.Versions.Format.IsJSON() {
 			s.Fail(path+".format", "it is of the rows of a table")
 			s.Hint("remove it")
 		}
@@ -292,7 +292,7 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 	if l.bindVersions(s, path, &spec); len(s.Errs) > before {
 		return
 	}
-	rows := lang.Rows{Path: path, Table: s.Table(spec), Fields: l.declared(f.fields)}
+	rows := lang.Rows{Path: path, Table: s.Table(spec), Format: l.Versions.Format, Fields: l.declared(f.fields)}
 	s.Rows = append(s.Rows, rows)
 	op := operator.NewLookup(operator.Lookup{
 		Table: rows.Table, Topic: l.Table, When: f.when, Key: key, Fields: f.fields, Empty: f.empty,
@@ -326,11 +326,21 @@ func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 			s.Hint("remove it, or say in place of table where else rows are")
 		}
 	}
-	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope, Encoded: l.encoded()}
+	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope, Encoded: encoding(&l.Versions.Format)}
 }
 
-// encoded reports whether rows are read by a schema registry.
-func (l *Lookup) encoded() bool { return l.Versions.Format == lang.FormatRegistry }
+// encoding returns what tells the encoding of rows from others; "" is JSON.
+func encoding(f *lang.Format) string {
+	switch {
+	case f.IsJSON():
+		return ""
+	case f.Avro != "":
+		return f.Avro
+	case f.Protobuf.File != "":
+		return f.Protobuf.File + " " + f.Protobuf.Message
+	}
+	return f.Name
+}
 
 func (l *Lookup) bindKey(s *lang.Scope, path string) value.Slot {
 	if l.Key == "" {
@@ -441,7 +451,7 @@ func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 		s.Fail(path+".envelope", "the pipeline writes %q itself, and not in an envelope", l.Table)
 		s.Hint("remove envelope, or have another pipeline write the table")
 	}
-	if written && l.encoded() {
+	if written && !l.Versions.Format.IsJSON() {
 		s.Fail(path+".format", "the pipeline writes %q itself, and as JSON", l.Table)
 		s.Hint("remove format, or have another pipeline write the table")
 	}

@@ -13,25 +13,41 @@ import (
 // Schemas turns records that begin with the id of their schema into JSON.
 type Schemas interface{ Transcoder() decode.Transcoder }
 
-// encoded reads the records of a table that begin with the id of their schema.
+// Schema turns records of one schema into JSON. Its errors are of type *decode.Error.
+type Schema interface {
+	AppendJSON(dst, record []byte) ([]byte, error)
+}
+
+// always is a Transcoder that needs nothing from outside.
+type always struct{ Schema }
+
+// Prepare implements decode.Transcoder.
+func (always) Prepare([]byte, uint64, func()) (ready bool, why error) { return true, nil }
+
+// encoded reads the records of a table that are not JSON.
 type encoded struct {
 	decode.Transcoder
+	whole bool // all values are of one schema; else keys and values that begin with the id of theirs
 	turn  uint64
 	woken chan struct{}
 }
+
+func (e *encoded) key(data []byte) bool { return !e.whole && decode.Framed(data) }
+
+func (e *encoded) value(data []byte) bool { return e.whole && len(data) > 0 || decode.Framed(data) }
 
 // plain returns a record with its key as text and its value as JSON. It waits for their schemas while the registry is
 // away. The value of a record that cannot be read is that of a broken row. nil is a record of no row: its key cannot be read.
 func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*stream.Record, error) {
 	e := r.encoded[at.table]
-	if e == nil || !decode.Framed(record.Key) && !decode.Framed(record.Value) {
+	if e == nil || !e.key(record.Key) && !e.value(record.Value) {
 		return record, nil
 	}
 	if err := r.await(ctx, e, record); err != nil {
 		return nil, err
 	}
 	made := *record
-	if decode.Framed(record.Key) {
+	if e.key(record.Key) {
 		text, err := e.AppendJSON(nil, record.Key)
 		if err == nil {
 			made.Key, err = envelope.Column(text)
@@ -41,7 +57,7 @@ func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*s
 			return nil, nil
 		}
 	}
-	if decode.Framed(record.Value) {
+	if e.value(record.Value) {
 		text, err := e.AppendJSON(nil, record.Value)
 		if err != nil {
 			r.metrics.TableBadRows.Add(1)

@@ -50,8 +50,11 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	}
 	r := &Reader{log: log, inspector: inspector, specs: specs, input: input, pipeline: pipeline, logger: logger, clock: clock, metrics: metrics, states: map[stream.Partition]*State{}, encoded: map[int]*encoded{}}
 	for i := range specs {
-		if specs[i].Schemas != nil {
-			r.encoded[i] = &encoded{Transcoder: specs[i].Schemas.Transcoder(), woken: make(chan struct{}, 1)}
+		switch of := &specs[i]; {
+		case of.Schema != nil:
+			r.encoded[i] = &encoded{Transcoder: always{of.Schema}, whole: true}
+		case of.Schemas != nil:
+			r.encoded[i] = &encoded{Transcoder: of.Schemas.Transcoder(), woken: make(chan struct{}, 1)}
 		}
 	}
 	return r, nil

@@ -51,8 +51,11 @@ type Spec struct {
 	// Envelope is what rows stand in. The key of a row is then the text of the record's key.
 	Envelope envelope.Kind
 
-	// Encoded is set if keys and values may begin with the id of a schema. Schemas reads such records.
-	Encoded bool
+	// Encoded says how rows are encoded, "" as JSON. Schema reads values that are all of one schema, with a Digest.
+	// Schemas reads keys and values that begin with the id of theirs. One of both is there.
+	Encoded string
+	Schema  Schema
+	Digest  string
 	Schemas Schemas
 
 	Versions Versions
@@ -72,8 +75,8 @@ func (s *Spec) id() string {
 	if s.Envelope != envelope.None {
 		id += "/" + string(s.Envelope)
 	}
-	if s.Encoded {
-		id += "/encoded"
+	if s.Encoded != "" {
+		id += "/encoded" + s.Digest
 	}
 	if s.Versions.Kept() {
 		id += versioned

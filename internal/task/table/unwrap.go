@@ -15,7 +15,7 @@ const brokenRow = 0
 // unwrap returns the record of a row without its envelope; nil for a record of no row.
 func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	spec := &s.specs[at.table]
-	if spec.Envelope == envelope.None || spec.Encoded && decode.Framed(r.Value) {
+	if spec.Envelope == envelope.None || spec.Encoded != "" && decode.Framed(r.Value) {
 		return r
 	}
 	key, row, wrong, unknown := spec.Envelope.Row(r)
@@ -39,7 +39,7 @@ func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 
 // broken returns the error of a row whose record could not be read; nil for others.
 func (s *Spec) broken(key, row []byte) error {
-	if s.Envelope == envelope.None && !s.Encoded || len(row) == 0 || row[0] != brokenRow {
+	if s.Envelope == envelope.None && s.Encoded == "" || len(row) == 0 || row[0] != brokenRow {
 		return nil
 	}
 	return fmt.Errorf("row %.60q of table %s: %s", key, s.Topic, row[1:])
