@@ -54,20 +54,23 @@ type shower interface {
 	AppendJSON(dst, record []byte) ([]byte, error)
 }
 
-// Shown returns the value of an output as JSON, for people. A value that an emit writes without a format,
-// or that is not of the format, is returned as it is.
+// Shown returns the value of an output, of an event or of its dead letter as JSON, for people. A value without a schema of a file,
+// or that is not of the schema, is returned as it is.
 func (c *Compiled) Shown(topic string, record []byte) []byte {
-	of, ok := c.open.shown[topic]
-	schema, can := of.Format.(shower)
-	if !ok || !can || len(record) == 0 {
-		return record
+	if topic == c.Plan.DeadTopic && len(c.Inputs()) == 1 {
+		topic = c.Input()
 	}
-	data := record
-	if of.output != nil {
-		data = of.output.Data(record)
+	data, schema := record, any(c.open.formats[topic].Format)
+	if of, ok := c.open.shown[topic]; ok {
+		schema = of.Format
+		if of.output != nil {
+			data = of.output.Data(record)
+		}
 	}
-	if text, err := schema.AppendJSON(nil, data); err == nil {
-		return text
+	if schema, ok := schema.(shower); ok && len(record) > 0 {
+		if text, err := schema.AppendJSON(nil, data); err == nil {
+			return text
+		}
 	}
 	return record
 }

@@ -70,6 +70,7 @@ func (e *explanation) replays(ctx context.Context) error {
 			return fmt.Errorf("pipeline %q: %w", asked.Name, err)
 		}
 		defer runner.Close()
+		e.report.show(runner)
 		play.tables = tables{directory: e.Directory, names: runner.Tables(), reading: map[stream.Partition]*tableReading{}}
 		defer play.tables.close()
 		for _, read := range runner.Reads() {
@@ -92,6 +93,18 @@ func (e *explanation) replays(ctx context.Context) error {
 		return fmt.Errorf("%w: %s, they have %s: name the file of that one, or none", ErrOtherPipeline, want, strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// show has values that are of a format of a pipeline, such as Avro, shown as JSON.
+func (r *Report) show(runner *pipeline.Runner) {
+	for _, one := range slices.Concat([]*Record{r.Output, r.Event}, r.Upstream, r.Became) {
+		if one == nil {
+			continue
+		}
+		if text := runner.Shown(one.stored.Partition.Topic, one.stored.Value); !bytes.Equal(text, one.stored.Value) {
+			one.Value = text
+		}
+	}
 }
 
 // player is a stream.Log of one partition of a directory. It keeps the state
