@@ -37,19 +37,27 @@ func (f *engineFlags) resolve(pipelines []process.Pipeline) (*process.Engine, er
 
 // engineOfFile returns the engine that a pipeline file names.
 func engineOfFile(path string) (*process.Engine, error) {
-	file, err := config.Load(path, fileKinds())
+	pipelines, err := pipelinesOf(path)
 	if err != nil {
 		return nil, fmt.Errorf("--engine: %w", err)
-	}
-	var pipelines []process.Pipeline
-	for i := range file.Pipelines {
-		pipelines = append(pipelines, process.Pipeline{File: path, Source: file, Index: i})
 	}
 	e, err := process.EngineOf(pipelines)
 	if err == nil && e.URL == "" {
 		err = usage("--engine: %s names no engine: add `engine: kafka://HOST:PORT` to it, or name the brokers here", path)
 	}
 	return e, err
+}
+
+// pipelinesOf returns the pipelines of a file, without their runners.
+func pipelinesOf(path string) (list []process.Pipeline, err error) {
+	file, err := config.Load(path, fileKinds())
+	if err != nil {
+		return nil, err
+	}
+	for i := range file.Pipelines {
+		list = append(list, process.Pipeline{File: path, Source: file, Index: i})
+	}
+	return list, nil
 }
 
 // engineFlag is what to type to work on an engine, for a data directory.

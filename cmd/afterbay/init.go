@@ -4,24 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/afterbay/afterbay/internal/compile"
 	"github.com/afterbay/afterbay/internal/failure"
-	"github.com/afterbay/afterbay/internal/http/ingest"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/ops/scaffold"
 	"github.com/afterbay/afterbay/internal/process"
 )
 
 type initCommand struct {
-	Sample   string `help:"File of events to learn from: NDJSON, or CSV with a header; - is standard input." required:"" placeholder:"FILE"`
+	Sample   string `help:"Events to learn from: a file, NDJSON, or CSV with a header; - is standard input; or topic:NAME, a topic of the log, of which the newest 10,000 records are read, at most 16 MiB and for at most 30 s." required:"" placeholder:"FILE"`
 	Out      string `help:"Pipeline file to write." default:"pipeline.yaml" placeholder:"FILE"`
 	Key      string `help:"Field that events share state and order by, instead of the likeliest." placeholder:"FIELD"`
 	Time     string `help:"Field that says when an event happened, instead of the likeliest." placeholder:"FIELD"`
-	Format   string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
+	Format   string `help:"How the events of a file are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
 	NoHeader bool   `help:"The CSV has no header: columns are named c1, c2 and so on, and the pipeline reads the lines as they are."`
 	Force    bool   `help:"Replace the pipeline file where it is there."`
+	registryFlags
+	directoryFlags
+}
+
+// sampled is what was found, and what to say of it.
+type sampled struct {
+	*scaffold.Findings
+	count string   // what was read of it
+	lines string   // what events are called there
+	next  []string // commands, without the program and lint
+	lint  string
 }
 
 // Run writes a pipeline file and says what to type next.
@@ -29,18 +39,19 @@ func (c *initCommand) Run(a *app) error {
 	if _, err := os.Lstat(c.Out); err == nil && !c.Force {
 		return usage("%s is there already: name another file with --out, or replace it with --force", c.Out)
 	}
-	events, err := a.openEvents(c.Sample, c.Format)
-	if err != nil {
-		return err
+	read := c.file
+	topic, isTopic := strings.CutPrefix(c.Sample, topicPrefix)
+	switch {
+	case isTopic && (c.Format != "" || c.NoHeader):
+		return usage("--format and --no-header are for files: records of a topic are JSON, or have a schema in the registry of --schema-registry")
+	case !isTopic && c.SchemaRegistry != "":
+		return usage("--schema-registry is for topics: name one with --sample topic:NAME")
+	case isTopic:
+		read = func(a *app) (*sampled, error) { return c.topic(a, topic) }
 	}
-	defer events.Close()
-	name := events.Name
-	if c.Sample == "-" {
-		name = "" // the topic's name is made from it
-	}
-	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.Format, NoHeader: c.NoHeader, Key: c.Key, Time: c.Time})
+	found, err := read(a)
 	if errors.As(err, new(*scaffold.KeyError)) {
-		return failure.As(failure.OfUsage, fmt.Errorf("%s: %w", events.Name, err))
+		return failure.As(failure.OfUsage, fmt.Errorf("%s: %w", c.Sample, err))
 	}
 	if err != nil {
 		return err
@@ -48,42 +59,32 @@ func (c *initCommand) Run(a *app) error {
 	if err := c.write(found.Pipeline()); err != nil {
 		return err
 	}
-	where := "of"
-	if found.Partial {
-		where = fmt.Sprintf("in the first %d lines of", found.Events+found.Malformed)
+	found.print(a)
+	fmt.Fprintf(a.stdout, "wrote %s; next:\n", process.ShellWord(c.Out))
+	for _, line := range append([]string{"lint " + found.lint + process.ShellWord(c.Out)}, found.next...) {
+		fmt.Fprintf(a.stdout, "  afterbay %s\n", line)
 	}
-	fmt.Fprintf(a.stdout, "%d events %s %s\n\n%s\n", found.Events, where, events.Name, found.Table())
-	if found.Malformed > 0 {
-		fmt.Fprintf(a.stdout, "%d lines are no JSON object and will be dead letters, such as %s\n", found.Malformed, found.Problem)
+	return nil
+}
+
+// print says what was found.
+func (s *sampled) print(a *app) {
+	fmt.Fprintf(a.stdout, "%d events %s\n\n%s\n", s.Events, s.count, s.Table())
+	if n := len(s.Schemas); n > 1 {
+		fmt.Fprintf(a.stdout, "the records have %d schemas: types are those of schema id %d, the newest\n", n, s.Schemas[n-1])
 	}
-	if unnamed := found.Unnamed(); unnamed != "" {
+	if s.Malformed > 0 {
+		fmt.Fprintf(a.stdout, "%d %s and will be dead letters, such as %s\n", s.Malformed, s.lines, s.Problem)
+	}
+	if unnamed := s.Unnamed(); unnamed != "" {
 		fmt.Fprintf(a.stdout, "warning: %s\n", unnamed)
 	}
-	if odd := found.OddTime(); odd != "" {
+	if odd := s.OddTime(); odd != "" {
 		fmt.Fprintf(a.stdout, "warning: %s. Events happen when they are appended, as written\n", odd)
 	}
-	if t := found.Time; t != nil && t.Newest.After(time.Now().Add(lang.DefaultMaxAhead)) {
+	if t := s.Findings.Time; t != nil && t.Newest.After(time.Now().Add(lang.DefaultMaxAhead)) {
 		fmt.Fprintf(a.stdout, "warning: %s reaches %v, which is ahead of this machine's clock: events more than max_ahead (%v) ahead will be dead letters\n", t.Field.Name, t.Newest.Format(time.RFC3339), lang.DefaultMaxAhead)
 	}
-	file := c.Sample
-	if file == "-" {
-		file = "events.ndjson"
-	}
-	format, key, try := "", " --key "+process.ShellWord(found.KeyPath()), ""
-	switch {
-	case c.NoHeader: // each line is an event as it is
-		format, key, try = " --format ndjson", "", " --format ndjson"
-	case events.Format == ingest.CSV:
-		format = " --format csv"
-	}
-	fmt.Fprintf(a.stdout, `wrote %[1]s; next:
-  afterbay lint %[1]s
-  afterbay try %[1]s %[2]s%[8]s
-  afterbay produce %[3]s %[2]s%[4]s --partitions %[5]d%[6]s
-  afterbay run %[1]s --until-idle
-  afterbay tail %[7]s --limit 5
-`, process.ShellWord(c.Out), process.ShellWord(file), found.Topic, format, compile.DefaultPartitions, key, found.Output(), try)
-	return nil
 }
 
 // write writes the file; where it appeared in between, it stays.

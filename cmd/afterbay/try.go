@@ -1,14 +1,22 @@
 package main
 
-import "github.com/afterbay/afterbay/internal/check/dryrun"
+import (
+	"errors"
+	"strings"
+
+	"github.com/afterbay/afterbay/internal/check/dryrun"
+	"github.com/afterbay/afterbay/internal/failure"
+	"github.com/afterbay/afterbay/internal/ops/inspect"
+)
 
 type tryCommand struct {
 	File   string `arg:"" help:"Pipeline file."`
-	Events string `arg:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
+	Events string `arg:"" help:"File of events: NDJSON, or CSV with a header; - is standard input; or topic:NAME, the newest 10,000 records of a topic of the log, at most 16 MiB and for at most 30 s." default:"-"`
 	Topic  string `help:"Topic that the events go to; the default is the input of the first pipeline." placeholder:"TOPIC"`
 	Format string `help:"How the events are written: ndjson or csv. The default is what the file's name ends with, or ndjson." enum:"ndjson,csv," default:""`
 	Limit  *int   `help:"Print so many events; the default is 20, or all of them with --json." placeholder:"N"`
 	tableFlags
+	directoryFlags
 	JSON bool `help:"Print JSON, an object a line, and the summary on standard error." name:"json"`
 }
 
@@ -17,11 +25,6 @@ func (c *tryCommand) Run(a *app) error {
 	if c.Limit != nil && *c.Limit < 0 {
 		return usage("--limit %d: use 0 or more", *c.Limit)
 	}
-	source, err := a.openEvents(c.Events, c.Format)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
 	o := dryrun.TryOptions{File: c.File, Topic: c.Topic, Limit: 20, Tables: c.Table, JSON: c.JSON}
 	if c.JSON {
 		o.Limit = -1
@@ -29,7 +32,32 @@ func (c *tryCommand) Run(a *app) error {
 	if c.Limit != nil {
 		o.Limit = int64(*c.Limit)
 	}
-	return a.dry().Try(a.ctx, source, o)
+	if name, ok := strings.CutPrefix(c.Events, topicPrefix); ok {
+		return c.topic(a, name, o)
+	}
+	source, err := a.openEvents(c.Events, c.Format)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return a.dry().Try(a.ctx, source, nil, o)
+}
+
+// topic tries records of a topic.
+func (c *tryCommand) topic(a *app, name string, o dryrun.TryOptions) error {
+	pipelines, err := pipelinesOf(c.File)
+	if err != nil {
+		return failure.NotValid(err)
+	}
+	directory, closeDirectory, err := c.open(a, false, pipelines...)
+	if err != nil {
+		return err
+	}
+	topic, err := inspect.Find(a.ctx, directory, name)
+	if err == nil {
+		err = a.dry().Try(a.ctx, nil, inspect.Sample.Of(a.ctx, directory, topic), o)
+	}
+	return errors.Join(err, closeDirectory())
 }
 
 // dry is what dry runs get of the program.

@@ -58,8 +58,6 @@ var up = map[string]string{}
 // alone justifies each package that one other package imports: else it would be a part of that one.
 var alone = map[string]string{
 	"internal/event/csv":                "one folder a format",
-	"internal/event/jsonschema":         "one folder a format",
-	"internal/event/registry":           "asks a server: no other package of events does",
 	"internal/event/zone":               "go:embed reads files of its own folder",
 	"internal/check/lint":               "the program's code stays small",
 	"internal/check/registry":           "the program's code stays small",

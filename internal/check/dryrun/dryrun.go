@@ -352,17 +352,26 @@ func (r *dryRun) copyTable(topic string) error {
 // publish appends the events of a source to a topic; "" is the input of the
 // first pipeline.
 func (r *dryRun) publish(ctx context.Context, source *ingest.Source, topic string) error {
-	topic = cmp.Or(topic, r.parts[0].runner.Input())
-	topics, err := r.log.Topics(ctx)
+	to, err := r.input(ctx, topic)
 	if err != nil {
 		return err
 	}
+	_, err = ingest.Publish(ctx, &feed{r}, source, ingest.Options{Name: source.Name, Format: source.Format, Topic: to.Name, Key: to.Key})
+	return err
+}
+
+// input returns a topic that a pipeline reads; "" is the input of the first pipeline.
+func (r *dryRun) input(ctx context.Context, topic string) (stream.Topic, error) {
+	topic = cmp.Or(topic, r.parts[0].runner.Input())
+	topics, err := r.log.Topics(ctx)
+	if err != nil {
+		return stream.Topic{}, err
+	}
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
 	if i < 0 {
-		return failure.Usage("no pipeline reads topic %s: use --topic %s", topic, r.parts[0].runner.Input())
+		return stream.Topic{}, failure.Usage("no pipeline reads topic %s: use --topic %s", topic, r.parts[0].runner.Input())
 	}
-	_, err = ingest.Publish(ctx, &feed{r}, source, ingest.Options{Name: source.Name, Format: source.Format, Topic: topic, Key: topics[i].Key})
-	return err
+	return topics[i], nil
 }
 
 // feed is an ingest.Appender.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/sys/clean"
 	"github.com/afterbay/afterbay/internal/sys/term"
+	"github.com/afterbay/afterbay/stream"
 )
 
 // TryOptions are the flags of afterbay try, which say what each is.
@@ -30,8 +32,9 @@ type TryOptions struct {
 	JSON   bool
 }
 
-// Try prints what the pipelines of a file make of events, and keeps nothing.
-func (a *Program) Try(ctx context.Context, source *ingest.Source, o TryOptions) error {
+// Try prints what the pipelines of a file make of events, and keeps nothing. The events are those of a source or,
+// if it is nil, the records of a topic.
+func (a *Program) Try(ctx context.Context, source *ingest.Source, records iter.Seq2[stream.Record, error], o TryOptions) error {
 	p := &printer{Program: a, limit: o.Limit, json: o.JSON, out: term.NewLines(a.Out, false)}
 	r, err := a.newDryRun(ctx, o.File, 1, func(*lang.Pipeline) bool { return true }, nil, p.batch)
 	if err != nil {
@@ -41,7 +44,12 @@ func (a *Program) Try(ctx context.Context, source *ingest.Source, o TryOptions) 
 	for _, played := range r.parts {
 		p.tallies = append(p.tallies, newTally(played))
 	}
-	err = r.run(func(ctx context.Context) error { return errors.Join(r.publish(ctx, source, o.Topic), r.finish(ctx)) })
+	err = r.run(func(ctx context.Context) error {
+		if source != nil {
+			return errors.Join(r.publish(ctx, source, o.Topic), r.finish(ctx))
+		}
+		return errors.Join(r.repeat(ctx, records, o.Topic), r.finish(ctx))
+	})
 	return errors.Join(err, p.out.Close(), p.summary(r))
 }
 

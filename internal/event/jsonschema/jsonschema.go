@@ -28,8 +28,9 @@ type node struct {
 	types      []string // none: any
 	properties map[string]*node
 	required   []string
-	closed     bool  // there are no other members
-	items      *node // nil: any
+	closed     bool     // there are no other members
+	items      *node    // nil: any
+	symbols    []string // of an enum of texts
 }
 
 // Parse reads a schema.
@@ -58,11 +59,15 @@ func (n *node) UnmarshalJSON(text []byte) error {
 		Additional json.RawMessage  `json:"additionalProperties"`
 		Patterns   json.RawMessage  `json:"patternProperties"`
 		Items      json.RawMessage  `json:"items"`
+		Enum       json.RawMessage  `json:"enum"`
 	}
 	if err := json.Unmarshal(text, &of); err != nil || of.Ref != nil {
 		return err
 	}
 	n.types, n.properties, n.required = of.Type, of.Properties, of.Required
+	if json.Unmarshal(of.Enum, &n.symbols) != nil {
+		n.symbols = nil // values that are no texts are not compared
+	}
 	n.closed = string(of.Additional) == "false" && of.Patterns == nil
 	if len(of.Items) == 0 || of.Items[0] == '[' {
 		return nil

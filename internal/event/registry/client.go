@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 
 	"github.com/afterbay/afterbay/internal/event/avro"
+	"github.com/afterbay/afterbay/internal/event/jsonschema"
 	"github.com/afterbay/afterbay/internal/event/protobuf"
 	"github.com/afterbay/afterbay/internal/sys/httpclient"
 )
@@ -114,7 +115,7 @@ func (b *body) Read(p []byte) (int, error) {
 type answer struct {
 	avro     *avro.Schema
 	protobuf *protobuf.File
-	json     bool
+	json     *jsonschema.Schema
 	before   int // 0 is none
 
 	err   error     // why there is no schema
@@ -190,7 +191,11 @@ func (r *Registry) askBefore(ctx context.Context, id int) (*answer, error) {
 // parse reads a schema, with those that it uses.
 func (r *Registry) parse(ctx context.Context, schema sr.Schema) (*answer, error) {
 	if schema.Type == sr.TypeJSON {
-		return &answer{json: true}, nil
+		read, err := jsonschema.Parse(schema.Schema)
+		if err != nil {
+			read = &jsonschema.Schema{} // records are read by their names all the same
+		}
+		return &answer{json: read}, nil
 	}
 	used := references{registry: r, seen: map[string]bool{}}
 	if known, err := used.add(ctx, schema.References); known != nil || err != nil {

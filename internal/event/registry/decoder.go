@@ -162,7 +162,7 @@ func (d *Decoder) compile(of typeOf, p *program, wake func()) (ready bool, why e
 // decoderOf returns the decoder of a schema, or of the message type at an index.
 func decoderOf(index string, of *answer, fields []decode.Field) (decode.Decoder, error) {
 	switch {
-	case of.json:
+	case of.json != nil:
 		return decode.JSON{}.Decoder(fields)
 	case of.avro != nil:
 		return of.avro.Decoder(fields)
@@ -233,7 +233,7 @@ func moved(err error, begin int) error {
 
 // Transcoder returns what turns records into JSON by the schemas that they name.
 func (r *Registry) Transcoder() decode.Transcoder {
-	return &Decoder{registry: r, whole: true, programs: map[typeOf]*program{}}
+	return r.decoder(nil, true)
 }
 
 // AppendJSON implements decode.Transcoder.
@@ -244,7 +244,7 @@ func (d *Decoder) AppendJSON(dst, src []byte) ([]byte, error) {
 	}
 	data := src[begin:]
 	switch {
-	case p.json:
+	case p.json != nil:
 		return append(dst, data...), nil
 	case p.avro != nil:
 		dst, err = p.avro.AppendJSON(dst, data)

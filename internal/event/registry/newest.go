@@ -73,7 +73,7 @@ func (v *Version) Paths() bool { return v.known.protobuf == nil }
 func (v *Version) FitsKey(column bool) error {
 	err := v.known.err
 	switch {
-	case err != nil || v.known.json:
+	case err != nil || v.known.json != nil:
 	case column && !v.known.column():
 		err = errors.New("a key is one text or whole number, or a record with one")
 	}
@@ -118,7 +118,7 @@ func fits(known *answer, fields []decode.Field) error {
 // Unsafe returns what the next version may change by the compatibility mode of the subject, so that
 // its events are dead letters; "" if it may not.
 func (v *Version) Unsafe() string {
-	if v.known.json {
+	if v.known.json != nil {
 		return "" // fields of JSON are looked for by name, whatever the schema says
 	}
 	switch v.mode {

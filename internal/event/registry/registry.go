@@ -113,7 +113,11 @@ func (r *Registry) Stats() Stats {
 // Decoder implements decode.Format. Whether the fields are as a schema has them is known when a
 // record names it.
 func (r *Registry) Decoder(fields []decode.Field) (decode.Decoder, error) {
-	return &Decoder{registry: r, fields: fields, programs: map[typeOf]*program{}}, nil
+	return r.decoder(fields, false), nil
+}
+
+func (r *Registry) decoder(fields []decode.Field, whole bool) *Decoder {
+	return &Decoder{registry: r, fields: fields, whole: whole, programs: map[typeOf]*program{}}
 }
 
 // find returns what is known of a question; nil if it is looked up, and then why the newest

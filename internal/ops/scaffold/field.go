@@ -31,7 +31,6 @@ type Field struct {
 	cells   []cell
 	counts  map[string]int // of each value
 	kinds   [value.Bytes + 1]int
-	nested  byte // '{' or '[' of objects or arrays, '?' of both
 	parent  *Field
 	inner   inner       // what the object has
 	items   *elements   // of an array
@@ -39,12 +38,22 @@ type Field struct {
 	group   bool        // it is read by its members
 	plain   bool        // an expression can use the name
 	unnamed bool        // it is left out for its name alone
+
+	inSchema
 }
 
-// inner counts what the objects of a field have.
+// inner is what the objects and arrays of a field have.
 type inner struct {
-	names  int // that differ
+	open   byte // '{' or '[' of objects or arrays, '?' of both
+	names  int  // that differ
 	values int
+}
+
+// inSchema is what the schema of the events says of a field.
+type inSchema struct {
+	declared *decode.Declared // nil if it says nothing of it
+	unread   string           // why no field reads what it has there
+	above    bool             // it declares values inside it
 }
 
 // cell is one value of a field.
@@ -93,18 +102,23 @@ func (f *Field) decide(events int) {
 	switch {
 	case f.Name == "":
 		f.Left, f.unnamed = fmt.Sprintf("its name has no letters or digits: name it yourself, NAME: {path: %s, type: TYPE}", scalar(f.At())), true
-	case f.parent != nil && f.parent.Left != "" && !f.parent.group:
+	case f.parent != nil && (f.parent.Left != "" || f.parent.typed()) && !f.parent.group:
 		f.group = true // its object is left out, and with it this
 		return
 	case f.of != nil:
 		f.Type.Kind = value.List | *f.of
+	case f.unread != "":
+		f.Left = f.unread
+	case f.Present == 0 && f.above:
+		f.group = true // its members are declared
+		return
 	case f.Present == 0:
 		f.Left = "it is always null"
-	case most == f.kinds[0] && float64(most) >= fits*float64(f.Present) && f.nested == '{':
+	case most == f.kinds[0] && float64(most) >= fits*float64(f.Present) && f.inner.open == '{':
 		f.object()
-	case most == f.kinds[0] && float64(most) >= fits*float64(f.Present) && f.nested == '[':
+	case most == f.kinds[0] && float64(most) >= fits*float64(f.Present) && f.inner.open == '[':
 		f.list()
-	case most == f.kinds[0] && f.nested == 0:
+	case most == f.kinds[0] && f.inner.open == 0:
 		f.Left = "its numbers are out of range"
 	case float64(most) < fits*float64(f.Present), most == f.kinds[0]:
 		f.Left = "its type differs: " + f.mixture()
@@ -119,14 +133,23 @@ func (f *Field) decide(events int) {
 	default:
 		f.Type.Kind = value.String
 	}
+	f.declare()
 	if f.Left != "" {
 		f.cells = nil
 		return
 	}
-	if f.of == nil {
+	switch {
+	case f.typed() && f.Type.Kind&(value.List|value.Map) == 0:
+		for _, c := range f.cells {
+			if f.holds(c.kind) {
+				f.Misfits--
+			}
+		}
+		f.Misfits += f.Present
+	case f.of == nil && !f.typed():
 		f.Misfits = f.Present - most
 	}
-	f.Type.Optional = f.Present < events
+	f.Type.Optional = f.Present < events || f.declared != nil && f.declared.Optional
 	f.plain = usable(f.Name)
 	if f.Misfits == 0 {
 		return
@@ -139,6 +162,17 @@ func (f *Field) decide(events int) {
 	f.Distinct = len(f.counts)
 }
 
+// typed reports whether the schema of the events says which types the field can have.
+func (f *Field) typed() bool { return f.declared != nil && !f.declared.Any }
+
+// declare gives the field a type that reads what the schema declares.
+func (f *Field) declare() {
+	if f.typed() && f.unread == "" && f.Name != "" {
+		f.Left, f.group = "", false
+		f.Type.Kind = f.declared.Fits(f.Type.Kind)
+	}
+}
+
 // holds reports whether the field's type takes a value of a kind.
 func (f *Field) holds(kind value.Kind) bool {
 	switch f.Type.Kind {
@@ -146,6 +180,8 @@ func (f *Field) holds(kind value.Kind) bool {
 		return kind == value.Int || kind == value.Number
 	case value.String:
 		return kind == value.String || kind == value.Time
+	case value.Bytes:
+		return kind == value.String
 	}
 	return kind == f.Type.Kind
 }
@@ -225,6 +261,25 @@ func (f *Field) decimals() int {
 		}
 	}
 	return most
+}
+
+// symbols returns the values of an enum that the schema declares; nil if the field is none.
+func (f *Field) symbols() []string {
+	if f.declared == nil {
+		return nil
+	}
+	return f.declared.Symbols
+}
+
+// coded returns the values that get a number: the most frequent first, then others of an enum.
+func (f *Field) coded() []string {
+	list := f.common()
+	for _, symbol := range f.symbols() {
+		if f.counts[symbol] == 0 {
+			list = append(list, symbol)
+		}
+	}
+	return list
 }
 
 // common returns the values of a string field, the most frequent first.

@@ -69,13 +69,14 @@ func (f *Findings) guess() error {
 	if err := f.guessKey(); err != nil {
 		return err
 	}
+	f.Keyed = f.topic != nil && f.keyed(f.Key)
 	f.guessID()
 	f.guessMeasures()
 	f.guessTexts()
 	for _, c := range f.Fields {
-		few := c.Distinct >= 2 && c.Distinct <= kindsMax && kindRepeats*c.Distinct <= len(c.cells)
+		few := c.Distinct >= 2 && c.Distinct <= kindsMax && kindRepeats*c.Distinct <= len(c.cells) || len(c.symbols()) >= 2 && len(c.symbols()) <= kindsMax
 		if c.Left == "" && !f.taken(c) && c.Type.Kind == value.String && few && c.plain && (keyScore(c) == 0 || c.Distinct <= wordsMax) && len(f.Kinds) < 4 &&
-			!slices.ContainsFunc(c.common(), unprintable) {
+			!slices.ContainsFunc(c.coded(), unprintable) {
 			f.Kinds = append(f.Kinds, c)
 		}
 	}
@@ -191,14 +192,15 @@ func (t *Time) score() int {
 
 // order returns the share of events that are not before the one ahead of them.
 func (t *Time) order() float64 {
-	ordered, previous := 0, int64(math.MinInt64)
+	ordered, previous, partition := 0, int64(math.MinInt64), int32(-1)
 	for _, c := range t.Field.cells {
 		at, ok := t.at[c.event]
 		if !ok {
 			continue
 		}
-		if at >= previous {
+		if in := t.in(c.event); at >= previous || in != partition {
 			ordered++
+			partition = in
 		}
 		previous = at
 	}
@@ -227,7 +229,11 @@ func (f *Findings) guessKey() error {
 		if !f.keyable(c) || !f.most(c) || c.Distinct < 2 {
 			continue
 		}
-		if score := keyScore(c); score > best {
+		score := keyScore(c)
+		if float64(c.Distinct) <= tells*float64(len(c.cells)) && f.topic != nil && f.keyed(c) {
+			score += 100 // the records are in partitions by it
+		}
+		if score > best {
 			f.Key, best = c, score
 		}
 	}
@@ -242,9 +248,12 @@ func (f *Findings) guessKey() error {
 	return nil
 }
 
+// tells is the share of different values above which a field tells events apart.
+const tells = 0.95
+
 // keyScore is how likely it is that a field is the key; 0 is not.
 func keyScore(c *Field) int {
-	if float64(c.Distinct) > 0.95*float64(len(c.cells)) {
+	if float64(c.Distinct) > tells*float64(len(c.cells)) {
 		return 0 // it tells events apart
 	}
 	name := words(c.Name)

@@ -96,13 +96,14 @@ func (s *scan) note(one leaf, of decode.Origin) {
 		if c.parent = parent; parent != nil {
 			parent.inner.names++
 		}
+		s.declare(c)
 		s.columns[id] = c
 		s.findings.Fields = append(s.findings.Fields, c)
 	}
 	if parent != nil {
 		parent.inner.values++
 	}
-	s.value(c, one.raw)
+	s.value(c, plain(c.declared, one.raw))
 }
 
 // object decides about a field that is an object.

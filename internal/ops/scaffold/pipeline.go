@@ -18,6 +18,9 @@ import (
 
 // Output returns the topic that the pipeline writes its decisions to.
 func (f *Findings) Output() string {
+	if f.topic != nil {
+		return f.pipeline() + "-decisions" // others may write a topic of a common name
+	}
 	if f.Topic == "decisions" {
 		return "decided"
 	}
@@ -111,10 +114,12 @@ func word(name string) string {
 func (w *writer) head() {
 	w.line("# Written by `afterbay init` from "+thousands(w.Events)+" events. It runs as it is, and all of it is", "")
 	w.line("# a first guess: change what you know better, then `afterbay lint` it.", "")
-	w.line("pipeline: "+word(w.Topic), "")
+	w.line("pipeline: "+word(w.pipeline()), "")
+	w.registered()
 	w.line("input:", "")
-	w.line("  topic: "+word(w.Topic), "")
+	w.line("  topic: "+scalar(w.Topic), "")
 	w.envelope()
+	w.source()
 	w.format()
 	w.line("  key: "+word(w.Key.Name), "the events of one "+w.Key.Name+" share features and order")
 	switch t := w.Time; {
@@ -239,6 +244,14 @@ func (w *writer) about(c *Field) string {
 		list = append(list, "the event's id: each has its own")
 	case c == w.ID:
 		list = append(list, fmt.Sprintf("the event's id, but %s are repeated", thousands(w.Events-c.Distinct)))
+	case c.Present == 0:
+		list = append(list, "of the schema: no event of the sample has it")
+	case len(c.symbols()) > 0:
+		list = append(list, "an enum: "+cut(strings.Join(c.symbols(), ", ")))
+	case c.Type.Kind.IsMap():
+		list = append(list, "a map")
+	case len(c.cells) == 0 && !c.Type.Kind.IsList():
+		list = append(list, "such as "+c.Example)
 	case c.of != nil:
 		list = append(list, "of each object of the list "+cut(decode.PathText(c.Path[:len(c.Path)-2])))
 	case c.Type.Kind.IsList():
@@ -251,9 +264,9 @@ func (w *writer) about(c *Field) string {
 	case c.Type.Kind != value.Bool:
 		list = append(list, fmt.Sprintf("%s values, such as %s", thousands(c.Distinct), c.Example))
 	}
-	if missing := w.Events - c.Present; missing > 0 && w.typeOf(c).Optional {
+	if missing := w.Events - c.Present; missing > 0 && c.Present > 0 && w.typeOf(c).Optional {
 		list = append(list, "in "+percent(c.Present, w.Events)+" of the events")
-	} else if missing > 0 {
+	} else if missing > 0 && c.Present > 0 {
 		list = append(list, fmt.Sprintf("lacking in %s: dead letters", thousands(missing)))
 	}
 	if c.Misfits > 0 {
@@ -288,7 +301,7 @@ func (w *writer) constants() {
 	w.line("constants:", "numbers for words, as a model takes them; -1 is a new word")
 	for i, c := range w.Kinds {
 		var pairs []string
-		for code, text := range c.common() {
+		for code, text := range c.coded() {
 			pairs = append(pairs, fmt.Sprintf("%s: %d", strconv.Quote(text), code))
 		}
 		w.line(fmt.Sprintf("  %s: {%s}", w.tables[i], strings.Join(pairs, ", ")), "")

@@ -75,8 +75,19 @@ type Findings struct {
 	Texts    []*Field // strings whose different values are worth counting
 
 	options Options
+	OfTopic
 	wrapped bool // change events stand in a payload
 	lines   lines
+}
+
+// OfTopic is what records of a topic show. It is zero for a file.
+type OfTopic struct {
+	Read    int   // records
+	Schemas []int // ids of their schemas, the newest last
+	Keyed   bool  // they have the key of the pipeline
+
+	topic *Topic   // nil for a file
+	from  []origin // of the events
 }
 
 // Infer reads the events of source and says what they show. An error is a
@@ -113,7 +124,10 @@ var errEnough = errors.New("enough was read")
 // is read as produce reads it.
 type scan struct {
 	findings *Findings
-	texts    [][]byte // of the events
+	texts    [][]byte                        // of the events
+	origins  []origin                        // of the texts; nil of a file
+	schema   decode.Schema                   // the newest of the records; nil if they have none
+	declared map[decode.Origin]*declarations // by it
 	bytes    int
 	wrapped  bool // change events stand in a payload
 	columns  map[string]*Field
@@ -130,7 +144,7 @@ type probe struct {
 }
 
 func newScan(o Options) *scan {
-	s := &scan{findings: &Findings{Topic: topicOf(o.Name), options: o}, columns: map[string]*Field{}, object: decode.New(nil)}
+	s := &scan{findings: &Findings{Topic: topicOf(o.Name), options: o}, columns: map[string]*Field{}, object: decode.New(nil), declared: map[decode.Origin]*declarations{}}
 	for _, kind := range []value.Kind{value.Int, value.Number, value.Time, value.String} {
 		var schema value.Schema
 		slot, err := schema.Add("v", value.Type{Kind: kind})
@@ -175,25 +189,46 @@ func (s *scan) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 // look notes the fields of all events, and decides what they are.
 func (s *scan) look() {
 	f := s.findings
-	f.Envelope, s.wrapped = envelopeOf(s.texts)
-	for _, text := range s.texts {
-		if err := s.event(text); err != nil {
+	if f.Envelope, s.wrapped = envelopeOf(s.texts); s.schema != nil && !s.changes() {
+		f.Envelope, s.wrapped = envelope.None, false
+	}
+	for i, text := range s.texts {
+		if s.origins != nil && len(text) == 0 && s.origins[i].problem == nil && f.Envelope == envelope.Debezium {
+			continue // of a deletion: it is no event
+		}
+		if err := s.take(i, text); err != nil {
 			if f.Malformed++; f.Problem == "" {
-				f.Problem = fmt.Sprintf("event %d: %v", f.Events+f.Malformed, err)
+				f.Problem = fmt.Sprintf("%s: %v", s.at(i), err)
 			}
 		}
 	}
 	f.wrapped = s.wrapped
 	for _, c := range f.Fields {
-		if c.nested == '[' {
+		if c.inner.open == '[' && !c.typed() {
 			f.Fields = append(f.Fields, c.gathered()...)
 		}
 	}
+	s.declareOthers()
 	f.name()
 	for _, c := range f.Fields {
 		c.decide(f.Events)
 	}
 	f.Fields = slices.DeleteFunc(f.Fields, func(c *Field) bool { return c.group })
+}
+
+// take notes the fields of an event.
+func (s *scan) take(i int, text []byte) error {
+	if s.origins == nil {
+		return s.event(text)
+	}
+	if err := s.origins[i].problem; err != nil {
+		return err
+	}
+	err := s.event(text)
+	if err == nil {
+		s.findings.from = append(s.findings.from, s.origins[i])
+	}
+	return err
 }
 
 // value notes one value of a field.
@@ -213,11 +248,11 @@ func (s *scan) value(c *Field, raw []byte) {
 			found.kind, found.int = value.Time, p.row.Int(p.slot)
 		}
 	case '{', '[':
-		if c.nested == 0 {
-			c.nested = raw[0]
+		if c.inner.open == 0 {
+			c.inner.open = raw[0]
 		}
-		if c.nested != raw[0] {
-			c.nested = '?' // both
+		if c.inner.open != raw[0] {
+			c.inner.open = '?' // both
 		}
 		found.text = string(raw[:1])
 		if raw[0] == '[' {

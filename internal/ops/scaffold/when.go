@@ -20,7 +20,8 @@ type Time struct {
 	Disorder time.Duration // how far an event is behind an earlier one, at most
 	Lateness time.Duration // Disorder rounded up, at most an hour
 
-	at map[int32]int64 // microseconds, by event
+	at map[int32]int64   // microseconds, by event
+	in func(int32) int32 // the partition of an event
 }
 
 // written says how the field's time is written, for people.
@@ -130,9 +131,10 @@ func layoutsOf(c *Field) (fit []string) {
 // times reads a field as event times; nil where not so large a share of them is
 // plausible. Those that are not take no part in anything.
 func (f *Findings) times(t *Time, read func(*cell) (float64, bool), share float64) *Time {
-	t.at = map[int32]int64{}
+	t.at, t.in = map[int32]int64{}, f.partition
 	newest := int64(math.MinInt64)
 	var disorder int64
+	partition := int32(-1)
 	for i := range t.Field.cells {
 		v := &t.Field.cells[i]
 		found, ok := read(v)
@@ -141,6 +143,9 @@ func (f *Findings) times(t *Time, read func(*cell) (float64, bool), share float6
 		}
 		at := int64(found)
 		t.at[v.event] = at
+		if f.partition(v.event) != partition {
+			newest, partition = at, f.partition(v.event)
+		}
 		newest = max(newest, at)
 		disorder = max(disorder, newest-at)
 	}
@@ -181,6 +186,7 @@ func (f *Findings) OddTime() string {
 func (c *Field) oddTime() string {
 	named := slices.ContainsFunc(words(c.Name), func(word string) bool { return slices.Contains(timeWords, word) })
 	switch {
+	case len(c.cells) == 0:
 	case c.Type.Kind == value.Time:
 		return fmt.Sprintf(" is no event time: most of its times are before 2000 or after 2100, such as %s", c.Example)
 	case c.Type.Kind == value.String && len(layoutsOf(c)) > 1:
