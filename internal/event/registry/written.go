@@ -67,9 +67,3 @@ func (s *Schemas) Of(ctx context.Context, record []byte) (of decode.Schema, id i
 	}
 	return message, id, data, nil
 }
-
-// Framed returns the id of the schema that a record begins with, if it looks like one that has it.
-func Framed(record []byte) (id int, ok bool) {
-	id, err := idOf(record)
-	return id, err == nil && id > 0
-}

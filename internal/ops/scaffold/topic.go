@@ -103,7 +103,7 @@ func (s *scan) records(ctx context.Context, records iter.Seq2[stream.Record, err
 func (f *Findings) noEvents(registered bool, s *scan) error {
 	framed := 0
 	for _, text := range s.texts {
-		if _, ok := registry.Framed(text); ok {
+		if decode.Framed(text) {
 			framed++
 		}
 	}
