@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +162,8 @@ func TestTablesOfASchemaRegistry(t *testing.T) {
 	}
 	unknown := plain(3, nil)
 	unknown.Value = []byte("\x00\x00\x00\x00\x63x")
+	plainKey := c.change("", 3, nil, nil)
+	plainKey.Key, plainKey.Value = []byte(`{"id":3}`), unknown.Value
 	badKey := plain(4, "gold")
 	badKey.Key = []byte("\x00\x00\x00\x00\x63x")
 	json := stream.Record{Partition: unknown.Partition, Key: []byte("4"), Value: []byte(`{"tier":"json"}`)}
@@ -168,7 +172,7 @@ func TestTablesOfASchemaRegistry(t *testing.T) {
 		rows []stream.Record
 		want string
 	}{
-		{envelope.Debezium, []stream.Record{c.change("c", 1, nil, "free"), c.change("u", 1, "free", "gold"), c.change("r", 2, nil, "free"), c.change("d", 2, "free", nil), c.change("", 2, nil, nil), unknown, badKey},
+		{envelope.Debezium, []stream.Record{c.change("c", 1, nil, "free"), c.change("u", 1, "free", "gold"), c.change("r", 2, nil, "free"), c.change("d", 2, "free", nil), c.change("", 2, nil, nil), plainKey, badKey},
 			`{"customer":1,"who_tier":"gold"};{"customer":2,"who_tier":null};{"customer":4,"who_tier":null}`},
 		{envelope.None, []stream.Record{plain(1, "free"), plain(1, "gold"), plain(2, "free"), c.change("", 2, nil, nil), unknown, badKey, json},
 			`{"customer":1,"who_tier":"gold"};{"customer":2,"who_tier":null};{"customer":4,"who_tier":"json"}`},
@@ -187,6 +191,41 @@ func TestTablesOfASchemaRegistry(t *testing.T) {
 		dead := readPartition(t, log, stream.Partition{Topic: "orders.dlq"})
 		if len(dead) != 1 || !strings.Contains(header.Get(&dead[0], "afterbay-error"), `row "3" of table customers: customers/0@`) || !strings.Contains(header.Get(&dead[0], "afterbay-error"), "schema id 99: the registry does not know it") {
 			t.Errorf("%s: dead letters %v", k.of, dead)
+		}
+	}
+}
+
+// TestTextKeysOfASchemaRegistryAreReadOnce finds rows whose keys are texts that look like JSON.
+func TestTextKeysOfASchemaRegistryAreReadOnce(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	c := newCustomers(t, server)
+	id, _, err := server.RegisterSchema("texts-key", sr.Schema{Schema: `"string"`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := func(customer string) stream.Record {
+		r := orderOf(strconv.Quote(customer))
+		r.Key = []byte(customer)
+		return r
+	}
+	for of, value := range map[envelope.Kind]string{envelope.Debezium: `{"op":"c","after":{"tier":"%s"}}`, envelope.None: `{"tier":"%s"}`} {
+		row, quoted := c.change("", 1, nil, nil), c.change("", 1, nil, nil)
+		row.Key, row.Value = c.framed(id, `"string"`, `{"id":7}`), fmt.Appendf(nil, value, "gold")
+		quoted.Key, quoted.Value = c.framed(id, `"string"`, `"a"`), fmt.Appendf(nil, value, "free")
+		p := tierOf(server, of)
+		p.Input.Fields[0].Type = "string"
+		log := memory.New(memory.Options{})
+		if err := log.CreateTopic(t.Context(), stream.Topic{Name: "customers", Partitions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Append(t.Context(), row, quoted); err != nil {
+			t.Fatal(err)
+		}
+		runOn(t, log, p, order(`{"id":7}`), order(`"a"`), order("7"), order("a"))
+		want := `{"customer":"{\"id\":7}","who_tier":"gold"};{"customer":"\"a\"","who_tier":"free"};{"customer":"7","who_tier":null};{"customer":"a","who_tier":null}`
+		if got := strings.Join(values(t, log, "out"), ";"); got != want {
+			t.Errorf("%s: %s, want %s; dead letters %v", of, got, want, readPartition(t, log, stream.Partition{Topic: "orders.dlq"}))
 		}
 	}
 }

@@ -36,8 +36,9 @@ func (e *encoded) key(data []byte) bool { return !e.whole && decode.Framed(data)
 
 func (e *encoded) value(data []byte) bool { return e.whole && len(data) > 0 || decode.Framed(data) }
 
-// plain returns a record with its key as text and its value as JSON. It waits for their schemas while the registry is
-// away. The value of a record that cannot be read is that of a broken row. nil is a record of no row: its key cannot be read.
+// plain returns a record with its key as text and its value as JSON. With an envelope the key is JSON too, which
+// unwrap makes text. It waits for the schemas while the registry is away. The value of a record that cannot be read is
+// that of a broken row. nil is a record of no row: its key cannot be read.
 func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*stream.Record, error) {
 	e := r.encoded[at.table]
 	if e == nil || !e.key(record.Key) && !e.value(record.Value) {
@@ -49,7 +50,7 @@ func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*s
 	made := *record
 	if e.key(record.Key) {
 		text, err := e.AppendJSON(nil, record.Key)
-		if err == nil {
+		if made.Key = text; err == nil && r.specs[at.table].Envelope == envelope.None {
 			made.Key, err = envelope.Column(text)
 		}
 		if err != nil {

@@ -15,10 +15,14 @@ const brokenRow = 0
 // unwrap returns the record of a row without its envelope; nil for a record of no row.
 func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	spec := &s.specs[at.table]
-	if spec.Envelope == envelope.None || spec.Encoded != "" && decode.Framed(r.Value) {
+	if spec.Envelope == envelope.None {
 		return r
 	}
 	key, row, wrong, unknown := spec.Envelope.Row(r)
+	if spec.Encoded != "" && decode.Framed(r.Value) {
+		key, unknown = envelope.Column(r.Key)
+		row, wrong = r.Value, nil // it says what is wrong, and was counted
+	}
 	if wrong != nil || unknown != nil {
 		s.metrics.TableBadRows.Add(1)
 	}
