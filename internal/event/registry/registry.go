@@ -15,10 +15,12 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 )
 
-// The bounds of what is kept.
+// The bounds of what is kept, and of waiting.
 const (
 	answersMax = 1000        // answers about ids
 	unknownFor = time.Minute // how long an id stays unknown: its schema may be registered late
+
+	stalledAfter = 10 * time.Second // the time between two probes of readiness of Kubernetes
 )
 
 // Registry finds schemas by their ids, and keeps what it found. It is safe for concurrent use.
@@ -48,6 +50,7 @@ type question struct {
 type entry struct {
 	*answer                     // nil while it is looked up
 	fault   error               // of the newest attempt to look it up
+	since   time.Time           // of the first attempt that failed
 	waiting map[*Decoder]func() // to be woken when it is known, or when it failed
 	used    uint64
 }
@@ -64,6 +67,9 @@ type Stats struct {
 	// Away is the schema id or subject that is waited for, and why its newest lookup failed; "" if none
 	// did. Of several ids it is the lowest.
 	Away string `json:"away,omitempty"`
+	// Stalled is set if an id is waited for since at least 10 s, or an output at all: nothing is computed before
+	// its schema is found.
+	Stalled bool `json:"-"`
 }
 
 // New returns a registry. Nothing is asked yet.
@@ -95,7 +101,7 @@ func (r *Registry) Stats() Stats {
 	defer r.mu.Unlock()
 	s := r.stats
 	if r.awaited != nil {
-		s.Waiting, s.Away = 1, r.awaited.Error()
+		s.Waiting, s.Away, s.Stalled = 1, r.awaited.Error(), true
 	}
 	lowest := math.MaxInt
 	for of, e := range r.known {
@@ -103,7 +109,12 @@ func (r *Registry) Stats() Stats {
 			s.Kept++
 			continue
 		}
-		if s.Waiting++; e.fault != nil && of.id < lowest {
+		s.Waiting++
+		if e.fault == nil {
+			continue
+		}
+		s.Stalled = s.Stalled || r.now().Sub(e.since) >= stalledAfter
+		if of.id < lowest {
 			lowest, s.Away = of.id, fmt.Sprintf("schema id %d: %v", of.id, e.fault)
 		}
 	}
@@ -183,7 +194,7 @@ func (r *Registry) lookUp(of question, e *entry) {
 // settle notes the result of an attempt, and wakes those that wait.
 func (r *Registry) settle(e *entry, found *answer, err error) {
 	r.mu.Lock()
-	var first bool
+	var first bool // attempt that failed
 	if err == nil {
 		r.stats.Lookups++
 		if !found.until.IsZero() {
@@ -192,7 +203,9 @@ func (r *Registry) settle(e *entry, found *answer, err error) {
 		e.answer, e.fault = found, nil
 	} else {
 		r.stats.Faults++
-		first, e.fault = e.fault == nil, err
+		if first, e.fault = e.fault == nil, err; first {
+			e.since = r.now()
+		}
 	}
 	waiting := e.waiting
 	if err == nil || first {

@@ -227,6 +227,46 @@ func TestRegistryIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestAttemptThatSucceedsAgainIsNoStall says that the registry stays away after a while alone, not at the first failure.
+func TestAttemptThatSucceedsAgainIsNoStall(t *testing.T) {
+	server := srfake.New()
+	defer server.Close()
+	id := register(t, server, "a", sr.TypeAvro, cents)
+	var away atomic.Bool
+	away.Store(true)
+	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		if away.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return away.Load()
+	})
+	var passed atomic.Int64
+	begun := time.Now()
+	all := open(t, Options{URL: server.URL(), Now: func() time.Time { return begun.Add(time.Duration(passed.Load())) }})
+	r := read(t, all, "cents int")
+	record := prefixed(id, []byte{4})
+	if ready, _ := r.Prepare(record, 1, r.wake); ready {
+		t.Fatal("the record is ready")
+	}
+	<-r.woken // after the first failure
+	for _, c := range []struct {
+		passed  time.Duration
+		stalled bool
+	}{{0, false}, {stalledAfter - 1, false}, {stalledAfter, true}} {
+		passed.Store(int64(c.passed))
+		for before := all.Stats().Faults; all.Stats().Faults < before+2; {
+			time.Sleep(time.Millisecond)
+		}
+		if s := all.Stats(); s.Stalled != c.stalled || s.Away == "" {
+			t.Errorf("after %v: %+v", c.passed, s)
+		}
+	}
+	away.Store(false)
+	if got := r.show(t, record); got != "2" || all.Stats().Stalled {
+		t.Errorf("at the end %s, %+v", got, all.Stats())
+	}
+}
+
 // TestClosingDoesNotWaitForTheRegistry closes while a request is under way.
 func TestClosingDoesNotWaitForTheRegistry(t *testing.T) {
 	asked := make(chan struct{})

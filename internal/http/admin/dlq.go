@@ -177,15 +177,15 @@ func standing(runners []*pipeline.Runner) string {
 	return ""
 }
 
-// awaiting returns which schema a pipeline waits for while its schema registry is away, for
+// awaiting returns which schema a pipeline waits for because its schema registry stays away, for
 // readiness; "" if none does.
 func awaiting(runners []*pipeline.Runner) string {
 	for _, r := range runners {
 		if r.Ended() != nil || r.Schemas == nil {
 			continue
 		}
-		if away := r.Schemas.Stats().Away; away != "" {
-			return fmt.Sprintf("pipeline %s waits for the schema registry: %s", r.Name(), away)
+		if stats := r.Schemas.Stats(); stats.Stalled {
+			return fmt.Sprintf("pipeline %s waits for the schema registry: %s", r.Name(), stats.Away)
 		}
 	}
 	return ""

@@ -171,7 +171,7 @@ func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin, s.options
 
 // Ready makes /readyz say whether the process does its work. It says no besides
 // while a pipeline is further behind than its lag.critical, waits for a schema
-// registry that is away, or stands still for its dead letters, and if all
+// registry that stays away, or stands still for its dead letters, and if all
 // pipelines ended.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
