@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		*answerEvents, *orderedEvents = min(*answerEvents, 10_000), min(*orderedEvents, 1000)
 	}
 	realKafka.Options.Speed = *answerAll || *overloadLong
-	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild, orderedChild: runOrderedChild, orderedKafkaChild: runOrderedKafkaChild, byKafkaChild: runByKafkaChild} {
+	for name, run := range map[string]func(arguments string) error{crashChild: runCrashChild, chainChild: runChainChild, kafkaChild: runKafkaChild, keysChild: runKeysChild, serviceChild: runServiceChild, failingChild: runFailingChild, orderedChild: runOrderedChild, orderedKafkaChild: runOrderedKafkaChild, byKafkaChild: runByKafkaChild, chunkChild: runChunkChild} {
 		if arguments := os.Getenv(name); arguments != "" {
 			if err := run(arguments); err != nil {
 				fmt.Fprintln(os.Stderr, err)
