@@ -13,8 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/afterbay/afterbay/internal/config"
+	"github.com/afterbay/afterbay/internal/event/envelope"
+	"github.com/afterbay/afterbay/internal/event/header"
 	"github.com/afterbay/afterbay/internal/lang"
 	"github.com/afterbay/afterbay/internal/lang/steps"
+	"github.com/afterbay/afterbay/internal/log/memory"
 	"github.com/afterbay/afterbay/internal/process/builtin"
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 	"github.com/afterbay/afterbay/stream"
@@ -177,5 +180,41 @@ func TestNewFieldsOfACorrectedFile(t *testing.T) {
 	want := []string{`let: share: column 7: division by zero`, `decode: the event was made before field "extra" was read, so that it has no value of it: make the field optional`}
 	if d := cmp.Diff(want, stages(t, log, "shares.dlq")); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestLettersWithoutHeadersThatAreReadAreNotSentBack cuts the headers off: of a CloudEvent in binary mode, of events whose
+// headers an expression reads, and of others, which go on without them.
+func TestLettersWithoutHeadersThatAreReadAreNotSentBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		of      envelope.Kind
+		expr    string
+		refused bool
+	}{
+		"binary":     {envelope.CloudEvents, "1 / (n - 7)", true},
+		"expression": {envelope.None, `1 / (n - 7) + len(meta.headers["ce_specversion"] ?? "")`, true},
+		"other":      {envelope.None, "1 / (n - 7)", false},
+	} {
+		p := lang.Pipeline{
+			Name:  "cut",
+			Input: lang.Input{Topic: "in", Key: "k", Partitions: 1, Envelope: c.of, Fields: []lang.Field{{Name: "k", Type: "string"}, {Name: "n", Type: "int"}, {Name: "note", Type: "string"}}},
+			Steps: []lang.Step{&steps.Let{List: []lang.Binding{{Name: "x", Expr: c.expr}}}, &steps.Emit{Topic: "out", Names: []string{"k", "x"}}},
+		}
+		log := memory.New(memory.Options{})
+		text := func(size int) string { return strings.Repeat("x", size<<10) }
+		runOn(t, log, p, stream.Record{Key: []byte("a"), Value: []byte(`{"k":"a","n":7,"note":"` + text(50) + `","more":"` + text(900) + `"}`), Headers: []stream.Header{
+			{Key: "ce_specversion", Value: []byte("1.0")}, {Key: "big", Value: []byte(text(130))},
+		}})
+		dead := readPartition(t, log, stream.Partition{Topic: "cut.dlq"})
+		if len(dead) != 1 {
+			t.Fatalf("%s: %d dead letters", name, len(dead))
+		}
+		l := deadletter.Read(dead[0])
+		if why := l.Refusal(); strings.Contains(why, "its headers, which the pipeline reads") != c.refused || why != "" && !c.refused {
+			t.Errorf("%s: refused for %q; %s", name, why, header.Get(&dead[0], header.Truncated))
+		}
+		if cut := header.Get(&dead[0], header.Truncated); !strings.Contains(cut, "headers") {
+			t.Errorf("%s: cut are %q", name, cut)
+		}
 	}
 }

@@ -213,12 +213,17 @@ func (p *Plan) form(maxBytes int) *output.Form {
 	pipeline, _, _ := strings.Cut(p.Name, ".") // in whose name a copier works
 	form := &output.Form{
 		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, Ordered: p.Sources != nil, DeadByKey: p.Copy != nil,
-		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes,
+		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes, Headers: p.readsHeaders(),
 	}
 	if p.Time.Late == operator.LateTopic {
 		form.LateTopic = p.Outputs[p.Time.LateOutput]
 	}
 	return form
+}
+
+// readsHeaders reports whether events are decoded, or expressions evaluated, by headers of records.
+func (p *Plan) readsHeaders() bool {
+	return len(p.Meta.Headers) > 0 || p.Envelope == envelope.CloudEvents || slices.ContainsFunc(p.Sources, func(s Source) bool { return s.Envelope == envelope.CloudEvents })
 }
 
 // Topics lists the topics that the pipeline writes, dead letters last.

@@ -23,7 +23,7 @@ const (
 	Attempts  = prefix + "attempts"  // how often it was tried
 	Watermark = prefix + "watermark" // RFC 3339, at the event's position
 	Row       = prefix + "row"       // JSON of the names computed so far
-	Truncated = prefix + "truncated" // parts of a dead letter that did not fit: id and key, value, row, headers
+	Truncated = prefix + "truncated" // parts of a dead letter that did not fit: id and key, value, row, headers, or read headers if the pipeline reads them
 	Resume    = prefix + "resume"    // where its event goes on when it is sent back, as package redrive writes it
 	Redrive   = prefix + "redrive"   // topic/partition@offset of the dead letter that an event sent back was
 

@@ -71,7 +71,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		return Read(r)
 	}
 	for _, l := range []Letter{
-		change(header.Stage, ""), change(header.Resume, ""), change(header.Truncated, "value, row"),
+		change(header.Stage, ""), change(header.Resume, ""), change(header.Truncated, "value, row"), change(header.Truncated, "row, read headers"),
 		change(header.Resume, "from score x"), change(header.Position, "nowhere"),
 	} {
 		if l.Refusal() == "" {

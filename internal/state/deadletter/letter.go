@@ -140,6 +140,8 @@ func (l *Letter) Refusal() string {
 		return "its value was too large to be kept whole"
 	case strings.Contains(truncated, "key"):
 		return "its id and key were too large to be kept whole"
+	case strings.Contains(truncated, "read headers"):
+		return "its headers, which the pipeline reads, were too large to be kept: send the event again with smaller ones"
 	case l.Resume == Deliver:
 		return ""
 	case NeedsRow(l.Resume) && header.Get(&l.Record, header.Row) == "":

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/afterbay/afterbay/internal/event/value"
+	"github.com/afterbay/afterbay/internal/models/text/chunk"
 	"github.com/afterbay/afterbay/udf"
 )
 
@@ -38,6 +39,14 @@ func TestStoredStateIsReadBackAsItWas(t *testing.T) {
 		if d := cmp.Diff(k, got); d != "" && !(k.Empty() && got.Empty()) {
 			t.Fatalf("seed %d: %s", seed, d)
 		}
+	}
+}
+
+// TestStateOfAKeyHoldsTheMostChunks keeps what a chunk keeps of the largest document.
+func TestStateOfAKeyHoldsTheMostChunks(t *testing.T) {
+	most := version{known: true, ids: make([]chunkID, chunk.ChunksMax)}
+	if err := most.state(nil).check(); err != nil {
+		t.Error(err)
 	}
 }
 

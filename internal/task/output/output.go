@@ -37,6 +37,7 @@ type Form struct {
 	ID        value.Slot // of events
 	Models    []byte     // value of header.Models; nil without models
 	MaxBytes  int        // a larger output is refused
+	Headers   bool       // of events are read
 }
 
 // Event is what records are made of.
@@ -423,6 +424,8 @@ func (w *Writer) DeadLetter(e *Event) {
 	}
 	if header.Bytes(r.Headers) <= room {
 		w.Headers = header.AppendForeign(w.Headers, r.Headers)
+	} else if w.Form.Headers {
+		left = append(left, "read headers")
 	} else {
 		left = append(left, "headers")
 	}

@@ -23,7 +23,7 @@ const (
 const (
 	SizeMin   = 16 // tokens: a character is fewer in any vocabulary
 	SizeMax   = 8192
-	ChunksMax = 4096
+	ChunksMax = 4000 // their ids fit in the state of a key
 )
 
 // Splitter splits texts. It is safe for concurrent use, and its fields do not change.
