@@ -424,7 +424,7 @@ func withoutRun(r *stream.Record) *stream.Record {
 // until waits for as many outputs as are wanted, and for their state: what is told after a delay
 // is counted when no output waits for it. It gives up if none comes for crashPatience.
 func (o orderedRun) until(ctx context.Context, t *testing.T, want *orderedAnswer) error {
-	_, virtual := o.log.(*memory.Log) // time, in which a look takes none
+	_, virtual := o.log.(*memory.Log) // its time is virtual: a look at the answer takes none of it
 	for seen, since := -1, time.Now(); ; {
 		begun := time.Now()
 		got := o.answer(t)

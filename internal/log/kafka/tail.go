@@ -72,7 +72,7 @@ func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield fu
 			return ctx.Err()
 		}
 		for _, f := range fetches.Errors() {
-			if err := l.reads.tailAgain(ctx, topic, tries, f.Err); err != nil {
+			if err := l.reads.tailAgain(ctx, p, topic, tries, f.Err); err != nil {
 				return err
 			}
 		}
@@ -86,19 +86,16 @@ func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield fu
 
 // tailAgain waits after a failed fetch, and returns an error where another is of no use. The client
 // stays with the topic that it began with: if others delete that, it says so without end.
-func (r *reads) tailAgain(ctx context.Context, topic topicInfo, tries int, err error) error {
-	if errors.Is(err, kerr.OffsetOutOfRange) {
-		return fmt.Errorf("%w: %w", stream.ErrTrimmed, err)
-	}
-	if !kerr.IsRetriable(err) {
+func (r *reads) tailAgain(ctx context.Context, p stream.Partition, began topicInfo, tries int, err error) error {
+	if !kerr.IsRetriable(err) && !errors.Is(err, kerr.OffsetOutOfRange) {
 		return err
 	}
-	if err := r.log.wait(ctx, backOff(tries)); err != nil {
+	if err := r.retry(ctx, p, tries, err); err != nil {
 		return err
 	}
-	now, err := r.log.topics.refresh(ctx, topic.name)
-	if err == nil && now.id != topic.id {
-		err = fmt.Errorf("topic %q was deleted and made again: %w", topic.name, stream.ErrUnknownTopic)
+	now, err := r.log.topics.get(ctx, p.Topic)
+	if err == nil && now.id != began.id {
+		err = fmt.Errorf("topic %q was deleted and made again: %w", p.Topic, stream.ErrUnknownTopic)
 	}
 	return err
 }
