@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -232,6 +233,10 @@ func (r *reading) eventOf(position string) (place, bool) {
 	return place{}, false
 }
 
+// byMarks are the entries that a partition of a stage of another field has once it has read a mark,
+// and that follow the newest one: marks are by steps, and nothing waits for those after the last ask.
+var byMarks = []byte{statekey.Generation, statekey.Source, statekey.Released, statekey.Watermark}
+
 // states reads every entry of the state of every pipeline.
 func (r *reading) states(ctx context.Context, out *outcome) error {
 	groups, err := r.engine.Groups(ctx)
@@ -253,8 +258,8 @@ func (r *reading) states(ctx context.Context, out *outcome) error {
 					if err != nil {
 						return err
 					}
-					if naming.IsBy(group) && (entry.Key[0] == statekey.Source || entry.Key[0] == statekey.Released) {
-						continue // the order at the first ask with a turn to come: marks are by steps
+					if naming.IsBy(group) && bytes.IndexByte(byMarks, entry.Key[0]) >= 0 {
+						continue
 					}
 					out.keep(fmt.Sprintf("%s %v %q", group, p, entry.Key), entry)
 				}
