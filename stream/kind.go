@@ -5,101 +5,100 @@ import (
 	"log/slog"
 )
 
-// Kind is a kind of logs. What `engine` of a pipeline file says chooses it by the scheme
-// of a URL. A Go program brings its own kinds through Code.
+// Kind is a kind of log. The URL scheme in `engine` of a pipeline file selects the kind. A Go
+// program adds its own kinds through Code.
 type Kind struct {
-	Name string // for messages and for the folder of a log: lower case, digits and '_'
-	Help string // where records are, for the reference page
+	Name string // for messages and for the folder of a log: lower-case letters, digits and '_'
+	Help string // where records are stored, for the reference page
 
-	// URLs says how URLs of the kind are written, as messages show it: kafka://HOST:PORT.
-	// What stands before the first ':' is a scheme of the kind; of a URL without ':' it is
-	// the whole.
+	// URLs lists the URL forms of the kind, as messages show them: kafka://HOST:PORT. The text
+	// before the first ':' is a scheme of the kind. A URL without ':' must match exactly.
 	URLs    []string
-	Example string // of `engine`, in YAML
+	Example string // an example of `engine`, in YAML
 
-	// New returns a pointer to a new struct, whose fields are those of `engine` as a
-	// mapping. One of them is `url`, a text: it holds what a file says that has the URL
-	// alone. The tags are those of package sink.
+	// New returns a pointer to a new struct. Its fields are those of `engine` as a mapping. One of
+	// them is `url`, a text. It holds the URL if the file gives only a URL. The struct tags are
+	// those of package sink.
 	New func() Config
 }
 
-// Config is what a pipeline file says of a log of a kind. Its methods do not change it.
+// Config holds the settings that a pipeline file gives for a log. Its methods do not change it.
 type Config interface {
-	// Check returns all that is wrong, and asks nothing outside the process. An error
-	// that is a *Mistake says which field is wrong.
+	// Check returns all errors in the settings. It contacts nothing outside the process. An error
+	// that is a *Mistake names the wrong field.
 	Check() []error
 
-	// Open opens the log. The caller closes it. An error that is a *Mistake, or several
-	// of them that are joined, is of what the file says.
+	// Open opens the log. The caller must close it. If the error is a *Mistake, or several joined
+	// Mistakes, the settings in the file are wrong.
 	Open(context.Context, Process) (Engine, error)
 
-	// Describe says where records are, in one line that holds no secret.
+	// Describe says in one line where records are stored. The line holds no secret.
 	Describe() string
 }
 
 // Optional interfaces of a Config.
 type (
-	// Shared is a Config of a log that several processes may open at a time, as clients of
-	// brokers do. Any other log is of the process that opened it.
+	// Shared marks a Config of a log that several processes may open at the same time, as clients
+	// of brokers do. Only one process at a time may open any other log.
 	Shared interface{ Shared() }
 
-	// Parser is a Config with settings in its URL. Parse reads a URL that was typed, where
-	// there are no other fields, and returns what is wrong with its form. Without it the
-	// URL is the field `url`.
+	// Parser is a Config with settings in its URL. Parse reads a URL from the command line, where
+	// there are no other fields. It returns all errors in the form of the URL. Without Parser the
+	// URL is stored in the field `url`.
 	Parser interface{ Parse(url string) []error }
 )
 
-// Engine is a log that pipelines run on: what a Config opens.
+// Engine is a log that pipelines run on. Config.Open returns one.
 type Engine interface {
 	Log
 	Inspector
 }
 
-// Process is what a log is told of the process that opens it. A log that has no use for a
-// field does without.
+// Process describes the process that opens a log. A log ignores the fields that it does not need.
 type Process struct {
-	Dir         string       // folder on this machine that is the log's own; "" is none
-	ReadOnly    bool         // what is there is read, and nothing is changed
+	Dir         string       // local folder reserved for the log; "" if there is none
+	ReadOnly    bool         // read existing data and change nothing
 	Logger      *slog.Logger // nil is slog.Default
-	StateBytes  int64        // of states in memory; 0 is the log's default
-	RetainBytes int64        // of records that are kept; 0 is the log's default
+	StateBytes  int64        // limit for state in memory; 0 is the log's default
+	RetainBytes int64        // limit for retained records; 0 is the log's default
 
-	// Leave gives partitions up when the process ends. Otherwise a log may keep them for
-	// a process that starts again.
+	// Leave gives up partitions when the process ends. Otherwise a log may keep them for a process
+	// that starts again.
 	Leave      bool
-	Standbys   int                 // other processes that keep a copy of each state
-	Deliveries map[string]Delivery // of groups whose outputs are not written exactly once
+	Standbys   int                 // number of other processes that keep a copy of each state
+	Deliveries map[string]Delivery // by group; a group that is not listed uses ExactlyOnce
 
 	Environment func(name string) string // nil is os.Getenv
-	Typed       bool                     // the URL was typed: it counts before the environment
+	Typed       bool                     // the URL comes from the command line and overrides the environment
 }
 
-// Delivery says when the outputs of a step are written. State and offsets are
-// committed exactly once in each.
+// Delivery says when the outputs of a transaction are written. State and offsets are always
+// committed exactly once.
 type Delivery int
 
 const (
-	// ExactlyOnce writes outputs with their step: readers see all of it at once.
+	// ExactlyOnce writes outputs within their transaction: readers see the whole transaction at
+	// once.
 	ExactlyOnce Delivery = iota
-	// AtLeastOnce writes outputs as they are made, before their step is committed:
-	// readers see them sooner, and after a crash some of them again, identical.
+	// AtLeastOnce writes outputs as soon as they are produced, before their transaction commits.
+	// Readers see them sooner. After a crash, readers see some of them again, with identical
+	// content.
 	AtLeastOnce
-	// AtMostOnce writes outputs after their step was committed: after a crash some are
-	// missing.
+	// AtMostOnce writes outputs after their transaction committed. After a crash, some are missing.
 	AtMostOnce
 )
 
-// Mistake is an error of a Config of a log, a sink or a lookup that names the field which
-// is wrong. Findings show it with file, line and column.
+// Mistake is an error in the Config of a log, a sink or a lookup. It names the wrong field.
+// Findings show it with file, line and column.
 type Mistake struct {
-	Field  string // of the kind's mapping, such as `url` or `tls.ca`; "" is the mapping
-	Beside bool   // Field is not in the mapping but stands beside it, such as concurrency of a sink
-	Column int    // the character of an expression in Field, from 1; 0 is the whole of it
-	Hint   string // what to do next; may be empty
-	Err    error  // what is wrong
+	Field  string // in the kind's mapping, such as `url` or `tls.ca`; "" is the mapping itself
+	Beside bool   // Field is outside the mapping, on the same level, such as concurrency of a sink
+	Column int    // position of the wrong character in the expression in Field, from 1; 0 is the whole expression
+	Hint   string // what the user should do next; may be empty
+	Err    error  // the problem
 }
 
-// Error returns what is wrong.
+// Error describes the problem.
 func (m *Mistake) Error() string {
 	if m.Err == nil {
 		return "is not valid"
@@ -107,5 +106,5 @@ func (m *Mistake) Error() string {
 	return m.Err.Error()
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (m *Mistake) Unwrap() error { return m.Err }

@@ -1,15 +1,14 @@
 package stream
 
-// Place returns the partition, of n, that Kafka's default partitioner puts key
-// into: murmur2 of the key, without its sign, modulo n (Apache Kafka,
+// Place returns the partition, of n, that Kafka's default partitioner chooses for key: murmur2 of
+// the key, without its sign bit, modulo n (Apache Kafka,
 // org.apache.kafka.common.utils.Utils.murmur2).
 func Place(key []byte, n int32) int32 {
 	return int32(murmur2(key)&0x7fffffff) % n
 }
 
-// PlaceRecord returns the partition, of n, of a record that asks for ByKey: by
-// its key, or by its value where it has none, so that a repeated append lands
-// where the first one did.
+// PlaceRecord returns the partition, of n, for a record with partition ByKey. It hashes the key, or
+// the value if there is no key. So a repeated append goes to the same partition as the first one.
 func PlaceRecord(r *Record, n int32) int32 {
 	if r.Key != nil {
 		return Place(r.Key, n)

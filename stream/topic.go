@@ -7,51 +7,50 @@ import (
 	"strings"
 )
 
-// PartitionsMax is the most partitions of a topic.
+// PartitionsMax is the largest number of partitions of a topic.
 const PartitionsMax = 1 << 16
 
 const topicNameBytesMax = 249 // as in Kafka
 
 var (
-	// ErrTopicInvalid says that a topic cannot have such a name or so many
-	// partitions.
+	// ErrTopicInvalid means that the name or the number of partitions of a topic is invalid.
 	ErrTopicInvalid = errors.New("invalid topic")
 
-	// ErrTopicInUse says that a topic cannot be deleted: members of a group read it.
+	// ErrTopicInUse means that a topic cannot be deleted because members of a group read it.
 	ErrTopicInUse = errors.New("topic is in use")
 
-	// ErrOldFormat says that an older version wrote state that this version cannot read.
+	// ErrOldFormat means that an older version wrote state that this version cannot read.
 	ErrOldFormat = errors.New("an older version of afterbay wrote this state, and this version cannot read it: start with an empty data directory, or on Kafka with another pipeline name and other output topics, and process the input again")
 
-	// ErrTooManyPartitions says that a log takes no more topics and partitions.
+	// ErrTooManyPartitions means that the log has reached its limit of topics or partitions.
 	ErrTooManyPartitions = errors.New("too many partitions")
 )
 
-// PartitionsError says that a topic has another number of partitions than the state of
-// a group beside it. The number decides the partition of a key, so keys would leave
-// their state: the group cannot read the topic any more. Other groups can.
+// PartitionsError means that a topic and the state of a group have different numbers of partitions.
+// The number decides the partition of a key, so keys would lose their state. The group can no
+// longer read the topic; other groups can.
 type PartitionsError struct {
 	Topic      string
 	Partitions int32 // of the topic
-	State      int32 // partitions that have state
+	State      int32 // number of partitions that have state
 }
 
-// Error says what differs and how to move.
+// Error says how the numbers differ and how to migrate.
 func (e *PartitionsError) Error() string {
 	return fmt.Sprintf("topic %q has %d partitions, and the state beside it %d: keys would leave their state: use another pipeline name to begin anew (or sink or gateway name, if that reads it); with `repartition: N` at the input its outputs may keep N partitions", e.Topic, e.Partitions, e.State)
 }
 
-// Sizer is a Log that knows how many partitions have the state of a group.
+// Sizer is a Log that knows for how many partitions a group has state.
 type Sizer interface {
-	// StatePartitions returns for how many partitions of a topic the log keeps the state
-	// of a group, 0 if the group never read it. The error is errors.ErrUnsupported if the
-	// log cannot tell, and ErrOldFormat if an older version wrote the state.
+	// StatePartitions returns the number of partitions of topic that have state of group, or 0 if
+	// the group never read the topic. It returns errors.ErrUnsupported if the log cannot tell, and
+	// ErrOldFormat if an older version wrote the state.
 	StatePartitions(ctx context.Context, group, topic string) (int32, error)
 }
 
-// CheckTopic returns an ErrTopicInvalid if a log cannot have t. Names follow
-// Kafka's rule: 1 to 249 letters, digits, dots, underscores and hyphens of ASCII,
-// but not "." or "..". So a name is also a file name, and safe to print.
+// CheckTopic returns an ErrTopicInvalid if t is not a valid topic. Names follow Kafka's rule: 1 to
+// 249 ASCII letters, digits, dots, underscores and hyphens, but not "." or "..". So a name is also
+// a valid file name and safe to print.
 func CheckTopic(t Topic) error {
 	bad := strings.IndexFunc(t.Name, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'

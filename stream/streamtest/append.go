@@ -348,7 +348,7 @@ func concurrentAppends(h *harness) {
 	h.tail(ps[1], 0, appenders*appends)
 }
 
-// once appends values as numbers first and on, of which repeated were there.
+// once appends values with numbers from first on, and expects that the log skips repeated of them.
 func (h *harness) once(producer string, p stream.Partition, repeated int, first int64, values ...string) {
 	h.Helper()
 	rs := records(p, values...)
@@ -377,7 +377,7 @@ func appendOnceRepeated(h *harness) {
 	h.once("a", in, 0, 1, "1", "2", "3")
 	h.once("a", in, 3, 1, "1", "2", "3")
 	h.once("a", in, 1, 2, "2")
-	h.once("a", in, 2, 2, "2", "3", "4", "5") // in part
+	h.once("a", in, 2, 2, "2", "3", "4", "5") // some are repeated
 	h.once("a", in, 0, 6, "6")
 	h.once("a", in, 0, 7)
 	h.once("a", in, 0, 7, "7")
@@ -391,7 +391,7 @@ func appendOnceGaps(h *harness) {
 	in, _ := h.inOut()
 	h.once("a", in, 0, 10, "10")
 	h.once("a", in, 0, 20, "20", "21")
-	h.once("a", in, 1, 15, "15") // below the highest
+	h.once("a", in, 1, 15, "15") // below the highest number
 	h.once("a", in, 2, 20, "20", "21", "22")
 	h.wantRecords(in, "10", "20", "21", "22")
 }

@@ -24,7 +24,7 @@ var commitCases = []testCase{
 	{"GroupsLists", groupsLists},
 }
 
-// wholeStep touches two partitions, two outputs and state beside both.
+// wholeStep returns a transaction with two partitions, two output topics and state of both.
 func wholeStep(ins, outs []stream.Partition) stream.Transaction {
 	return stream.Transaction{
 		Outputs: append(records(outs[0], "x", "y"), records(outs[1], "z")...),
@@ -107,7 +107,7 @@ func failedCommit(h *harness) {
 	h.wantNothing(ins, outs)
 	h.ok(m.Close())
 	heir := h.join("g", "in")
-	heir.receive(3) // from what was committed: nothing
+	heir.receive(3) // nothing was committed, so it starts at 0
 	heir.commit(wholeStep(ins, outs))
 	h.wantWhole(ins, outs)
 }
@@ -124,7 +124,7 @@ func partitionNotOwned(h *harness) {
 		h.ok(m.Close())
 		h.wantNothing(ins, outs)
 	}
-	m := h.join("g", "in") // owns nothing before its first Poll
+	m := h.join("g", "in") // owns no partition before its first Poll
 	m.refused(wholeStep(ins, outs), stream.ErrFenced)
 	h.wantNothing(ins, outs)
 }
@@ -153,7 +153,7 @@ func unchangedOffsets(h *harness) {
 	h.append(in, "a", "b")
 	m := h.join("g", "in")
 	m.receive(2)
-	m.commit(step(in, 0, nil, "journal=1")) // before anything was committed
+	m.commit(step(in, 0, nil, "journal=1")) // before the first commit
 	h.wantState("g", in, "journal=1")
 	m.commit(step(in, 1, records(out, "first")))
 	m.commit(step(in, 1, records(out, "again"), "journal=2"))

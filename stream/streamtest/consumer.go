@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// consume is one member after another, until ctx is done.
+// consume runs one member after another until ctx is done.
 func (s *simulation) consume(ctx context.Context, rng *rand.Rand) error {
 	for ctx.Err() == nil {
 		member, err := s.faulty.Join(ctx, simulationGroup, simulationInput)
@@ -46,18 +46,18 @@ func unlessDone(ctx context.Context, err error) error {
 	return err
 }
 
-// consumer is the life of one member: poll, number the events of each key,
-// commit. While a step is being committed the next is computed on top of it;
-// where it fails both are thrown away with the consumer.
+// consumer runs one member: poll, number the events of each key, commit. It computes the next
+// transaction while the previous one is being committed. If that commit fails, both are discarded
+// with the consumer.
 type consumer struct {
 	member  stream.Member
-	deliver bool // outputs as they are made
+	deliver bool // deliver outputs as soon as they are produced
 	rng     *rand.Rand
 	owned   map[stream.Partition]*input
 	revoked []stream.Partition // by the last Poll
 
 	step        *work // being computed
-	outstanding *work // being committed; nil where none is
+	outstanding *work // being committed; nil if no commit is outstanding
 	pending     *stream.Pending
 }
 
@@ -68,7 +68,7 @@ type input struct {
 	paused bool
 }
 
-// work is a step and what it makes of the counts.
+// work is a transaction and the counts that result from it.
 type work struct {
 	stream.Transaction
 	counts map[stream.Partition]map[string]int
@@ -80,12 +80,12 @@ func newWork() *work {
 
 func (c *consumer) chance(percent int) bool { return c.rng.IntN(100) < percent }
 
-// run returns nil when the consumer chose to leave.
+// run returns nil if the consumer decided to leave.
 func (c *consumer) run(ctx context.Context) error {
 	for {
 		if c.chance(2) {
 			if c.chance(50) {
-				return nil // with work undone and perhaps a commit under way
+				return nil // with uncommitted work and perhaps a commit in progress
 			}
 			return c.finish(ctx)
 		}
@@ -112,13 +112,13 @@ func (c *consumer) run(ctx context.Context) error {
 	}
 }
 
-// poll also reports whether nothing came for a while.
+// poll also reports whether no records arrived before its deadline.
 func (c *consumer) poll(ctx context.Context) (stream.Batch, bool, error) {
 	for _, p := range c.revoked {
 		delete(c.owned, p)
 		if c.outstanding != nil {
-			// Were p revoked, counted on by another and assigned again, the
-			// counts of the step that is being committed would be old.
+			// If p is revoked, processed by another member and assigned again, the counts of the
+			// outstanding transaction are outdated.
 			delete(c.outstanding.counts, p)
 		}
 	}
@@ -158,7 +158,7 @@ func (c *consumer) take(batch stream.Batch) error {
 	return nil
 }
 
-// number counts r and outputs its number.
+// number increments the count of r's key and outputs it.
 func (c *consumer) number(r stream.Record) error {
 	in := c.owned[r.Partition]
 	if in == nil || in.paused || r.Offset != in.next {
@@ -178,7 +178,7 @@ func (c *consumer) number(r stream.Record) error {
 	c.put(r.Partition, positionKey, int(in.next))
 	out := stream.Partition{Topic: simulationOutput, Index: r.Partition.Index}
 	if c.chance(50) {
-		out.Index = stream.ByKey // the same
+		out.Index = stream.ByKey // same partition as by index
 	}
 	c.step.Outputs = append(c.step.Outputs, stream.Record{
 		Partition: out, Time: r.Time, Key: r.Key, Value: []byte(numbered(string(r.Value), count)),
@@ -186,7 +186,7 @@ func (c *consumer) number(r stream.Record) error {
 	return nil
 }
 
-// count reads through the steps that are not committed.
+// count returns the count of key, including transactions that are not committed yet.
 func (c *consumer) count(p stream.Partition, key string) (int, error) {
 	if n, ok := c.step.counts[p][key]; ok {
 		return n, nil
@@ -208,8 +208,8 @@ func (c *consumer) put(p stream.Partition, key string, n int) {
 	c.step.Offsets[p] = c.owned[p].next
 }
 
-// commit waits for the step before, then commits what there is, now and then
-// with a partition that did not move.
+// commit waits for the previous commit, then commits the current transaction. Now and then it adds
+// a partition that did not move.
 func (c *consumer) commit(ctx context.Context) error {
 	if err := c.wait(ctx); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (c *consumer) wait(ctx context.Context) error {
 	return c.pending.Wait(ctx)
 }
 
-// finish commits everything.
+// finish commits all work and waits for it.
 func (c *consumer) finish(ctx context.Context) error {
 	if err := c.commit(ctx); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (c *consumer) pauseOne() {
 	}
 }
 
-// partitions returns what is owned, in an order that the seed can repeat.
+// partitions returns the owned partitions in a fixed order, so that a seed is repeatable.
 func (c *consumer) partitions() []stream.Partition {
 	return slices.SortedFunc(maps.Keys(c.owned), func(a, b stream.Partition) int { return cmp.Compare(a.Index, b.Index) })
 }

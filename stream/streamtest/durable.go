@@ -9,11 +9,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// RunDurable checks that a log keeps over Close and reopening what it
-// acknowledged, and nothing else. Run does not ask that: internal/log/memory forgets.
-// Open is called again and again, on the same data, each time after the log
-// that it returned before was closed. Every case has its own topics, groups and
-// producers in it.
+// RunDurable checks that a log keeps acknowledged writes, and no others, over Close and reopening.
+// Run does not check this, because internal/log/memory is not durable. RunDurable calls open
+// repeatedly on the same data, each time after it closed the previous log. Every case has its own
+// topics, groups and producers.
 func RunDurable(t *testing.T, open func(t *testing.T) stream.Log, allowed ...Allowance) {
 	runDurable(t, open, false, allowed)
 	t.Run("ReadingEarly", func(t *testing.T) {
@@ -167,7 +166,7 @@ func producersSurvive(s *store) {
 	s.wantRecords(in, "1", "2", "b7", "3", "b8")
 }
 
-// A commit under way when the log is closed may happen, but only whole.
+// A commit in progress when the log is closed may succeed or fail, but only as a whole.
 func unacknowledgedIsWhole(s *store) {
 	in, out := s.inOut()
 	const n = 10
@@ -193,7 +192,7 @@ func unacknowledgedIsWhole(s *store) {
 		if s.ctx.Err() != nil {
 			s.Fatal("no commit under way at Close ever happened")
 		}
-		if committed == next { // or it never would, where Close is always first
+		if committed == next { // or Close always wins the race, and this loop would never end
 			m := s.join("g", "in")
 			m.own(1)
 			m.commit(step(in, next+1, records(out, fmt.Sprint(next)), fmt.Sprintf("count=%d", next+1)))

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// earlyCases run where members can read early, with members that do.
+// earlyCases run if members can read early, with members that do.
 var earlyCases = []testCase{
 	{"RecordsReadEarlyKeepTheirOffsets", earlyOffsets},
 	{"NoStepIsAheadOfItsInputs", earlySteps},
@@ -29,8 +29,8 @@ func readsEarly(t *testing.T, log stream.Log) bool {
 	return ok
 }
 
-// crowd appends n times each from several goroutines: plainly, with numbers
-// that are repeated, and with contexts that end meanwhile.
+// crowd appends n times from each of several goroutines: with Append, with repeated numbers, and
+// with contexts that end during the append.
 func (h *harness) crowd(p stream.Partition, n int) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -61,8 +61,8 @@ func (h *harness) crowd(p stream.Partition, n int) {
 	})
 }
 
-// copyRecords commits a copy of each record of in until stop is closed and all
-// of them are copied, and returns what it read.
+// copyRecords commits a copy of each record of in until stop is closed and all records are copied.
+// It returns the records that it read.
 func (h *harness) copyRecords(m *member, in, out stream.Partition, stop <-chan struct{}) []stream.Record {
 	h.Helper()
 	for done := 0; ; done = len(m.records) {
@@ -106,7 +106,7 @@ func earlyOffsets(h *harness) {
 	}
 }
 
-// earlySteps looks at the log while a member reads early and commits.
+// earlySteps inspects the log while a member reads early and commits.
 func earlySteps(h *harness) {
 	in, out := h.inOut()
 	m := h.join("g", "in")

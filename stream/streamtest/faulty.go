@@ -19,15 +19,15 @@ import (
 // Fault is one kind of failure that a Faulty log injects.
 type Fault int
 
-// The faults. Each happens in a real system; none of them may change what a
-// correct pipeline commits.
+// The faults. Each occurs in real systems. None may change the results that a correct pipeline
+// commits.
 const (
-	CommitLost   Fault = iota // a commit fails and did nothing
-	CommitHidden              // a commit fails although it was done
-	Takeover                  // the member stalls until another member took its partitions
+	CommitLost   Fault = iota // a commit fails and wrote nothing
+	CommitHidden              // a commit reports failure although it succeeded
+	Takeover                  // the member stalls until another member has taken its partitions
 	Rebalance                 // another member joins and later leaves
-	Delay                     // a commit happens late, or is known late
-	ShortPoll                 // a poll returns at most a part of what it may
+	Delay                     // a commit happens late, or its outcome is reported late
+	ShortPoll                 // a poll returns fewer records than it could
 	faults
 )
 
@@ -46,8 +46,8 @@ func (c Counts) Add(more Counts) {
 	}
 }
 
-// Missing returns the faults that never happened: a test that wants all of them
-// fails where it is not empty.
+// Missing returns the faults that never happened. A test that requires every fault fails if the
+// result is not empty.
 func (c Counts) Missing() []Fault {
 	var missing []Fault
 	for f := range faults {
@@ -67,36 +67,36 @@ func (c Counts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// FaultyOptions say how a Faulty log fails. The zero value injects every fault.
+// FaultyOptions configures a Faulty log. The zero value injects every fault.
 type FaultyOptions struct {
-	Seed uint64 // the same seed fails the same way
-	// Percent is the chance of each fault in a call that can have it; those
-	// not in the map never happen. Nil is DefaultPercent.
+	Seed uint64 // the same seed injects the same faults
+	// Percent is the chance of each fault in a call where it is possible. Faults that are not in
+	// the map never happen. Nil means DefaultPercent.
 	Percent map[Fault]int
-	// MaxDelay bounds Delay; 0 is 20 ms.
+	// MaxDelay is the longest Delay; 0 means 20 ms.
 	MaxDelay time.Duration
-	// Stall bounds the wait of a Takeover. It has to be longer than the log's
-	// rebalance timeout; 0 is 30 s.
+	// Stall is the longest wait of a Takeover; 0 means 30 s. It must be longer than the log's
+	// rebalance timeout.
 	Stall time.Duration
 }
 
-// DefaultPercent returns the chances that a zero FaultyOptions stands for.
+// DefaultPercent returns the chances that a zero FaultyOptions uses.
 func DefaultPercent() map[Fault]int {
 	return map[Fault]int{CommitLost: 8, CommitHidden: 8, Takeover: 2, Rebalance: 5, Delay: 30, ShortPoll: 30}
 }
 
-// Faulty is a stream.Log whose members fail now and then, as networks, brokers
-// and stalled processes make them. Everything else is the log it wraps.
+// Faulty is a stream.Log with members that sometimes fail, as networks, brokers and stalled
+// processes cause it. Other calls go to the wrapped log unchanged.
 type Faulty struct {
 	stream.Log
 	options FaultyOptions
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	counts  Counts
 	members uint64
 }
 
-// NewFaulty returns log with faults. It does not own log, but Close closes it.
+// NewFaulty returns log with injected faults. Close of the result also closes log.
 func NewFaulty(log stream.Log, o FaultyOptions) *Faulty {
 	if o.Percent == nil {
 		o.Percent = DefaultPercent()
@@ -146,7 +146,7 @@ func (f *Faulty) Join(ctx context.Context, group string, topics ...string) (stre
 	return s, nil
 }
 
-// earlyMember is a faultyMember of a log whose members can read early.
+// earlyMember is a faultyMember that can read early.
 type earlyMember struct{ *faultyMember }
 
 // ReadEarly implements stream.EarlyReader.
@@ -156,10 +156,9 @@ func (s *earlyMember) ReadEarly(on bool) {
 	s.inner.(stream.EarlyReader).ReadEarly(on)
 }
 
-// faultyMember belongs to one goroutine, as every member. Beside it, a decider
-// hands a delayed commit to the member that it wraps, between its polls. They
-// take turns by a channel rather than a mutex, for which a testing/synctest
-// bubble would not let time pass.
+// faultyMember belongs to one goroutine, like every member. A second goroutine, the decider, passes
+// a delayed commit to the wrapped member between polls. They take turns with a channel, not a
+// mutex: in a testing/synctest bubble time does not advance while a goroutine waits for a mutex.
 type faultyMember struct {
 	inner stream.Member
 	turn  chan struct{} // holds a token while inner is in use
@@ -175,8 +174,8 @@ type faultyMember struct {
 	dead        atomic.Bool     // a commit failed
 	deciders    sync.WaitGroup
 
-	handed bool            // inner has the newest commit; with the turn, as what follows
-	early  []stream.Record // delivered of the step after it, not handed on
+	handed bool            // inner has the newest commit; guarded by turn, as the fields below
+	early  []stream.Record // outputs delivered for the next transaction, not yet passed on
 }
 
 func (s *faultyMember) chance(f Fault) bool { return s.rng.IntN(100) < s.log.options.Percent[f] }
@@ -197,7 +196,7 @@ func (s *faultyMember) Poll(ctx context.Context, limit int) (stream.Batch, error
 		limit = 1 + s.rng.IntN(limit-1)
 	}
 	if s.revoked && s.committing() {
-		// What was revoked remains the member's until the commit is decided.
+		// Revoked partitions still belong to the member until the commit is decided.
 		select {
 		case <-s.outstanding.Done():
 		case <-ctx.Done():
@@ -215,8 +214,8 @@ func (s *faultyMember) Poll(ctx context.Context, limit int) (stream.Batch, error
 	return batch, err
 }
 
-// pollInTurn polls in short turns where it is not alone: a delayed commit needs
-// the member, and the guest might own every partition that Poll waits for.
+// pollInTurn polls in short turns if a delayed commit or a guest exists. A delayed commit needs the
+// member. The guest might own every partition that Poll waits for.
 func (s *faultyMember) pollInTurn(ctx context.Context, limit int) (stream.Batch, error) {
 	for {
 		s.entertain(ctx)
@@ -239,13 +238,13 @@ func (s *faultyMember) committing() bool { return s.outstanding != nil && !isDon
 func (s *faultyMember) invite(ctx context.Context) {
 	guest, err := s.join(ctx)
 	if err != nil {
-		return // the member's own Poll says why
+		return // the member's own Poll returns the error
 	}
 	s.log.count(Rebalance)
 	s.guest, s.visit = guest, 2+s.rng.IntN(10)
 }
 
-// entertain polls for the guest, or lets it go.
+// entertain polls for the guest, or closes it after its last visit.
 func (s *faultyMember) entertain(ctx context.Context) {
 	if s.guest == nil {
 		return
@@ -258,8 +257,8 @@ func (s *faultyMember) entertain(ctx context.Context) {
 	}
 }
 
-// takeover stalls until a thief owns a partition of the member, which has
-// fenced it by then. Where other members have enough to give, none may come.
+// takeover stalls until a new member owns a partition of this member, which is then fenced. If
+// other members have enough partitions to give, the new member may get none from this one.
 func (s *faultyMember) takeover() {
 	if len(s.owned) == 0 {
 		return
@@ -283,8 +282,7 @@ func (s *faultyMember) takeover() {
 	}
 }
 
-// Commit implements stream.Member. It panics where another commit is
-// outstanding.
+// Commit implements stream.Member. It panics if another commit is outstanding.
 func (s *faultyMember) Commit(step stream.Transaction) *stream.Pending {
 	if s.committing() {
 		panic("streamtest: Commit while another commit is outstanding")
@@ -305,9 +303,9 @@ func (s *faultyMember) Commit(step stream.Transaction) *stream.Pending {
 	}
 	s.log.count(Delay)
 	delay := 1 + time.Duration(s.rng.Int64N(int64(s.log.options.MaxDelay)))
-	if s.rng.IntN(2) == 0 { // it happens at once, and is known later
+	if s.rng.IntN(2) == 0 { // commit now, report the outcome later
 		s.decide(pending, s.start(step, lost), hidden, delay)
-	} else { // it happens later
+	} else { // commit later
 		s.deciders.Go(func() {
 			<-time.After(delay)
 			s.decide(pending, s.start(step, lost), hidden, 0)
@@ -316,7 +314,7 @@ func (s *faultyMember) Commit(step stream.Transaction) *stream.Pending {
 	return pending
 }
 
-// start returns the commit of the member below, or nil where it is lost.
+// start starts the commit of the wrapped member. It returns nil if the commit is lost.
 func (s *faultyMember) start(step stream.Transaction, lost bool) *stream.Pending {
 	if lost {
 		return nil
@@ -328,7 +326,7 @@ func (s *faultyMember) start(step stream.Transaction, lost bool) *stream.Pending
 	return s.inner.Commit(step)
 }
 
-// decide decides pending as inner was decided, or later.
+// decide decides pending with the outcome of inner, at once or after delay.
 func (s *faultyMember) decide(pending, inner *stream.Pending, hidden bool, delay time.Duration) {
 	decide := func() {
 		err := s.outcome(inner, hidden)
@@ -346,7 +344,7 @@ func (s *faultyMember) decide(pending, inner *stream.Pending, hidden bool, delay
 	}
 }
 
-// outcome waits for inner, which is nil for a commit that is lost.
+// outcome waits for inner. inner is nil for a lost commit.
 func (s *faultyMember) outcome(inner *stream.Pending, hidden bool) error {
 	if inner == nil {
 		s.log.count(CommitLost)
@@ -369,7 +367,7 @@ func isDone(p *stream.Pending) bool {
 	}
 }
 
-// Deliver implements stream.Deliverer, where the log that it wraps does.
+// Deliver implements stream.Deliverer if the wrapped member does.
 func (s *faultyMember) Deliver(outputs []stream.Record) {
 	if s.dead.Load() {
 		return
@@ -381,8 +379,8 @@ func (s *faultyMember) Deliver(outputs []stream.Record) {
 	}
 }
 
-// deliver hands on what was delivered of the next step, once the commit before it
-// was. Its caller has the turn.
+// deliver passes on the outputs delivered for the next transaction, once inner has the commit
+// before it. The caller must hold the turn.
 func (s *faultyMember) deliver() {
 	if d, ok := s.inner.(stream.Deliverer); ok && len(s.early) > 0 {
 		d.Deliver(s.early)

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// keysCases are of logs that are stream.KeyTailer.
+// keysCases are for logs that are a stream.KeyTailer.
 var keysCases = []testCase{{"TailOfAKeyYieldsItsRecordsWholeAndTheKeysOfOthers", tailOfAKey}}
 
 func tailsKeys(t *testing.T, log stream.Log) bool {
@@ -18,8 +18,8 @@ func tailsKeys(t *testing.T, log stream.Log) bool {
 	return ok
 }
 
-// tailOfAKey has records of steps and of appends, since a log may keep them in other
-// ways, whose headers are now those of the record before and now others.
+// tailOfAKey mixes records of transactions and of appends, since a log may store them differently.
+// Some have the same headers as the record before, some do not.
 func tailOfAKey(h *harness) {
 	in, out := h.inOut()
 	var want []stream.Record

@@ -29,8 +29,8 @@ func oneMemberOwnsAll(h *harness) {
 	}
 }
 
-// untilEven polls the members until they share n partitions evenly, and checks
-// all the while that no partition has two owners.
+// untilEven polls the members until they share n partitions evenly. It also checks that no
+// partition ever has two owners.
 func (h *harness) untilEven(n int, members ...*member) {
 	h.Helper()
 	even := func() bool {
@@ -76,7 +76,7 @@ func sharedEvenly(h *harness) {
 	h.untilEven(n, two)
 }
 
-// split makes two members of g that own one partition of in each.
+// split joins two members of g that own one partition of in each.
 func (h *harness) split() (one, two *member) {
 	h.Helper()
 	one = h.join("g", "in")
@@ -138,7 +138,7 @@ func assignedIsCaughtUp(h *harness) {
 			}
 			committed[p] = round + 1
 		}
-		// Nobody waits for this commit: who owns the partitions next has it.
+		// The case does not wait for this commit: the next owner of the partitions must see it.
 		s := step(ins[0], round+1, records(out, fmt.Sprint(round)), fmt.Sprintf("round=%d", round+1))
 		s.Offsets[ins[1]] = round + 1
 		s.Changes = append(s.Changes, stream.Change{Partition: ins[1], Key: s.Changes[0].Key, Value: s.Changes[0].Value})
@@ -181,8 +181,8 @@ func newAssignmentIsNotPaused(h *harness) {
 	one.receive(2)
 }
 
-// zombie is a member that stopped polling when an heir joined, which waited
-// until it owned everything.
+// zombie returns a member that stopped polling when an heir joined, after the heir has taken all
+// partitions.
 func (h *harness) zombie() (zombie, heir *member, ins []stream.Partition, out stream.Partition) {
 	ins, out = h.topic("in", 2), h.topic("out", 1)[0]
 	for _, p := range ins {
@@ -202,7 +202,7 @@ func fencedMemberCannotCommit(h *harness) {
 	late.Offsets[ins[1]] = 2
 	zombie.refused(late, stream.ErrFenced)
 	h.wantRecords(out, "before")
-	heir.receive(3) // all but what was committed
+	heir.receive(3) // all records after the committed offsets
 	heir.commit(step(ins[0], 2, records(out, "heir"), "a=heir"))
 	h.wantError("the zombie's next commit", zombie.Commit(late).Wait(h.ctx), stream.ErrFenced)
 	heir.commit(step(ins[1], 1, records(out, "again")))
@@ -228,8 +228,8 @@ func fencedMemberCannotPoll(h *harness) {
 	}
 }
 
-// A slow step is no reason to fence a member whose partitions nobody waits for,
-// however long another waits for records.
+// A log must not fence a slow member if no other member waits for its partitions, however long
+// others wait for records.
 func idleMemberKeeps(h *harness) {
 	h.topic("in", 2)
 	idle, busy := h.split()

@@ -11,7 +11,7 @@ var peekCases = []testCase{
 	{"NothingIsLeftWhenAllWasCommitted", nothingLeft},
 }
 
-// peek returns the record that p has from offset on; nil where there is none.
+// peek returns the first record of p from offset on, or nil if p has no such record.
 func (h *harness) peek(p stream.Partition, from stream.Offset) *stream.Record {
 	h.Helper()
 	r, found, err := h.inspect.Peek(h.ctx, p, from)
@@ -26,7 +26,7 @@ func peekReturnsFirst(h *harness) {
 	in, _ := h.inOut()
 	h.append(in, numbers(10)...)
 	all := h.tail(in, 0, 10)
-	for from := stream.Offset(-1); from < 10; from++ { // -1 is below what is retained
+	for from := stream.Offset(-1); from < 10; from++ { // -1 is below the first retained offset
 		want := all[max(from, 0)]
 		got := h.peek(in, from)
 		if got == nil || got.Partition != in || got.Offset != want.Offset || !got.Time.Equal(want.Time) ||
@@ -65,8 +65,8 @@ func peekSeesCommitted(h *harness) {
 	}
 }
 
-// nothingLeft reads what steps wrote: a log may have put markers of their ends
-// behind each of them, which are nobody's work.
+// nothingLeft reads the records of transactions. After each transaction a log may have added a
+// marker, which must not count as a record.
 func nothingLeft(h *harness) {
 	in, out := h.inOut()
 	first, second := h.join("first", "in"), h.join("second", "out")

@@ -50,7 +50,7 @@ func tailWaits(h *harness) {
 			h.Error(err)
 		}
 	})
-	h.tail(in, n+3, 2) // from beyond the end
+	h.tail(in, n+3, 2) // from after the end
 }
 
 func tailEndsWithContext(h *harness) {
@@ -261,7 +261,7 @@ func cancelledPoll(h *harness) {
 		}
 	}
 	h.append(in, numbers(20)...)
-	for range 30 { // each returns records or an error, and loses none
+	for range 30 { // each returns records or an error, and no record is lost
 		if _, err := m.pollUntil(ctx, 1); err != nil {
 			h.wantError("poll", err, context.Canceled)
 		}
@@ -288,7 +288,7 @@ func wakeEndsPoll(h *harness) {
 		poll()
 		wait.Wait()
 	}
-	for range 3 { // more than once before a Poll is once or more
+	for range 3 { // several calls before a Poll count as one or more
 		m.Wake()
 	}
 	poll()
@@ -301,7 +301,7 @@ func decidedCommitEndsPoll(h *harness) {
 	m.receive(20)
 	for i := range stream.Offset(20) {
 		pending := m.Commit(step(in, i+1, records(out, "v")))
-		for done := false; !done; { // whether it is decided before the Poll or during it
+		for done := false; !done; { // whether the commit is decided before the Poll or during it
 			_, err := m.pollUntil(h.ctx, 10)
 			h.ok(err)
 			done = isDone(pending)
@@ -323,7 +323,7 @@ func pauseAndResume(h *harness) {
 	if got := values(m.records); got != values(records(ps[1], numbers(10)...)) {
 		h.Fatalf("polled %s", got)
 	}
-	m.commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{ps[0]: 0, ps[1]: 10}}) // paused is owned still
+	m.commit(stream.Transaction{Offsets: map[stream.Partition]stream.Offset{ps[0]: 0, ps[1]: 10}}) // a paused partition is still owned
 	m.Pause(ps...)
 	h.append(ps[1], "paused")
 	m.Wake()
@@ -337,7 +337,7 @@ func pauseAndResume(h *harness) {
 func pauseIgnores(h *harness) {
 	in, out := h.inOut()
 	m := h.join("g", "in")
-	m.Pause(in, out, stream.Partition{Topic: "none"}) // none is owned before the first Poll
+	m.Pause(in, out, stream.Partition{Topic: "none"}) // no partition is owned before the first Poll
 	h.append(in, "a")
 	m.receive(1)
 	m.Resume(out)

@@ -7,7 +7,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// seekCases are of logs whose members are stream.Seeker.
+// seekCases are for logs with members that are a stream.Seeker.
 var seekCases = []testCase{{"SeekLeavesRecordsOut", seeks}}
 
 // canSeek reports whether the members of log can seek. It closes log.
@@ -22,8 +22,8 @@ func canSeek(t *testing.T, log stream.Log) bool {
 	return ok
 }
 
-// seeks has a member go on with later records, from any place of the log, and once with one
-// that is to come. Another one begins where the group has committed.
+// seeks moves a member to later offsets in all parts of the log, and once to the end, before a
+// record exists there. Then another member must begin at the committed offset.
 func seeks(h *harness) {
 	in, _ := h.inOut()
 	var values []string
@@ -38,7 +38,7 @@ func seeks(h *harness) {
 	past := func() int { return int(m.next[in]) }
 	for _, to := range []int{past() + 1, past() + 170, 420, 500} {
 		if to < past() {
-			continue // it was read meanwhile
+			continue // already read
 		}
 		seeker.Seek(stream.Partition{Topic: in.Topic, Index: 7}, 499)
 		seeker.Seek(in, stream.Offset(to))

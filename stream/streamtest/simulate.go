@@ -15,28 +15,26 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options size one simulation. The zero value is a good default.
+// Options sizes one simulation. The zero value is a good default.
 type Options struct {
 	Seed       uint64
 	Events     int           // 0 is 500
 	Keys       int           // 0 is 7
-	Partitions int32         // 0 is 1 to 4, by the seed
-	Consumers  int           // members at once; 0 is 1 to 4, by the seed
-	Faults     FaultyOptions // its Seed is not used
-	Timeout    time.Duration // for all of it; 0 is 5 minutes
-	Remote     bool          // the log is one of Remote: its inputs are appended without numbers
-	Repeats    bool          // outputs are delivered as they are made: some come again, the same
+	Partitions int32         // 0 is 1 to 4, chosen by the seed
+	Consumers  int           // concurrent members; 0 is 1 to 4, chosen by the seed
+	Faults     FaultyOptions // Seed is not used
+	Timeout    time.Duration // for the whole simulation; 0 is 5 minutes
+	Remote     bool          // the log has the Remote allowance: inputs are appended without numbers
+	Repeats    bool          // outputs are delivered as they are produced: some may repeat, with identical content
 }
 
-// Simulate runs consumers that number the events of each key on a Faulty log,
-// and compares what they committed with an exact oracle: every output, every
-// entry of the state, every offset. An event lost, repeated or reordered in
-// outputs or state, and a state older or newer than its offset, fail the test,
-// which then names the seed.
+// Simulate runs consumers that number the events of each key on a Faulty log. It compares all
+// committed outputs, state entries and offsets with an exact oracle. The test fails and names the
+// seed if an event is lost, repeated or reordered in outputs or state. It also fails if a state is
+// older or newer than its offset.
 //
-// In a testing/synctest bubble, timeouts and delays cost no time. The seed
-// decides the events, the faults and what each consumer does; how goroutines
-// interleave is the scheduler's.
+// In a testing/synctest bubble, timeouts and delays take no real time. The seed decides the events,
+// the faults and the actions of each consumer. The scheduler decides how goroutines interleave.
 func Simulate(t *testing.T, newLog func(t *testing.T) stream.Log, o Options) Counts {
 	t.Helper()
 	log := newLog(t)
@@ -49,7 +47,7 @@ func Simulate(t *testing.T, newLog func(t *testing.T) stream.Log, o Options) Cou
 
 const (
 	simulationGroup = "numbers"
-	positionKey     = "~next" // in the state: the offset that it is caught up to
+	positionKey     = "~next" // key in the state for the offset that the state is current to
 )
 
 var simulationInput, simulationOutput = "events", "numbered"
@@ -58,14 +56,14 @@ type simulation struct {
 	Options
 	log    stream.Log
 	faulty *Faulty
-	keys   []string                      // of each event
-	want   map[stream.Partition][]string // outputs
+	keys   []string                      // by event
+	want   map[stream.Partition][]string // expected outputs
 	counts map[stream.Partition]map[string]int
 
 	cancel context.CancelFunc
-	mu     sync.Mutex                         // guards the rest
-	err    error                              // the first
-	ends   map[stream.Partition]stream.Offset // of outputs, after the last that was wanted
+	mu     sync.Mutex                         // guards the fields below
+	err    error                              // the first error
+	ends   map[stream.Partition]stream.Offset // by output partition, the offset after the last expected record
 }
 
 func simulate(ctx context.Context, log stream.Log, o Options) (Counts, error) {
@@ -87,9 +85,9 @@ func simulate(ctx context.Context, log stream.Log, o Options) (Counts, error) {
 	for i := range s.Consumers {
 		consumers.Go(func() { s.fail(s.consume(running, rand.New(rand.NewPCG(s.Seed, uint64(i)+1)))) })
 	}
-	others.Wait() // every output is there
+	others.Wait() // every output exists
 	if s.Repeats {
-		s.fail(s.settle(ctx)) // not all steps of them need be committed
+		s.fail(s.settle(ctx)) // some inputs may not be committed yet
 	}
 	stop()
 	consumers.Wait()
@@ -150,11 +148,11 @@ func (s *simulation) fail(err error) {
 	}
 }
 
-// feed appends the events while consumers run, some of them repeatedly.
+// feed appends the events while consumers run. It appends some of them repeatedly.
 func (s *simulation) feed(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 1<<32))
 	for from := 0; from < s.Events; {
-		again := rng.IntN(from + 1) // 0 to from events that the log holds already
+		again := rng.IntN(from + 1) // 0 to from events that the log already holds
 		if rng.IntN(4) != 0 {
 			again = 0
 		}
@@ -168,7 +166,7 @@ func (s *simulation) feed(ctx context.Context) error {
 			})
 		}
 		repeated, err := again, error(nil)
-		if s.Remote { // numbers would leave gaps in the offsets, which state is compared with
+		if s.Remote { // numbers would leave gaps in the offsets, and the state is compared with offsets
 			err = s.log.Append(ctx, records[again:]...)
 		} else {
 			repeated, err = s.log.AppendOnce(ctx, "feed", int64(from-again)+1, records...)
@@ -182,7 +180,7 @@ func (s *simulation) feed(ctx context.Context) error {
 	return nil
 }
 
-// follow reads out to its end as a sink does, and compares.
+// follow reads out to its end, as a sink does, and compares it with the expected outputs.
 func (s *simulation) follow(ctx context.Context, out stream.Partition) error {
 	want := s.want[out]
 	if len(want) == 0 {
@@ -228,7 +226,7 @@ func (s *simulation) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// verify compares what is left when nobody runs.
+// verify compares the stored outputs, state and offsets after all consumers ended.
 func (s *simulation) verify(ctx context.Context) error {
 	inspector, ok := s.log.(stream.Inspector)
 	if !ok {
@@ -268,8 +266,8 @@ func (s *simulation) verify(ctx context.Context) error {
 	return nil
 }
 
-// caughtUp checks that a state holds every step before next and none after:
-// each event added one to one count.
+// caughtUp checks that a state holds every transaction before next and none after it: each event
+// added one to one count.
 func caughtUp(a stream.Assigned) error {
 	sum, position := 0, []byte("0")
 	for e, err := range a.State.Scan(nil) {

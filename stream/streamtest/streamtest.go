@@ -1,7 +1,7 @@
-// Package streamtest checks that a stream.Log keeps every promise of its
-// interface, and makes any log fail so that users can test their pipelines:
+// Package streamtest checks that a stream.Log keeps every promise of its interface. It can also
+// make any log fail, so that users can test their pipelines:
 //
-//   - Run and RunDurable are the conformance suite that every engine passes.
+//   - Run and RunDurable are the conformance suite that every log passes.
 //   - Faulty wraps a log and injects lost commits, takeovers, rebalances and
 //     delays, by a seed.
 //   - Simulate runs consumers on a Faulty log against an exact oracle.
@@ -19,18 +19,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Run checks that newLog makes empty logs that keep the contract of stream.Log,
-// stream.Member and stream.Inspector. It closes them. Every case gets its own,
-// and is named for its promise; a new promise comes with a new case.
+// Run checks that newLog returns empty logs that keep the contract of stream.Log, stream.Member and
+// stream.Inspector. Run closes the logs. Every case gets its own log and is named for the promise
+// that it checks. A new promise requires a new case.
 //
-// The logs should have a rebalance timeout of 50 to 100 ms: some cases wait for
-// it. No case sleeps; on a machine so busy that a member is fenced although it
-// polls all the time, a case starts again.
+// The rebalance timeout of the logs should be 50 to 100 ms, since some cases wait for it. No case
+// sleeps. On a busy machine a member may be fenced although it polls all the time; the case then
+// starts again.
 //
-// What a stream.KeyTailer promises is checked of logs that are one, and what a stream.Seeker
-// promises of members that are one. Where members
-// are of type stream.EarlyReader every case runs a second time, with members that
-// read early, beside those about reading early.
+// Run checks the promises of stream.KeyTailer for logs that implement it, and those of
+// stream.Seeker for members that implement it. If members implement stream.EarlyReader, Run runs
+// the early cases. It also runs every case a second time with members that read early.
 func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowance) {
 	cases := slices.Concat(topicCases, deleteCases, appendCases, tailCases, peekCases, pollCases, commitCases, stateCases, memberCases, closeCases)
 	runCases(t, newLog, false, cases, allowed)
@@ -51,13 +50,12 @@ func Run(t *testing.T, newLog func(t *testing.T) stream.Log, allowed ...Allowanc
 	})
 }
 
-// Allowance is what an engine may do that others do not.
+// Allowance is a deviation from the contract that a log may have.
 type Allowance int
 
-// Remote allows what the brokers of a log in other processes do. A step and an
-// AppendOnce may use up offsets that no record has; offsets still grow, and one
-// after the last record is where Inspector.Offsets says that a partition ends.
-// And records may be at hand of one partition before those of another.
+// Remote allows the behaviour of brokers in other processes. A transaction or an AppendOnce may use
+// offsets that no record has. Offsets still grow, and Inspector.Offsets still gives an end after
+// the last record. Records of one partition may become visible before those of another.
 const Remote Allowance = 1
 
 func runCases(t *testing.T, newLog func(t *testing.T) stream.Log, early bool, cases []testCase, allowed []Allowance) {
@@ -71,7 +69,7 @@ func runCases(t *testing.T, newLog func(t *testing.T) stream.Log, early bool, ca
 					return
 				}
 				t.Log("again, since ", reason)
-				h.close() // its members would stay in their groups, which the next log may share
+				h.close() // otherwise its members stay in their groups, and the next log may share them
 			}
 			t.Fatal("that is no accident")
 		})
@@ -83,20 +81,19 @@ type testCase struct {
 	test func(*harness)
 }
 
-// harness is one case at work on one log.
+// harness runs one case on one log.
 type harness struct {
 	*testing.T
 	stream.Log
-	ctx     context.Context // ends only where a promise is broken
+	ctx     context.Context // ends only if a promise is broken
 	inspect stream.Inspector
 	closed  bool
-	prefix  string // of topics, groups and producers
+	prefix  string // for topics, groups and producers
 	early   bool   // members read early
 	remote  bool   // Remote
 }
 
-// follows reports whether a record may have this offset where the next is
-// expected.
+// follows reports whether a record may have this offset if next is expected.
 func (h *harness) follows(offset, next stream.Offset) bool {
 	return offset == next || h.remote && offset > next
 }
@@ -126,13 +123,13 @@ func (h *harness) close() {
 	}
 }
 
-// stalled is a panic: what happened breaks a promise, unless the machine was so
-// busy that the test did not poll within the rebalance timeout.
+// stalled is a panic value. The test saw a broken promise, unless the machine was so busy that the
+// test did not poll within the rebalance timeout.
 type stalled string
 
 const fencedWhilePolling stalled = "a member was fenced although it polled"
 
-// try returns why the case has to be tried again, or "".
+// try returns the reason why the case must run again, or "".
 func (h *harness) try(test func(*harness)) (reason stalled) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -160,7 +157,7 @@ func (h *harness) wantError(what string, err, want error) {
 	}
 }
 
-// topic makes a topic and returns its partitions.
+// topic creates a topic and returns its partitions.
 func (h *harness) topic(name string, partitions int32) []stream.Partition {
 	h.Helper()
 	name = h.prefix + name
@@ -172,7 +169,7 @@ func (h *harness) topic(name string, partitions int32) []stream.Partition {
 	return ps
 }
 
-// inOut makes topics in and out and returns their first partitions.
+// inOut creates the topics in and out and returns their first partitions.
 func (h *harness) inOut() (in, out stream.Partition) {
 	h.Helper()
 	return h.topic("in", 1)[0], h.topic("out", 1)[0]
@@ -190,7 +187,7 @@ func records(p stream.Partition, values ...string) []stream.Record {
 	return rs
 }
 
-// numbers returns the numbers from 0 to n, as values.
+// numbers returns the numbers from 0 to n-1 as values.
 func numbers(n int) []string {
 	values := make([]string, n)
 	for i := range values {
@@ -235,7 +232,7 @@ func values(rs []stream.Record) string {
 	return strings.Join(vs, " ")
 }
 
-// wantRecords checks that p holds records of exactly these values.
+// wantRecords checks that p holds exactly the records with these values.
 func (h *harness) wantRecords(p stream.Partition, want ...string) {
 	h.Helper()
 	first, next, err := h.inspect.Offsets(h.ctx, p)
@@ -278,8 +275,8 @@ func (h *harness) dump(view stream.View, prefix string) string {
 	return strings.Join(entries, " ")
 }
 
-// step returns a step that outputs, sets keys ("a=1" sets, "a" deletes) and
-// moves in to next.
+// step returns a transaction with outputs and state changes ("a=1" sets, "a" deletes) that moves in
+// to next.
 func step(in stream.Partition, next stream.Offset, outputs []stream.Record, sets ...string) stream.Transaction {
 	s := stream.Transaction{Outputs: outputs, Offsets: map[stream.Partition]stream.Offset{in: next}}
 	for _, set := range sets {
@@ -293,7 +290,7 @@ func step(in stream.Partition, next stream.Offset, outputs []stream.Record, sets
 	return s
 }
 
-// member is a stream.Member, and what it was told.
+// member is a stream.Member and the assignments and records it received.
 type member struct {
 	stream.Member
 	h       *harness
@@ -322,7 +319,7 @@ func (h *harness) join(group string, topics ...string) *member {
 	}
 }
 
-// poll polls for a moment.
+// poll polls for up to 3 ms.
 func (m *member) poll() stream.Batch {
 	m.h.Helper()
 	ctx, cancel := context.WithTimeout(m.h.ctx, 3*time.Millisecond)
@@ -334,7 +331,7 @@ func (m *member) poll() stream.Batch {
 	return batch
 }
 
-// pollUntil polls once and keeps account.
+// pollUntil polls once and updates the fields of m.
 func (m *member) pollUntil(ctx context.Context, limit int) (stream.Batch, error) {
 	m.h.Helper()
 	for _, p := range m.revoked {
@@ -371,7 +368,7 @@ func (m *member) pollUntil(ctx context.Context, limit int) (stream.Batch, error)
 	return batch, err
 }
 
-// until polls the members in turn until done.
+// until polls the members in turn until done returns true.
 func (h *harness) until(what string, done func() bool, members ...*member) {
 	h.Helper()
 	for !done() {
@@ -408,7 +405,7 @@ func (m *member) commit(s stream.Transaction) {
 	m.h.ok(err)
 }
 
-// refused commits what has to fail with want and kill the member.
+// refused commits a transaction that must fail with want and make the member unusable.
 func (m *member) refused(s stream.Transaction, want error) {
 	m.h.Helper()
 	m.h.wantError("commit", m.Commit(s).Wait(m.h.ctx), want)
