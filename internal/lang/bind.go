@@ -10,67 +10,66 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// Bound is a step whose names are resolved and whose expressions have types. It does not
-// change.
+// Bound is a step with resolved names and typed expressions. It is immutable.
 type Bound interface {
-	// Place returns what decides its place in the order of execution.
+	// Place returns the properties that decide where the step runs in the order of execution.
 	Place() Place
 
-	// Lower returns what is done for an event. The steps of a pipeline are lowered in the
-	// order of its file.
+	// Lower returns the operator that processes events. The compiler lowers the steps of a pipeline
+	// in the order of its file.
 	Lower(*Plan, At) operator.Operator
 }
 
-// Place is what decides the place of a step in the order of execution.
+// Place holds the properties that decide where a step runs in the order of execution.
 type Place struct {
-	Waves    bool   // it needs what only the waves know: what a call answers, or a feature that is fed back
-	Log      bool   // it takes events in log order, before the waves, as a group does
-	Several  bool   // it may make several events of one, which have one offset: none of them is queued
-	Adds     bool   // it writes something, or counts an event: events are collected before that
-	Reads    []int  // parts of it that only read a feature that is fed back, which may wait until the waves begin
-	Rest     bool   // something of it is none of these
-	Keeps    []Kept // of each key: what is done for an event changes it
-	Behind   bool   // these are features that are fed back: it stands behind the names that they use
+	Waves    bool   // the step needs values that exist only in the waves: the answer of a call, or a fed-back feature
+	Log      bool   // the step takes events in log order, before the waves, as a group does
+	Several  bool   // the step may make several events of one; they share one offset, so none of them can be queued
+	Adds     bool   // the step writes a record or counts an event: a group below must collect events before it
+	Reads    []int  // parts that only read a fed-back feature; they may wait until the waves begin
+	Rest     bool   // the step also does something other than the Reads
+	Keeps    []Kept // keyed state that the step changes when it processes an event
+	Behind   bool   // the step counts fed-back features: it runs after the steps that make the names it uses
 	Queues   Queueing
-	Singly   bool   // the events of a key come to it one behind the other
-	OwnTable string // path of the table that it reads, if the pipeline writes it; "" is none
-	Ordered  bool   // events of a key are queued behind one of it that is
-	Failure  []Node // what is done for events that it gives up
+	Singly   bool   // the step takes the events of a key one after the other
+	OwnTable string // path of the table that the step reads, if the pipeline writes that table; "" if not
+	Ordered  bool   // an event is queued if an earlier event of its key is queued
+	Failure  []Node // steps for events that the step gives up
 }
 
-// Kept is something that a step keeps of each key.
+// Kept is one piece of keyed state of a step.
 type Kept struct {
 	Path   string
-	What   string // that keeps it; "" is a feature
-	Timers bool   // it has timers of event time
+	What   string // name of the state for messages; "" for a feature
+	Timers bool   // the state has event-time timers
 }
 
-// Queueing says whether a step queues events.
+// Queueing says which events a step queues.
 type Queueing uint8
 
-// A step queues events as its file says, or those whose call fails, or none.
+// A step queues no events, only the events of failed calls, or the events that its file says.
 const (
 	QueuesNone Queueing = iota
 	QueuesFailed
 	QueuesSaid
 )
 
-// At says what of a step is lowered, and where that is done.
+// At says which part of a step to lower, and whether it runs in the waves.
 type At struct {
 	Waves bool
-	Read  int // the one part that only reads; -1 is the step
+	Read  int // index of a part that only reads; -1 for the whole step
 }
 
-// Plan is what the operators of a pipeline share.
+// Plan holds what the operators of a pipeline share.
 type Plan struct {
-	Calls    []*operator.Call  // of functions, and of what models keep of a key
-	Features [2][]feature.Spec // early and late, by the index in their set
-	Tables   []table.Spec      // that lookups read, by the index that operators have
+	Calls    []*operator.Call  // calls of functions, and the keyed state of models
+	Features [2][]feature.Spec // features in log order and in waves, by index in their set
+	Tables   []table.Spec      // tables that lookups read, by the index that operators use
 
-	Encoders map[int]encode.Encoder // of emits, by index; others write JSON
+	Encoders map[int]encode.Encoder // encoders of emits, by index of the emit; emits without one write JSON
 }
 
-// Feature returns the index of a feature in its set.
+// Feature returns the index of a feature in its set. It adds the feature if it is new.
 func (p *Plan) Feature(spec feature.Spec, late bool) int {
 	set := &p.Features[0]
 	if late {
@@ -85,19 +84,20 @@ func (p *Plan) Feature(spec feature.Spec, late bool) int {
 	return len(*set) - 1
 }
 
-// Writes returns which of the tables, from 1, a topic that the pipeline writes has rows
-// of; 0 is none.
+// Writes returns the number, counted from 1, of the table that stores the records of a topic as
+// rows, if the pipeline writes this topic. Otherwise it returns 0.
 func (p *Plan) Writes(topic string) int {
 	return 1 + slices.IndexFunc(p.Tables, func(t table.Spec) bool { return t.Written && t.Topic == topic })
 }
 
-// Call numbers a call.
+// Call adds a call to the plan and gives it the next index.
 func (p *Plan) Call(of operator.Call) *operator.Call {
 	of.Index, p.Calls = len(p.Calls), append(p.Calls, &of)
 	return &of
 }
 
-// State returns what keeps the state of a model of a name. Two cases of a route share one.
+// State returns the call that keeps the state of the named model. Two cases of a route share one
+// state.
 func (p *Plan) State(name string) *operator.Call {
 	for _, call := range p.Calls {
 		if call.Name == name {
@@ -107,15 +107,15 @@ func (p *Plan) State(name string) *operator.Call {
 	return p.Call(*operator.NewState(0, name))
 }
 
-// Node is a bound step where it stands.
+// Node is a bound step with its position in the pipeline.
 type Node struct {
 	Bound
 	Step   Step
 	Path   string
-	Guards operator.Guards // of the cases around it, the innermost last
+	Guards operator.Guards // guards of the enclosing cases, the innermost last
 }
 
-// Ready is a step that is lowered already: nothing of it depends on other steps.
+// Ready returns a Bound for an operator that depends on no other step.
 func Ready(op operator.Operator, place Place) Bound { return ready{op, place} }
 
 type ready struct {
@@ -129,26 +129,26 @@ func (r ready) Lower(*Plan, At) operator.Operator { return r.op }
 
 // Deferred is a part of a step that uses names which later steps introduce.
 type Deferred interface {
-	// Waits returns these names.
+	// Waits returns the names that the part needs from later steps.
 	Waits() []string
 
-	// Joins reports whether another one may be bound together with it.
+	// Joins reports whether other may be bound together with this part.
 	Joins(other Deferred) bool
 
-	// BindLate binds it, and others that join it, behind the step that introduced the last
-	// of the names that they use.
+	// BindLate binds the part and those that join it. The result runs after the step that
+	// introduces the last of the names that they use.
 	BindLate(s *Scope, with []Deferred) Bound
 }
 
-// walk is where the binding of steps has come to.
+// walk is the progress of binding.
 type walk struct {
 	waiting []waiting
-	depth   int  // of cases
-	Async   bool // the case is
-	Ended   bool // there is no more to bind: see Scope.Until
+	depth   int  // nesting depth of cases
+	Async   bool // the current case is async
+	Ended   bool // binding ended early: see Scope.Absent
 }
 
-// waiting is what waits for later steps.
+// waiting is a deferred part with the step that it belongs to.
 type waiting struct {
 	Deferred
 	step  Step
@@ -156,18 +156,18 @@ type waiting struct {
 	depth int
 }
 
-// Add adds what a step is bound to, for the events of the case that it stands in.
+// Add adds a bound step. It applies to the events of the case that the step stands in.
 func (s *Scope) Add(step Step, path string, b Bound) {
 	s.Nodes = append(s.Nodes, Node{Bound: b, Step: step, Path: path, Guards: slices.Clone(s.Guards)})
 }
 
-// Defer adds a part of a step that is bound behind a later one.
+// Defer adds a part of a step that must be bound after a later step.
 func (s *Scope) Defer(step Step, path string, d Deferred) {
 	s.walk.waiting = append(s.walk.waiting, waiting{d, step, path, s.walk.depth})
 }
 
-// Steps binds steps. What waits for later steps is bound at the end, if the path is that of
-// the steps of a pipeline or case.
+// Steps binds a list of steps. At the end of the list it also binds the deferred parts that stand
+// at this depth, even if their names are missing.
 func (s *Scope) Steps(path string, steps []Step) {
 	for i := range steps {
 		if s.step(fmt.Sprintf("%s[%d]", path, i), steps[i]); s.walk.Ended {
@@ -186,8 +186,8 @@ func (s *Scope) step(path string, step Step) {
 	step.Bind(s, path+"."+step.StepKind().Name)
 }
 
-// resolve binds what waits among the steps that are bound, if its names are there or these
-// steps end.
+// resolve binds the deferred parts of the current depth if their names exist. If last is true, it
+// binds all of that depth.
 func (s *Scope) resolve(last bool) {
 	var still, ready []waiting
 	for _, w := range s.walk.waiting {
@@ -216,16 +216,16 @@ func (s *Scope) resolve(last bool) {
 	}
 }
 
-// Within binds steps that only some events take, at a path, and returns the names that
-// they introduce, which are out of scope after it.
+// Within binds steps that only some events take. It returns the names that these steps introduce
+// and removes the names from the scope.
 func (s *Scope) Within(at, path string, steps []Step) []string {
 	before := len(s.Names.Introduced)
 	s.Steps(path, steps)
 	return s.Names.Leave(at, before)
 }
 
-// Inside does what binds the cases of a route, or what is done for events that are given
-// up.
+// Inside runs bind one level deeper: for the cases of a route, or for the steps of events that are
+// given up.
 func (s *Scope) Inside(path string, bind func()) {
 	s.Names.Routes = append(s.Names.Routes, path)
 	s.walk.depth++
@@ -234,8 +234,8 @@ func (s *Scope) Inside(path string, bind func()) {
 	s.Names.Routes = s.Names.Routes[:len(s.Names.Routes)-1]
 }
 
-// Elements binds what is done for each element of a list. Its steps are no nodes of the
-// pipeline, and the names that bind introduces are out of scope behind it.
+// Elements binds the steps that run for each element of a list and returns their nodes. The
+// pipeline does not get these nodes, and the names that bind introduces leave the scope.
 func (s *Scope) Elements(path string, bind func()) []Node {
 	nodes, names := len(s.Nodes), len(s.Names.Introduced)
 	s.Inside(path, func() {
@@ -249,8 +249,8 @@ func (s *Scope) Elements(path string, bind func()) []Node {
 	return made
 }
 
-// OnFailure binds what is done for an event that is given up. It comes before the names of
-// its step, which such an event has none of.
+// OnFailure binds the steps that run for an event that is given up. Call it before the step
+// introduces its own names: such an event does not have them.
 func (s *Scope) OnFailure(path string, steps []Step) []Node {
 	for i := range steps {
 		if steps[i] != nil && !steps[i].Effect().InFailure {
@@ -268,7 +268,7 @@ func (s *Scope) OnFailure(path string, steps []Step) []Node {
 	return nodes
 }
 
-// Lowered returns what is done for an event that is given up.
+// Lowered returns the operators that run for an event that is given up.
 func (p *Plan) Lowered(nodes []Node) (list []operator.Placed) {
 	for _, n := range nodes {
 		list = append(list, operator.Placed{Operator: n.Lower(p, At{Read: -1}), Guard: n.Guards.Innermost()})

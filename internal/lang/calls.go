@@ -15,15 +15,16 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Defaults of calls.
+// Default timeouts of calls.
 const (
 	defaultTimeout = 3 * time.Second
-	ImpliedTimeout = time.Hour // of models that nobody gave one
+	ImpliedTimeout = time.Hour // for local models that set no timeout
 )
 
 var openWays = map[string]operator.Open{"": operator.OpenPause, "pause": operator.OpenPause, "queue": operator.OpenQueue, "fallback": operator.OpenFallback}
 
-// KeepAnswers says which answers are kept, and by what where that is not said.
+// KeepAnswers adds a model's journal settings to the journal of the pipeline and to calling. If j
+// does not say what identifies an answer, by does.
 func (r *Resources) KeepAnswers(path string, j *Journal, by operator.Journal, calling *operator.Calling) {
 	if j == nil || j.Off {
 		return
@@ -46,8 +47,8 @@ func (r *Resources) KeepAnswers(path string, j *Journal, by operator.Journal, ca
 	calling.Journal, calling.Price = by, j.Price
 }
 
-// CallModel returns how a model is called; nil where it is called at once. A model may have
-// a timeout of its own.
+// CallModel returns how to call a model, or nil if the model is called inline. If s sets no
+// timeout, timeout applies.
 func (r *Resources) CallModel(path string, s *Calling, of string, timeout time.Duration) *operator.Calling {
 	if s == nil {
 		return nil
@@ -58,9 +59,9 @@ func (r *Resources) CallModel(path string, s *Calling, of string, timeout time.D
 	return r.Call(path, &call, url, service)
 }
 
-// TimeoutOf returns how long a call may take where a pipeline does not say; 0 is
-// the default. What computes here is no server that may be down: it takes as long
-// as it takes, and its processes are watched.
+// TimeoutOf returns the timeout of a call if the pipeline sets none; 0 means the default. A model
+// that computes on this machine gets ImpliedTimeout: there is no server that may be down, and its
+// processes are watched.
 func TimeoutOf(info model.Info) time.Duration {
 	if info.Timeout == 0 && !info.Remote {
 		return ImpliedTimeout
@@ -68,7 +69,7 @@ func TimeoutOf(info model.Info) time.Duration {
 	return info.Timeout
 }
 
-// Timeout returns how long a call may take; 0 where that is not said.
+// Timeout returns the timeout of a call, or 0 if the file sets none.
 func (r *Resources) Timeout(s *Calling) time.Duration {
 	if s.Budget {
 		return r.Budget.Phases[observe.Model]
@@ -76,7 +77,7 @@ func (r *Resources) Timeout(s *Calling) time.Duration {
 	return s.Timeout
 }
 
-// Share checks that the budget has a share for calls, where they are to keep one.
+// Share checks that the budget has a share for calls, if the file says that calls keep to it.
 func (r *Resources) Share(path string, s *Calling) {
 	if s == nil || !s.Budget {
 		return
@@ -95,7 +96,7 @@ func (r *Resources) Share(path string, s *Calling) {
 	}
 }
 
-// Call returns how what is at a URL is called.
+// Call returns how to call the service at a URL.
 func (r *Resources) Call(path string, s *Calling, url, service string) *operator.Calling {
 	if s.Timeout < 0 || s.Expire < 0 {
 		r.Fail(path, "timeout and expire are not negative")
@@ -119,8 +120,8 @@ func (r *Resources) Call(path string, s *Calling, url, service string) *operator
 	return calling
 }
 
-// service returns what is called for the scores of a model: the URL of a server and
-// what the model is there. What runs in the process is the pipeline's own.
+// service returns the URL of a model's server and the identity of the model on that server. For a
+// model that runs in this process, it returns values that only this pipeline uses.
 func (r *Resources) service(name string) (url, service string) {
 	for _, m := range r.Pipeline.Models {
 		if m.Name == name && m.URL != "" {
@@ -135,7 +136,7 @@ func (r *Resources) service(name string) (url, service string) {
 	return "pipeline:" + r.Pipeline.Name, name
 }
 
-// ReadyOf returns the question whether a model is ready, nil if it cannot say.
+// ReadyOf returns the readiness check of a model, or nil if the model has none.
 func ReadyOf(m model.Model) func(context.Context) error {
 	if r := calling.ReadierOf(m); r != nil {
 		return r.Ready

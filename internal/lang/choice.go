@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// KindIn is what kinds of all sorts have, such as sink.Kind.
+// KindIn holds the fields that all sorts of kinds share, such as sink.Kind.
 type KindIn[C any] struct {
 	Name    string
 	Help    string
@@ -18,7 +18,7 @@ type KindIn[C any] struct {
 	New     func() C
 }
 
-// check returns what is wrong with the kind apart from its fields.
+// check returns an error if the kind itself is invalid. It does not check the fields of its config.
 func (k KindIn[C]) check() error {
 	switch {
 	case !kindName.MatchString(k.Name):
@@ -38,20 +38,20 @@ func sameStruct(one, other any) bool {
 	return a.Kind() == reflect.Pointer && b.Kind() == reflect.Pointer && !a.IsNil() && a.Type().Elem().Size() > 0 && a.Pointer() == b.Pointer()
 }
 
-// Choice is how a mapping chooses one of several kinds, by a field with the name of the
-// kind. Configs of the kinds are of type C.
+// Choice describes a mapping that chooses one of several kinds, by a field with the name of the
+// kind. C is the type of the kinds' configs.
 type Choice[T, C any] struct {
-	Of      string                 // what has kinds, for errors: sink
+	Of      string                 // the thing that has kinds, for error messages: sink
 	Others  []spec.Field[T]        // fields of the mapping that choose no kind
-	Affects spec.Affects           // what the fields affect that choose
-	More    string                 // why no field of a kind affects more
-	Absent  spec.Affects           // what a field of a kind affects that has no tag for it; 0 makes that an error
-	At      func(*T) (*string, *C) // the name of the chosen kind, and its config
+	Affects spec.Affects           // what the choosing fields affect
+	More    string                 // for error messages: why no field of a kind may affect more
+	Absent  spec.Affects           // what a field of a kind affects if it has no tag for that; 0 makes a missing tag an error
+	At      func(*T) (*string, *C) // returns the name of the chosen kind, and its config
 }
 
 var kindName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// Fields returns the fields that choose the kinds, and what is wrong with the kinds.
+// Fields returns the fields that choose the kinds. The error lists the invalid kinds.
 func (c *Choice[T, C]) Fields(kinds []KindIn[C]) (chosen []spec.Field[T], err error) {
 	var errs []error
 	for _, kind := range kinds {
@@ -92,7 +92,7 @@ func (c *Choice[T, C]) field(kind KindIn[C]) (f spec.Field[T], err error) {
 	return c.Reads(kind, table), err
 }
 
-// Reads returns the field that chooses a kind whose configs have the table.
+// Reads returns the field that chooses a kind. The table reads the config of the kind.
 func (c *Choice[T, C]) Reads(kind KindIn[C], table spec.Table) spec.Field[T] {
 	begin := func(v *T) any {
 		name, config := c.At(v)

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Declared collects the names that steps make, by the pipeline file alone.
+// Declared collects the names that steps make. It needs only the pipeline file.
 type Declared struct {
 	models []Model
-	names  map[string]bool // whether a feature above the step may read one, as feedback
+	names  map[string]bool // name to whether a feature above the step may read it as feedback
 }
 
-// DeclaredIn returns the names of all steps of a pipeline which features above them may read.
+// DeclaredIn returns the names made by the steps of a pipeline that features above those steps may
+// read.
 func DeclaredIn(p *Pipeline) map[string]bool {
 	d := &Declared{p.Models, map[string]bool{}}
 	for s := range EachStep(p.Steps) {
@@ -23,7 +24,8 @@ func DeclaredIn(p *Pipeline) map[string]bool {
 	return d.names
 }
 
-// DeclaredBy yields the names that a step of a pipeline makes: prefix.* for all that begin with a prefix.
+// DeclaredBy yields the names that a step of a pipeline makes. It yields prefix.* once for all
+// names with the same prefix.
 func DeclaredBy(p *Pipeline, s Step) iter.Seq[string] {
 	d := &Declared{p.Models, map[string]bool{}}
 	s.Declare(d)
@@ -37,15 +39,14 @@ func DeclaredBy(p *Pipeline, s Step) iter.Seq[string] {
 	return maps.Keys(all)
 }
 
-// Add adds names.
+// Add adds names that features above may read.
 func (d *Declared) Add(names ...string) {
 	for _, name := range names {
 		d.names[name] = true
 	}
 }
 
-// AddColumns adds a name and all that begin with it and a dot, which no feature above may
-// read.
+// AddColumns adds name and name.*. Features above may not read them.
 func (d *Declared) AddColumns(name string) {
 	for _, name := range []string{name, name + ".*"} {
 		if _, known := d.names[name]; !known {
@@ -61,14 +62,14 @@ func (d *Declared) AddBindings(list []Binding) {
 	}
 }
 
-// AddFields adds the names of fields behind a prefix.
+// AddFields adds the names of fields, each with a prefix.
 func (d *Declared) AddFields(prefix string, fields []Field) {
 	for _, f := range fields {
 		d.Add(prefix + f.Name)
 	}
 }
 
-// AddOutputs adds the outputs of a model behind a prefix.
+// AddOutputs adds the outputs of a model, each with a prefix.
 func (d *Declared) AddOutputs(prefix, model string) {
 	for _, m := range d.models {
 		if m.Name == model {
@@ -77,16 +78,16 @@ func (d *Declared) AddOutputs(prefix, model string) {
 	}
 }
 
-// Effects is what may become of an event at a step. Who waits for a reply, a table or a
-// sink needs no more of a step.
+// Effects describes what a step may do with an event. The analysis of replies, tables and sinks
+// uses only this of a step.
 type Effects struct {
 	Writes    []Write
-	Collects  bool   // events end here as members of a group, which goes on as one
-	Fails     bool   // events may be given up here: OnFailure is done for them
-	OnFailure []Step // they are dead letters if it writes nothing
-	InFailure bool   // it may stand in an OnFailure
-	Cases     []Case // of which an event takes one
-	Elements  []Step // are done for each element of a list
+	Collects  bool   // events end here as members of a group, and one event of the group goes on
+	Fails     bool   // the step may give up events and run OnFailure for them
+	OnFailure []Step // if these steps write nothing, the event becomes a dead letter
+	InFailure bool   // the step may stand in an OnFailure
+	Cases     []Case // an event takes one of them
+	Elements  []Step // steps that run for each element of a list
 }
 
 // Case is one way of a route: an event takes the first whose condition holds.
@@ -104,26 +105,26 @@ type Case struct {
 	Budget time.Duration
 }
 
-// Write is what a step writes to a topic.
+// Write describes one topic that a step writes.
 type Write struct {
 	Topic   string
-	Emit    bool   // by an emit
-	Always  bool   // for every event
-	Key     string // a name by which the records are keyed; "" is the key of the input
-	Silent  bool   // it replies to nobody
-	By      string // what writes it if that makes no rows of a table
-	Instead string // what to write then
+	Emit    bool   // an emit writes it
+	Always  bool   // every event writes it
+	Key     string // name of the value that keys the records; "" is the key of the input
+	Silent  bool   // its records are no replies to clients
+	By      string // for messages: the writer, if its records cannot be rows of a table
+	Instead string // for messages: the alternative to By
 }
 
-// EachStep yields each step, those in cases of routes and for elements of lists behind the
-// step that they are in.
+// EachStep yields each step in the order of the file. The steps in cases of a route, and for
+// elements of a list, follow the step that contains them.
 func EachStep(steps []Step) iter.Seq[Step] {
 	return func(yield func(Step) bool) { eachStep(steps, yield) }
 }
 
 func eachStep(steps []Step, yield func(Step) bool) bool {
 	for _, s := range steps {
-		if s == nil { // it is wrong as it is written
+		if s == nil { // the step is invalid in the file
 			continue
 		}
 		if !yield(s) {

@@ -10,13 +10,12 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// What the pipeline file may say, mapping by mapping, in the order of the
-// documentation. A word without a form is part of the language but not built.
-// The JSON Schema and the reference page are made from these tables and the
-// comments of the fields that the words set.
+// The fields of a pipeline file, mapping by mapping, in the order of the documentation. A field
+// without a form is reserved: it is part of the language but not implemented. The JSON Schema and
+// the reference page are made from these tables and from the comments of the struct fields.
 
 var (
-	ReadReference   = spec.Reads(rename, spec.ReadName) // the name of a field, a let or what a step introduces
+	ReadReference   = spec.Reads(rename, spec.ReadName) // the name of a field, a let or a value that a step introduces
 	ReadBool        = spec.Reads(expression.Rename, spec.TextOf("an expression of type bool"))
 	ReadNames       = spec.ListOf(spec.ReadName)
 	ReadBindings    = spec.Named(bindingName, spec.Into(bindingExpr, spec.ReadExpression))
@@ -36,10 +35,10 @@ var (
 	}
 )
 
-// LatePolicies are the words for what becomes of late events.
+// LatePolicies maps the words of the file to the policies for late events.
 var LatePolicies = map[string]operator.LatePolicy{"": operator.LateDead, "dlq": operator.LateDead, "drop": operator.LateDrop, "include": operator.LateInclude}
 
-// rename returns another word for a name.
+// rename maps a name with word, unless word is nil or the name is empty.
 func rename(name string, word func(name string) string) string {
 	if word == nil || name == "" {
 		return name
@@ -47,12 +46,12 @@ func rename(name string, word func(name string) string) string {
 	return word(name)
 }
 
-// setOf reads a list whose order says nothing.
+// setOf reads a list in any order: the order has no meaning.
 func setOf(f spec.Form[string]) spec.Form[[]string] {
 	return spec.AnyOrder(func(text *string) *string { return text }, spec.ListOf(f))
 }
 
-// pathField is a field of an event as the file writes it with a path.
+// pathField is the long form of a field of an event, with a path.
 type pathField struct {
 	Path, Type, From string
 	Optional         bool
@@ -67,8 +66,8 @@ var pathFieldFields = []spec.Field[pathField]{
 	{Name: "optional", Affects: spec.Outputs, Form: spec.Into(func(f *pathField) *bool { return &f.Optional }, spec.OnlyTrue()), Example: "true", Absent: "the value is always there", Help: "whether the value may be absent: it is where the path ends early, or at null"},
 }
 
-// readPathField reads the long form of a field. A type that is optional is written as the
-// short form has it, so that both have one meaning.
+// readPathField reads the long form of a field. It stores an optional type as the short form does,
+// so that both forms have the same fingerprint.
 var readPathField = spec.Form[Field]{
 	Read: func(r *spec.Reader, n *spec.Node, path string, into *Field) {
 		var long pathField
@@ -97,7 +96,8 @@ func bindingExpr(b *Binding) *string        { return &b.Expr }
 func fieldName(f *Field) *string            { return &f.Name }
 func fieldType(f *Field) *string            { return &f.Type }
 
-// pipelineFieldsAbove and pipelineFieldsBelow are those that name no kind, above and below steps.
+// pipelineFieldsAbove and pipelineFieldsBelow are the fields above and below steps that depend on
+// no kind.
 var pipelineFieldsAbove = []spec.Field[Pipeline]{
 	{Name: "pipeline", Affects: spec.Outputs, Required: true, Form: spec.Into(func(p *Pipeline) *string { return &p.Name }, spec.ReadName),
 		Example: "fraud", Help: "its name: also that of the consumer group and of its state"},
@@ -126,7 +126,7 @@ var pipelineFieldsAbove = []spec.Field[Pipeline]{
 		Example: "{warn: 10s, critical: 60s}", Absent: "no bounds"},
 	{Name: "dlq", Affects: spec.Nothing, Form: spec.Into(func(p *Pipeline) *DeadLetters { return &p.DeadLetters }, spec.MappingOf(deadLettersFields)),
 		Example: "{stop_above: 5%/1m}", Absent: "it never stops"},
-	{Name: "engine", Affects: spec.Nothing, // its form is that of the kinds of logs
+	{Name: "engine", Affects: spec.Nothing, // Kinds.forms sets its form, which depends on the kinds of logs
 		Example: "kafka://broker-1:9092,broker-2:9092", Absent: "the log of a data directory",
 		Help: "the log that `afterbay run` works on, unless `--engine` or `AFTERBAY_ENGINE` names one; once is enough where several pipelines run in one process"},
 	{Name: "models", Affects: spec.Outputs, Form: spec.Into(func(p *Pipeline) *[]Model { return &p.Models },
@@ -177,7 +177,7 @@ var inputFields = []spec.Field[Input]{
 var readFormat = spec.OneOf("write json, csv, text, raw, schema_registry, {csv: {columns: [a, b]}}, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
 	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatCSV, FormatText, FormatRaw, FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(formatFields))
 
-// ReadRowFormat reads how the rows of a table are encoded.
+// ReadRowFormat reads the encoding of the rows of a table.
 var ReadRowFormat = spec.OneOf("write json, schema_registry, {avro: <file>} or {protobuf: {file: <file>, message: <name>}}",
 	spec.Scalar, spec.Into(func(f *Format) *string { return &f.Name }, spec.Choice[string]("json", FormatRegistry).Default("json")), spec.Mapping, spec.MappingOf(rowFormatFields))
 
@@ -262,7 +262,7 @@ var timeFields = []spec.Field[EventTime]{
 		Help: "with `repartition` or `inputs`: how long an event is waited for that is out of order in its own partition; at most `lateness`"},
 }
 
-// TimeUnits are the units of times that are numbers.
+// TimeUnits maps the units of numeric times to durations.
 var TimeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
 var readTimeUnit = spec.Choice[string]("s", "ms", "us", "ns", "rfc3339")
@@ -379,7 +379,7 @@ var tenantFields = []spec.Field[Tenant]{
 		Help: "events of a tenant that may wait; the next ones are given up as if their score had failed: `on_failure`, or a dead letter"},
 }
 
-// PrintAgain prints the steps below steps.
+// PrintAgain prints a list of steps inside a step.
 func PrintAgain(p *spec.Printer, path string, values any) {
 	spec.ListOf(printedStep).Print(p, path, values.(*[]Step))
 }

@@ -4,7 +4,8 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// anyFolder is the one form of a folder that is there: which folder it is decides nothing.
+// anyFolder prints any folder as the same text, because fingerprints do not depend on which folder
+// it is.
 func anyFolder(path string) string {
 	if path == "" {
 		return ""

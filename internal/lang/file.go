@@ -11,22 +11,21 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// File is a pipeline file that was read.
+// File is a parsed pipeline file.
 type File struct {
-	Name      string     // as it was given to Load or Parse
-	Pipelines []Pipeline // one a document; a chain works through the log
+	Name      string     // as the caller gave it to Load or Parse
+	Pipelines []Pipeline // one for each document; pipelines form a chain through the log
 
 	source *spec.Source
 	forms  *forms
-	Places []map[string]spec.Place // of each pipeline's fields
-	models []map[string]*Manifest  // of each pipeline, by the model's name
+	Places []map[string]spec.Place // positions of the fields of each pipeline
+	models []map[string]*Manifest  // manifests of each pipeline, by name of the model
 	wrong  []wrongPipeline
 }
 
-// Load reads a pipeline file of at most 1 MiB, and the environment variables
-// that it names. The paths of files are relative to its folder: in the result
-// they are joined with it. An error is Errors where the file was read but
-// is not valid.
+// Load reads a pipeline file of at most 1 MiB, and the environment variables that it names. Paths
+// in the file are relative to its folder; in the result they are joined with it. If the file was
+// read but is invalid, the error is of type Errors.
 func Load(path string, kinds Kinds) (*File, error) {
 	file, err := LoadPartly(path, kinds)
 	if err != nil {
@@ -35,8 +34,8 @@ func Load(path string, kinds Kinds) (*File, error) {
 	return file, nil
 }
 
-// LoadPartly is Load, but with an error of type Errors it also returns the file, with
-// the pipelines that are valid. Lint uses it to find further faults in them.
+// LoadPartly is Load, but with an error of type Errors it also returns the file with its valid
+// pipelines. Lint uses it to find further errors in them.
 func LoadPartly(path string, kinds Kinds) (*File, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
@@ -58,8 +57,8 @@ func LoadPartly(path string, kinds Kinds) (*File, error) {
 	return file, err
 }
 
-// ReadModels makes the paths of models relative to the folder of the pipeline file, and
-// reads the manifests among them. It is called once, by who did not Load the file.
+// ReadModels makes the paths of models relative to the folder of the pipeline file, and reads the
+// manifests among them. A caller that did not use Load calls it once.
 func (f *File) ReadModels(path string) (all spec.Errors) {
 	for i := range f.Pipelines {
 		joinPaths(path, &f.Pipelines[i])
@@ -77,15 +76,15 @@ func joinPaths(path string, p *Pipeline) {
 	}
 }
 
-// Parse reads the text of a pipeline file in which no environment variable is
-// set; filename is for messages only. The paths of files stay as they are
-// written. An error is Errors: all that is wrong, in the order of the file.
+// Parse reads the text of a pipeline file. No environment variable is set. filename is only for
+// messages, and the paths of files stay as written. An error of type Errors lists all errors in the
+// order of the file.
 func Parse(filename string, data []byte, kinds Kinds) (*File, error) {
 	return ParseWith(filename, data, func(string) (string, bool) { return "", false }, kinds)
 }
 
-// ParseBeside is Load of a text that is not in a file, but whose paths are relative to the
-// folder of filename. lookup knows environment variables; nil knows none.
+// ParseBeside is Load for a text in memory. Paths are relative to the folder of filename. lookup
+// returns environment variables; nil means that none is set.
 func ParseBeside(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
 	if lookup == nil {
 		lookup = func(string) (string, bool) { return "", false }
@@ -100,7 +99,7 @@ func ParseBeside(filename string, data []byte, lookup spec.Lookup, kinds Kinds) 
 	return file, nil
 }
 
-// ParseWith is Parse with the environment variables that lookup knows.
+// ParseWith is Parse with the environment variables that lookup returns.
 func ParseWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
 	file, err := ParsePartly(filename, data, lookup, kinds)
 	if err != nil {
@@ -109,13 +108,13 @@ func ParseWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*
 	return file, nil
 }
 
-// ParsePartly returns all that is wrong, and the pipelines in which nothing is.
-// Kinds that cannot be are an error, and nothing is read.
+// ParsePartly returns all errors together with the valid pipelines. If the kinds are invalid, it
+// returns that error and no file.
 func ParsePartly(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*File, error) {
 	return parse(filename, data, lookup, kinds, "")
 }
 
-// parse is ParsePartly. Paths of files are joined with folder, if there is one.
+// parse is ParsePartly. It joins the paths of files with folder, unless folder is empty.
 func parse(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*File, error) {
 	forms, err := kinds.forms()
 	if err != nil {
@@ -125,7 +124,7 @@ func parse(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder
 	file := &File{Name: filename, forms: forms}
 	s, documents, found := spec.PipelineFiles.Read(filename, data)
 	file.source = s
-	lines := make(map[string]int) // of each pipeline's name
+	lines := make(map[string]int) // line of each pipeline's name
 	for _, d := range documents {
 		before := len(found)
 		r := &spec.Reader{Source: s, Places: make(map[string]spec.Place), Errors: found, Again: again, Lookup: lookup, Folder: folder}
@@ -153,16 +152,16 @@ func parse(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder
 	return file, found.Sorted()
 }
 
-// wrongPipeline is what could be read of a pipeline that is not valid.
+// wrongPipeline holds the readable part of an invalid pipeline.
 type wrongPipeline struct {
 	pipeline Pipeline
 	places   map[string]spec.Place
 	found    spec.Errors
 }
 
-// Above returns what check finds in the pipelines that are not right as they are
-// written, as far as it stands above the first mistake there and in another
-// part, such as a step: the rest may be wrong only because of the mistake.
+// Above runs check on the invalid pipelines. It returns the findings that stand above the first
+// error of the file and in another part, such as another step. The other findings may be
+// consequences of that error.
 func (f *File) Above(check func(Pipeline) error) spec.Errors {
 	var above spec.Errors
 	for _, w := range f.wrong {
@@ -172,8 +171,8 @@ func (f *File) Above(check func(Pipeline) error) spec.Errors {
 		}
 		first := w.found.Sorted().(spec.Errors)[0]
 		for _, e := range meaning {
-			// A feature may use names that are introduced below.
-			_, written := w.places[part(e.Path)] // what is not may be written under the wrong word
+			// A feature may use names that steps below it introduce.
+			_, written := w.places[part(e.Path)] // a part that is missing may stand in the file under a misspelled name
 			below := !written || e.Path == "steps" || part(e.Path) == part(first.Field) || strings.Contains(e.Path, ".features.") && (strings.HasSuffix(e.Path, ".value") || strings.HasSuffix(e.Path, ".when"))
 			if found := f.source.Explain(w.places, e); !below && (found.Line < first.Line || found.Line == first.Line && found.Column < first.Column) {
 				above = append(above, found)
@@ -183,16 +182,15 @@ func (f *File) Above(check func(Pipeline) error) spec.Errors {
 	return above
 }
 
-// part is the first part of a path: input, models, steps[2].
+// part returns the first part of a path: input, models, steps[2].
 func part(path string) string {
 	first, _, _ := strings.Cut(path, ".")
 	return first
 }
 
-// Explain turns an afterbay.Errors or *afterbay.Error in err, found in the
-// pipeline of that index, into Errors with positions in the file. Where the
-// path of one is not in the file, its nearest parent is shown. Any other error
-// is returned as it is.
+// Explain converts spec.Problems or a *spec.Problem in err into Errors with positions in the file.
+// pipeline is the index of the pipeline that they were found in. If a path is not in the file, the
+// position is that of its nearest parent. Explain returns any other error unchanged.
 func (f *File) Explain(pipeline int, err error) error {
 	var found spec.Problems
 	var single *spec.Problem

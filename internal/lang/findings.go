@@ -11,10 +11,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Findings are what is wrong with a pipeline, and what will surprise.
+// Findings are the errors and warnings of a pipeline.
 type Findings struct {
 	Errs     spec.Problems
-	Typed    map[*spec.Problem]Use // of them, those of a name that has another type than is wanted
+	Typed    map[*spec.Problem]Use // the errors about a name that has the wrong type, with the wanted type
 	Warnings []string
 }
 
@@ -23,21 +23,21 @@ func (f *Findings) Fail(path string, format string, args ...any) {
 	f.Errs = append(f.Errs, &spec.Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// Mistyped notes that the error is one of a name that has another type than is wanted.
+// Mistyped notes that the newest error is about a name with the wrong type.
 func (f *Findings) Mistyped(name string, want value.Kind) {
 	f.Typed[f.Errs[len(f.Errs)-1]] = Use{name, want}
 }
 
-// Hint says what to do about the newest error.
+// Hint sets the hint of the newest error: what the user can do about it.
 func (f *Findings) Hint(hint string) { f.Errs[len(f.Errs)-1].Hint = hint }
 
-// Use is a name, and the type that is wanted of it.
+// Use is a name, and the type that an expression needs it to have.
 type Use struct {
 	Name string
 	Want value.Kind
 }
 
-// Found adds what a kind finds wrong with a config.
+// Found adds the errors that a kind found in a config.
 func (f *Findings) Found(path, kind string, errs []error) {
 	for _, err := range errs {
 		if err != nil {
@@ -46,7 +46,7 @@ func (f *Findings) Found(path, kind string, errs []error) {
 	}
 }
 
-// Warned adds what a kind warns of.
+// Warned adds the warnings of a kind about a config.
 func (f *Findings) Warned(path, kind string, errs []error) {
 	for _, err := range errs {
 		if err != nil {
@@ -56,7 +56,7 @@ func (f *Findings) Warned(path, kind string, errs []error) {
 	}
 }
 
-// ProblemOf says where in a mapping that chooses a kind it is what is wrong with the config.
+// ProblemOf converts the error of a kind into a problem with the path of the faulty field.
 func ProblemOf(path, kind string, err error) *spec.Problem {
 	e := &spec.Problem{Path: path + "." + kind, Message: err.Error(), Err: err}
 	if mistake, ok := errors.AsType[*stream.Mistake](err); ok {
@@ -71,10 +71,10 @@ func ProblemOf(path, kind string, err error) *spec.Problem {
 	return e
 }
 
-// NewFindings returns no findings.
+// NewFindings returns empty findings.
 func NewFindings() *Findings { return &Findings{Typed: map[*spec.Problem]Use{}} }
 
-// Plus returns the findings of f and then those of o. It changes neither.
+// Plus returns the findings of f followed by those of o. It changes neither.
 func (f *Findings) Plus(o *Findings) *Findings {
 	both := &Findings{Errs: slices.Concat(f.Errs, o.Errs), Typed: maps.Clone(f.Typed), Warnings: slices.Concat(f.Warnings, o.Warnings)}
 	maps.Copy(both.Typed, o.Typed)

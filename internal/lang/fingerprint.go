@@ -6,7 +6,8 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Defaults of fields that decide outputs: a file that writes them out means the same.
+// Defaults of fields that decide outputs. A file that writes a default out has the same
+// fingerprint.
 const (
 	DefaultMaxBytes     = 1 << 20
 	DefaultMaxAhead     = time.Hour
@@ -16,18 +17,18 @@ const (
 	DefaultGroupEvents  = 1000
 	DefaultGroupBytes   = 16 << 20
 	DefaultGroups       = 1000
-	DefaultHistory      = 24 * time.Hour // of the rows of a table, where no input is later than that
+	DefaultHistory      = 24 * time.Hour // of the rows of a table, unless an input is later than that
 	DefaultNearest      = 5              // documents that a lookup by vector finds
-	DefaultJoin         = "\n\n"         // between their texts
+	DefaultJoin         = "\n\n"         // separator between the texts of these documents
 	DefaultFetchMax     = 10 << 20
 )
 
-// printedPipeline prints a pipeline of any kinds.
+// printedPipeline prints a pipeline with steps, sinks and models of any kind.
 var printedPipeline = spec.MappingOf(Kinds{}.Fields())
 
-// Canonical returns the text of the fields of a pipeline that decide outputs. Two
-// pipelines with the same text make the same outputs of the same events, if their models
-// and functions are the same.
+// Canonical returns the text of the fields of a pipeline that decide outputs. Two pipelines with
+// the same text make the same outputs from the same events, if their models and functions are the
+// same.
 func (p *Pipeline) Canonical() string {
 	made := &spec.Printer{Least: spec.Outputs, Again: PrintAgain}
 	printedPipeline.Print(made, "", p)
@@ -39,7 +40,7 @@ func (p *Pipeline) Canonical() string {
 	return made.Text()
 }
 
-// Canonical returns the text of what decides the answers of a model beside its file.
+// Canonical returns the text of all that decides the answers of a model, except its file.
 func (m *Model) Canonical() string {
 	of := *m
 	of.File = ""
@@ -52,7 +53,7 @@ func (m *Model) Canonical() string {
 	return all
 }
 
-// Text returns what fields of v say that affect at least so much.
+// Text prints the fields of v that have an Affects of least or higher.
 func Text[T any](fields []spec.Field[T], v *T, least spec.Affects) string {
 	made := &spec.Printer{Least: least, Again: PrintAgain}
 	spec.MappingOf(fields).Print(made, "", v)

@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// forms are how files that may name some kinds are read. They are made once for a file and
-// the manifests that it names.
+// forms holds the readers of files for a set of kinds. They are made once for a pipeline file and
+// its manifests.
 type forms struct {
 	kinds    Kinds
 	pipeline []spec.Field[Pipeline]
@@ -17,7 +17,7 @@ type forms struct {
 	manifest []spec.Field[model.Manifest]
 }
 
-// forms makes the forms. Its error is what is wrong with the kinds.
+// forms returns the readers, or an error if kinds are invalid.
 func (k Kinds) forms() (*forms, error) {
 	sinks, ofSinks := k.sinkFields()
 	steps, ofSteps := k.stepForm()
@@ -39,7 +39,7 @@ func (k Kinds) forms() (*forms, error) {
 	return &forms{kinds: k, pipeline: fields, steps: steps, manifest: manifest}, nil
 }
 
-// made returns the forms of kinds that are right.
+// made is forms for valid kinds. It panics if Check fails.
 func (k Kinds) made() *forms {
 	f, err := k.forms()
 	if err != nil {
@@ -48,30 +48,27 @@ func (k Kinds) made() *forms {
 	return f
 }
 
-// Check returns what is wrong with the kinds.
+// Check returns an error if kinds are invalid.
 func (k Kinds) Check() error {
 	_, err := k.forms()
 	return err
 }
 
-// Fields returns the fields of a pipeline that may name the kinds, for which Check has to
-// return nil.
+// Fields returns the fields of a pipeline that may name the kinds. It panics if Check fails.
 func (k Kinds) Fields() []spec.Field[Pipeline] { return k.made().pipeline }
 
-// StepForm reads one step: a mapping of one word. It prints a step of any kinds. Check has
-// to return nil.
+// StepForm returns the form that reads one step: a mapping with one field. It prints steps of any
+// kind. It panics if Check fails.
 func (k Kinds) StepForm() spec.Form[Step] { return k.made().steps }
 
-// ManifestFields returns the fields of a manifest that may be of the kinds, for which
-// Check has to return nil.
+// ManifestFields returns the fields of a manifest of any of the kinds. It panics if Check fails.
 func (k Kinds) ManifestFields() []spec.Field[model.Manifest] { return k.made().manifest }
 
-// Again returns what reads the steps below steps. Check has to return nil.
+// Again returns the function that reads the steps inside a step. It panics if Check fails.
 func (k Kinds) Again() func(r *spec.Reader, n *spec.Node, path string, into any) {
 	return k.made().again()
 }
 
-// again returns what reads the steps below steps.
 func (f *forms) again() func(r *spec.Reader, n *spec.Node, path string, into any) {
 	steps := spec.ListOf(f.steps)
 	return func(r *spec.Reader, n *spec.Node, path string, into any) { steps.Read(r, n, path, into.(*[]Step)) }

@@ -12,18 +12,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kinds are the kinds that pipeline files may name. Package process has the list of those
-// that are built in.
+// Kinds are the kinds that pipeline files may name. Package internal/process/builtin lists the
+// built-in ones.
 type Kinds struct {
 	Steps   []*StepKind // in the order of the reference page
 	Sinks   []sink.Kind
 	Lookups []lookup.Kind
 	Logs    []stream.Kind
-	Models  []model.Kind // of manifests
+	Models  []model.Kind // kinds of models with a manifest
 }
 
-// With returns the kinds and those of a Go program. A name that is taken and a tag that
-// is wrong are errors.
+// With returns the kinds together with those of a Go program. A duplicate name or an invalid struct
+// tag is an error.
 func (k Kinds) With(code Code) (Kinds, error) {
 	all := Kinds{
 		Steps:   k.Steps,
@@ -35,7 +35,7 @@ func (k Kinds) With(code Code) (Kinds, error) {
 	return all, all.Check()
 }
 
-// sinkFields returns the fields of a sink: one for each kind between those of all.
+// sinkFields returns the fields of a sink: the common ones, and one for each kind between them.
 func (k Kinds) sinkFields() ([]spec.Field[Sink], error) {
 	chosen, err := SinkKinds(k.Sinks)
 	for i := range chosen {
@@ -52,7 +52,7 @@ var sinkChoice = Choice[Sink, sink.Config]{
 	At:   func(s *Sink) (*string, *sink.Config) { return &s.Kind, &s.Config },
 }
 
-// SinkKinds returns the fields that choose kinds of sinks, and what is wrong with the kinds.
+// SinkKinds returns the fields that choose kinds of sinks. The error lists the invalid kinds.
 func SinkKinds(kinds []sink.Kind) ([]spec.Field[Sink], error) {
 	of := make([]KindIn[sink.Config], len(kinds))
 	for i := range kinds {
@@ -69,7 +69,8 @@ func (k Kinds) sinkNames() []string {
 	return names
 }
 
-// oneKind sees that each sink has one kind, in a document in which nothing else is wrong.
+// oneKind reports each sink that does not have exactly one kind. It runs only if the document has
+// no other error.
 func (k Kinds) oneKind(r *spec.Reader, root *spec.Node) {
 	for _, e := range root.Entries {
 		if e.Key != "sinks" {

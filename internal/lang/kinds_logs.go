@@ -12,17 +12,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Engine is the log that a file names. The zero value names none.
+// Engine is the log that a file names. The zero value names no log.
 type Engine struct {
-	URL    string        // as the file has it
-	Kind   string        // the name of the kind of logs that the scheme of the URL chose
-	Config stream.Config // what the file says of it
+	URL    string        // as written in the file
+	Kind   string        // name of the kind of log, chosen by the scheme of the URL
+	Config stream.Config // the settings of the log
 }
 
-// Same reports whether both say the same.
+// Same reports whether e and o have the same settings.
 func (e Engine) Same(o Engine) bool { return reflect.DeepEqual(e, o) }
 
-// Check returns what is wrong with a log, which asks nothing outside the process.
+// Check returns the errors in the settings of a log. It contacts no other process.
 func (e Engine) Check() spec.Problems {
 	if e.Config == nil {
 		return nil
@@ -30,7 +30,7 @@ func (e Engine) Check() spec.Problems {
 	return engineProblems(e.Config.Check())
 }
 
-// engineProblems says where in a file it is what is wrong with its log.
+// engineProblems adds to errors of a log the paths of the faulty fields.
 func engineProblems(errs []error) (found spec.Problems) {
 	for _, err := range errs {
 		if err == nil {
@@ -45,8 +45,8 @@ func engineProblems(errs []error) (found spec.Problems) {
 	return found
 }
 
-// EngineProblems returns the mistakes that an error of Open is made of, nil if it is of
-// anything else.
+// EngineProblems returns the stream.Mistakes that an error of Open consists of. It returns nil if
+// the error contains any other error.
 func EngineProblems(err error) spec.Problems {
 	all := []error{err}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
@@ -60,7 +60,7 @@ func EngineProblems(err error) spec.Problems {
 	return engineProblems(all)
 }
 
-// scheme returns what chooses a kind of logs.
+// scheme returns the scheme of a URL, which chooses a kind of log.
 func scheme(url string) string {
 	before, _, _ := strings.Cut(url, ":")
 	return before
@@ -71,7 +71,7 @@ func names(kind stream.Kind, url string) bool {
 	return slices.ContainsFunc(kind.URLs, func(form string) bool { return scheme(form) == scheme(url) })
 }
 
-// Log returns the kind of logs that the scheme of a URL chooses.
+// Log returns the kind of log that the scheme of a URL chooses.
 func (k Kinds) Log(url string) (kind stream.Kind, found bool) {
 	for _, kind := range k.Logs {
 		if names(kind, url) {
@@ -81,7 +81,7 @@ func (k Kinds) Log(url string) (kind stream.Kind, found bool) {
 	return kind, false
 }
 
-// engineURLs says how the URLs of logs are written.
+// engineURLs lists the forms of log URLs for a message.
 func (k Kinds) engineURLs() string {
 	var forms []string
 	for _, kind := range k.Logs {
@@ -90,7 +90,7 @@ func (k Kinds) engineURLs() string {
 	return spec.Listed(forms, "or")
 }
 
-// Engine returns the log that a URL names which was typed, and what is wrong with it.
+// Engine returns the log for a URL from a command line, and the errors in it.
 func (k Kinds) Engine(url string) (Engine, spec.Problems) {
 	kind, ok := k.Log(url)
 	if !ok {
@@ -119,7 +119,7 @@ func (k Kinds) Engine(url string) (Engine, spec.Problems) {
 	return e, e.Check()
 }
 
-// noLog is what is said of a log whose scheme no kind has.
+// noLog is the config of a log with an unknown scheme. It returns the error.
 type noLog struct{ wrong *stream.Mistake }
 
 func (k Kinds) noEngine(url string) Engine {
@@ -132,14 +132,14 @@ func (n noLog) Open(context.Context, stream.Process) (stream.Engine, error) { re
 
 func (n noLog) Describe() string { return "no log" }
 
-// logKind is a kind of logs with its table.
+// logKind is a kind of log with its table of fields.
 type logKind struct {
 	stream.Kind
 	table  spec.Table
 	fields int
 }
 
-// logKinds returns the kinds of logs, and what is wrong with them.
+// logKinds returns the kinds of logs. The error lists the invalid ones.
 func (k Kinds) logKinds() (all []logKind, err error) {
 	var errs []error
 	for i, kind := range k.Logs {
@@ -182,10 +182,10 @@ func newLogKind(k stream.Kind) (made logKind, err error) {
 	return logKind{k, table, len(words)}, nil
 }
 
-// LogFields is what a file may say of a log of a kind.
+// LogFields holds the fields that a file may set for a kind of log.
 type LogFields struct {
 	stream.Kind
-	Shape spec.Shape // of the mapping
+	Shape spec.Shape // shape of the mapping
 }
 
 // LogFields returns the fields of the kinds that have settings.
@@ -198,14 +198,14 @@ func (k Kinds) LogFields() (list []LogFields, err error) {
 func settled(all []logKind) (list []LogFields) {
 	for _, kind := range all {
 		if kind.fields > 1 {
-			kind.table.Shape.Get = nil // the reference page has no comments of the struct
+			kind.table.Shape.Get = nil // the reference page shows no comments of this struct
 			list = append(list, LogFields{kind.Kind, kind.table.Shape})
 		}
 	}
 	return list
 }
 
-// EngineForm reads the log that a process works on. Check has to return nil.
+// EngineForm returns the form that reads the log of a process. It panics if Check fails.
 func (k Kinds) EngineForm() spec.Form[Engine] {
 	all, err := k.logKinds()
 	if err != nil {
@@ -225,14 +225,14 @@ func (k Kinds) engineForm(all []logKind) spec.Form[Engine] {
 	}
 	form := spec.Brief(hint, "url", spec.ReadURL.Shape, spec.Form[Engine]{
 		Read:  func(r *spec.Reader, n *spec.Node, path string, into *Engine) { k.readEngine(r, n, path, into, all) },
-		Print: func(*spec.Printer, string, *Engine) {}, // it affects nothing
+		Print: func(*spec.Printer, string, *Engine) {}, // the log is in no fingerprint
 	})
 	form.Shape.Of = shapes
 	return form
 }
 
-// readEngine reads a mapping by the table of the kind that its URL chooses. One whose URL
-// chooses none is read by that of the first kind with settings.
+// readEngine reads a mapping with the table of the kind that its URL chooses. If the URL chooses
+// none, it uses the table of the first kind with settings.
 func (k Kinds) readEngine(r *spec.Reader, n *spec.Node, path string, into *Engine, all []logKind) {
 	url := urlOf(r, n, path)
 	chosen := slices.IndexFunc(all, func(l logKind) bool {
@@ -254,7 +254,7 @@ func (k Kinds) readEngine(r *spec.Reader, n *spec.Node, path string, into *Engin
 	of := any(config)
 	all[read].table.Read(r, n, path, &of)
 	switch {
-	case url == nil: // which the table complained of
+	case url == nil: // the table reported it
 	case chosen < 0:
 		*into = k.noEngine(url.Text)
 	default:
@@ -262,7 +262,7 @@ func (k Kinds) readEngine(r *spec.Reader, n *spec.Node, path string, into *Engin
 	}
 }
 
-// urlOf returns the URL of a mapping, nil if there is none.
+// urlOf returns the URL of a mapping, or nil if the mapping has none.
 func urlOf(r *spec.Reader, n *spec.Node, path string) *spec.Node {
 	for _, e := range n.Entries {
 		if e.Key != "url" || e.Value.Kind != spec.Scalar {

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// manifestFields returns the fields of a manifest that may be of the kinds, and what is
-// wrong with the kinds.
+// manifestFields returns the fields of a manifest of any of the kinds. The error lists the invalid
+// kinds.
 func (k Kinds) manifestFields() ([]spec.Field[model.Manifest], error) {
 	chosen, err := ModelKinds(k.Models)
 	names, without := models.Told(), []string{}
@@ -32,20 +32,20 @@ func (k Kinds) manifestFields() ([]spec.Field[model.Manifest], error) {
 	return fields, err
 }
 
-// modelKinds are how a manifest has what only models of its kind need.
+// modelKinds describes how a manifest holds the fields that only one kind of model has.
 var modelKinds = Choice[model.Manifest, model.Config]{
 	Of: "model", Others: manifestFields, Affects: spec.Outputs, More: "a model decides outputs, and keeps no state",
 	At: func(m *model.Manifest) (*string, *model.Config) {
 		name := &m.Kind
-		if m.Kind != "" { // it was read: ownMapping compares it
+		if m.Kind != "" { // the kind was read: ownMapping compares it
 			name = new(m.Kind)
 		}
 		return name, &m.Config
 	},
 }
 
-// ModelKinds returns the fields of a manifest that belong to kinds, and what is wrong with
-// the kinds.
+// ModelKinds returns the fields of a manifest that belong to kinds. The error lists the invalid
+// kinds.
 func ModelKinds(kinds []model.Kind) ([]spec.Field[model.Manifest], error) {
 	var all []KindIn[model.Config]
 	var errs []error
@@ -65,16 +65,16 @@ func ModelKinds(kinds []model.Kind) ([]spec.Field[model.Manifest], error) {
 	return chosen, errors.Join(append(errs, err)...)
 }
 
-// printManifest prints what decides the scores of a manifest's model.
+// printManifest prints the fields that decide the scores of a manifest's model.
 func printManifest(p *spec.Printer, path string, m *model.Manifest) {
 	fields := manifestFields
 	if m.Config != nil {
 		table, err := spec.TableOf(m.Config, 0)
 		if err != nil {
-			panic(err) // Check found none
+			panic(err) // Check accepted the kind
 		}
 		own := modelKinds.Reads(KindIn[model.Config]{Name: m.Kind}, table)
-		own.Print = func(p *spec.Printer, path string, m *model.Manifest) { // a mapping of defaults says nothing
+		own.Print = func(p *spec.Printer, path string, m *model.Manifest) { // a mapping with only defaults prints nothing
 			config := any(m.Config)
 			table.Print(p, path, &config)
 		}
@@ -83,7 +83,7 @@ func printManifest(p *spec.Printer, path string, m *model.Manifest) {
 	spec.MappingOf(fields).Print(p, path, m)
 }
 
-// ownMapping sees that a manifest has the mapping of no kind but its own.
+// ownMapping reports each mapping in a manifest that belongs to another kind.
 func (k Kinds) ownMapping(r *spec.Reader, root *spec.Node, m *model.Manifest) {
 	_, said := r.Places["kind"]
 	for _, e := range root.Entries {
@@ -95,7 +95,7 @@ func (k Kinds) ownMapping(r *spec.Reader, root *spec.Node, m *model.Manifest) {
 	}
 }
 
-// noFile reports whether a manifest may be without a file.
+// noFile reports whether a manifest may have no file.
 func (k Kinds) noFile(m *model.Manifest) bool {
 	return m.Config != nil && slices.ContainsFunc(k.Models, func(kind model.Kind) bool { return kind.Name == m.Kind && kind.NoFile })
 }

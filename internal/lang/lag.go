@@ -18,16 +18,16 @@ var lagFields = []spec.Field[Lag]{
 	{Name: "critical", Affects: spec.Nothing, Form: spec.Into(func(l *Lag) *time.Duration { return &l.Critical }, spec.Span(time.Second, 30*spec.Day)), Example: "60s"},
 }
 
-// LagBound is a bound by its word in the file.
+// LagBound is one bound with its name in the file.
 type LagBound struct {
 	Word  string
-	Limit time.Duration // 0 is none
+	Limit time.Duration // 0 means no bound
 }
 
 // Bounds returns all bounds, the shorter first.
 func (l Lag) Bounds() []LagBound { return []LagBound{{"warn", l.Warn}, {"critical", l.Critical}} }
 
-// Check reports what is wrong with the bounds.
+// Check reports invalid bounds as findings.
 func (l Lag) Check(f *Findings) {
 	for _, b := range l.Bounds() {
 		if b.Limit != 0 && (b.Limit < time.Second || b.Limit > 30*24*time.Hour) {

@@ -6,7 +6,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Distinct refuses two fields of one value.
+// Distinct reports fields that read the same value as another field.
 func (s *Scope) Distinct(path string, fields []decode.Field) {
 	type place struct {
 		from decode.Origin
@@ -27,10 +27,10 @@ func (s *Scope) Distinct(path string, fields []decode.Field) {
 	}
 }
 
-// origins are the words for what the value of a field is from.
+// origins maps the words of the file to the origins of a field's value.
 var origins = map[string]decode.Origin{"": decode.FromData, FromData: decode.FromData, FromEnvelope: decode.FromEnvelope, FromKey: decode.FromKey}
 
-// Located returns where the value of a field stands in records, or in the elements of a list.
+// Located returns where a field's value stands in records, or in the elements of a list.
 func (s *Scope) Located(at string, in envelope.Kind, f Field, slot value.Slot) decode.Field {
 	field := decode.Field{Name: f.Name, Slot: slot, From: origins[f.From]}
 	switch kind := slot.Type.Kind; {

@@ -17,15 +17,15 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Manifest is the file of a model's manifest.
+// Manifest is a parsed model manifest.
 type Manifest struct {
-	model.Manifest // with the paths of files joined with the folder of the manifest
+	model.Manifest // with file paths joined with the folder of the manifest
 
 	source *spec.Source
 	places map[string]spec.Place
 }
 
-// manifestFields are the fields of all manifests, those of kinds left out.
+// manifestFields are the fields that all manifests share, without those of kinds.
 var manifestFields = []spec.Field[model.Manifest]{
 	{Name: "model", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *string { return &m.Name }, spec.ReadName), Example: "fraud"},
 	{Name: "version", Affects: spec.Outputs, Required: true, Form: spec.Into(func(m *model.Manifest) *int { return &m.Version }, spec.Version()), Example: "3"},
@@ -71,7 +71,7 @@ var limitFields = []spec.Field[model.Limits]{
 
 func outputName(o *model.Output) *string { return &o.Name }
 
-// outputKind reads how many scores an output has, or that it is a text.
+// outputKind reads the size of an output, or that the output is a text.
 func outputKind() spec.Form[model.Output] {
 	size, kind := spec.Whole[int](1, 1<<20), spec.Choice[model.Type](string(model.String), string(model.Bytes))
 	return spec.Form[model.Output]{Read: func(r *spec.Reader, n *spec.Node, path string, into *model.Output) {
@@ -101,10 +101,9 @@ func manifestOutput() spec.Form[model.Output] {
 // IsManifest reports whether a file is the manifest of a model, valid or not.
 func IsManifest(path string) bool { return spec.IsFile(path, &spec.ManifestFiles) }
 
-// LoadManifest reads the manifest of a model, of at most 1 MiB, and the environment
-// variables that its values name. The paths in it
-// are relative to its folder: in the result they are joined with it. An error is
-// Errors where the file was read but is not valid.
+// LoadManifest reads the manifest of a model, of at most 1 MiB, and the environment variables that
+// its values name. Paths in the manifest are relative to its folder; in the result they are joined
+// with it. If the file was read but is invalid, the error is of type Errors.
 func LoadManifest(path string, kinds Kinds) (*Manifest, error) {
 	f, err := kinds.forms()
 	if err != nil {
@@ -126,14 +125,14 @@ func (f *forms) loadManifest(path string) (*Manifest, error) {
 	return m, nil
 }
 
-// ParseManifest reads the text of a manifest; filename is for messages only. The
-// paths in it stay as they are written, and it may name no environment variables.
-// An error is Errors: all that is wrong, in the order of the file.
+// ParseManifest reads the text of a manifest, which may name no environment variables. filename is
+// only for messages, and paths stay as written. An error of type Errors lists all errors in the
+// order of the file.
 func ParseManifest(filename string, data []byte, kinds Kinds) (*Manifest, error) {
 	return ParseManifestWith(filename, data, func(string) (string, bool) { return "", false }, kinds)
 }
 
-// ParseManifestWith is ParseManifest with the environment variables that lookup knows.
+// ParseManifestWith is ParseManifest with the environment variables that lookup returns.
 func ParseManifestWith(filename string, data []byte, lookup spec.Lookup, kinds Kinds) (*Manifest, error) {
 	f, err := kinds.forms()
 	if err != nil {
@@ -142,8 +141,8 @@ func ParseManifestWith(filename string, data []byte, lookup spec.Lookup, kinds K
 	return f.parseManifest(filename, data, lookup, "")
 }
 
-// parseManifest is ParseManifestWith. Paths of files below kinds, and that of golden
-// vectors, are joined with folder, if there is one.
+// parseManifest is ParseManifestWith. Unless folder is empty, it joins folder with the paths of
+// files in the mappings of kinds, and with the path of golden vectors.
 func (f *forms) parseManifest(filename string, data []byte, lookup spec.Lookup, folder string) (*Manifest, error) {
 	m := &Manifest{}
 	r, root, err := spec.ReadOneIn(folder, &spec.ManifestFiles, filename, data, lookup, f.manifest, &m.Manifest)
@@ -172,8 +171,8 @@ func (f *forms) parseManifest(filename string, data []byte, lookup spec.Lookup, 
 	return m, nil
 }
 
-// Explain turns models.Errors in err into Errors with positions in the manifest.
-// Any other error is returned as it is.
+// Explain converts models.Errors in err into Errors with positions in the manifest. It returns any
+// other error unchanged.
 func (m *Manifest) Explain(err error) error {
 	var found models.Errors
 	if !errors.As(err, &found) {
@@ -186,8 +185,8 @@ func (m *Manifest) Explain(err error) error {
 	return explained.Sorted()
 }
 
-// readManifests reads the manifests that a pipeline's models name. One that
-// cannot be read at all is left to who loads the model.
+// readManifests reads the manifests that a pipeline's models name. It skips a manifest that cannot
+// be read at all: the code that loads the model reports it.
 func (f *forms) readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
 	var all spec.Errors
 	manifests := map[string]*Manifest{}
@@ -208,8 +207,8 @@ func (f *forms) readManifests(p *Pipeline) (map[string]*Manifest, spec.Errors) {
 	return manifests, all
 }
 
-// ofManifest explains an error in the manifest of a model; nil where it is in
-// none.
+// ofManifest explains an error in the manifest of a model. It returns nil if the error is in no
+// manifest.
 func (f *File) ofManifest(pipeline int, e *spec.Problem) *spec.Error {
 	if pipeline >= len(f.models) {
 		return nil
@@ -222,8 +221,8 @@ func (f *File) ofManifest(pipeline int, e *spec.Problem) *spec.Error {
 	return nil
 }
 
-// FormatManifest writes a manifest as LoadManifest reads it, but for what belongs
-// to models outside of the process.
+// FormatManifest writes a manifest that LoadManifest can read. It omits the fields of models
+// outside the process.
 func FormatManifest(m *model.Manifest) []byte {
 	var text strings.Builder
 	line := func(word, value string) {
@@ -289,8 +288,8 @@ func formatPolicy(p model.Policy) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
 
-// quoteManifest writes text that reads the same to every YAML reader, and names no
-// variable.
+// quoteManifest quotes text so that every YAML reader reads the same text, and so that the text
+// names no environment variable.
 func quoteManifest(text string) string {
 	if plainWord.MatchString(text) && !spec.IsForeign(text) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
 		return text
@@ -298,7 +297,7 @@ func quoteManifest(text string) string {
 	return strconv.QuoteToASCII(strings.ReplaceAll(text, "${", "$${"))
 }
 
-// listOutputs writes names, or names with their sizes where one is not 1.
+// listOutputs writes the names of outputs. It adds the sizes if one of them is not 1.
 func listOutputs(outputs []model.Output) string {
 	var names, sized []string
 	for _, out := range outputs {
@@ -323,11 +322,11 @@ func listManifest(list []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// batchLines is the batch of a manifest, with the lines that are indented below it.
+// batchLines matches the batch mapping of a manifest with the lines indented below it.
 var batchLines = regexp.MustCompile(`(?m)^batch:.*\n?(?:[ \t]+.*\n?)*`)
 
-// WithPolicy returns the text of a manifest with another batch policy. All else
-// stays as it is written.
+// WithPolicy returns the text of a manifest with its batch policy replaced. All other text stays
+// unchanged.
 func WithPolicy(manifest []byte, p model.Policy) []byte {
 	line := "batch: " + formatPolicy(p) + "\n"
 	if at := batchLines.FindIndex(manifest); at != nil {
@@ -337,8 +336,8 @@ func WithPolicy(manifest []byte, p model.Policy) []byte {
 	return []byte(text + line)
 }
 
-// NamesManifest reports whether a path is that of a manifest rather than of a model:
-// it ends with .yaml or .yml.
+// NamesManifest reports whether a path names a manifest and not a model: it ends with .yaml or
+// .yml.
 func NamesManifest(path string) bool {
 	return strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml")
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Meaning returns the texts of what decides the meaning of stored state: the fields of a
-// part of the state that affect it, and what these read by name. In a text
+// Meaning prints the fingerprint texts of stored state. A text holds the fields that affect one
+// part of the state, and the values that these fields read by name. In a text
 //
-//  1. lets, decides and constants have numbers in place of their names, in the order in
-//     which they are read, and each has a line of what it is, and so on for what that reads;
-//  2. a let in a case of a route has the conditions of the case, unless the reader is in
-//     the case too;
-//  3. other names have a line of their type, whether the value may be absent or not.
+//  1. numbers replace the names of lets, decides and constants, in the order in which they
+//     are read; each has a line with its definition, as do the names that the definition reads;
+//  2. a let in a case of a route includes the conditions of the case, unless the reader is in
+//     the same case;
+//  3. any other name has a line with its type, which does not say whether the value may be
+//     absent.
 type Meaning struct {
 	constants map[string]*spec.Constant
 	lets      map[string][]let
@@ -24,20 +25,20 @@ type Meaning struct {
 	types     func(name string) string
 }
 
-// let is the expression of a name.
+// let is the expression of a name, and the case that it stands in.
 type let struct {
 	expr string
 	at   *place
 }
 
-// place is a case of a route that a step stands in, nil outside of all routes.
+// place is the case of a route that a step stands in; nil is outside all routes.
 type place struct {
 	around *place
-	cases  []Case // of the route
+	cases  []Case // all cases of the route
 	index  int
 }
 
-// within reports whether p is o, or a case below it.
+// within reports whether p is o, or a case inside it.
 func (p *place) within(o *place) bool {
 	for ; p != o; p = p.around {
 		if p == nil {
@@ -47,7 +48,7 @@ func (p *place) within(o *place) bool {
 	return true
 }
 
-// excludes reports whether no event gets to both places.
+// excludes reports whether no event can reach both places.
 func (p *place) excludes(o *place) bool {
 	for ; p != nil; p = p.around {
 		for other := o; other != nil; other = other.around {
@@ -59,8 +60,8 @@ func (p *place) excludes(o *place) bool {
 	return false
 }
 
-// Meaning returns what the steps of a pipeline read. types returns the type of a name
-// that is neither a let nor a constant, "" where it has none.
+// Meaning prepares the fingerprint texts of a pipeline. types returns the type of a name that is
+// neither a let nor a constant, or "" if the name has none.
 func (p *Pipeline) Meaning(types func(name string) string) *Meaning {
 	m := &Meaning{constants: map[string]*spec.Constant{}, lets: map[string][]let{}, at: map[Step]*place{}, types: types}
 	for i := range p.Constants {
@@ -89,25 +90,24 @@ func (m *Meaning) steps(steps []Step, at *place) {
 	}
 }
 
-// Part is what a step keeps beside a partition: its kind, its name there, and the text of
-// what decides its meaning.
+// Part is state that a step keeps beside a partition: its kind, its name, and its fingerprint text.
 type Part struct{ Kind, Name, Text string }
 
-// Keeper is a step that keeps something beside a partition.
+// Keeper is a step that keeps state beside a partition.
 type Keeper interface{ Keeps(*Meaning) []Part }
 
-// PartOf returns what decides the meaning of what a step keeps, by fields of v.
+// PartOf returns the fingerprint text of a step's state, from the fields of v.
 func PartOf[T any](m *Meaning, s Step, fields []spec.Field[T], v *T) string {
 	return meaning(m, m.at[s], fields, v)
 }
 
-// Meaning returns what decides keys and times.
+// Meaning returns the fingerprint text of keys and times.
 func (in *Input) Meaning() string { return meaning(in.names(), nil, inputFields, in) }
 
-// DedupeMeaning returns what decides the ids that are remembered.
+// DedupeMeaning returns the fingerprint text of the ids that deduplication remembers.
 func (in *Input) DedupeMeaning() string { return meaning(in.names(), nil, dedupeFields, in.Dedupe) }
 
-// names returns the names of the fields.
+// names returns a Meaning that knows only the fields of the input.
 func (in *Input) names() *Meaning {
 	return &Meaning{types: func(name string) string {
 		at := slices.IndexFunc(in.Fields, func(f Field) bool { return f.Name == name })
@@ -118,12 +118,12 @@ func (in *Input) names() *Meaning {
 	}}
 }
 
-// meaning returns the text of a part of the state that stands at a place.
+// meaning returns the fingerprint text of state that belongs to a step at a place.
 func meaning[T any](m *Meaning, at *place, fields []spec.Field[T], v *T) string {
 	r := &reading{Meaning: m, numbers: map[read]int{}, typed: map[string]string{}}
 	made := &spec.Printer{Least: spec.State, Again: PrintAgain, Word: r.from(at)}
 	spec.MappingOf(fields).Print(made, "", v)
-	for i := 0; i < len(r.order); i++ { // which printing appends to
+	for i := 0; i < len(r.order); i++ { // printing appends to r.order
 		r.print(made, fmt.Sprintf("$%d", i+1), r.order[i])
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.typed)) {
@@ -132,21 +132,21 @@ func meaning[T any](m *Meaning, at *place, fields []spec.Field[T], v *T) string 
 	return made.Text()
 }
 
-// read is a name, and the place where it is read.
+// read is a name, and the place that reads it.
 type read struct {
 	name string
 	at   *place
 }
 
-// reading is the printing of one text.
+// reading is the state of printing one text.
 type reading struct {
 	*Meaning
 	numbers map[read]int
 	order   []read
-	typed   map[string]string // types of names that are no lets or constants
+	typed   map[string]string // types of names that are neither lets nor constants
 }
 
-// from returns the words for names that are read at a place.
+// from returns a function that replaces a name read at a place with its number.
 func (r *reading) from(at *place) func(name string) string {
 	return func(name string) string {
 		if r.constants[name] == nil && r.lets[name] == nil {
@@ -157,7 +157,7 @@ func (r *reading) from(at *place) func(name string) string {
 		}
 		this := read{name, at}
 		if r.constants[name] != nil {
-			this.at = nil // it is the same everywhere
+			this.at = nil // a constant is the same everywhere
 		}
 		if r.numbers[this] == 0 {
 			r.order = append(r.order, this)
@@ -167,7 +167,7 @@ func (r *reading) from(at *place) func(name string) string {
 	}
 }
 
-// print prints what a name is where it is read.
+// print prints the definition of a name, as seen from the place that reads it.
 func (r *reading) print(p *spec.Printer, path string, this read) {
 	if c := r.constants[this.name]; c != nil {
 		spec.ConstantForm().Print(p, path, c)

@@ -11,30 +11,30 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Names is the flat set of names as far as it has been introduced: what an
-// expression at some place may use.
+// Names is the flat set of names introduced so far. An expression may use these names.
 type Names struct {
 	Schema     *value.Schema
 	Constants  map[string]expression.Constant
-	Later      map[string]bool   // introduced somewhere by a step
-	missing    []string          // of them, looked up before they were there
-	Cases      map[string]caseAt // names of a case that is over
-	Routes     []string          // paths of the routes around the step that is compiled
-	Introduced []string          // by steps, in order
-	Broken     map[string]bool   // of them, never there because of an error that was reported
-	Used       map[string]bool   // that steps read
+	Later      map[string]bool   // names that some step of the pipeline introduces
+	missing    []string          // names of Later that an expression used before their introduction
+	Cases      map[string]caseAt // names that left the scope with their case
+	Routes     []string          // paths of the routes around the current step
+	Introduced []string          // names that steps introduced, in order
+	Broken     map[string]bool   // names that never exist because of an error already reported
+	Used       map[string]bool   // names that steps read
 
-	Headers []operator.FromHeader // that are read of the record
+	Headers []operator.FromHeader // record headers that expressions read
 
-	elements bool // names are those of the elements of a list
+	elements bool // new names belong to the elements of a list
 
-	there map[string]bool // fields that are there, though optional: see OfInput
+	there map[string]bool // fields that are always present, although their type is optional: see OfInput
 }
 
-// caseAt is the case of a route, or what else has a name that events do not have here.
+// caseAt says where a name exists that is out of scope here: in a case of a route, in the elements
+// of a list, or in an input.
 type caseAt struct {
 	Route, At, Instead string
-	Element            bool // elements of a list have it
+	Element            bool // the elements of a list have the name
 }
 
 func newNames() Names {
@@ -44,8 +44,8 @@ func newNames() Names {
 	}
 }
 
-// add introduces a name. One of another case of a route may be introduced again,
-// as the same type: an event takes one case. So may one of the elements of another list.
+// add introduces a name. Another case of the same route may introduce it again with the same type,
+// because an event takes one case. So may the elements of another list.
 func (n *Names) add(name string, t value.Type) (value.Slot, error) {
 	n.Introduced = append(n.Introduced, name)
 	where, over := n.Cases[name]
@@ -76,8 +76,8 @@ func (n *Names) anyBroken(list []string) bool {
 	return slices.ContainsFunc(list, n.IsBroken)
 }
 
-// IsBroken reports whether a name, or name.*, is never there because of an error that
-// was reported. Of a feature that is wrong all columns are.
+// IsBroken reports whether a name, or name.*, never exists because of an error already reported. If
+// a feature is invalid, all its columns are broken.
 func (n *Names) IsBroken(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	return n.Broken[name] || dot > 0 && n.Broken[name[:dot]+".*"]
@@ -97,7 +97,7 @@ func (n *Names) Slot(name string) (value.Slot, bool) {
 	return slot, ok
 }
 
-// header introduces a name that a header of the record says, when it is read first.
+// header introduces the name of a record header when an expression first reads it.
 func (n *Names) header(name string) (value.Slot, bool) {
 	h, ok := operator.HeaderNamed(name)
 	if !ok {
@@ -131,17 +131,16 @@ func (n *Names) Known() []string {
 	return all
 }
 
-// Hidden starts the names of slots that no expression can write: values of
-// emits.
+// Hidden is the prefix of slot names that no expression can write, such as the values of emits.
 const Hidden = "\x00"
 
-// Leave ends a case of a route at a path: the names introduced since the n-th are out of
-// scope. It returns those that were in it.
+// Leave ends a case of a route at a path. It removes the names introduced since index since from
+// the scope and returns those that were in scope.
 func (n *Names) Leave(path string, since int) (in []string) {
 	return n.leave(caseAt{At: path}, since)
 }
 
-// leave is Leave of what events do not have the names of.
+// leave is Leave for any reason that makes names leave the scope.
 func (n *Names) leave(of caseAt, since int) (in []string) {
 	of.Route = n.Routes[len(n.Routes)-1]
 	for _, name := range n.Introduced[since:] {
@@ -155,8 +154,8 @@ func (n *Names) leave(of caseAt, since int) (in []string) {
 	return in
 }
 
-// outOfScope says why a name that is somewhere in the pipeline cannot be used
-// here, and what to do; "" where it is nowhere.
+// outOfScope returns why a name of this pipeline cannot be used here, and what to do. It returns ""
+// if no step introduces the name.
 func (n *Names) outOfScope(name string) (message, hint string) {
 	if where, ok := n.Cases[name]; ok {
 		return fmt.Sprintf("%q is known only to events of %s", name, where.At), cmp.Or(where.Instead, "introduce it in every case of the route that goes on, or use it there")

@@ -26,11 +26,11 @@ func (f *OutputFormat) Kinds() (n int) {
 	return n
 }
 
-// ReadOutputFormat reads how the records of an emit are written.
+// ReadOutputFormat reads the format of an emit's records.
 var ReadOutputFormat = spec.OneOf("write json, {avro: <file>}, {protobuf: {file: <file>, message: <name>}} or {json_schema: <file>, schema_registry: true}",
 	spec.Scalar, spec.Form[OutputFormat]{Read: readJSONFormat, Print: func(*spec.Printer, string, *OutputFormat) {}, Shape: spec.Choice[string]("json").Shape}, spec.Mapping, spec.MappingOf(outputFormatFields))
 
-// readJSONFormat reads the name of the format that there is without one.
+// readJSONFormat reads the word json, the default format.
 func readJSONFormat(r *spec.Reader, n *spec.Node, path string, _ *OutputFormat) {
 	var name string
 	spec.Choice[string]("json").Read(r, n, path, &name)
@@ -49,7 +49,8 @@ var outputFormatFields = []spec.Field[OutputFormat]{
 		Help: "registers the schema, if the subject does not have it. The registry refuses one that is not compatible"},
 }
 
-// ReadPinnedFile reads the path of a file whose digest is in fingerprints. Beside it they have the name of the file.
+// ReadPinnedFile reads the path of a file. Fingerprints contain the digest and the base name of the
+// file.
 var ReadPinnedFile = spec.Form[string]{Read: spec.ReadPath.Read, Shape: spec.ReadPath.Shape, Print: func(p *spec.Printer, path string, file *string) {
 	if *file != "" {
 		p.Line(path, filepath.Base(*file))

@@ -9,19 +9,19 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Outputs are the topics that the steps of a pipeline write.
+// Outputs holds the topics that the steps of a pipeline write.
 type Outputs struct {
-	Topics  []string           // by the index that operators have
-	Written map[string][]Field // what emits write to a topic
-	Keyed   map[string]Keyed   // how they key it
+	Topics  []string           // by the index that operators use
+	Written map[string][]Field // fields that emits write to a topic
+	Keyed   map[string]Keyed   // how emits key the records of a topic
 	Emits   int
-	Writers int         // emits, and topics of calls
-	Formats []Formatted // of emits, by index
+	Writers int         // number of emits and of topics of calls
+	Formats []Formatted // formats of emits, by index of the emit
 
-	names map[string][]writerName // by topic
+	names map[string][]writerName // names of the steps that write a topic
 }
 
-// Index returns the index of a topic, which is added if it is new.
+// Index returns the index of a topic. It adds the topic if it is new.
 func (o *Outputs) Index(topic string) int {
 	if i := slices.Index(o.Topics, topic); i >= 0 {
 		return i
@@ -30,7 +30,7 @@ func (o *Outputs) Index(topic string) int {
 	return len(o.Topics) - 1
 }
 
-// Writable checks a topic that a step writes.
+// Writable reports a topic that a step must not write.
 func (s *Scope) Writable(path, topic string) {
 	if !naming.ValidTopic(topic) {
 		s.Fail(path, "%q is not a topic name: use letters, digits, '.', '_' and '-'", topic)
@@ -41,7 +41,7 @@ func (s *Scope) Writable(path, topic string) {
 	}
 }
 
-// Unreserved checks that a topic has no name that is reserved for those of the engine.
+// Unreserved reports a topic name that is reserved for topics of the engine.
 func (s *Scope) Unreserved(path, topic string) {
 	if naming.Reserved(s.Pipeline.Name, topic) {
 		s.Fail(path, "topic %q has a name that is reserved for topics of the engine", topic)
@@ -56,8 +56,8 @@ type writerName struct {
 	guards operator.Guards
 }
 
-// OutputName checks that the outputs of a step have ids of their own, and that dead
-// letters can name the step: no two steps that one event may take write a topic by one name.
+// OutputName checks that no event can pass two steps that write the same topic under the same name.
+// Output ids are then unique, and dead letters can name the step.
 func (s *Scope) OutputName(at, path, topic, name string) {
 	if name != "" && !naming.Identifier(name) {
 		s.Fail(path, "%q is not a name: use letters, digits and '_', not starting with a digit", name)
@@ -80,14 +80,15 @@ func (s *Scope) OutputName(at, path, topic, name string) {
 	s.Outputs.names[topic] = append(s.Outputs.names[topic], this)
 }
 
-// Formatted is how an emit writes its records.
+// Formatted is the record format of an emit.
 type Formatted struct {
-	Path   string // of the format in the file
+	Path   string // path of the format in the file
 	Format OutputFormat
 	Emit   *operator.Emit
 }
 
-// Formatted notes how an emit writes its records, and checks that all emits of a topic do so in one way.
+// Formatted notes the record format of an emit. It reports an error if another emit of the topic
+// has another format.
 func (s *Scope) Formatted(path string, format OutputFormat, e *operator.Emit) {
 	for _, other := range s.Outputs.Formats {
 		if other.Emit.Topic == e.Topic && other.Format != format {
@@ -99,7 +100,7 @@ func (s *Scope) Formatted(path string, format OutputFormat, e *operator.Emit) {
 	s.Outputs.Formats = append(s.Outputs.Formats, Formatted{path, format, e})
 }
 
-// FormatOf returns how emits write the records of a topic.
+// FormatOf returns the record format of a topic.
 func (o *Outputs) FormatOf(topic string) (format OutputFormat) {
 	for _, f := range o.Formats {
 		if f.Emit.Topic == topic {
@@ -109,17 +110,18 @@ func (o *Outputs) FormatOf(topic string) (format OutputFormat) {
 	return format
 }
 
-// MixedTypes is in place of a type where emits write several.
+// MixedTypes replaces the type of a field that emits write with several types.
 const MixedTypes = "of several types"
 
-// Keyed is how emits key the records of a topic.
+// Keyed says how emits key the records of a topic.
 type Keyed struct {
-	By      []string // members of the value that are the key, in each emit
+	By      []string // members of the value that form the key, in each emit
 	Deletes bool     // records may have no value
 }
 
-// Wrote notes what an emit writes to a topic, and the members that are its key: what only some of its emits write
-// may be absent. An object that the emit makes is raw.
+// Wrote notes the fields that an emit writes to a topic, and the members that form its key. A field
+// that only some emits of the topic write becomes optional. An object that the emit makes has type
+// raw.
 func (o *Outputs) Wrote(topic string, e *operator.Emit, key []string) {
 	before, again := o.Written[topic]
 	keyed := o.Keyed[topic]
@@ -134,7 +136,7 @@ func (o *Outputs) Wrote(topic string, e *operator.Emit, key []string) {
 			of = value.Type{Kind: value.Raw}
 		}
 		if slices.Contains(here, name) {
-			continue // another value of the object
+			continue // another value of the same object
 		}
 		here = append(here, name)
 		at := slices.IndexFunc(before, func(f Field) bool { return f.Name == name })
@@ -145,7 +147,7 @@ func (o *Outputs) Wrote(topic string, e *operator.Emit, key []string) {
 		}
 		was, err := value.ReadType(before[at].Type)
 		if err != nil {
-			continue // it is of several types
+			continue // the type is MixedTypes
 		}
 		if was.Optional, of.Optional = was.Optional || of.Optional, was.Optional || of.Optional; was != of {
 			before[at].Type = MixedTypes

@@ -44,7 +44,7 @@ type Pipeline struct {
 	Code   Code   // what the steps name that is written in Go
 }
 
-// EachInput yields what the pipeline reads, each input with its path.
+// EachInput yields the inputs of a pipeline, each with its path.
 func (p *Pipeline) EachInput() iter.Seq2[string, *Input] {
 	return func(yield func(string, *Input) bool) {
 		if len(p.Inputs) == 0 {
@@ -76,8 +76,8 @@ type Code struct {
 // Delivery is how often an output is written for an event after a crash.
 type Delivery string
 
-// The delivery modes. The embedded log commits outputs, state and offsets in
-// one frame, so there each of them is exactly-once.
+// The delivery modes. The embedded log commits outputs, state and offsets in one frame, so every
+// mode is exactly-once there.
 const (
 	ExactlyOnce Delivery = "exactly-once"
 	AtLeastOnce Delivery = "at-least-once"
@@ -104,7 +104,8 @@ type Input struct {
 	Repartition int32
 }
 
-// KeyInJSON reports whether the keys of records that are read may be JSON, which emits pass on.
+// KeyInJSON reports whether the record keys that the pipeline reads, and that emits pass on, may be
+// JSON.
 func (in *Input) KeyInJSON() bool { return in.Envelope == envelope.Debezium && in.Repartition == 0 }
 
 // Format is how the records of an input are written. The zero value is JSON.
@@ -116,7 +117,7 @@ type Format struct {
 	CSV      *CSV // a dialect; nil is another format, or that of FormatCSV
 }
 
-// Kinds returns how many formats with options there are.
+// Kinds returns how many formats with options are set.
 func (f *Format) Kinds() (n int) {
 	for _, given := range []bool{f.CSV != nil, f.Avro != "", f.Protobuf.File != ""} {
 		if given {
@@ -143,7 +144,7 @@ type CSV struct {
 	Columns   []string // nil takes the fields in their order
 }
 
-// FormatRegistry is the name of the format of records that begin with the id of their schema in
+// FormatRegistry is the format of records that begin with the id of their schema in
 // Pipeline.Registry.
 const FormatRegistry = "schema_registry"
 
@@ -194,15 +195,15 @@ type EventTime struct {
 	MaxAhead  time.Duration // a time further past the append is a dead letter; 0 is 1 h
 }
 
-// Where events of several partitions meet: an order, and how long a silent partition is waited
-// for.
+// Settings for inputs with events from several partitions: the arrival order, and the default time
+// to wait for an idle partition.
 const (
 	OrderArrival        = "arrival"
 	DefaultIdle         = time.Second
 	DefaultIdleAppended = 100 * time.Millisecond
 )
 
-// ByArrival reports whether events of several partitions have their turn as they come.
+// ByArrival reports whether events of several partitions are processed in order of arrival.
 func (t *EventTime) ByArrival() bool { return t.Order == OrderArrival }
 
 // RowTime says where the time stands from which a row of a table is valid.
@@ -219,7 +220,7 @@ type Field struct {
 	From       string // of a field of an event: what Path is in; "" is FromData
 }
 
-// What a field of an event may be from.
+// The origins of a field's value.
 const (
 	FromData     = "data"
 	FromEnvelope = "envelope"
@@ -343,8 +344,8 @@ type Model struct {
 	Journal *Journal
 }
 
-// Inline reports whether the pipeline itself says where a model is: on a server, or in a
-// program.
+// Inline reports whether the pipeline file itself describes the model, as a URL or as a program to
+// run.
 func (m *Model) Inline() bool { return m.URL != "" || m.Process != nil }
 
 // Journal keeps the answers of a model beside the partition of their events, so
@@ -388,17 +389,17 @@ type Breaker struct {
 
 // Step is one step. Its type is its kind.
 type Step interface {
-	// StepKind returns the kind that it is of.
+	// StepKind returns the kind of the step.
 	StepKind() *StepKind
 
-	// Declare adds the names that it makes.
+	// Declare adds the names that the step makes.
 	Declare(*Declared)
 
-	// Effect returns what may become of an event here.
+	// Effect returns what the step may do with an event.
 	Effect() Effects
 
-	// Bind resolves its names and types its expressions, and adds what it is bound to to the
-	// scope. What is wrong are findings of the scope.
+	// Bind resolves the names of the step, types its expressions and adds the bound step to the
+	// scope. It reports errors as findings of the scope.
 	Bind(s *Scope, path string)
 }
 

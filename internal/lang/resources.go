@@ -19,16 +19,16 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Opener is a Bound that needs what is outside of the file.
+// Opener is a Bound that needs files, models or services outside the pipeline file.
 type Opener interface {
 	Bound
 
-	// Open returns what the step is with what it opened, which is then in the place of this;
-	// nil after a finding.
+	// Open opens what the step needs and returns a Bound that replaces this one. It returns nil
+	// after a finding.
 	Open(*Resources) Bound
 }
 
-// Resources is what the steps of a pipeline open, and what they are opened with.
+// Resources holds what the steps of a pipeline open, and the settings for opening it.
 type Resources struct {
 	*Findings
 	Pipeline  *Pipeline
@@ -36,41 +36,42 @@ type Resources struct {
 	Budget    observe.Budget
 	Models    map[string]Loaded // by name
 
-	// Inline opens a model that the pipeline itself describes, with the inputs that the
-	// first score gives it.
+	// Inline opens a model that the pipeline file describes, with the inputs that the first score
+	// gives it.
 	Inline func(m *Model, inputs []model.ManifestInput) (Loaded, bool)
 
-	Opened  []model.Model // to be closed with the pipeline
-	Finds   []Finder      // of lookups outside of the log
+	Opened  []model.Model // models to close with the pipeline
+	Finds   []Finder      // finders of lookups outside the log
 	Shared  []*batch.Shared
 	Journal *journal.Spec  // nil keeps no answers
-	Fetcher *fetch.Fetcher // nil without fetches
+	Fetcher *fetch.Fetcher // nil if the pipeline has no fetch step
 
 	Contents map[string]Fetched // by name
-	Pinned   map[string]string  // digests of other files, by the path of the field that names one
+	Pinned   map[string]string  // digests of other files, by path of the field that names the file
 }
 
-// Loaded is a model that is open, and whose answers are what the file says.
+// Loaded is an open model. Its outputs match the pipeline file.
 type Loaded struct {
 	model.Model
 	Name    string            // name@version
 	Asks    string            // hash of the fields that decide its answers
-	Calling *operator.Calling // nil where it is called at once
+	Calling *operator.Calling // nil if the model is called inline
 }
 
-// Finder is what a lookup of a name finds rows with.
+// Finder finds the rows of one lookup.
 type Finder struct {
 	Name, Path, Kind string
 	*lookups.Finder
 }
 
-// Fetched is where content comes from.
+// Fetched says where fetched content comes from.
 type Fetched struct {
 	URL  value.Slot
-	From fetch.Column // but for its place
+	From fetch.Column // without its position
 }
 
-// OpenFetcher returns the pipeline's fetcher, which the first fetch opens; nil after a finding.
+// OpenFetcher returns the fetcher of the pipeline. The first call opens it. It returns nil after a
+// finding.
 func (r *Resources) OpenFetcher() *fetch.Fetcher {
 	if r.Fetcher != nil {
 		return r.Fetcher
@@ -96,10 +97,10 @@ func (r *Resources) OpenFetcher() *fetch.Fetcher {
 	return f
 }
 
-// checkMax is how long a server may take to say whether it has what a lookup needs.
+// checkMax bounds how long a server may take to answer Check.
 const checkMax = 10 * time.Second
 
-// Check asks whether rows can be found as the lookup says. It changes nothing.
+// Check asks the server whether it can find rows as the lookup says. It changes nothing.
 func (f Finder) Check(ctx context.Context) *spec.Problem {
 	ctx, cancel := context.WithTimeout(ctx, checkMax)
 	defer cancel()

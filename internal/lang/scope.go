@@ -15,34 +15,34 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// Scope is what is known where a step stands: the names, and what is wrong up to there.
+// Scope holds the names and findings known at a step.
 type Scope struct {
 	*Findings
 	Names   Names
-	Fields  []string        // of the input
-	FedBack map[string]bool // names that only the waves know
+	Fields  []string        // fields of the input
+	FedBack map[string]bool // names that exist only in the waves
 
 	Pipeline *Pipeline
-	Topic    string          // that is read: one of its own if inputs are copied
-	Guards   operator.Guards // of the case of a route that the step stands in, and of those around it
+	Topic    string          // the topic that the pipeline reads: its repartition topic if inputs are copied
+	Guards   operator.Guards // guards of the case of a route that the step stands in, and of those around it
 	Outputs  Outputs
-	ID       value.Slot        // of events
-	Keyed    []string          // functions with state that are called
-	Groups   []*operator.Guard // of the groups above, nil for one of all events
-	Nodes    []Node            // the steps that are bound, in the order of the file
-	Cases    *operator.Route   // the first route that all events take; nil is none
-	Tables   []table.Spec      // that lookups read, by the index that operators have
-	Rows     []Rows            // what each lookup in a table reads
+	ID       value.Slot        // id of the event
+	Keyed    []string          // names of the stateful functions that steps call
+	Groups   []*operator.Guard // guards of the groups above; nil for a group that takes all events
+	Nodes    []Node            // the bound steps, in the order of the file
+	Cases    *operator.Route   // the first route that all events take, or nil
+	Tables   []table.Spec      // tables that lookups read, by the index that operators use
+	Rows     []Rows            // fields that each table lookup reads
 	walk
 
-	Answers map[string][]value.Type // types of the outputs of models, as the file has them
-	Absent  func(model string) bool // steps end before the first score of such a model; nil is none
+	Answers map[string][]value.Type // output types of models, as the file has them
+	Absent  func(model string) bool // if not nil: binding ends before the first score of a model if Absent returns true for the model
 }
 
-// Rows is what a lookup reads of the rows of a table.
+// Rows says which fields a lookup reads from the rows of a table.
 type Rows struct {
-	Path   string // of the lookup in the file
-	Table  int    // in Scope.Tables
+	Path   string // path of the lookup in the file
+	Table  int    // index in Scope.Tables
 	Format Format
 	Fields []decode.Field
 }
@@ -55,7 +55,8 @@ func NewScope(p *Pipeline) *Scope {
 	}
 }
 
-// Make adds a name of a step or field.
+// Make introduces the name of a step or field. It reports a finding and returns false if the name
+// is taken.
 func (s *Scope) Make(path, name string, t value.Type) (value.Slot, bool) {
 	if _, ok := s.Names.Constants[name]; ok {
 		s.Fail(path, "%q is a constant already: names are one flat set without shadowing", name)
@@ -69,7 +70,7 @@ func (s *Scope) Make(path, name string, t value.Type) (value.Slot, bool) {
 	return slot, true
 }
 
-// Identifier reports whether a name may be introduced, and reports if not.
+// Identifier reports whether a name may be introduced, and adds a finding if not.
 func (s *Scope) Identifier(path, name string) bool {
 	ok := naming.Identifier(name) && name != "meta" && name != "event"
 	if !ok {
@@ -78,7 +79,7 @@ func (s *Scope) Identifier(path, name string) bool {
 	return ok
 }
 
-// Field introduces a field.
+// Field introduces a field of the input.
 func (s *Scope) Field(path, name string, t value.Type) (value.Slot, bool) {
 	if !s.Identifier(path, name) {
 		return value.Slot{}, false
@@ -90,8 +91,8 @@ func (s *Scope) Field(path, name string, t value.Type) (value.Slot, bool) {
 // IsField reports whether a name is a field of the input.
 func (s *Scope) IsField(name string) bool { return slices.Contains(s.Fields, name) }
 
-// FieldNamed returns the field that a word of an input names. One that is not there, or
-// has no type, is reported once.
+// FieldNamed returns the field that the input refers to by name. It reports a missing or untyped
+// field once.
 func (s *Scope) FieldNamed(path, input, name string) (value.Slot, bool) {
 	slot, ok := s.Names.Schema.Lookup(name)
 	switch {
@@ -108,12 +109,12 @@ func (s *Scope) FieldNamed(path, input, name string) (value.Slot, bool) {
 	default:
 		s.Hint("write one of them, or add " + name + " to them")
 	}
-	s.Names.Broken[name] = !ok // it has a finding already
+	s.Names.Broken[name] = !ok // the field has a finding already
 	return value.Slot{}, false
 }
 
-// Slots resolves a list of names where "prefix.*" stands for all names under
-// prefix, in order, and event.* for all fields.
+// Slots resolves a name. "prefix.*" stands for all names under prefix, in order, and event.* for
+// all fields.
 func (s *Scope) Slots(path, name string) []value.Slot {
 	prefix, all := strings.CutSuffix(name, ".*")
 	if !all {
@@ -129,7 +130,7 @@ func (s *Scope) Slots(path, name string) []value.Slot {
 			continue
 		}
 		if _, ofHeader := operator.HeaderNamed(slot.Name); ofHeader {
-			continue // meta.* is the same, whatever else the file reads
+			continue // meta.* does not depend on which headers the file reads
 		}
 		if prefix == "event" && s.IsField(slot.Name) || strings.HasPrefix(slot.Name, prefix+".") {
 			s.Names.Used[slot.Name] = true
@@ -160,14 +161,14 @@ func (s *Scope) unknown(path, name string) {
 	s.Hint(expression.Suggest(name, s.Names.Known()))
 }
 
-// Expr compiles source, whose type must be one of want if any is given.
+// Expr compiles source. If want is given, the expression must have one of these types.
 func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Program {
 	before := len(s.Names.missing)
 	program, err := expression.Compile(source, &s.Names)
 	if err != nil {
 		missing := s.Names.missing[before:]
 		if s.Names.anyBroken(missing) {
-			return nil // what introduces the name was reported
+			return nil // the step that introduces the name has a finding
 		}
 		found := &spec.Problem{Path: path, Column: err.Column, Message: err.Message, Hint: err.Hint}
 		s.Typed[found] = Use{err.Name, err.Want}
@@ -190,8 +191,8 @@ func (s *Scope) Expr(path, source string, want ...value.Kind) *expression.Progra
 	return program
 }
 
-// OfInput does what binds expressions that are computed for the events of one input alone:
-// the fields that these always have are not optional there.
+// OfInput runs bind for expressions that only events of one input compute. Fields that this input
+// always has are not optional there.
 func (s *Scope) OfInput(in *Input, bind func()) {
 	before := s.Names.there
 	s.Names.there = in.has()
@@ -199,8 +200,8 @@ func (s *Scope) OfInput(in *Input, bind func()) {
 	s.Names.there = before
 }
 
-// Joined says that only the events of the left input come to the steps below a join. What the
-// right alone has is there as name.field.
+// Joined declares that only events of the left input reach the steps below a join. Fields that only
+// the right input has are available there as name.field.
 func (s *Scope) Joined(name string, left, right *Input) {
 	s.Names.there = left.has()
 	for _, f := range right.Fields {
@@ -210,7 +211,7 @@ func (s *Scope) Joined(name string, left, right *Input) {
 	}
 }
 
-// has returns the fields of an input, and whether they are always there.
+// has returns the fields of an input, and whether each is always present.
 func (in *Input) has() map[string]bool {
 	fields := map[string]bool{}
 	for _, f := range in.Fields {
@@ -223,20 +224,20 @@ func (in *Input) has() map[string]bool {
 // HiddenName returns a name that no step can read.
 func (s *Scope) HiddenName() string { return Hidden + strconv.Itoa(len(s.Names.Schema.Slots)) }
 
-// Fed reports whether expressions read features that are fed back.
+// Fed reports whether any of the expressions reads a fed-back feature.
 func (s *Scope) Fed(programs ...*expression.Program) bool {
 	return slices.ContainsFunc(programs, func(p *expression.Program) bool {
 		return p != nil && slices.ContainsFunc(p.Uses(), func(name string) bool { return s.FedBack[name] })
 	})
 }
 
-// FedSlots is Fed of names.
+// FedSlots is Fed for names.
 func (s *Scope) FedSlots(slots ...value.Slot) bool {
 	return slices.ContainsFunc(slots, func(slot value.Slot) bool { return s.FedBack[slot.Name] })
 }
 
-// Givens returns the values that the text of an input stands for: a name, name.*, or
-// an expression, which is computed before each call.
+// Givens returns the values that the text of a model input stands for. The text is a name, name.*,
+// or an expression that is computed before each call.
 func (s *Scope) Givens(path, text string) []Given {
 	var list []Given
 	_, constant := s.Names.Constants[text]
@@ -253,17 +254,17 @@ func (s *Scope) Givens(path, text string) []Given {
 	return list
 }
 
-// Given is a name that stands for an input of a model.
+// Given is a value that a model gets as input.
 type Given struct {
 	Path    string
 	Slot    value.Slot
-	Program *expression.Program // the slot has its value; nil if the slot is a name's
+	Program *expression.Program // computes the value of the slot; nil if the slot belongs to a name
 }
 
-// Width returns how many columns of a row the name fills.
+// Width returns how many columns of a row the value fills.
 func (g Given) Width() int { return max(g.Slot.Type.Size, 1) }
 
-// aName is what names look like, and name.*, whether there is such a name or not.
+// aName matches the form of a name, or of name.*, whether or not the name exists.
 var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
 
 // KindsText lists kinds of values for a message.
@@ -275,7 +276,7 @@ func KindsText(list []value.Kind) string {
 	return strings.Join(texts, " or ")
 }
 
-// NoContent refuses content where a value is needed.
+// NoContent reports content in a place that needs a value.
 func (s *Scope) NoContent(path string, slots ...value.Slot) {
 	for _, slot := range slots {
 		if slot.Type.Kind == value.Content {
@@ -285,13 +286,13 @@ func (s *Scope) NoContent(path string, slots ...value.Slot) {
 	}
 }
 
-// BelowGroup reports whether a group stands above.
+// BelowGroup reports whether the step stands below a group.
 func (s *Scope) BelowGroup() bool {
 	return slices.ContainsFunc(s.Groups, s.Guards.Within)
 }
 
-// AboveGroup refuses what is kept by key below a group: it is kept in log order,
-// where the event of a group has no place.
+// AboveGroup reports keyed state below a group as an error, and returns false there. Keyed state
+// follows log order, and the event of a group has no position in the log.
 func (s *Scope) AboveGroup(path string) bool {
 	below := s.BelowGroup()
 	if below {
@@ -300,13 +301,13 @@ func (s *Scope) AboveGroup(path string) bool {
 	return !below
 }
 
-// RefuseBelowGroup refuses what is kept by key below a group.
+// RefuseBelowGroup reports keyed state below a group as an error.
 func (f *Findings) RefuseBelowGroup(path string) {
 	f.Fail(path, "below a group: features, and functions and models with state, are of the events of the log")
 	f.Hint("write it above the group, or in a pipeline that reads what this one emits")
 }
 
-// Table returns the index of a table.
+// Table returns the index of a table. It adds the table if it is new.
 func (s *Scope) Table(spec table.Spec) int {
 	if i := slices.Index(s.Tables, spec); i >= 0 {
 		return i

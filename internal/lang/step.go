@@ -8,26 +8,26 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// StepKind is a kind of steps.
+// StepKind describes a kind of step.
 type StepKind struct {
 	Name    string // the word of the file
 	Affects spec.Affects
 	Example string
 	Help    string
 
-	// New returns a step of the kind that says nothing.
+	// New returns an empty step of the kind.
 	New func() Step
 
-	// Table reads what stands behind the word into what New returns, and prints a step. Its
-	// error is what is wrong with kinds that steps of this one name.
+	// Table returns the table that reads the value of the step's field into the result of New, and
+	// that prints a step. It fails if kinds that such a step may name are invalid.
 	Table func(Kinds) (spec.Table, error)
 
-	// Print is Table for a step that is there, so that no list of kinds is needed; nil is
-	// Table.
+	// Print returns the table that prints an existing step, which needs no list of kinds. If Print
+	// is nil, Table is used.
 	Print func(Step) spec.Table
 }
 
-// KindOf returns a kind whose steps are read by a form.
+// KindOf returns a kind. The form reads its steps.
 func KindOf[T any, P interface {
 	*T
 	Step
@@ -38,7 +38,7 @@ func KindOf[T any, P interface {
 	}
 }
 
-// field returns the field of a step that chooses the kind, and is read by a table.
+// field returns the field that chooses the kind and is read by a table.
 func (kind *StepKind) field(table spec.Table) spec.Field[Step] {
 	begin := func(s *Step) any {
 		*s = kind.New()
@@ -66,12 +66,12 @@ func (kind *StepKind) printed(s Step) spec.Table {
 	}
 	table, err := kind.Table(Kinds{})
 	if err != nil {
-		panic(err) // it names no kinds
+		panic(err) // a step without Print names no kinds
 	}
 	return table
 }
 
-// stepForm returns the form of a step, and what is wrong with the kinds that steps name.
+// stepForm returns the form of a step. The error lists the invalid kinds that steps name.
 func (k Kinds) stepForm() (form spec.Form[Step], err error) {
 	var fields []spec.Field[Step]
 	var errs []error
