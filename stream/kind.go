@@ -12,7 +12,7 @@ type Kind struct {
 	Help string // where records are stored, for the reference page
 
 	// URLs lists the URL forms of the kind, as messages show them: kafka://HOST:PORT. The text
-	// before the first ':' is a scheme of the kind. A URL without ':' must match exactly.
+	// before the first ':' is a scheme of the kind. A form without ':' is a scheme as a whole.
 	URLs    []string
 	Example string // an example of `engine`, in YAML
 

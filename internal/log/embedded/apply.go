@@ -8,16 +8,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// place is where a durable frame is.
+// place is the position of a durable frame.
 type place struct {
 	segment *segment
 	pos     int64
-	bytes   int // with padding
+	bytes   int // including padding
 	live    bool
 }
 
-// parse reads a frame and checks that it is frame seq of this log, or any frame
-// where seq is 0.
+// parse reads a frame. It checks that the frame belongs to this log and has number seq; seq 0
+// accepts any number.
 func (l *Log) parse(b []byte, seq uint64) (frame, int, error) {
 	f, n, err := parseFrame(b, l.meta.salt)
 	switch {
@@ -31,8 +31,8 @@ func (l *Log) parse(b []byte, seq uint64) (frame, int, error) {
 	return f, n, nil
 }
 
-// apply makes the changes of a durable frame: state first, since what follows
-// makes the frame visible. With redo false, the state and offsets have them.
+// apply makes the changes of a durable frame. It changes state first, since publish makes the frame
+// visible. If redo is false, the state and offsets already contain the frame.
 func (l *Log) apply(f *frame, at place, redo bool) error {
 	var metas pairs
 	if redo {
@@ -68,7 +68,7 @@ func (l *Log) applyState(f *frame) error {
 	return nil
 }
 
-// publish makes a frame visible. Its caller holds mu.
+// publish makes a frame visible. The caller must hold mu.
 func (l *Log) publish(f *frame, at place, redo bool, metas *pairs) error {
 	at.segment.index.frame(at.pos)
 	at.segment.last, at.segment.end = f.seq, at.pos+int64(at.bytes)
@@ -125,7 +125,7 @@ func (l *Log) publishRecords(seq uint64, s *section, at place, redo bool, metas 
 		return fmt.Errorf("%v goes on at offset %d, not %d: %w", p.Partition, v.first, p.spans[n-1].next, errFormat)
 	}
 	next := v.first + stream.Offset(v.count)
-	if next > p.base { // else it was deleted
+	if next > p.base { // otherwise the records were deleted with their topic
 		p.note(at.segment, &v)
 		at.segment.index.note(p.Partition, &v)
 	}
@@ -178,12 +178,12 @@ func (e *edits) space() string {
 	return string(appendEditsHead(nil, string(e.group), stream.Partition{Topic: string(e.topic), Index: e.index}))
 }
 
-// The log's own cells: a byte that says what, and a name. Their space's name is
-// one that no group's can be.
+// The log's own cells: one byte for the kind, then a name. No group can have the name of their
+// space.
 const (
 	metaSpace         = "\x00"
 	cellTopic    byte = 't'
-	cellDeleted  byte = 'd' // of a topic that was deleted once; behind cellTopic
+	cellDeleted  byte = 'd' // of a topic that was deleted at least once; must come after cellTopic
 	cellNext     byte = 'n'
 	cellGroup    byte = 'g'
 	cellProducer byte = 'p'
@@ -197,7 +197,7 @@ func groupKey(group string, p stream.Partition) []byte {
 
 func producerKey(name string) []byte { return append([]byte{cellProducer}, name...) }
 
-// pairs are changes of the log's own cells.
+// pairs collects changes of the log's own cells.
 type pairs struct{ list [][2][]byte }
 
 func (p *pairs) add(key, value []byte) { p.list = append(p.list, [2][]byte{key, value}) }
@@ -212,8 +212,7 @@ func (p *pairs) all() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// loadCells reads topics, offsets and producers as the last checkpoint left
-// them.
+// loadCells reads topics, offsets and producers as of the last checkpoint.
 func (o *opener) loadCells() error {
 	o.cells = o.store.Space(metaSpace)
 	for _, kind := range []byte{cellTopic, cellDeleted, cellNext, cellGroup, cellProducer} {

@@ -12,52 +12,49 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Report is what Check found in the directory of a log.
+// Report is the result of Check for the directory of a log.
 type Report struct {
 	Dir        string           `json:"dir"`
-	Healthy    bool             `json:"healthy"` // nothing is damaged
+	Healthy    bool             `json:"healthy"` // no damage was found
 	Segments   []SegmentReport  `json:"segments"`
-	Indexes    int              `json:"indexes"` // that are sound
+	Indexes    int              `json:"indexes"` // number of valid indexes
 	Checkpoint CheckpointReport `json:"checkpoint"`
 	Damage     []Damage         `json:"damage"`
-	Notes      []string         `json:"notes"` // what is no damage, and worth knowing
-	// Remedies are what Cut can make of the directory, the least loss first.
-	// A damaged directory without one needs a copy from elsewhere: Stuck says
-	// why.
+	Notes      []string         `json:"notes"` // observations that are not damage
+	// Remedies lists the repairs that Cut can make, the one with the least loss first. If a damaged
+	// directory has no remedy, it must be replaced by a copy from elsewhere. Stuck then says why.
 	Remedies []Remedy `json:"remedies"`
 	Stuck    []string `json:"stuck"`
 }
 
-// SegmentReport is what a segment holds.
+// SegmentReport describes the content of a segment.
 type SegmentReport struct {
 	Path   string `json:"path"`
-	First  uint64 `json:"first"` // seq of its first whole frame, and of its last; 0 is none
+	First  uint64 `json:"first"` // seq of the first and of the last whole frame; 0 without frames
 	Last   uint64 `json:"last"`
 	Frames int    `json:"frames"`
-	Bytes  int64  `json:"bytes"` // of the frames
+	Bytes  int64  `json:"bytes"` // size of the frames
 }
 
-// CheckpointReport is what state/ holds.
+// CheckpointReport describes the checkpoint in state/.
 type CheckpointReport struct {
 	Found   bool   `json:"found"`
-	Sound   bool   `json:"sound"`   // every block of it was read
-	Applied uint64 `json:"applied"` // it has all of the frames up to this one
-	Seen    uint64 `json:"seen"`    // and parts of those up to this one
+	Sound   bool   `json:"sound"`   // every block was read without an error
+	Applied uint64 `json:"applied"` // the checkpoint contains all frames up to this one
+	Seen    uint64 `json:"seen"`    // and parts of frames up to this one
 	Tables  int    `json:"tables"`
-	Bytes   int64  `json:"bytes"` // of the tables
+	Bytes   int64  `json:"bytes"` // size of the tables
 }
 
-// Damage is one place where bytes are not what was written.
+// Damage is one place where the bytes differ from the written ones.
 type Damage struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"` // in bytes
 	What   string `json:"what"`
-	// First to Last are the frames that cannot be read because of it; 0 is
-	// none.
+	// First to Last are the frames that cannot be read because of the damage; 0 if there are none.
 	First uint64 `json:"first,omitempty"`
 	Last  uint64 `json:"last,omitempty"`
-	// Affects says whose records were in these frames, as far as the frames
-	// around them tell.
+	// Affects lists the records that were in these frames, as far as the neighbouring frames show.
 	Affects []Loss `json:"affects,omitempty"`
 }
 
@@ -66,28 +63,28 @@ type Loss struct {
 	Topic     string        `json:"topic"`
 	Partition int32         `json:"partition"`
 	From      stream.Offset `json:"from"`
-	To        stream.Offset `json:"to"`               // the one after the last; Unknown where nothing tells
-	Unread    []string      `json:"unread,omitempty"` // groups that have not read all of it
+	To        stream.Offset `json:"to"`               // offset after the last lost record; Unknown if it cannot be determined
+	Unread    []string      `json:"unread,omitempty"` // groups that have not read all of these records
 }
 
-// Unknown is a Loss.To that nothing in the directory tells.
+// Unknown is a Loss.To that the directory does not reveal.
 const Unknown stream.Offset = -1
 
-// Remedy is a consistent log that Cut can make of the directory: one run of
-// whole frames, and state that agrees with it.
+// Remedy is a consistent log that Cut can make from the directory: one run of whole frames, and
+// state that agrees with it.
 type Remedy struct {
-	First uint64 `json:"first"` // the frames that are kept; First-1 is Last where none is
+	First uint64 `json:"first"` // the frames that Cut keeps; if it keeps none, Last is First-1
 	Last  uint64 `json:"last"`
-	// LostFrames are those that are whole or were, and are cut.
+	// LostFrames is the number of frames that Cut removes, including damaged ones.
 	LostFrames uint64 `json:"lost_frames"`
-	// Rebuild makes the state again from the log, as of frame Last. Otherwise
-	// the checkpoint stays.
+	// Rebuild rebuilds the state from the log, as of frame Last. If false, Cut keeps the
+	// checkpoint.
 	Rebuild bool    `json:"rebuild"`
-	Loses   []Loss  `json:"loses"` // records
-	Back    []Moved `json:"back"`  // groups whose state and offset go back with the log
+	Loses   []Loss  `json:"loses"` // records that are lost
+	Back    []Moved `json:"back"`  // groups that lose progress: their state and offset move back with the log
 }
 
-// Moved is where a group goes on in a partition after a remedy.
+// Moved says where a group continues in a partition after a remedy.
 type Moved struct {
 	Group     string        `json:"group"`
 	Topic     string        `json:"topic"`
@@ -96,14 +93,14 @@ type Moved struct {
 	To        stream.Offset `json:"to"`
 }
 
-// errReadOnly is what a call gets that would change a directory under Check.
+// errReadOnly is the error of a call that tries to change a directory during Check.
 var errReadOnly = fmt.Errorf("check only reads: %w", syscall.EROFS)
 
-// Check reads all of the directory of a log that nobody has open, every frame,
-// index and block of the checkpoint, and changes nothing. Damage is in the
-// report; an error says that it could not read, or that a version wrote the
-// directory whose format this one does not know. ErrLocked says that a process
-// has it open, and which.
+// Check reads the whole directory of a closed log, every frame, index and checkpoint block, and
+// changes nothing. The report lists all damage.
+//
+// Check returns an error if it cannot read, or if a version with an unknown format wrote the
+// directory. It returns ErrLocked, with the process, if a process has the log open.
 func Check(dir string) (*Report, error) { return check(Options{}.withDefaults(), dir) }
 
 func check(o Options, dir string) (*Report, error) {
@@ -114,23 +111,23 @@ func check(o Options, dir string) (*Report, error) {
 	return c.report, c.lock.release()
 }
 
-// checker reads a directory. Its lock is held until its user releases it.
+// checker reads a directory. It holds the directory lock until its user releases the lock.
 type checker struct {
-	fs     vfs.FS // refuses changes
+	fs     vfs.FS // rejects changes
 	dir    string
 	lock   *dirLock
 	report *Report
 
 	meta     meta
-	metaLost bool // no META can be read
+	metaLost bool // no readable META exists
 	segments []*walked
-	spares   []string // other files of log/ that frames may be in
+	spares   []string // other files in log/ that may hold frames
 	runs     []*run
-	cells    extents // as the checkpoint has them
+	cells    extents // as of the checkpoint
 	badIndex []string
 }
 
-// examine takes the lock and reads everything.
+// examine takes the directory lock and reads all files.
 func examine(o Options, dir string) (c *checker, err error) {
 	if err := isLog(o.fs, dir); err != nil {
 		return nil, err
@@ -151,7 +148,7 @@ func examine(o Options, dir string) (c *checker, err error) {
 	return c, nil
 }
 
-// isLog returns why dir cannot be that of a log.
+// isLog returns an error if dir cannot be the directory of a log.
 func isLog(fs vfs.FS, dir string) (err error) {
 	for _, name := range []string{metaName, metaCopyName, "log"} {
 		if _, err = fs.Stat(fs.PathJoin(dir, name)); err == nil {
@@ -211,7 +208,7 @@ func (c *checker) path(elem ...string) string {
 
 func (c *checker) damage(d Damage) { c.report.Damage = append(c.report.Damage, d) }
 
-// list finds the files of log/.
+// list finds the files in log/.
 func (c *checker) list() error {
 	l := &Log{directory: directory{dir: c.dir}, opts: Options{fs: c.fs}}
 	others, err := (&opener{l}).list()
@@ -225,14 +222,14 @@ func (c *checker) list() error {
 	return nil
 }
 
-// newest is the newest frame that anything beside the frames says was durable.
+// newest returns the newest frame known to be durable from META and the checkpoint.
 func (c *checker) newest() uint64 {
 	cp := &c.report.Checkpoint
 	return max(c.meta.Clean, cp.Applied, cp.Seen)
 }
 
-// indexes checks the indexes of sealed segments. An absent one is no damage:
-// it was not written yet.
+// indexes checks the indexes of sealed segments. A missing index is not damage: the log had not
+// written it yet.
 func (c *checker) indexes() error {
 	for i, w := range c.segments {
 		s := &segment{path: w.path, first: w.first, size: w.size}
@@ -259,7 +256,7 @@ func (c *checker) indexes() error {
 	return nil
 }
 
-// affected fills in whose records the frames of d held.
+// affected sets d.Affects to the records that the frames of d held.
 func (c *checker) affected(d *Damage) {
 	if d.First == 0 {
 		return
@@ -279,7 +276,7 @@ func (c *checker) affected(d *Damage) {
 			from, found = cell, true
 		}
 		if !found && d.First > 1 {
-			continue // nothing tells whether it had records before
+			continue // unknown whether the partition had records before
 		}
 		loss := Loss{Topic: p.Topic, Partition: p.Index, From: from.next, To: Unknown}
 		if next, found := after.parts[p]; found {
@@ -294,7 +291,7 @@ func (c *checker) affected(d *Damage) {
 	}
 }
 
-// unread fills in which groups have not read all of l.
+// unread sets l.Unread to the groups that have not read all of l.
 func (c *checker) unread(l *Loss, all extents) {
 	p := stream.Partition{Topic: l.Topic, Index: l.Partition}
 	for at, committed := range all.groups {
@@ -305,7 +302,7 @@ func (c *checker) unread(l *Loss, all extents) {
 	slices.Sort(l.Unread)
 }
 
-// known is all that the frames and the checkpoint say.
+// known returns all records and offsets that the frames and the checkpoint show.
 func (c *checker) known() extents {
 	all := newExtents()
 	for _, r := range c.runs {
@@ -315,13 +312,13 @@ func (c *checker) known() extents {
 	return all
 }
 
-// extents are the records and offsets of some frames.
+// extents holds the records and offsets of some frames.
 type extents struct {
 	parts  map[stream.Partition]extent
-	groups map[groupPlace]stream.Offset // newest committed
+	groups map[groupPlace]stream.Offset // newest committed offsets
 }
 
-// extent is the records of a partition.
+// extent is the range of the records of a partition.
 type extent struct{ first, next stream.Offset }
 
 type groupPlace struct {
@@ -333,7 +330,7 @@ func newExtents() extents {
 	return extents{map[stream.Partition]extent{}, map[groupPlace]stream.Offset{}}
 }
 
-// add adds later frames, or others that overlap.
+// add merges in the extents of later or overlapping frames.
 func (e *extents) add(other *extents) {
 	for p, x := range other.parts {
 		if mine, found := e.parts[p]; found {

@@ -7,8 +7,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// checkpoint reads every block of state/, and takes from it what the log's own
-// cells say.
+// checkpoint reads every block of state/ and loads the log's own cells from it.
 func (c *checker) checkpoint() error {
 	found, err := state.Verify(c.fs, c.path("state"), func(space string, key, value []byte) error {
 		if space != metaSpace {
@@ -31,7 +30,7 @@ func (c *checker) checkpoint() error {
 	return nil
 }
 
-// badState makes damage of the log of that of its checkpoint.
+// badState converts damage of the checkpoint to damage of the log.
 func (l *Log) badState(err error) error {
 	var bad *state.DamageError
 	if errors.As(err, &bad) {
@@ -40,7 +39,7 @@ func (l *Log) badState(err error) error {
 	return err
 }
 
-// cell takes up the offsets of partitions and groups.
+// cell loads the offset of a partition or group.
 func (c *checker) cell(key, value []byte) error {
 	if len(key) == 0 {
 		return errFormat

@@ -11,22 +11,22 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// walked is a file with frames, and where the whole ones lie in it.
+// walked is a file with frames, and the positions of its whole frames.
 type walked struct {
 	path      string
-	first     uint64 // seq that its name, or its first frame, says
+	first     uint64 // seq from the file name or from the first frame
 	size      int64
 	stretches []stretch
 }
 
-// stretch is frames that follow each other in a file.
+// stretch is a range of consecutive frames in one file.
 type stretch struct {
 	first, last uint64
 	from, to    int64 // in bytes
 	run         *run
 }
 
-// run is frames that follow each other, over all files.
+// run is a range of consecutive frames, across files.
 type run struct {
 	first, last uint64
 	extents
@@ -68,8 +68,8 @@ func (c *checker) walk() error {
 	return nil
 }
 
-// nameless returns the segments whose name was lost: spares that begin with a
-// frame that is missing, or after the newest. Other spares hold older frames.
+// nameless returns segments that lost their name: spares that begin with a missing frame or with
+// one after the newest. Other spares hold older frames.
 func (c *checker) nameless() (found []*walked, err error) {
 	l := opener{c.log()}
 	for _, path := range c.spares {
@@ -89,7 +89,7 @@ func (c *checker) nameless() (found []*walked, err error) {
 	return found, nil
 }
 
-// missing reports whether frame seq should be in a segment and is in none.
+// missing reports whether frame seq should be in a segment and is not.
 func (c *checker) missing(seq uint64) bool {
 	if len(c.segments) == 0 {
 		return seq > c.report.Checkpoint.Applied
@@ -101,7 +101,7 @@ func (c *checker) missing(seq uint64) bool {
 	return seq > newest || slices.ContainsFunc(c.report.Damage, func(d Damage) bool { return d.First <= seq && seq <= d.Last })
 }
 
-// log returns a Log that can parse frames, and nothing else.
+// log returns a Log that can only parse frames.
 func (c *checker) log() *Log {
 	return &Log{directory: directory{dir: c.dir, meta: c.meta}, opts: Options{fs: c.fs}}
 }
@@ -126,11 +126,10 @@ func (c *checker) walkAll() error {
 	return nil
 }
 
-// sound reports whether the checkpoint can be used; one that is absent is that
-// of frame 0.
+// sound reports whether the checkpoint is usable. A missing checkpoint counts as one of frame 0.
 func (c *checker) sound() bool { return c.report.Checkpoint.Sound || !c.report.Checkpoint.Found }
 
-// walkSegment reads the frames of segment i, past what is damaged.
+// walkSegment reads the frames of segment i and continues after damage.
 func (c *checker) walkSegment(i int) error {
 	w := c.segments[i]
 	w.stretches = nil
@@ -139,7 +138,7 @@ func (c *checker) walkSegment(i int) error {
 		return err
 	}
 	last := i == len(c.segments)-1
-	limit := uint64(math.MaxUint64) // the frame that is in the next file
+	limit := uint64(math.MaxUint64) // seq of the first frame in the next file
 	if !last {
 		limit = c.segments[i+1].first
 	}
@@ -181,8 +180,8 @@ func frames(first, last uint64) string {
 	return fmt.Sprintf("frames %d to %d are", first, last)
 }
 
-// later finds the next whole frame behind a bad frame seq. At the end of the
-// log only one counts whose writer knew that frame to be durable.
+// later finds the next whole frame after the bad frame seq. In the last segment it accepts only a
+// frame that proves that frame seq was durable.
 func (c *checker) later(b []byte, pos int, seq, limit uint64, last bool) (at int, next uint64) {
 	l := opener{c.log()}
 	if last && l.findLater(b[pos:], seq) < 0 {
@@ -200,7 +199,7 @@ func (c *checker) later(b []byte, pos int, seq, limit uint64, last bool) (at int
 	return 0, 0
 }
 
-// end judges what follows the last whole frame of the log, as Open does.
+// end classifies the bytes after the last whole frame of the log, as Open does.
 func (c *checker) end(w *walked, rest []byte, pos int64, bad uint64) {
 	l := opener{c.log()}
 	h := header{}
@@ -217,7 +216,7 @@ func (c *checker) end(w *walked, rest []byte, pos int64, bad uint64) {
 	}
 }
 
-// note adds a whole frame to what is known.
+// note adds a whole frame to the runs and stretches.
 func (c *checker) note(w *walked, f *frame, pos, n int) error {
 	r := (*run)(nil)
 	if len(c.runs) > 0 {
@@ -240,7 +239,7 @@ func (c *checker) note(w *walked, f *frame, pos, n int) error {
 	return nil
 }
 
-// section checks what a section holds, and adds it.
+// section checks the content of a section and adds it.
 func (r *run) section(s *section) error {
 	switch s.kind {
 	case sectionInput, sectionOutput, sectionResult:

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// reader takes values off the front of bytes. After the first value that is not
-// there it yields zeros and bad is set.
+// reader decodes values from the front of a byte slice. If a value is incomplete, reader sets bad
+// and returns zeros from then on.
 type reader struct {
 	b   []byte
 	bad bool
@@ -51,10 +51,10 @@ func (r *reader) take(n uint64) []byte {
 	return v
 }
 
-// bytes reads a length and as many bytes.
+// bytes reads a length and that many bytes.
 func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
 
-// nullable reads bytes that may be nil: the length is one too large then 0.
+// nullable reads bytes that may be nil. Length 0 means nil; any other length is stored plus one.
 func (r *reader) nullable() []byte {
 	n := r.uvarint()
 	if n == 0 {
@@ -74,7 +74,7 @@ func appendNullable(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))+1), v...)
 }
 
-// appendRecord encodes what a record is beside its partition and offset.
+// appendRecord encodes a record without its partition and offset.
 func appendRecord(b []byte, r *stream.Record) []byte {
 	b = appendContent(b, r)
 	for _, h := range r.Headers {
@@ -84,7 +84,7 @@ func appendRecord(b []byte, r *stream.Record) []byte {
 	return b
 }
 
-// appendContent encodes what comes before the headers of a record.
+// appendContent encodes the part of a record that precedes its headers.
 func appendContent(b []byte, r *stream.Record) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Time.UnixMicro()))
 	b = appendNullable(b, r.Key)
@@ -92,17 +92,16 @@ func appendContent(b []byte, r *stream.Record) []byte {
 	return binary.AppendUvarint(b, uint64(len(r.Headers)))
 }
 
-// How a header of a result is given: whole; by its value, with the key of the
-// header at the same place of the record before; or as that header.
+// Encodings of a header of a result: complete; only its value, with the key of the header at the
+// same index of the previous record; or equal to that header.
 const (
 	headerWhole = iota
 	headerValue
 	headerSame
 )
 
-// appendResult is appendRecord for what a step wrote after a record with the
-// headers before. Most of what a pipeline says about its outputs it says of all
-// of them.
+// appendResult is appendRecord for an output. before are the headers of the previous record. Most
+// headers of a pipeline are the same on all outputs.
 func appendResult(b []byte, r *stream.Record, before []stream.Header) []byte {
 	b = appendContent(b, r)
 	for i := range r.Headers {
@@ -119,18 +118,18 @@ func appendResult(b []byte, r *stream.Record, before []stream.Header) []byte {
 	return b
 }
 
-// recordReader reads records one after the other. Their bytes are its own.
+// recordReader reads records one after the other. Their bytes alias its buffer.
 type recordReader struct {
 	reader
-	packed bool            // by appendResult
-	left   int             // records, as far as it is known
-	before []stream.Header // of the record before
-	room   []stream.Header // for those of the next ones
-	passed []stream.Header // room for those of a record that is not kept
+	packed bool            // encoded by appendResult
+	left   int             // number of remaining records, as far as known
+	before []stream.Header // headers of the previous record
+	room   []stream.Header // free slots for headers of the next records
+	passed []stream.Header // scratch slots for headers of records that are not kept
 }
 
-// record reads the next record. Of one whose key is not to be kept it tells the key;
-// a nil keep is to keep all.
+// record reads the next record. If keep returns false for the key, it sets only the key. A nil keep
+// keeps every record.
 func (r *recordReader) record(to *stream.Record, keep func(key []byte) bool) {
 	at := r.uint64()
 	key, value, n := r.nullable(), r.nullable(), r.uvarint()
@@ -152,18 +151,17 @@ func (r *recordReader) record(to *stream.Record, keep func(key []byte) bool) {
 	for i := range headers {
 		headers[i] = r.header(i)
 	}
-	r.before = headers // the next one's may be given by them
+	r.before = headers // the next record may refer to these headers
 	if kept {
 		to.Time, to.Value, to.Headers = time.UnixMicro(int64(at)).UTC(), value, headers
 	}
 }
 
-// headersMost are made at once for the records of a block: one allocation for each
-// record would cost more than reading it.
+// headersMost is the number of headers allocated at once for the records of a block. One allocation
+// per record would cost more than reading the record.
 const headersMost = 256
 
-// headers returns room for n headers, nil for none. That of those that are not kept
-// is also that of the next.
+// headers returns n header slots, or nil if n is 0. Records that are not kept share the same slots.
 func (r *recordReader) headers(n int, kept bool) []stream.Header {
 	switch {
 	case n == 0:
@@ -182,7 +180,7 @@ func (r *recordReader) headers(n int, kept bool) []stream.Header {
 	return headers
 }
 
-// header reads the header at place i of a record.
+// header reads the header at index i of a record.
 func (r *recordReader) header(i int) stream.Header {
 	form := uint64(headerWhole)
 	if r.packed {
@@ -200,8 +198,8 @@ func (r *recordReader) header(i int) stream.Header {
 	return r.before[i]
 }
 
-// headerKey reads the key of the header at place i, which most often is that of the
-// record before.
+// headerKey reads the key of the header at index i. The key usually equals that of the previous
+// record.
 func (r *recordReader) headerKey(i int) string {
 	key := r.bytes()
 	if i < len(r.before) && r.before[i].Key == string(key) {
@@ -210,7 +208,7 @@ func (r *recordReader) headerKey(i int) string {
 	return string(key)
 }
 
-// recordBytes bounds the encoded size of a record.
+// recordBytes returns an upper bound of the encoded size of a record.
 func recordBytes(r *stream.Record) int {
 	n := 8 + 3*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
@@ -231,7 +229,7 @@ type records struct {
 	first  stream.Offset
 	count  int
 	body   []byte // the records, encoded
-	packed bool   // by appendResult
+	packed bool   // encoded by appendResult
 }
 
 func appendRecordsHead(b []byte, p stream.Partition, first stream.Offset, count int) []byte {
@@ -240,12 +238,12 @@ func appendRecordsHead(b []byte, p stream.Partition, first stream.Offset, count 
 	return binary.AppendUvarint(b, uint64(count))
 }
 
-// recordsHeadBytes bounds what appendRecordsHead appends.
+// recordsHeadBytes returns an upper bound of the length that appendRecordsHead appends.
 func recordsHeadBytes(p stream.Partition) int {
 	return 2*binary.MaxVarintLen32 + len(p.Topic) + 8 + binary.MaxVarintLen64
 }
 
-// block returns the records as those of frame seq.
+// block returns the records as a block of frame seq.
 func (v *records) block(seq uint64) block { return block{seq, v.first, v.count, v.body, v.packed} }
 
 // parseRecords reads a section of records.
@@ -264,7 +262,7 @@ func parseRecords(s *section) (records, error) {
 type edits struct {
 	group, topic []byte
 	index        int32
-	body         []byte // keys and values, nil to delete
+	body         []byte // keys and values; a nil value deletes
 }
 
 func appendEditsHead(b []byte, group string, p stream.Partition) []byte {
@@ -315,7 +313,7 @@ func parseMoves(payload []byte) (moves, error) {
 	return v, nil
 }
 
-// move is where a group goes on in a partition.
+// move is the next offset of a group in a partition.
 type move struct {
 	topic []byte
 	index int32

@@ -12,18 +12,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// cursor reads a partition in order. One goroutine uses it; while it is open
-// retention keeps the records from next on.
+// cursor reads a partition in order. One goroutine uses it. While it is open, retention keeps the
+// records from next on.
 type cursor struct {
 	log   *Log
 	part  *partition
 	next  atomic.Int64
-	ready chan struct{} // gets a token when there is more
-	early *member       // that reads early by it, or nil; it writes this, under Log.mu
+	ready chan struct{} // gets a token when there are more records
+	early *member       // member that reads early with this cursor, or nil; only that member writes it, under Log.mu
 	keep  func(key []byte) bool
 
 	blocks []block      // fetched
-	body   recordReader // what is left of the first of them
+	body   recordReader // unread rest of the first block
 	at     stream.Offset
 }
 
@@ -41,7 +41,7 @@ func (l *Log) newCursor(p stream.Partition, from stream.Offset, ready chan struc
 	return l.cursorAt(part, from, ready), nil
 }
 
-// cursorAt opens a cursor. Its caller holds mu.
+// cursorAt opens a cursor. The caller must hold mu.
 func (l *Log) cursorAt(part *partition, from stream.Offset, ready chan struct{}) *cursor {
 	c := &cursor{log: l, part: part, ready: ready}
 	c.next.Store(int64(from))
@@ -55,8 +55,8 @@ func (c *cursor) close() {
 	c.part.removeReader(c)
 }
 
-// read appends at most limit records to dst, and fewer only where there are no
-// more. The records alias buffers that nobody changes.
+// read appends at most limit records to dst. It appends fewer only if no more are available. The
+// records alias immutable buffers.
 func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 	for n := 0; n < limit; {
 		if len(c.blocks) == 0 {
@@ -70,7 +70,7 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 		b := &c.blocks[0]
 		for ; n < limit && c.at < b.next(); c.at++ {
 			keep, passed := c.keep, int64(c.at) < c.next.Load()
-			if passed { // it is before where the cursor was opened
+			if passed { // the record is before the cursor's next offset
 				keep = none
 			}
 			dst = append(dst, stream.Record{Partition: c.part.Partition, Offset: c.at})
@@ -98,18 +98,19 @@ func (c *cursor) read(dst []stream.Record, limit int) ([]stream.Record, error) {
 // none keeps no record.
 func none([]byte) bool { return false }
 
-// open begins with the first of the blocks.
+// open starts to read the first of the blocks.
 func (c *cursor) open() {
 	passed := c.body.passed
 	c.body, c.at = c.blocks[0].records(), c.blocks[0].first
 	c.body.passed = passed
 }
 
-// fetchBlocks are given to a cursor at once, which keeps their frames in memory.
+// fetchBlocks is the most blocks that a cursor gets at once. The cursor keeps their frames in
+// memory.
 const fetchBlocks = 16
 
-// fetch returns blocks that begin with the one that holds offset from, none
-// where it is still to be written and cannot be read early.
+// fetch returns blocks; the first one contains offset from. It returns none if that record does not
+// exist yet and cannot be read early.
 func (c *cursor) fetch(p *partition, from stream.Offset, early bool) ([]block, error) {
 	c.log.mu.Lock()
 	err := c.log.usable()
@@ -139,7 +140,7 @@ func (c *cursor) fetch(p *partition, from stream.Offset, early bool) ([]block, e
 		c.log.mu.Lock()
 	}
 	x := seg.index
-	if x == nil { // pushed out by other readers in between
+	if x == nil { // other readers evicted the index in between
 		c.log.mu.Unlock()
 		return c.fetch(p, from, early)
 	}
@@ -158,8 +159,8 @@ func (c *cursor) fetch(p *partition, from stream.Offset, early bool) ([]block, e
 	return c.coldBlocks(p, from, id, seg.path, pos, end, whole)
 }
 
-// coldBlocks reads the chunk from pos to end, by the cache where it is whole,
-// and returns the blocks of p from offset on.
+// coldBlocks reads the chunk from pos to end and returns the blocks of p from offset on. It uses
+// the cache if the chunk is whole.
 func (c *cursor) coldBlocks(p *partition, from stream.Offset, id chunkID, path string, pos, end int64, whole bool) ([]block, error) {
 	load := func() (map[stream.Partition][]block, error) { return c.readChunk(path, pos, end) }
 	var all map[stream.Partition][]block
@@ -180,7 +181,7 @@ func (c *cursor) coldBlocks(p *partition, from stream.Offset, id chunkID, path s
 	return blocks[i:], nil
 }
 
-// readChunk reads and checks frames, and sorts their records by partition.
+// readChunk reads and checks frames, and groups their records by partition.
 func (c *cursor) readChunk(path string, pos, end int64) (map[stream.Partition][]block, error) {
 	f, err := c.log.opts.fs.Open(path)
 	if err != nil {
@@ -215,11 +216,11 @@ func (c *cursor) readChunk(path string, pos, end int64) (map[stream.Partition][]
 	return blocks, nil
 }
 
-// chunkCache holds the chunks read last. Readers of the same chunk wait for one
-// read of it.
+// chunkCache holds the most recently read chunks. Concurrent readers of the same chunk share one
+// read.
 type chunkCache struct {
 	mu     sync.Mutex
-	chunks []*chunk // least recent first
+	chunks []*chunk // least recently used first
 }
 
 type chunkID struct {
@@ -234,7 +235,8 @@ type chunk struct {
 	err    error
 }
 
-// chunksMost times chunkBytes, and a frame each, bound the cache.
+// chunksMost limits the cache: it holds this many chunks, each of at most chunkBytes plus one
+// frame.
 const chunksMost = 8
 
 func (cc *chunkCache) get(id chunkID, load func() (map[stream.Partition][]block, error)) (map[stream.Partition][]block, error) {
@@ -259,7 +261,7 @@ func (cc *chunkCache) get(id chunkID, load func() (map[stream.Partition][]block,
 	return c.blocks, c.err
 }
 
-// forget drops a chunk, so that an error is not remembered.
+// forget removes a chunk, so that the cache does not keep an error.
 func (cc *chunkCache) forget(c *chunk) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()

@@ -7,27 +7,27 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Reading early, the writer and the members that asked for it work on one
-// frame together:
+// With early reads, the writer and the members that asked for them build one frame together:
 //
-//  1. The writer takes what waits. What may fail about an append is decided
-//     then: it is refused on a full disk, or loses the records that the log
-//     has, before anybody can read it, and it can no longer be taken back.
-//  2. It offers the inputs. In a frame they stand before all outputs, and the
-//     frames before it are durable. So their offsets are those that they keep,
-//     whatever becomes of any step, and outputs are never read early.
-//  3. It awaits the steps of the members that had nothing to do, for at most
-//     Options.GroupInterval, and takes them into the frame behind its inputs.
-//  4. A step that comes later stays in the queue, which is behind them too.
+//  1. The writer takes requests from the queue and decides at once which
+//     appends fail. It refuses them on a full disk, and drops repeated records.
+//     After that no append can be withdrawn, and no member has read it yet.
+//  2. The writer offers the inputs. In a frame, inputs precede all outputs, and
+//     all earlier frames are durable. So the inputs have their final offsets,
+//     whatever happens to a transaction. Outputs are never read early.
+//  3. The writer waits for the transactions of idle members, for at most
+//     Options.GroupInterval. It puts them into the frame after the inputs.
+//  4. A later transaction stays in the queue for a later frame.
 //
-// So no step precedes its inputs, and what is offered is written or the log
-// fails: nobody can commit what came of records that do not come to be.
+// So no transaction precedes its inputs. The writer writes all offered inputs or the log fails. So
+// no member can commit results of records that were never written.
 //
-// A member that misses its frame would miss all that follow: when inputs are
-// offered its step still waits. So once it has nothing else to do its step is
-// written at once, in a frame of its own, and it is ready for the next inputs.
-// A member that needs longer than the interval is not awaited. It still reads
-// early, and computes during the sync.
+// A member that misses one frame would miss all later ones, because its transaction would still
+// wait when the next inputs are offered. So when the member has no other work, the writer writes
+// its transaction at once in a separate frame. The member is then ready for the next inputs.
+//
+// The writer does not wait for a member that needs longer than the interval. Such a member still
+// reads early, and computes during the sync.
 
 var _ stream.EarlyReader = (*member)(nil)
 
@@ -42,14 +42,14 @@ func (s *member) ReadEarly(on bool) {
 	s.log.awaited.answered(s)
 }
 
-// setEarly lets c read early if s does. Its caller holds mu.
+// setEarly lets c read early if s does. The caller must hold mu.
 func (s *member) setEarly(c *cursor) {
 	if c.early = nil; s.early {
 		c.early = s
 	}
 }
 
-// rest notes that s has nothing to do. Its caller holds mu.
+// rest records that s is idle. The caller must hold mu.
 func (s *member) rest() {
 	s.idle = true
 	s.log.awaited.answered(s)
@@ -58,10 +58,10 @@ func (s *member) rest() {
 	}
 }
 
-// quick reports whether the step of s is worth waiting for. Its caller holds mu.
+// quick reports whether the writer should wait for the transaction of s. The caller must hold mu.
 func (s *member) quick() bool { return s.took <= s.log.opts.GroupInterval }
 
-// moveOn notes that s commits r. Its caller holds mu.
+// moveOn records that s commits r. The caller must hold mu.
 func (s *member) moveOn(r *request) {
 	r.ahead, s.ahead = s.ahead, false
 	if s.early {
@@ -69,20 +69,20 @@ func (s *member) moveOn(r *request) {
 	}
 }
 
-// answer ends the wait for s.
+// answer ends the writer's wait for s.
 func (l *Log) answer(s *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.awaited.answered(s)
 }
 
-// awaited are the members whose steps the frame in flight waits for. Log.mu guards them.
+// awaited holds the members with transactions that the frame in flight waits for. Log.mu guards it.
 type awaited struct {
 	members []*member
-	none    chan struct{} // one token: no member is awaited any more
+	none    chan struct{} // one token: the last member has answered
 }
 
-// answered ends the wait for s.
+// answered ends the wait for s. The caller must hold mu.
 func (a *awaited) answered(s *member) {
 	i := slices.Index(a.members, s)
 	if i < 0 {
@@ -93,8 +93,7 @@ func (a *awaited) answered(s *member) {
 	}
 }
 
-// add tells s that there is something to read early, and notes that its step is awaited if
-// it will be quick.
+// add wakes s to read early. If s is expected to be quick, the writer waits for its transaction.
 func (a *awaited) add(s *member) {
 	if s.idle && !s.pending && s.quick() && !slices.Contains(a.members, s) {
 		a.members = append(a.members, s)
@@ -102,8 +101,8 @@ func (a *awaited) add(s *member) {
 	signal(s.ready)
 }
 
-// offer lets the inputs of a frame be read early, and notes whose steps are
-// awaited. It returns false where nobody reads them.
+// offer makes the inputs of a frame readable early, and records which members the writer waits for.
+// It returns false if no member reads early.
 func (w *writer) offer(taken []*request) bool {
 	l := w.log
 	l.mu.Lock()
@@ -134,8 +133,8 @@ func (p *partition) readEarly() bool {
 	return slices.ContainsFunc(p.readers, func(c *cursor) bool { return c.early != nil })
 }
 
-// answers waits for the steps that are awaited and returns those that may be
-// written, in a frame that has so many bytes.
+// answers waits for the awaited transactions. It returns those that may join a frame that already
+// has this many bytes.
 func (w *writer) answers(bytes int) []*request {
 	l := w.log
 	if !w.wait() {
@@ -151,7 +150,8 @@ func (w *writer) answers(bytes int) []*request {
 	return steps
 }
 
-// wait waits until nobody is awaited. It returns false where nobody was.
+// wait blocks until no member is awaited, or for at most GroupInterval. It returns false if it did
+// not have to wait.
 func (w *writer) wait() bool {
 	l := w.log
 	for first := true; ; first = false {
@@ -177,7 +177,7 @@ func (w *writer) wait() bool {
 	}
 }
 
-// withdraw ends reading early, when the inputs are durable or never will be.
+// withdraw ends early reads of the offered inputs. They are now durable or will never be.
 func (w *writer) withdraw() {
 	l := w.log
 	l.mu.Lock()

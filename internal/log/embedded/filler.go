@@ -8,29 +8,29 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// filler makes spares of zeros, a little at a time and no faster than the log
-// needs them: the sync of a frame waits for all that was written to the disk
-// before it, so that a whole segment at once would hold commits up.
+// filler creates zero-filled spares in small parts, at the rate at which the log uses them. The
+// sync of a frame waits for all earlier writes to the disk, so writing a whole segment at once
+// would delay commits.
 type filler struct {
 	log    *Log
-	paced  bool     // there were enough spares once
-	path   string   // of the file when it is whole
-	file   vfs.File // nil while none is being made
+	paced  bool     // there were enough spares at least once
+	path   string   // of the finished file
+	file   vfs.File // nil while no file is being written
 	filled int64
 	zeros  []byte
 }
 
-// fillBytes are written at a time.
+// fillBytes is the size of one write.
 const fillBytes = 256 << 10
 
-// run makes spares until the log is closed.
+// run creates spares until the log is closed.
 func (f *filler) run() {
 	const retry = 100 * time.Millisecond // while the disk is full
 	for l := f.log; ; {
 		grown, tick := l.spares.grown, (<-chan time.Time)(nil)
 		if err := f.work(); err != nil {
 			l.spares.failed(err)
-			grown, tick = nil, time.After(retry) // a step that waits asks again at once
+			grown, tick = nil, time.After(retry) // do not listen to grown: a waiting transaction would retry at once
 		}
 		select {
 		case <-grown:
@@ -44,7 +44,7 @@ func (f *filler) run() {
 	}
 }
 
-// work fills until the log needs no more.
+// work fills files until the log needs no more.
 func (f *filler) work() error {
 	for f.behind() {
 		if f.file == nil {
@@ -61,8 +61,8 @@ func (f *filler) work() error {
 	return nil
 }
 
-// behind reports whether there is less than the log needs at once: one spare,
-// and of another one a third more than the segment that is written is full.
+// behind reports whether the filler must continue. The log needs one complete spare. It also needs
+// a part of a second one, a third more than the full part of the current segment.
 func (f *filler) behind() bool {
 	l := f.log
 	select {
@@ -85,7 +85,7 @@ func (f *filler) behind() bool {
 	return float64(f.filled) < used*4/3*float64(l.opts.SegmentBytes)
 }
 
-// fill makes a file of zeros at once.
+// fill writes a complete file of zeros.
 func fill(l *Log, path string) error {
 	f := filler{log: l, path: path}
 	for whole := false; !whole; {
@@ -97,8 +97,8 @@ func fill(l *Log, path string) error {
 	return nil
 }
 
-// step writes some zeros, and reports whether the file is whole and has its
-// name. After an error there is no file.
+// step writes some zeros. It reports whether the file is complete and has its name. After an error
+// the file does not exist.
 func (f *filler) step() (whole bool, err error) {
 	size := f.log.opts.SegmentBytes
 	if f.file == nil {
@@ -111,7 +111,7 @@ func (f *filler) step() (whole bool, err error) {
 		f.zeros = make([]byte, min(fillBytes, size))
 	}
 	zeros := f.zeros[:min(int64(len(f.zeros)), size-f.filled)]
-	clear(zeros) // a vfs.File may change what it writes
+	clear(zeros) // a vfs.File may modify the written slice
 	_, err = f.file.Write(zeros)
 	f.filled += int64(len(zeros))
 	whole = f.filled == size
@@ -120,7 +120,7 @@ func (f *filler) step() (whole bool, err error) {
 	case whole:
 		err = f.finish()
 	default:
-		_, err = f.file.SyncTo(f.filled) // begins to write, and waits for the step before
+		_, err = f.file.SyncTo(f.filled) // starts writing, and waits for the previous step
 	}
 	if err != nil {
 		return false, fmt.Errorf("prepare segment: %w", errors.Join(err, f.abandon()))
@@ -128,7 +128,7 @@ func (f *filler) step() (whole bool, err error) {
 	return whole, nil
 }
 
-// finish gives the file its name.
+// finish syncs the file and renames it to its final name.
 func (f *filler) finish() error {
 	err := f.file.Sync()
 	if err = errors.Join(err, f.file.Close()); err == nil {

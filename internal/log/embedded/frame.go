@@ -8,7 +8,7 @@ import (
 	"hash/crc32"
 )
 
-// The layout of a frame; docs/format/log.md draws it.
+// Sizes in a frame, in bytes. docs/format/log.md describes the layout.
 const (
 	frameHeader   = 32
 	sectionHeader = 8
@@ -23,7 +23,7 @@ const (
 	sectionState    uint16 = 4
 	sectionOffsets  uint16 = 5
 	sectionProducer uint16 = 6
-	sectionResult   uint16 = 7 // as sectionOutput, which nothing writes any more
+	sectionResult   uint16 = 7 // replaces sectionOutput, which is only read
 	sectionDelete   uint16 = 8
 )
 
@@ -32,23 +32,22 @@ func (s *section) hasRecords() bool {
 	return s.kind == sectionInput || s.kind == sectionOutput || s.kind == sectionResult
 }
 
-// flagCritical says that a reader that does not know the section's kind must
-// not go on.
+// flagCritical means that a reader that does not know the section's kind must stop.
 const flagCritical uint16 = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// header is what precedes the sections of a frame.
+// header is the header of a frame.
 type header struct {
-	length   int // of the frame without padding
+	length   int // of the frame, without padding
 	crc      uint32
 	seq      uint64
 	epoch    uint32
 	sections uint32
-	durable  uint64 // newest frame known to be durable when this one was written
+	durable  uint64 // newest frame known to be durable when this frame was written
 }
 
-// frame is one commit. Its sections alias the bytes it was parsed from.
+// frame is one write of the log. Its sections alias the bytes that it was parsed from.
 type frame struct {
 	header
 	body []section
@@ -70,11 +69,11 @@ func parseHeader(b []byte) header {
 	}
 }
 
-// errFrame says that bytes are not a whole frame of this log.
+// errFrame means that the bytes are not a whole frame of this log.
 var errFrame = errors.New("not a valid frame")
 
-// parseFrame reads the frame at the start of b and returns how many bytes it
-// takes with its padding. salt is the log's.
+// parseFrame reads the frame at the start of b. It returns the size of the frame with padding. salt
+// is the log's salt.
 func parseFrame(b []byte, salt uint32) (frame, int, error) {
 	if len(b) < frameHeader {
 		return frame{}, 0, errFrame
@@ -111,20 +110,20 @@ func parseFrame(b []byte, salt uint32) (frame, int, error) {
 	return f, min(align(h.length), len(b)), nil
 }
 
-// errFormat says that checked bytes do not mean what this version expects: they
-// were written by a newer or a broken one.
+// errFormat means that bytes with a valid checksum have an unexpected content. A newer or a faulty
+// version wrote them.
 var errFormat = errors.New("not the format this version reads")
 
 func align(n int) int { return (n + frameAlign - 1) &^ (frameAlign - 1) }
 
-// frameSum is the checksum of a whole frame: over salt, length and everything
-// after the checksum.
+// frameSum returns the checksum of a whole frame: over the salt, the length and all bytes after the
+// checksum.
 func frameSum(b []byte, salt uint32) uint32 {
 	return crc32.Update(crc32.Update(salt, castagnoli, b[:4]), castagnoli, b[8:])
 }
 
-// newFrame returns an empty frame with room for size bytes after its header, in
-// b where that has it.
+// newFrame returns an empty frame with capacity for size bytes after its header. It reuses b if b
+// is large enough.
 func newFrame(b []byte, size int) []byte {
 	if n := align(frameHeader + size); cap(b) < n {
 		b = make([]byte, n)
@@ -132,8 +131,7 @@ func newFrame(b []byte, size int) []byte {
 	return b[:frameHeader]
 }
 
-// keepRecords gives the records of f memory of their own, which outlives the
-// bytes that it was parsed from.
+// keepRecords copies the records of f, so that they stay valid when the parsed bytes are reused.
 func (f *frame) keepRecords() {
 	for i := range f.body {
 		if s := &f.body[i]; s.hasRecords() {
@@ -142,7 +140,7 @@ func (f *frame) keepRecords() {
 	}
 }
 
-// sealFrame writes the header of b, whose sections are complete, and pads it.
+// sealFrame writes the header of b and pads it. All sections of b must be complete.
 func sealFrame(b []byte, h header, salt uint32) []byte {
 	binary.LittleEndian.PutUint32(b, uint32(len(b)))
 	binary.LittleEndian.PutUint64(b[8:], h.seq)
@@ -156,7 +154,7 @@ func sealFrame(b []byte, h header, salt uint32) []byte {
 	return b
 }
 
-// beginSection appends a section's header, endSection its length.
+// beginSection appends a section's header. endSection sets its length.
 func beginSection(b []byte, kind, flags uint16) []byte {
 	b = binary.LittleEndian.AppendUint16(b, kind)
 	b = binary.LittleEndian.AppendUint16(b, flags)

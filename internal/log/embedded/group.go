@@ -11,45 +11,44 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// group is what a group committed, and its members. Log.mu guards it.
+// group holds the committed offsets of a group and its members. Log.mu guards it.
 //
-// A membership change sets the target of every share; the shares then move when
-// members Poll, which is when they may be told:
+// A membership change sets the target of every share. The shares then move when members call Poll:
 //
-//  1. The owner's Poll returns the share as Revoked. It remains the owner's.
-//  2. The owner's next Poll gives it up, once no commit of it is outstanding.
+//  1. The owner's Poll returns the share as Revoked. The owner keeps it.
+//  2. The owner's next Poll gives it up, once it has no outstanding commit.
 //  3. The target's next Poll owns it, from the committed offset on.
 //
-// A target that waits for an owner longer than the rebalance timeout removes
-// the owner from the group. A share whose step is in the frame being written is
-// given to nobody, even where its owner was removed.
+// If a target waits for an owner longer than the rebalance timeout, it removes the owner from the
+// group. A share with a transaction in the frame being written gets no new owner, even if its owner
+// was removed.
 type group struct {
 	log           *Log
 	name          string
 	all           map[*partition]*share
 	everCommitted bool
 
-	topics  []string  // of the members; sorted
-	shares  []*share  // of topics, in order
-	members []*member // in order of joining
-	settled bool      // every share is its target's
+	topics  []string  // topics of the members; sorted
+	shares  []*share  // shares of topics, in order
+	members []*member // in the order of joining
+	settled bool      // every share is owned by its target
 }
 
-// share is one partition as its group sees it.
+// share is the assignment of one partition in a group.
 type share struct {
 	part      *partition
 	committed stream.Offset
 
-	owner   *member   // who may read and commit it; nil is nobody
-	target  *member   // who shall own it
-	wanted  time.Time // since when another than the owner is the target; else zero
+	owner   *member   // member that may read and commit it; nil if it has no owner
+	target  *member   // member that should own it
+	wanted  time.Time // since when the target differs from the owner; zero if it does not
 	revoked bool      // the owner was told to give it up
-	writing bool      // a step of it is in the frame being written
+	writing bool      // the frame being written has a transaction with it
 	paused  bool
-	cursor  *cursor // the owner's
+	cursor  *cursor // of the owner
 }
 
-// group returns the group called name. Its caller holds mu.
+// group returns the group called name and creates it if needed. The caller must hold mu.
 func (l *Log) group(name string) *group {
 	g := l.groups[name]
 	if g == nil {
@@ -59,8 +58,8 @@ func (l *Log) group(name string) *group {
 	return g
 }
 
-// share returns the share of p, and makes those of its whole topic: a group
-// that reads one partition of a topic holds back retention of all.
+// share returns the share of p. It creates shares for the whole topic: a group that reads one
+// partition of a topic delays retention of all.
 func (g *group) share(p *partition) *share {
 	if sh := g.all[p]; sh != nil {
 		return sh
@@ -82,8 +81,8 @@ func (g *group) find(p stream.Partition) *share {
 	return g.all[part]
 }
 
-// Join implements stream.Log. A member that names other topics than the members
-// before it is refused.
+// Join implements stream.Log. It rejects a member that names other topics than the existing
+// members.
 func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Member, error) {
 	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	l.mu.Lock()
@@ -117,7 +116,7 @@ func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Mem
 	return s, nil
 }
 
-// remove ends a member, whose shares are free at once.
+// remove removes a member and frees its shares at once.
 func (g *group) remove(s *member, err error) {
 	if s.err != nil {
 		return
@@ -132,7 +131,7 @@ func (g *group) remove(s *member, err error) {
 	g.rebalance()
 }
 
-// rebalance sets the targets.
+// rebalance sets the targets of all shares.
 func (g *group) rebalance() {
 	owners := make([]int, len(g.shares))
 	for i, sh := range g.shares {
@@ -154,7 +153,7 @@ func (g *group) rebalance() {
 	g.notify()
 }
 
-// notify makes the members that are in a Poll look again.
+// notify makes members that are in a Poll check their shares again.
 func (g *group) notify() {
 	for _, m := range g.members {
 		signal(m.ready)
@@ -163,14 +162,14 @@ func (g *group) notify() {
 
 const never time.Duration = 1<<63 - 1
 
-// overdue returns how long the owner may keep a share that another wants.
+// overdue returns how long the owner may still keep a share with another target.
 func (sh *share) overdue() time.Duration {
 	if sh.wanted.IsZero() {
 		return never
 	}
 	timeout := sh.owner.log.opts.RebalanceTimeout
 	if sh.owner.polling {
-		return timeout // from when its Poll returns
+		return timeout // counted from the return of its Poll
 	}
 	since := sh.wanted
 	if sh.owner.seen.After(since) {

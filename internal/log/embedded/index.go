@@ -12,34 +12,33 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// chunkBytes is the granularity of the index and of cold reads: a chunk is the
-// frames that begin within so many bytes, so that readers of all partitions
-// share what was read and parsed.
+// chunkBytes is the granularity of the index and of cold reads. A chunk holds the frames that begin
+// within this many bytes. Readers of all partitions share a chunk that was read and parsed.
 const chunkBytes = 256 << 10
 
-// index is the sparse index of a segment. It holds for each partition the first
-// offset in each chunk that has records of it.
+// index is the sparse index of a segment. For each partition it holds the first offset in each
+// chunk that has records of the partition.
 type index struct {
-	marks []int64 // where the chunks begin
+	marks []int64 // start positions of the chunks
 	parts map[stream.Partition][]indexEntry
 }
 
 type indexEntry struct {
 	offset stream.Offset
-	mark   int   // of marks
-	time   int64 // of the record at offset, microseconds
+	mark   int   // index into marks
+	time   int64 // of the record at offset, in microseconds
 }
 
 func newIndex() *index { return &index{parts: map[stream.Partition][]indexEntry{}} }
 
-// frame says that a frame begins at pos.
+// frame records that a frame begins at pos.
 func (x *index) frame(pos int64) {
 	if n := len(x.marks); n == 0 || pos-x.marks[n-1] >= chunkBytes {
 		x.marks = append(x.marks, pos)
 	}
 }
 
-// note adds records of the newest frame.
+// note adds the records of the newest frame.
 func (x *index) note(p stream.Partition, v *records) {
 	entries, mark := x.parts[p], len(x.marks)-1
 	if n := len(entries); n > 0 && entries[n-1].mark == mark {
@@ -52,7 +51,7 @@ func (x *index) note(p stream.Partition, v *records) {
 	x.parts[p] = append(entries, e)
 }
 
-// chunk returns the number of the chunk with offset of p.
+// chunk returns the number of the chunk that contains offset of p.
 func (x *index) chunk(p stream.Partition, offset stream.Offset) (int, bool) {
 	entries := x.parts[p]
 	i := sort.Search(len(entries), func(i int) bool { return entries[i].offset > offset })
@@ -62,12 +61,12 @@ func (x *index) chunk(p stream.Partition, offset stream.Offset) (int, bool) {
 	return entries[i-1].mark, true
 }
 
-// The file of an index, beside what the index holds, says what the log must
-// know of a sealed segment without reading it.
+// The index file holds the index and the other facts that the log needs about a sealed segment. So
+// the log does not have to read the segment.
 const indexMagic = "afterbay index 1"
 
-// encodeIndex returns the file of s, whose index is in memory. spans are the
-// partitions' offsets in it.
+// encodeIndex returns the content of the index file of s. The index of s must be in memory. spans
+// are the offsets of each partition in s.
 func encodeIndex(s *segment, spans map[stream.Partition]span, salt uint32) []byte {
 	b := []byte(indexMagic)
 	for _, v := range []uint64{s.first, s.last, uint64(s.end), uint64(s.sealed.UnixMicro())} {
@@ -97,7 +96,7 @@ func encodeIndex(s *segment, spans map[stream.Partition]span, salt uint32) []byt
 	return binary.LittleEndian.AppendUint32(b, crc32.Update(salt, castagnoli, b))
 }
 
-// decodeIndex reads the file of s and returns the offsets in it.
+// decodeIndex reads the index file of s and returns the offsets of each partition in s.
 func decodeIndex(s *segment, b []byte, salt uint32) (map[stream.Partition]span, error) {
 	bad := fmt.Errorf("index of segment %d: %w", s.first, errFormat)
 	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
@@ -142,7 +141,7 @@ func decodeIndex(s *segment, b []byte, salt uint32) (map[stream.Partition]span, 
 	return spans, nil
 }
 
-// count reads a number of things that take a byte each at least.
+// count reads the number of elements, each of at least one byte.
 func (r *reader) count() int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)) {
@@ -152,8 +151,8 @@ func (r *reader) count() int {
 	return int(n)
 }
 
-// saveIndexes writes the indexes of sealed segments that are not on disk. One
-// that cannot be written is rebuilt by the next Open.
+// saveIndexes writes the missing index files of sealed segments. If a write fails, the next Open
+// rebuilds the index.
 func (k *keeper) saveIndexes() {
 	type file struct {
 		segment *segment
@@ -179,7 +178,7 @@ func (k *keeper) saveIndexes() {
 	}
 }
 
-// spansIn returns the offsets of all partitions in s. Its caller holds mu.
+// spansIn returns the offsets of all partitions in s. The caller must hold mu.
 func (k *keeper) spansIn(s *segment) map[stream.Partition]span {
 	spans := map[stream.Partition]span{}
 	for _, t := range k.topics {
@@ -193,14 +192,15 @@ func (k *keeper) spansIn(s *segment) map[stream.Partition]span {
 	return spans
 }
 
-// indexes are the sealed segments whose index is in memory, oldest use first. Log.mu guards
-// them.
+// indexes holds the sealed segments with an index in memory, least recently used first. Log.mu
+// guards it.
 type indexes []*segment
 
-// indexesMost sealed segments keep their index in memory.
+// indexesMost is the most sealed segments that keep their index in memory.
 const indexesMost = 16
 
-// use remembers that the index of a sealed segment, which is on disk too, was used.
+// use records a use of the index of a sealed segment. It evicts the least recently used index,
+// which is also on disk.
 func (x *indexes) use(s *segment) {
 	*x = append(slices.DeleteFunc(*x, func(other *segment) bool { return other == s }), s)
 	if list := *x; len(list) > indexesMost {
@@ -209,8 +209,8 @@ func (x *indexes) use(s *segment) {
 	}
 }
 
-// loadIndex returns the index of a sealed segment from its file, or from its
-// frames where the file is bad.
+// loadIndex returns the index of a sealed segment from its file. If the file is bad, it rebuilds
+// the index from the frames.
 func (c *cursor) loadIndex(s *segment) (*index, error) {
 	c.log.mu.Lock()
 	copied := *s
@@ -234,7 +234,7 @@ func (c *cursor) loadIndex(s *segment) (*index, error) {
 	return s.index, nil
 }
 
-// rebuildIndex makes the index of a sealed segment from its frames.
+// rebuildIndex builds the index of a sealed segment from its frames.
 func (c *cursor) rebuildIndex(s *segment) (*index, error) {
 	b, err := vfs.ReadFile(c.log.opts.fs, s.path)
 	if err != nil {

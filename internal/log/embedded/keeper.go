@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// keeper writes indexes and retires segments, off the way of commits.
+// keeper writes indexes and removes old segments, outside the commit path.
 type keeper struct{ *Log }
 
-// run keeps the log until it is closed.
+// run maintains the log until it is closed.
 func (k *keeper) run() {
-	const watch = time.Second // for ages
+	const watch = time.Second // interval of the check for RetainAge
 	for {
 		k.saveIndexes()
 		if err := k.retire(); err != nil {
@@ -33,8 +33,8 @@ func (k *keeper) run() {
 	}
 }
 
-// retire takes the oldest segments out of the log, one by one: a crash in
-// between leaves a log without a gap.
+// retire removes the oldest segments from the log, one by one. So a crash in between leaves a log
+// without a gap.
 func (k *keeper) retire() error {
 	for {
 		s := k.retirable()
@@ -55,7 +55,7 @@ func (k *keeper) retire() error {
 	}
 }
 
-// retirable takes the oldest segment out of memory if it may go.
+// retirable removes the oldest segment from memory if it may be deleted.
 func (k *keeper) retirable() *segment {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,7 +74,7 @@ func (k *keeper) retirable() *segment {
 	return s
 }
 
-// expired reports whether the oldest segment is beyond what is to be retained.
+// expired reports whether the oldest segment exceeds the retention limits.
 func (k *keeper) expired(s *segment) bool {
 	if k.opts.RetainAge > 0 && time.Since(s.sealed) > k.opts.RetainAge {
 		return true
@@ -109,16 +109,16 @@ func (k *keeper) needed(s *segment) bool {
 	return false
 }
 
-// checkpointer makes checkpoints of the state of a log.
+// checkpointer writes checkpoints of the state of a log.
 type checkpointer struct {
 	log    *Log
-	logged atomic.Int64  // bytes written since the last checkpoint began
-	dueAt  atomic.Int64  // so many of them are signalled
-	began  time.Time     // the last checkpoint; its goroutine's
-	due    chan struct{} // a checkpoint is due
+	logged atomic.Int64  // bytes written to the log since the last checkpoint began
+	dueAt  atomic.Int64  // value of logged at which the writer signals due
+	began  time.Time     // start of the last checkpoint; only run's goroutine uses it
+	due    chan struct{} // one token: a checkpoint is due
 }
 
-// run makes a checkpoint when enough time or log has passed.
+// run writes a checkpoint after each CheckpointInterval or CheckpointBytes of log.
 func (c *checkpointer) run(ctx context.Context) {
 	c.began = time.Now()
 	for done := c.log.store.Applied(); ; {
@@ -127,7 +127,7 @@ func (c *checkpointer) run(ctx context.Context) {
 		case <-time.After(time.Until(c.began.Add(c.log.opts.CheckpointInterval))):
 		case <-c.due:
 			if c.logged.Load() < c.log.opts.CheckpointBytes && !c.log.store.Full() {
-				continue // it was for the checkpoint before
+				continue // the signal was for the previous checkpoint
 			}
 		case <-c.log.store.Failed():
 			c.log.fail(c.log.store.Err())
@@ -152,9 +152,9 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// rest spreads the checkpoint under way over half of what lies
-// between two, in time or in log: at once it would take a core for as long as
-// it lasts. More than a half would let recovery redo more.
+// rest slows down the running checkpoint so that it takes half of the interval between two
+// checkpoints, in time or in log bytes. At full speed it would occupy a core. With more than a
+// half, recovery would have to redo more.
 func (c *checkpointer) rest(ctx context.Context, share float64) {
 	until := c.began.Add(time.Duration(share / 2 * float64(c.log.opts.CheckpointInterval)))
 	bytes := int64(share / 2 * float64(c.log.opts.CheckpointBytes))

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kind is the log of a data directory.
+// Kind is the log in a data directory.
 var Kind = stream.Kind{
 	Name:    "embedded",
 	Help:    "the log of the data directory, which one process opens at a time",
@@ -17,8 +17,8 @@ var Kind = stream.Kind{
 	New:     func() stream.Config { return &Config{URL: "embedded"} },
 }
 
-// Config is the log of a data directory, which has no settings: a process names the
-// directory.
+// Config is the configuration of a log in a data directory. It has no settings: the process names
+// the directory.
 type Config struct {
 	URL string `field:"url" required:"true" help:"embedded" example:"embedded"`
 }

@@ -1,6 +1,5 @@
-// Package embedded is a stream.Log in one directory of one process: no server,
-// durable, exactly-once. Its commit log is the database, and everything else is
-// a cache of it.
+// Package embedded is a stream.Log in one directory of one process: durable, exactly-once, and
+// without a server. The commit log is the database; all other files are caches of it.
 package embedded
 
 import (
@@ -27,67 +26,65 @@ var (
 )
 
 var (
-	// ErrLocked says that another process, or another Log of this one, has the
-	// directory open.
+	// ErrLocked means that another process, or another Log of this process, has the directory open.
 	ErrLocked = errors.New("directory is in use")
 
-	// ErrFull says that the disk has no room for another append. Nothing was
-	// written, and reads and commits go on: append again later.
+	// ErrFull means that the disk has no space for another append. The log wrote nothing. Reads and
+	// commits continue. Append again later.
 	ErrFull = errors.New("no space left for the log")
 
-	// ErrIrregular says that a file of the directory is a pipe, a device or a socket.
+	// ErrIrregular means that a file in the directory is a pipe, a device or a socket.
 	ErrIrregular = vfs.ErrIrregular
 
-	// ErrReadOnly says that the log is open for reading only.
+	// ErrReadOnly means that the log is open for reading only.
 	ErrReadOnly = errors.New("the log is open for reading only")
 )
 
-// Log is an embedded log. Make one with Open.
+// Log is an embedded log. Open returns one.
 //
-// One goroutine, the writer, makes frames: it takes what waits in the queue,
-// writes it as one frame, syncs it, and only then applies it: to the state, to
-// what readers see, to those who wait for it. Recovery applies frames by the
-// same code. Invariants:
+// One goroutine, the writer, makes frames. It takes the requests in the queue, writes them as one
+// frame and syncs it. Then it applies the frame: it updates the state, makes the records visible to
+// readers, and answers the callers. Recovery applies frames with the same code. Invariants:
 //
-//  1. Nothing of frame s leaves the writer before s is durable, but that its
-//     inputs go to members that read early: see early.go.
-//  2. Frame s+1 is written after s is durable. So of a log that was not closed
-//     only the newest frame can be torn, and a valid frame s+1 proves that s
-//     was durable.
-//  3. A write or sync that failed is never repeated: the log stops accepting,
-//     since nobody knows what the disk has.
-//  4. A frame is built, and the ownership of its steps checked, under mu; a
-//     share with a step in that frame has no other owner until it is applied.
+//  1. Nothing of frame s leaves the writer before s is durable, except that
+//     members may read its inputs early: see early.go.
+//  2. Frame s+1 is written after s is durable. So after a crash only the newest
+//     frame can be torn, and a valid frame s+1 proves that s was durable.
+//  3. A failed write or sync is never repeated. The log stops accepting
+//     requests, because the content of the disk is unknown.
+//  4. The ownership of a frame's transactions is checked under mu. A share
+//     with a transaction in that frame gets no other owner until the frame is
+//     applied.
 //
-// The mutexes' order is mu, then those of the queue, the spares, the chunks and
-// the state; only the writer holds none while it waits for the disk.
+// The lock order is mu, then the mutexes of the queue, the spares, the chunks and the state. The
+// writer holds none of them while it waits for the disk.
 type Log struct {
 	opts Options
 	directory
 	store *state.Store
-	cells *state.Space // topics, offsets and producers, as state
+	cells *state.Space // topics, offsets and producers, stored as state
 
 	queue       queue
 	spares      spares
 	chunks      chunkCache
 	buffers     buffers
 	stats       counters
-	applied     atomic.Uint64 // newest frame whose changes are all applied
+	applied     atomic.Uint64 // newest frame that is fully applied
 	checkpoints checkpointer
 
 	kick chan struct{} // the keeper has work
 	lifetime
 
-	mu       sync.Mutex // guards the rest, and the fields of topics, groups and members
-	err      error      // why the log accepts nothing any more
-	segments []*segment // oldest first; the last is written
+	mu       sync.Mutex // guards the fields below and those of topics, groups and members
+	err      error      // why the log accepts no requests
+	segments []*segment // oldest first; the writer writes to the last
 	indexes  indexes
 	ring     ring
 	awaited  awaited
 	catalog
 }
 
-// directory is where a log is, and what Open found there.
+// directory is the directory of a log and the results of opening it.
 type directory struct {
 	dir      string
 	lock     *dirLock
@@ -95,7 +92,7 @@ type directory struct {
 	recovery Recovery
 }
 
-// lifetime is how a log ends.
+// lifetime holds the fields that end a log.
 type lifetime struct {
 	closing  <-chan struct{} // closed by Close
 	stop     context.CancelFunc
@@ -105,15 +102,15 @@ type lifetime struct {
 	closeErr error
 }
 
-// buffers are reused by frames.
+// buffers holds buffers that frames reuse.
 type buffers struct {
 	results bodies
-	steps   bodies // their sections
+	steps   bodies // the sections of transactions
 }
 
-// Open opens the log in dir, or makes one. It redoes what the last checkpoint
-// lacks. Where the log is damaged other than by the write that a crash
-// interrupted it returns a *DamageError and changes nothing.
+// Open opens the log in dir, or creates one. It redoes the frames that the last checkpoint lacks.
+// If there is damage that an interrupted write does not explain, Open returns a *DamageError and
+// changes nothing.
 func Open(dir string, o Options) (*Log, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -156,10 +153,10 @@ func (l *Log) path(elem ...string) string {
 	return filepath.Join(append([]string{l.dir}, elem...)...)
 }
 
-// Recovery says what Open found.
+// Recovery returns the results of the recovery in Open.
 func (l *Log) Recovery() Recovery { return l.recovery }
 
-// usable returns why nothing can be read any more. Its caller holds mu.
+// usable returns an error if the log can no longer be read. The caller must hold mu.
 func (l *Log) usable() error {
 	select {
 	case <-l.closing:
@@ -205,8 +202,8 @@ func (l *Log) append(ctx context.Context, producer string, first int64, records 
 	return r.repeated, nil
 }
 
-// submit queues r and waits until it is decided. A request that is not being
-// written can still be taken back when ctx ends.
+// submit queues r and waits until it is decided. If ctx ends before the writer has taken r, submit
+// withdraws r.
 func (l *Log) submit(ctx context.Context, r *request) error {
 	done := make(chan error, 1)
 	r.decide = func(err error) { done <- err }
@@ -238,12 +235,12 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	}
 }
 
-// Tail implements stream.Log. A slow reader holds retention back.
+// Tail implements stream.Log. A slow reader delays retention.
 func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return l.TailKeys(ctx, p, from, nil)
 }
 
-// TailKeys implements stream.KeyTailer; a nil keep is Tail.
+// TailKeys implements stream.KeyTailer; a nil keep keeps every record, as Tail does.
 func (l *Log) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		if err := l.tail(ctx, p, from, keep, yield); err != nil {
@@ -255,7 +252,7 @@ func (l *Log) TailKeys(ctx context.Context, p stream.Partition, from stream.Offs
 	}
 }
 
-// tail yields records until yield wants no more, which is no error.
+// tail yields records until yield returns false, which is not an error.
 func (l *Log) tail(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool, yield func(stream.Record, error) bool) error {
 	ready := make(chan struct{}, 1)
 	c, err := l.newCursor(p, from, ready)
@@ -346,7 +343,7 @@ func (l *Log) State(_ context.Context, group string, p stream.Partition) (stream
 	return l.space(group, p), nil
 }
 
-// space returns the state of group beside p.
+// space returns the state of group for p.
 func (l *Log) space(group string, p stream.Partition) *state.Space {
 	return l.store.Space(string(appendEditsHead(nil, group, p)))
 }
@@ -362,7 +359,7 @@ func (l *Log) Groups(context.Context) ([]string, error) {
 	return slices.DeleteFunc(slices.Sorted(names), func(name string) bool { return !l.groups[name].everCommitted }), nil
 }
 
-// fail makes the log stop accepting. Reads go on.
+// fail makes the log reject all further writes. Reads continue.
 func (l *Log) fail(err error) error {
 	l.mu.Lock()
 	first := l.err == nil
@@ -378,8 +375,8 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// Close implements stream.Log. It returns after a checkpoint, so that the next
-// Open has nothing to redo.
+// Close implements stream.Log. It first writes a checkpoint, so that the next Open has no frames to
+// redo.
 func (l *Log) Close() error {
 	l.closed.Do(func() {
 		l.mu.Lock()
@@ -399,11 +396,11 @@ func (l *Log) Close() error {
 	return l.closeErr
 }
 
-// closeTimeout bounds the last checkpoint, which a full disk would hold up for
-// ever. Without it nothing is lost: the next Open redoes more.
+// closeTimeout limits the time for the last checkpoint, which never ends on a full disk. Without it
+// no data is lost; the next Open redoes more frames.
 const closeTimeout = 30 * time.Second
 
-// shut makes the last checkpoint and lets the directory go.
+// shut writes the last checkpoint and releases the directory.
 func (l *Log) shut() error {
 	err := l.err
 	if l.opts.ReadOnly {

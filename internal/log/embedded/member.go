@@ -15,30 +15,30 @@ import (
 type member struct {
 	log   *Log
 	group *group
-	wake  chan struct{} // holds one token: Poll returns early
-	ready chan struct{} // holds one token: there may be something for Poll
+	wake  chan struct{} // one token: Poll returns early
+	ready chan struct{} // one token: Poll may have records or assignments to return
 
-	// Log.mu guards these.
+	// Log.mu guards these fields.
 	shares  []*share  // owned
-	polling bool      // in a Poll that found nothing
-	seen    time.Time // when it last was in Poll
-	err     error     // why it is dead
+	polling bool      // in a Poll that waits
+	seen    time.Time // time of the last Poll
+	err     error     // why the member is unusable
 	pending bool      // a commit is outstanding
 
-	early bool          // it reads early
+	early bool          // early reads are on
 	ahead bool          // it has read early since its last commit
-	idle  bool          // it is in Poll and has nothing to do
+	idle  bool          // it waits in Poll and has no work
 	took  time.Duration // from Poll to Commit, the last time
 
-	available unread          // to the Poll under way
-	turn      int             // which of shares the next Poll starts at
-	taken     []stream.Record // the caller's until the next Poll
+	available unread          // records for the current Poll
+	turn      int             // index into shares at which the next Poll starts
+	taken     []stream.Record // slice that the caller may use until the next Poll
 }
 
 // Poll implements stream.Member.
 func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	woken := false
-	clear(s.taken) // let go of what they point to
+	clear(s.taken) // release the memory that the records refer to
 	for {
 		select {
 		case <-s.wake:
@@ -73,15 +73,15 @@ func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 }
 
-// away notes that the member leaves Poll.
+// away records that the member leaves Poll.
 func (s *member) away() {
 	s.log.mu.Lock()
 	s.polling, s.idle, s.seen = false, false, time.Now()
 	s.log.mu.Unlock()
 }
 
-// look moves shares to and from the member, notes what is available, and returns how
-// long to wait for an owner that is late.
+// look moves shares to and from the member and records the available records. It returns how long
+// to wait before an owner is overdue.
 func (s *member) look() (batch stream.Batch, overdue time.Duration, err error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *member) settle(batch *stream.Batch) {
 	g.settled = !slices.ContainsFunc(g.shares, func(sh *share) bool { return sh.owner != sh.target || sh.revoked })
 }
 
-// own makes sh the member's.
+// own makes s the owner of sh.
 func (s *member) own(sh *share) stream.Assigned {
 	next := max(sh.committed, sh.part.first())
 	sh.owner, sh.paused = s, false
@@ -153,18 +153,18 @@ func (s *member) own(sh *share) stream.Assigned {
 	return stream.Assigned{Partition: sh.part.Partition, Next: next, State: s.log.space(s.group.name, sh.part.Partition)}
 }
 
-// drop makes sh nobody's.
+// drop removes s as the owner of sh.
 func (s *member) drop(sh *share) {
 	sh.part.removeReader(sh.cursor)
 	sh.owner, sh.revoked, sh.cursor, sh.wanted = nil, false, nil, time.Time{}
 	s.shares = slices.DeleteFunc(s.shares, func(other *share) bool { return other == sh })
 }
 
-// unread is what a Poll may read.
+// unread lists the records that a Poll may read.
 type unread struct {
 	cursors []*cursor
-	waiting []int64 // records of each
-	records int64   // of all
+	waiting []int64 // number of records, by cursor
+	records int64   // total of waiting
 }
 
 func (u *unread) reset() {
@@ -177,16 +177,15 @@ func (u *unread) add(c *cursor, n int64) {
 	u.records += n
 }
 
-// least is of how many of its records a cursor is sure, of a batch of limit: half
-// of an even share.
+// least returns how many records cursor i gets at least in a batch of limit records: half of an
+// even share.
 func (u *unread) least(i, limit int) float64 {
 	return min(float64(limit)/float64(2*len(u.cursors)), float64(u.waiting[i]))
 }
 
-// fetch returns records of all cursors, of each in proportion to what waits
-// there: so those that are behind go through the log side by side, and what one
-// reads from a file serves all. A partition that is far behind leaves the others
-// their least. It begins with another cursor each time.
+// fetch returns records from each cursor in proportion to its unread records. So cursors that are
+// behind advance through the log together and share file reads. Each cursor gets at least its
+// least, even if another is far behind. Each call starts at another cursor.
 func (s *member) fetch(u *unread, limit int) ([]stream.Record, error) {
 	if len(u.cursors) == 0 || limit <= 0 {
 		return nil, nil
@@ -206,7 +205,7 @@ func (s *member) fetch(u *unread, limit int) ([]stream.Record, error) {
 		var err error
 		records, err = u.cursors[i].read(records, min(room, int(math.Ceil(share))))
 		if err != nil && len(records) == 0 {
-			return nil, err // else it comes back with the next Poll
+			return nil, err // otherwise the next Poll returns the error
 		}
 	}
 	s.taken = records
@@ -243,8 +242,8 @@ func (s *member) setPaused(partitions []stream.Partition, paused bool) {
 
 var errOutstanding = errors.New("a commit is outstanding: wait for it before the next")
 
-// Commit implements stream.Member. A step over the limit of a frame is
-// stream.ErrTooLarge and was not written.
+// Commit implements stream.Member. If a transaction exceeds the limit of a frame, the error is
+// stream.ErrTooLarge and the log wrote nothing.
 func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	l, pending := s.log, stream.NewPending()
 	r, err := l.stepRequest(s, &step)
@@ -277,8 +276,7 @@ func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	return pending
 }
 
-// admit lets a step into the frame being built, if the member owns all that it
-// touches.
+// admit accepts a transaction for the frame being built if the member owns all of its partitions.
 func (s *member) admit(r *request) error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -297,7 +295,7 @@ func (s *member) admit(r *request) error {
 	return nil
 }
 
-// decided ends a commit that was outstanding.
+// decided ends an outstanding commit.
 func (s *member) decided(r *request, err error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()

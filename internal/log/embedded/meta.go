@@ -21,21 +21,20 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// meta is the file META, and its copy: a line of JSON and a line with its
+// meta is the content of the file META and of its copy: a line of JSON and a line with its
 // checksum.
 type meta struct {
 	Format int    `json:"format"`
-	Log    string `json:"log"`   // 16 random bytes; salt of every checksum
+	Log    string `json:"log"`   // 16 random bytes, the source of the salt of every checksum
 	Clean  uint64 `json:"clean"` // newest frame at the last clean close
-	// Epochs says which epoch the frames from a seq on carry: one entry for
-	// each Open that wrote frames which may still be there.
+	// Epochs lists the epoch that frames from a given seq on carry. It has one entry per Open that
+	// wrote frames, as long as these may exist.
 	Epochs []epoch `json:"epochs"`
-	// Writes counts how often META was written; 0 was written by a version that
-	// knows no copy.
+	// Writes counts the writes of META. Versions without a copy of META leave it 0.
 	Writes uint64 `json:"writes,omitempty"`
 
 	salt uint32
-	lost *DamageError // what is wrong with the copy that was not read
+	lost *DamageError // damage of the other copy, which was not used
 }
 
 type epoch struct {
@@ -43,12 +42,11 @@ type epoch struct {
 	Epoch uint32 `json:"epoch"`
 }
 
-// metaFormat goes up with what processes of this version keep in a log that others do
-// not read: frames, and the state and names of pipelines. Format 1 had other ids, topics
-// and fingerprints.
+// metaFormat increases when a data directory gets content that older versions cannot read: frames,
+// and the state and names of pipelines. Format 1 had other ids, topics and fingerprints.
 const metaFormat = 2
 
-// ErrFormat says that another version of Afterbay wrote a data directory.
+// ErrFormat means that another version of Afterbay wrote a data directory.
 var ErrFormat = errors.New("another version of afterbay wrote this data directory")
 
 func newMeta() meta {
@@ -59,16 +57,16 @@ func newMeta() meta {
 	return m
 }
 
-// saltOf makes frames of other logs invalid in this one, also where they are
-// carried as the bytes of a record.
+// saltOf returns a salt that makes frames of other logs invalid in this one. This matters if a
+// record contains the bytes of such a frame.
 func saltOf(id []byte) uint32 { return crc32.Checksum(id, castagnoli) }
 
-// The names of META. Both hold the same; META is written first, and versions
-// that know no copy read and write it alone.
+// The file names of META. Both files have the same content. META is written first. Versions without
+// a copy use only META.
 const metaName, metaCopyName = "META", "META.copy"
 
-// readMeta returns the newest valid META of dir; found is false where there is
-// none. A copy is never newer than a META that counts no writes.
+// readMeta returns the newest valid META of dir. found is false if there is none. If META has no
+// count of writes, the copy cannot be newer.
 func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 	main, mainLost, err := readMetaFile(fsys, dir, metaName)
 	if err != nil {
@@ -96,17 +94,17 @@ func readMeta(fsys vfs.FS, dir string) (m meta, found bool, err error) {
 	return meta{}, false, mainLost
 }
 
-// ErrForeign says that a folder holds files, and is no data directory.
+// ErrForeign means that a folder holds other files and is not a data directory.
 var ErrForeign = errors.New("the folder holds other files and is no data directory")
 
-// own are the names of all that the engine, and the processes that use it, make in a data
+// own lists the names of all files that the log, and the processes that use it, create in a data
 // directory.
 var own = []string{metaName, metaCopyName, metaName + halfSuffix, metaCopyName + halfSuffix,
 	"LOCK", "log", "idx", "state", "ADMIN", "kafka", "timings"}
 
-// checkForeign returns ErrForeign if dir has other files than a log, and no META. Before it
-// has META it may have what a crash of the first Open left, files that processes keep
-// beside a log, and the folder of file systems.
+// checkForeign returns ErrForeign if dir has no META and contains foreign files. Three things may
+// exist before META: files from a crash of the first Open, files that processes keep beside a log,
+// and the folder of file systems.
 func checkForeign(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -126,7 +124,7 @@ func checkForeign(fsys vfs.FS, dir string) error {
 
 const reasonMissing = "it is missing"
 
-// readMetaFile reads one of the copies; lost says why there is nothing to read.
+// readMetaFile reads one of the copies. lost says why it could not be read.
 func readMetaFile(fsys vfs.FS, dir, name string) (m meta, lost *DamageError, err error) {
 	path := fsys.PathJoin(dir, name)
 	bad := func(reason string) (meta, *DamageError, error) {
@@ -161,9 +159,8 @@ func readMetaFile(fsys vfs.FS, dir, name string) (m meta, lost *DamageError, err
 	return m, nil, nil
 }
 
-// write replaces META and then its copy, each whole: at every moment one of
-// them holds what was written last or before that, whatever a crash leaves and
-// also where the other is damaged.
+// write replaces META and then its copy, each atomically. So after a crash at any moment, one of
+// them holds the last or the previous content, even if the other is damaged.
 func (m *meta) write(fsys vfs.FS, dir string) error {
 	m.Writes++
 	line, err := json.Marshal(m)
@@ -172,7 +169,7 @@ func (m *meta) write(fsys vfs.FS, dir string) error {
 	}
 	b := fmt.Appendf(line, "\n%08x\n", crc32.Checksum(line, castagnoli))
 	for _, name := range []string{metaName, metaCopyName} {
-		if err := writeFile(fsys, fsys.PathJoin(dir, name), bytes.Clone(b)); err != nil { // a vfs.File may change what it writes
+		if err := writeFile(fsys, fsys.PathJoin(dir, name), bytes.Clone(b)); err != nil { // a vfs.File may modify the written slice
 			return err
 		}
 	}
@@ -180,8 +177,8 @@ func (m *meta) write(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// begin adds a random epoch for the frames from seq on, and forgets those of
-// frames before oldest.
+// begin adds a random epoch for the frames from seq on. It removes epochs that only apply to frames
+// before oldest.
 func (m *meta) begin(seq, oldest uint64) uint32 {
 	var b [4]byte
 	rand.Read(b[:])
@@ -193,16 +190,16 @@ func (m *meta) begin(seq, oldest uint64) uint32 {
 	return m.Epochs[len(m.Epochs)-1].Epoch
 }
 
-// has reports whether a frame seq of this log carries e.
+// has reports whether frame seq of this log carries epoch e.
 func (m *meta) has(seq uint64, e uint32) bool {
 	i := sort.Search(len(m.Epochs), func(i int) bool { return m.Epochs[i].From > seq })
 	return i > 0 && m.Epochs[i-1].Epoch == e
 }
 
-// dirLock is the lock of a directory, or nil.
+// dirLock is the lock of a directory; its Closer may be nil.
 type dirLock struct{ io.Closer }
 
-// lockDir locks dir until release; the file names the process that has it.
+// lockDir locks dir until release. The lock file names the process that holds the lock.
 func lockDir(o Options, dir string, readOnly bool) (*dirLock, error) {
 	path := o.fs.PathJoin(dir, "LOCK")
 	if o.fs != vfs.OS() {
@@ -218,7 +215,7 @@ func lockDir(o Options, dir string, readOnly bool) (*dirLock, error) {
 		how, writable = unix.LOCK_SH, false
 		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil // no process has had the directory open, and none can now
+			return nil, nil // no process has opened the directory, and none can now
 		}
 	}
 	if err != nil {

@@ -9,75 +9,69 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// Options of a Log. The zero value of every field is a good default.
+// Options configures a Log. The zero value of every field is a good default.
 type Options struct {
-	// SegmentBytes is the size of a new file of the log; 0 is 64 MiB. Existing
-	// files keep theirs.
+	// SegmentBytes is the size of a new log file; 0 is 64 MiB. Existing files keep their size.
 	SegmentBytes int64
-	// GroupInterval is the least time between the beginnings of two syncs
-	// while little is waiting, so that writers share them, and the most that a
-	// frame waits for steps of the members that read early; 0 is 2 ms.
+	// GroupInterval is the minimum time between the starts of two syncs while few requests wait, so
+	// that requests share a sync. It is also the maximum time that a frame waits for transactions
+	// of members that read early. 0 is 2 ms.
 	GroupInterval time.Duration
-	// GroupEvents and GroupBytes waiting begin a sync before that; a frame
-	// takes no more bytes, unless one append or step is larger; 0 is 2,048
+	// GroupEvents or GroupBytes of waiting requests start a sync before GroupInterval. A frame
+	// takes no more bytes than GroupBytes, unless one append or transaction is larger. 0 is 2,048
 	// and 1 MiB.
 	GroupEvents int
 	GroupBytes  int
-	// QueueBytes may wait while the one frame in flight is written; an append
-	// beyond waits for room first; 0 is 64 MiB.
+	// QueueBytes is the most that may wait while a frame is written. An append beyond it blocks
+	// until there is room. 0 is 64 MiB.
 	QueueBytes int
-	// RingBytes of the newest records stay in memory, where readers that are
-	// caught up find their records; 0 is 16 MiB.
+	// RingBytes of the newest records stay in memory for readers that are caught up; 0 is 16 MiB.
 	RingBytes int64
-	// CheckpointInterval or CheckpointBytes of log after a checkpoint began, the
-	// next one begins, and is spread over half as much: a crash redoes one and a
-	// half times as much at most; 0 is 5 s and 128 MiB.
+	// CheckpointInterval and CheckpointBytes say when the next checkpoint begins: after this time,
+	// or this much log, since the last one began. A checkpoint is spread over half as much. So
+	// recovery redoes at most one and a half times as much. 0 is 5 s and 128 MiB.
 	CheckpointInterval time.Duration
 	CheckpointBytes    int64
 
-	// RetainBytes and RetainAge let go of the oldest files of the log, whole,
-	// when the log is larger or a file has been full for longer; 0 keeps all.
-	// A file stays while recovery, a live member or tail, or a group's
-	// committed offset needs it.
+	// RetainBytes and RetainAge remove the oldest log files, whole, if the log is larger or a file
+	// has been full for longer. 0 keeps all files. A file stays while recovery, a live member or
+	// tail, or the committed offset of a group needs it.
 	RetainBytes int64
 	RetainAge   time.Duration
-	// ReleaseUnread lets retention take what a group without a live member
-	// has not read. Its next member starts after the gap.
+	// ReleaseUnread lets retention remove records that a group without a live member has not read.
+	// The group's next member starts after the gap.
 	ReleaseUnread bool
 
-	// MaxRecordBytes bounds key, value and headers of a record; 0 is 1 MiB
-	// and 64 KiB. MaxFrameBytes bounds an append or a step, encoded; 0 is
-	// 16 MiB or SegmentBytes, if that is less.
+	// MaxRecordBytes limits key, value and headers of a record; 0 is 1 MiB + 64 KiB. MaxFrameBytes
+	// limits an encoded append or transaction; 0 is the smaller of 16 MiB and SegmentBytes.
 	MaxRecordBytes int
 	MaxFrameBytes  int
 
-	// MaxProducers is how many producers AppendOnce remembers, the most
-	// recent ones; 0 is 65,536.
+	// MaxProducers is the number of producers that AppendOnce remembers, the most recent ones; 0 is
+	// 65,536.
 	MaxProducers int
-	// MaxPartitions bounds the partitions of all topics together, those of deleted
-	// topics that had records included; 0 is 65,536. Each takes 250 bytes of memory.
+	// MaxPartitions limits the partitions of all topics together, including those of deleted topics
+	// that had records; 0 is 65,536. Each takes 250 bytes of memory.
 	MaxPartitions int
-	// RebalanceTimeout is how long a member that does not Poll may keep a
-	// partition that another waits for, as it computes; 0 is 5 min.
+	// RebalanceTimeout is how long a member that does not call Poll, for example because it
+	// computes, may keep a partition that another member waits for; 0 is 5 min.
 	RebalanceTimeout time.Duration
 
-	// StateMemoryBytes bounds the state kept in memory; 0 is 1 GiB. Where a
-	// quarter more is needed, as it waits for a checkpoint, commits wait too.
+	// StateMemoryBytes limits the state in memory; 0 is 1 GiB. Commits block at 125% of the limit,
+	// until a checkpoint has written state to disk.
 	StateMemoryBytes int64
 
-	// ReadOnly opens a log that is there for reading: nothing in the directory is
-	// changed, and whatever would change it is refused with ErrReadOnly. No other
-	// process may have the log open for writing.
+	// ReadOnly opens an existing log for reading. Nothing in the directory changes, and calls that
+	// would change it return ErrReadOnly. No other process may have the log open for writing.
 	ReadOnly bool
 
-	// Logger hears what recovery cut and why the log stopped; nil is
-	// slog.Default().
+	// Logger logs what recovery cut off and why the log stopped; nil is slog.Default().
 	Logger *slog.Logger
 
-	fs vfs.FS // nil is the operating system's; tests crash and break it
+	fs vfs.FS // nil is the operating system's; tests use it to inject crashes and errors
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	least := func(name string, value, least int64, why string) {

@@ -9,23 +9,23 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// partition is what is known of a partition's records. Log.mu guards it.
+// partition holds the positions of a partition's records. Log.mu guards it.
 type partition struct {
 	stream.Partition
-	next    stream.Offset // to be written
+	next    stream.Offset // offset of the next record
 	base    stream.Offset // records before it were deleted with their topic
-	deleted bool          // the topic is; the writer changes it, under mu
-	spans   []span        // where its records are on disk, in order
-	blocks  []block       // the newest ones, in the ring, in order
+	deleted bool          // the topic is deleted; only the writer changes it, under mu
+	spans   []span        // positions of the records on disk, in order
+	blocks  []block       // the newest records, in the ring, in order
 	early   []block       // inputs of the frame in flight that members may read
 	readers []*cursor
 
-	// The writer's own, of the frame being built.
-	built           stream.Offset // to be given to the next record
+	// Only the writer uses these, for the frame being built.
+	built           stream.Offset // offset for the next record
 	inputs, outputs []*piece
 }
 
-// span is the offsets of a partition in one segment.
+// span is the range of offsets of a partition in one segment.
 type span struct {
 	segment     *segment
 	first, next stream.Offset
@@ -37,14 +37,14 @@ type block struct {
 	first  stream.Offset
 	count  int
 	body   []byte
-	packed bool // by appendResult
+	packed bool // encoded by appendResult
 }
 
-// blockBytes is what a block in the ring costs beside its records, and its share of
-// what is known of their frame.
+// blockBytes is the memory of a block in the ring without its records, including its share of the
+// frame's data.
 const blockBytes = 128
 
-// records returns the reader of the block's records.
+// records returns a reader of the block's records.
 func (b *block) records() recordReader {
 	return recordReader{reader: reader{b: b.body}, packed: b.packed, left: b.count}
 }
@@ -59,7 +59,7 @@ func (p *partition) first() stream.Offset {
 	return max(p.spans[0].first, p.base)
 }
 
-// note adds records of a frame in s.
+// note adds the records of a frame in s.
 func (p *partition) note(s *segment, v *records) {
 	next := v.first + stream.Offset(v.count)
 	if n := len(p.spans); n > 0 && p.spans[n-1].segment == s {
@@ -69,7 +69,7 @@ func (p *partition) note(s *segment, v *records) {
 	p.spans = append(p.spans, span{s, v.first, next})
 }
 
-// span returns where offset is on disk.
+// span returns the span that contains offset, or nil.
 func (p *partition) span(offset stream.Offset) *span {
 	i := sort.Search(len(p.spans), func(i int) bool { return p.spans[i].next > offset })
 	if i == len(p.spans) || p.spans[i].first > offset {
@@ -78,8 +78,8 @@ func (p *partition) span(offset stream.Offset) *span {
 	return &p.spans[i]
 }
 
-// hot returns the blocks of the ring from offset on, nil where it has left the
-// ring, and of those that may be read early behind them.
+// hot returns the blocks in memory from offset on. If offset was written, they are from the ring,
+// or nil if it is no longer there. Otherwise they are blocks that may be read early.
 func (p *partition) hot(offset stream.Offset) []block {
 	if offset >= p.next {
 		return blocksFrom(p.early, offset)
@@ -87,7 +87,7 @@ func (p *partition) hot(offset stream.Offset) []block {
 	return blocksFrom(p.blocks, offset)
 }
 
-// blocksFrom returns the blocks from the one with offset on, nil where none has it.
+// blocksFrom returns the blocks from the one with offset on, or nil if no block has it.
 func blocksFrom(blocks []block, offset stream.Offset) []block {
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].next() > offset })
 	if i == len(blocks) || blocks[i].first > offset {
@@ -108,7 +108,7 @@ func comparePartitions(a, b stream.Partition) int {
 	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
 }
 
-// ring holds the records of the newest frames within a number of bytes.
+// ring holds the records of the newest frames, up to a number of bytes.
 type ring struct {
 	frames []ringFrame // oldest first
 	bytes  int64
@@ -120,8 +120,8 @@ type ringFrame struct {
 	parts []*partition
 }
 
-// add keeps a frame, whose blocks are in its partitions, and drops the oldest
-// beyond limit.
+// add adds a frame and drops the oldest frames beyond limit. The partitions must already have the
+// frame's blocks.
 func (r *ring) add(f ringFrame, limit int64) {
 	r.frames = append(r.frames, f)
 	r.bytes += f.bytes
@@ -141,7 +141,7 @@ func (r *ring) add(f ringFrame, limit int64) {
 	}
 }
 
-// removeReader takes c out of the readers of its partition.
+// removeReader removes c from the readers of its partition.
 func (p *partition) removeReader(c *cursor) {
 	p.readers = slices.DeleteFunc(p.readers, func(other *cursor) bool { return other == c })
 }

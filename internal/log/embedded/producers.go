@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// producer is how far a producer of AppendOnce got, and where in the log it
-// last said so.
+// producer is the highest number of an AppendOnce producer, and its last position in the log.
 type producer struct {
 	highest int64
 	seq     uint64
@@ -20,9 +19,9 @@ func (p producer) encode() []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, p.seq), uint64(p.section))
 }
 
-// producers holds the most recent ones. Which are kept is a function of where
-// each was seen last in the log, and not of when they were forgotten: redoing
-// frames over newer cells ends with the same ones.
+// producers holds the most recent producers. The kept set depends only on the last position of each
+// producer in the log, not on when the log forgot others. So redoing frames over newer cells gives
+// the same set.
 type producers struct {
 	most   int
 	byName map[string]*list.Element
@@ -45,7 +44,7 @@ func (ps *producers) highest(name string) int64 {
 	return 0
 }
 
-// set makes p the newest of the producers.
+// set makes the producer called name the most recent one.
 func (ps *producers) set(name string, p producer) producer {
 	e := ps.byName[name]
 	if e == nil {
@@ -57,7 +56,7 @@ func (ps *producers) set(name string, p producer) producer {
 	return p
 }
 
-// trim forgets the least recent producers beyond the limit and returns them.
+// trim removes the least recent producers beyond the limit and returns their names.
 func (ps *producers) trim() (forgotten []string) {
 	for ps.recent.Len() > ps.most {
 		e := ps.recent.Front()
@@ -69,12 +68,12 @@ func (ps *producers) trim() (forgotten []string) {
 	return forgotten
 }
 
-// load adds a producer in any order; sort follows.
+// load adds a producer in any order. The caller must call sort after the last one.
 func (ps *producers) load(name string, r *reader) {
 	ps.set(name, producer{int64(r.uvarint()), r.uvarint(), int(r.uvarint())})
 }
 
-// sort puts the producers into order after loading.
+// sort orders the producers after loading.
 func (ps *producers) sort() {
 	all := make([]*named, 0, ps.recent.Len())
 	for e := ps.recent.Front(); e != nil; e = e.Next() {

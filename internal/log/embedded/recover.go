@@ -11,31 +11,31 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// Recovery says what Open found in the directory.
+// Recovery describes what Open found in the directory.
 type Recovery struct {
-	// CutSeq is the frame that was cut off the end of the log, as its write
-	// was interrupted; 0 is none. Nobody was told that it was durable.
+	// CutSeq is the frame that Open cut off the end of the log because its write was interrupted; 0
+	// is none. The log had not acknowledged it.
 	CutSeq   uint64
-	CutBytes int64 // of it
-	// ReplayedFrames were redone, since the last checkpoint lacked them.
+	CutBytes int64 // size of that frame
+	// ReplayedFrames is the number of frames that Open redid because the last checkpoint lacked
+	// them.
 	ReplayedFrames int
-	// LostMeta is the copy of META that was damaged or missing, and was written
-	// again from the other; "" is none.
+	// LostMeta is the file of META that was damaged or missing; "" is none. Open wrote it again
+	// from the other one.
 	LostMeta string
 }
 
-// DamageError says that the log has damage which no interrupted write explains:
-// what was durable is missing or changed. It may be a *DamageError of Open,
-// which then cut nothing, or of a read.
+// DamageError means that the log has damage that no interrupted write explains: durable data is
+// missing or changed. Open returns it and then cuts nothing. Reads return it too.
 type DamageError struct {
 	Dir    string // of the log
 	Path   string // the file
 	Offset int64  // in bytes
-	Seq    uint64 // of the frame that should be there; 0 is unknown
+	Seq    uint64 // of the expected frame; 0 if unknown
 	Reason string
 }
 
-// Error says where the damage is and what to do.
+// Error says where the damage is and how to continue.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at byte %d (frame %d): %s (next: afterbay doctor %s, which says what each way out would lose)",
 		e.Path, e.Offset, e.Seq, e.Reason, e.Dir)
@@ -45,11 +45,10 @@ func (l *Log) damage(path string, pos int64, seq uint64, reason string) error {
 	return &DamageError{Dir: l.dir, Path: path, Offset: pos, Seq: seq, Reason: reason}
 }
 
-// opener brings the memory of a log to where its directory is. It is used by Open, and by
-// what checks and repairs a directory.
+// opener loads a log from its directory into memory. Open uses it, and so do Check and Cut.
 type opener struct{ *Log }
 
-// open brings memory to where the log is.
+// open loads the log into memory.
 func (o *opener) open() error {
 	fs := o.opts.fs
 	if err := checkForeign(fs, o.dir); err != nil {
@@ -113,8 +112,7 @@ func (o *opener) open() error {
 	return o.meta.write(fs, o.dir)
 }
 
-// create makes META, and syncs the names of the folders. A log without META
-// never had an acknowledged frame.
+// create writes META and syncs the folders. A log without META never acknowledged a frame.
 func (o *opener) create() error {
 	if len(o.segments) > 0 {
 		return o.damage(o.path(metaName), 0, 0, "it is missing beside a log")
@@ -128,8 +126,8 @@ func (o *opener) create() error {
 	return o.meta.write(o.opts.fs, o.dir)
 }
 
-// list finds segments, and returns the other files that frames may be in:
-// spares, and what a crash left half done.
+// list finds the segments. It returns the other files that may hold frames: spares, and unfinished
+// files from a crash.
 func (o *opener) list() (others []string, err error) {
 	fs := o.opts.fs
 	names, err := fs.List(o.path("log"))
@@ -154,9 +152,8 @@ func (o *opener) list() (others []string, err error) {
 	return others, nil
 }
 
-// adopt makes spares of files that are no segments, or removes them. One that
-// begins with a frame after the newest was a segment whose name was synced and
-// is lost all the same.
+// adopt turns files that are not segments into spares, or removes them. A file that begins with a
+// frame after the newest one is damage: it was a segment, and its durable name was lost.
 func (o *opener) adopt(others []string) error {
 	fs, newest := o.opts.fs, o.applied.Load()
 	for _, path := range others {
@@ -182,8 +179,8 @@ func (o *opener) adopt(others []string) error {
 	return nil
 }
 
-// firstFrame returns the seq of the frame that a file begins with, 0 where it
-// begins with none of this log.
+// firstFrame returns the seq of the first frame of a file, or 0 if the file does not begin with a
+// frame of this log.
 func (o *opener) firstFrame(path string) (seq uint64, err error) {
 	f, err := o.opts.fs.Open(path)
 	if err != nil {
@@ -205,8 +202,8 @@ func (o *opener) firstFrame(path string) (seq uint64, err error) {
 	return seq, errors.Join(err, f.Close())
 }
 
-// replay reads the segments: of those sealed and checkpointed only the index,
-// of the others all frames, and redoes those that the checkpoint lacks.
+// replay reads the segments. Of sealed segments in the checkpoint it reads only the index. Of the
+// others it reads all frames, and redoes those that the checkpoint lacks.
 func (o *opener) replay(others []string) error {
 	applied := o.applied.Load()
 	if len(o.segments) == 0 {
@@ -240,8 +237,7 @@ func (o *opener) replay(others []string) error {
 	return o.adopt(others)
 }
 
-// trust takes what the index file says of a sealed segment that the checkpoint
-// has all of.
+// trust loads a sealed segment from its index file. The checkpoint must contain the whole segment.
 func (o *opener) trust(s *segment, next uint64) (bool, error) {
 	b, err := vfs.ReadFile(o.opts.fs, o.path("idx", s.indexName()))
 	if err != nil {
@@ -254,7 +250,7 @@ func (o *opener) trust(s *segment, next uint64) (bool, error) {
 	}
 	for id, sp := range spans {
 		if o.topics[id.Topic] == nil {
-			continue // deleted before it had a record that is there
+			continue // the topic was deleted, and no record of it remains
 		}
 		p, err := o.anyPart(id.Topic, id.Index)
 		if err != nil {
@@ -268,7 +264,7 @@ func (o *opener) trust(s *segment, next uint64) (bool, error) {
 	return true, nil
 }
 
-// firstSegment makes the first segment of a new log.
+// firstSegment creates the first segment of a new log.
 func (o *opener) firstSegment() error {
 	s := &segment{path: o.path("log", segmentName(1)), first: 1, size: o.opts.SegmentBytes, index: newIndex()}
 	o.segments = []*segment{s}
@@ -310,8 +306,8 @@ func (o *opener) scan(s *segment, i int) error {
 	return o.tailEnd(s, b, last)
 }
 
-// scanned checks that a segment with another after it is whole: the next was
-// begun when all of this was durable.
+// scanned checks that a segment that is not the last one is whole. The log began the next segment
+// when all frames of this one were durable.
 func (o *opener) scanned(s *segment, next uint64) error {
 	if s.last+1 != next {
 		return o.damage(s.path, s.end, s.last+1, fmt.Sprintf("segment %d follows, so it was durable", next))
@@ -324,8 +320,8 @@ func (o *opener) scanned(s *segment, next uint64) error {
 	return nil
 }
 
-// tailEnd decides what follows the last valid frame of the log: nothing, the
-// rest of an interrupted write, which is cut, or damage.
+// tailEnd decides what follows the last valid frame of the log: nothing, the rest of an interrupted
+// write, or damage. It cuts off the rest of an interrupted write.
 func (o *opener) tailEnd(s *segment, b []byte, last int) error {
 	bad, rest := s.last+1, b[s.end:]
 	if newest := max(o.meta.Clean, o.store.Seen(), o.store.Applied()); bad <= newest {
@@ -343,8 +339,8 @@ func (o *opener) tailEnd(s *segment, b []byte, last int) error {
 	}
 	err = o.cut(s, f, rest, bad)
 	if err == nil && s.end > int64(last) {
-		// After a failed sync the cache may show a frame that the disk
-		// does not have, and call it clean. Writing it again decides.
+		// After a failed sync the page cache may hold a frame that the disk lacks, and mark it
+		// clean. So write it again.
 		_, err = f.WriteAt(b[last:s.end], int64(last))
 	}
 	if err == nil {
@@ -353,8 +349,8 @@ func (o *opener) tailEnd(s *segment, b []byte, last int) error {
 	return errors.Join(err, f.Close())
 }
 
-// outdated reports whether b begins with frame seq of an epoch unknown to a copy
-// of META that nothing confirms. Versions without a copy leave an old one behind.
+// outdated reports whether b begins with frame seq of an epoch that META does not know, if only the
+// copy of META could be read. Versions that do not know the copy leave it outdated.
 func (o *opener) outdated(b []byte, seq uint64) bool {
 	if o.meta.lost == nil || o.meta.lost.Path != o.path(metaName) {
 		return false
@@ -363,14 +359,13 @@ func (o *opener) outdated(b []byte, seq uint64) bool {
 	return err == nil && f.seq == seq && !o.meta.has(f.seq, f.epoch)
 }
 
-// cut removes what looks like the beginning of frame bad.
+// cut removes bytes that look like the beginning of frame bad.
 func (o *opener) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
 	if len(rest) < frameHeader {
 		return nil
 	}
-	// Recycled segments have older frames' bytes here, where a torn frame has
-	// its own number, or that of the frame before. Before the first frame
-	// there are zeros.
+	// A recycled segment has bytes of older frames here. A torn frame has its own number, or names
+	// the previous frame as durable. A new segment has zeros here.
 	h := parseHeader(rest)
 	if h.seq != bad && h.durable != bad-1 || h == (header{}) {
 		return nil
@@ -385,8 +380,8 @@ func (o *opener) cut(s *segment, f vfs.File, rest []byte, bad uint64) error {
 	return err
 }
 
-// findLater returns where in b a frame after seq begins, whose writer knew that
-// frame seq was durable; -1 is nowhere.
+// findLater returns the position in b of a later frame that proves that frame seq was durable, or
+// -1.
 func (o *opener) findLater(b []byte, seq uint64) int {
 	most := seq + uint64(len(b)/frameHeader)
 	for pos := 0; pos+frameHeader <= len(b); pos += frameAlign {

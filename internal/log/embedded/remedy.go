@@ -9,14 +9,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// remedies lists the consistent logs that the directory has in it. One is a run
-// of whole frames and a state that is a function of frames of it, or of frames
-// before it, and of no other:
+// remedies lists the consistent logs that the directory contains. A remedy is a run of whole frames
+// with a state computed only from frames of the run and frames before it:
 //
-//   - with the checkpoint, where the run goes on from it (First <= Applied+1) and
-//     has all that may be in it (Last >= Seen);
-//   - with a state made again, where the run begins with frame 1;
-//   - the checkpoint alone, where it has all of the frames that it has any of.
+//   - with the checkpoint, if the run continues it (First <= Applied+1) and
+//     covers all frames that may be in it (Last >= Seen);
+//   - with a rebuilt state, if the run begins with frame 1;
+//   - only the checkpoint, if it holds no frame in part.
 func (c *checker) remedies() {
 	cp := &c.report.Checkpoint
 	floor := max(cp.Applied, cp.Seen)
@@ -51,7 +50,7 @@ func (c *checker) stuck(format string, args ...any) {
 	c.report.Stuck = append(c.report.Stuck, fmt.Sprintf(format, args...))
 }
 
-// remedy adds the one that keeps r.
+// remedy adds the remedy that keeps r.
 func (c *checker) remedy(r *run, rebuild bool) {
 	all := c.known()
 	m := Remedy{First: r.first, Last: r.last, Rebuild: rebuild, Loses: []Loss{}, Back: []Moved{}}
@@ -86,7 +85,7 @@ func (c *checker) remedy(r *run, rebuild bool) {
 	c.report.Remedies = append(c.report.Remedies, m)
 }
 
-// lose adds records that a remedy cuts.
+// lose adds records that a remedy removes.
 func (c *checker) lose(m *Remedy, p stream.Partition, x extent, all extents) {
 	if x.first >= x.next {
 		return
@@ -96,7 +95,7 @@ func (c *checker) lose(m *Remedy, p stream.Partition, x extent, all extents) {
 	m.Loses = append(m.Loses, l)
 }
 
-// Keeping returns the first remedy that keeps a frame; 0 is any.
+// Keeping returns the first remedy that keeps the given frame; frame 0 accepts any remedy.
 func (r *Report) Keeping(frame uint64) (remedy Remedy, found bool) {
 	for _, m := range r.Remedies {
 		if frame == 0 || m.First <= frame && frame <= m.Last {

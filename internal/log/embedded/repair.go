@@ -8,14 +8,13 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// ErrNoRemedy says that the directory is not in the state that the remedy was
-// made for, or that it is healthy. Nothing was changed: Check again.
+// ErrNoRemedy means that the remedy does not match the current state of the directory, or that the
+// directory is healthy. Nothing was changed. Call Check again.
 var ErrNoRemedy = errors.New("no such remedy")
 
-// Cut makes the directory of a log that nobody has open consistent again, by a
-// remedy of its Report. All that it takes away it puts into folder, which must
-// not exist, inside of dir; a crash in between leaves a directory that Check
-// and Cut go on with.
+// Cut makes the directory of a closed log consistent again, with a remedy from its Report. It moves
+// all removed data into folder, a name in dir that must not exist yet. After a crash, Check and Cut
+// can continue.
 func Cut(dir string, r Remedy, folder string) error {
 	return cut(Options{}.withDefaults(), dir, r, folder)
 }
@@ -40,11 +39,12 @@ func cut(o Options, dir string, r Remedy, folder string) error {
 	return nil
 }
 
-// surgeon carries out a remedy. Its steps are in an order in which a crash
-// leaves nothing that opens as another log: what is cut away is durable in the
-// folder before it leaves its place, state that has to go goes before the
-// frames that it knows, and the frames to be kept are in place before those
-// around them go.
+// surgeon carries out a remedy. The order of its steps guarantees that after a crash the directory
+// never opens as a different log:
+//
+//   - removed data is durable in the folder before it leaves its place;
+//   - state is removed before the frames that it was computed from;
+//   - the kept frames are in place before the frames around them are removed.
 type surgeon struct {
 	*checker
 	fs     vfs.FS
@@ -75,7 +75,7 @@ func (s *surgeon) cut() error {
 	return syncDir(s.fs, s.path("log"))
 }
 
-// cutState takes a checkpoint away that the log does not lead to.
+// cutState removes the checkpoint if the state must be rebuilt.
 func (s *surgeon) cutState() error {
 	if !s.keep.Rebuild {
 		return nil
@@ -95,8 +95,7 @@ func (s *surgeon) cutState() error {
 	return syncDir(s.fs, s.dir)
 }
 
-// cutIndexes takes those away that are damaged, or of a segment that does not
-// stay as it is.
+// cutIndexes removes indexes that are damaged or belong to a segment that changes.
 func (s *surgeon) cutIndexes() error {
 	paths := slices.Clone(s.badIndex)
 	for _, w := range s.segments {
@@ -119,8 +118,7 @@ func (s *surgeon) cutIndexes() error {
 	return nil
 }
 
-// writeMeta lowers the mark of the clean close to what is kept, and makes both
-// copies whole.
+// writeMeta lowers the seq of the last clean close to the kept frames, and makes both copies whole.
 func (s *surgeon) writeMeta() error {
 	for _, name := range []string{metaName, metaCopyName} {
 		b, err := vfs.ReadFile(s.fs, s.path(name))
@@ -135,7 +133,7 @@ func (s *surgeon) writeMeta() error {
 	return s.meta.write(s.fs, s.dir)
 }
 
-// kept returns the frames of a file that stay; nil is none.
+// kept returns the frames of a file that stay, or nil.
 func (s *surgeon) kept(w *walked) *stretch {
 	for i, p := range w.stretches {
 		if p.run.first == s.keep.First && p.run.last == s.keep.Last {
@@ -145,21 +143,21 @@ func (s *surgeon) kept(w *walked) *stretch {
 	return nil
 }
 
-// whole reports whether a file stays as it is.
+// whole reports whether a file stays unchanged.
 func (s *surgeon) whole(w *walked) bool {
 	p := s.kept(w)
 	return p != nil && len(w.stretches) == 1 && p.from == 0 && !s.trimmed(w, p) && s.fs.PathBase(w.path) == segmentName(p.first)
 }
 
-// trimmed reports whether what is behind the frames of a file that stay goes:
-// they are the last of the log, or damaged frames follow.
+// trimmed reports whether the bytes after the kept frames of a file must be removed: the frames are
+// the last of the log and damage follows.
 func (s *surgeon) trimmed(w *walked, p *stretch) bool {
 	return p.last == s.keep.Last && slices.ContainsFunc(s.report.Damage, func(d Damage) bool {
 		return d.Path == w.path && d.First > 0 && d.Offset >= p.to
 	})
 }
 
-// cutAfter takes away what follows the frames that stay, the newest first.
+// cutAfter removes all data after the kept frames, the newest first.
 func (s *surgeon) cutAfter() error {
 	for _, w := range slices.Backward(s.segments) {
 		p := s.kept(w)
@@ -177,7 +175,7 @@ func (s *surgeon) cutAfter() error {
 	return nil
 }
 
-// rewrite makes a segment of the frames of a file that stay.
+// rewrite makes a segment from the kept frames of a file.
 func (s *surgeon) rewrite(w *walked, p *stretch) error {
 	b, err := vfs.ReadFile(s.fs, w.path)
 	if err != nil {
@@ -198,7 +196,7 @@ func (s *surgeon) rewrite(w *walked, p *stretch) error {
 	return syncDir(s.fs, s.path("log"))
 }
 
-// cutBefore takes away what precedes the frames that stay, the oldest first.
+// cutBefore removes all data before the kept frames, the oldest first.
 func (s *surgeon) cutBefore() error {
 	for _, w := range s.segments {
 		p := s.kept(w)
@@ -213,8 +211,7 @@ func (s *surgeon) cutBefore() error {
 	return nil
 }
 
-// emptySegment makes the first segment of a log of which the checkpoint alone
-// was kept.
+// emptySegment creates the first segment if the remedy keeps only the checkpoint.
 func (s *surgeon) emptySegment() error {
 	if s.keep.First <= s.keep.Last {
 		return nil
@@ -226,8 +223,7 @@ func (s *surgeon) emptySegment() error {
 	return syncDir(s.fs, s.path("log"))
 }
 
-// move puts a file into the folder, and takes it from its place when it is
-// durable there.
+// move copies a file into the folder. It removes the original when the copy is durable.
 func (s *surgeon) move(path string, to ...string) error {
 	target := s.fs.PathJoin(append([]string{s.folder}, to...)...)
 	if _, err := s.fs.Stat(target); err != nil {

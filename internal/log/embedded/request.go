@@ -10,44 +10,44 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// request is what one Append, Commit, CreateTopic or DeleteTopic adds to a frame. Its
-// caller encodes all parts that do not depend on the place in the frame.
+// request is the contribution of one Append, Commit, CreateTopic or DeleteTopic to a frame. The
+// caller encodes all parts that do not depend on the position in the frame.
 type request struct {
-	kind     uint16   // of the sections of its records
-	pieces   []*piece // its records by partition
-	of       []*piece // of each record
-	sections []byte   // that the writer copies as they are
-	count    int      // of them
-	bytes    int      // bound of what it adds to a frame
+	kind     uint16   // section kind of its records
+	pieces   []*piece // records by partition
+	of       []*piece // piece of each record
+	sections []byte   // encoded; the writer copies them unchanged
+	count    int      // number of sections
+	bytes    int      // upper bound of its bytes in a frame
 	decide   func(error)
 
-	member   *member  // of a step; nil is an append
-	shares   []*share // that the step touches
-	admitted bool     // they are marked as being written
-	ahead    bool     // it was made of records that were read early
-	drop     string   // the topic to be deleted
+	member   *member  // of a transaction; nil for an append
+	shares   []*share // shares of the transaction
+	admitted bool     // the shares are marked as being written
+	ahead    bool     // it was computed from records that were read early
+	drop     string   // the topic to delete
 
 	records  []stream.Record // of an append
 	producer string          // of AppendOnce
 	number   int64           // of records[0]
-	repeated int             // records left out at the front
+	repeated int             // number of records skipped at the front
 }
 
-// piece is the records of a request for one partition.
+// piece holds the records of a request for one partition.
 type piece struct {
 	part   *partition
 	count  int
-	size   int // bound of body's length
+	size   int // upper bound of the length of body
 	body   []byte
-	before []stream.Header // of the last record in it
+	before []stream.Header // of the last record in body
 	first  stream.Offset   // set by the writer
 }
 
-// bodies are buffers for what steps write, which the writer copies and gives
-// back. Those of inputs it does not: who reads early keeps them.
+// bodies pools buffers for encoded transactions. The writer copies their content and returns them.
+// Buffers of inputs are not pooled, because members that read early keep them.
 type bodies struct{ pool sync.Pool }
 
-// get returns an empty buffer with room for size bytes.
+// get returns an empty buffer with capacity for size bytes.
 func (b *bodies) get(size int) []byte {
 	if body, ok := b.pool.Get().(*[]byte); ok && cap(*body) >= size {
 		return (*body)[:0]
@@ -55,7 +55,7 @@ func (b *bodies) get(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// put takes a buffer back.
+// put returns a buffer to the pool.
 func (b *bodies) put(body []byte) { b.pool.Put(&body) }
 
 // addRecords encodes records into pieces.
@@ -141,7 +141,7 @@ func contentBytes(r *stream.Record) int {
 	return n
 }
 
-// fits returns ErrTooLarge where r cannot be one frame.
+// fits returns ErrTooLarge if r does not fit into one frame.
 func (r *request) fits(l *Log) error {
 	if n := frameHeader + align(r.bytes); n > l.opts.MaxFrameBytes {
 		return fmt.Errorf("%d bytes in one frame, the limit is %d: %w", n, l.opts.MaxFrameBytes, stream.ErrTooLarge)
@@ -149,7 +149,7 @@ func (r *request) fits(l *Log) error {
 	return nil
 }
 
-// addSection encodes a section that the writer will only copy.
+// addSection encodes a section that the writer copies unchanged.
 func (r *request) addSection(kind uint16, encode func([]byte) []byte) {
 	start := len(r.sections)
 	r.sections = encode(beginSection(r.sections, kind, flagCritical))
@@ -157,8 +157,8 @@ func (r *request) addSection(kind uint16, encode func([]byte) []byte) {
 	r.count++
 }
 
-// appendRequest makes the request of an append, from records that keep until it
-// is decided, without the first repeated of them.
+// appendRequest returns the request of an append, without the first repeated records. The records
+// must stay unchanged until the request is decided.
 func (l *Log) appendRequest(producer string, number int64, repeated int, records []stream.Record) (*request, error) {
 	r := &request{kind: sectionInput, records: records, producer: producer, number: number, repeated: repeated}
 	if err := r.addRecords(l, records[repeated:]); err != nil {
@@ -171,7 +171,7 @@ func (l *Log) appendRequest(producer string, number int64, repeated int, records
 	return r, r.fits(l)
 }
 
-// addProducer encodes the highest number of the producer of r.
+// addProducer encodes the highest number of r's producer.
 func (r *request) addProducer(highest int64) {
 	r.addSection(sectionProducer, func(b []byte) []byte {
 		return binary.AppendUvarint(appendBytes(b, r.producer), uint64(highest))
@@ -184,14 +184,14 @@ func (r *request) settle(l *Log, err error) {
 		r.decide(err)
 		return
 	}
-	// In this order: who waits for the outcome may commit again at once, and
-	// a Poll that returns early finds the outcome.
+	// The order matters. A caller that waits for the outcome may commit again at once. A Poll that
+	// Wake interrupts finds the outcome.
 	r.member.decided(r, err)
 	r.decide(err)
 	r.member.Wake()
 }
 
-// setOffsets tells the records of an append where they stand.
+// setOffsets sets the positions in the records of an append.
 func (r *request) setOffsets() {
 	for i := range r.records[:r.repeated] {
 		r.records[i].Offset = -1
@@ -203,7 +203,7 @@ func (r *request) setOffsets() {
 	}
 }
 
-// topicRequest makes the request of a topic.
+// topicRequest returns the request that creates a topic.
 func topicRequest(t stream.Topic) *request {
 	r := &request{}
 	r.addSection(sectionTopic, func(b []byte) []byte {
@@ -213,7 +213,7 @@ func topicRequest(t stream.Topic) *request {
 	return r
 }
 
-// stepRequest makes the request of a step of s.
+// stepRequest returns the request of a transaction of s.
 func (l *Log) stepRequest(s *member, step *stream.Transaction) (*request, error) {
 	r := &request{kind: sectionResult, member: s}
 	l.mu.Lock()
@@ -247,10 +247,10 @@ func (l *Log) stepRequest(s *member, step *stream.Transaction) (*request, error)
 	return r, r.fits(l)
 }
 
-// addChanges encodes the changes of a step, a section for each partition.
+// addChanges encodes the changes of a transaction, one section per partition.
 func (r *request) addChanges(buffers *bodies, group string, step *stream.Transaction) error {
 	size := 0
-	bodies := map[stream.Partition]int{} // bytes
+	bodies := map[stream.Partition]int{} // size in bytes
 	for i := range step.Changes {
 		c := &step.Changes[i]
 		if _, touched := step.Offsets[c.Partition]; !touched {
@@ -280,22 +280,22 @@ func (r *request) addChanges(buffers *bodies, group string, step *stream.Transac
 	return nil
 }
 
-// queue is what waits for the writer.
+// queue holds the requests that wait for the writer.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request
 	events  int
 	bytes   int
 	most    int                         // bytes that may wait
-	enough  struct{ events, bytes int } // begin a frame before its time
-	freed   chan struct{}               // closed when there is room; nil where nobody waits for it
-	refused error                       // why nothing is accepted any more
-	hurried bool                        // the steps are to be written at once
-	signal  chan struct{}               // one token: there is something, or enough
+	enough  struct{ events, bytes int } // start a frame before its time
+	freed   chan struct{}               // closed when there is room; nil if no append waits for it
+	refused error                       // why the queue accepts no requests
+	hurried bool                        // write the waiting transactions at once
+	signal  chan struct{}               // one token: the queue has a request, or enough requests
 }
 
-// add queues r. Where there is no room for an append it returns what is closed
-// when there may be; a step, of which each member has one, always has room.
+// add queues r. If there is no room for an append, it returns a channel that is closed when there
+// may be room. A transaction always has room, since each member has at most one.
 func (q *queue) add(r *request) (freed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -312,12 +312,12 @@ func (q *queue) add(r *request) (freed <-chan struct{}, err error) {
 	q.events += len(r.of) + 1
 	q.bytes += r.bytes
 	if len(q.waiting) == 1 || q.events >= q.enough.events || q.bytes >= q.enough.bytes {
-		signal(q.signal) // else the writer, which has a timer, would only go on waiting
+		signal(q.signal) // otherwise the writer waits for its timer
 	}
 	return nil, nil
 }
 
-// free tells those who wait for room.
+// free wakes the appends that wait for room.
 func (q *queue) free() {
 	if q.freed != nil {
 		close(q.freed)
@@ -325,7 +325,7 @@ func (q *queue) free() {
 	}
 }
 
-// remove takes r back, unless the writer has it.
+// remove withdraws r, unless the writer has taken it.
 func (q *queue) remove(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -340,15 +340,15 @@ func (q *queue) remove(r *request) bool {
 	return true
 }
 
-// size returns how much waits, and whether steps are to be written at once.
+// size returns the amount of waiting work, and whether to write the transactions at once.
 func (q *queue) size() (requests, events, bytes int, hurried bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting), q.events, q.bytes, q.hurried
 }
 
-// take returns the requests at the front, at least one and as many as make
-// enough bytes, but not more than most.
+// take returns requests from the front of the queue: at least one, until they have enough bytes,
+// but not more than most bytes.
 func (q *queue) take(enough, most int) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -365,7 +365,7 @@ func (q *queue) take(enough, most int) []*request {
 	return taken
 }
 
-// takeIf takes the requests that match.
+// takeIf takes the matching requests.
 func (q *queue) takeIf(match func(*request) bool) (taken []*request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -382,8 +382,8 @@ func (q *queue) takeIf(match func(*request) bool) (taken []*request) {
 	return taken
 }
 
-// hurry has the steps that wait written at once, without the appends, if there
-// is one of s that read early.
+// hurry makes the writer write the waiting transactions at once, without the appends, if s has one
+// that was read early.
 func (q *queue) hurry(s *member) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -393,7 +393,7 @@ func (q *queue) hurry(s *member) {
 	}
 }
 
-// takeSteps returns the steps that fit into most bytes.
+// takeSteps returns the transactions that fit into most bytes.
 func (q *queue) takeSteps(most int) []*request {
 	bytes := 0
 	taken := q.takeIf(func(r *request) bool {
@@ -409,7 +409,7 @@ func (q *queue) takeSteps(most int) []*request {
 	return taken
 }
 
-// refuse decides what waits, and what will be added, with err.
+// refuse decides the waiting requests, and all later ones, with err.
 func (q *queue) refuse(err error) {
 	q.mu.Lock()
 	if q.refused == nil {
@@ -420,14 +420,14 @@ func (q *queue) refuse(err error) {
 	signal(q.signal)
 }
 
-// refusal returns why nothing is accepted any more.
+// refusal returns why the queue accepts no requests, or nil.
 func (q *queue) refusal() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.refused
 }
 
-// signal puts a token into a channel that holds one.
+// signal puts a token into a channel with room for one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -16,11 +16,11 @@ import (
 type segment struct {
 	path   string
 	first  uint64 // seq of its first frame
-	last   uint64 // seq of its last frame; first-1 where it has none
-	size   int64  // of the file
-	end    int64  // where its frames end
+	last   uint64 // seq of its last frame; first-1 if it has none
+	size   int64  // file size
+	end    int64  // position after its last frame
 	sealed time.Time
-	index  *index // nil where it is only on disk
+	index  *index // nil if it is only on disk
 	saved  bool   // the index is on disk
 }
 
@@ -28,7 +28,7 @@ const segmentSuffix, spareSuffix, halfSuffix = ".seg", ".spare", ".half"
 
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
 
-// segmentFirst returns the seq that a segment's name says.
+// segmentFirst returns the seq in a segment's file name.
 func segmentFirst(name string) (uint64, bool) {
 	digits, found := strings.CutSuffix(name, segmentSuffix)
 	first, err := strconv.ParseUint(digits, 10, 64)
@@ -39,19 +39,19 @@ func (s *segment) indexName() string {
 	return strings.TrimSuffix(filepath.Base(s.path), segmentSuffix) + ".idx"
 }
 
-// spares are files that will become segments. They exist, zero-filled or
-// recycled, before they are needed, since a sync of a file that grows is 9 to
-// 18 times slower, and so that a full disk is known before a frame is built.
+// spares holds files that will become segments, zero-filled or recycled. They exist before the log
+// needs them for two reasons: the sync of a growing file is 9 to 18 times slower, and the log must
+// notice a full disk before it builds a frame.
 type spares struct {
 	mu      sync.Mutex
 	ready   []string // paths
 	made    int
-	err     error         // why there are not more
+	err     error         // why no more could be created
 	changed chan struct{} // one token
-	grown   chan struct{} // one token: the log may need another
+	grown   chan struct{} // one token: the log may need another spare
 }
 
-// spareFiles are kept ready; recycled segments beyond spareMost are removed.
+// The log keeps spareFiles ready. It removes recycled segments beyond spareMost.
 const (
 	spareFiles = 2
 	spareMost  = 4
@@ -67,15 +67,15 @@ func (s *spares) next() string {
 	return s.ready[0]
 }
 
-// used says that the next spare is a segment of the log. Until then it counts,
-// so that nobody sees a spare less beside the full segment before it.
+// used records that the next spare became a segment. Until then it counts as a spare, so that no
+// reader sees a spare less while the last segment is still the full one.
 func (s *spares) used() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = s.ready[1:]
 }
 
-// count returns how many there are, and why there are not more.
+// count returns the number of spares, and why no more could be created.
 func (s *spares) count() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *spares) failed(err error) {
 	signal(s.changed)
 }
 
-// name returns a path for another spare.
+// name returns a new path for a spare.
 func (s *spares) name(l *Log) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *spares) name(l *Log) string {
 	return l.path("log", strconv.Itoa(s.made)+spareSuffix)
 }
 
-// known reports whether name is that of a spare, which no other will get.
+// known reports whether name is the name of a spare. It reserves the number of the name.
 func (s *spares) known(name string) bool {
 	digits, found := strings.CutSuffix(name, spareSuffix)
 	n, err := strconv.Atoi(digits)
@@ -114,7 +114,7 @@ func (s *spares) known(name string) bool {
 	return found && err == nil
 }
 
-// recycle makes a spare of a segment that is no longer part of the log.
+// recycle turns a segment that left the log into a spare.
 func (k *keeper) recycle(s *segment) error {
 	n, _ := k.spares.count()
 	if n >= spareMost || s.size != k.opts.SegmentBytes {
@@ -136,7 +136,7 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// writeFile replaces a file whole: a crash leaves the old one or the new one.
+// writeFile replaces a file atomically: a crash leaves the old or the new content.
 func writeFile(fs vfs.FS, path string, b []byte) error {
 	f, err := fs.Create(path+halfSuffix, vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -9,36 +9,36 @@ import (
 	"github.com/afterbay/afterbay/internal/state"
 )
 
-// Stats are counts since Open, and sizes at this moment.
+// Stats holds counters since Open, and current sizes.
 type Stats struct {
-	Frames, Bytes uint64 // written and durable; each frame took one sync
-	Requests      uint64 // appends, steps and topics in them
-	FusedSteps    uint64 // in the frame of the inputs that they are made of
-	// Queued and QueuedBytes wait for the frame after the one in flight.
+	Frames, Bytes uint64 // durable; each frame took one sync
+	Requests      uint64 // appends, transactions and topics in the frames
+	FusedSteps    uint64 // transactions in the same frame as their inputs
+	// Queued and QueuedBytes count requests that wait for the next frame.
 	Queued, QueuedBytes int
 	SyncTimes
 	Segments, Spares      int
 	LogBytes              int64 // of the segments
 	RetiredSegments       uint64
 	RingBytes             int64
-	ColdReads             uint64 // fetches that missed the ring
-	RefusedAppends        uint64 // for want of space
-	Applied, Checkpointed uint64 // newest frame readers see; newest the checkpoint has
-	CutBytes              int64  // by the recovery of this Open
+	ColdReads             uint64 // fetches not served from the ring
+	RefusedAppends        uint64 // for lack of disk space
+	Applied, Checkpointed uint64 // newest frame visible to readers; newest frame in the checkpoint
+	CutBytes              int64  // cut off by recovery in this Open
 	State                 state.Stats
 	Limits                Limits
 }
 
-// SyncTimes says how long frames take to be durable.
+// SyncTimes measures how long it takes to make frames durable.
 type SyncTimes struct {
-	// SyncTotal is the time of all writes and syncs of frames, SyncP50 and
-	// SyncP99 quantiles of them to 1/8, SyncMax the longest.
+	// SyncTotal is the time of all writes and syncs of frames. SyncP50 and SyncP99 are quantiles
+	// with an error of up to 1/8. SyncMax is the longest.
 	SyncTotal, SyncP50, SyncP99, SyncMax time.Duration
 }
 
-// Limits are the bounds of a log, as its Options or their defaults say.
+// Limits holds the limits of a log, from its Options or their defaults.
 type Limits struct {
-	SegmentBytes, RetainBytes   int64 // RetainBytes 0 is none
+	SegmentBytes, RetainBytes   int64 // RetainBytes 0 means unlimited
 	RingBytes, StateMemoryBytes int64
 	GroupEvents, GroupBytes     int
 	QueueBytes                  int
@@ -49,10 +49,10 @@ type counters struct {
 	frames, bytes, requests, fused, cold, refused, retired atomic.Uint64
 
 	syncTotal, syncMax atomic.Int64
-	syncs              [64 * 8]atomic.Uint64 // by time: eight buckets to a doubling of nanoseconds
+	syncs              [64 * 8]atomic.Uint64 // histogram with eight buckets per doubling of nanoseconds
 }
 
-// frame counts a frame that was written and synced in d.
+// frame counts a frame with a write and sync time of d.
 func (c *counters) frame(bytes int, d time.Duration) {
 	c.frames.Add(1)
 	c.bytes.Add(uint64(bytes))
@@ -61,7 +61,7 @@ func (c *counters) frame(bytes int, d time.Duration) {
 	c.syncs[bucket(uint64(d))].Add(1)
 }
 
-// bucket returns the bucket of a time: its highest bit and the three after it.
+// bucket returns the bucket of a time: its highest bit and the next three.
 func bucket(d uint64) int {
 	n := bits.Len64(d)
 	if n < 4 {
@@ -70,7 +70,7 @@ func bucket(d uint64) int {
 	return n*8 + int(d>>(n-4)&7)
 }
 
-// quantile returns the lower end of the bucket with the q-th part of the syncs.
+// quantile returns the lower end of the bucket that contains quantile q of the syncs.
 func (c *counters) quantile(q float64) time.Duration {
 	left := uint64(math.Ceil(q * float64(c.frames.Load())))
 	for i := range c.syncs {
@@ -90,7 +90,7 @@ func (c *counters) quantile(q float64) time.Duration {
 func (l *Log) Stats() Stats {
 	c := &l.stats
 	spares, _ := l.spares.count()
-	retired := c.retired.Load() // before segments: none is counted as both
+	retired := c.retired.Load() // before segments, so that no segment counts as both
 	l.mu.Lock()
 	segments, ring := len(l.segments), l.ring.bytes
 	logBytes := int64(0)

@@ -18,14 +18,14 @@ type topic struct {
 	deleted bool // its partitions only keep their next offsets
 }
 
-// catalog is what the log has: topics, groups and producers. Log.mu guards it.
+// catalog holds the topics, groups and producers of the log. Log.mu guards it.
 type catalog struct {
 	topics    map[string]*topic
 	groups    map[string]*group
 	producers producers
 }
 
-// topic returns a topic, nil if it does not exist. Its caller holds mu.
+// topic returns a topic, or nil if it does not exist. The caller must hold mu.
 func (c *catalog) topic(name string) *topic {
 	if t := c.topics[name]; t != nil && !t.deleted {
 		return t
@@ -33,7 +33,7 @@ func (c *catalog) topic(name string) *topic {
 	return nil
 }
 
-// part returns a partition. Its caller holds mu.
+// part returns a partition. The caller must hold mu.
 func (c *catalog) part(name string, index int32) (*partition, error) {
 	if c.topic(name) == nil {
 		return nil, fmt.Errorf("%s/%d: %w", name, index, stream.ErrUnknownTopic)
@@ -41,7 +41,7 @@ func (c *catalog) part(name string, index int32) (*partition, error) {
 	return c.anyPart(name, index)
 }
 
-// anyPart returns a partition, also of a topic that was deleted.
+// anyPart returns a partition, even of a deleted topic.
 func (c *catalog) anyPart(name string, index int32) (*partition, error) {
 	if t := c.topics[name]; t != nil && index >= 0 && int(index) < len(t.parts) {
 		return t.parts[index], nil
@@ -64,8 +64,8 @@ func (c *catalog) addTopic(t stream.Topic) {
 	}
 }
 
-// dropTopic deletes a topic from memory, with the records before ends. It reports
-// whether nothing of it has to be remembered.
+// dropTopic deletes a topic and its records before ends from memory. It reports whether the log can
+// forget the topic.
 func (c *catalog) dropTopic(t *topic, ends []stream.Offset) (forgotten bool) {
 	forgotten = true
 	for i, p := range t.parts {
@@ -108,8 +108,8 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 	return nil
 }
 
-// mayCreate reports whether a topic with these settings exists, or why it cannot be
-// made. Its caller holds mu.
+// mayCreate reports whether a topic with these settings exists. It returns an error if the topic
+// cannot be created. The caller must hold mu.
 func (l *Log) mayCreate(t stream.Topic) (made bool, err error) {
 	old := l.topics[t.Name]
 	if err := l.usable(); err != nil || old == nil {
@@ -126,7 +126,7 @@ func (l *Log) mayCreate(t stream.Topic) (made bool, err error) {
 	return false, l.roomFor(int(t.Partitions - old.Partitions))
 }
 
-// roomFor returns ErrTooManyPartitions where the log takes no more of them.
+// roomFor returns ErrTooManyPartitions if the log cannot take more partitions.
 func (l *Log) roomFor(more int) error {
 	all := 0
 	for _, t := range l.topics {
@@ -138,8 +138,8 @@ func (l *Log) roomFor(more int) error {
 	return nil
 }
 
-// DeleteTopic implements stream.Log. The disk space of its records is free when
-// retention removes their segments.
+// DeleteTopic implements stream.Log. Retention frees the disk space of the records when it removes
+// their segments.
 func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	r := &request{drop: name, bytes: sectionHeader + binary.MaxVarintLen64 + len(name)}
 	l.mu.Lock()
@@ -164,8 +164,8 @@ func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	return nil
 }
 
-// admitDrop returns why the topic of r cannot be deleted. From now on nothing reads
-// or writes it.
+// admitDrop returns an error if the topic of r cannot be deleted. Otherwise no later request can
+// read or write the topic.
 func (w *writer) admitDrop(r *request) error {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
@@ -185,8 +185,8 @@ func (w *writer) admitDrop(r *request) error {
 	return nil
 }
 
-// addDrop encodes the deletion of a topic: the next offset of each partition, behind
-// the records of the frame.
+// addDrop encodes the deletion of a topic: the next offset of each partition, after the records of
+// the frame.
 func (w *writer) addDrop(r *request) {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
@@ -199,8 +199,8 @@ func (w *writer) addDrop(r *request) {
 	})
 }
 
-// reachable returns ErrUnknownTopic where r writes to a topic that was deleted after
-// r was made. The writer alone deletes and creates topics, and may look without mu.
+// reachable returns ErrUnknownTopic if r writes to a topic that was deleted after r was created. It
+// needs no lock, since only the writer deletes and creates topics.
 func (r *request) reachable() error {
 	for _, p := range r.pieces {
 		if p.part.deleted {
@@ -227,8 +227,8 @@ func (l *Log) Topics(context.Context) ([]stream.Topic, error) {
 	return topics, nil
 }
 
-// publishTopic creates a topic. One that is there already may have been deleted
-// by a later frame, if a checkpoint has this one.
+// publishTopic creates a topic. During a redo the topic may already exist, or a later frame may
+// have deleted it, if a checkpoint contains this frame.
 func (c *catalog) publishTopic(payload []byte, redo bool, metas *pairs) error {
 	t, err := parseTopic(payload)
 	if err != nil {
@@ -246,7 +246,7 @@ func (c *catalog) publishTopic(payload []byte, redo bool, metas *pairs) error {
 	return nil
 }
 
-// publishDelete deletes a topic. Where it is redone, a checkpoint may have it.
+// publishDelete deletes a topic. During a redo a checkpoint may already contain the deletion.
 func (c *catalog) publishDelete(payload []byte, metas *pairs) error {
 	name, ends, err := parseDelete(payload)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *catalog) publishDelete(payload []byte, metas *pairs) error {
 	if t == nil {
 		return nil
 	}
-	for len(ends) < len(t.parts) { // which were added later
+	for len(ends) < len(t.parts) { // partitions that were added later
 		ends = append(ends, 0)
 	}
 	if c.dropTopic(t, ends) {
@@ -268,8 +268,8 @@ func (c *catalog) publishDelete(payload []byte, metas *pairs) error {
 	return nil
 }
 
-// parseDelete returns the topic that a section deletes, and the offset behind the
-// last record of each partition.
+// parseDelete returns the topic that a section deletes, and the offset after the last record of
+// each partition.
 func parseDelete(payload []byte) (topic string, ends []stream.Offset, err error) {
 	r := reader{b: payload}
 	topic = string(r.bytes())
@@ -293,8 +293,8 @@ func parseTopic(payload []byte) (stream.Topic, error) {
 
 func deletedKey(topic string) []byte { return append([]byte{cellDeleted}, topic...) }
 
-// encodeDeleted returns the cell of a topic that was deleted: whether it still is,
-// and the first offset that was not deleted of each partition.
+// encodeDeleted returns the cell of a topic that was deleted: whether it is still deleted, and for
+// each partition the first offset that was not deleted.
 func (t *topic) encodeDeleted() []byte {
 	b := []byte{0}
 	if t.deleted {
@@ -306,7 +306,7 @@ func (t *topic) encodeDeleted() []byte {
 	return b
 }
 
-// loadDeleted reads what encodeDeleted wrote.
+// loadDeleted decodes the result of encodeDeleted.
 func (c *catalog) loadDeleted(name string, value *reader) error {
 	t := c.topics[name]
 	state := value.take(1)

@@ -9,24 +9,24 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// writer is the one goroutine that writes frames.
+// writer is the only goroutine that writes frames.
 type writer struct {
 	log     *Log
 	current *segment
 	file    vfs.File
 	next    uint64 // seq of the next frame
 	epoch   uint32
-	began   time.Time // when the last frame was begun
+	began   time.Time // start time of the last frame
 	timer   *time.Timer
 
 	// Of the frame being built.
 	inputs, outputs []*partition
-	producers       map[string]int64 // highest numbers in it
-	offered         []*partition     // whose inputs may be read early
-	buffer          []byte           // it, and the next one
+	producers       map[string]int64 // highest number of each producer in it
+	offered         []*partition     // partitions with inputs that may be read early
+	buffer          []byte           // memory of the frame; reused for the next one
 }
 
-// open opens the segment that is written to.
+// open opens the current segment.
 func (w *writer) open() (err error) {
 	w.epoch = w.log.meta.Epochs[len(w.log.meta.Epochs)-1].Epoch
 	w.timer = time.NewTimer(0)
@@ -63,8 +63,8 @@ func (w *writer) run() {
 	}
 }
 
-// take returns what the next frame begins with. Steps that are to be written at
-// once have a frame of their own, which does not put off the next.
+// take returns the first requests for the next frame. Transactions that must be written at once get
+// a separate frame, which does not delay the next one.
 func (w *writer) take() []*request {
 	q, most := &w.log.queue, w.log.opts.MaxFrameBytes-2*frameHeader
 	if _, _, _, hurried := q.size(); hurried {
@@ -74,8 +74,8 @@ func (w *writer) take() []*request {
 	return q.take(w.log.opts.GroupBytes, most)
 }
 
-// gather waits until a frame is worth a sync. It returns false when nothing is
-// accepted any more.
+// gather waits until a frame is worth a sync. It returns false when the queue accepts no more
+// requests.
 func (w *writer) gather() bool {
 	l := w.log
 	for {
@@ -99,15 +99,15 @@ func (w *writer) gather() bool {
 	}
 }
 
-// refuseAppends decides the appends for which there is no room with ErrFull.
+// refuseAppends decides queued appends that have no disk space with ErrFull.
 func (w *writer) refuseAppends() {
 	if refused, err := w.full(); err != nil {
 		w.refuse(w.log.queue.takeIf(refused), err)
 	}
 }
 
-// keepWithRoom does that with the requests of a batch, and returns the others:
-// some may have come since the queue was looked through.
+// keepWithRoom does the same for the requests of a batch and returns the others. Some may have
+// arrived after refuseAppends.
 func (w *writer) keepWithRoom(batch []*request) []*request {
 	refused, err := w.full()
 	if err == nil {
@@ -125,9 +125,9 @@ func (w *writer) keepWithRoom(batch []*request) []*request {
 	return kept
 }
 
-// full returns why there are no more spares, and which requests, asked of one
-// after the other, there is no room for without. The last spare is for steps
-// alone, which finish what was admitted.
+// full returns why there are no more spares, and a function that reports whether a request has no
+// room. Call that function once for each request, in order. The last spare is reserved for
+// transactions, so that admitted work can finish.
 func (w *writer) full() (refused func(*request) bool, err error) {
 	n, err := w.log.spares.count()
 	if err == nil {
@@ -153,7 +153,7 @@ func (w *writer) refuse(requests []*request, err error) {
 	}
 }
 
-// write makes one frame of requests durable, applies it and decides them.
+// write makes one frame of requests durable, applies it and decides the requests.
 func (w *writer) write(batch []*request) {
 	l := w.log
 	clear(w.producers)
@@ -190,7 +190,7 @@ func (w *writer) write(batch []*request) {
 	}
 }
 
-// bytesOf returns the most bytes that requests take in a frame.
+// bytesOf returns an upper bound of the bytes of requests in a frame.
 func bytesOf(requests []*request) (most int) {
 	for _, r := range requests {
 		most += r.bytes
@@ -198,8 +198,8 @@ func bytesOf(requests []*request) (most int) {
 	return most
 }
 
-// admit returns the requests that may be written: a step must be of a member
-// that owns what it touches, and of an append that is repeated only the rest.
+// admit returns the requests that may be written. It rejects transactions of members that do not
+// own all partitions of them. It removes repeated records from appends.
 func (w *writer) admit(batch []*request) []*request {
 	l := w.log
 	taken := batch[:0:0]
@@ -223,7 +223,7 @@ func (w *writer) admit(batch []*request) []*request {
 	return taken
 }
 
-// unrepeated leaves out of r what the log has.
+// unrepeated removes the records that the log already has from r.
 func (w *writer) unrepeated(r *request) (*request, error) {
 	highest := w.producers[r.producer]
 	if highest == 0 {
@@ -252,8 +252,8 @@ func (w *writer) highest(producer string) int64 {
 	return w.log.producers.highest(producer)
 }
 
-// build encodes requests as a frame. The records of a partition become one
-// section for inputs and one for outputs.
+// build encodes requests as a frame. The records of a partition become one section for inputs and
+// one for outputs.
 func (w *writer) build(taken []*request) []byte {
 	size := 0
 	for _, r := range taken {
@@ -285,7 +285,7 @@ func (w *writer) build(taken []*request) []byte {
 	}
 	b = sealFrame(b, h, w.log.meta.salt)
 	if w.buffer = nil; cap(b) <= 4*w.log.opts.GroupBytes {
-		w.buffer = b // most have room in it; larger ones are rare
+		w.buffer = b // enough for most frames; larger ones are rare
 	}
 	return b
 }
@@ -305,8 +305,8 @@ func (w *writer) collect(kind uint16, p *piece) {
 	p.part.outputs = append(p.part.outputs, p)
 }
 
-// encode appends pieces as one section, gives them their offsets, and the
-// buffers of results back.
+// encode appends pieces as one section and sets their offsets. It returns the buffers of results to
+// bodies.
 func (p *partition) encode(b []byte, kind uint16, pieces *[]*piece, bodies *bodies) []byte {
 	count := 0
 	first := p.built
@@ -344,9 +344,9 @@ func (w *writer) sync(b []byte) error {
 	return nil
 }
 
-// room makes sure that the current segment has room for a batch, and returns it
-// without the appends that a full disk refuses. Steps wait there for space, since
-// those that were admitted must be able to finish. Only Close ends that.
+// room makes sure that the current segment has room for a batch. It returns the batch without
+// appends that it refused for lack of disk space. Transactions wait for space until Close, since
+// admitted work must be able to finish.
 func (w *writer) room(batch []*request) ([]*request, error) {
 	l := w.log
 	for {
@@ -367,8 +367,8 @@ func (w *writer) room(batch []*request) ([]*request, error) {
 	}
 }
 
-// room waits until enough of the state that changed is in the checkpoint,
-// so that the rest can leave memory.
+// room waits until the checkpoint has enough of the changed state, so that the rest can leave
+// memory.
 func (c *checkpointer) room() error {
 	for c.log.store.Full() {
 		signal(c.due)
@@ -383,7 +383,7 @@ func (c *checkpointer) room() error {
 	return nil
 }
 
-// rotate seals the current segment and goes on in the file at path.
+// rotate seals the current segment and continues in the file at path.
 func (w *writer) rotate(path string) error {
 	l := w.log
 	s := &segment{path: l.path("log", segmentName(w.next)), first: w.next, last: w.next - 1, index: newIndex()}
@@ -401,7 +401,8 @@ func (w *writer) rotate(path string) error {
 	return nil
 }
 
-// use makes the file at path the segment s, durably, before a frame is in it.
+// use turns the file at path into the segment s. The change is durable before the first frame is
+// written to it.
 func (w *writer) use(s *segment, path string) error {
 	fs := w.log.opts.fs
 	if err := fs.Rename(path, s.path); err != nil {
