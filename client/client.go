@@ -1,8 +1,7 @@
-// Package client sends events to gateways and receives their results. It comes
-// back by itself when a connection is cut, to whatever gateway answers, and goes
-// on where it was: an event that was sent is durable in the log, and each result
-// of the log is received once, in order. docs/howto/gateway-clients.md has the
-// whole.
+// Package client sends events to gateways and receives their results. If a connection breaks, the
+// client reconnects by itself, to whichever gateway answers, and resumes where it stopped. An event
+// that was sent is durable in the log. The client receives each result of the log once, in order.
+// See docs/howto/gateway-clients.md.
 package client
 
 import (
@@ -20,44 +19,43 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// Event is what a client sends. EventID is its own choice, one for each event: an
-// event that is sent again with the same id and payload is the same one.
+// Event is an event to send. The application chooses EventID, a different one for each event.
+// Sending an event again with the same id and payload does not create a second event.
 type Event = wire.Submission
 
-// Result is the result of an event. If Duplicate is true, the event had a result
-// before: it was sent twice, for example because a connection was cut before the
-// gateway could answer.
+// Result is the result of an event. If Duplicate is true, the event already had a result: it was
+// sent twice, for example because a connection broke before the gateway could answer.
 type Result = wire.ResultFrame
 
-// Options of a Client. Token is needed; the zero value of every other field is a
-// good default.
+// Options configures a Client. Token is required; the zero value of every other field is a good
+// default.
 type Options struct {
-	// Token returns a token that is valid now: for the next connection, and for the
-	// one there is when three quarters of its token's time are over. Calls do not
+	// Token returns a currently valid token. The client calls it for each connection, and again
+	// when three quarters of the lifetime of the connection's token have passed. Calls do not
 	// overlap.
 	Token func(ctx context.Context) (string, error)
-	// Cursor and Seq are those of the newest result that the application has,
-	// kept beside what it made of it: the results after it are received. An
-	// application that has none receives those that come from now on.
+	// Cursor and Seq are those of the newest result that the application has processed; store them
+	// together with its output. The client receives the results after them. Without a Cursor the
+	// client receives only new results.
 	Cursor string
 	Seq    uint64
-	// Earliest receives all results that are retained where there is no Cursor.
+	// Earliest makes a client without a Cursor start at the oldest retained result.
 	Earliest bool
-	// SessionID is of this client alone: its newest connection ends the others at
-	// the same gateway at once. One that was left at another ends with its pings.
-	// Without an id there may be many.
+	// SessionID names a session with one connection at a time. A new connection with the same id
+	// closes an older one at the same gateway at once. An older one at another gateway closes when
+	// its pings time out. Without an id a client may have many connections.
 	SessionID string
-	// Buffer is how many results may wait for the application; 0 is 256.
+	// Buffer is the number of results that may wait for the application; 0 is 256.
 	Buffer int
-	// MessageBytes bounds a message of a gateway; 0 is 16 MiB.
+	// MessageBytes limits the size of a message from a gateway; 0 is 16 MiB.
 	MessageBytes int
-	// TLS is for addresses of wss; nil is the default of Go.
+	// TLS is the configuration for wss addresses; nil uses Go's default.
 	TLS *tls.Config
-	// Dial makes connections; nil is that of net.Dialer.
+	// Dial opens network connections; nil uses a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Token == nil {
@@ -84,39 +82,38 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ErrClosed says that the client was closed.
+// ErrClosed means that the client was closed.
 var ErrClosed = errors.New("the client is closed")
 
-// Client is connected to a gateway, or on its way to the next one. Its methods may
-// be called by many goroutines.
+// Client is a connection to a gateway that reconnects. Its methods are safe for concurrent use.
 //
-// One goroutine makes the connections, one after the other, and reads them. Send
-// writes to the one there is and waits for the answer, or for the next connection
-// and sends again. Results go through a bounded channel. Where it stays full the
-// connection goes on for the sake of events, and its results are dropped: they are
-// in the log, and received by the next connection once there is room.
+// One goroutine opens the connections, one after the other, and reads them. Send writes to the
+// current connection and waits for the answer. If that connection ends, Send waits for the next one
+// and sends again. Results go through a bounded channel. If it stays full, the connection keeps
+// serving events but drops results. The log still has them: once there is room, the next connection
+// receives them.
 type Client struct {
 	options Options
 	address *url.URL
 	metrics Metrics
 	cancel  context.CancelFunc
 	results chan item
-	ended   chan struct{} // closed when all goroutines are gone
-	inbox   inbox         // of the goroutine that reads
+	ended   chan struct{} // closed when all goroutines have ended
+	inbox   inbox         // owned by the reading goroutine
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	link    *link      // nil between connections
-	ready   bool       // link is connected
+	ready   bool       // the handshake of link is complete
 	changed chan struct{}
-	trouble error // of the connection before
-	err     error // why there are no more connections
+	trouble error // why the previous connection ended
+	err     error // why the client no longer connects
 	sending map[string]struct{}
 	behind  bool // results were dropped
 }
 
-// Dial connects to a gateway at an address such as wss://example.org, whose path
-// is /v1/stream where it has none. It returns when the client is connected, or
-// with why it never will be, or when ctx is done; the client stays after that.
+// Dial connects to a gateway at an address such as wss://example.org. If the address has no path,
+// Dial uses /v1/stream. Dial blocks until the client is connected, or a permanent error occurs, or
+// ctx is done. After Dial has returned, ctx no longer affects the client.
 func Dial(ctx context.Context, address string, o Options) (*Client, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -163,18 +160,18 @@ func parseAddress(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// Close ends the client and waits for its goroutines. Those that wait for it get
+// Close ends the client and waits for its goroutines. Calls that are blocked in the client return
 // ErrClosed.
 func (c *Client) Close() {
 	c.cancel()
 	<-c.ended
 }
 
-// Metrics returns what the client counts.
+// Metrics returns the counters of the client.
 func (c *Client) Metrics() *Metrics { return &c.metrics }
 
-// Next waits for the next result. A *Gap says that some results are lost; later
-// ones follow. Any other error is final, or that of ctx.
+// Next blocks until the next result. A *Gap means that some results are lost; later results follow.
+// Any other error is final, or is the error of ctx.
 func (c *Client) Next(ctx context.Context) (*Result, error) {
 	select {
 	case i, ok := <-c.results:
@@ -188,8 +185,8 @@ func (c *Client) Next(ctx context.Context) (*Result, error) {
 	}
 }
 
-// Results returns the results as Next does. After an error that is no *Gap there
-// are no more.
+// Results returns an iterator over the results that Next returns. It ends after the first error
+// that is not a *Gap.
 func (c *Client) Results(ctx context.Context) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		for {
@@ -202,11 +199,11 @@ func (c *Client) Results(ctx context.Context) iter.Seq2[*Result, error] {
 	}
 }
 
-// Send sends an event and returns when it is durable in the log, so that it will
-// have its one result. Where the connection is cut, or the gateway takes no more
-// events for the moment, it is sent again, with the same id. When ctx is done, or
-// the client closed, the event may be in the log or not: send it again to know. An
-// event that the gateway refuses is a *wire.Error.
+// Send sends an event and blocks until it is durable in the log; the event will then have exactly
+// one result. If the connection breaks or the gateway applies backpressure, Send sends the event
+// again with the same id. If ctx is done or the client is closed, the event may or may not be in
+// the log: send it again to make sure. If the gateway rejects the event, the error is a
+// *wire.Error.
 func (c *Client) Send(ctx context.Context, e *Event) error {
 	if err := c.send(ctx, e); err != nil {
 		return fmt.Errorf("client: event %.160q: %w", e.EventID, err)
@@ -215,7 +212,7 @@ func (c *Client) Send(ctx context.Context, e *Event) error {
 }
 
 func (c *Client) send(ctx context.Context, e *Event) error {
-	event := e.Event("tenant", "client") // those of the token
+	event := e.Event("tenant", "client") // placeholders: the token determines the real ones
 	if err := event.Validate(); err != nil {
 		return err
 	}
@@ -226,9 +223,9 @@ func (c *Client) send(ctx context.Context, e *Event) error {
 	return c.deliver(ctx, e.EventID, message)
 }
 
-// Cancel gives up an event that was sent. It blocks until the cancel is durable. An event
-// without a result ends as rejected, code cancelled; an event with a result keeps it.
-// Wait for Send first. Cancel returns the same errors as Send.
+// Cancel withdraws an event that was sent, and blocks until the cancel is durable. An event without
+// a result ends as rejected, code cancelled; an event with a result keeps it. Call Cancel only
+// after Send has returned. It returns the same errors as Send.
 func (c *Client) Cancel(ctx context.Context, eventID string) error {
 	err := wire.CheckID("eventId", eventID)
 	if err == nil {
@@ -243,7 +240,7 @@ func (c *Client) Cancel(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// deliver sends a message about an event until it is answered.
+// deliver sends a message about an event until the gateway answers it.
 func (c *Client) deliver(ctx context.Context, id string, message []byte) error {
 	if !c.claim(id) {
 		return errors.New("it is being sent: wait for that, or give each event its own id")
@@ -267,7 +264,7 @@ func (c *Client) deliver(ctx context.Context, id string, message []byte) error {
 	}
 }
 
-// pause waits, unless ctx is done or the client ends.
+// pause waits for d. It returns early if ctx is done or the client ends.
 func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -300,7 +297,7 @@ func (c *Client) release(id string) {
 	delete(c.sending, id)
 }
 
-// why returns why the client ended.
+// why returns the error that ended the client.
 func (c *Client) why() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

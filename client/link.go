@@ -22,46 +22,45 @@ const (
 	connectTimeout  = 10 * time.Second // until the gateway says that the client is connected
 	writeTimeout    = 10 * time.Second
 	closeTimeout    = time.Second
-	againAfterError = time.Second      // an event that the log did not take
+	againAfterError = time.Second      // before the retry of an event that the log did not accept
 	ackEvery        = 32               // results
-	renewLeast      = 10 * time.Second // between tries to bring another token
+	renewLeast      = 10 * time.Second // minimum time between attempts to renew the token
 	refreshID       = 2
 )
 
-// link is one connection. What has no other mark is of the goroutine that reads
-// it, in serve.
+// link is one connection. The goroutine that runs serve owns every field without another note.
 type link struct {
 	client  *Client
 	conn    *gws.Conn
-	closing <-chan struct{} // the client is ending
-	done    chan struct{}   // closed when the connection is no more
-	again   chan struct{}   // results that were dropped have room
-	left    bool            // for that
-	expires chan time.Time  // when the token ends, each time that the gateway says so
+	closing <-chan struct{} // closed when the client ends
+	done    chan struct{}   // closed when the connection has ended
+	again   chan struct{}   // there is room again for dropped results
+	left    bool            // the connection ended because of again
+	expires chan time.Time  // receives each new expiry time of the token
 
-	writing chan struct{} // who writes; no mutex, so that waiting is waiting in virtual time too
-	slots   chan struct{} // events that wait for an answer; bounded by the gateway
-	bytes   int64         // of a message that the gateway takes
+	writing chan struct{} // held by the writer; a channel instead of a mutex, so that tests in virtual time can wait on it
+	slots   chan struct{} // one for each event that waits for an answer; the gateway sets the limit
+	bytes   int64         // largest message that the gateway accepts
 
-	dropping   bool // results
+	dropping   bool // drop results
 	unacked    int  // results since the last ack
 	idle       time.Duration
-	since      time.Time // connected
+	since      time.Time // time of the connected frame
 	ended      time.Time
 	retryAfter time.Duration
-	valid      time.Time // until then the token is; zero is for ever
-	err        error     // why we ended it
+	valid      time.Time // expiry time of the token; zero means no expiry
+	err        error     // why the client ended the connection
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting map[string]chan<- answer
 }
 
-// answer is that to an event: err, nil where it was accepted, or again after a
-// while.
+// answer is the outcome of one attempt to send an event. If again is set, the event must be sent
+// again after a while. Otherwise err is nil if the gateway accepted the event.
 type answer struct {
 	err   error
 	again bool
-	sent  bool // before
+	sent  bool // this attempt may have reached the gateway
 	after time.Duration
 }
 
@@ -72,7 +71,7 @@ func newLink(c *Client) *link {
 	}
 }
 
-// serve makes the connection and reads it until it ends, and returns why.
+// serve opens the connection, reads it until it ends, and returns the reason.
 func (l *link) serve(ctx context.Context) error {
 	l.closing = ctx.Done()
 	if err := l.dial(ctx); err != nil {
@@ -102,9 +101,9 @@ func (l *link) serve(ctx context.Context) error {
 	return l.err
 }
 
-// renew brings another token when three quarters of the time of the one there is
-// are over. Where that fails it tries again; where it goes on failing the gateway
-// ends the connection, and the next one asks for a token.
+// renew sends a new token when three quarters of the lifetime of the current one have passed. If
+// that fails, it tries again. If it keeps failing, the gateway ends the connection, and the next
+// connection asks for a token.
 func (l *link) renew(ctx context.Context) {
 	var valid time.Time
 	var due <-chan time.Time
@@ -118,34 +117,34 @@ func (l *link) renew(ctx context.Context) {
 				l.client.metrics.Renewals.Add(1)
 				l.bring(token)
 				due = nil
-				continue // what the gateway says follows
+				continue // the gateway's answer sets the next renewal
 			}
 		}
-		due = time.After(max(renewLeast, time.Until(valid)/4*3)) // which may be centuries
+		due = time.After(max(renewLeast, time.Until(valid)/4*3)) // this can be centuries
 	}
 }
 
 func (l *link) bring(token string) {
 	if message, err := wire.Encode(&wire.Refresh{ID: refreshID, Token: token}); err == nil {
-		_ = l.write(message) // after an error the connection is done
+		_ = l.write(message) // a write error ends the connection
 	}
 }
 
-// until says how long the token is valid, if it ends.
+// until records when the token expires, if it does.
 func (l *link) until(valid time.Time) {
 	if l.valid = valid; valid.IsZero() {
 		return
 	}
 	select {
 	case l.expires <- valid:
-	default: // nobody asked so often
+	default: // an earlier value is still unread
 	}
 }
 
-// read reads until the connection ends.
+// read reads the connection until it ends.
 func (l *link) read() {
 	defer func() {
-		if p := recover(); p != nil { // the library does so where a frame says that it has 2^63 bytes or more
+		if p := recover(); p != nil { // the library panics if a frame claims to have 2^63 bytes or more
 			l.err = cmp.Or(l.err, fmt.Errorf("the gateway's frames are bad: %v", p))
 		}
 	}()
@@ -160,8 +159,7 @@ func (l *link) held() time.Duration {
 	return l.ended.Sub(l.since)
 }
 
-// reopen ends the connection so that another one goes on where results were
-// dropped.
+// reopen ends the connection, so that the next one resumes at the first dropped result.
 func (l *link) reopen() {
 	select {
 	case l.again <- struct{}{}:
@@ -197,8 +195,8 @@ func (l *link) dial(ctx context.Context) error {
 	return l.handshake(tls.Client(conn, settings), token)
 }
 
-// handshake makes conn a WebSocket. The time of the library is more than ours, so
-// that it is never the one to give up: it leaves a goroutine behind.
+// handshake performs the WebSocket handshake on conn. The library gets a longer timeout than dial
+// uses, so that dial always gives up first: a timeout of the library leaks a goroutine.
 func (l *link) handshake(conn net.Conn, token string) error {
 	header := http.Header{}
 	header.Set("Authorization", "Bearer "+token)
@@ -245,7 +243,7 @@ func (l *link) tell(f wire.Frame) {
 	}
 }
 
-// fail ends the connection.
+// fail ends the connection with err.
 func (l *link) fail(err error) {
 	if l.err == nil {
 		l.err = err
@@ -253,7 +251,7 @@ func (l *link) fail(err error) {
 	_ = l.conn.NetConn().Close()
 }
 
-// submit sends an event and waits for its answer.
+// submit sends an event and blocks until its answer.
 func (l *link) submit(ctx context.Context, id string, message []byte) answer {
 	if int64(len(message)) > l.bytes {
 		return answer{err: &wire.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("it has %d bytes, the gateway takes %d", len(message), l.bytes), EventID: id}}
@@ -269,7 +267,7 @@ func (l *link) submit(ctx context.Context, id string, message []byte) answer {
 	reply := make(chan answer, 1)
 	l.expect(id, reply)
 	defer l.expect(id, nil)
-	_ = l.write(message) // after an error the connection is done
+	_ = l.write(message) // a write error ends the connection
 	select {
 	case a := <-reply:
 		return a
@@ -295,7 +293,7 @@ func (l *link) expect(id string, reply chan<- answer) {
 	l.waiting[id] = reply
 }
 
-// reply gives an event its answer, if it waits for one.
+// reply passes an answer to the sender of an event. It reports whether a sender was waiting.
 func (l *link) reply(id string, a answer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -313,7 +311,7 @@ func (l *link) OnOpen(*gws.Conn) {
 	o, in := &l.client.options, &l.client.inbox
 	connect := &wire.Connect{ID: 1, SessionID: o.SessionID}
 	switch {
-	case l.dropping: // events alone
+	case l.dropping: // serve events only
 	case in.cursor != "":
 		connect.Resume, connect.AckEvery = &wire.Resume{Cursor: in.cursor}, ackEvery
 	case o.Earliest:
@@ -331,7 +329,7 @@ func (l *link) expectMessage(within time.Duration) {
 // OnClose implements gws.Event.
 func (l *link) OnClose(_ *gws.Conn, err error) {
 	var closed *gws.CloseError
-	var ours interface{ Uint16() uint16 } // a code that the library has for what it read
+	var ours interface{ Uint16() uint16 } // a close code that the library chose for a bad frame
 	switch {
 	case l.err != nil:
 	case errors.As(err, &closed):
@@ -358,9 +356,9 @@ func (l *link) OnMessage(_ *gws.Conn, m *gws.Message) {
 		return
 	}
 	f, problem := wire.ParseServer(m.Bytes())
-	_ = m.Close() // parsed frames hold nothing of it
+	_ = m.Close() // parsed frames do not share its memory
 	if problem != nil {
-		l.fail(fmt.Errorf("the gateway's frame: %s", problem.Message)) // no *wire.Error: another gateway may do better
+		l.fail(fmt.Errorf("the gateway's frame: %s", problem.Message)) // not a *wire.Error, so that the client tries another gateway
 		return
 	}
 	l.receive(f)
@@ -411,7 +409,8 @@ func (l *link) connected(f *wire.Connected) {
 	l.client.connect(l)
 }
 
-// problem is what was wrong with a frame of ours, or a result.
+// problem handles an error frame: it is about a frame that the client sent, or it takes the place
+// of a result.
 func (l *link) problem(f *wire.ErrorFrame) {
 	switch {
 	case f.Error == nil:
@@ -419,7 +418,7 @@ func (l *link) problem(f *wire.ErrorFrame) {
 	case f.Seq > 0:
 		l.result(&Result{Seq: f.Seq, Cursor: f.Cursor, EventID: f.Error.EventID, Status: wire.StatusError, Error: f.Error})
 	case l.slots == nil:
-		l.fail(f.Error) // the client is not what it says, or its cursor not its own
+		l.fail(f.Error) // the gateway rejected the client's identity or cursor
 	case f.Error.Retryable && l.reply(f.Error.EventID, answer{again: true, sent: true, after: againAfterError}):
 	case !f.Error.Retryable && l.reply(f.Error.EventID, answer{err: f.Error}):
 	default:
@@ -431,7 +430,7 @@ func (l *link) problem(f *wire.ErrorFrame) {
 }
 
 func (l *link) result(r *Result) {
-	l.reply(r.EventID, answer{}) // it is in the log
+	l.reply(r.EventID, answer{}) // a result proves that the event is in the log
 	if l.dropping || !l.client.take(l, r) {
 		return
 	}

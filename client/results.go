@@ -7,23 +7,23 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// patience is how long a connection is not read where the application does not
-// take results: less than the gateway waits for a client that does not read.
+// patience is how long the reader blocks if the application does not take results. It is less than
+// the time after which the gateway closes the connection of a client that does not read.
 const patience = 5 * time.Second
 
-// attemptsMost is of how many events at a time the attempt of partial results is
-// known.
+// attemptsMost is the maximum number of events for which the client remembers the current attempt,
+// to filter partial results.
 const attemptsMost = 4096
 
-// Gap says that results are missing between two that were received: they are no
-// longer retained, or their log was lost.
+// Gap is an error: results are missing between two that were received. They are no longer retained,
+// or their log was lost.
 type Gap struct {
-	// After is the seq of the newest result before the gap, 0 where none was
-	// received; Next the first one after it, 0 where that is not known yet.
+	// After is the seq of the newest result before the gap, 0 if the client received none. Next is
+	// the seq of the first result after the gap, 0 if it is not yet known.
 	After, Next uint64
 }
 
-// Error says what is missing.
+// Error names the results that are missing.
 func (g *Gap) Error() string {
 	if g.Next == 0 {
 		return fmt.Sprintf("results after %d are missing: they are no longer retained", g.After)
@@ -31,21 +31,21 @@ func (g *Gap) Error() string {
 	return fmt.Sprintf("results between %d and %d are missing", g.After, g.Next)
 }
 
-// item is what waits for the application: a result or a gap.
+// item is a result or a gap that waits for the application.
 type item struct {
 	result *Result
 	err    error
 }
 
-// inbox is what is known of the results that were received.
+// inbox tracks which results the client has received.
 type inbox struct {
-	cursor   string // after the newest result; empty before the first connection
-	seq      uint64 // of it; 0 is not known
+	cursor   string // position after the newest result; empty before the first connection
+	seq      uint64 // seq of the newest result; 0 if unknown
 	attempts map[string]int
 }
 
-// take gives a result to the application, unless it has it. False says that there
-// was no room: it is to be received again.
+// take passes a result to the application unless it already has it. It returns false if there is no
+// room: the result must then be received again.
 func (c *Client) take(l *link, r *Result) bool {
 	in := &c.inbox
 	if in.seq != 0 && r.Seq <= in.seq {
@@ -68,7 +68,7 @@ func (c *Client) take(l *link, r *Result) bool {
 	return true
 }
 
-// skip gives a gap to the application that the gateway told of.
+// skip passes a gap that the gateway reported to the application.
 func (c *Client) skip(l *link, g *wire.Gap) bool {
 	in := &c.inbox
 	if !c.push(l, item{err: &Gap{After: in.seq}}) {
@@ -80,8 +80,8 @@ func (c *Client) skip(l *link, g *wire.Gap) bool {
 	return true
 }
 
-// current reports whether a result is not a partial one of an attempt that was
-// given up: a later one has begun. One without an attempt was made once.
+// current reports whether a result is still valid. A partial result is not if a later attempt has
+// begun. A result without an attempt number is always valid.
 func (in *inbox) current(r *Result) bool {
 	return r.Status != wire.StatusPartial || r.Attempt == 0 || r.Attempt >= in.attempts[r.EventID]
 }
@@ -93,7 +93,7 @@ func (in *inbox) note(r *Result) {
 		delete(in.attempts, r.EventID)
 	case r.Attempt > known:
 		if known == 0 && len(in.attempts) >= attemptsMost {
-			for id := range in.attempts { // any
+			for id := range in.attempts { // an arbitrary one
 				delete(in.attempts, id)
 				break
 			}
@@ -102,7 +102,7 @@ func (in *inbox) note(r *Result) {
 	}
 }
 
-// push gives the application an item, and waits a while for room.
+// push passes an item to the application. It waits up to patience for room.
 func (c *Client) push(l *link, i item) bool {
 	select {
 	case c.results <- i:
@@ -121,7 +121,7 @@ func (c *Client) push(l *link, i item) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case c.results <- i: // nobody would say that there is room
+	case c.results <- i: // no later call of taken would report this room
 		return true
 	default:
 	}
@@ -130,8 +130,8 @@ func (c *Client) push(l *link, i item) bool {
 	return false
 }
 
-// taken is called when the application took an item. Where results were dropped
-// and there is room again, another connection goes on with them.
+// taken runs after the application took an item. If results were dropped and there is room again,
+// it starts a new connection to receive them.
 func (c *Client) taken() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

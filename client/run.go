@@ -14,24 +14,23 @@ import (
 const (
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 20 * time.Second
-	stable       = 10 * time.Second // a connection that held: the next failure is a first one
-	againMost    = time.Second      // between tries of an event that is not taken
+	stable       = 10 * time.Second // a connection that lasted this long resets the failure count
+	againMost    = time.Second      // maximum base delay between retries of an event that was not accepted
 )
 
-// backoff returns how long to wait after so many failures in a row: anything up to
-// a bound that doubles, so that clients which lost one gateway do not come to the
-// next one together.
+// backoff returns how long to wait after this many failures in a row. The time is random, below a
+// bound that doubles. So clients that lost one gateway do not all reach the next one at the same
+// moment.
 func backoff(failures int) time.Duration {
 	bound := backoffMost
-	if failures < 6 { // 500 ms << 6 is more
+	if failures < 6 { // 500 ms << 6 exceeds the maximum
 		bound = min(bound, backoffFirst<<failures)
 	}
 	return rand.N(bound)
 }
 
-// grown returns how long to wait before an event is sent again that was not taken
-// so many times: what the gateway asks for, doubled each time, and up to as much
-// more.
+// grown returns how long to wait before an event is sent again. It doubles the delay that the
+// gateway asked for with each try, and adds a random part of up to the same length.
 func grown(after time.Duration, tries int) time.Duration {
 	if after <= 0 {
 		return 0
@@ -40,8 +39,8 @@ func grown(after time.Duration, tries int) time.Duration {
 	return bound + rand.N(bound)
 }
 
-// run makes connections, one after the other, until one is not to be followed by
-// another, and then ends the client.
+// run opens connections, one after the other, until one ends with a final error. It then ends the
+// client.
 func (c *Client) run(ctx context.Context) {
 	for failures := 0; ; failures++ {
 		l := newLink(c)
@@ -66,8 +65,8 @@ func (c *Client) run(ctx context.Context) {
 	}
 }
 
-// final returns why there is no other connection after one that ended by err; nil
-// where there is.
+// final returns the error with which the client ends after a connection ended with err. It returns
+// nil if the client must reconnect.
 func (c *Client) final(ctx context.Context, err error) error {
 	var (
 		closed  *CloseError
@@ -83,15 +82,15 @@ func (c *Client) final(ctx context.Context, err error) error {
 	return nil
 }
 
-// begin makes l the connection, which is not ready. Results that were dropped are
-// still dropped by it where there is no room for them.
+// begin makes l the current connection, not yet ready. If results were dropped and there is still
+// no room for them, l drops results too.
 func (c *Client) begin(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.link, c.ready, l.dropping = l, false, c.behind
 }
 
-// connect says that events can be sent over l.
+// connect marks l as ready for events.
 func (c *Client) connect(l *link) {
 	c.metrics.Connects.Add(1)
 	c.mu.Lock()
@@ -100,7 +99,7 @@ func (c *Client) connect(l *link) {
 	c.tell()
 }
 
-// lost says that l is no more. Those who wait for its answers come for the next.
+// lost marks l as ended. Senders that wait for its answers move to the next connection.
 func (c *Client) lost(l *link, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,13 +115,13 @@ func (c *Client) end(err error) {
 	close(c.results)
 }
 
-// tell wakes those who wait in connected. Its caller holds mu.
+// tell wakes the callers that wait in connected. The caller holds mu.
 func (c *Client) tell() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// connected waits for a connection.
+// connected blocks until a connection is ready.
 func (c *Client) connected(ctx context.Context) (*link, error) {
 	for {
 		c.mu.Lock()
@@ -145,26 +144,26 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	}
 }
 
-// CloseError is how a gateway ended a connection.
+// CloseError is the close code with which a gateway ended a connection.
 type CloseError struct {
-	Code   int // 4000 to 4499 end the client; after others it comes again
+	Code   int // 4000 to 4499 end the client; after any other code it reconnects, except 1009
 	Reason string
 }
 
-// Error returns code and reason.
+// Error returns the code and the reason.
 func (e *CloseError) Error() string {
 	return fmt.Sprintf("the gateway closed the connection: %d %s", e.Code, e.Reason)
 }
 
-const codeTooLarge = 1009 // of RFC 6455
+const codeTooLarge = 1009 // RFC 6455: message too big
 
-// final reports whether the client is not to come again: it would end likewise.
+// final reports whether a reconnect would fail in the same way.
 func (e *CloseError) final() bool { return e.Code >= 4000 && e.Code < 4500 || e.Code == codeTooLarge }
 
-// StatusError is the answer of a gateway that refused a connection.
+// StatusError is the HTTP status with which a gateway refused a connection.
 type StatusError struct{ Status int }
 
-// Error returns the status, and where to look.
+// Error returns the status and a hint where to look.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("the gateway refused the connection: %d %s", e.Status, http.StatusText(e.Status))
 	switch e.Status {
