@@ -11,56 +11,57 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Archive keeps ranges of the records of a partition, each as a whole.
+// Archive stores ranges of the records of a partition, each as one object.
 type Archive interface {
-	// Form returns how the objects are made that are decided from here on: before is
-	// that of the newest one of the partition, nil where there is none. It is stored
-	// with the decision to make one, which is made so whatever the options are by
-	// then.
+	// Form returns the format of new objects. before is the format of the partition's newest
+	// object, nil if it has none. The engine stores the format with the decision to make an object.
+	// So a repeat of that object uses the same format, even if the options have changed.
 	Form(before []byte) []byte
 
-	// Keep makes an object of its records, and returns when it is durable and how
-	// many it holds. The same object again changes nothing, and another one in its
-	// place is an error. No partial object is visible. The records come in the order of
-	// their offsets, and an error of theirs ends the call. A record that cannot be
-	// kept is handed to refuse, whose error ends the call too. A *Split says that
-	// the object has to end earlier; any other error is about the place, and the
-	// object is made again. Several goroutines call it at once, for one object and
-	// for all of a partition one after the other, unless another process does so
-	// which has the partition no more. The records must not be kept.
+	// Keep makes an object from the records of o. It returns when the object is durable, with the
+	// number of records that it holds. Making the same object again changes nothing; making a
+	// different one in its place is an error. A partial object is never visible.
+	//
+	// The records come in the order of their offsets. An error from the iterator ends the call.
+	// Keep passes a record that it cannot store to refuse; an error of refuse also ends the call. A
+	// *Split error means that the object must end earlier. Any other error is about the
+	// destination, and the engine makes the object again.
+	//
+	// Several goroutines call Keep at the same time for different partitions. Calls for one
+	// partition follow one another. The exception is a process that has lost the partition and
+	// still runs a call. Keep must not retain the records.
 	Keep(ctx context.Context, o Object, records iter.Seq2[stream.Record, error], refuse Refuse) (kept int, err error)
 }
 
 // Object is a range of the records of a partition.
 type Object struct {
-	Group     string // that reads the partition
+	Group     string // consumer group that reads the partition
 	Partition stream.Partition
-	From, To  stream.Offset // To is the offset behind the last record
-	Form      []byte        // as Archive.Form returned it
+	From, To  stream.Offset // To is the offset after the last record
+	Form      []byte        // result of Archive.Form
 }
 
-// String says which records an object has.
+// String returns the partition and the offset range.
 func (o Object) String() string { return fmt.Sprintf("%v@%d-%d", o.Partition, o.From, o.To) }
 
-// Refuse makes a record a dead letter, for a reason.
+// Refuse turns a record into a dead letter with the given reason.
 type Refuse func(r *stream.Record, reason error) error
 
-// Split says that a range cannot be one object: it is decided again, to end before
-// the record at At.
+// Split is an error: a range cannot be one object. The engine decides again, and ends the object
+// before the record at At.
 type Split struct{ At stream.Offset }
 
-// Error says where the object has to end.
+// Error says where the object must end.
 func (s *Split) Error() string { return fmt.Sprintf("the object has to end before offset %d", s.At) }
 
-// Bounds say when an object is complete. The first that is reached counts.
+// Bounds says when an object is complete. The bound that is reached first applies.
 //
-// Where an object ends is committed before it is made: by number or size of its
-// records, by the time that it waits, or by anything else, a repeat after a crash
-// makes the same one.
+// The engine commits where an object ends before it makes the object. So a repeat after a crash
+// makes the same object, whichever bound ended it.
 type Bounds struct {
 	Rows  int           // records, 1 to 10,000,000; 0 is 100,000
 	Bytes int           // of keys, values and headers, up to 1 GiB; 0 is 128 MiB
-	Wait  time.Duration // since its first record came to the process that has the partition, 1 s to 24 h; 0 is 5 m
+	Wait  time.Duration // since the process that owns the partition received the first record, 1 s to 24 h; 0 is 5 m
 }
 
 const (
@@ -69,7 +70,7 @@ const (
 	objectWaitMax  = 24 * time.Hour
 )
 
-// Validate returns all that is wrong with the bounds, and why.
+// Validate returns all errors in the bounds, joined.
 func (b Bounds) Validate() error {
 	var errs []error
 	if b.Rows < 0 || b.Rows > objectRowsMax {
@@ -84,7 +85,7 @@ func (b Bounds) Validate() error {
 	return errors.Join(errs...)
 }
 
-// WithDefaults returns the bounds with defaults for those that are 0.
+// WithDefaults returns the bounds with each 0 replaced by its default.
 func (b Bounds) WithDefaults() Bounds {
 	return Bounds{cmp.Or(b.Rows, 100_000), cmp.Or(b.Bytes, 128<<20), cmp.Or(b.Wait, 5*time.Minute)}
 }

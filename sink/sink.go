@@ -1,4 +1,4 @@
-// Package sink is the contract of sinks: where committed records of a topic go.
+// Package sink defines the contract of sinks: destinations of the committed records of a topic.
 package sink
 
 import (
@@ -8,35 +8,37 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Sink hands records to a service.
+// Sink passes records to a service, one at a time.
 type Sink interface {
-	// Deliver hands one record on and returns when the service took it. Several
-	// goroutines call it at once, for one record and for all records of a key one
-	// after the other. An error that is a *Refused is about the record, which
-	// becomes a dead letter. Any other is about the service: the record comes
-	// again until it is taken, and not before a *Later says. It comes again too
-	// where the process dies before it noted the answer. The end of ctx, which has
-	// a deadline, ends the call. The record must not be changed or kept.
+	// Deliver passes one record to the service and returns when the service has accepted it.
+	// Several goroutines call it at the same time, but calls for one record, and calls for records
+	// of the same key, follow one another.
+	//
+	// A *Refused error is about the record, which becomes a dead letter. Any other error is about
+	// the service: the engine retries until the service accepts the record. A *Later error sets the
+	// earliest time of the next try. A record is also delivered again if the process dies before it
+	// has stored the answer. ctx has a deadline; the call ends when ctx ends. Deliver must not
+	// change or retain the record.
 	Deliver(ctx context.Context, id string, r *stream.Record) error
 }
 
-// Refused says that the service will not take a record, whenever it is asked.
+// Refused is an error: the service will never accept the record.
 type Refused struct{ Err error }
 
-// Error returns why.
+// Error returns the reason.
 func (e *Refused) Error() string { return "refused: " + e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns Err.
 func (e *Refused) Unwrap() error { return e.Err }
 
-// Later says that a service wants no calls for a while.
+// Later is an error: the service wants no calls for a while.
 type Later struct {
-	After time.Duration // at most a minute of it is kept to
+	After time.Duration // the engine waits for at most one minute of it
 	Err   error
 }
 
-// Error returns what the service said.
+// Error returns the text of Err.
 func (e *Later) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the service said.
+// Unwrap returns Err.
 func (e *Later) Unwrap() error { return e.Err }

@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// IDOf returns the id of a record, as a pipeline that reads it does: its position if it
-// brought none.
+// IDOf returns the id of a record, as a pipeline that reads it does. A record without an id gets
+// its position as id.
 func IDOf(r *stream.Record) string {
 	if id := header.IDOf(r); id != nil {
 		return string(id)
@@ -17,18 +17,18 @@ func IDOf(r *stream.Record) string {
 	return string(header.AppendPosition(nil, r.Partition, r.Offset))
 }
 
-// Version says which event a record is of: what a service compares that holds a
-// row of its key, so that a record that comes again, or late, overwrites nothing
-// newer. Two of one source are in the order of generation, offset and record.
+// Version identifies the event that produced a record. A service that holds a row for the record's
+// key compares versions. So a record that arrives again or late does not overwrite a newer one.
+// Versions of one source are ordered by generation, offset and record.
 type Version struct {
-	Source     string // topic/partition of the event; those of different sources cannot be compared
-	Generation int64  // of the pipeline when it wrote the record; 0 where no pipeline did
-	Offset     int64  // of the event
-	Record     int64  // of the record in its topic, of several that an event wrote; -1 of one that was sent back, which others have overtaken
+	Source     string // topic/partition of the event; versions of different sources cannot be compared
+	Generation int64  // generation of the pipeline that wrote the record; 0 if no pipeline wrote it
+	Offset     int64  // offset of the event
+	Record     int64  // offset of the record in its topic, because one event can write several; -1 for a redriven record, which later records have overtaken
 }
 
-// VersionOf returns the version of a record: by its own place where no pipeline
-// wrote it.
+// VersionOf returns the version of a record. If no pipeline wrote the record, its own position is
+// the version.
 func VersionOf(r *stream.Record) Version {
 	v := Version{Source: r.Partition.String(), Offset: int64(r.Offset), Record: int64(r.Offset)}
 	for i := range r.Headers {
@@ -51,8 +51,8 @@ func VersionOf(r *stream.Record) Version {
 	return v
 }
 
-// Compare returns -1, 0 or 1 as v is older than another version of the same
-// source, the same, or newer.
+// Compare returns -1 if v is older than other, 0 if they are equal, and 1 if v is newer. Both must
+// have the same source.
 func (v Version) Compare(other Version) int {
 	for _, pair := range [][2]int64{{v.Generation, other.Generation}, {v.Offset, other.Offset}, {v.Record, other.Record}} {
 		switch {
