@@ -1,4 +1,5 @@
-// Package lookup is the contract of sources of rows: where the rows of keys are that the log does not hold.
+// Package lookup defines the contract of sources of rows: services outside the log that return a
+// row for a key.
 package lookup
 
 import (
@@ -8,31 +9,31 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Source is where rows are. It is safe for concurrent use.
+// Source returns rows for keys. It is safe for concurrent use.
 type Source interface {
-	// Rows returns the row of each key, a JSON object, in their order; nil where
-	// there is none. An error is about all of the keys: an *Error, or that of ctx.
+	// Rows returns the row of each key, a JSON object, in the order of the keys; nil if a key has
+	// no row. An error applies to all keys: it is an *Error, or the error of ctx.
 	Rows(ctx context.Context, keys []string) ([][]byte, error)
 }
 
-// Error is a source that did not answer as it should.
+// Error is the failure of a source.
 type Error struct {
-	// Refused is set where the source works, but does not answer for these keys.
-	// Others may fare better.
+	// Refused means that the source works but rejects these keys. Other keys may succeed.
 	Refused bool
-	// Failed is set where the source answered, but not with rows: it may be because
-	// of the keys. If neither is set, the source is down for all keys.
+	// Failed means that the source answered, but not with rows. The keys may be the cause. If
+	// neither Refused nor Failed is set, the source is down for all keys.
 	Failed bool
 	Err    error
 }
 
-// Error says what happened.
+// Error returns the text of Err.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns what happened.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Blame says whose fault it is: that of the keys where they are refused.
+// Blame returns the cause of the error: the keys if the source refused them, the source if it
+// failed, and otherwise the way to the source.
 func (e *Error) Blame() model.Blame {
 	switch {
 	case e.Refused:
@@ -43,6 +44,6 @@ func (e *Error) Blame() model.Blame {
 	return model.BlameWay
 }
 
-// Mistake is an error of a Config or a Source that names the field which is wrong. Findings show it
-// with file, line and column.
+// Mistake is an error of a Config or a Source that names the wrong field. Findings show it with
+// file, line and column.
 type Mistake = stream.Mistake

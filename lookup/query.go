@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Query returns the key of a search by a vector and texts: a list of texts as JSON.
-// The first text is the vector as JSON.
+// Query returns the key of a search by a vector and texts: a JSON list of strings. The first string
+// is the vector as JSON.
 func Query(vector []float64, texts [][]byte) string {
 	list := make([]string, 1+len(texts))
-	numbers := make([]float32, len(vector)) // vectors are of float32, with shorter decimals
+	numbers := make([]float32, len(vector)) // databases store float32, and its decimals are shorter
 	for i, v := range vector {
 		numbers[i] = float32(v)
 	}
@@ -20,7 +20,7 @@ func Query(vector []float64, texts [][]byte) string {
 	return string(encode(list))
 }
 
-// ParseQuery returns the vector of a key as JSON, and its texts.
+// ParseQuery splits a key made by Query. It returns the vector as JSON, followed by the texts.
 func ParseQuery(key string) (list []string, err error) {
 	if err := json.Unmarshal([]byte(key), &list); err != nil {
 		return nil, fmt.Errorf("key %.60q is none of a vector: %w", key, err)
@@ -34,7 +34,7 @@ func ParseQuery(key string) (list []string, err error) {
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic("lookup: a key cannot be encoded: " + err.Error()) // plain data always can
+		panic("lookup: a key cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	return text
 }
