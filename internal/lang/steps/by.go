@@ -14,8 +14,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Asked yields the features of a pipeline that a stage of another key computes, with their
-// paths: those with By. They stand outside of routes.
+// Asked yields the features of a pipeline that have By, with their paths. A stage of another key
+// computes them. They stand outside routes.
 func Asked(p *lang.Pipeline) iter.Seq2[string, *Feature] {
 	return func(yield func(string, *Feature) bool) {
 		for at, s := range p.Steps {
@@ -30,7 +30,7 @@ func Asked(p *lang.Pipeline) iter.Seq2[string, *Feature] {
 	}
 }
 
-// bindAsked binds the features of a step that stages of other keys compute.
+// bindAsked binds the features of a step that have By.
 func (f *Features) bindAsked(s *lang.Scope, path string) {
 	var made []*boundAsked
 	for i := range f.List {
@@ -56,13 +56,13 @@ func (f *Features) bindAsked(s *lang.Scope, path string) {
 	}
 }
 
-// boundAsked is a feature that a stage of another key computes, whose columns are introduced.
+// boundAsked is a feature that a stage of another key computes. Its columns have names.
 type boundAsked struct {
 	boundFeature
 	by value.Slot
 }
 
-// bindAsked introduces the columns of a feature of another key; nil if it is wrong.
+// bindAsked introduces the columns of a feature with By. It returns nil if the feature is invalid.
 func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	before := len(s.Errs)
 	if !s.Identifier(path, f.Name) {
@@ -74,7 +74,7 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 		return nil
 	}
 	m := &boundAsked{boundFeature{path: path, feature: f, spec: spec}, by}
-	var names, words []string // the word of the file that has the name
+	var names, words []string // words[i] is the field of the file that contains names[i]
 	for _, of := range [][2]string{{"value", f.Value}, {"per", f.Per}, {"when", f.When}} {
 		names = append(names, expression.NamesIn(of[1])...)
 		words = append(words, slices.Repeat([]string{of[0]}, len(names)-len(words))...)
@@ -114,13 +114,13 @@ func (f *Feature) bindAsked(s *lang.Scope, path string) *boundAsked {
 	return m
 }
 
-// declared sets the kind of values that the file says, as their expression is bound later.
+// declared takes the kind of values from the file, because the value expression is bound later.
 func (m *boundFeature) declared() {
 	kind, _ := value.ParseType(cmp.Or(m.feature.Type, value.Number.String()))
 	m.keep(kind.Kind)
 }
 
-// bindBy checks the field that a feature is by.
+// bindBy resolves and checks the field in By.
 func (f *Feature) bindBy(s *lang.Scope, path string) value.Slot {
 	slot, ok := s.FieldNamed(path, "input", f.By)
 	if !ok {
@@ -141,8 +141,8 @@ func (f *Feature) bindBy(s *lang.Scope, path string) value.Slot {
 	return slot
 }
 
-// standsAbove refuses a feature below what may end its event, or have it wait: it is counted
-// when the event is read.
+// standsAbove reports a feature below a step that may end the event or make it wait. The stage
+// counts an event when it is read, so the feature must stand above such steps.
 func (f *Feature) standsAbove(s *lang.Scope, path string) bool {
 	if len(s.Guards) > 0 {
 		s.Fail(path, "in a case of a route: a feature by %s counts events when they are read", f.By)
@@ -170,8 +170,8 @@ func known(s *lang.Scope, name string) bool {
 	return ok
 }
 
-// OfFields reports whether a name is known when an event is read: it is a field, a constant,
-// or a let of such names that stands outside of routes.
+// OfFields reports whether a name is known when an event is read: a field, a constant, or a let
+// outside routes that uses only such names.
 func OfFields(p *lang.Pipeline, name string, field func(string) bool) bool {
 	if field(name) || slices.ContainsFunc(p.Constants, func(c spec.Constant) bool { return c.Name == name }) {
 		return true
@@ -188,7 +188,7 @@ func OfFields(p *lang.Pipeline, name string, field func(string) bool) bool {
 	return true
 }
 
-// Bound returns the expression of a let or decide that stands outside of routes.
+// Bound returns the expression of a let or decide that stands outside routes.
 func Bound(p *lang.Pipeline, name string) (expr string, ok bool) {
 	for _, s := range p.Steps {
 		names, is := s.(interface{ Bindings() []lang.Binding })
@@ -233,7 +233,7 @@ func (m *boundAsked) BindLate(s *lang.Scope, _ []lang.Deferred) lang.Bound {
 	return &boundReturn{m.path, operator.Return{Feature: m.feature.Name, By: m.feature.By, Value: late.value, When: late.when, Slot: slot}}
 }
 
-// boundReturn is what an event says to the stage of a feature with a delay.
+// boundReturn sends the delayed value of an event to the stage of a feature.
 type boundReturn struct {
 	path string
 	op   operator.Return
@@ -245,8 +245,8 @@ func (*boundReturn) Place() lang.Place { return lang.Place{Waves: true, Adds: tr
 // Lower implements Bound.
 func (b *boundReturn) Lower(*lang.Plan, lang.At) operator.Operator { return &b.op }
 
-// ofInput does what binds value and when. source is a condition that holds for the events
-// of the input that the feature is from; "" is of all.
+// ofInput runs bind, which binds value and when. source is a condition that holds for events of the
+// input in From; it is "" if the feature takes all inputs.
 func (f *Feature) ofInput(s *lang.Scope, path string, bind func(source string)) {
 	if f.From == "" {
 		bind("")
@@ -275,7 +275,7 @@ func topicsOf(inputs []lang.Input) (topics []string) {
 	return topics
 }
 
-// both returns the condition that two hold; "" always does.
+// both returns the conjunction of two conditions. An empty b is always true.
 func both(a, b string) string {
 	if b == "" {
 		return a

@@ -52,8 +52,8 @@ func (c *Call) Effect() lang.Effects {
 	return e
 }
 
-// FunctionPart returns what a keyed function keeps. A newer version of the function reads
-// what an older one wrote.
+// FunctionPart returns the fingerprint of the state of a keyed function. It does not depend on the
+// version: a newer version of the function reads the state of an older one.
 func FunctionPart(name string) lang.Part {
 	return lang.Part{Kind: generation.KindFunction, Name: name, Text: lang.Text(callFields, &Call{Go: name}, spec.State)}
 }
@@ -123,7 +123,7 @@ func (b boundCall) Place() lang.Place { return b.place }
 // Lower implements Bound.
 func (b boundCall) Lower(p *lang.Plan, _ lang.At) operator.Operator { return p.Call(b.operator) }
 
-// bindOutputs introduces what the function sets.
+// bindOutputs introduces the outputs of the function.
 func (c *Call) bindOutputs(s *lang.Scope, path string, stage *operator.Call) {
 	for _, o := range c.Outputs {
 		at := path + ".outputs." + o.Name

@@ -14,7 +14,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Chunk splits the text of a document into chunks, and says which chunks of its version before are gone.
+// Chunk splits the text of a document into chunks. It also lists the chunks of the previous version
+// that no longer exist.
 type Chunk struct {
 	Name      string // begins the names that it introduces
 	Text      string // expression of type string
@@ -63,7 +64,7 @@ func (c *Chunk) Keeps(*lang.Meaning) []lang.Part { return []lang.Part{FunctionPa
 type boundChunk struct {
 	*Chunk
 	path  string
-	chunk operator.Chunk // without its state, and the tokenizer until it is open
+	chunk operator.Chunk // without its state; the tokenizer is set by Open
 	waves bool
 }
 
@@ -137,5 +138,5 @@ func (b *boundChunk) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	return &op
 }
 
-// state is the name of what it keeps, which no function is called.
+// state is the name of the state. It cannot be the name of a function.
 func (c *Chunk) state() string { return "chunk " + c.Name }

@@ -13,7 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Each does steps for the elements of a list of an event, and makes a list or records of the results.
+// Each runs steps for the elements of a list of an event. It makes a list or records of the
+// results.
 type Each struct {
 	In     string       // expression of a list
 	As     string       // prefix of the names of an element's fields, or the name of a scalar
@@ -35,7 +36,7 @@ type Gather struct {
 
 const (
 	defaultElements = 200
-	maxElements     = 4096 // as many rows as a call of a model has at most
+	maxElements     = 4096 // the largest number of rows of a model call
 )
 
 // StepKind implements Step.
@@ -89,14 +90,14 @@ func (e *Each) Effect() lang.Effects {
 	return lang.Effects{Fails: fails, Elements: e.Steps}
 }
 
-// boundEach does steps for elements.
+// boundEach runs steps for elements.
 type boundEach struct {
 	path  string
 	each  operator.Each
 	nodes []lang.Node // in the order of the file
-	score int         // its place among them; -1 is none
-	waves bool        // what it reads of the event is known there only
-	most  int         // rows of a call as the file has it; 0 is none
+	score int         // index of the score in nodes; -1 if there is none
+	waves bool        // it reads values of the event that exist only in the waves
+	most  int         // batch size in the file; 0 if not set
 }
 
 // Bind implements Step.
@@ -146,7 +147,7 @@ func (e *Each) bindTo(s *lang.Scope, path string, b *boundEach, to value.Type) (
 	return ok
 }
 
-// bindList resolves the list; nil has a finding.
+// bindList resolves the list. It returns nil after a finding.
 func (e *Each) bindList(s *lang.Scope, path string) *expression.Program {
 	list := s.Expr(path+".in", e.In)
 	if list == nil {
@@ -204,7 +205,7 @@ func (e *Each) bindElement(s *lang.Scope, path string, b *boundEach) {
 	s.Distinct(path+".fields", b.each.Fields)
 }
 
-// allowed reports whether the steps may be done for elements.
+// allowed reports whether the steps may run for elements.
 func (e *Each) allowed(s *lang.Scope, path string) bool {
 	before, scored := len(s.Errs), false
 	for i, step := range e.Steps {
@@ -240,7 +241,7 @@ func (e *Each) allowed(s *lang.Scope, path string) bool {
 	return len(s.Errs) == before
 }
 
-// instead says what to do in place of a step that an each cannot have.
+// instead maps each kind of step that an each cannot contain to the alternative.
 var instead = map[string]string{
 	"features": "elements have no key: write features of the event above the each, and look up in a table what is known of an element",
 	"route":    "write conditions in let, or when in the score",
@@ -252,7 +253,7 @@ var instead = map[string]string{
 	"each":     "write one each below the other; fields of an element may be lists of scalars",
 }
 
-// refuseElements refuses the words that are of the score of an event.
+// refuseElements reports the fields of a score that an each does not allow.
 func (x *Score) refuseElements(s *lang.Scope, path string) {
 	if x.OnFailure != nil {
 		s.Fail(path+".on_failure", "an event of which an element has no score is a dead letter")
@@ -264,7 +265,8 @@ func (x *Score) refuseElements(s *lang.Scope, path string) {
 	}
 }
 
-// bind resolves what the list is made of, and returns its type; the zero type has a finding.
+// bind resolves the value of the list and returns the type of the list. It returns the zero type
+// after a finding.
 func (g *Gather) bind(s *lang.Scope, path string, b *boundEach) value.Type {
 	into := new(operator.Gather)
 	b.each.Gather = into
@@ -299,7 +301,7 @@ func (g *Gather) bind(s *lang.Scope, path string, b *boundEach) value.Type {
 	return value.Type{Kind: value.List | program.Type().Kind}
 }
 
-// place notes where the score stands, and what the others need.
+// place finds the score among the nodes, and whether the nodes need the waves.
 func (b *boundEach) place() {
 	for i, n := range b.nodes {
 		if x, ok := n.Step.(*Score); ok {
@@ -346,7 +348,7 @@ func (b *boundEach) Lower(p *lang.Plan, at lang.At) operator.Operator {
 	return operator.NewScored(each, score, b.rows(score))
 }
 
-// rows returns how many rows of elements a call has at most.
+// rows returns the largest number of elements in one call.
 func (b *boundEach) rows(score *operator.Score) int {
 	if b.most == 0 && score.Model.Info().Batch.Size == 0 {
 		return max(score.Size, b.each.Max)
@@ -370,7 +372,7 @@ func (b *boundEach) Open(r *lang.Resources) lang.Bound {
 	return &opened
 }
 
-// check refuses models that cannot be asked for all elements of an event at once.
+// check reports models that cannot score all elements of an event in one call.
 func (b *boundEach) check(r *lang.Resources, x *boundScore) {
 	score, path := &x.score, x.path+".model"
 	info := score.Model.Info()

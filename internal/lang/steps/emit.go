@@ -62,10 +62,11 @@ var emitFields = []spec.Field[Emit]{
 	{Name: "on_failure", Affects: spec.Outputs, Instead: "remove it: an event that cannot be emitted is a dead letter"},
 }
 
-// maxObjects is how deep the objects of an output are, its own included. Lists and maps in them have a depth of their own.
+// maxObjects limits the nesting of objects in an output, the outermost included. Lists and maps
+// have their own limit.
 const maxObjects = 8
 
-// membersForm reads the members of an object, which has at most so many objects within one another.
+// membersForm reads the members of an object that may nest depth objects.
 func membersForm(depth int) spec.Form[[]Member] {
 	value := spec.Into(func(m *Member) *string { return &m.Expr }, spec.ReadExpression)
 	if depth == 1 {
@@ -96,7 +97,7 @@ func (e *Emit) Effect() lang.Effects {
 	return lang.Effects{InFailure: true, Writes: []lang.Write{{Topic: e.Topic, Emit: true, Always: e.When == "", Key: e.Key}}}
 }
 
-// maxEmits is how many emits a pipeline has at most: an event has a bit for each.
+// maxEmits is the largest number of emits in a pipeline: an event has one bit for each.
 const maxEmits = 64
 
 // Bind implements Step.
@@ -140,7 +141,7 @@ func (e *Emit) Bind(s *lang.Scope, path string) {
 	s.Add(e, path, boundEmit{*stage, waves})
 }
 
-// keyMembers returns the members of the value that are the text of the record's key.
+// keyMembers returns the members of the value that equal the text of the record's key.
 func (e *Emit) keyMembers(s *lang.Scope, stage *operator.Emit) (names []string) {
 	key := stage.Key
 	if key == nil {
@@ -160,7 +161,7 @@ func (e *Emit) keyMembers(s *lang.Scope, stage *operator.Emit) (names []string) 
 
 // boundEmit writes a record.
 type boundEmit struct {
-	operator operator.Emit // without the table that has its rows
+	operator operator.Emit // without the table that stores the records as rows
 	waves    bool
 }
 
@@ -174,10 +175,10 @@ func (b boundEmit) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	return &b.operator
 }
 
-// computed gives an expression of an object a slot of its own, so that what can fail
-// does so at the place of its step. A name alone cannot fail and never changes: its
-// own slot will do, under another name, as the author of the file did not list it. It
-// reports whether the expression reads what is fed back.
+// computed gives an expression of an object its own slot, so that an evaluation error belongs to
+// its step. A plain name cannot fail and never changes, so it keeps its slot. computed hides the
+// name of the slot, because the author of the file did not list it. It also reports whether the
+// expression reads a fed-back feature.
 func computed(s *lang.Scope, path, name, source string, into *operator.Object, want ...value.Kind) (slot *value.Slot, fed bool) {
 	program := s.Expr(path, source, want...)
 	if program == nil {
@@ -197,8 +198,8 @@ func computed(s *lang.Scope, path, name, source string, into *operator.Object, w
 	return &made, fed
 }
 
-// bindObject resolves an object of names or members, and reports whether it reads what is
-// fed back.
+// bindObject resolves an object of names or members. It reports whether the object reads a fed-back
+// feature.
 func bindObject(s *lang.Scope, path string, names []string, members []Member, into *operator.Object) (waves bool) {
 	o := object{scope: s, into: into, names: map[string]bool{}}
 	for i, name := range names {
@@ -215,17 +216,17 @@ func bindObject(s *lang.Scope, path string, names []string, members []Member, in
 	return o.waves
 }
 
-// object is the object of an output as it is made.
+// object is the object of an output while it is built.
 type object struct {
 	scope  *lang.Scope
 	into   *operator.Object
-	above  []string        // the names that lead to the innermost object that is not complete
-	names  map[string]bool // that it has
-	before []byte          // stands before the next value
-	waves  bool            // the values so far read what is fed back
+	above  []string        // names of the members that enclose the current object
+	names  map[string]bool // members of the current object
+	before []byte          // JSON text before the next value
+	waves  bool            // one of the values so far reads a fed-back feature
 }
 
-// members adds members to the innermost object.
+// members adds members to the current object.
 func (o *object) members(path string, list []Member) {
 	for i := range list {
 		m := &list[i]
@@ -248,7 +249,7 @@ func (o *object) members(path string, list []Member) {
 	}
 }
 
-// add adds a member that is a value.
+// add adds a member with a value.
 func (o *object) add(at, name string, slot value.Slot) {
 	o.scope.NoContent(at, slot)
 	if !o.name(at, name) {
@@ -259,7 +260,7 @@ func (o *object) add(at, name string, slot value.Slot) {
 	o.into.Values = append(o.into.Values, slot)
 }
 
-// name begins a member, and reports whether it is the first of its name.
+// name begins a member. It reports whether the name is new in the object.
 func (o *object) name(at, name string) bool {
 	if o.names[name] {
 		o.scope.Fail(at, "the value has two entries %q", name)
@@ -273,8 +274,8 @@ func (o *object) name(at, name string) bool {
 	return true
 }
 
-// decided returns the names of the decide steps above that are known here: an
-// emit's default value.
+// decided returns the names of the decide steps above that are in scope: the default value of an
+// emit.
 func decided(s *lang.Scope) []string {
 	var names []string
 	for step := range lang.EachStep(s.Pipeline.Steps) {

@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Features are features of the event's key that count an event together.
+// Features is a step with features of the event's key. They count the event together.
 type Features struct{ List []Feature }
 
 // Feature is a keyed feature: exactly one of Windows, Last and Elapsed.
@@ -83,7 +83,7 @@ var featureFields = []spec.Field[Feature]{
 	{Name: "overflow", Affects: spec.State, Form: spec.Into(func(f *Feature) *string { return &f.Overflow }, spec.Choice[string]("pane", "oldest", "dlq").Default("pane")), Example: "dlq", Absent: "pane, or oldest with aggregates that look at entries; `pane` can be chosen with `distinct`, `p50`, `p95` and `p99`"},
 }
 
-// Declare implements Step: a feature waits for no feature.
+// Declare implements Step. It adds columns: a feature above may not read this feature as feedback.
 func (f *Features) Declare(d *lang.Declared) {
 	for i := range f.List {
 		d.AddColumns(f.List[i].Name)
@@ -104,7 +104,7 @@ func (f *Features) Keeps(m *lang.Meaning) (parts []lang.Part) {
 // Empty reports whether it says nothing.
 func (f *Features) Empty() bool { return f.List == nil }
 
-// Bind implements Step. What a feature reads of later steps is bound behind them.
+// Bind implements Step. A feature that reads names of later steps is bound after those steps.
 func (f *Features) Bind(s *lang.Scope, path string) {
 	var made []*boundFeature
 	for i := range f.List {
@@ -157,8 +157,8 @@ func (b boundFeatures) Lower(p *lang.Plan, at lang.At) operator.Operator {
 	return operator.NewFeatures(list)
 }
 
-// boundFeature is a feature whose columns are introduced. What it counts is bound too,
-// unless it waits for later steps.
+// boundFeature is a feature with columns in scope. Its expressions are bound too, unless it waits
+// for later steps.
 type boundFeature struct {
 	path        string
 	feature     *Feature
@@ -166,13 +166,13 @@ type boundFeature struct {
 	value, when *expression.Program
 	per         *expression.Program
 	columns     []value.Slot
-	kind        value.Kind // of the value
-	waits       []string   // names that come later: the feature is fed back
-	fed         bool       // it reads features that are fed back
+	kind        value.Kind // kind of the value
+	waits       []string   // names of later steps; if there are any, the feature is fed back
+	fed         bool       // it reads fed-back features
 }
 
-// lower returns what is done for an event: both, or apart the reading and the adding of
-// a feature that is fed back.
+// lower returns the operator of the feature. It reads the columns, adds the event, or does both;
+// for a fed-back feature these are separate operators.
 func (m *boundFeature) lower(p *lang.Plan, late, read, add bool) operator.Feature {
 	f := operator.Feature{Name: m.feature.Name, Late: late, Index: p.Feature(m.spec, late), Read: read, Add: add}
 	f.Refuses = m.feature.Value != "" || m.feature.When != "" || m.feature.Per != "" || m.spec.Overflow == feature.OverflowDead
@@ -206,8 +206,8 @@ func (m *boundFeature) BindLate(s *lang.Scope, with []lang.Deferred) lang.Bound 
 	return all
 }
 
-// boundCounts are features that are fed back, behind the names that they use: they count
-// the event there.
+// boundCounts counts an event in fed-back features, after the steps that introduce the names that
+// the features use.
 type boundCounts []*boundFeature
 
 // Place implements Bound.
@@ -228,7 +228,7 @@ func (b boundCounts) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	return operator.NewFeatures(list)
 }
 
-// bind introduces the columns of a feature; nil where it is wrong.
+// bind introduces the columns of a feature. It returns nil if the feature is invalid.
 func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	if !s.Identifier(path, f.Name) {
 		return nil
@@ -264,7 +264,8 @@ func (f *Feature) bind(s *lang.Scope, path string) *boundFeature {
 	return m
 }
 
-// keep sets the kind of values that the feature keeps: numbers, or values of any kind as they are.
+// keep sets the kind of values that the feature stores: numbers, or values of another kind
+// unchanged.
 func (m *boundFeature) keep(kind value.Kind) {
 	m.kind = value.Number
 	if !m.feature.ofAnyKind(&m.spec) || kind == value.Number {
@@ -276,8 +277,7 @@ func (m *boundFeature) keep(kind value.Kind) {
 	}
 }
 
-// ofAnyKind reports whether values may be of other kinds than numbers: no aggregate is of
-// numbers only.
+// ofAnyKind reports whether values may have kinds other than numbers: no aggregate needs numbers.
 func (f *Feature) ofAnyKind(spec *feature.Spec) bool {
 	counts := !slices.ContainsFunc(spec.Aggregates, func(a feature.Aggregate) bool { return a != feature.Count })
 	return spec.Looks() && !counts && !slices.ContainsFunc(spec.Aggregates, feature.Aggregate.Numeric)
@@ -345,7 +345,7 @@ func columnType(spec *feature.Spec, n int, kind value.Kind) value.Type {
 	return value.Type{Kind: value.Number}
 }
 
-// contribution binds what a feature adds and when.
+// contribution binds the value, the group and the condition of a feature.
 func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	before := len(s.Errs)
 	m.feature.ofInput(s, m.path, func(source string) {
@@ -366,7 +366,7 @@ func (m *boundFeature) contribution(s *lang.Scope) (ok bool) {
 	return len(s.Errs) == before
 }
 
-// bindValue binds what a feature adds.
+// bindValue binds the value of a feature.
 func (m *boundFeature) bindValue(s *lang.Scope) {
 	f, at := m.feature, m.path+".value"
 	kinds := []value.Kind{value.Number, value.Int}
@@ -395,7 +395,7 @@ func (m *boundFeature) bindValue(s *lang.Scope) {
 	}
 }
 
-// bindShape checks a feature's shape.
+// bindShape checks the windows, aggregates and options of a feature.
 func (f *Feature) bindShape(s *lang.Scope, path string) (feature.Spec, bool) {
 	before := len(s.Errs)
 	spec := feature.Spec{Name: f.Name, Last: f.Last, Elapsed: f.Elapsed, Decimals: -1, HalfLife: f.HalfLife, Take: f.Take, Per: f.Per != ""}

@@ -13,9 +13,9 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Fetch brings the content that a URL names, of a file, of an object of S3 or by
-// HTTPS, off the loop, and records its hash: content that is another when it is
-// needed again makes a dead letter.
+// Fetch fetches the content of a URL off the loop: a file, an object of S3, or an HTTPS resource.
+// It records the hash of the content. If the content differs when it is needed again, the event
+// becomes a dead letter.
 type Fetch struct {
 	Name string
 	URL  string // a name of kind string: file:///folder/name, s3://bucket/key, https://host/path
@@ -66,17 +66,17 @@ func (f *Fetch) Declare(d *lang.Declared) {
 func (f *Fetch) Effect() lang.Effects { return lang.Effects{Fails: true, OnFailure: f.OnFailure} }
 
 const (
-	contentMax          = 1 << 30 // of what a fetch brings
+	contentMax          = 1 << 30 // of fetched content
 	defaultFetchTimeout = 30 * time.Second
 )
 
-// boundFetch fetches content: a score whose model fetches. It is always made off the loop,
-// since nobody knows how long it takes, and what it brought is recorded.
+// boundFetch fetches content as a score with a model that fetches. It always runs off the loop,
+// because its duration is unknown and the result is recorded.
 type boundFetch struct {
 	*Fetch
 	path      string
 	url       value.Slot
-	score     operator.Score // without what it asks
+	score     operator.Score // without its model and calling
 	onFailure []lang.Node
 }
 
@@ -106,7 +106,7 @@ func (f *Fetch) Bind(s *lang.Scope, path string) {
 	}
 	own := len(s.Errs)
 	b.onFailure = s.OnFailure(path+".on_failure", f.OnFailure)
-	before += len(s.Errs) - own // the fetch is known in spite of these
+	before += len(s.Errs) - own // errors in on_failure do not make the fetch itself unknown
 	b.score.Row = decode.New(f.bindOutputs(s, path, &b.score))
 	if len(s.Errs) > before {
 		return
@@ -155,7 +155,7 @@ func (b *boundFetch) Open(r *lang.Resources) lang.Bound {
 	return &opened
 }
 
-// bindURL returns the name of what is fetched.
+// bindURL returns the slot of the URL or URLs.
 func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 	at, name, want := path+".url", f.URL, value.String
 	if f.URLs != "" {
@@ -178,7 +178,7 @@ func (f *Fetch) bindURL(s *lang.Scope, path string) value.Slot {
 	return slots[0]
 }
 
-// bindOutputs introduces what is known of content.
+// bindOutputs introduces the names of the content and of its properties.
 func (f *Fetch) bindOutputs(s *lang.Scope, path string, stage *operator.Score) (fields []decode.Field) {
 	for _, o := range []struct {
 		name string

@@ -13,8 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Group collects the events of a key that have a name in common until they are whole,
-// and goes on with one event made of them.
+// Group collects the events of a key that share a value until the group is complete. Then one
+// event, made of them, goes on.
 type Group struct {
 	Name       string        // prefix of the names that it introduces: .key, .count, .complete, .missing, .ended, and the lists .<field> of the input's fields of type string, joined into one of those of type bytes
 	By         string        // a name of kind string or int: what the events have in common
@@ -99,7 +99,7 @@ var groupMaxFields = []spec.Field[GroupMax]{
 	{Name: "groups", Affects: spec.Outputs, Form: spec.Into(func(m *GroupMax) *int { return &m.Groups }, spec.Whole[int](1, 1<<20).Default(lang.DefaultGroups)), Example: "5000"},
 }
 
-// Declare implements Step: what stands above a group is of its members.
+// Declare implements Step. It adds no names: steps above a group see its members.
 func (*Group) Declare(*lang.Declared) {}
 
 // Effect implements Step.
@@ -110,11 +110,12 @@ func (g *Group) Keeps(m *lang.Meaning) []lang.Part {
 	return []lang.Part{{Kind: generation.KindGroup, Name: g.Name, Text: lang.PartOf(m, g, groupFields, g)}}
 }
 
-// answeredMembersMax bounds the ends of the members of a group, which are in one step.
+// answeredMembersMax limits the members of a group in a pipeline with replies, because one
+// transaction ends them all.
 const answeredMembersMax = 4096
 
-// Bind implements Step. Events are collected in log order, before the waves, whatever
-// stands above the group for other events.
+// Bind implements Step. A group collects events in log order, before the waves, even if steps above
+// it run in the waves for other events.
 func (g *Group) Bind(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	s.Identifier(path+".name", g.Name)
@@ -154,23 +155,23 @@ func (g *Group) Bind(s *lang.Scope, path string) {
 	s.Groups = append(s.Groups, s.Guards.Innermost())
 }
 
-// folds reports whether nothing but its lists needs the events of a group.
+// folds reports whether only the lists of the group need its stored events.
 func (g *Group) folds() bool {
 	return g.Every == 0 && len(g.Values) > 0 && g.Order == "" && g.End == "" && g.ID == "" && g.Timeout == 0 && g.Max.Events == 0 && g.Max.Bytes == 0
 }
 
-// boundGroup is a group whose names are known.
+// boundGroup is a group with its names in scope.
 type boundGroup struct {
 	stage *operator.Group
 	place lang.Place
-	used  map[string]bool // names that steps read, when all are bound
+	used  map[string]bool // names that steps read; complete when all steps are bound
 	folds bool
 }
 
 // Place implements Bound.
 func (b *boundGroup) Place() lang.Place { return b.place }
 
-// Lower implements Bound. If no step reads a list of the events, they need not be stored.
+// Lower implements Bound. If no step reads a list of the events, the group need not store them.
 func (b *boundGroup) Lower(*lang.Plan, lang.At) operator.Operator {
 	if b.folds && !slices.ContainsFunc(b.stage.Lists, func(l operator.GroupList) bool { return b.used[l.Slot.Name] }) {
 		folded := *b.stage
@@ -206,10 +207,10 @@ func (g *Group) bindBounds(s *lang.Scope, path string) {
 	}
 }
 
-// panesMax bounds how many windows an event is in.
+// panesMax limits how many windows an event is in.
 const panesMax = 100
 
-// bindWindows checks the words of windows, which keep no events.
+// bindWindows checks the fields of windows. Windows store no events.
 func (g *Group) bindWindows(s *lang.Scope, path string) {
 	if g.Every == 0 {
 		if g.Size > 0 {
@@ -239,7 +240,7 @@ func (g *Group) bindWindows(s *lang.Scope, path string) {
 	}
 }
 
-// bindValues binds what is aggregated.
+// bindValues binds the aggregates.
 func (g *Group) bindValues(s *lang.Scope, path string, stage *operator.Group) {
 	for i := range g.Values {
 		v := &g.Values[i]
@@ -270,7 +271,7 @@ func (g *Group) bindValues(s *lang.Scope, path string, stage *operator.Group) {
 	}
 }
 
-// programsOf returns what a group computes of its events.
+// programsOf returns the expressions that a group computes for its events.
 func programsOf(stage *operator.Group) (list []*expression.Program) {
 	for i := range stage.Values {
 		list = append(list, stage.Values[i].Value)
@@ -278,7 +279,7 @@ func programsOf(stage *operator.Group) (list []*expression.Program) {
 	return list
 }
 
-// bindSlots finds the names that a group reads of its events.
+// bindSlots resolves the names that a group reads from its events.
 func (g *Group) bindSlots(s *lang.Scope, path string, stage *operator.Group) {
 	stage.ID = s.ID
 	for _, name := range []struct {
@@ -311,7 +312,7 @@ func (g *Group) bindSlots(s *lang.Scope, path string, stage *operator.Group) {
 	}
 }
 
-// groupReads returns the names that a group reads of its events.
+// groupReads returns the slots that a group reads from its events.
 func groupReads(stage *operator.Group) []value.Slot {
 	reads := []value.Slot{stage.By, stage.ID}
 	for _, slot := range []*value.Slot{stage.Order, stage.End} {

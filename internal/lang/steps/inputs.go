@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// columnsOf returns the input that each column of a row is of.
+// columnsOf returns the input of the model that each column of a row belongs to.
 func columnsOf(info model.Info) []model.Input {
 	var columns []model.Input
 	for _, in := range info.Inputs {
@@ -23,14 +23,14 @@ func columnsOf(info model.Info) []model.Input {
 	return columns
 }
 
-// alike reports whether the same names fit all columns.
+// alike reports whether all columns accept the same values.
 func alike(columns []model.Input) bool {
 	return len(columns) > 0 && !slices.ContainsFunc(columns, func(in model.Input) bool {
 		return in.Type != columns[0].Type || in.Categories != nil
 	})
 }
 
-// fits checks that a name is of a type that the model takes.
+// fits checks that a value has a type that the model takes.
 func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 	kind := g.Slot.Type.Kind
 	switch {
@@ -70,7 +70,7 @@ func fits(r *lang.Resources, g lang.Given, in model.Input) bool {
 	return false
 }
 
-// assignInputs gives each column of the model's rows its name.
+// assignInputs assigns the slots to the columns of the model's rows.
 func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Input) {
 	at := 0
 	for _, slot := range slots {
@@ -84,9 +84,8 @@ func assignInputs(stage *operator.Score, slots []value.Slot, columns []model.Inp
 	}
 }
 
-// checkOrder refuses a list that names the model's own features in another
-// order: a mistake that no count would show. Where only some have the model's
-// names, it warns of those that have not.
+// checkOrder reports a list that names the model's features in another order. A check of the count
+// would not find this mistake. If only some names are the model's, it warns of the others.
 func checkOrder(r *lang.Resources, path string, m lang.Loaded, slots []value.Slot, names []string) {
 	plain := func(s string) string { return strings.ReplaceAll(s, ".", "_") }
 	given, taken := make([]string, len(slots)), make([]string, len(names))

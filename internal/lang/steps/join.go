@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Join makes pairs of the events of two inputs by event time. The left of a pair goes on,
-// with the right's fields; the right ends here.
+// Join pairs the events of two inputs by event time. The left event of a pair goes on with the
+// fields of the right event; the right event ends here.
 type Join struct {
 	Name   string        // prefix of the names that it introduces: .matched, .count (of match: last), and .<field> for each field of the right
 	Left   string        // topic of an input
@@ -81,7 +81,7 @@ var joinMaxFields = []spec.Field[JoinMax]{
 	{Name: "matches", Affects: spec.Outputs, Form: spec.Into(func(m *JoinMax) *int { return &m.Matches }, spec.Whole[int](1, 1<<16).Default(defaultJoinMatches)), Example: "5000"},
 }
 
-// Declare implements Step: what stands above a join is of its left, and of rights.
+// Declare implements Step. It adds no names: steps above a join see left and right events.
 func (*Join) Declare(*lang.Declared) {}
 
 // Effect implements Step.
@@ -94,7 +94,7 @@ func (j *Join) Keeps(m *lang.Meaning) []lang.Part {
 
 var matches = map[string]operator.Match{"": operator.MatchFirst, "first": operator.MatchFirst, "last": operator.MatchLast, "each": operator.MatchEach}
 
-// Bind implements Step. Pairs are made in log order, before the waves.
+// Bind implements Step. A join makes pairs in log order, before the waves.
 func (j *Join) Bind(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	s.Identifier(path+".name", j.Name)
@@ -122,7 +122,7 @@ func (j *Join) Bind(s *lang.Scope, path string) {
 		Most: operator.JoinMax{Rows: cmp.Or(j.Max.Rows, defaultJoinRows), Bytes: cmp.Or(j.Max.Bytes, defaultJoinBytes), Matches: cmp.Or(j.Max.Matches, defaultJoinMatches)},
 	}
 	left, right := j.inputs(s, path)
-	s.Names.Broken[j.Name+".*"] = len(s.Errs) > before // no findings for what follows of it
+	s.Names.Broken[j.Name+".*"] = len(s.Errs) > before // avoid findings that only follow from the errors of the join
 	if left == nil || right == nil || len(s.Errs) > before {
 		return
 	}
@@ -139,7 +139,7 @@ func (j *Join) Bind(s *lang.Scope, path string) {
 	s.Joined(j.Name, left, right)
 }
 
-// inputs returns the left and the right input; nil for one that is not there.
+// inputs returns the left and the right input, each nil if it does not exist.
 func (j *Join) inputs(s *lang.Scope, path string) (left, right *lang.Input) {
 	all := s.Pipeline.Inputs
 	if len(all) != 2 {
@@ -163,7 +163,7 @@ func (j *Join) inputs(s *lang.Scope, path string) (left, right *lang.Input) {
 	return left, right
 }
 
-// bindOn finds the fields that are equal in a pair.
+// bindOn resolves the fields that are equal in a pair.
 func (j *Join) bindOn(s *lang.Scope, path string, op *operator.Join, left, right *lang.Input) {
 	for _, on := range j.On {
 		at := path + ".on." + on.Left
@@ -179,7 +179,7 @@ func (j *Join) bindOn(s *lang.Scope, path string, op *operator.Join, left, right
 			}
 			slot, ok := s.Names.Schema.Lookup(side.name)
 			switch {
-			case !ok: // it has a finding
+			case !ok: // the field has a finding already
 			case slot.Type.Kind != value.String && slot.Type.Kind != value.Int:
 				s.Fail(at, "%q is of type %v: what a pair has in common is of type string or int", side.name, slot.Type)
 			default:
@@ -192,7 +192,7 @@ func (j *Join) bindOn(s *lang.Scope, path string, op *operator.Join, left, right
 	}
 }
 
-// names introduces what a left has of its right.
+// names introduces the fields of the right event that the left event gets.
 func (j *Join) names(s *lang.Scope, path string, op *operator.Join, right *lang.Input) {
 	op.Matched, _ = s.Make(path, j.Name+".matched", value.Type{Kind: value.Bool})
 	if op.Match == operator.MatchLast {
@@ -203,11 +203,11 @@ func (j *Join) names(s *lang.Scope, path string, op *operator.Join, right *lang.
 	for _, f := range right.Fields {
 		field, ok := s.Names.Schema.Lookup(f.Name)
 		if !ok {
-			continue // it has a finding
+			continue // the field has a finding already
 		}
 		own, err := value.ReadType(f.Type)
 		if err != nil {
-			continue // likewise
+			continue // the field has a finding already
 		}
 		own.Kind = field.Type.Kind
 		own.Optional = own.Optional || !op.Inner

@@ -1,4 +1,5 @@
-// Package steps has the kinds of steps of a pipeline file, one file for each, and the list of them.
+// Package steps defines the kinds of steps of a pipeline file, one file for each kind, and lists
+// them.
 package steps
 
 import "github.com/afterbay/afterbay/internal/lang"

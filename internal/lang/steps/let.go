@@ -10,7 +10,7 @@ import (
 // Let introduces names, in order.
 type Let struct{ List []lang.Binding }
 
-// Decide is Let whose names are what an emit without a value writes.
+// Decide is Let for decisions: an emit without a value writes their names.
 type Decide struct{ List []lang.Binding }
 
 // StepKind implements Step.
@@ -31,7 +31,7 @@ func (l *Let) Declare(d *lang.Declared) { d.AddBindings(l.List) }
 // Effect implements Step.
 func (*Let) Effect() lang.Effects { return lang.Effects{InFailure: true} }
 
-// Bindings returns the names that it introduces, for what reads them.
+// Bindings returns the names that the step introduces, with their expressions.
 func (l *Let) Bindings() []lang.Binding { return l.List }
 
 // Declare implements Step.
@@ -40,7 +40,7 @@ func (d *Decide) Declare(to *lang.Declared) { to.AddBindings(d.List) }
 // Effect implements Step.
 func (*Decide) Effect() lang.Effects { return lang.Effects{InFailure: true} }
 
-// Bindings returns the names that it introduces, for what reads them.
+// Bindings returns the names that the step introduces, with their expressions.
 func (d *Decide) Bindings() []lang.Binding { return d.List }
 
 // Decided returns the names that an emit without a value writes.
@@ -49,13 +49,13 @@ func (d *Decide) Decided() []lang.Binding { return d.List }
 // Bind implements Step.
 func (l *Let) Bind(s *lang.Scope, path string) { bindLet(s, l, path, l.List) }
 
-// Empty reports whether it says nothing.
+// Empty reports whether the step has no names.
 func (l *Let) Empty() bool { return l.List == nil }
 
 // Bind implements Step.
 func (d *Decide) Bind(s *lang.Scope, path string) { bindLet(s, d, path, d.List) }
 
-// Empty reports whether it says nothing.
+// Empty reports whether the step has no names.
 func (d *Decide) Empty() bool { return d.List == nil }
 
 // bindLet resolves the expressions of a let or decide.

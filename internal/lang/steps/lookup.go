@@ -19,8 +19,7 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// Lookup finds the row of a key, a JSON object: in a table of the
-// log, or outside of it.
+// Lookup finds the row of a key, a JSON object: in a table of the log, or outside the log.
 type Lookup struct {
 	Name     string         // prefix of the fields' names
 	Table    string         // a topic: its newest record of a key, a JSON object, is the row, and one without a value deletes it
@@ -151,8 +150,7 @@ var lookupChoice = lang.Choice[Lookup, lookup.Config]{
 	At:   func(l *Lookup) (*string, *lookup.Config) { return &l.Kind, &l.Config },
 }
 
-// LookupKinds returns the fields that choose kinds of lookups, and what is wrong with the
-// kinds.
+// LookupKinds returns the fields that choose kinds of lookups. The error lists the invalid kinds.
 func LookupKinds(kinds []lookup.Kind) ([]spec.Field[Lookup], error) {
 	of := make([]lang.KindIn[lookup.Config], len(kinds))
 	for i := range kinds {
@@ -161,7 +159,7 @@ func LookupKinds(kinds []lookup.Kind) ([]spec.Field[Lookup], error) {
 	return lookupChoice.Fields(of)
 }
 
-// fieldsOf returns the fields of a lookup: one for each kind between those of all.
+// fieldsOf returns the fields of a lookup: the common ones, and one for each kind between them.
 func fieldsOf(k lang.Kinds) ([]spec.Field[Lookup], error) {
 	chosen, err := LookupKinds(k.Lookups)
 	all, places := slices.Concat(lookupFieldsAbove, chosen, lookupFieldsBelow), placesOf(k)
@@ -191,8 +189,8 @@ func placesOf(k lang.Kinds) []string {
 	return places
 }
 
-// formOf reads a lookup, whose rows are in one place. Its error is what is wrong with the
-// kinds of lookups.
+// formOf returns the form that reads a lookup and checks that its rows are in exactly one place.
+// The error lists the invalid kinds of lookups.
 func formOf(k lang.Kinds) (form spec.Form[Lookup], err error) {
 	fields, err := fieldsOf(k)
 	f, places := spec.MappingOf(fields), placesOf(k)
@@ -211,18 +209,18 @@ func formOf(k lang.Kinds) (form spec.Form[Lookup], err error) {
 	}, Print: printLookup, Shape: f.Shape}, err
 }
 
-// printLookup prints a lookup by its own kind alone, so that no list of kinds is needed.
+// printLookup prints a lookup with the table of its own config, so it needs no list of kinds.
 func printLookup(p *spec.Printer, path string, l *Lookup) {
 	spec.MappingOf(l.fields()).Print(p, path, l)
 }
 
-// fields returns the fields of a lookup: of kinds that of its own alone.
+// fields returns the common fields of a lookup, and the field of its own kind.
 func (l *Lookup) fields() []spec.Field[Lookup] {
 	var own []spec.Field[Lookup]
 	if l.Config != nil {
 		table, err := spec.TableOf(l.Config, lookupChoice.Absent)
 		if err != nil {
-			panic(err) // New says so
+			panic(err) // opening the kind checked the table
 		}
 		own = append(own, lookupChoice.Reads(lang.KindIn[lookup.Config]{Name: l.Kind}, table))
 	}
@@ -235,7 +233,7 @@ func (l *Lookup) Declare(d *lang.Declared) { d.AddFields(l.Name+".", l.Fields) }
 // Effect implements Step.
 func (*Lookup) Effect() lang.Effects { return lang.Effects{} }
 
-// Keeps implements Keeper: rows of its table.
+// Keeps implements Keeper: a lookup keeps the rows of its table.
 func (l *Lookup) Keeps(*lang.Meaning) []lang.Part {
 	if l.Table == "" {
 		return nil
@@ -247,8 +245,7 @@ func (l *Lookup) Keeps(*lang.Meaning) []lang.Part {
 	return []lang.Part{{Kind: generation.KindTable, Name: name, Text: lang.Text(l.fields(), l, spec.State)}}
 }
 
-// found is what a lookup introduces: where a row's fields go, and what they are
-// without one.
+// found holds the slots for the fields of a row, and their values if there is no row.
 type found struct {
 	fields []decode.Field
 	empty  []*expression.Program
@@ -304,7 +301,7 @@ func (l *Lookup) Bind(s *lang.Scope, path string) {
 	s.Add(l, path, lang.Ready(op, place))
 }
 
-// bindTable returns the table that a lookup finds rows in.
+// bindTable returns the table of a lookup.
 func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 	switch {
 	case l.Table == "":
@@ -329,7 +326,7 @@ func (l *Lookup) bindTable(s *lang.Scope, path string) table.Spec {
 	return table.Spec{Topic: l.Table, Own: inputKeyed(s, l.Key), Envelope: l.Versions.Envelope, Encoded: encoding(&l.Versions.Format)}
 }
 
-// encoding returns what tells the encoding of rows from others; "" is JSON.
+// encoding returns a text that identifies the encoding of rows; "" is JSON.
 func encoding(f *lang.Format) string {
 	switch {
 	case f.IsJSON():
@@ -373,7 +370,7 @@ func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 		at, name := path+".fields."+f.Name, l.Name+"."+f.Name
 		parse := value.ParseType
 		if l.Vector != "" && strings.HasSuffix(f.Type, (value.List|value.String).String()) {
-			parse = value.ReadType // several documents have a list of strings
+			parse = value.ReadType // a search by vector may have a list of strings
 		}
 		t, err := parse(f.Type)
 		if err != nil {
@@ -400,8 +397,8 @@ func (l *Lookup) bindFields(s *lang.Scope, path string, into *found) {
 	}
 }
 
-// declared returns fields with the types that the file gives them. The names that they fill may be absent because there may
-// be no row.
+// declared returns fields with the types that the file gives them. The slots themselves may be
+// optional, because a row may be missing.
 func (l *Lookup) declared(fields []decode.Field) []decode.Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
@@ -410,8 +407,8 @@ func (l *Lookup) declared(fields []decode.Field) []decode.Field {
 	return fields
 }
 
-// writesRows reports whether the pipeline itself writes the table of a lookup. Then
-// the events of a key take turns: each finds the row that the one before wrote.
+// writesRows reports whether the pipeline itself writes the table of a lookup. If so, the events of
+// a key run one after the other: each finds the row that the event before it wrote.
 func (l *Lookup) writesRows(s *lang.Scope, path string, own bool) bool {
 	written := false
 	refuse := func(what, format string, args ...any) {
@@ -467,7 +464,7 @@ func inputKeyed(s *lang.Scope, name string) bool {
 	return eachInput(s, func(in *lang.Input) bool { return in.Key == name })
 }
 
-// eachInput reports whether something holds for all inputs.
+// eachInput reports whether holds is true for all inputs.
 func eachInput(s *lang.Scope, holds func(in *lang.Input) bool) bool {
 	for _, in := range s.Pipeline.EachInput() {
 		if !holds(in) {
@@ -477,7 +474,7 @@ func eachInput(s *lang.Scope, holds func(in *lang.Input) bool) bool {
 	return true
 }
 
-// rowsOnly refuses the words of documents in a lookup of rows by their keys.
+// rowsOnly reports fields of a vector search in a lookup by key.
 func (l *Lookup) rowsOnly(s *lang.Scope, path string) {
 	for _, word := range []struct {
 		name  string
@@ -490,6 +487,6 @@ func (l *Lookup) rowsOnly(s *lang.Scope, path string) {
 	}
 }
 
-// Canonical returns the text of what a lookup asks for: a kept answer is one to the same
-// text.
+// Canonical returns the text of the request that a lookup makes. A cached answer is reused for the
+// same text.
 func (l *Lookup) Canonical() string { return lang.Text(l.fields(), l, spec.Outputs) }

@@ -18,15 +18,15 @@ import (
 	"github.com/afterbay/afterbay/lookup"
 )
 
-// sizeMax is the most keys of a call.
+// sizeMax is the largest number of keys in a call.
 const sizeMax = 4096
 
-// boundOutside finds a row outside of the log: a score whose model finds rows.
+// boundOutside finds rows outside the log, as a score with a model that finds rows.
 type boundOutside struct {
 	*Lookup
 	path  string
-	score operator.Score // without what it asks
-	async bool           // as its case is
+	score operator.Score // without its model and calling
+	async bool           // the enclosing case is async
 }
 
 // Place implements Bound.
@@ -34,11 +34,10 @@ func (b *boundOutside) Place() lang.Place {
 	return lang.Place{Waves: true, Queues: lang.QueuesSaid, Ordered: b.Ordered}
 }
 
-// Lower implements Bound. What is not open asks nothing.
+// Lower implements Bound. Before Open, the operator has no source to ask.
 func (b *boundOutside) Lower(*lang.Plan, lang.At) operator.Operator { return &b.score }
 
-// bindOutside binds the finding of a row outside of the log. before is how many errors
-// there were before the lookup.
+// bindOutside binds a lookup outside the log. before is the number of errors before the lookup.
 func (l *Lookup) bindOutside(s *lang.Scope, path string, key value.Slot, f *found, before int) {
 	if l.Table != "" {
 		s.Fail(path, "rows are in one place: there are table and %s", l.Kind)
@@ -62,7 +61,7 @@ func (l *Lookup) bindOutside(s *lang.Scope, path string, key value.Slot, f *foun
 		b.score.Outputs = append(b.score.Outputs, field.Slot)
 		b.score.Fallback = append(b.score.Fallback, f.empty[i])
 	}
-	unread := l.Vector != "" && len(b.score.Inputs) == 0 // its name is of something that is said to be wrong
+	unread := l.Vector != "" && len(b.score.Inputs) == 0 // the vector's name is broken by an error already reported
 	if !unread && len(s.Errs) == before {
 		s.Add(l, path, b)
 	}
@@ -92,7 +91,7 @@ func (b *boundOutside) Open(r *lang.Resources) lang.Bound {
 	return lang.Ready(&stage, b.Place())
 }
 
-// bindConfig checks where rows are.
+// bindConfig checks the config that says where rows are.
 func (l *Lookup) bindConfig(s *lang.Scope, path string) {
 	before := len(s.Errs)
 	searcher, searches := l.Config.(lookup.Searcher)
@@ -112,7 +111,7 @@ func (l *Lookup) bindConfig(s *lang.Scope, path string) {
 	}
 }
 
-// told returns what a kind is told of a lookup.
+// told returns the description of a lookup for its kind.
 func (l *Lookup) told(pipeline string) lookup.Step {
 	told := lookup.Step{Name: l.Name, Pipeline: pipeline}
 	for _, f := range l.Fields {
@@ -121,7 +120,8 @@ func (l *Lookup) told(pipeline string) lookup.Step {
 	return told
 }
 
-// search returns what a kind is told of a lookup by a vector, but for its size.
+// search returns the description of a lookup by vector for its kind, without the size of the
+// vector.
 func (l *Lookup) search(pipeline string) lookup.Search {
 	return lookup.Search{
 		Step: l.told(pipeline), Distance: cmp.Or(l.Distance, "cosine"), Limit: cmp.Or(l.Limit, lang.DefaultNearest),
@@ -129,7 +129,7 @@ func (l *Lookup) search(pipeline string) lookup.Search {
 	}
 }
 
-// finder opens where a lookup finds rows.
+// finder opens the source of a lookup's rows.
 func (b *boundOutside) finder(r *lang.Resources, calling *operator.Calling) (m lookups.Model, ok bool) {
 	options := lookups.Options{Size: b.Batch.Size, Timeout: calling.Timeout, Keep: b.Cache.TTL, KeepBytes: b.Cache.Max}
 	if b.Call != nil {
@@ -144,7 +144,7 @@ func (b *boundOutside) finder(r *lang.Resources, calling *operator.Calling) (m l
 	search, what := b.search(r.Pipeline.Name), *b.Lookup
 	if b.Vector == "" {
 		source, err = b.Config.Open(context.Background(), search.Step)
-		what.Fields = nil // which the row has whatever is read of it
+		what.Fields = nil // the row is the same for any selection of fields
 	} else {
 		options.Size, search.Size = cmp.Or(options.Size, nearestSize), b.score.Inputs[0].Type.Size
 		source, err = b.Config.(lookup.Searcher).OpenSearch(context.Background(), search)
@@ -168,11 +168,10 @@ func (b *boundOutside) finder(r *lang.Resources, calling *operator.Calling) (m l
 
 const (
 	nearestLimitMax = 100
-	nearestSize     = 16 // vectors of a call: each is a search
+	nearestSize     = 16 // vectors in a call: each is one search
 )
 
-// nearest binds what documents are found by: the vector and the texts that
-// columns equal.
+// nearest binds the vector that documents are found by, and the filters on columns.
 func (l *Lookup) nearest(s *lang.Scope, path string, stage *operator.Score) {
 	if l.Key != "" {
 		s.Fail(path+".key", "documents are found by their vectors: remove it, or vector")
@@ -204,8 +203,8 @@ func (l *Lookup) nearest(s *lang.Scope, path string, stage *operator.Score) {
 	}
 }
 
-// equals gives the text that a column equals a slot of its own, which is written
-// when documents are asked for.
+// equals gives the value of a filter its own slot. The step computes it when it searches for
+// documents.
 func equals(s *lang.Scope, path, source string, stage *operator.Score) {
 	program := s.Expr(path, source, value.String, value.Int)
 	if program == nil {

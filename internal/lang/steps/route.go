@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Route leads an event into the first case whose condition holds.
+// Route sends an event to the first case with a true condition.
 type Route struct{ Cases []lang.Case }
 
 // StepKind implements Step.
@@ -21,7 +21,7 @@ var routeKind = lang.KindOf("route", spec.State, spec.Into(func(r *Route) *[]lan
 	"{small: {when: amount < 10, steps: drop}, default: dlq}",
 	"cases: an event takes the first whose condition holds, and what no case takes goes to the last, `default`")
 
-// caseFields are the words of a case with a condition.
+// caseFields are the fields of a case with a condition.
 var caseFields = []spec.Field[lang.Case]{
 	{Name: "when", Affects: spec.Outputs, Required: true, Form: spec.Into(func(c *lang.Case) *string { return &c.When }, lang.ReadBool), Example: "amount < 10", Help: "whether it takes the event"},
 	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: `[let: {body: 'text ?? ""'}]`, Help: caseStepsMean},
@@ -35,7 +35,7 @@ var caseBudget = spec.Field[lang.Case]{
 	Help: "what 99 of 100 of its events keep, from their append until their outputs are durable; of the first route alone",
 }
 
-// defaultFields are the words of the case that takes what no other does.
+// defaultFields are the fields of the default case.
 var defaultFields = []spec.Field[lang.Case]{
 	{Name: "steps", Affects: spec.State, Required: true, Form: caseSteps, Example: "drop", Help: caseStepsMean},
 	caseBudget,
@@ -76,17 +76,17 @@ func route() spec.Form[[]lang.Case] {
 	}, Print: cases.Print, Shape: cases.Shape}
 }
 
-// Declare implements Step: the steps of its cases do.
+// Declare implements Step. It adds no names: the steps of the cases add theirs.
 func (*Route) Declare(*lang.Declared) {}
 
 // Effect implements Step.
 func (r *Route) Effect() lang.Effects { return lang.Effects{Cases: r.Cases} }
 
-// Empty reports whether it says nothing.
+// Empty reports whether the route has no cases.
 func (r *Route) Empty() bool { return r.Cases == nil }
 
-// Bind implements Step. The steps of a case are in the one list of steps, guarded by a
-// slot that holds the number of the case.
+// Bind implements Step. The steps of all cases are in one list. A slot with the number of the
+// chosen case guards them.
 func (r *Route) Bind(s *lang.Scope, path string) {
 	cases := r.Cases
 	slot, _ := s.Make(path, s.HiddenName(), value.Type{Kind: value.Int})
@@ -105,8 +105,8 @@ func (r *Route) Bind(s *lang.Scope, path string) {
 	s.Inside(path, func() { bindCases(s, path, cases, slot) })
 }
 
-// bindCases binds the steps of the cases. Names that all cases that go on introduce are in
-// scope behind the route.
+// bindCases binds the steps of the cases. A name stays in scope below the route if every case that
+// goes on introduces it.
 func bindCases(s *lang.Scope, path string, cases []lang.Case, slot value.Slot) {
 	var everywhere []string // names that all cases so far introduce
 	first := true
@@ -138,7 +138,7 @@ func bindCases(s *lang.Scope, path string, cases []lang.Case, slot value.Slot) {
 	}
 }
 
-// bindCase binds the condition of a case, and where it leads.
+// bindCase binds the condition of a case, and its outcome.
 func bindCase(s *lang.Scope, path string, cases []lang.Case, i int, stage *operator.Route) {
 	way := &cases[i]
 	at := path + "." + way.Name

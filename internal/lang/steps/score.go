@@ -110,28 +110,28 @@ func (s *Score) Effect() lang.Effects {
 }
 
 const (
-	defaultBatch = 64                     // rows of a call
-	singlesBatch = 1_024                  // of a call that makes one request a row
-	partialEvery = 250 * time.Millisecond // from a record of an event to the next
+	defaultBatch = 64                     // rows in a call
+	singlesBatch = 1_024                  // rows in a call that makes one request for each row
+	partialEvery = 250 * time.Millisecond // time between two partial records of an event
 )
 
-// boundScore asks a model, of which the file says what it answers.
+// boundScore calls a model. The pipeline file gives the types of its outputs.
 type boundScore struct {
 	*Score
 	path       string
 	model      *lang.Model
-	types      []value.Type // of its outputs
-	given      []givens     // for its inputs, as the file has them
-	wrong      bool         // what is given has findings
+	types      []value.Type // types of the outputs
+	given      []givens     // values for the inputs, as the file has them
+	wrong      bool         // the inputs have findings
 	belowGroup bool
-	score      operator.Score // without what it asks
+	score      operator.Score // without its model and inputs
 	onFailure  []lang.Node
 	queues     lang.Queueing
 }
 
-// givens is what the file gives for an input.
+// givens holds the values that the file gives for one input.
 type givens struct {
-	name string // of the input; "" is the next
+	name string // name of the input; "" is the next input
 	path string
 	text string
 	list []lang.Given
@@ -157,16 +157,16 @@ func (b *boundScore) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	return &stage
 }
 
-// keeps reports whether the model keeps something of each key.
+// keeps reports whether the model keeps state for each key.
 func (b *boundScore) keeps() bool { return b.score.Model != nil && b.score.Model.Info().State > 0 }
 
-// state is the name of what it keeps, which no function is called.
+// state is the name of the state. It cannot be the name of a function.
 func (b *boundScore) state() string { return "model " + b.Model + " " + b.prefix() }
 
-// prefix starts the names of the outputs.
+// prefix returns the prefix of the output names.
 func (s *Score) prefix() string { return cmp.Or(s.As, s.Model) }
 
-// Bind implements Step. The model is not open: what it answers is what the file says.
+// Bind implements Step. The model is not open yet: the types of its outputs come from the file.
 func (x *Score) Bind(s *lang.Scope, path string) {
 	i := slices.IndexFunc(s.Pipeline.Models, func(m lang.Model) bool { return m.Name == x.Model })
 	if i < 0 {
@@ -209,7 +209,7 @@ func (x *Score) Bind(s *lang.Scope, path string) {
 	s.Add(x, path, b)
 }
 
-// bindInputs resolves what is given to the model.
+// bindInputs resolves the inputs of the model.
 func (b *boundScore) bindInputs(s *lang.Scope) {
 	before := len(s.Errs)
 	for i, text := range b.Inputs {
@@ -223,7 +223,8 @@ func (b *boundScore) bindInputs(s *lang.Scope) {
 	b.wrong = len(s.Errs) > before
 }
 
-// bindOutputs introduces what the model answers, before it is known whether it does.
+// bindOutputs introduces the outputs that the file declares. Open later compares them with the
+// model.
 func (b *boundScore) bindOutputs(s *lang.Scope) {
 	for _, f := range b.Fallback {
 		if !slices.ContainsFunc(b.model.Outputs, func(o lang.Field) bool { return o.Name == f.Name }) {
@@ -249,7 +250,7 @@ func (b *boundScore) bindOutputs(s *lang.Scope) {
 	}
 }
 
-// bindFallback binds what an output is where there is no answer.
+// bindFallback binds the value of an output for events without an answer.
 func bindFallback(s *lang.Scope, path, source string, t value.Type) *expression.Program {
 	program := s.Expr(path, source, t.Kind)
 	if program == nil {
@@ -262,21 +263,20 @@ func bindFallback(s *lang.Scope, path, source string, t value.Type) *expression.
 	return program
 }
 
-// Open implements Opener: it finds the model, and compares what it takes with what it is
-// given.
+// Open implements Opener. It finds the model and compares its inputs with those of the file.
 func (b *boundScore) Open(r *lang.Resources) lang.Bound {
 	m, ok := r.Models[b.Model]
 	if !ok && b.model.Inline() && len(r.Errs) == 0 {
 		m, ok = b.openInline(r)
 	}
 	if !ok {
-		return nil // which was reported
+		return nil // the error was reported
 	}
 	policy, opened := m.Info().Batch, *b
 	stage := &opened.score
 	stage.Model, stage.Name, stage.Asks = m.Model, m.Name, m.Asks
 	stage.Size, stage.ByLength = cmp.Or(b.Batch.Size, policy.Size, defaultBatch), policy.ByLength
-	// An answer that is kept is used when it is durable, so not in place.
+	// A journaled answer is used only when it is durable, so the call cannot be inline.
 	stage.Async = stage.Async || m.Calling != nil && m.Calling.Always
 	if wait := cmp.Or(b.Batch.Wait, policy.Wait); wait > 0 && !stage.Async {
 		shared := batch.NewShared(m.Model, model.Policy{Size: stage.Size, Wait: wait, ByLength: stage.ByLength}, 0)
@@ -292,14 +292,14 @@ func (b *boundScore) Open(r *lang.Resources) lang.Bound {
 		}
 	}
 	if m.Info().RowsMax == 1 && cmp.Or(b.Batch.Size, policy.Size) == 0 && !stage.Shared && !stage.Contents {
-		stage.Size = singlesBatch // a request that is late then holds up one place, and not the next batch
+		stage.Size = singlesBatch // a slow request then delays one slot, not the next batch
 	}
 	b.openPartial(r, stage)
 	stage.Model = &batch.Counted{Model: stage.Model}
 	return &opened
 }
 
-// openInputs gives the model its inputs, in its order.
+// openInputs checks the inputs and assigns them in the order of the model.
 func (b *boundScore) openInputs(r *lang.Resources, m lang.Loaded, stage *operator.Score) {
 	before := len(r.Errs)
 	info := m.Info().WithoutState()
@@ -318,11 +318,11 @@ func (b *boundScore) openInputs(r *lang.Resources, m lang.Loaded, stage *operato
 	}
 	right := !b.wrong && len(r.Errs) == before
 	if right && slices.ContainsFunc(b.given, func(g givens) bool { return len(g.list) == 0 }) {
-		return // what introduces it was reported
+		return // the missing name was reported
 	}
 	whole, at := right && width == len(columns), 0
 	for _, g := range list {
-		switch { // which input is meant is known where all are there, or does not matter
+		switch { // check types only if the input of each value is certain, or all inputs have the same type
 		case whole:
 			for _, in := range columns[at : at+g.Width()] {
 				if !fits(r, g, in) {
@@ -356,7 +356,7 @@ func (b *boundScore) openInputs(r *lang.Resources, m lang.Loaded, stage *operato
 	}
 }
 
-// byName returns what is given for each input, in the model's order.
+// byName returns the values of each input, in the order of the model.
 func (b *boundScore) byName(r *lang.Resources, path string, info model.Info) []lang.Given {
 	names := info.Names()
 	if names == nil {
@@ -392,7 +392,7 @@ func (b *boundScore) byName(r *lang.Resources, path string, info model.Info) []l
 	return list
 }
 
-// checkState checks that the model's state may be kept by key, as that of a function: events
+// checkState checks that the model's state may be kept by key, like the state of a function. Events
 // of one key are scored one after the other.
 func (b *boundScore) checkState(r *lang.Resources, m lang.Loaded) {
 	size := m.Info().State
@@ -407,7 +407,7 @@ func (b *boundScore) checkState(r *lang.Resources, m lang.Loaded) {
 	}
 }
 
-// openCalling says where and how the score is computed.
+// openCalling decides where and how the score is computed.
 func (b *boundScore) openCalling(r *lang.Resources, m lang.Loaded, stage *operator.Score) {
 	stage.Calling = m.Calling
 	switch {
@@ -415,7 +415,7 @@ func (b *boundScore) openCalling(r *lang.Resources, m lang.Loaded, stage *operat
 	case stage.Async:
 		stage.Calling = r.CallModel(b.path, &lang.Calling{}, b.Model, lang.TimeoutOf(m.Info()))
 		stage.Calling.Ready = lang.ReadyOf(m.Model)
-	case stage.Contents: // that may have to be fetched again
+	case stage.Contents: // the content may have to be fetched again
 		stage.Calling = r.CallModel(b.path, &lang.Calling{Timeout: lang.ImpliedTimeout}, b.Model, 0)
 		stage.Calling.Implied, stage.Calling.Ready = true, lang.ReadyOf(m.Model)
 	}
@@ -434,7 +434,7 @@ func (b *boundScore) openCalling(r *lang.Resources, m lang.Loaded, stage *operat
 	}
 }
 
-// openPartial checks the records of what a model has said so far.
+// openPartial checks the settings of partial records.
 func (b *boundScore) openPartial(r *lang.Resources, stage *operator.Score) {
 	if b.Partial == nil {
 		return
@@ -449,14 +449,14 @@ func (b *boundScore) openPartial(r *lang.Resources, stage *operator.Score) {
 	case b.Partial.Interval < 0 || b.Partial.Interval > time.Minute:
 		r.Fail(path+".interval", "%v is out of range: use 1ms to 1m", b.Partial.Interval)
 	}
-	stage.Size = 1 // a call for each event
+	stage.Size = 1 // one call for each event
 	stage.Partial = &operator.Partial{Topic: b.Partial.Topic, Every: cmp.Or(b.Partial.Interval, partialEvery)}
 	if len(stage.Outputs) > 0 {
 		stage.Partial.Slot = stage.Outputs[0]
 	}
 }
 
-// openContents gives a model the content that its rows refer to.
+// openContents connects a model with the content that its rows refer to.
 func (b *boundScore) openContents(r *lang.Resources, info model.Info, stage *operator.Score) {
 	var types []model.Type
 	for _, in := range columnsOf(info.WithoutState()) {
@@ -484,8 +484,7 @@ func (b *boundScore) openContents(r *lang.Resources, info model.Info, stage *ope
 	}
 }
 
-// openInline opens a model that the pipeline itself describes, with the inputs that the
-// score gives it.
+// openInline opens a model that the pipeline file describes, with the inputs of the score.
 func (b *boundScore) openInline(r *lang.Resources) (m lang.Loaded, ok bool) {
 	inputs := b.inlineInputs(r)
 	if len(r.Errs) > 0 {
@@ -497,7 +496,7 @@ func (b *boundScore) openInline(r *lang.Resources) (m lang.Loaded, ok bool) {
 	return m, ok
 }
 
-// inlineInputs returns the inputs that a score gives, named as it names them.
+// inlineInputs returns the inputs of a score, with the names that the score gives them.
 func (b *boundScore) inlineInputs(r *lang.Resources) (inputs []model.ManifestInput) {
 	add := func(name string, given []lang.Given) {
 		for _, g := range given {

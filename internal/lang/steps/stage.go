@@ -8,11 +8,11 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Stage is the step of a stage of another key: it counts asks in features, and what events
-// say after a delay. No file has it.
+// Stage is the step of a stage of another key. It counts requests for features, and the delayed
+// values of events. The compiler creates it; no file contains it.
 type Stage struct {
 	By      string
-	List    []*Feature // with By
+	List    []*Feature // features with By
 	Columns []value.Slot
 }
 
@@ -61,10 +61,9 @@ func (g *Stage) Bind(s *lang.Scope, path string) {
 	s.Add(g, path, b)
 }
 
-// anyOf has a value of each kind that an event may say.
+// anyOf holds a value of each kind that an event may send with a delay.
 var anyOf = map[value.Kind]string{value.Number: "0.0", value.Int: "0", value.Bool: "false", value.String: `""`, value.Time: "meta.time"}
 
-// boundStage is a bound Stage.
 type boundStage struct {
 	list []*boundFeature
 	said []operator.Said
@@ -96,8 +95,8 @@ func (b *boundStage) Lower(p *lang.Plan, _ lang.At) operator.Operator {
 	return op
 }
 
-// Projected returns the fields that features of a stage use, through lets too, and these
-// lets in the order of the file.
+// Projected returns the fields that features of a stage use, directly or through lets. It also
+// returns these lets in the order of the file.
 func Projected(p *lang.Pipeline, list []*Feature, field func(string) bool) (fields map[string]bool, lets []lang.Step) {
 	fields, used := map[string]bool{}, map[string]bool{}
 	var use func(source string)
@@ -137,8 +136,8 @@ func Projected(p *lang.Pipeline, list []*Feature, field func(string) bool) (fiel
 	return fields, lets
 }
 
-// WithHome returns a pipeline whose events have a topic of its own, of so many partitions, if
-// stages of other keys answer: the answers are written there.
+// WithHome returns a pipeline with a repartition topic of the given number of partitions, if stages
+// of other keys answer its events. The stages write their answers to that topic.
 func WithHome(p lang.Pipeline, partitions int32) lang.Pipeline {
 	if len(p.Inputs) > 0 || p.Input.Repartition != 0 {
 		return p

@@ -12,10 +12,10 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// asOfEvent reports whether the row is the one that was valid at the time of the event.
+// asOfEvent reports whether the lookup finds the row that was valid at the time of the event.
 func (l *Lookup) asOfEvent() bool { return l.Versions.AsOf == "event" }
 
-// ofVersions refuses the fields of rows as of the event in another lookup.
+// ofVersions reports fields that need as_of: event, in a lookup without it.
 func (l *Lookup) ofVersions(s *lang.Scope, path, hint string) {
 	for _, word := range []struct {
 		name  string
@@ -28,7 +28,7 @@ func (l *Lookup) ofVersions(s *lang.Scope, path, hint string) {
 	}
 }
 
-// bindVersions says which versions of its rows a table keeps.
+// bindVersions decides which versions of its rows a table keeps.
 func (l *Lookup) bindVersions(s *lang.Scope, path string, spec *table.Spec) {
 	if !l.asOfEvent() {
 		l.ofVersions(s, path, "add as_of: event, or remove it")
@@ -60,7 +60,7 @@ func (l *Lookup) bindVersions(s *lang.Scope, path string, spec *table.Spec) {
 	}
 }
 
-// bindRowTime says how the time of a row is read.
+// bindRowTime decides how to read the time of a row.
 func (l *Lookup) bindRowTime(s *lang.Scope, path string, into *table.Versions) {
 	t := &l.Versions.Time
 	if *t == (lang.RowTime{}) {
