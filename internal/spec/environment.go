@@ -9,28 +9,27 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Lookup returns the value of an environment variable, and whether it is set:
-// os.LookupEnv, or a function of the same kind.
+// Lookup returns the value of an environment variable, and whether it is set: os.LookupEnv, or a
+// function with the same behaviour.
 type Lookup func(name string) (value string, set bool)
 
-// maxExpanded is the most bytes that the scalars of a document that name
-// variables may have together once these have become their values.
+// maxExpanded limits, in bytes, the total size of the scalars of a document that name variables,
+// after the variables are replaced.
 const maxExpanded = 4 * MaxBytes
 
-// variable is what names a variable in a scalar.
+// variable matches a reference to a variable at the beginning of a text.
 var variable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// interpolate replaces the variables in n's text by their values: ${NAME}, or
-// ${NAME:-default} where the variable may be unset or empty; $${ is the text
-// ${. A value stays text, whatever it holds: it is read by the rules that hold
-// for what stands in the file, but cannot add to the file's structure, and ${ in
-// it is no variable. It reports whether all have one; a scalar is read once.
+// interpolate replaces the variables in n's text with their values: ${NAME}, or ${NAME:-default} if
+// the variable may be unset or empty. $${ stands for the text ${. A value is read by the same rules
+// as text of the file, but cannot add to the file's structure, and ${ in it is not a variable.
+// interpolate reports whether all variables have a value. It is called once for each scalar.
 func (r *Reader) interpolate(n *Node, path string) bool {
 	if !strings.Contains(n.Text, "${") {
 		return true
 	}
 	var text strings.Builder
-	var origin []int // of each character of text, its column in what is written
+	var origin []int // for each character of text, its column in the file
 	column, complete := 1, true
 	for rest := n.Text; rest != ""; {
 		if r.Full() {
@@ -64,12 +63,12 @@ func (r *Reader) interpolate(n *Node, path string) bool {
 	return true
 }
 
-// Written returns the text of a scalar that was read, from a byte on, with the variables
-// that begin there as they are written. It is "" where no variable does.
+// Written returns the text of a scalar from byte from on. It writes the variables that begin there
+// as the file has them. It returns "" if there are none. n must have been read.
 func (r *Reader) Written(n *Node, from int) string {
 	var text strings.Builder
 	at, named := 0, false
-	quiet := &Reader{Source: r.Source, Lookup: r.Lookup} // what is wrong was said
+	quiet := &Reader{Source: r.Source, Lookup: r.Lookup} // errors were reported before
 	for rest := n.written; rest != ""; {
 		written := firstPiece(rest)
 		value, _ := quiet.piece(n, "", 1, written)
@@ -89,8 +88,8 @@ func (r *Reader) Written(n *Node, from int) string {
 	return text.String()
 }
 
-// firstPiece returns what text starts with: a variable, the sign $${, ${ and all
-// behind it where that is neither, or text up to the next dollar sign.
+// firstPiece returns the first piece of text: a variable, the sign $${, or text up to the next
+// dollar sign. If text begins with ${ but not with a variable, it returns all of it.
 func firstPiece(text string) string {
 	switch v := variable.FindString(text); {
 	case v != "":
@@ -106,7 +105,7 @@ func firstPiece(text string) string {
 	return text
 }
 
-// piece returns what a piece of n's text, written at a column, stands for.
+// piece returns the value of a piece of n's text. The piece stands at a column.
 func (r *Reader) piece(n *Node, path string, column int, written string) (value string, ok bool) {
 	switch {
 	case written == "$${":
@@ -135,8 +134,8 @@ func (r *Reader) piece(n *Node, path string, column int, written string) (value 
 	return value, true
 }
 
-// IsForeign reports whether YAML reads text, written plain, as something else
-// than text, true or false.
+// IsForeign reports whether YAML reads unquoted text as something other than a string, true or
+// false.
 func IsForeign(text string) bool {
 	switch token.New(text, text, &token.Position{}).Type {
 	case token.StringType, token.BoolType:

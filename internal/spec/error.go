@@ -8,25 +8,25 @@ import (
 	"unicode"
 )
 
-// MaxErrors is the most errors that are reported of one file.
+// MaxErrors limits the errors reported for one file.
 const MaxErrors = 100
 
-// ExcerptWidth is the most characters of a source line in an excerpt.
+// ExcerptWidth limits the characters of a source line in an excerpt.
 const ExcerptWidth = 120
 
-// Error is one thing wrong with a pipeline file.
+// Error is one error in a pipeline file.
 type Error struct {
-	File    string // as it was given to Load or Parse
-	Line    int    // from 1; 0 where the error is about the file as a whole
-	Column  int    // in characters, from 1; 0 with Line
-	Field   string // where in the pipeline: "steps[1].score.inputs[2]"; empty where YAML itself is unreadable
+	File    string // as the caller gave it to Load or Parse
+	Line    int    // from 1; 0 if the error is about the whole file
+	Column  int    // in characters, from 1; 0 if Line is 0
+	Field   string // path in the pipeline: "steps[1].score.inputs[2]"; empty if the YAML itself is unreadable
 	Message string // what is wrong
 	Hint    string // what to do next; may be empty
-	Excerpt string // the source line and a caret under the place; empty where there is none
-	Err     error  // behind it, or nil
+	Excerpt string // the source line and a caret under the position; may be empty
+	Err     error  // the cause, or nil
 }
 
-// Unwrap returns what is behind it.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Error returns position, field, message and hint on one line, and the excerpt
@@ -48,10 +48,10 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// Errors is every thing wrong with a pipeline file, in the order of the file.
+// Errors lists all errors in a pipeline file, in the order of the file.
 type Errors []*Error
 
-// Error returns the errors below each other.
+// Error returns the texts of the errors, one below the other.
 func (es Errors) Error() string {
 	texts := make([]string, len(es))
 	for i, e := range es {
@@ -69,8 +69,7 @@ func (es Errors) Unwrap() []error {
 	return list
 }
 
-// Sorted returns the errors in file order as an error, nil where there is none.
-// It is cut where there are more than maxErrors.
+// Sorted returns the errors in file order, or nil if there are none. It cuts the list to MaxErrors.
 func (es Errors) Sorted() error {
 	if len(es) == 0 {
 		return nil
@@ -88,7 +87,7 @@ func (es Errors) Sorted() error {
 	return es
 }
 
-// Shorten returns text quoted, and cut where it is long.
+// Shorten returns text quoted, and truncated if it is long.
 func Shorten(text string) string {
 	if runes := []rune(text); len(runes) > 60 {
 		return strconv.Quote(string(runes[:60])) + "..."
@@ -96,15 +95,15 @@ func Shorten(text string) string {
 	return strconv.Quote(text)
 }
 
-// Source is the text of a file and where its lines start.
+// Source is the text of a file, with the offsets of its lines.
 type Source struct {
 	name  string
-	kind  string // what the file is to be: "pipeline"
+	kind  string // the expected kind of file: "pipeline"
 	Text  string
 	lines []int // offset of each line's first byte
 }
 
-// NewSource returns the source of a file of that name and text.
+// NewSource returns the source of a file with a name and a text.
 func NewSource(name, text string) *Source {
 	s := &Source{name: name, Text: text, lines: []int{0}}
 	for i := range len(text) {
@@ -124,7 +123,7 @@ func (s *Source) Line(offset int) int {
 	return line
 }
 
-// ErrorAt makes an error at a byte offset of the source.
+// ErrorAt returns an error at a byte offset of the source.
 func (s *Source) ErrorAt(offset int, field, message, hint string) *Error {
 	offset = min(max(offset, 0), len(s.Text))
 	line := s.Line(offset)
@@ -138,15 +137,15 @@ func (s *Source) ErrorAt(offset int, field, message, hint string) *Error {
 	}
 }
 
-// errorOf is errorAt of what is wrong with a pipeline.
+// errorOf is ErrorAt for a problem of a pipeline.
 func (s *Source) errorOf(offset int, e *Problem) *Error {
 	found := s.ErrorAt(offset, e.Path, e.Message, e.Hint)
 	found.Err = e.Err
 	return found
 }
 
-// Explain returns a problem with its place in the file. If the path of the problem is not
-// there, its nearest parent is shown.
+// Explain returns a problem with its position in the file. If the file does not have the path of
+// the problem, the position is that of its nearest parent.
 func (s *Source) Explain(places map[string]Place, e *Problem) *Error {
 	for path := e.Path; path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
 		p, ok := places[path]
@@ -162,9 +161,9 @@ func (s *Source) Explain(places map[string]Place, e *Problem) *Error {
 	return s.errorOf(places["pipeline"].Offset, e)
 }
 
-// excerpt renders a source line with a caret under its character at index
-// caret. A long line is cut to what surrounds the caret, and what does not
-// print is shown as a question mark, so that no file can drive a terminal.
+// excerpt renders a source line with a caret under the character at index caret. It cuts a long
+// line to the surroundings of the caret. It shows unprintable characters as question marks, so that
+// no file can send control codes to a terminal.
 func excerpt(line, caret int, row []rune) string {
 	if strings.TrimSpace(string(row)) == "" {
 		return ""

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// ReadFile reads one byte more than a pipeline file may have, at most.
+// ReadFile reads at most one byte more than the size limit of a pipeline file, so that the caller
+// can detect a larger file.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -16,8 +17,7 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
 }
 
-// Beside joins the paths of files that are relative to the folder of the file at path
-// with that folder.
+// Beside joins relative paths with the folder of the file at path.
 func Beside(path string, files ...*string) {
 	for _, file := range files {
 		if *file != "" && !filepath.IsAbs(*file) {

@@ -19,7 +19,7 @@ func ParseDuration(text string) (time.Duration, bool) {
 		d, err := time.ParseDuration(text)
 		return d, err == nil
 	}
-	days, err := strconv.ParseUint(count, 10, 16) // 65,535 days fit
+	days, err := strconv.ParseUint(count, 10, 16) // 16 bits: at most 65,535 days
 	if err != nil {
 		return 0, false
 	}
@@ -32,7 +32,7 @@ func ParseDuration(text string) (time.Duration, bool) {
 	return time.Duration(days)*Day + more, true
 }
 
-// FormatDuration writes a duration as short as parseDuration reads it.
+// FormatDuration writes a duration in the shortest form that ParseDuration reads.
 func FormatDuration(d time.Duration) string {
 	if d >= Day && d%Day == 0 {
 		return strconv.Itoa(int(d/Day)) + "d"
@@ -46,7 +46,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// sizes are the units of a size, longest names first.
+// sizes are the units of a size, the longest names first.
 var sizes = []struct {
 	name  string
 	bytes int
@@ -101,8 +101,8 @@ func Listed(names []string, word string) string {
 	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
-// suggest says what an unknown word may stand for: a known one spelled alike,
-// else all that are built.
+// suggest returns a hint for an unknown word: a known word with a similar spelling, or all
+// implemented words.
 func suggest[T any](text string, built []string, known []Field[T]) string {
 	all := make([]string, len(known))
 	for i, w := range known {
@@ -114,8 +114,8 @@ func suggest[T any](text string, built []string, known []Field[T]) string {
 	return "write " + alternatives(built)
 }
 
-// Nearest returns the name spelled most like text, "" where none is close or
-// text is too long to be one.
+// Nearest returns the name with the most similar spelling. It returns "" if no name is close, or if
+// text is too long to be a name.
 func Nearest(text string, names []string) string {
 	if len(text) > 64 {
 		return ""

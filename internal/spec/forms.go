@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/expression"
 )
 
-// Forms of fields that files of several kinds have.
+// Forms of fields that several kinds of files share.
 var (
 	ReadName       = TextOf("a name")
 	ReadExpression = Reads(expression.Rename, TextOf("an expression"))
@@ -19,12 +19,12 @@ var (
 	ReadDigest     = digest()
 )
 
-// OneSpace returns a type with its words one space apart.
+// OneSpace returns the text of a type with single spaces between its words.
 func OneSpace(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 var aPassword = regexp.MustCompile(`://[^/@]*:([^/]+)@`)
 
-// address reads the URL of a server, whose password only the environment may say.
+// address reads the URL of a server. Only an environment variable may hold its password.
 func address() Form[string] {
 	const hint = "write ${NAME} for it or for the whole URL, and export NAME=..."
 	return Form[string]{Read: func(r *Reader, n *Node, path string, into *string) {
@@ -47,7 +47,7 @@ func filePath() Form[string] {
 	}, Print: f.Print, Shape: f.Shape}
 }
 
-// inFolder returns a path that is relative joined with a folder, if there is one.
+// inFolder joins a relative path with a folder, unless the folder is empty.
 func inFolder(folder, path string) string {
 	if folder != "" {
 		Beside(filepath.Join(folder, "_"), &path)
@@ -55,7 +55,8 @@ func inFolder(folder, path string) string {
 	return path
 }
 
-// fileOfPath returns the one form of the path of a file: its folder says where it is.
+// fileOfPath returns the base name of a path, for fingerprints: the folder only says where the file
+// is.
 func fileOfPath(path string) string {
 	if path == "" {
 		return ""
@@ -63,7 +64,7 @@ func fileOfPath(path string) string {
 	return filepath.Base(path)
 }
 
-// HexDigest is a sha256.
+// HexDigest matches a sha256.
 var HexDigest = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
 
 // digest reads a sha256.

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// kinds tell what a file is by a word at its beginning or at the beginning of a line,
-// or by the members of an object of JSON. The first that fits counts: a gateway file
-// names its pipeline too.
+// kinds identify the kind of a file by a word at the beginning of the file or of a line, or by the
+// members of a JSON object. The first match counts: a gateway file names its pipeline too.
 var kinds = []struct {
 	content *Content
 	word    *regexp.Regexp
@@ -34,7 +33,7 @@ func IsFile(path string, c *Content) bool {
 	return err == nil && contentOf(data) == c
 }
 
-// contentOf tells what a file of YAML or JSON holds; nil is not known.
+// contentOf returns the kind of a YAML or JSON file, or nil if it is unknown.
 func contentOf(data []byte) *Content {
 	var object map[string]json.RawMessage
 	isObject := json.Unmarshal(bytes.TrimPrefix(data, []byte("\uFEFF")), &object) == nil
@@ -46,8 +45,8 @@ func contentOf(data []byte) *Content {
 	return nil
 }
 
-// hasMembers reports whether two members of an object, or all that it has, are some of
-// these. One alone may be a field of an event.
+// hasMembers reports whether an object has two of the names, or no other names. A single name may
+// be a field of an event.
 func hasMembers(object map[string]json.RawMessage, names []string) bool {
 	n := 0
 	for _, name := range names {
@@ -58,8 +57,8 @@ func hasMembers(object map[string]json.RawMessage, names []string) bool {
 	return n >= 2 || n > 0 && n == len(object)
 }
 
-// Foreign returns what a file is that holds other things than c, and what to do then;
-// "" where it may be right.
+// Foreign returns what a file contains, and a hint, if its content is not of kind c. It returns ""
+// if the file may be of kind c.
 func (c *Content) Foreign(filename string, data []byte) (is, hint string) {
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd"} {
 		if bytes.HasPrefix(data, []byte(magic)) {
@@ -89,7 +88,7 @@ func (c *Content) Foreign(filename string, data []byte) (is, hint string) {
 	return "", ""
 }
 
-// instead says what to do with a file that holds other things than c.
+// instead returns a hint for a file that contains other and not c.
 func (c *Content) instead(other *Content) string {
 	hint := "name a " + c.Name + " file: it starts with `" + c.word + ":`"
 	if c == &PipelineFiles && other == &ManifestFiles {
@@ -98,8 +97,8 @@ func (c *Content) instead(other *Content) string {
 	return hint
 }
 
-// holdsEvents reports whether a file has the name of a file of events, or is JSON of
-// an object a line.
+// holdsEvents reports whether a file has the name of a file of events, or consists of one JSON
+// object for each line.
 func holdsEvents(filename string, data []byte) bool {
 	if slices.Contains([]string{".ndjson", ".jsonl", ".csv", ".tsv"}, strings.ToLower(filepath.Ext(filename))) {
 		return true

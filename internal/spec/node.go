@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a node is.
+// kind is the kind of a node.
 type kind uint8
 
 const (
@@ -17,51 +17,49 @@ const (
 	Mapping
 )
 
-// String returns the kind as a message names it.
+// String returns the name of the kind for messages.
 func (k kind) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a mapping"}[k]
 }
 
-// Style is how a scalar is written.
+// Style is the quoting of a scalar.
 type Style uint8
 
 const (
 	Plain        Style = iota
-	SingleQuoted       // '' is a quote
+	SingleQuoted       // '' stands for a quote
 	DoubleQuoted       // with escapes
 	Block              // | or >
 )
 
-// Node is one value of the file. The parser's tree is turned into nodes first,
-// so that all that walks a pipeline sees four kinds and exact offsets.
+// Node is one value of the file. The parser's tree is converted to nodes first, so that readers
+// handle only four kinds and have exact offsets.
 type Node struct {
 	Kind    kind
 	Style   Style
-	Offset  int    // in bytes: the opening quote, bracket, dash or first key; of a block scalar the first line of text
-	Text    string // of a scalar
+	Offset  int    // byte offset of the opening quote, bracket, dash or first key; for a block scalar, of the first line of text
+	Text    string // text of a scalar
 	foreign bool   // plain text that YAML reads as a hexadecimal number, an infinity or the like
 	Items   []*Node
 	Entries []entry
 
-	// Of a scalar that named variables:
-	written string // text before they became their values
-	origin  []int  // of each character of text, and of its end, the column in written
+	// For a scalar that named variables:
+	written string // text before the variables were replaced
+	origin  []int  // for each character of Text, and for its end, the column in written
 }
 
 // entry is a key of a mapping and its value.
 type entry struct {
 	Key    string
-	Offset int // of the key
+	Offset int // offset of the key
 	Value  *Node
 }
 
-// OffsetOf returns where in source the character of n's text at column stands,
-// columns from 1. A block scalar is answered with its start, a column past the
-// end with the end.
+// OffsetOf returns the offset in source of the character of n's text at a column, counted from
+// 1. For a block scalar it returns the start, and for a column past the end it returns the end.
 //
-// Folding changes blanks and line breaks only, so the other characters are
-// counted, and blanks where they stand on one line. What a variable holds stands
-// where it is named.
+// YAML folding changes only blanks and line breaks. OffsetOf therefore counts the other characters,
+// and also the blanks within one line. The value of a variable has the position of its name.
 func (n *Node) OffsetOf(source string, column int) int {
 	if n.Kind != Scalar || n.Style == Block || column < 1 {
 		return n.Offset
@@ -76,7 +74,7 @@ func (n *Node) OffsetOf(source string, column int) int {
 		characters = []rune(n.written)
 	}
 	target := min(column-1, len(characters))
-	blanks := 0 // in a row, before the target
+	blanks := 0 // consecutive blanks before the target
 	for _, c := range characters[:target] {
 		if blanks++; !unicode.IsSpace(c) {
 			blanks = 0
@@ -105,8 +103,8 @@ func (n *Node) skipBlanks(source string, at int) int {
 	return at
 }
 
-// unit returns how many bytes the first character of a scalar's source takes,
-// and whether it is blank.
+// unit returns the width in bytes of the first character of a scalar's source, and whether the
+// character is blank.
 func (n *Node) unit(rest string) (width int, blank bool) {
 	switch {
 	case n.Style == SingleQuoted && strings.HasPrefix(rest, "''"):

@@ -31,7 +31,7 @@ func (d Docs) Sections(root Shape, visit func(Section)) {
 				walk(path+".default", *s.Last)
 			}
 		case AList:
-			if path != "inputs" { // of input
+			if path != "inputs" { // the same fields as input
 				walk(path+"[]", s.Of[0])
 			}
 		case Either:
@@ -43,8 +43,7 @@ func (d Docs) Sections(root Shape, visit func(Section)) {
 	walk("", root)
 }
 
-// Page returns the section as a part of a reference page. title is that of a section
-// without a path.
+// Page returns the section as part of a reference page. A section without a path gets title.
 func (s Section) Page(title string) string {
 	var page strings.Builder
 	if s.Path != "" {
@@ -70,7 +69,7 @@ func (s Section) Page(title string) string {
 	return page.String()
 }
 
-// valueOf says what may stand behind a word.
+// valueOf describes the values that a field accepts.
 func valueOf(s Shape) string {
 	plural := func(s Shape) string {
 		text := valueOf(s)
@@ -139,7 +138,7 @@ func valueOf(s Shape) string {
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-// without says what holds where the word is not written.
+// without describes what applies if a field is absent.
 func without(w About) string {
 	switch {
 	case w.Required && w.Or != "":

@@ -12,39 +12,39 @@ import (
 	"unicode/utf8"
 )
 
-// Affects says what a change of a field changes. It has no default: each field of a
-// file that has a fingerprint says it.
+// Affects says what a change of a field affects. It has no default: each field of a file with a
+// fingerprint sets it.
 type Affects uint8
 
-// What a change of a field changes, the least first. What changes the meaning of stored
-// state changes outputs too.
+// What a change of a field affects, the least first. A change that affects the meaning of stored
+// state affects outputs too.
 const (
 	Nothing Affects = iota + 1 // neither outputs nor stored state
 	Outputs                    // outputs
-	State                      // outputs, and what stored state means
+	State                      // outputs, and the meaning of stored state
 )
 
-// String returns the word for it.
+// String returns the word for a.
 func (a Affects) String() string { return [...]string{"unknown", "nothing", "outputs", "state"}[a] }
 
-// Printer writes values as lines of canonical text, by the tables that read them. Two
-// files that mean the same have the same text:
+// Printer writes values as lines of canonical text, with the tables that read them. Two files with
+// the same meaning have the same text:
 //
-//  1. A line is PATH=VALUE, and paths are those of the file. So Go names are in no text.
-//  2. A field that is absent has no line, and neither has one whose value is its default.
-//     An empty list is absent.
-//  3. Values have one form: durations, sizes and numbers their shortest, expressions
-//     their tokens. White space and comments of the file are in no text.
+//  1. A line is PATH=VALUE, with the paths of the file. The text contains no Go names.
+//  2. An absent field has no line, and neither has a field with its default value. An empty
+//     list counts as absent.
+//  3. Each value has one form: the shortest for durations, sizes and numbers, and the tokens
+//     for expressions. The text contains no white space and no comments of the file.
 type Printer struct {
-	Least Affects                                   // fields that affect less are left out
+	Least Affects                                   // omits fields that affect less
 	Again func(p *Printer, path string, values any) // prints the steps of a case of a route, as Reader.Again reads them
-	Word  func(name string) string                  // what is printed in place of a name that a field reads; nil prints the name
+	Word  func(name string) string                  // returns the text to print for a name that a field reads; nil prints the name
 
 	lines    []string
-	explicit bool // the value that is printed next was written, even where it is zero
+	explicit bool // the file contains the next value, so print it even if it is zero
 }
 
-// Text returns the lines, each with its end.
+// Text returns all lines, each with a line break.
 func (p *Printer) Text() string { return strings.Join(p.lines, "") }
 
 // Line adds a line.
@@ -52,21 +52,22 @@ func (p *Printer) Line(path, value string) {
 	p.lines = append(p.lines, path+"="+value+"\n")
 }
 
-// wrote reports whether the value that is printed was written, even where it is zero.
+// wrote reports whether the file contains the value to print, even if it is zero. It resets the
+// flag.
 func (p *Printer) wrote() bool {
 	was := p.explicit
 	p.explicit = false
 	return was
 }
 
-// printScalar prints a value that is not zero.
+// printScalar prints a value that is not zero, or that the file contains.
 func printScalar[T comparable](p *Printer, path string, v *T) {
 	if written := p.wrote(); written || *v != *new(T) {
 		p.Line(path, canonical(*v))
 	}
 }
 
-// canonical returns the one form of a scalar.
+// canonical returns the canonical text of a scalar.
 func canonical(v any) string {
 	switch v := v.(type) {
 	case time.Duration:
@@ -85,7 +86,7 @@ func canonical(v any) string {
 	return text
 }
 
-// canonicalName returns a name as paths have it.
+// canonicalName returns a name in the form that paths use.
 func canonicalName(name string) string {
 	if plainName.MatchString(name) {
 		return name
@@ -95,8 +96,8 @@ func canonicalName(name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Default is a form whose values may be left out where they are v. Their text is the
-// same then.
+// Default returns a form that prints nothing for the value v, so that a file with the default has
+// the same text as a file without the field.
 func (f Form[T]) Default(v T) Form[T] {
 	inner := f.Print
 	f.Print = func(p *Printer, path string, value *T) {
@@ -109,8 +110,8 @@ func (f Form[T]) Default(v T) Form[T] {
 	return f
 }
 
-// Unless is a form of values that have no text where is holds: what they say holds
-// without them too.
+// Unless returns a form that prints nothing for a value if is returns true: such a value means the
+// same as an absent field.
 func (f Form[T]) Unless(is func(*T) bool) Form[T] {
 	inner := f.Print
 	f.Print = func(p *Printer, path string, value *T) {
@@ -121,7 +122,7 @@ func (f Form[T]) Unless(is func(*T) bool) Form[T] {
 	return f
 }
 
-// Reads is a form of texts that read names. rename returns the one form of a text, with
+// Reads returns a form for texts that read names. rename returns the canonical form of a text, with
 // word(name) in place of each name; a nil word keeps the names.
 func Reads(rename func(text string, word func(name string) string) string, f Form[string]) Form[string] {
 	inner := f.Print
@@ -132,12 +133,12 @@ func Reads(rename func(text string, word func(name string) string) string, f For
 	return f
 }
 
-// As is a form whose texts have the form that one returns of them.
+// As returns a form that prints the text that one returns.
 func As(one func(string) string, f Form[string]) Form[string] {
 	return Reads(func(text string, _ func(string) string) string { return one(text) }, f)
 }
 
-// AnyOrder is a form of a mapping from names whose order says nothing.
+// AnyOrder returns a form for a mapping from names in any order: the order has no meaning.
 func AnyOrder[T any](name func(*T) *string, f Form[[]T]) Form[[]T] {
 	inner := f.Print
 	f.Print = func(p *Printer, path string, value *[]T) {
@@ -148,7 +149,7 @@ func AnyOrder[T any](name func(*T) *string, f Form[[]T]) Form[[]T] {
 	return f
 }
 
-// printFields prints a struct by its table.
+// printFields prints a struct with its table.
 func printFields[T any](p *Printer, fields []Field[T], path string, v *T) {
 	written, before := p.wrote(), len(p.lines)
 	for i := range fields {

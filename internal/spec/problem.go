@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Problem is one thing wrong with a pipeline.
+// Problem is one error in a pipeline.
 type Problem struct {
-	Path    string // where: "steps[1].features.spend.value"
-	Column  int    // in the expression at Path, from 1; 0 where there is none
+	Path    string // path in the pipeline: "steps[1].features.spend.value"
+	Column  int    // in the expression at Path, from 1; 0 if the path has no expression
 	Message string // what is wrong
 	Hint    string // what to do next; may be empty
-	Err     error  // behind it, or nil
+	Err     error  // the cause, or nil
 }
 
 // Error returns path, message and hint.
@@ -26,13 +26,13 @@ func (e *Problem) Error() string {
 	return text
 }
 
-// Unwrap returns what is behind it.
+// Unwrap returns the cause.
 func (e *Problem) Unwrap() error { return e.Err }
 
-// Problems is every thing wrong with a pipeline, in the order of the file.
+// Problems lists all errors in a pipeline, in the order of the file.
 type Problems []*Problem
 
-// Error returns the errors, one a line.
+// Error returns the texts of the errors, one on each line.
 func (es Problems) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {

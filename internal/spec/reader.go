@@ -6,51 +6,50 @@ import (
 	"strings"
 )
 
-// Reader reads one document's nodes into a pipeline. It collects what is wrong
-// and where every field stands.
+// Reader reads the nodes of one document into a struct. It collects errors, and the position of
+// each field.
 type Reader struct {
 	Source *Source
 	Places map[string]Place
 	Errors Errors
-	Again  func(r *Reader, n *Node, path string, into any) // reads the steps of a case of a route: a table cannot name itself
+	Again  func(r *Reader, n *Node, path string, into any) // reads the steps of a case of a route, because a table cannot refer to itself
 
 	Lookup   Lookup
-	Folder   string // that paths of files are relative to; "" leaves them as they are written
-	expanded int    // bytes of the scalars that named variables
+	Folder   string // folder for relative paths of files; "" leaves the paths as written
+	expanded int    // size in bytes of the scalars that named variables
 }
 
-// Place is where a field stands: its value where that is a scalar, otherwise
-// its key or its first character.
+// Place is the position of a field: of its value if that is a scalar, otherwise of its key or its
+// first character.
 type Place struct {
 	Offset int
-	Scalar *Node // nil where the value is none
+	Scalar *Node // nil if the value is no scalar
 }
 
-// read reads a node, which stands at path, into a value. It reports what is
-// wrong to the reader.
+// read reads the node at path into a value. It reports errors to the reader.
 type read[T any] func(r *Reader, n *Node, path string, into *T)
 
-// Form is how values of type T are written.
+// Form reads and prints values of type T.
 type Form[T any] struct {
 	Read  read[T]
-	Print func(p *Printer, path string, value *T) // canonical text; nil in files without a fingerprint
+	Print func(p *Printer, path string, value *T) // prints canonical text; nil in files without a fingerprint
 	Shape Shape
 }
 
-// Shape says what a form reads, for the JSON Schema and the reference page.
+// Shape describes the values that a form reads, for the JSON Schema and the reference page.
 type Shape struct {
 	Kind      ShapeKind
-	Text      string         // of text: what it stands for
-	Low, High string         // of a number, duration or size: as they are written; "" is no bound
-	Closed    bool           // of a number: Low is one too
-	Allowed   []string       // of a choice
-	Of        []Shape        // of a list or names: the element's; of either: the alternatives'
-	Last      *Shape         // of names: that of the one named default
-	Words     func() []About // of a mapping
-	Get       any            // func(*T) *U: the field that is read into; nil where it is not one
+	Text      string         // for text: its meaning
+	Low, High string         // for a number, duration or size: the bounds as written; "" means no bound
+	Closed    bool           // for a number: Low itself is allowed
+	Allowed   []string       // for a choice: the words
+	Of        []Shape        // for a list or names: the shape of an element; for either: the alternatives
+	Last      *Shape         // for names: the shape of the one named default
+	Words     func() []About // for a mapping: its fields
+	Get       any            // func(*T) *U that returns the field to read into; nil if there is no such field
 }
 
-// Range says between which values a number is, with a space before it; "" if anywhere.
+// Range returns the bounds of a number as text with a leading space; "" if it has none.
 func (s *Shape) Range() string {
 	switch {
 	case s.Low != "" && s.High != "":
@@ -63,7 +62,7 @@ func (s *Shape) Range() string {
 	return ""
 }
 
-// ShapeKind is what a form reads.
+// ShapeKind is the kind of value that a form reads.
 type ShapeKind uint8
 
 const (
@@ -80,45 +79,45 @@ const (
 	ASecret
 	AList
 	ANames   // a mapping from names
-	AMapping // of words
-	AStep    // a mapping of one of its words
+	AMapping // a mapping with known fields
+	AStep    // a mapping with exactly one of its fields
 	Either
-	TheSteps // of the pipeline, again
+	TheSteps // a list of steps inside a step
 )
 
-// Field is one word of a mapping: what the pipeline file may say there.
+// Field is one field of a mapping.
 type Field[T any] struct {
 	Name     string
 	Required bool
-	Or       string // words that may be written instead of this one, and not beside it, with | between
+	Or       string // alternatives to this field, separated by |; a file has only one of them
 	Form[T]
 	Affects Affects
-	Example string // of a value
-	Help    string // what it says; "" is the comment of the field
-	Absent  string // what holds without it; "" is what the comment of the field says of the zero value
-	Instead string // of a word that is not accepted: what to do; read is nil
-	Refused string // of a word that is not accepted: why; "" is that it is not built
+	Example string // a value
+	Help    string // its meaning; "" uses the comment of the struct field
+	Absent  string // what applies without it; "" uses what the comment of the struct field says about the zero value
+	Instead string // for a field that is not accepted (Read is nil): what to do
+	Refused string // for a field that is not accepted: the reason; "" means that it is not implemented
 }
 
-// About is a word without its type.
+// About is a Field without its type parameter.
 type About struct {
 	Name, Or, Example, Help, Absent, Instead, Refused string
 	Required, Accepted                                bool
 	Affects                                           Affects
 	Shape                                             Shape
 	Try                                               func(r *Reader, n *Node, path string)
-	Text                                              func(r *Reader, n *Node, p *Printer) string // that p prints of the value n, of none where n is nil
+	Text                                              func(r *Reader, n *Node, p *Printer) string // returns the text that p prints for the value n, or for an absent field if n is nil
 }
 
-// Fail adds a finding. Past the most that are reported it does nothing, which
-// bounds the time that a bad file takes.
+// Fail adds an error. It does nothing once MaxErrors is exceeded, which bounds the time spent on a
+// faulty file.
 func (r *Reader) Fail(offset int, path, message, hint string) {
 	if !r.Full() {
 		r.Errors = append(r.Errors, r.Source.ErrorAt(offset, path, message, hint))
 	}
 }
 
-// Full reports whether no more findings are taken.
+// Full reports whether the reader takes no more errors.
 func (r *Reader) Full() bool { return len(r.Errors) > MaxErrors }
 
 func (r *Reader) place(path string, key int, n *Node) {
@@ -129,7 +128,7 @@ func (r *Reader) place(path string, key int, n *Node) {
 	r.Places[path] = p
 }
 
-// Join returns the path of a field below another.
+// Join returns the path of a field inside another.
 func Join(path, key string) string {
 	if path == "" {
 		return key
@@ -137,8 +136,7 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// expect reports whether n is of kind want, with something in it, and says so
-// where it is not.
+// expect reports whether n has kind want and is not empty. It adds an error if not.
 func (r *Reader) expect(n *Node, path string, want kind, hint string) bool {
 	switch {
 	case n.Kind == NoValue:
@@ -153,12 +151,12 @@ func (r *Reader) expect(n *Node, path string, want kind, hint string) bool {
 	return false
 }
 
-// entries returns the entries of a mapping, each key once.
+// entries returns the entries of a mapping without duplicate keys.
 func (r *Reader) entries(n *Node, path, hint string) []entry {
 	if !r.expect(n, path, Mapping, hint) {
 		return nil
 	}
-	lines := make(map[string]int, len(n.Entries)) // of each key's first entry
+	lines := make(map[string]int, len(n.Entries)) // line of the first entry of each key
 	unique := make([]entry, 0, len(n.Entries))
 	for _, e := range n.Entries {
 		here := Join(path, e.Key)
@@ -173,7 +171,7 @@ func (r *Reader) entries(n *Node, path, hint string) []entry {
 	return unique
 }
 
-// MappingOf reads a mapping of known words into the fields of T.
+// MappingOf reads a mapping with known fields into the fields of T.
 func MappingOf[T any](known []Field[T]) Form[T] {
 	return Form[T]{
 		Shape: Shape{Kind: AMapping, Words: func() []About {
@@ -205,7 +203,7 @@ func (w *Field[T]) about() About {
 }
 
 func readFields[T any](r *Reader, known []Field[T], n *Node, path string, into *T) {
-	var names []string // of the words that are accepted
+	var names []string // names of the accepted fields
 	for _, w := range known {
 		if w.Read != nil {
 			names = append(names, w.Name)
@@ -245,13 +243,13 @@ func readFields[T any](r *Reader, known []Field[T], n *Node, path string, into *
 				r.Fail(second.Offset, Join(path, second.Key), fmt.Sprintf("`%s` and `%s` exclude each other", w.Name, or), "remove one of them")
 			}
 		}
-		if clean && w.Required && this < 0 && !there { // a word that is wrong is most likely the one that misses
+		if clean && w.Required && this < 0 && !there { // an unknown field is most likely the missing one, misspelled
 			r.Missing(n, path, w.Name, w.Or)
 		}
 	}
 }
 
-// Missing adds the finding that a field, or one of those that may be written instead, is missing.
+// Missing adds the error that a field, or one of its alternatives, is missing.
 func (r *Reader) Missing(n *Node, path, name, or string) {
 	offset := n.Offset
 	if p, ok := r.Places[path]; ok {
@@ -270,7 +268,7 @@ func Into[T, U any](get func(*T) *U, f Form[U]) Form[T] {
 	return Form[T]{func(r *Reader, n *Node, path string, into *T) { f.Read(r, n, path, get(into)) }, func(p *Printer, path string, value *T) { f.Print(p, path, get(value)) }, f.Shape}
 }
 
-// Optional reads into a field that is nil where its word is absent.
+// Optional reads into a field that is nil if the file does not have it.
 func Optional[T, U any](get func(*T) **U, f Form[U]) Form[T] {
 	f.Shape.Get = get
 	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
@@ -284,8 +282,8 @@ func Optional[T, U any](get func(*T) **U, f Form[U]) Form[T] {
 	}, f.Shape}
 }
 
-// Named reads a mapping from names to values, in its order. name returns where
-// an element keeps its name.
+// Named reads a mapping from names to values, in its order. name returns where an element keeps its
+// name.
 func Named[T any](name func(*T) *string, f Form[T]) Form[[]T] {
 	return Form[[]T]{func(r *Reader, n *Node, path string, into *[]T) {
 		for _, e := range r.entries(n, path, "write `<name>: <value>`") {
@@ -300,7 +298,7 @@ func Named[T any](name func(*T) *string, f Form[T]) Form[[]T] {
 	}, func(p *Printer, path string, list *[]T) {
 		printItems(p, path, *list, func(p *Printer, at string, element *T) {
 			at, before := at+"."+canonicalName(*name(element)), len(p.lines)
-			if f.Print(p, at, element); len(p.lines) == before { // the name says something
+			if f.Print(p, at, element); len(p.lines) == before { // the name alone has a meaning
 				p.Line(at, "{}")
 			}
 		})
@@ -323,8 +321,8 @@ func ListOf[T any](f Form[T]) Form[[]T] {
 	}, func(p *Printer, path string, list *[]T) { printItems(p, path, *list, f.Print) }, Shape{Kind: AList, Of: []Shape{f.Shape}}}
 }
 
-// OneOf reads a node by the form that is for its kind. hint says what to write
-// where none is.
+// OneOf reads a node with the form for its kind. hint says what to write if the node has neither
+// kind.
 func OneOf[T any](hint string, a kind, formA Form[T], b kind, formB Form[T]) Form[T] {
 	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
 		switch n.Kind {

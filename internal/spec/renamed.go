@@ -4,14 +4,13 @@ import "strings"
 
 // Renaming is a word of files that had another name before version 0.1.0.
 type Renaming struct {
-	File    string // the kind of file that had it; "" is each that has the mapping
-	Mapping string // the mapping that has it; "" is the file itself
-	Old     string // the word, or `word: value` of a value
-	New     string // what to write instead
+	File    string // the kind of file; "" is every file that has the mapping
+	Mapping string // the mapping that contains the word; "" is the file itself
+	Old     string // the old word, or `word: value` for a renamed value
+	New     string // the new text
 }
 
-// Renamed lists the words of files that were renamed. docs/upgrading.md has a row for
-// each.
+// Renamed lists the renamed words of files. docs/upgrading.md has a row for each.
 var Renamed = []Renaming{
 	{"pipeline", "", "answers", "replies"},
 	{"pipeline", "", "objects", "content"},
@@ -30,8 +29,7 @@ var Renamed = []Renaming{
 	{"", "engine", "replication", "replication_factor"},
 }
 
-// renamed reports an old word that stands at path, or an old value of it, and whether
-// it is one.
+// renamed reports whether the word at path, or its value, has a new name. If so, it adds an error.
 func (r *Reader) renamed(offset int, path, value string) bool {
 	mapping, word := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
@@ -48,8 +46,8 @@ func (r *Reader) renamed(offset int, path, value string) bool {
 	return now != ""
 }
 
-// RenamedProblem returns the problem of an old word of a mapping of any file, or of
-// `word: value`, nil if it was not renamed. Its path is the word.
+// RenamedProblem returns the problem for an old word, or an old `word: value`, in a mapping of any
+// file. It returns nil if the word was not renamed. The path of the problem is the word.
 func RenamedProblem(mapping, old string) *Problem {
 	now := NewWord("", mapping, old)
 	if now == "" {
@@ -61,8 +59,8 @@ func RenamedProblem(mapping, old string) *Problem {
 
 const seeRenames = "docs/upgrading.md lists all renames"
 
-// NewWord returns what to write instead of an old word of a mapping, "" if it was not
-// renamed. file is the kind of the file.
+// NewWord returns the new text for an old word of a mapping, or "" if the word was not renamed.
+// file is the kind of the file.
 func NewWord(file, mapping, old string) string {
 	for _, w := range Renamed {
 		if w.Mapping == mapping && w.Old == old && (w.File == "" || w.File == file) {

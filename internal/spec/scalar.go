@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// scalar returns the text of a scalar, with the variables it names.
+// scalar returns the text of a scalar with its variables replaced.
 func (r *Reader) scalar(n *Node, path, hint string) (string, bool) {
 	if !r.expect(n, path, Scalar, hint) || !r.interpolate(n, path) {
 		return "", false
@@ -22,8 +22,8 @@ func (r *Reader) scalar(n *Node, path, hint string) (string, bool) {
 	return n.Text, true
 }
 
-// TextOf reads any scalar as the text that stands there: a name or an
-// expression. what it is is shown where there is none.
+// TextOf reads any scalar as text, such as a name or an expression. The hint of an error names
+// what.
 func TextOf(what string) Form[string] {
 	hint := "write " + what
 	return Form[string]{func(r *Reader, n *Node, path string, into *string) {
@@ -38,9 +38,9 @@ func TextOf(what string) Form[string] {
 	}, printScalar[string], Shape{Kind: AnyText, Text: what}}
 }
 
-// Secret reads text that a variable of the environment holds: what stands in a
-// file is read by all who have the file. instead is the word that names a file
-// of it, "" if there is none. The line is not shown, since others read what is printed.
+// Secret reads text that must come from an environment variable, because everyone with access to
+// the file can read it. instead is the field that names a file with the secret, or "". The error
+// shows no excerpt, because others may read printed output.
 func Secret(instead string) Form[string] {
 	or := ""
 	if instead != "" {
@@ -55,7 +55,7 @@ func Secret(instead string) Form[string] {
 			return
 		}
 		if name := strings.Trim(n.Text, "${}"); n.Kind == Scalar {
-			if _, set := r.Lookup(name); !set { // with another hint than where a default may stand
+			if _, set := r.Lookup(name); !set { // the hint differs from that of interpolate: no default is allowed here
 				r.Fail(n.OffsetOf(r.Source.Text, 1), path, "the environment variable "+name+" is not set", "export "+name+"=..."+or)
 				return
 			}
@@ -89,11 +89,11 @@ func Choice[S ~string](allowed ...string) Form[S] {
 	}, printScalar[S], Shape{Kind: AChoice, Allowed: allowed}}
 }
 
-// Decimal is how a whole number is written: YAML's other forms (010, 0x1F,
-// 1_000) mean different numbers to different readers.
+// Decimal matches a whole number. Other YAML forms (010, 0x1F, 1_000) mean different numbers to
+// different readers.
 var Decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
 
-// Fractional is how a number with a point or an exponent is written.
+// Fractional matches a number with a decimal point or an exponent.
 var Fractional = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 
 // Whole reads a whole number from low to high.
@@ -108,7 +108,7 @@ func Whole[I ~int | ~int32](low, high int64) Form[I] {
 		switch {
 		case n.Style != Plain && Decimal.MatchString(text):
 			next := "remove the quotes"
-			if n.origin != nil { // without them { } cannot hold a variable
+			if n.origin != nil { // without the quotes, a variable inside { } is invalid YAML
 				next += ", and write the mapping in lines where it stands in { }"
 			}
 			r.Fail(n.Offset, path, "must be a number, is text", next)
@@ -162,12 +162,12 @@ func Fraction() Form[float64] {
 	}, f.Print, Shape{Kind: ANumber, Low: "0", High: "1"}}
 }
 
-// OrWord reads a word, which turns a switch on, or what another form reads.
+// OrWord reads a word that turns a switch on, or a value of another form.
 func OrWord[T any](word string, get func(*T) *bool, other Form[T]) Form[T] {
 	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
 		before := len(r.Errors)
 		switch other.Read(r, n, path, into); {
-		case n.Kind == Scalar && n.Text == word: // perhaps that of a variable
+		case n.Kind == Scalar && n.Text == word: // the value of a variable may be the word
 			*get(into), r.Errors = true, r.Errors[:before]
 		case len(r.Errors) > before:
 			r.Errors[before].Hint += ", or `" + word + "`"
@@ -182,7 +182,7 @@ func OrWord[T any](word string, get func(*T) *bool, other Form[T]) Form[T] {
 	}, Shape{Kind: Either, Of: []Shape{other.Shape, {Kind: AChoice, Allowed: []string{word}, Get: get}}}}
 }
 
-// OnlyTrue reads the word true: what is not wanted is left out.
+// OnlyTrue reads the word true. To turn the option off, omit the field.
 func OnlyTrue() Form[bool] {
 	return Form[bool]{func(r *Reader, n *Node, path string, into *bool) {
 		text, ok := r.scalar(n, path, "write `true`")
@@ -224,7 +224,7 @@ func Switch() Form[bool] {
 	}, printScalar[bool], f.Shape}
 }
 
-// Not reads true or false, and keeps the opposite.
+// Not reads true or false, and stores the opposite.
 func Not() Form[bool] {
 	return Form[bool]{func(r *Reader, n *Node, path string, into *bool) {
 		const hint = "write `true` or `false`"
@@ -249,8 +249,8 @@ func Size(low, high int) Form[int] {
 	return bounded(ASize, "size", "64KiB 1MB 64MiB 1GiB", ParseSize, formatSize, low, high)
 }
 
-// bounded reads a quantity, a number with its unit, from low to high. A finding names the
-// first two examples that are in this range.
+// bounded reads a quantity with a unit, from low to high. An error names the first two examples
+// inside this range.
 func bounded[T time.Duration | int](kind ShapeKind, what, examples string, parse func(string) (T, bool), format func(T) string, low, high T) Form[T] {
 	return Form[T]{func(r *Reader, n *Node, path string, into *T) {
 		such := slices.DeleteFunc(strings.Fields(examples), func(example string) bool {
@@ -274,7 +274,7 @@ func bounded[T time.Duration | int](kind ShapeKind, what, examples string, parse
 	}, printScalar[T], Shape{Kind: kind, Low: format(low), High: format(high)}}
 }
 
-// ShareForm reads a part of the events within a time.
+// ShareForm reads a share of the events within a time.
 func ShareForm() Form[Share] {
 	const hint = "write a share of the events and a time from 1s to 1h, such as 5%/1m"
 	return Form[Share]{func(r *Reader, n *Node, path string, into *Share) {
@@ -297,8 +297,8 @@ func ShareForm() Form[Share] {
 	}, printScalar[Share], Shape{Kind: AnyText, Text: "a share of the events within a time, such as 5%/1m"}}
 }
 
-// Window reads a window, a size or size/pane, as it is written: features are
-// named after it.
+// Window reads a window, a size or size/pane, and keeps its text: columns of features are named
+// after it.
 func Window() Form[string] {
 	const hint = "write a size such as 60s or 24h, or size/pane such as 60s/5s"
 	return Form[string]{func(r *Reader, n *Node, path string, into *string) {
@@ -354,8 +354,7 @@ func (r *Reader) table(n *Node, path string) map[string]any {
 	return table
 }
 
-// constantScalar returns a bool, int64, float64 or string; nil where it is
-// none.
+// constantScalar returns a bool, int64, float64 or string, or nil if the node is none of them.
 func (r *Reader) constantScalar(n *Node, path string) any {
 	const hint = "write true, false, a decimal number or text"
 	text, ok := r.scalar(n, path, hint)

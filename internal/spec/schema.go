@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Docs writes what tables say, for people and for editors.
+// Docs generates documentation from tables, for people and for editors.
 type Docs struct {
-	Explain func(w *About) // fills in what a table leaves to comments; nil leaves it out
+	Explain func(w *About) // adds help from comments of structs; nil adds none
 }
 
 type object = map[string]any
@@ -23,7 +23,7 @@ func VariableSchema() object {
 	return object{"type": "string", "pattern": hasVariable, "description": "text with environment variables"}
 }
 
-// orVariable returns schema, or text that names an environment variable.
+// orVariable returns a schema that also accepts text with an environment variable.
 func orVariable(schema object) object {
 	return object{"anyOf": []any{schema, object{"$ref": "#/$defs/variable"}}}
 }
@@ -32,7 +32,7 @@ func matching(pattern string) object {
 	return object{"type": "string", "pattern": "^(" + pattern + ")$|" + hasVariable}
 }
 
-// Schema returns the JSON Schema of what a form reads.
+// Schema returns the JSON Schema of the values that a form reads.
 func (d Docs) Schema(s Shape) map[string]any {
 	switch s.Kind {
 	case AnyText:
@@ -128,7 +128,7 @@ func (d Docs) mapping(s Shape) object {
 	return schema
 }
 
-// IsValue reports whether what holds without a word may be a value of it.
+// IsValue reports whether the default of such a field may be one of its values.
 func IsValue(k ShapeKind) bool {
 	return k == AChoice || k == AWhole || k == ANumber || k == ADuration || k == ASize || k == Either
 }
@@ -141,7 +141,7 @@ func exampleValue(name, written string) (any, bool) {
 	return Instance(n), true
 }
 
-// exampleNode reads a value, whose number may have commas.
+// exampleNode reads a value. A number may have commas.
 func exampleNode(name, written string) (*Source, *Node, bool) {
 	text := strings.ReplaceAll(written, ",", "")
 	if _, err := strconv.Atoi(text); err != nil {
@@ -155,7 +155,7 @@ func exampleNode(name, written string) (*Source, *Node, bool) {
 	return s, documents[0].Root.Entries[0].Value, true
 }
 
-// takes reports whether the field reads a text.
+// takes reports whether the field accepts a text.
 func (w *About) takes(written string) bool {
 	s, n, ok := exampleNode(w.Name, written)
 	if !ok {
@@ -188,7 +188,7 @@ func numberSchema(s *Shape) object {
 	return number
 }
 
-// count returns a bound of a shape, which is a number.
+// count returns a numeric bound of a shape.
 func count(text string) float64 {
 	n, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
 	if err != nil {
@@ -205,7 +205,7 @@ func anys[T any](list []T) []any {
 	return all
 }
 
-// Instance returns what YAML's core schema makes of a node, as JSON values.
+// Instance returns the JSON value that YAML's core schema gives a node.
 func Instance(n *Node) any {
 	switch n.Kind {
 	case Mapping:

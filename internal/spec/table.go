@@ -2,16 +2,16 @@ package spec
 
 import "reflect"
 
-// Table reads and prints a struct whose type is not known here. Its values are pointers
-// to it.
+// Table reads and prints a struct with a type known only at run time. Its values are pointers to
+// the struct.
 type Table = Form[any]
 
-// Tabled is a struct that gives its table itself. Other structs have a table by the tags
-// of their fields.
+// Tabled is a struct that returns its own table. Other structs have a table by the tags of their
+// fields.
 type Tabled interface{ FieldTable() Table }
 
-// TableOf returns the table of the struct that v points at. absent is what a field
-// affects that has no tag for it; 0 makes that an error. So does a wrong tag.
+// TableOf returns the table of the struct that v points at. absent is what a field without an
+// affects tag affects; if absent is 0, a missing tag is an error. An invalid tag is an error.
 func TableOf(v any, absent Affects) (Table, error) {
 	if own, ok := v.(Tabled); ok {
 		return own.FieldTable(), nil
@@ -19,8 +19,8 @@ func TableOf(v any, absent Affects) (Table, error) {
 	return taggedTable(v, absent)
 }
 
-// SetDefaults sets the fields of the struct that v points at which have a tag for a default,
-// as if a file had none of the fields. Paths are joined with folder, if there is one.
+// SetDefaults sets the defaults of the struct that v points at, as if a file had none of its
+// fields. It joins relative paths with folder, unless folder is empty.
 func SetDefaults(v any, folder string) {
 	if _, own := v.(Tabled); own {
 		return
@@ -30,8 +30,7 @@ func SetDefaults(v any, folder string) {
 	}
 }
 
-// CheckExample returns what is wrong with the example of a struct like the one that v
-// points at.
+// CheckExample returns the error in the example of a struct with the type that v points at.
 func CheckExample(table Table, v any, example string) error {
 	_, err := parsed(table, reflect.TypeOf(v), "example", example)
 	return err
@@ -43,8 +42,8 @@ func Fields[T any](fields []Field[T]) Table { return erased(MappingOf(fields)) }
 // TableBy returns a form as a table.
 func TableBy[T any](form Form[T]) Table { return erased(form) }
 
-// Brief reads a mapping, of which a scalar says one field: a file that has `a` means
-// `{field: a}`. hint says what to write instead of anything else.
+// Brief reads a mapping, or a scalar in place of a mapping with one field: `a` stands for `{field:
+// a}`. hint says what to write instead of anything else.
 func Brief[T any](hint, field string, scalar Shape, mapping Form[T]) Form[T] {
 	of := Form[T]{Read: func(r *Reader, n *Node, path string, into *T) {
 		mapping.Read(r, alone(field, n), path, into)
@@ -52,19 +51,19 @@ func Brief[T any](hint, field string, scalar Shape, mapping Form[T]) Form[T] {
 	return OneOf(hint, Scalar, of, Mapping, mapping)
 }
 
-// alone is a mapping of one field.
+// alone returns a mapping with one field.
 func alone(field string, value *Node) *Node {
 	return &Node{Kind: Mapping, Offset: value.Offset, Entries: []entry{{Key: field, Offset: value.Offset, Value: value}}}
 }
 
-// ReadText reads a text as a field of a table into v, as if a file had it.
+// ReadText reads a text into v as the value of a field, as if a file had it.
 func ReadText(table Table, field, text string, v any) Errors {
 	r := &Reader{Source: NewSource("", text), Places: map[string]Place{}, Lookup: func(string) (string, bool) { return "", false }}
 	table.Read(r, alone(field, &Node{Kind: Scalar, Text: text}), "", &v)
 	return r.Errors
 }
 
-// erased is a form of values that are pointers to T.
+// erased converts a form of T into a form of pointers to T.
 func erased[T any](f Form[T]) Table {
 	return Table{
 		Read:  func(r *Reader, n *Node, path string, into *any) { f.Read(r, n, path, (*into).(*T)) },
@@ -73,8 +72,8 @@ func erased[T any](f Form[T]) Table {
 	}
 }
 
-// Chosen reads a mapping that chooses a kind by its name. begin returns what a table
-// reads it into; chosen returns that, nil where another kind was chosen.
+// Chosen reads a mapping that chooses a kind by its name. begin returns the new struct that the
+// table reads into. chosen returns the existing struct, or nil if another kind was chosen.
 func Chosen[T any](begin, chosen func(*T) any, table Table) Form[T] {
 	return Form[T]{
 		Read: func(r *Reader, n *Node, path string, into *T) {

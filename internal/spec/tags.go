@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The tags of a field, as package sink explains them.
+// The tags of a field, as package sink documents them.
 const (
 	tagField    = "field"
 	tagHelp     = "help"
@@ -34,7 +34,7 @@ var tags = []string{
 	tagField, tagHelp, tagExample, tagRequired, tagDefault, tagAbsent, tagMin, tagMax, tagChoice, tagOr, tagUnit, tagPath, tagSecret, tagAffects,
 }
 
-// What bounds a field without min and max, and how deep structs are nested.
+// Bounds of fields without min and max, and the limit of nested structs.
 const (
 	wholeMax  = 1_000_000_000
 	spanMax   = 366 * Day
@@ -44,15 +44,15 @@ const (
 
 var durations = reflect.TypeFor[time.Duration]()
 
-// tagged is a struct type with its table, by the tags of its fields.
+// tagged is a struct type with the table that its tags describe.
 type tagged struct {
 	of       reflect.Type
 	fields   []Field[any]
-	secrets  map[string]string                       // of fields that are secrets: the field of a file of it; "" is none
-	defaults []func(of reflect.Value, beside string) // each sets a field; paths are joined with the folder beside
+	secrets  map[string]string                       // secret field to the field that names a file with the secret; "" if there is none
+	defaults []func(of reflect.Value, beside string) // each sets one field; relative paths are joined with the folder beside
 }
 
-// taggedTable makes a table by tags.
+// taggedTable returns the table that the tags describe.
 func taggedTable(v any, absent Affects) (Table, error) {
 	made, err := taggedOf(v, absent)
 	if err != nil {
@@ -72,7 +72,7 @@ func taggedOf(v any, absent Affects) (*tagged, error) {
 	return newTagged(of.Type().Elem(), absent, nil)
 }
 
-// newTagged makes the table of a struct that is within others.
+// newTagged returns the table of a struct that may be nested in others.
 func newTagged(of reflect.Type, absent Affects, outer []reflect.Type) (*tagged, error) {
 	switch {
 	case slices.Contains(outer, of):
@@ -100,7 +100,7 @@ func newTagged(of reflect.Type, absent Affects, outer []reflect.Type) (*tagged, 
 	return t, errors.Join(errs...)
 }
 
-// table reads into new structs and into those that are given.
+// table returns a table that reads into new structs and into existing ones.
 func (t *tagged) table() Table {
 	inner := MappingOf(t.fields)
 	return Table{
@@ -112,7 +112,7 @@ func (t *tagged) table() Table {
 	}
 }
 
-// begin makes a struct where there is none, and sets defaults.
+// begin creates the struct if it does not exist, and sets defaults.
 func (t *tagged) begin(into *any, again bool, beside string) reflect.Value {
 	if *into == nil {
 		*into, again = reflect.New(t.of).Interface(), true
@@ -130,7 +130,7 @@ func (t *tagged) setDefaults(of reflect.Value, beside string) {
 	}
 }
 
-// add adds a field of the struct.
+// add adds a field of the struct to the table.
 func (t *tagged) add(f reflect.StructField, absent Affects, outer []reflect.Type) error {
 	w := Field[any]{
 		Name: f.Tag.Get(tagField), Or: f.Tag.Get(tagOr), Example: f.Tag.Get(tagExample), Help: f.Tag.Get(tagHelp),
@@ -143,7 +143,7 @@ func (t *tagged) add(f reflect.StructField, absent Affects, outer []reflect.Type
 	if err != nil {
 		return err
 	}
-	if f.Type.Kind() == reflect.Struct { // its fields have defaults whether the file has it or not
+	if f.Type.Kind() == reflect.Struct { // fields of a nested struct have defaults even if the file does not have the struct
 		inner, err := newTagged(f.Type, w.Affects, outer)
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (t *tagged) add(f reflect.StructField, absent Affects, outer []reflect.Type
 	return nil
 }
 
-// member reads and prints the field of a struct.
+// member returns the form that reads and prints one field of a struct.
 func (t *tagged) member(f reflect.StructField, form Table, base reflect.Type, otherwise reflect.Value) Table {
 	at := func(of *any) (reflect.Value, any) {
 		v := t.begin(of, false, "").FieldByIndex(f.Index)
@@ -239,8 +239,8 @@ func parsed(form Table, base reflect.Type, name, text string) (reflect.Value, er
 	return v.Elem(), nil
 }
 
-// formOf returns how a field is written, and the type that the form reads: that of the
-// field, or the one below it. Fields within it affect what it affects, if they do not say.
+// formOf returns the form of a field, and the type that the form reads: the type of the field, or
+// its underlying type. Nested fields without an affects tag inherit that of the field.
 func formOf(f reflect.StructField, absent Affects, outer []reflect.Type) (Table, reflect.Type, error) {
 	bounded := f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Float64 || f.Type == durations
 	for _, tag := range []struct {
@@ -296,7 +296,7 @@ func formOf(f reflect.StructField, absent Affects, outer []reflect.Type) (Table,
 	return Table{}, nil, fmt.Errorf("a field of type %v: use string, bool, int, float64, time.Duration, []string, map[string]string, or a struct of these", f.Type)
 }
 
-// rangeOf returns a form of values from min to max.
+// rangeOf returns a form for values between the tags min and max.
 func rangeOf[T int | float64 | time.Duration](f reflect.StructField, low, high T, parse func(string) (T, bool), form func(low, high T) Form[T]) (Table, error) {
 	for _, bound := range []struct {
 		tag  string
@@ -328,7 +328,7 @@ func finite(text string) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0) && !math.IsNaN(v)
 }
 
-// textsByName reads a mapping from names to texts, whose order says nothing.
+// textsByName reads a mapping from names to texts. The order has no meaning.
 func textsByName() Form[map[string]string] {
 	text := TextOf("a text")
 	return Form[map[string]string]{Read: func(r *Reader, n *Node, path string, into *map[string]string) {

@@ -15,8 +15,8 @@ var (
 	aTag      = regexp.MustCompile(`^ *([^\x00-\x20:"\x7f]+):("(?:[^"\\]|\\.)*")`)
 )
 
-// checkTags returns what is wrong with the text of a field's tags: reflect reads none
-// behind the first that is not written as one, and says nothing.
+// checkTags returns an error if a field's tags are malformed. Package reflect would silently ignore
+// all tags after the first malformed one.
 func checkTags(tag reflect.StructTag) error {
 	behind := "the beginning"
 	seen := map[string]bool{}
@@ -31,7 +31,7 @@ func checkTags(tag reflect.StructTag) error {
 			if near := Nearest(name, tags); near != "" {
 				return fmt.Errorf("unknown tag %s: did you mean %s?", name, near)
 			}
-			continue // of another package
+			continue // a tag of another package
 		}
 		value, err := strconv.Unquote(match[2])
 		switch {
@@ -39,7 +39,7 @@ func checkTags(tag reflect.StructTag) error {
 			return fmt.Errorf("the tag %s is not a text of Go: %s", name, match[2])
 		case seen[name]:
 			return fmt.Errorf("the tag %s is there twice", name)
-		case value == "" && name != tagField && name != tagHelp && name != tagExample: // these are needed, which is said elsewhere
+		case value == "" && name != tagField && name != tagHelp && name != tagExample: // empty required tags are reported elsewhere
 			return fmt.Errorf("the tag %s is empty: remove it", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' }):
 			return fmt.Errorf("the tag %s is one line of text", name)
@@ -49,7 +49,7 @@ func checkTags(tag reflect.StructTag) error {
 	return nil
 }
 
-// check returns what is wrong with the tags of a field apart from its type.
+// check returns the errors in the tags of a field that do not depend on its type.
 func (t *tagged) check(f reflect.StructField, w *Field[any]) error {
 	if err := checkTags(f.Tag); err != nil {
 		return err
@@ -90,7 +90,7 @@ func isTrueOrAbsent(f reflect.StructField, tag string) bool {
 	return f.Tag.Get(tag) == "true" || f.Tag.Get(tag) == ""
 }
 
-// others sees that the fields are there that others name.
+// others checks that the fields to which tags refer exist.
 func (t *tagged) others() (errs []error) {
 	for _, w := range t.fields {
 		for _, by := range []struct{ tag, names string }{{tagOr, w.Or}, {tagSecret, t.secrets[w.Name]}} {

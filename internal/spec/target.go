@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// A URL says where a server is, and what it is asked for. Only the second decides
-// outputs: the path, such as the name of a model or a database, and the query of a
-// request.
+// A URL has two parts: the address of a server, and the request to it. Only the second decides
+// outputs: the path, such as the name of a model or a database, and the query.
 
 // targetFrom returns where the path or the query of a URL begins.
 func targetFrom(url string) (from int) {
@@ -22,7 +21,7 @@ func targetFrom(url string) (from int) {
 	return len(url)
 }
 
-// target returns the one form of what follows the host of a URL: its path and query.
+// target returns the canonical form of the path and query of a URL.
 func target(rest string) string {
 	rest, _, _ = strings.Cut(rest, "#")
 	if strings.HasPrefix(rest, "/") {
@@ -31,7 +30,7 @@ func target(rest string) string {
 	return "/" + rest
 }
 
-// PathOf is a form of URLs of which the path alone decides outputs.
+// PathOf returns a form for URLs. Only the path of the URL decides outputs.
 func PathOf(f Form[string]) Form[string] {
 	return As(func(url string) string {
 		if url == "" {
@@ -42,21 +41,22 @@ func PathOf(f Form[string]) Form[string] {
 	}, f)
 }
 
-// TargetOf is a form of URLs of which the path and the query decide outputs, with
-// variables as asWritten says.
+// TargetOf returns a form for URLs. Only the path and the query decide outputs; asWritten describes
+// the handling of variables.
 func TargetOf[T any](text, written func(*T) *string) Form[T] {
 	return asWritten(ReadURL, text, written, targetFrom, target)
 }
 
-// ReadHeaders reads headers. Their order says nothing, and variables are as asWritten says.
+// ReadHeaders reads headers in any order. asWritten describes the handling of variables.
 var ReadHeaders = AnyOrder(headerName, Named(headerName, asWritten(TextOf("the value of a header"),
 	func(h *Header) *string { return &h.Value }, func(h *Header) *string { return &h.Written }, func(string) int { return 0 }, func(part string) string { return part })))
 
 func headerName(h *Header) *string { return &h.Name }
 
-// asWritten is a form of texts of which a part decides outputs, from a byte on. A variable
-// in that part is most likely a key, so it counts by its name: written is where the part
-// is kept as the file has it, if it has variables. one returns the one form of a part.
+// asWritten returns a form for texts in which only a part, from a byte on, decides outputs. A
+// variable in that part is most likely a secret, so its name decides and not its value. written
+// returns where to keep that part as the file has it, if it has variables. one returns the
+// canonical form of a part.
 func asWritten[T any](f Form[string], text, written func(*T) *string, from func(text string) int, one func(part string) string) Form[T] {
 	made := Into(text, f)
 	read, printed := made.Read, f.Print
@@ -74,8 +74,8 @@ func asWritten[T any](f Form[string], text, written func(*T) *string, from func(
 	return made
 }
 
-// Program returns a command with the name of its program alone: the folder that it is in
-// decides nothing.
+// Program returns a form for commands that prints the base name of the program: its folder decides
+// nothing.
 func Program(f Form[[]string]) Form[[]string] {
 	inner := f.Print
 	f.Print = func(p *Printer, at string, command *[]string) {

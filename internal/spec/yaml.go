@@ -14,9 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The bounds of a pipeline file. The parser's time grows with the square of
-// the tokens of a mapping and of the nesting; within these it stays below a
-// second.
+// The limits of a pipeline file. The parser's time grows with the square of the tokens of a mapping
+// and of the nesting depth. Within these limits it stays below a second.
 const (
 	MaxBytes   = 1 << 20
 	MaxTokens  = 30_000
@@ -24,13 +23,13 @@ const (
 	maxKey     = 256 // bytes
 )
 
-// Content is what files hold, for what is said where they do not.
+// Content describes a kind of file, for messages about files of other kinds.
 type Content struct {
-	Name    string // of a document: "gateway"
-	word    string // that a document begins with
-	begin   string // how a document begins
-	smaller string // what to do with a file that is too large
-	apart   string // what to do with a file of several documents; "" where it may have them
+	Name    string // name of a document: "gateway"
+	word    string // first word of a document
+	begin   string // hint: how to begin a document
+	smaller string // hint: what to do with a file that is too large
+	apart   string // hint: what to do with a file of several documents; "" if a file may have several
 }
 
 var (
@@ -55,13 +54,13 @@ func (c *Content) Read(filename string, data []byte) (*Source, []Document, Error
 	return s, documents, found
 }
 
-// ReadOne reads a file that is one mapping into a struct. The errors of the reader
-// are what is wrong with its fields; the other one is that there are none.
+// ReadOne reads a file with one mapping into a struct. The errors in its fields are in the Errors
+// of the reader. The returned error means that the file has no readable fields.
 func ReadOne[T any](c *Content, filename string, data []byte, lookup Lookup, ws []Field[T], into *T) (*Reader, *Node, error) {
 	return ReadOneIn("", c, filename, data, lookup, ws, into)
 }
 
-// ReadOneIn is ReadOne of a file in a folder, which its paths are joined with.
+// ReadOneIn is ReadOne for a file in a folder. Its relative paths are joined with the folder.
 func ReadOneIn[T any](folder string, c *Content, filename string, data []byte, lookup Lookup, ws []Field[T], into *T) (*Reader, *Node, error) {
 	s, documents, found := c.Read(filename, data)
 	if len(documents) > 1 {
@@ -75,14 +74,14 @@ func ReadOneIn[T any](folder string, c *Content, filename string, data []byte, l
 	return r, documents[0].Root, nil
 }
 
-// Document is one YAML document of a file, or why it could not be read.
+// Document is one YAML document of a file, or the error that made it unreadable.
 type Document struct {
-	Root *Node // nil where there is nothing but comments
+	Root *Node // nil if the document has only comments
 	err  *Error
 }
 
-// ReadDocuments splits the text into documents and reads each. The split is
-// made here because the parser drops what follows an empty document.
+// ReadDocuments splits the text into documents and reads each. It does not leave the split to the
+// parser, because the parser drops the text after an empty document.
 func ReadDocuments(s *Source, c *Content) ([]Document, Errors) {
 	var documents []Document
 	var found Errors
@@ -113,8 +112,8 @@ func ReadDocuments(s *Source, c *Content) ([]Document, Errors) {
 	return documents, found
 }
 
-// checkText refuses what no pipeline file needs and YAML readers disagree on:
-// bytes that are not UTF-8, tabs and control characters from start to end.
+// checkText reports bytes that YAML readers treat differently and pipeline files do not need:
+// invalid UTF-8, tabs and control characters between start and end.
 func checkText(s *Source, start, end int) *Error {
 	for i, c := range s.Text[start:end] {
 		i += start
@@ -131,8 +130,8 @@ func checkText(s *Source, start, end int) *Error {
 	return nil
 }
 
-// partEnd returns where the document that starts at start ends and where the
-// next one starts, -1 where it is the last.
+// partEnd returns where the document at start ends and where the next one starts, or -1 if it is
+// the last.
 func partEnd(s *Source, start int) (end, next int, err *Error) {
 	for at := start; at < len(s.Text); {
 		line, _, broken := strings.Cut(s.Text[at:], "\n")
@@ -151,12 +150,11 @@ func partEnd(s *Source, start int) (end, next int, err *Error) {
 	return len(s.Text), -1, nil
 }
 
-// readDocument parses the text from start to end. It takes its tokens from
-// left.
+// readDocument parses the text between start and end. It subtracts its tokens from left.
 func readDocument(s *Source, start, end int, left *int) (d Document) {
 	defer func() {
-		// The parser is a library, and its input a user's: a file that
-		// trips it costs an error, not the process.
+		// The parser is a library and its input comes from users: a panic in the parser becomes an
+		// error of the file, and does not end the process.
 		if recover() != nil {
 			d = Document{err: s.ErrorAt(start, "", "this YAML cannot be read", "simplify it: mappings, lists and quoted text are enough")}
 		}
@@ -199,10 +197,10 @@ func readDocument(s *Source, start, end int, left *int) (d Document) {
 	return d
 }
 
-// locate returns the offset of every token. The scanner's own positions are
-// wrong behind trailing blanks and for block scalars, so each token is sought
-// in the text, from the end of the one before. Where the text goes on
-// otherwise, the token is returned as stray, and those behind it have no offset.
+// locate returns the offset of every token. The scanner's own positions are wrong after trailing
+// blanks and for block scalars. locate therefore searches each token in the text, from the end of
+// the previous one. If the text does not match a token, locate returns it as stray; the tokens
+// after it have no offset.
 func locate(text string, at int, tokens token.Tokens) (found map[*token.Token]int, stray *token.Token) {
 	found = make(map[*token.Token]int, len(tokens))
 	for _, tk := range tokens {
@@ -237,7 +235,7 @@ func skipBlank(text string, at int) int {
 	return len(text) - len(strings.TrimLeftFunc(text[at:], unicode.IsSpace))
 }
 
-// quoteEnd returns the offset behind the quoted scalar that starts at at.
+// quoteEnd returns the offset after the quoted scalar that starts at at.
 func quoteEnd(text string, at int) int {
 	if at >= len(text) {
 		return at
@@ -257,15 +255,15 @@ func quoteEnd(text string, at int) int {
 	return len(text)
 }
 
-// tree turns the parser's tree of one document into nodes.
+// tree converts the parser's tree of one document into nodes.
 type tree struct {
 	source *Source
 	start  int
 	at     map[*token.Token]int
-	seen   map[*token.Token]bool // tokens that became a part of a node
+	seen   map[*token.Token]bool // tokens that are part of a node
 }
 
-// offset returns where a token starts, otherwise where the parser made it up.
+// offset returns the offset of a token, or otherwise if the parser made the token up.
 func (t *tree) offset(tk *token.Token, otherwise int) int {
 	t.seen[tk] = true
 	if at, ok := t.at[tk]; ok {
@@ -274,8 +272,8 @@ func (t *tree) offset(tk *token.Token, otherwise int) int {
 	return otherwise
 }
 
-// place returns where a token starts, for a message: where it was not located,
-// as the scanner counted.
+// place returns the offset of a token for a message. If the token was not located, it uses the
+// position of the scanner.
 func (t *tree) place(tk *token.Token) int {
 	if at, ok := t.at[tk]; ok {
 		return at
@@ -283,7 +281,7 @@ func (t *tree) place(tk *token.Token) int {
 	return t.counted(tk.Position)
 }
 
-// refused says what to do instead of what YAML has and a pipeline file not.
+// refused holds a message and a hint for each YAML feature that pipeline files do not allow.
 var refused = map[token.Type][2]string{
 	token.AnchorType:      {"`&` starts a YAML anchor, which a pipeline file does not have", "write the value out; quote text that starts with &"},
 	token.AliasType:       {"`*` starts a YAML alias, which a pipeline file does not have", "write the value out; quote text that starts with *"},
@@ -294,15 +292,15 @@ var refused = map[token.Type][2]string{
 	token.DocumentEndType: {"`...` ends a YAML document, which a pipeline file does not need", "separate pipelines by a line `---`"},
 }
 
-// escaped is a double-quoted scalar whose \x, \u and \U have their digits: the
-// scanner takes any character for one, even the closing quote.
+// escaped matches a double-quoted scalar with complete \x, \u and \U escapes. The scanner takes any
+// character for a digit, even the closing quote.
 var escaped = regexp.MustCompile(`(?s)^"(?:[^\\]|\\[^xuU]|\\x[[:xdigit:]]{2}|\\u[[:xdigit:]]{4}|\\U[[:xdigit:]]{8})*"$`)
 
-// check refuses tokens that the parser must not see: what a pipeline file does
-// not have, and names and nesting past their limits.
+// check refuses tokens that the parser must not see: YAML features that pipeline files do not
+// allow, and names and nesting beyond their limits.
 func (t *tree) check(tokens token.Tokens) *Error {
 	var flow int      // open brackets
-	var columns []int // of the open block mappings and lists
+	var columns []int // columns of the open block mappings and lists
 	var previous *token.Token
 	for _, tk := range tokens {
 		if why, ok := refused[tk.Type]; ok {
@@ -345,8 +343,7 @@ func (t *tree) check(tokens token.Tokens) *Error {
 	return nil
 }
 
-// lost reports text that the parser dropped: a word of the file that is not in
-// the tree must not pass in silence.
+// lost reports text that the parser dropped. No word of the file may be ignored silently.
 func (t *tree) lost(tokens token.Tokens) *Error {
 	for _, tk := range tokens {
 		isText := tk.CharacterType == token.CharacterTypeMiscellaneous && tk.Type != token.CommentType ||
@@ -358,7 +355,7 @@ func (t *tree) lost(tokens token.Tokens) *Error {
 	return nil
 }
 
-// unreadable turns the parser's error into one of ours.
+// unreadable converts the parser's error into an Error.
 func (t *tree) unreadable(err error) *Error {
 	var syntax interface {
 		GetToken() *token.Token
@@ -369,12 +366,12 @@ func (t *tree) unreadable(err error) *Error {
 	}
 	tk := syntax.GetToken()
 	if colon := tk.Next; colon != nil && colon.Type == token.MappingValueType && tk.Type == token.StringType {
-		tk = colon // the value before it is right but for what follows
+		tk = colon // the value before the colon is valid; the colon is the error
 	}
 	return t.invalid(tk, syntax.GetMessage())
 }
 
-// invalid reports a token that cannot stand where it stands.
+// invalid reports a token in a place where it is not allowed.
 func (t *tree) invalid(tk *token.Token, message string) *Error {
 	offset := t.place(tk)
 	if tk.Type == token.InvalidType {
@@ -383,7 +380,7 @@ func (t *tree) invalid(tk *token.Token, message string) *Error {
 	return t.source.ErrorAt(offset, "", "this YAML cannot be read: "+message, hintFor(message))
 }
 
-// counted returns the offset of a position that the scanner counted.
+// counted returns the offset of a position from the scanner.
 func (t *tree) counted(p *token.Position) int {
 	text := t.source.Text
 	at := t.start
@@ -401,7 +398,7 @@ func (t *tree) counted(p *token.Position) int {
 	return at
 }
 
-// hintFor says what usually helps where the scanner or parser gives message.
+// hintFor returns the usual fix for a message of the scanner or parser.
 func hintFor(message string) string {
 	for _, h := range [][2]string{
 		{"mapping value is not allowed", "quote a value that contains `: `, and indent the words of one mapping alike"},
@@ -421,8 +418,7 @@ func hintFor(message string) string {
 	return "check the indentation, and quote a value with characters such as : # [ ] { } , & * ! | > ' \" % @"
 }
 
-// node turns n into a node. Where the parser made a value up, it stands at
-// otherwise.
+// node converts n. A value that the parser made up gets the offset otherwise.
 func (t *tree) node(n ast.Node, otherwise int) *Node {
 	tk := n.GetToken()
 	at := t.offset(tk, otherwise)
@@ -464,7 +460,7 @@ func (t *tree) node(n ast.Node, otherwise int) *Node {
 		result.Style = DoubleQuoted
 	case token.StringType, token.BoolType:
 	default:
-		result.foreign = true // unless it is a decimal number, which its reader tells
+		result.foreign = true // except a decimal number, which the reader of the field detects
 	}
 	return result
 }
