@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/output"
 )
 
-// Ended returns the topic of the ends of clients' events that nothing in
-// Pipeline.Replies answers.
+// Ended returns the topic of end records: it ends clients' events that get no record in the topics
+// of Pipeline.Replies.
 func Ended(pipeline string) string { return naming.Of(pipeline, naming.Ended) }
 
 // checkReplies checks how the events of clients end.
@@ -21,7 +21,7 @@ func checkReplies(b *bound, found *lang.Findings) {
 	if len(topics) == 0 {
 		return
 	}
-	complete := len(found.Errs) == 0 && !b.Ended // else steps that write may be missing
+	complete := len(found.Errs) == 0 && !b.Ended // after an error, steps that write may be missing
 	for i, topic := range topics {
 		path := fmt.Sprintf("replies[%d]", i)
 		switch {
@@ -40,8 +40,7 @@ func checkReplies(b *bound, found *lang.Findings) {
 	}
 }
 
-// endsOf returns how the events of clients end, by the stages of a plan and the topics that
-// it writes.
+// endsOf returns how the events of clients end, for the stages of a plan.
 func endsOf(p *lang.Pipeline, stages []operator.Placed) (ends output.Ends) {
 	if len(p.Replies) == 0 {
 		return ends

@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// byArrival ends the warnings about events that meet in an order of arrival.
+// byArrival is the end of the warnings about outputs that depend on the order of arrival.
 const byArrival = "a run again may bring them in another order than live and than training, so rows may differ: see docs/guide/order-and-time.md, What depends on arrival"
 
-// Arrivals returns, by pipeline, a finding for each cause that makes rows depend on the
-// order of arrival: copied inputs, tables, and topics that another of the pipelines
-// writes by another key, or that several pipelines write.
+// Arrivals returns, for each pipeline, the reasons why its rows depend on the order of arrival. The
+// reasons are copied inputs, tables, and input topics that other pipelines write with another key,
+// or that several pipelines write.
 func Arrivals(all []*Compiled) map[int][]string {
 	found := map[int][]string{}
 	for i, c := range all {
@@ -29,18 +29,19 @@ func Arrivals(all []*Compiled) map[int][]string {
 	return found
 }
 
-// Ordering says which records of a topic stand in the order of their events.
+// Ordering says which records of a topic are in the order of their events.
 type Ordering uint8
 
-// The orderings of what a pipeline writes to a topic.
+// The orderings of the records that a pipeline writes to a topic.
 const (
-	OrderedByPartition Ordering = iota // all records of the events of one partition
-	OrderedByKey                       // those of the events of one key: others may be queued meanwhile
-	OrderedByEvent                     // those of one event
+	OrderedByPartition Ordering = iota // all records for the events of one partition
+	OrderedByKey                       // records for the events of one key: events of other keys may be queued meanwhile
+	OrderedByEvent                     // records for one event
 )
 
-// Ordering returns the order that the records of a topic keep. With `ordered` it is that
-// of each key, unless what is above the queue writes to the topic: it waits for no event.
+// Ordering returns the order that the records of a topic keep. With `ordered` this is the order of
+// each key. If a step above the queue also writes the topic, only the records of one event are in
+// order, because that step does not wait for queued events.
 func (c *Compiled) Ordering(topic string) Ordering {
 	p := c.Plan
 	if !p.Queues() {
@@ -58,7 +59,7 @@ func (c *Compiled) Ordering(topic string) Ordering {
 	return OrderedByKey
 }
 
-// arrivals returns the findings about the pipeline by itself.
+// arrivals returns the findings about the pipeline alone.
 func (c *Compiled) arrivals() (list []string) {
 	stateless := c.Plan.Stateless()
 	switch {
@@ -77,24 +78,24 @@ func (c *Compiled) arrivals() (list []string) {
 	return list
 }
 
-// NewestRows returns the finding about a table whose newest rows are found.
+// NewestRows returns the finding about a lookup that finds the newest rows of a table.
 func NewestRows(topic string) string {
 	return fmt.Sprintf("lookup: the rows of table %s are those that have arrived when an event is computed, not those of its event time: %s", topic, byArrival)
 }
 
-// AsOfEvent reports whether all lookups in a table find the rows that were valid at the time
-// of the event: then it does not matter when they came.
+// AsOfEvent reports whether all lookups in a table find the rows that were valid at the time of the
+// event. Then the arrival time of rows does not matter.
 func (c *Compiled) AsOfEvent(topic string) bool {
 	return !slices.ContainsFunc(c.Plan.Tables, func(t table.Spec) bool { return t.Topic == topic && !t.Versions.Kept() })
 }
 
-// AsOfAppend reports whether lookups find rows that are valid from the append of their record on.
+// AsOfAppend reports whether lookups find rows that become valid when their record is appended.
 func (c *Compiled) AsOfAppend(topic string) bool {
 	return slices.ContainsFunc(c.Plan.Tables, func(t table.Spec) bool { return t.Topic == topic && t.Versions.Kept() && t.Versions.Field == "" })
 }
 
-// rekeyed returns the findings about an input that pipelines write: a pipeline
-// that writes by another key than its own, or several pipelines.
+// rekeyed returns the findings about an input that another pipeline writes with another key than
+// its own, or that several pipelines write.
 func (c *Compiled) rekeyed(all []*Compiled) (list []string) {
 	var writers []string
 	for _, writer := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// bound is a pipeline whose names are resolved and whose expressions have types.
+// bound is a pipeline with resolved names and typed expressions.
 type bound struct {
 	*lang.Scope
 	read   read
@@ -20,9 +20,9 @@ type bound struct {
 	budget observe.Budget
 }
 
-// bind resolves the names of a pipeline and types its expressions. It takes the findings of
-// the models that are open between those above the steps and those of the steps, and with
-// rows the steps end before the first score of a model that is not there.
+// bind resolves the names of a pipeline and types its expressions. It inserts the findings of the
+// open models between the findings above the steps and those of the steps. If rows is true, the
+// steps end before the first score of a model that is missing.
 func bind(p *lang.Pipeline, models *opened, rows bool) *bound {
 	b := &bound{Scope: lang.NewScope(p)}
 	bindHeader(p, b.Findings)
@@ -41,7 +41,7 @@ func bind(p *lang.Pipeline, models *opened, rows bool) *bound {
 	return b
 }
 
-// bindHeader checks what stands above the steps.
+// bindHeader checks the fields above the steps.
 func bindHeader(p *lang.Pipeline, c *lang.Findings) {
 	if !naming.Valid(p.Name) {
 		c.Fail("pipeline", "%q is not a name: use letters, digits, '_' and '-', at most 100", p.Name)
@@ -85,7 +85,7 @@ func bindConstants(c *lang.Scope) {
 	}
 }
 
-// bindModels introduces what models answer, as the file has it.
+// bindModels introduces the outputs of models, as the file declares them.
 func bindModels(s *lang.Scope) {
 	for _, m := range s.Pipeline.Models {
 		path := "models." + m.Name

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 )
 
-// budgetOf returns how long events may take.
+// budgetOf returns the time budget of an event.
 func budgetOf(p *lang.Pipeline, found *lang.Findings) observe.Budget {
 	b := &p.Budget
 	shares := [...]time.Duration{observe.Queue: b.Queue, observe.Order: b.Order, observe.Feature: b.Feature, observe.Model: b.Model, observe.Emit: b.Emit, observe.Commit: b.Commit}
@@ -35,7 +35,7 @@ func budgetOf(p *lang.Pipeline, found *lang.Findings) observe.Budget {
 	return budget
 }
 
-// waits warns of inputs whose events may wait for other partitions longer than events may take.
+// waits warns of inputs that may wait for other partitions longer than the budget allows.
 func waits(p *lang.Pipeline, found *lang.Findings) {
 	for path, in := range p.EachInput() {
 		idle, wait := idleOf(in.Time), in.Time.Wait

@@ -19,14 +19,14 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// asking is the features of a pipeline by one field.
+// asking holds the features of a pipeline with the same By field.
 type asking struct {
 	by   string
 	list []*steps.Feature
 }
 
-// askings returns the features by other fields than the key, by field, in the order in which
-// the file first names the fields.
+// askings groups the features with By by that field, in the order in which the file first names the
+// fields.
 func askings(p *lang.Pipeline) (all []asking) {
 	for _, f := range steps.Asked(p) {
 		at := slices.IndexFunc(all, func(a asking) bool { return a.by == f.By })
@@ -38,7 +38,7 @@ func askings(p *lang.Pipeline) (all []asking) {
 	return all
 }
 
-// delay returns that of the features; 0 is none.
+// delay returns the delay of the features, or 0 if they have none.
 func (a *asking) delay() time.Duration {
 	for _, f := range a.list {
 		if f.Delay != 0 {
@@ -48,7 +48,7 @@ func (a *asking) delay() time.Duration {
 	return 0
 }
 
-// checkAskings refuses what no stage can do.
+// checkAskings reports features that no stage can compute.
 func checkAskings(b *bound, nodes []lang.Node, found *lang.Findings) {
 	queue := slices.IndexFunc(nodes, func(n lang.Node) bool { return n.Place().Queues != lang.QueuesNone })
 	for _, a := range askings(b.Pipeline) {
@@ -71,7 +71,7 @@ func checkAskings(b *bound, nodes []lang.Node, found *lang.Findings) {
 	}
 }
 
-// stages returns the plans of the stages of other keys, without fingerprint of outputs.
+// stages returns the plans of the stages of other keys, without the fingerprint of outputs.
 func stages(b *bound) (plans []task.Plan, err error) {
 	for _, a := range askings(b.Pipeline) {
 		plan, err := a.stage(b)
@@ -83,8 +83,8 @@ func stages(b *bound) (plans []task.Plan, err error) {
 	return plans, nil
 }
 
-// stage returns the plan of a stage. It is that of a pipeline of its own, whose events have
-// the fields that the features use.
+// stage returns the plan of a stage. It compiles the stage like a separate pipeline. The events of
+// that pipeline have the fields that the features use.
 func (a *asking) stage(b *bound) (task.Plan, error) {
 	name := naming.By(b.Pipeline.Name, a.by)
 	fields, lets := steps.Projected(b.Pipeline, a.list, b.IsField)
@@ -96,7 +96,7 @@ func (a *asking) stage(b *bound) (task.Plan, error) {
 	c.Time = operator.Timing{Lateness: b.read.Time.Lateness, EventTime: b.read.Time.EventTime, Late: operator.LateInclude}
 	c.read.Topic, c.MaxBytes, c.Slack = name, b.read.MaxBytes, b.read.Slack
 	for _, from := range b.read.Sources {
-		from.Fields, from.Envelope = c.projected(b, from.Fields, fields), envelope.None // an ask has the fields by their names
+		from.Fields, from.Envelope = c.projected(b, from.Fields, fields), envelope.None // an ask names the fields directly
 		c.Sources = append(c.Sources, from)
 	}
 	c.Key, _ = s.Names.Schema.Lookup(a.by)
@@ -109,7 +109,7 @@ func (a *asking) stage(b *bound) (task.Plan, error) {
 	run := schedule(s.Nodes)
 	shared := lang.Plan{}
 	placed := stagesOf(s.Nodes, run, &shared, nil)
-	for i := range placed { // their values are of fields, which an ask has
+	for i := range placed { // the lets use only fields that an ask has
 		if let, ok := placed[i].Operator.(*operator.Let); ok {
 			placed[i].Operator = operator.Asked{Operator: let}
 		}
@@ -140,7 +140,7 @@ func (c *reader) projected(b *bound, all []decode.Field, wanted map[string]bool)
 	return list
 }
 
-// stored returns what a stage keeps beside a partition.
+// stored returns the state that a stage keeps beside a partition.
 func (a *asking) stored(b *bound, of *steps.Stage) (all []generation.Kept) {
 	for _, in := range copied(b.Pipeline) {
 		all = append(all, keptOf(&in)[0])
@@ -152,8 +152,8 @@ func (a *asking) stored(b *bound, of *steps.Stage) (all []generation.Kept) {
 	return all
 }
 
-// ask has the pipeline wait for the answers of stages, and say what is to be counted later. It
-// returns the plans of repartitioners that ask the stages.
+// ask makes the pipeline wait for the answers of stages, and send them delayed values. It returns
+// the plans of the repartitioners, which ask the stages.
 func ask(b *bound, plan *task.Plan) (copies []task.Plan) {
 	copies = slices.Clone(b.read.copies)
 	for i := range copies {
@@ -179,7 +179,7 @@ func ask(b *bound, plan *task.Plan) (copies []task.Plan) {
 	return copies
 }
 
-// slotsOf returns the slots of those fields that are wanted.
+// slotsOf returns the slots of the wanted fields.
 func slotsOf(fields []decode.Field, wanted map[string]bool) (slots []value.Slot) {
 	for _, f := range fields {
 		if wanted[f.Name] {
@@ -189,7 +189,7 @@ func slotsOf(fields []decode.Field, wanted map[string]bool) (slots []value.Slot)
 	return slots
 }
 
-// said returns what events say to the stage by a field.
+// said returns the delayed values that events send to the stage for a field.
 func said(stages []operator.Placed, by string) (list []operator.Said) {
 	for i := range stages {
 		if r, ok := stages[i].Operator.(*operator.Return); ok && r.By == by {
@@ -199,8 +199,9 @@ func said(stages []operator.Placed, by string) (list []operator.Said) {
 	return list
 }
 
-// Way says how events go through stages of other keys: `payments -> by-merchant (shop),
-// by-device (phone) -> repartition (spend, score): 3 commits`; "" if they go through none.
+// Way describes the path of events through stages of other keys: `payments -> by-merchant (shop),
+// by-device (phone) -> repartition (spend, score): 3 commits`. It returns "" if the pipeline has no
+// such stages.
 func (c *Compiled) Way() string {
 	var by []string
 	for _, a := range askings(&c.Pipeline) {
@@ -216,7 +217,7 @@ func (c *Compiled) Way() string {
 	return fmt.Sprintf("%s -> %s -> repartition%s: 3 commits", strings.Join(c.Inputs(), ", "), strings.Join(by, ", "), c.own())
 }
 
-// own returns what the events of the pipeline's own key are computed with.
+// own lists the features and calls for the pipeline's own key.
 func (c *Compiled) own() string {
 	var names []string
 	for i := range c.Plan.Stages {

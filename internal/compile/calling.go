@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// modelCalling compiles how a model is called; nil where it is called at once.
+// modelCalling returns how to call a model, or nil if the model is called inline.
 func (o *opening) modelCalling(path string, m *lang.Model, loaded model.Model) *operator.Calling {
 	info := loaded.Info()
 	call, outside := m.Call, info.Remote && (info.Kind == "remote" || info.Kind == "process")
@@ -37,7 +37,7 @@ func (o *opening) modelCalling(path string, m *lang.Model, loaded model.Model) *
 	return calling
 }
 
-// callsOf returns a calling with as many calls as the model takes at a time.
+// callsOf returns a copy of call that does not exceed the model's limit of concurrent calls.
 func (o *opening) callsOf(path string, call *lang.Calling, info model.Info) *lang.Calling {
 	if call == nil || info.CallsMax == 0 {
 		return call
@@ -52,7 +52,7 @@ func (o *opening) callsOf(path string, call *lang.Calling, info model.Info) *lan
 	return &bounded
 }
 
-// answersAs reports whether a model has as many scores and texts as the file says.
+// answersAs reports whether a model has as many scores and texts as the file declares.
 func (o *opening) answersAs(path string, types []value.Type, info model.Info) bool {
 	scores, texts := 0, 0
 	for _, t := range types {

@@ -15,11 +15,10 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Chain orders pipelines that run together so that one which writes a topic
-// comes before those that read it or look it up, and so decides its partitions.
-// It returns the order, as indexes of all, and what is wrong between them, by
-// pipeline: a field that a reader needs and a writer does not write, another key, a
-// loop.
+// Chain orders pipelines that run together. A pipeline that writes a topic comes before those that
+// read the topic or look it up, and so decides its number of partitions. Chain returns the order as
+// indexes of all. It also returns the errors between pipelines, by index: a missing field, another
+// key, a loop.
 func Chain(all []*Compiled) (order []int, found map[int]spec.Problems) {
 	found = map[int]spec.Problems{}
 	for reader, c := range all {
@@ -40,7 +39,7 @@ func Chain(all []*Compiled) (order []int, found map[int]spec.Problems) {
 			})
 		}
 		next := first((*Compiled).writesFor)
-		if next < 0 { // a table may hold what comes of the events that it is looked up for
+		if next < 0 { // a table may depend on the events that look it up
 			next = first((*Compiled).writesInputOf)
 		}
 		if next < 0 {
@@ -61,12 +60,12 @@ func (c *Compiled) writesInputOf(reader *Compiled) bool {
 	return slices.ContainsFunc(reader.Inputs(), func(topic string) bool { return slices.Contains(c.Outputs(), topic) })
 }
 
-// writesFor reports whether r decides the partitions of a topic that reader reads.
+// writesFor reports whether c decides the partitions of a topic that reader reads or looks up.
 func (c *Compiled) writesFor(reader *Compiled) bool {
 	return c.writesInputOf(reader) || c != reader && slices.ContainsFunc(reader.Tables(), func(topic string) bool { return slices.Contains(c.Outputs(), topic) })
 }
 
-// loopOf returns pipelines that feed each other; each of left is fed by one of
+// loopOf returns pipelines that feed each other. Each pipeline of left must be fed by another of
 // left.
 func loopOf(all []*Compiled, left []int) []int {
 	var way []int
@@ -87,7 +86,7 @@ func namesOf(all []*Compiled, list []int) []string {
 	return names
 }
 
-// reads returns what is wrong about r reading what writer emits.
+// reads returns the errors in c as a reader of the records that writer emits.
 func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	var errs spec.Problems
 	for _, e := range writer.emits() {
@@ -122,7 +121,7 @@ func (c *Compiled) reads(writer *Compiled) spec.Problems {
 	return errs
 }
 
-// emits returns the emits of a pipeline, but for those of events that are given up.
+// emits returns the emits of a pipeline, without those in on_failure.
 func (c *Compiled) emits() (list []*operator.Emit) {
 	for i := range c.Plan.Stages {
 		list = append(list, operator.EmitsOf(c.Plan.Stages[i].Operator)...)
@@ -146,7 +145,7 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 		name := strings.Join(names, ".")
 		switch {
 		case ok && (!whole || !exact || slot.Name == "" && t.Kind.IsMap()):
-			continue // what stands below is known when it is read
+			continue // the inner value is checked only when a record is read
 		case !ok && !t.Optional:
 			fail(".fields."+f.Name, "add it to that emit's value, or make it optional here", "pipeline %q emits to %q without %q", writer.Name(), in.Topic, name)
 		case ok && !fits(slot.Type.Kind, t.Kind):
@@ -171,16 +170,16 @@ func readsEmit(path string, in *lang.Input, copied bool, writer *Compiled, e *op
 	return errs
 }
 
-// membersOf returns the names of the members of a record that lead to a field, and whether
-// the last is its value: else an element of a list is.
+// membersOf returns the names of the members that lead to a field in a record. whole is true if the
+// last member is the value of the field, and false if the value is an element of a list.
 func membersOf(f lang.Field) (names []string, whole bool) {
-	parts, _ := decode.ParsePath(f.Path) // none, and one with a finding, is the name
+	parts, _ := decode.ParsePath(f.Path) // without a path, or with an invalid one, the name is the path
 	field := decode.Field{Name: f.Name, Path: parts}
 	return field.Members()
 }
 
-// written returns what an emit writes by the names of members: a value, or an object, which
-// is raw and has no name. Exact is false if a value stands above the last of the names.
+// written returns the value that an emit writes at the given members. An object counts as a raw
+// value without a name. exact is false if the emit writes a value at an outer member.
 func written(e *operator.Emit, names []string) (slot value.Slot, ok, exact bool) {
 	for i, of := range e.Members {
 		switch n := min(len(of), len(names)); {
@@ -194,7 +193,7 @@ func written(e *operator.Emit, names []string) (slot value.Slot, ok, exact bool)
 	return value.Slot{}, false, false
 }
 
-// fits reports whether JSON written from one kind can be read as another.
+// fits reports whether JSON written as one kind can be read as the other.
 func fits(from, to value.Kind) bool {
 	numeric := func(k value.Kind) bool { return k == value.Int || k == value.Number }
 	texts := func(k value.Kind) bool { return k == value.Time || k == value.String || k == value.Bytes }
@@ -204,12 +203,12 @@ func fits(from, to value.Kind) bool {
 	return from == to || to == value.Raw || numeric(from) && numeric(to) || texts(from) && texts(to) || from == value.Vector && to == value.List|value.Number
 }
 
-// Marks returns the topic of the watermarks of a pipeline whose outputs others copy.
+// Marks returns the topic with the watermarks of a pipeline, for pipelines that copy its outputs.
 func Marks(pipeline string) string { return naming.Of(pipeline, naming.Marks) }
 
-// Upstreams returns which of all pipelines write a topic that a reader copies, in the order of
-// their names. The watermark of each says which of its outputs are yet to come. That of one that
-// queues events does not, so it is left out.
+// Upstreams returns the pipelines that write a topic that reader copies, sorted by name. The
+// watermark of an upstream tells which of its outputs are still to come. Upstreams leaves out
+// pipelines that queue events, because their watermark does not tell this.
 func Upstreams(all []*Compiled, reader *Compiled, topic string) (list []task.Upstream) {
 	for _, writer := range all {
 		writes, keyed := writer.writesInTime(topic)
@@ -221,8 +220,8 @@ func Upstreams(all []*Compiled, reader *Compiled, topic string) (list []task.Ups
 	return list
 }
 
-// writesInTime reports whether a pipeline writes a topic, and none of its outputs there has a
-// time before its watermark; and whether some of them are written by a key.
+// writesInTime reports whether a pipeline writes a topic, and writes no output there with a time
+// before its watermark. keyed reports whether it writes some of them with a key.
 func (c *Compiled) writesInTime(topic string) (writes, keyed bool) {
 	p := c.Plan
 	if p.Queues() || p.Time.Late == operator.LateTopic && p.Outputs[p.Time.LateOutput] == topic {
@@ -241,7 +240,7 @@ func (c *Compiled) writesInTime(topic string) (writes, keyed bool) {
 	return writes, keyed
 }
 
-// readsTo returns what is read on the way to the outputs of a pipeline, in the order of events.
+// readsTo returns all reads on the way to the outputs of a pipeline, in the order of events.
 func readsTo(all []*Compiled, c *Compiled) (reads []observe.Read) {
 	for _, writer := range all {
 		if writer != c && writer.writesInputOf(c) {

@@ -9,21 +9,20 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// defaultQueueMax bounds the events that are queued.
+// defaultQueueMax limits the queued events.
 const defaultQueueMax = 10_000
 
-// checked is what the steps of a pipeline decide together.
+// checked holds the properties that depend on all steps together.
 type checked struct {
-	ordered  bool // the events of a key are queued behind one of it that is
-	feedback bool // the events of a key go through the waves one behind the other
+	ordered  bool // an event is queued if an earlier event of its key is queued
+	feedback bool // the events of a key go through the waves one after the other
 	queue    control.GateOptions
 	sinks    []Sunk
 	errs     spec.Problems
 	warnings []string
 }
 
-// check finds what is wrong with a pipeline as a whole. It returns all that is wrong, and all
-// warnings.
+// check validates a pipeline as a whole. It returns all errors and all warnings.
 func check(b *bound, nodes []lang.Node, options Options, open *opened) *checked {
 	c, found := &checked{}, open.Findings.Plus(lang.NewFindings())
 	checkFormats(b, open.formats, found)
@@ -49,7 +48,7 @@ func check(b *bound, nodes []lang.Node, options Options, open *opened) *checked 
 	return c
 }
 
-// misplaced refuses groups below what their events need the waves for.
+// misplaced reports groups below steps that run in the waves.
 func misplaced(all []lang.Node, found *lang.Findings) {
 	var nodes []lang.Node
 	for _, n := range all {
@@ -65,22 +64,22 @@ func misplaced(all []lang.Node, found *lang.Findings) {
 	}
 }
 
-// queueing decides whether the events of a key take turns: a step says so, or features that
-// are fed back cost nothing more then. It reports whether a step queues events as its file
-// says.
+// queueing decides whether the events of a key run in order. They do if a step says so, or if
+// fed-back features make the order cost nothing extra. It reports whether a step queues events as
+// its file says.
 func (c *checked) queueing(nodes []lang.Node) (said bool) {
 	failed := false
 	for i := range nodes {
 		place := nodes[i].Place()
 		said, failed = said || place.Queues == lang.QueuesSaid, failed || place.Queues == lang.QueuesFailed
-		c.ordered = c.ordered || place.Ordered || place.Behind && failed && !said // their order costs nothing more here
+		c.ordered = c.ordered || place.Ordered || place.Behind && failed && !said // the events of a key run one after the other anyway, so order costs nothing extra
 		c.feedback = c.feedback || place.Singly || place.Behind
 	}
 	c.feedback = c.feedback || c.ordered
 	return said
 }
 
-// ownTables has the events of a key take turns where they find rows that the pipeline
+// ownTables makes the events of a key run one after the other if the pipeline looks up rows that it
 // writes.
 func (c *checked) ownTables(nodes []lang.Node, queues bool, found *lang.Findings) {
 	at := slices.IndexFunc(nodes, func(n lang.Node) bool { return n.Place().OwnTable != "" })
@@ -94,7 +93,7 @@ func (c *checked) ownTables(nodes []lang.Node, queues bool, found *lang.Findings
 	c.ordered, c.feedback = true, true
 }
 
-// checkQueue checks what concerns all events that are queued.
+// checkQueue checks the settings for all queued events.
 func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findings) {
 	var err error
 	if c.queue, err = (control.GateOptions{Max: cmp.Or(q.Max, defaultQueueMax), High: q.High, Low: q.Low}).Resolved(); err != nil {
@@ -108,7 +107,7 @@ func (c *checked) checkQueue(q lang.Queue, nodes []lang.Node, found *lang.Findin
 	}
 }
 
-// checkTurns refuses turns where no event waits for them.
+// checkTurns reports priority and tenant if no step queues events.
 func checkTurns(p *lang.Pipeline, found *lang.Findings) {
 	for _, word := range [][2]string{{"priority", p.Priority.High + p.Priority.Low}, {"tenant", p.Tenant.By}} {
 		if word[1] != "" {

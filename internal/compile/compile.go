@@ -20,59 +20,59 @@ import (
 // Defaults of a pipeline.
 const (
 	DefaultPartitions = 4
-	DefaultKeep       = 30 * 24 * time.Hour // silence after which last and elapsed forget a key
+	DefaultKeep       = 30 * 24 * time.Hour // idle time after which last and elapsed forget a key
 )
 
-// Options say how a pipeline is compiled. They do not change its results.
+// Options say how to compile a pipeline. They do not change its results.
 type Options struct {
 	Endpoints  *control.Endpoints // services that pipelines share; nil shares nothing
-	Rows       bool               // end before the first score whose model cannot be loaded, and need no emit
-	Reach      bool               // what runs models outside of the process has to be there
+	Rows       bool               // end before the first score of a model that cannot be loaded, and need no emit
+	Reach      bool               // fail if a process or server that runs a model is missing
 	NoPrograms bool               // run no program that a manifest names
-	Announce   func(text string)  // is told of each such program before it is run; nil is not
-	ModelKinds []model.Kind       // that manifests may name, beside those that the pipeline brings
+	Announce   func(text string)  // is called with each such program before it runs; may be nil
+	ModelKinds []model.Kind       // kinds of models that manifests may name, in addition to those of the pipeline
 
-	// Instead returns what an operator asks in place of its model; nil asks the model.
+	// Instead returns the model that an operator asks instead of its own; nil keeps its own.
 	Instead func(how operator.Batch) model.Model
 
-	watch func(pass Pass, reads []any, run func()) // of tests; nil runs it
+	watch func(pass Pass, reads []any, run func()) // for tests: calls run for each pass; nil only runs it
 }
 
-// Compiled is a pipeline made ready: the plan of its steps and, where its
-// topics are copied to one of its own first, those of the copying.
+// Compiled is a pipeline that is ready to run. It holds the plan of its steps and, if its topics
+// are copied to its repartition topic, the plans of the copying.
 type Compiled struct {
 	Pipeline lang.Pipeline
 
 	Plan   *task.Plan
 	Copies []*task.Plan
-	Asked  []*task.Plan // stages of other keys
+	Asked  []*task.Plan // plans of the stages of other keys
 	Models []NamedModel
 	Sinks  []Sunk
 	Budget observe.Budget
 	Finds  []lang.Finder
 
-	Fetcher *fetch.Fetcher     // nil without fetches
+	Fetcher *fetch.Fetcher     // nil if the pipeline has no fetch step
 	Encoded []string           // topics that an emit writes with a format
-	Schemas *registry.Registry // nil without inputs or outputs that need it
+	Schemas *registry.Registry // nil if no input, table or output needs the registry
 
 	Backlogs map[string]control.GateOptions // by topic
 	Warnings []string
-	Took     Took // by pass
+	Took     Took // time of each pass
 
 	Canonical string // text that decides outputs
 
 	open          *opened
-	registrations []registration // of schemas of outputs
-	rows          []lang.Rows    // that lookups read
+	registrations []registration // schemas of outputs
+	rows          []lang.Rows    // rows that lookups read
 }
 
-// SchemaStats counts what a schema registry was asked.
+// SchemaStats counts the requests to a schema registry.
 type SchemaStats = registry.Stats
 
 // Name returns the pipeline's name, which is also its consumer group.
 func (c *Compiled) Name() string { return c.Plan.Name }
 
-// Input returns the topic that the pipeline reads: the first of several.
+// Input returns the topic that the pipeline reads, or the first if there are several.
 func (c *Compiled) Input() string { return c.Inputs()[0] }
 
 // Inputs returns the topics that the pipeline reads.
@@ -87,21 +87,20 @@ func (c *Compiled) Inputs() []string {
 	return topics
 }
 
-// Tables returns the topics whose records are the rows that the pipeline looks up.
+// Tables returns the topics that the pipeline looks up as tables.
 func (c *Compiled) Tables() []string { return table.Topics(c.Plan.Tables) }
 
 // Outputs returns the topics that the pipeline writes, dead letters last.
 func (c *Compiled) Outputs() []string { return c.Plan.Topics() }
 
-// Close closes what was opened for the pipeline.
+// Close closes the resources opened for the pipeline.
 func (c *Compiled) Close() { c.open.Close() }
 
-// Compile checks p and makes it ready to run. What is wrong with it is returned as
-// Errors, all at once.
+// Compile checks p and makes it ready to run. It returns all errors together as Errors.
 //
-// It is passes with values in between. Each reads those before it and changes none; only
-// the opening reads anything but its arguments. It has two parts: models are opened before
-// steps are bound, as a score ends the steps whose model is not there.
+// It runs passes with values in between. Each pass reads the values of those before it and changes
+// none; only the opening reads anything but its arguments. The opening has two parts. Models are
+// opened before steps are bound, because a score of a missing model may end the steps.
 func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	var (
 		models, open *opened
@@ -140,7 +139,7 @@ func Compile(p lang.Pipeline, options Options) (made *Compiled, err error) {
 	}, nil
 }
 
-// plansOf returns the plans beside that of a pipeline, with the fingerprint of its outputs.
+// plansOf returns the plans other than that of the pipeline, with the fingerprint of its outputs.
 func plansOf(all []task.Plan, outputs string) (plans []*task.Plan) {
 	for _, plan := range all {
 		plan.Fingerprint.Outputs = outputs
@@ -149,7 +148,7 @@ func plansOf(all []task.Plan, outputs string) (plans []*task.Plan) {
 	return plans
 }
 
-// sunk returns sinks that are told the fingerprint of what they write.
+// sunk returns the sinks with the fingerprint of the outputs that they write.
 func sunk(checked []Sunk, outputs string) []Sunk {
 	list := slices.Clone(checked)
 	for i := range list {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	declaredLeast = 2 // places that want another type of a field, for its declaration to be the likeliest mistake
-	declaredShown = 5 // of them that are named
+	declaredLeast = 2 // with this many uses of another type, the declaration of a field is the likeliest error
+	declaredShown = 5 // how many of these uses an error names
 )
 
-// declarations returns the errors, where several places that want one other type of a
-// field of the input are one error, at the declaration of the field. It names the places.
+// declarations returns the errors. If several uses of an input field want the same other type, it
+// replaces their errors with one error at the declaration of the field, which names the uses.
 func declarations(b *bound, all *lang.Findings) spec.Problems {
 	places := map[lang.Use][]string{}
 	for _, e := range all.Errs {
@@ -37,13 +37,13 @@ func declarations(b *bound, all *lang.Findings) spec.Problems {
 	return found
 }
 
-// use returns the use that an error is about.
+// use returns the use of a name that an error is about.
 func use(all *lang.Findings, e *spec.Problem) lang.Use {
 	u := all.Typed[e]
 	return lang.Use{Name: u.Name, Want: number(u.Want)}
 }
 
-// number makes an int, which a number does as well, a number.
+// number returns Number for Int, because a number also satisfies a use as int.
 func number(kind value.Kind) value.Kind {
 	if kind == value.Int {
 		return value.Number
@@ -51,7 +51,7 @@ func number(kind value.Kind) value.Kind {
 	return kind
 }
 
-// declared returns the path of a field of the input.
+// declared returns the path of the declaration of an input field.
 func declared(p *lang.Pipeline, name string) (path string, ok bool) {
 	for _, f := range p.Input.Fields {
 		if f.Name == name {
@@ -68,7 +68,7 @@ func declared(p *lang.Pipeline, name string) (path string, ok bool) {
 	return "", false
 }
 
-// declaration is the error of a field that places want of another type.
+// declaration returns the error for a field that uses want to have another type.
 func declaration(b *bound, name string, want value.Kind, places []string) *spec.Problem {
 	path, _ := declared(b.Pipeline, name)
 	slot, _ := b.Names.Lookup(name)

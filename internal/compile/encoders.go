@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// openEncoders opens the schemas of outputs, and compares them with what emits write.
+// openEncoders opens the schemas of outputs, and compares them with the fields that emits write.
 func (o *opening) openEncoders(b *bound) {
 	o.encoders, o.schemas, o.shown = map[int]encode.Encoder{}, map[string]string{}, map[string]outputFormat{}
 	for _, of := range b.Outputs.Formats {
@@ -26,7 +26,7 @@ func (o *opening) openEncoders(b *bound) {
 			continue
 		}
 		if len(b.Errs) > 0 {
-			continue // a value that is wrong would be missing here
+			continue // a value with an error would be missing here
 		}
 		encoder, err := made.Encoder(writtenFields(of.Emit))
 		if err != nil {
@@ -45,17 +45,18 @@ func (o *opening) openEncoders(b *bound) {
 // outputFormat is the format of an output.
 type outputFormat struct {
 	encode.Format
-	digest string // of its schema
+	digest string // digest of its schema
 	output *registry.Output
 }
 
-// shower writes a record as JSON, for people.
+// shower converts a record to JSON for display.
 type shower interface {
 	AppendJSON(dst, record []byte) ([]byte, error)
 }
 
-// Shown returns the value of an output, of an event or of its dead letter as JSON, for people. A value without a schema of a file,
-// or that is not of the schema, is returned as it is.
+// Shown returns the value of an output, an event or the event of a dead letter as JSON for display.
+// It returns a value unchanged if the file names no schema for it, or if the value does not match
+// the schema.
 func (c *Compiled) Shown(topic string, record []byte) []byte {
 	if topic == c.Plan.DeadTopic && len(c.Inputs()) == 1 {
 		topic = c.Input()
@@ -109,7 +110,7 @@ func (o *opening) openOutput(of lang.Formatted) (made outputFormat, err error) {
 	return made, err
 }
 
-// registered returns the schema of a topic in the registry: one for all its emits.
+// registered returns the schema of a topic in the registry. All emits of the topic share it.
 func (o *opening) registered(of lang.Formatted, written registry.Written) (*registry.Output, error) {
 	topic := of.Emit.Topic
 	for _, r := range o.registrations {
@@ -125,14 +126,14 @@ func (o *opening) registered(of lang.Formatted, written registry.Written) (*regi
 	return made.Output, nil
 }
 
-// registration is a schema of outputs that the schema registry has, or gets.
+// registration is a schema of outputs that is, or will be, in the schema registry.
 type registration struct {
-	path  string // of the format in the file
+	path  string // path of the format in the file
 	topic string
 	*registry.Output
 }
 
-// writtenFields returns what an emit writes.
+// writtenFields returns the fields that an emit writes.
 func writtenFields(e *operator.Emit) (fields []encode.Field) {
 	for i, path := range e.Members {
 		fields = append(fields, encode.Field{Path: path, Slot: e.Values[i]})
@@ -151,8 +152,8 @@ func encodedTopics(o *lang.Outputs) (topics []string) {
 	return slices.Compact(topics)
 }
 
-// checkEncoded refuses formats where the records of a topic have to be JSON. It warns of functions
-// that write such a topic.
+// checkEncoded reports formats for topics that need JSON records. It warns of functions that write
+// a topic with a format.
 func checkEncoded(b *bound, found *lang.Findings) {
 	encoded := encodedTopics(&b.Outputs)
 	for s := range lang.EachStep(b.Pipeline.Steps) {

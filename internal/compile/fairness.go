@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// bindTurns binds whose turn it is among events that wait off the loop. What it
-// reads is there before the steps: an event may wait at any of them.
+// bindTurns binds the expressions for priority and tenant of events that wait off the loop. They
+// read only names that exist before the steps, because an event may wait at any step.
 func bindTurns(c *lang.Scope) (turns operator.Fairness) {
 	p, t := c.Pipeline.Priority, c.Pipeline.Tenant
 	program := func(path, source string, kind value.Kind) *expression.Program {

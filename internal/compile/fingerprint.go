@@ -14,12 +14,12 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// fingerprintVersion is the first line of the text that decides outputs. Another line
-// changes all fingerprints.
+// fingerprintVersion is the first line of the text that decides outputs. Changing it changes all
+// fingerprints.
 const fingerprintVersion = "afterbay fingerprint 1\n"
 
-// canonical returns the text that decides outputs: that of the file, with the digests of
-// models and schemas, not their paths, and the versions of functions.
+// canonical returns the text that decides outputs: the canonical text of the file, with the digests
+// of models and schemas instead of their paths, and with the versions of functions.
 func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 	p := *of
 	p.Models = slices.Clone(p.Models)
@@ -38,7 +38,7 @@ func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 		}
 	}
 	partitions := mergedPartitions(p.Inputs)
-	for i := range p.Inputs { // one input says it, or none does
+	for i := range p.Inputs { // at most one input sets it, for all inputs
 		if p.Inputs[i].Repartition = partitions; partitions == DefaultPartitions {
 			p.Inputs[i].Repartition = 0
 		}
@@ -61,14 +61,14 @@ func canonical(of *lang.Pipeline, open *opened, calls []*operator.Call) string {
 	return text.String()
 }
 
-// fingerprints returns the text that decides the outputs of a pipeline, and its
-// fingerprint, but for the order of its stages.
+// fingerprints returns the text that decides the outputs of a pipeline, and its fingerprint without
+// the order of its stages.
 func fingerprints(b *bound, open *opened, calls []*operator.Call, features [2][]feature.Spec) (text string, f generation.Fingerprint) {
 	text = canonical(b.Pipeline, open, calls)
 	return text, generation.Fingerprint{Pipeline: b.Pipeline.Name, Outputs: generation.Hash(text), State: stored(b, calls, features)}
 }
 
-// stored returns what the pipeline keeps beside a partition, features in the order of
+// stored returns the state that the pipeline keeps beside a partition. Features are in the order of
 // their cells.
 func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []generation.Kept) {
 	p := b.Pipeline
@@ -76,9 +76,9 @@ func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []gen
 		all = keptOf(&p.Input)
 	}
 	for _, in := range copied(p) {
-		all = append(all, keptOf(&in)[0]) // the copier drops duplicates, and keeps their ids itself
+		all = append(all, keptOf(&in)[0]) // the repartitioner drops duplicates, and keeps their ids itself
 	}
-	if b.read.Sources != nil { // offsets are places in the order
+	if b.read.Sources != nil { // offsets are positions in the order of sources
 		all = append(all, generation.KeptOf(generation.KindInput, "order", "1"))
 	}
 	meaning := p.Meaning(func(name string) string { return typeOf(b.Names.Schema, name) })
@@ -109,7 +109,7 @@ func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []gen
 			all = append(all, generation.KeptOf(generation.KindFeature, specs[i].Name, kept))
 		}
 	}
-	for _, f := range steps.Asked(p) { // so that a change of what a stage keeps is found at the home too
+	for _, f := range steps.Asked(p) { // include features of stages, so that the home pipeline also detects a change of their state
 		all = append(all, generation.KeptOf(generation.KindFeature, f.Name, features[f.Name].Text+"kept=by a stage\n"))
 	}
 	for _, kept := range rest {
@@ -120,7 +120,7 @@ func stored(b *bound, calls []*operator.Call, sets [2][]feature.Spec) (all []gen
 	return all
 }
 
-// typeOf returns the type of a name, whether its value may be absent or not.
+// typeOf returns the type of a name, without optional.
 func typeOf(schema *value.Schema, name string) string {
 	slot, ok := schema.Lookup(name)
 	if !ok {
@@ -129,7 +129,7 @@ func typeOf(schema *value.Schema, name string) string {
 	return value.Type{Kind: slot.Type.Kind, Size: slot.Type.Size}.String()
 }
 
-// copied returns the inputs whose events are copied to one topic.
+// copied returns the inputs that are copied to one topic.
 func copied(p *lang.Pipeline) []lang.Input {
 	if len(p.Inputs) == 0 && p.Input.Repartition != 0 {
 		return []lang.Input{p.Input}
@@ -137,7 +137,7 @@ func copied(p *lang.Pipeline) []lang.Input {
 	return p.Inputs
 }
 
-// keptOf returns what an input decides of the state beside a partition.
+// keptOf returns the state beside a partition that an input defines.
 func keptOf(in *lang.Input) []generation.Kept {
 	all := []generation.Kept{generation.KeptOf(generation.KindInput, in.Topic, in.Meaning())}
 	if in.Dedupe != nil {

@@ -14,10 +14,10 @@ import (
 // format is the format of an input that is not JSON.
 type format struct {
 	decode.Format
-	digest string // of its schema
+	digest string // digest of its schema
 }
 
-// checkFormats sees that each schema has the fields of its input.
+// checkFormats checks that each schema has the fields of its input.
 func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 	inputs := []task.Input{b.read.Input}
 	if b.read.Sources != nil {
@@ -39,7 +39,7 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 		if encoded {
 			of = f.Format
 		} else if in.Envelope == envelope.None || len(b.Errs) > 0 {
-			continue // JSON takes all fields of an input without mistakes
+			continue // JSON accepts all fields of a valid input
 		}
 		if _, err := envelope.New(in.Envelope, of, in.Fields); err != nil {
 			found.Fail(path+".fields", "%v", err)
@@ -48,7 +48,7 @@ func checkFormats(b *bound, formats map[string]format, found *lang.Findings) {
 	}
 }
 
-// warnOfChanges warns of what change events of Debezium are, and the pipeline does not expect.
+// warnOfChanges warns of properties of Debezium change events that the pipeline does not handle.
 func warnOfChanges(b *bound, in task.Input, path string, found *lang.Findings) {
 	if !slices.ContainsFunc(in.Fields, readsOp) {
 		found.Warnings = append(found.Warnings, path+".envelope: deletions are events too, and no field says which events are: add op: {from: envelope, type: string} to the fields, and leave events out by op != \"d\"")
@@ -63,7 +63,7 @@ func warnOfChanges(b *bound, in task.Input, path string, found *lang.Findings) {
 // readsOp reports whether a field is the op of a change event.
 func readsOp(f decode.Field) bool { return f.From == decode.FromEnvelope && f.At() == "op" }
 
-// formatted gives a plan the formats of what it reads.
+// formatted returns an input with the formats of its topics.
 func (o *opened) formatted(in task.Input) task.Input {
 	in.Format = o.formats[in.Topic].Format
 	sources := in.Sources

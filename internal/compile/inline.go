@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// openInline opens a model that the pipeline itself describes, as the manifest that
-// it could have. Its inputs are what the first score that uses it gives.
+// openInline opens a model that the pipeline file describes, as if it had a manifest. Its inputs
+// are those of the first score that uses it.
 func (o *opening) openInline(m *lang.Model, inputs []model.ManifestInput) (lang.Loaded, bool) {
 	manifest := &model.Manifest{Name: m.Name, Version: m.Version, Inputs: inputs}
 	for _, f := range m.Outputs {
@@ -47,7 +47,7 @@ func (o *opening) openInline(m *lang.Model, inputs []model.ManifestInput) (lang.
 	return o.loaded("models."+m.Name, m, o.types[m.Name], loaded)
 }
 
-// inlineConfig fills in the kind of a model: the newest that takes what the pipeline says.
+// inlineConfig sets the kind of a model: the newest kind that accepts what the pipeline says.
 func (o *opening) inlineConfig(where string, manifest *model.Manifest, said model.Inline) {
 	for _, kind := range slices.Backward(o.modelKinds()) {
 		inliner, ok := kind.New().(model.Inliner)

@@ -18,21 +18,21 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// read is what a pipeline reads.
+// read holds the inputs of a pipeline.
 type read struct {
 	task.Input
-	copies   []task.Plan                    // that copy its topics to the one that it reads; without fingerprint of outputs
+	copies   []task.Plan                    // plans that copy its topics to the repartition topic; without the fingerprint of outputs
 	backlogs map[string]control.GateOptions // by topic
 }
 
-// reader binds what is read.
+// reader binds the inputs.
 type reader struct {
 	*lang.Scope
 	read
 }
 
-// bindInputs binds what the pipeline reads: a topic, or several, or one by another key. The
-// latter are copied to a topic of the pipeline's own.
+// bindInputs binds the inputs of a pipeline: one topic, several topics, or one topic with another
+// key. The last two are copied to the repartition topic of the pipeline.
 func bindInputs(s *lang.Scope) read {
 	c, p := &reader{s, read{backlogs: map[string]control.GateOptions{}}}, s.Pipeline
 	both := len(p.Inputs) > 0 && p.Input.Topic != ""
@@ -52,7 +52,7 @@ func bindInputs(s *lang.Scope) read {
 	return c.read
 }
 
-// alone refuses what is said of the order of a topic that is read as it is.
+// alone reports fields about the order of several partitions for a topic that is not copied.
 func (c *reader) alone(path string, t *lang.EventTime) {
 	for word, set := range map[string]bool{"order": t.Order != "", "wait": t.Wait != 0, "idle": t.NeverIdle} {
 		if set {
@@ -82,14 +82,14 @@ func (c *reader) meta(merged bool) {
 	}
 }
 
-// input compiles one topic that is read as it is.
+// input binds a topic that the pipeline reads directly.
 func (c *reader) input(path string, in *lang.Input) {
 	c.read.Topic, c.MaxBytes = in.Topic, cmp.Or(in.MaxBytes, lang.DefaultMaxBytes)
 	if !naming.ValidTopic(in.Topic) {
 		c.Fail(path+".topic", "%q is not a topic name: use letters, digits, '.', '_' and '-'", in.Topic)
 	}
 	if _, _, ok := naming.SplitChangelog(in.Topic); ok {
-		c.Unreserved(path+".topic", in.Topic) // on Kafka such topics keep state
+		c.Unreserved(path+".topic", in.Topic) // on Kafka, reserved topics keep state
 	}
 	if in.Partitions < 0 || in.Partitions > 1024 {
 		c.Fail(path+".partitions", "%d is out of range: use 1 to 1024", in.Partitions)
@@ -196,8 +196,8 @@ func (c *reader) inputTime(path string, in *lang.Input) {
 	c.Time.FromField, c.Time.Slot, c.Time.Unit, c.Time.Layout = true, slot, unit, t.Format
 }
 
-// idleOf is how long a partition of an input that is copied is silent before the others do not
-// wait for it; 0 is for ever.
+// idleOf returns how long a copied partition may have no events before the others stop waiting for
+// it. 0 means that they always wait.
 func idleOf(t lang.EventTime) time.Duration {
 	switch {
 	case t.NeverIdle:
@@ -210,7 +210,7 @@ func idleOf(t lang.EventTime) time.Duration {
 	return lang.DefaultIdle
 }
 
-// rank returns the place of a topic among the inputs of a pipeline, in the order of names.
+// rank returns the position of a topic among the inputs of a pipeline, sorted by name.
 func rank(p *lang.Pipeline, topic string) (n int) {
 	for _, in := range p.EachInput() {
 		if in.Topic < topic {
@@ -220,12 +220,12 @@ func rank(p *lang.Pipeline, topic string) (n int) {
 	return n
 }
 
-// ofAppend reports whether the time is that of the append, and nothing says what is late.
+// ofAppend reports whether event time is the time of the append, without settings for late events.
 func ofAppend(t lang.EventTime) bool {
 	return t == lang.EventTime{MaxAhead: t.MaxAhead, Idle: t.Idle, NeverIdle: t.NeverIdle, Order: t.Order, Wait: t.Wait}
 }
 
-// late compiles what becomes of late events.
+// late binds the handling of late events.
 func (c *reader) late(path string, in *lang.Input) {
 	t := &in.Time
 	late, ok := lang.LatePolicies[t.Late]
@@ -265,12 +265,12 @@ func (c *reader) inputDedupe(path string, in *lang.Input) {
 	c.Dedupe = &task.DedupePlan{Slot: slot, Spec: spec}
 }
 
-// mergedTopic is where the events of a pipeline's inputs are copied to.
+// mergedTopic returns the repartition topic of a pipeline.
 func mergedTopic(pipeline string) string { return naming.Of(pipeline, naming.Repartition) }
 
-// merged compiles topics that are copied, by key, to the one topic that the
-// pipeline reads. The copying decodes with the fields, time and dedupe of its
-// input; the pipeline takes the time and watermark that come with the copies.
+// merged binds topics that are copied, by key, to the repartition topic. The copying decodes with
+// the fields, time and dedupe of its input. The pipeline uses the time and watermark that come with
+// the copies.
 func (c *reader) merged(path string, list []lang.Input) {
 	c.meta(true)
 	c.read.Topic = mergedTopic(c.Pipeline.Name)
@@ -308,8 +308,7 @@ func (c *reader) merged(path string, list []lang.Input) {
 	c.late(path+".time", &list[0])
 }
 
-// mergedPartitions returns the partitions of the topic that inputs are copied
-// to.
+// mergedPartitions returns the number of partitions of the repartition topic.
 func mergedPartitions(list []lang.Input) int32 {
 	for _, in := range list {
 		if in.Repartition != 0 {
@@ -319,8 +318,8 @@ func mergedPartitions(list []lang.Input) int32 {
 	return DefaultPartitions
 }
 
-// copying compiles the copying of one topic, and notes its fields' types and
-// how many inputs have them.
+// copying binds the copying of one topic. It records the types of its fields, and in how many
+// inputs each field occurs.
 func (c *reader) copying(path string, in *lang.Input, partitions int32, types map[string]value.Type, count map[string]int) task.Plan {
 	from := &reader{lang.NewScope(c.Pipeline), read{backlogs: c.backlogs}}
 	from.meta(false)
@@ -349,8 +348,7 @@ func (c *reader) copying(path string, in *lang.Input, partitions int32, types ma
 	}
 }
 
-// sources introduces the fields of all inputs. One that an input lacks is
-// optional.
+// sources introduces the fields of all inputs. A field that an input lacks is optional.
 func (c *reader) sources(list []lang.Input, types map[string]value.Type, count map[string]int) {
 	for _, in := range list {
 		source := task.Source{Topic: in.Topic, Envelope: in.Envelope, Rank: rank(c.Pipeline, in.Topic), Lateness: in.Time.Lateness}

@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// keptInOrder refuses what is kept of keys below a step that queues events in any order.
-// Where those of a key wait for each other, it refuses timers, which do not wait.
+// keptInOrder reports keyed state below a step that queues events without order. If the events of a
+// key wait for each other, it reports only timers, because timers do not wait.
 func keptInOrder(found *lang.Findings, nodes []lang.Node, ordered bool) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -36,8 +36,8 @@ func keptInOrder(found *lang.Findings, nodes []lang.Node, ordered bool) {
 	}
 }
 
-// queuedSeveral refuses steps that queue events below one that makes several of one: what
-// is queued is known by the offset of its event.
+// queuedSeveral reports steps that queue events below a step that makes several events of one: the
+// offset of its event identifies a queued event.
 func queuedSeveral(found *lang.Findings, nodes []lang.Node) {
 	var several *lang.Node
 	for i := range nodes {
@@ -56,7 +56,7 @@ func queuedSeveral(found *lang.Findings, nodes []lang.Node) {
 	}
 }
 
-// queueAbove returns the first of nodes that may queue the events of some cases.
+// queueAbove returns the first node that may queue events of the given cases, or nil.
 func queueAbove(nodes []lang.Node, guards operator.Guards) *lang.Node {
 	at := slices.IndexFunc(nodes, func(o lang.Node) bool { return o.Place().Queues != lang.QueuesNone && !o.Guards.Exclude(guards) })
 	if at < 0 {
@@ -65,7 +65,7 @@ func queueAbove(nodes []lang.Node, guards operator.Guards) *lang.Node {
 	return &nodes[at]
 }
 
-// refuseKept refuses what is kept of keys below queue.
+// refuseKept reports keyed state below queue.
 func refuseKept(found *lang.Findings, place lang.Place, queue *lang.Node) {
 	for _, kept := range place.Keeps {
 		switch {
@@ -84,7 +84,7 @@ func refuseKept(found *lang.Findings, place lang.Place, queue *lang.Node) {
 	}
 }
 
-// withoutTimers refuses timers in a place, and those for events that it gives up.
+// withoutTimers reports timers in a place, and in its steps for events that are given up.
 func withoutTimers(found *lang.Findings, place lang.Place) {
 	for _, kept := range place.Keeps {
 		if kept.Timers {
@@ -97,7 +97,8 @@ func withoutTimers(found *lang.Findings, place lang.Place) {
 	}
 }
 
-// orderHint says how the events of a key are kept in order below a step that queues them.
+// orderHint returns a hint about keeping the events of a key in order below a step that queues
+// them.
 func orderHint(queue *lang.Node, instead string) string {
 	hint := fmt.Sprintf("write ordered: true at %s, or %s", queue.Path, instead)
 	if queue.Place().Queues == lang.QueuesFailed {

@@ -15,14 +15,14 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// beside are the plans beside that of a pipeline, without fingerprint of outputs.
+// beside holds the plans other than that of the pipeline, without the fingerprint of outputs.
 type beside struct {
-	copies []task.Plan // that copy its topics
-	stages []task.Plan // of other keys
+	copies []task.Plan // plans that copy its topics
+	stages []task.Plan // plans of stages of other keys
 }
 
-// lower makes the operators of a pipeline in their order, and all of its plans but the
-// fingerprint. It returns the features in log order and those in waves too.
+// lower makes the operators of a pipeline in execution order, and all of its plans without the
+// fingerprint. It also returns the features in log order and those in waves.
 func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan task.Plan, others beside, features [2][]feature.Spec, err error) {
 	shared := lang.Plan{Tables: b.Tables, Encoders: open.encoders}
 	placed := stagesOf(nodes, o, &shared, open.instead)
@@ -51,8 +51,8 @@ func lower(b *bound, nodes []lang.Node, open *opened, c *checked, o order) (plan
 	return plan, others, shared.Features, nil
 }
 
-// stagesOf returns the operators of nodes in their order. They are made in the order of the
-// file, in which they number what they share. instead may be nil.
+// stagesOf returns the operators of nodes in execution order. It creates them in the order of the
+// file, because creation numbers what they share. instead may be nil.
 func stagesOf(nodes []lang.Node, o order, shared *lang.Plan, instead func(operator.Batch) model.Model) (stages []operator.Placed) {
 	ops := map[placed]operator.Operator{}
 	for _, p := range slices.SortedFunc(slices.Values(o.stages), func(a, b placed) int { return cmp.Or(a.node-b.node, a.read-b.read) }) {
@@ -78,7 +78,7 @@ func groupsOf(stages []operator.Placed) (all []*operator.Group) {
 	return all
 }
 
-// joinOf returns the join of stages; nil for none.
+// joinOf returns the join of stages, or nil.
 func joinOf(stages []operator.Placed) *operator.Join {
 	for i := range stages {
 		if j, ok := stages[i].Operator.(*operator.Join); ok {
@@ -88,7 +88,7 @@ func joinOf(stages []operator.Placed) *operator.Join {
 	return nil
 }
 
-// keysOf returns what is kept of keys, by the features in log order and those in waves.
+// keysOf returns the keyed state of the features in log order and of those in waves.
 func keysOf(features [2][]feature.Spec) (keys task.Keys, err error) {
 	var sets [2]*feature.Set
 	for i, specs := range features {
@@ -106,7 +106,7 @@ func keysOf(features [2][]feature.Spec) (keys task.Keys, err error) {
 	return keys, nil
 }
 
-// topicsOf returns the topics that a pipeline writes, but for dead letters.
+// topicsOf returns the topics that a pipeline writes, except that of dead letters.
 func topicsOf(b *bound) []string {
 	topics := slices.Clone(b.Outputs.Topics)
 	if ended := Ended(b.Pipeline.Name); len(b.Pipeline.Replies) > 0 && !slices.Contains(topics, ended) {
@@ -115,7 +115,7 @@ func topicsOf(b *bound) []string {
 	return topics
 }
 
-// input returns what the pipeline reads, with the headers that its expressions read.
+// input returns the input of the pipeline, with the headers that its expressions read.
 func (b *bound) input() task.Input {
 	in := b.read.Input
 	in.Meta.Headers = b.Names.Headers

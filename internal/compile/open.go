@@ -23,33 +23,32 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// opened is what a pipeline opens outside of its file: models, rows of lookups, content.
+// opened holds what a pipeline opens outside its file: models, rows of lookups, content.
 type opened struct {
 	*lang.Resources
 	named  []NamedModel
-	pinned []string // name@version and digest of each
+	pinned []string // name@version and digest of each model
 
-	formats  map[string]format  // of inputs, by topic; others are JSON
-	registry *registry.Registry // of some of them; nil without
+	formats  map[string]format  // formats of inputs, by topic; other inputs are JSON
+	registry *registry.Registry // registry of some of them; may be nil
 
-	encoders map[int]encode.Encoder  // of emits, by index; others write JSON
-	schemas  map[string]string       // digests of those of outputs, by topic
+	encoders map[int]encode.Encoder  // encoders of emits, by index; emits without one write JSON
+	schemas  map[string]string       // digests of the schemas of outputs, by topic
 	shown    map[string]outputFormat // by topic
 
 	registrations []registration
 
-	instead func(how operator.Batch) model.Model // what is asked in place of a model; nil asks it
+	instead func(how operator.Batch) model.Model // returns a model to ask instead of the operator's own; may be nil
 }
 
-// opening opens it. No other pass reads or calls anything.
+// opening is the state of the open pass. No other pass reads or calls anything outside.
 type opening struct {
 	opened
 	options Options
-	types   map[string][]value.Type // of the outputs of models, as bind found them
+	types   map[string][]value.Type // output types of models, as bind found them
 }
 
-// openModels opens the models that a pipeline names by themselves. Bind finds what the file
-// says wrongly of them.
+// openModels opens the models that a pipeline declares. Bind reports errors in their declarations.
 func openModels(p *lang.Pipeline, options Options) *opened {
 	said := lang.NewScope(p)
 	bindModels(said)
@@ -61,10 +60,10 @@ func openModels(p *lang.Pipeline, options Options) *opened {
 	for _, m := range p.Models {
 		path := "models." + m.Name
 		if !naming.Identifier(m.Name) {
-			continue // which bind reports
+			continue // bind reports it
 		}
 		o.Share(path, m.Call)
-		if m.Inline() { // its inputs are those of the first score that uses it
+		if m.Inline() { // opened later: its inputs are those of the first score that uses it
 			o.whereModel(path, &m)
 			continue
 		}
@@ -78,7 +77,8 @@ func openModels(p *lang.Pipeline, options Options) *opened {
 	return &o.opened
 }
 
-// absent returns which models are not there, if that is no mistake; else nil.
+// absent returns a function that reports whether a model is missing. It returns nil if a missing
+// model is an error.
 func (o *opened) absent() func(model string) bool {
 	if len(o.Errs) > 0 {
 		return nil
@@ -86,8 +86,8 @@ func (o *opened) absent() func(model string) bool {
 	return func(name string) bool { _, there := o.Models[name]; return !there }
 }
 
-// openSteps opens what steps need beside the models that are open, and returns all that is
-// open, and the steps with it. What is not there is a finding, behind those of the steps.
+// openSteps opens what steps need in addition to the open models. It returns everything that is
+// open, and the open steps. Findings about missing resources follow those of the steps.
 func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes []lang.Node) {
 	resources := *loaded.Resources
 	resources.Findings = b.Findings.Plus(lang.NewFindings())
@@ -110,7 +110,7 @@ func openSteps(b *bound, loaded *opened, options Options) (open *opened, nodes [
 	return &o.opened, nodes
 }
 
-// Close closes it.
+// Close closes the models, the fetcher and the registry.
 func (o *opened) Close() {
 	closeModels(o.Opened)
 	if o.Fetcher != nil {
@@ -127,7 +127,7 @@ func closeModels(opened []model.Model) {
 	}
 }
 
-// loaded notes a model whose outputs are as the file says.
+// loaded records an open model if its outputs match the file.
 func (o *opening) loaded(path string, m *lang.Model, types []value.Type, loaded model.Model) (known lang.Loaded, ok bool) {
 	if !o.answersAs(path+".outputs", types, loaded.Info().WithoutState()) {
 		return known, false
@@ -143,7 +143,7 @@ func (o *opening) loaded(path string, m *lang.Model, types []value.Type, loaded 
 	return known, true
 }
 
-// whereModel checks that a model has one place.
+// whereModel checks that the file gives exactly one source for a model.
 func (o *opening) whereModel(path string, m *lang.Model) bool {
 	places := 0
 	for _, there := range []bool{m.File != "", m.Go != "", m.URL != "", m.Process != nil} {
@@ -157,7 +157,7 @@ func (o *opening) whereModel(path string, m *lang.Model) bool {
 	return places <= 1
 }
 
-// checkOutputs refuses the names of a manifest's outputs in another order.
+// checkOutputs reports output names in another order than in the manifest.
 func (o *opening) checkOutputs(path string, m *lang.Model) {
 	if m.Manifest == nil || len(m.Manifest.Outputs) != len(m.Outputs) {
 		return
@@ -171,7 +171,7 @@ func (o *opening) checkOutputs(path string, m *lang.Model) {
 	}
 }
 
-// loadModel returns a model, nil where there is none.
+// loadModel returns a model, or nil if there is none.
 func (o *opening) loadModel(path string, m *lang.Model) model.Model {
 	if m.Trees != "" && m.File == "" {
 		o.Fail(path+".trees", "only the trees of a file can be chosen")

@@ -63,7 +63,7 @@ func (o *opening) openFormats() {
 
 var errOneFormat = errors.New("records have one format: remove all but one of them")
 
-// openRegistry opens the schema registry, for all inputs and outputs. Nothing is asked yet.
+// openRegistry opens the schema registry for all inputs and outputs. It sends no request yet.
 func (o *opening) openRegistry() (format, error) {
 	if o.registry == nil {
 		of := o.Pipeline.Registry
@@ -79,7 +79,8 @@ func (o *opening) openRegistry() (format, error) {
 	return format{Format: o.registry}, nil
 }
 
-// openTables has tables read their rows by the schema registry, or by schemas of files, which have to have the fields.
+// openTables sets up tables that read rows with the schema registry or with schemas of files. These
+// schemas must have the fields.
 func (o *opening) openTables(b *bound) {
 	for _, of := range b.Rows {
 		spec, at := &b.Tables[of.Table], of.Path+".format"
@@ -130,7 +131,7 @@ func protobufFormat(of lang.Protobuf) (made format, err error) {
 	return format{read.Schema, read.digest}, err
 }
 
-// openAvro returns the schema of a file, and its text.
+// openAvro reads a schema from a file, and returns it with its text.
 func openAvro(file string) (schema *avro.Schema, text string, err error) {
 	data, err := spec.ReadFile(file)
 	if err != nil {
@@ -142,7 +143,7 @@ func openAvro(file string) (schema *avro.Schema, text string, err error) {
 	return schema, string(data), nil
 }
 
-// openJSONSchema returns the schema of a file, and its text.
+// openJSONSchema reads a schema from a file, and returns it with its text.
 func openJSONSchema(file string) (schema *jsonschema.Schema, text string, err error) {
 	data, err := spec.ReadFile(file)
 	if err != nil {
@@ -154,15 +155,15 @@ func openJSONSchema(file string) (schema *jsonschema.Schema, text string, err er
 	return schema, string(data), nil
 }
 
-// openedProtobuf is a message type of a file.
+// openedProtobuf is a message type from a file.
 type openedProtobuf struct {
 	*protobuf.Schema
-	digest  string // of all its files
-	text    string // of the file, "" of a FileDescriptorSet
+	digest  string // digest of all its files
+	text    string // text of the file; "" for a FileDescriptorSet
 	imports []string
 }
 
-// written returns the schema as a registry has it.
+// written returns the schema in the form of a registry.
 func (o *openedProtobuf) written(file string) (w registry.Written, err error) {
 	switch {
 	case o.text == "":
@@ -185,7 +186,7 @@ func openProtobuf(of lang.Protobuf) (made openedProtobuf, err error) {
 		made.digest = generation.Hash(string(set))
 		return made, nil
 	}
-	var all []string // its files, one behind the other
+	var all []string // its files, one after the other
 	root := filepath.Base(of.File)
 	read, err := protobuf.Parse(root, func(name string) (io.ReadCloser, error) {
 		if !filepath.IsLocal(name) {

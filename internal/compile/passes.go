@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Pass is a part of the compiler: a function of the values before it.
+// Pass is a part of the compiler: a function of the values of earlier passes.
 type Pass uint8
 
 // The passes, in their order.
 const (
 	PassBind         Pass = iota // names, types and expressions
-	PassOpen                     // models, rows and content outside of the file
-	PassCheck                    // what needs all of the pipeline
+	PassOpen                     // models, rows and content outside the file
+	PassCheck                    // checks that need the whole pipeline
 	PassSchedule                 // the order of the stages
 	PassLower                    // operators and the plan
-	PassFingerprints             // what outputs and state depend on
+	PassFingerprints             // the fingerprints of outputs and state
 	passes
 )
 
@@ -24,10 +24,10 @@ func (p Pass) String() string {
 	return [passes]string{"bind", "open", "check", "schedule", "lower", "fingerprints"}[p]
 }
 
-// Took is how long each pass took.
+// Took holds the duration of each pass.
 type Took [passes]time.Duration
 
-// All yields the times by the names of the passes, in their order.
+// All yields the durations with the names of the passes, in their order.
 func (t *Took) All() iter.Seq2[string, time.Duration] {
 	return func(yield func(string, time.Duration) bool) {
 		for pass, took := range t {
@@ -51,7 +51,7 @@ func newPasses(watch func(pass Pass, reads []any, run func())) *timed {
 	return &timed{watch: watch}
 }
 
-// run runs a pass, or a part of one, that reads values.
+// run runs a pass, or a part of one, and adds its duration. reads are the values that it reads.
 func (t *timed) run(pass Pass, run func(), reads ...any) {
 	begun := time.Now()
 	t.watch(pass, reads, run)

@@ -6,13 +6,13 @@ import (
 	"github.com/afterbay/afterbay/internal/task"
 )
 
-// Reads returns what the pipeline reads, its own group last; the others copy its
-// inputs to the topic it reads.
+// Reads returns the consumer groups and topics of the pipeline. Its own group is last; the others
+// copy its inputs to the topic it reads.
 func (c *Compiled) Reads() []observe.Read {
 	return append(c.CopyReads(), observe.Read{Group: c.Plan.Name, Topic: c.Plan.Topic})
 }
 
-// CopyReads returns what is read to be copied.
+// CopyReads returns the consumer groups and topics of the repartitioners.
 func (c *Compiled) CopyReads() (reads []observe.Read) {
 	for _, from := range c.Copies {
 		reads = append(reads, observe.Read{Group: from.Name, Topic: from.Topic})
@@ -20,8 +20,8 @@ func (c *Compiled) CopyReads() (reads []observe.Read) {
 	return reads
 }
 
-// StageReads returns what the stages of other keys read. Their lag is that of the pipeline's
-// own group: events wait for them there.
+// StageReads returns the consumer groups and topics of the stages of other keys. Their lag belongs
+// to the pipeline's own group, because events wait for them there.
 func (c *Compiled) StageReads() []observe.Read {
 	var reads []observe.Read
 	for _, stage := range c.Asked {
@@ -30,10 +30,10 @@ func (c *Compiled) StageReads() []observe.Read {
 	return reads
 }
 
-// Keepers returns the plans that keep state by key: that of the pipeline, and those of stages.
+// Keepers returns the plans that keep keyed state: that of the pipeline, and those of stages.
 func (c *Compiled) Keepers() []*task.Plan { return append([]*task.Plan{c.Plan}, c.Asked...) }
 
-// Keeper returns the one of Keepers with this group; nil if there is none.
+// Keeper returns the plan of Keepers with this group, or nil.
 func (c *Compiled) Keeper(group string) *task.Plan {
 	for _, plan := range c.Keepers() {
 		if plan.Name == group {
@@ -43,8 +43,8 @@ func (c *Compiled) Keeper(group string) *task.Plan {
 	return nil
 }
 
-// SinkReads returns what the sinks read, in their order: for each the topic that
-// it is from, and that of its dead letters which were sent back.
+// SinkReads returns the consumer groups and topics of the sinks, in their order. Each sink reads
+// two topics: its source, and its dead letters that were redriven.
 func (c *Compiled) SinkReads() []observe.Read {
 	var reads []observe.Read
 	for i := range c.Sinks {

@@ -15,7 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// registryMax is how long the registry is asked about an input.
+// registryMax is the timeout of a registry request about an input.
 const registryMax = 30 * time.Second
 
 // FindSchemas finds the ids of the schemas of outputs, as registry.FindOutputs does.
@@ -30,9 +30,10 @@ func (c *Compiled) FindSchemas(ctx context.Context, mayRegister bool, away func(
 	return c.Schemas.FindOutputs(ctx, outputs, mayRegister, away)
 }
 
-// AskRegistry compares the fields of inputs and of rows of tables with the newest schemas of their topics in
-// the schema registry, and with what it takes as their next versions. It compares the schemas of keys too, and
-// asks whether the registry has the schemas of outputs, or would take them. It changes nothing there.
+// AskRegistry compares the fields of inputs and table rows with the newest schemas of their topics
+// in the schema registry. It also checks which next versions the registry would accept, compares
+// the schemas of keys, and asks whether the registry has, or would accept, the schemas of outputs.
+// It changes nothing there.
 func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnings []string) {
 	q := questions{Compiled: c, ctx: ctx}
 	for _, r := range c.registrations {
@@ -56,7 +57,7 @@ func (c *Compiled) AskRegistry(ctx context.Context) (found spec.Problems, warnin
 	return q.found, q.warnings
 }
 
-// questions are asked of a schema registry. They keep what it said.
+// questions asks a schema registry and collects the findings.
 type questions struct {
 	*Compiled
 	ctx      context.Context
@@ -68,7 +69,7 @@ func (q *questions) away(err error) {
 	q.found = append(q.found, &spec.Problem{Path: "schema_registry", Message: fmt.Sprintf("the schema registry does not answer: %v", err), Err: err, Hint: "check the address and the credentials, or start the registry"})
 }
 
-// wrong notes an error, if there is one.
+// wrong adds an error unless err is nil.
 func (q *questions) wrong(path string, err error, hint string) {
 	if err != nil {
 		q.found = append(q.found, &spec.Problem{Path: path, Message: err.Error(), Err: err, Hint: hint})
@@ -77,8 +78,9 @@ func (q *questions) wrong(path string, err error, hint string) {
 
 func (q *questions) warn(path, text string) { q.warnings = append(q.warnings, path+": "+text) }
 
-// newest returns the newest version of a subject; nil if there is none or if the registry is away. unknown is
-// what is not compared if there is no such subject; "" needs no warning.
+// newest returns the newest version of a subject. It returns nil if there is none, or if the
+// registry does not answer. unknown describes what cannot be compared if the subject does not
+// exist; "" gives no warning.
 func (q *questions) newest(path, subject, unknown string) *registry.Version {
 	ctx, cancel := context.WithTimeout(q.ctx, registryMax)
 	defer cancel()
@@ -106,14 +108,14 @@ func (q *questions) input(path string, in *lang.Input) {
 	if at < 0 {
 		return
 	}
-	if newest := q.newest(path, registry.KeySubject(in.Topic), ""); newest != nil { // without one, keys are text
+	if newest := q.newest(path, registry.KeySubject(in.Topic), ""); newest != nil { // without a schema, keys are text
 		q.wrong(path+".fields."+fields[at].Name, newest.FitsKey(fields[at].Slot.Type.Kind == value.Int), "its events would be dead letters: read the value from a field of the record instead")
 	}
 }
 
 const rowHint = "events that look such rows up would be dead letters, or find no value: a field is as the schema has it. Write `optional` before its type if rows may lack it"
 
-// table compares the schemas of what a lookup reads.
+// table compares the schemas of the rows that a lookup reads.
 func (q *questions) table(of lang.Rows, in *table.Spec) {
 	if newest := q.newest(of.Path, registry.Subject(in.Topic), "its rows have the fields is seen with the first event"); newest != nil {
 		if newest.Paths() || in.Envelope == envelope.None {
@@ -123,12 +125,12 @@ func (q *questions) table(of lang.Rows, in *table.Spec) {
 			q.warn(of.Path, why)
 		}
 	}
-	if newest := q.newest(of.Path, registry.KeySubject(in.Topic), ""); newest != nil { // without one, keys are text
+	if newest := q.newest(of.Path, registry.KeySubject(in.Topic), ""); newest != nil { // without a schema, keys are text
 		q.wrong(of.Path+".table", newest.FitsKey(true), "its records would be of no row, and no event would find them")
 	}
 }
 
-// fieldsOf returns the fields that are read from an input.
+// fieldsOf returns the fields that the pipeline reads from an input.
 func (c *Compiled) fieldsOf(topic string) []decode.Field {
 	fields := c.Plan.Fields
 	for _, from := range c.Copies {

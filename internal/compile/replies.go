@@ -9,14 +9,14 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Ending is a topic whose records end events that clients sent by a gateway.
+// Ending is a topic with records that end events of gateway clients.
 type Ending struct {
 	Topic string
-	As    string // the list of a gateway file that has it: outputs, dead_letters, late
+	As    string // the list of the gateway file for the topic: outputs, dead_letters, late
 }
 
-// Endings returns the topics that end clients' events, but for those of emits where
-// the pipeline has no answers.
+// Endings returns the topics that end clients' events. It leaves out the topics of emits if the
+// pipeline has no replies.
 func (c *Compiled) Endings() []Ending {
 	var list []Ending
 	if topics := c.Pipeline.Replies; len(topics) > 0 {
@@ -31,9 +31,9 @@ func (c *Compiled) Endings() []Ending {
 	return list
 }
 
-// Unanswered returns where events of clients may end that nothing answers, neither a
-// record in a topic of which answers is true nor a dead letter: they would only
-// expire. A pipeline with answers has no such place.
+// Unanswered returns the places where events of clients may end without an answer: neither a record
+// in a topic for which answers is true, nor a dead letter. Such events only expire. A pipeline with
+// replies has no such place.
 func (c *Compiled) Unanswered(answers func(topic string) bool) spec.Problems {
 	p := &c.Pipeline
 	if len(p.Replies) > 0 {
@@ -51,8 +51,8 @@ func (c *Compiled) Unanswered(answers func(topic string) bool) spec.Problems {
 	return ends
 }
 
-// KeyOf returns the field that the records of a topic have to be keyed by; "" where the
-// pipeline does not read it, or copies it by a key of its own.
+// KeyOf returns the field that must key the records of a topic. It returns "" if the pipeline does
+// not read the topic, or copies it with its own key.
 func (c *Compiled) KeyOf(topic string) string {
 	if in := &c.Pipeline.Input; len(c.Copies) == 0 && in.Topic == topic {
 		return in.KeyPath()

@@ -6,37 +6,38 @@ import (
 	"github.com/afterbay/afterbay/internal/lang"
 )
 
-// placed is a node, or the reading alone of one of its features, in the order of stages.
+// placed is an entry in the order of stages: a node, or the reading of one of its features.
 type placed struct {
 	node int
-	read int // of features; -1 is the node itself
+	read int // index of the feature; -1 for the node itself
 }
 
-// order is that in which the stages of a pipeline run.
+// order is the execution order of the stages of a pipeline.
 type order struct {
 	stages []placed
-	waves  int // how many of them run record by record, in log order, before the waves
+	waves  int // number of stages that run record by record, in log order, before the waves
 }
 
-// schedule returns the order of the stages of nodes of which no group is misplaced. It is a
-// function of their places alone.
+// schedule returns the order of the stages. It depends only on the places of the nodes. No group
+// may be misplaced.
 func schedule(nodes []lang.Node) order {
 	stages, waves, _ := scheduled(nodes)
 	return order{stages, waves}
 }
 
-// inWaves reports whether a node runs in the waves, but for what only reads.
+// inWaves reports whether a node runs in the waves. It ignores parts that only read.
 func (o *order) inWaves(node int) bool { return slices.Contains(o.stages[o.waves:], placed{node, -1}) }
 
-// scheduled returns the order of the stages and how many of them run record by record,
-// in log order, before the waves. It is a function of the nodes alone.
+// scheduled returns the order of the stages, and how many of them run record by record, in log
+// order, before the waves. It depends only on the nodes.
 //
-// The waves begin with the first node that needs them. From there on the order is that
-// of the file. Reading a feature that is fed back cannot fail and depends on nothing, so
-// these reads wait until the waves begin, and more nodes run in log order. A group
-// collects events in log order: nodes above it that only follow nodes of other cases are
-// moved before the waves with it. If one of them cannot be, the group is misplaced below
-// that node; misplaced is then its place among the nodes, else -1.
+// The waves begin with the first node that needs them. From there on, stages keep the order of the
+// file. Reading a fed-back feature cannot fail and depends on nothing. These reads therefore wait
+// until the waves begin, and more nodes run in log order.
+//
+// A group collects events in log order. Nodes above it that follow only nodes of other cases move
+// before the waves with it. If one of them cannot move, the group is misplaced below that node;
+// misplaced is then the index of that node, otherwise -1.
 func scheduled(nodes []lang.Node) (order []placed, waves, misplaced int) {
 	var before, after, reads []placed
 	begun := false
@@ -75,5 +76,5 @@ func scheduled(nodes []lang.Node) (order []placed, waves, misplaced int) {
 	return slices.Concat(before, after), len(before), -1
 }
 
-// onlyReads reports whether a step does nothing but read features that are fed back.
+// onlyReads reports whether a step only reads fed-back features.
 func onlyReads(p lang.Place) bool { return p.Reads != nil && !p.Rest }

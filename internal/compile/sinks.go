@@ -13,16 +13,16 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Sunk is a sink with the names that are not written, and what it is told.
+// Sunk is a sink with its default names filled in, and the description of its topic.
 type Sunk struct {
 	lang.Sink
 	Topic sink.Topic
 }
 
-// checkSinks checks where the pipeline's outputs go.
+// checkSinks checks the sinks of the pipeline's outputs.
 func checkSinks(b *bound, found *lang.Findings) []Sunk {
 	list, topics := make([]Sunk, len(b.Pipeline.Sinks)), append(topicsOf(b), deadletter.Topic(b.Pipeline.Name))
-	complete := len(found.Errs) == 0 && !b.Ended // else steps that write may be missing
+	complete := len(found.Errs) == 0 && !b.Ended // after an error, steps that write may be missing
 	for i := range list {
 		s, path := &list[i], fmt.Sprintf("sinks[%d]", i)
 		s.Sink = b.Pipeline.Sinks[i]
@@ -61,7 +61,8 @@ func checkSinks(b *bound, found *lang.Findings) []Sunk {
 	return list
 }
 
-// topicOf returns what a sink is told. Partial says that steps which write may be missing.
+// topicOf returns the description of a topic for its sink. partial means that steps that write may
+// be missing.
 func topicOf(b *bound, s *lang.Sink, topics []string, partial bool) sink.Topic {
 	t := sink.Topic{
 		Name: s.From, Pipeline: b.Pipeline.Name, Sink: s.Name, Group: GroupOf(s, b.Pipeline.Name), Concurrency: s.Concurrency, Partial: partial,
@@ -91,7 +92,7 @@ func topicOf(b *bound, s *lang.Sink, topics []string, partial bool) sink.Topic {
 	return t
 }
 
-// checkSink checks where a sink's records go.
+// checkSink checks the destination of a sink's records.
 func checkSink(path string, s *Sunk, found *lang.Findings) {
 	switch takes := TakenBy(s.Config); {
 	case takes == sink.Whole && s.Expire != 0:
@@ -115,8 +116,8 @@ func TakenBy(config sink.Config) sink.Way {
 	return sink.Each
 }
 
-// noWindow refuses the words about ids that a service took: where records go in the
-// order of their offsets none are remembered.
+// noWindow reports settings for remembered ids in a sink that delivers records in the order of
+// their offsets. Such a sink remembers no ids.
 func noWindow(path string, s *lang.Sink, found *lang.Findings) {
 	for _, word := range []struct {
 		name string
@@ -129,10 +130,10 @@ func noWindow(path string, s *lang.Sink, found *lang.Findings) {
 	}
 }
 
-// GroupOf is the sink's consumer group.
+// GroupOf returns the sink's consumer group.
 func GroupOf(s *lang.Sink, pipeline string) string { return pipeline + "." + s.Name }
 
-// OptionsOf returns how records are delivered to a sink.
+// OptionsOf returns how to deliver records to a sink.
 func OptionsOf(s *lang.Sink, pipeline string) sinks.Options {
 	var objects sink.Bounds
 	if bounded, ok := s.Config.(sink.Bounded); ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Ask asks the service of the sink what it is not that the sink needs, and changes nothing
-// there. within bounds the time that it takes.
+// Ask asks the service of the sink whether it has everything that the sink needs, and returns the
+// problems. It changes nothing there and takes at most within.
 func (s *Sunk) Ask(ctx context.Context, within time.Duration) []error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -21,7 +21,7 @@ func (s *Sunk) Ask(ctx context.Context, within time.Duration) []error {
 	return service.Check(ctx)
 }
 
-// Open opens what takes the records.
+// Open opens the service that takes the records.
 func (s *Sunk) Open(ctx context.Context) (sink.Service, error) {
 	service, err := s.Config.Open(ctx, s.Topic)
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// ways follows events of clients through the steps of a pipeline: to where they may end
-// unanswered, and to where they may have more than one answer.
+// ways follows events of clients through the steps of a pipeline. It finds where they may end
+// without an answer, and where they may get more than one.
 type ways struct {
-	answers func(topic string) bool // by a record in it
+	answers func(topic string) bool // reports whether a record in the topic answers an event
 
-	ends  spec.Problems // where events may end that nothing answered
-	twice spec.Problems // where those end, or are answered, that were answered before
-	maybe []string      // where some of them may be answered twice, by conditions
+	ends  spec.Problems // where events may end without an answer
+	twice spec.Problems // where events that were already answered end or are answered again
+	maybe []string      // where a condition decides whether events are answered twice
 }
 
-// answered is by what events were answered before they come to a step.
+// answered says which steps may have answered the events that reach a step.
 type answered struct {
-	all    bool   // of them were, by emits without a condition
-	always string // path of such an emit, which some of them passed; "" is none
-	ever   string // of any emit or call that may have answered some of them
+	all    bool   // emits without a condition answered all events
+	always string // path of such an emit that some of the events passed, or ""
+	ever   string // path of an emit or call that may have answered some of the events, or ""
 }
 
-// through follows events that come to steps, and returns how those stand that come
-// through; come is whether there are any.
+// through follows events through steps. It returns how the events that reach the end are answered;
+// come reports whether any event does.
 func (w *ways) through(path string, steps []lang.Step, before answered) (after answered, come bool) {
 	for i := range steps {
 		at := fmt.Sprintf("%s[%d].%s", path, i, steps[i].StepKind().Name)
@@ -61,7 +61,7 @@ func (w *ways) through(path string, steps []lang.Step, before answered) (after a
 	return before, true
 }
 
-// emit is one that answers events: all of them, or by a condition.
+// emit handles an emit that answers all events, or some by a condition.
 func (w *ways) emit(path string, all bool, before answered) answered {
 	switch {
 	case before.always != "" && all:
@@ -79,7 +79,7 @@ func (w *ways) emit(path string, all bool, before answered) answered {
 	return before
 }
 
-// group takes events in. What comes through is the event that it makes of them.
+// group handles a group. Only the event that it makes of its members continues.
 func (w *ways) group(path string, before answered) answered {
 	if before.ever != "" {
 		w.twice = append(w.twice, &spec.Problem{
@@ -93,8 +93,7 @@ func (w *ways) group(path string, before answered) answered {
 	return answered{all: before.all}
 }
 
-// failure follows an event that is given up. It is a dead letter where it writes
-// nothing.
+// failure follows an event that is given up. If the event writes nothing, it becomes a dead letter.
 func (w *ways) failure(path string, steps []lang.Step, before answered) {
 	writes := slices.ContainsFunc(steps, func(s lang.Step) bool {
 		return slices.ContainsFunc(s.Effect().Writes, func(write lang.Write) bool { return !write.Emit || !w.answers(write.Topic) })
@@ -104,7 +103,7 @@ func (w *ways) failure(path string, steps []lang.Step, before answered) {
 	}
 }
 
-// route follows the cases. What takes none is a dead letter.
+// route follows the cases. An event that takes no case becomes a dead letter.
 func (w *ways) route(path string, cases []lang.Case, before answered) (after answered, come bool) {
 	after.all = true
 	for _, way := range cases {
@@ -126,7 +125,7 @@ func (w *ways) end(path, message string) {
 	w.ends = append(w.ends, &spec.Problem{Path: path, Message: message})
 }
 
-// inputs notes events that do not come to the steps, and are no dead letters.
+// inputs finds events that are dropped before the steps.
 func (w *ways) inputs(p *lang.Pipeline) {
 	for path, in := range p.EachInput() {
 		if in.Dedupe != nil {
@@ -138,8 +137,8 @@ func (w *ways) inputs(p *lang.Pipeline) {
 	}
 }
 
-// Unanswered returns where events may end that nothing answers: neither a record in a topic
-// of which answers is true nor a dead letter.
+// Unanswered returns the places where events may end without an answer: neither a record in a topic
+// for which answers is true, nor a dead letter.
 func Unanswered(p *lang.Pipeline, answers func(topic string) bool) spec.Problems {
 	w := &ways{answers: answers}
 	w.inputs(p)
