@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// giveUp takes a cancel of an event, to be appended behind the events that came before.
-// It takes none of the places of events that wait, and counts as an event of the tenant.
+// giveUp queues a cancel of an event for the log, after the events that came before it. A cancel
+// does not count against the limit of pending events, but it counts as an event of the tenant.
 func (s *session) giveUp(f *wire.Cancel) {
 	if !wire.ValidID(f.EventID) {
 		s.reject(badEvent(f.EventID, "", wire.CheckID("eventId", f.EventID)))
@@ -24,7 +24,7 @@ func (s *session) giveUp(f *wire.Cancel) {
 	}
 }
 
-// admitCancel returns why a cancel is not taken, or takes it.
+// admitCancel queues a cancel, or returns why the gateway does not accept it.
 func (s *session) admitCancel(id string, record stream.Record) *wire.Backpressure {
 	draining := s.gateway.leaving()
 	s.mu.Lock()
@@ -46,8 +46,7 @@ func (s *session) admitCancel(id string, record stream.Record) *wire.Backpressur
 
 func isCancel(r *stream.Record) bool { return header.Get(r, header.Inbox) == wire.InboxCancel }
 
-// serveCancel takes the cancel of an event by a client without a connection, and
-// answers when it is in the log.
+// serveCancel accepts a cancel by HTTP request, and answers when the cancel is in the log.
 func (g *Gateway) serveCancel(w http.ResponseWriter, r *http.Request) {
 	who, ok := g.begin(w, r)
 	if !ok {

@@ -2,8 +2,7 @@ package gateway
 
 import "github.com/afterbay/afterbay/internal/gateway/wire"
 
-// closeCode says why a connection ends, and by its range whether the client is to
-// come again: from 4500 on it is.
+// closeCode says why the gateway ends a connection. From 4500 on, the client should reconnect.
 type closeCode int
 
 const (
@@ -16,7 +15,7 @@ const (
 	closeSlow       closeCode = 4504
 	closeQuota      closeCode = 4506
 	closeInternal   closeCode = 4507
-	closeNoConnect  closeCode = 4508 // in time: the network may be slow
+	closeNoConnect  closeCode = 4508 // the client sent no connect in time; a slow network can be the cause
 )
 
 var closeReasons = map[closeCode]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// Media types of CloudEvents, one in a message and many.
+// Media types of CloudEvents: one event, and a batch.
 const (
 	cloudEvent  = "application/cloudevents+json"
 	cloudEvents = "application/cloudevents-batch+json"
@@ -34,8 +34,8 @@ func asksForCloudEvents(r *http.Request) bool {
 	return false
 }
 
-// hasCloudEvents reports whether the body of a request is CloudEvents, by its
-// media type or, in the binary mode, by its headers.
+// hasCloudEvents reports whether the body of a request is CloudEvents: by its media type or, in
+// binary mode, by its headers.
 func hasCloudEvents(r *http.Request) bool {
 	return strings.HasPrefix(mediaOf(r), "application/cloudevents") || r.Header.Get("ce-specversion") != "" || r.Header.Get("ce-id") != ""
 }
@@ -45,8 +45,8 @@ func mediaOf(r *http.Request) string {
 	return media
 }
 
-// readCloudEvents reads the CloudEvents of a request: in the structured mode one or
-// a batch, in the binary mode one. An event that is none is answered.
+// readCloudEvents reads the CloudEvents of a request: one event or a batch in structured mode, one
+// event in binary mode. An invalid event gets an error as its answer.
 func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 	most := b.gateway.options.MessageBytes
 	media := mediaOf(r)
@@ -55,7 +55,7 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 	}
 	data, err := b.room.ReadAll(body, bodyBytes)
 	if err == nil && media == cloudEvents {
-		err = b.room.Take(int64(len(data))) // of a copy; each event is charged below
+		err = b.room.Take(int64(len(data))) // for the copy; charge below adds each event
 	} else if err == nil {
 		err = b.charge(len(data))
 	}
@@ -63,7 +63,7 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 	case err != nil:
 		return err
 	case media == cloudEvents:
-		var batch [eventsMost + 1]json.RawMessage // what is beyond is not kept
+		var batch [eventsMost + 1]json.RawMessage // Unmarshal drops the elements after these
 		var other *json.UnmarshalTypeError
 		if err := json.Unmarshal(data, &batch); errors.As(err, &other) {
 			return &refusal{http.StatusBadRequest, "the batch is no JSON array: found " + other.Value, "send [{...}, ...]"}
@@ -100,13 +100,13 @@ func (b *submissions) readCloudEvents(r *http.Request, body io.Reader) error {
 	return nil
 }
 
-// attributesOf returns the attributes that the headers of the binary mode have.
+// attributesOf returns the CloudEvents attributes in the headers of a binary mode request.
 func attributesOf(headers http.Header) map[string]string {
 	attributes := map[string]string{}
 	for name, values := range headers {
 		if attribute, ok := strings.CutPrefix(strings.ToLower(name), "ce-"); ok {
 			attributes[attribute] = values[0]
-			if text, err := url.PathUnescape(values[0]); err == nil { // as the HTTP binding encodes what is no ASCII
+			if text, err := url.PathUnescape(values[0]); err == nil { // the HTTP binding percent-encodes non-ASCII text
 				attributes[attribute] = text
 			}
 		}
@@ -127,9 +127,8 @@ func (b *submissions) takeCloudEvent(e *wire.CloudEvent, err error) {
 	b.take(&event)
 }
 
-// status returns what a request is answered with whose sender looks at nothing
-// else: 202 where all of its events were accepted, or what the first that was not
-// got.
+// status returns an HTTP status for senders that look only at the status: 202 if all events were
+// accepted, otherwise the status of the first event that was not.
 func (b *submissions) status() int {
 	for _, answer := range b.answers {
 		switch f := answer.(type) {
@@ -145,8 +144,8 @@ func (b *submissions) status() int {
 	return http.StatusAccepted
 }
 
-// retryAfter returns the seconds of a Retry-After: until all events may be sent
-// again.
+// retryAfter returns the value of Retry-After in seconds: the time after which all events may be
+// sent again.
 func (b *submissions) retryAfter() string {
 	var most int64 = 1
 	for _, answer := range b.answers {
@@ -157,8 +156,7 @@ func (b *submissions) retryAfter() string {
 	return strconv.FormatInt(most, 10)
 }
 
-// encoder returns what encodes the frames of a client that gets results: as they
-// are, or as CloudEvents.
+// encoder returns the encoding of the frames that the client receives: plain frames or CloudEvents.
 func (l *listening) encoder() func(wire.Frame) ([]byte, error) {
 	if !l.cloud {
 		return wire.Encode
@@ -167,7 +165,7 @@ func (l *listening) encoder() func(wire.Frame) ([]byte, error) {
 	return func(f wire.Frame) ([]byte, error) { return c.Encode(f, rand.Text(), time.Now().UTC()) }
 }
 
-// batch collects frames that are CloudEvents as one array.
+// batch writes frames into the buffer as one JSON array of CloudEvents.
 func (o *writer) batch(frames []wire.Frame) {
 	before := byte('[')
 	for _, frame := range frames {

@@ -6,7 +6,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/contract"
 )
 
-// describe returns what answers with a document of package contract, to anybody.
+// describe returns a public handler that answers with a document of package contract.
 func describe(document func() []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -20,12 +20,12 @@ var (
 	errLog      = errors.New("the log cannot be read: come again later")
 )
 
-// ErrUnavailable is in the error of an Authenticator that cannot say at the moment whose
-// a token is: its client is to come again, as it is not where the token is not valid.
+// ErrUnavailable is the error of an Authenticator that cannot verify a token at the moment. The
+// client should try again later; with an invalid token it should not.
 var ErrUnavailable = errors.New("tokens cannot be verified at the moment: come again later")
 
-// verify returns who a token speaks for. The error is for clients: why is logged, with
-// the correlation id of the request.
+// verify returns the identity of a token. The error is for clients. verify logs the reason with the
+// correlation id of the request.
 func (g *Gateway) verify(ctx context.Context, token, correlation string) (Identity, error) {
 	who, err := g.auth.Verify(ctx, token)
 	if err == nil {
@@ -43,8 +43,9 @@ func (g *Gateway) verify(ctx context.Context, token, correlation string) (Identi
 	return Identity{}, errToken
 }
 
-// subscribe calls wake when there are results for a client from its start on. It completes
-// the digest of the start. The error is for clients; the log has the reason.
+// subscribe subscribes to the results of a client from its start position. It calls wake when there
+// are results, and fills in the digest of the start. The error is for clients; subscribe logs the
+// reason.
 func (g *Gateway) subscribe(ctx context.Context, who Identity, at *start, wake func(), correlation string) (s *hub.Subscription, err error) {
 	key := []byte(wire.Key(who.Tenant, who.Client))
 	if at.digest != 0 {
@@ -58,16 +59,16 @@ func (g *Gateway) subscribe(ctx context.Context, who Identity, at *start, wake f
 		}
 		return s, nil
 	}
-	if !errors.Is(ctx.Err(), context.Canceled) { // the client is there
+	if !errors.Is(ctx.Err(), context.Canceled) { // the client is still connected
 		g.options.Logger.Error("gateway: subscribe", "error", err, "correlation", correlation)
 	}
 	return nil, errLog
 }
 
-// read returns the results that come next for a client, or the gap before them. It
-// returns neither where there are none yet, or where the log has been read for so long
-// that pings and answers come first: the State of the subscription says which. The error
-// is for clients: why is logged.
+// read returns the next results for a client, or the gap before them. It returns neither if there
+// are no results yet. It also returns neither if reading the log took so long that pings and
+// answers must go first. The State of the subscription tells the two cases apart. The error is for
+// clients; read logs the reason.
 func (g *Gateway) read(ctx context.Context, who Identity, s *hub.Subscription, correlation string) ([]stream.Record, *wire.Gap, error) {
 	records, err := s.Read(ctx)
 	if err == nil {
@@ -83,15 +84,15 @@ func (g *Gateway) read(ctx context.Context, who Identity, s *hub.Subscription, c
 	return nil, nil, errLog
 }
 
-// quota returns how many events of a tenant are taken, the first of those that come
-// at once, and why the others are not.
+// quota returns how many of a tenant's events are accepted, counted from the first, and the answer
+// for the rest.
 func (g *Gateway) quota(who Identity, events int) (taken int, refused wire.Backpressure) {
 	taken, refusal := g.tenants.Take(who.Tenant, events)
 	return taken, wire.Backpressure{Reason: wire.ReasonTenantQuota, RetryAfterMs: refusal.Wait.Milliseconds() + 1}
 }
 
-// digestAt returns the digest of the record at an offset of a client's partition, which
-// may be of another client. It returns 0 if the log cannot return the record at once.
+// digestAt returns the digest of the record at an offset of a client's partition; the record may
+// belong to another client. It returns 0 if the log cannot return the record at once.
 func (g *Gateway) digestAt(ctx context.Context, who Identity, offset stream.Offset) uint32 {
 	r, ok := g.hub.At(ctx, []byte(wire.Key(who.Tenant, who.Client)), offset)
 	if !ok {
@@ -100,8 +101,8 @@ func (g *Gateway) digestAt(ctx context.Context, who Identity, offset stream.Offs
 	return wire.DigestOf(&r)
 }
 
-// cursor returns a client's cursor behind offset, where the log has a record of this
-// digest.
+// cursor returns a client's cursor for the position after offset. digest is that of the record at
+// offset.
 func (g *Gateway) cursor(who Identity, offset stream.Offset, digest uint32) string {
 	c := wire.Cursor{Epoch: g.options.Epoch, Partition: wire.PartitionOf(who.Tenant, who.Client, g.hub.Partitions()), Offset: offset, Digest: digest}
 	return c.Encode(g.cursors, who.Tenant, who.Client)
@@ -111,11 +112,11 @@ func (g *Gateway) parseCursor(who Identity, text string) (wire.Cursor, error) {
 	return wire.ParseCursor(g.cursors, who.Tenant, who.Client, text)
 }
 
-// start is where a client goes on: at offset from, and with a gap where the log
-// that its cursor is of is not this one.
+// start is the position at which a client resumes. gap is set if the client's cursor belongs to
+// another log.
 type start struct {
 	from   stream.Offset
-	digest uint32 // of the record before it; 0 is unknown
+	digest uint32 // digest of the record before from; 0 if unknown
 	gap    *wire.Gap
 }
 
@@ -144,8 +145,8 @@ func (g *Gateway) gapFrame(who Identity, gap *hub.Gap) *wire.Gap {
 	return &wire.Gap{Requested: g.cursor(who, gap.Requested-1, 0), Earliest: g.cursor(who, gap.Earliest-1, 0)}
 }
 
-// result returns the result that a record is, and its frame; nil where it is
-// none.
+// result parses a record and returns the result and its frame. The frame is nil if the record is
+// not a result.
 func (g *Gateway) result(who Identity, r *stream.Record) (wire.Result, wire.Frame) {
 	result, err := wire.ParseResult(r)
 	if err != nil {
@@ -157,7 +158,8 @@ func (g *Gateway) result(who Identity, r *stream.Record) (wire.Result, wire.Fram
 	return result, wire.FrameOf(&result, g.cursor(who, r.Offset, wire.DigestOf(r)))
 }
 
-// prepare fills in what an event leaves out, or returns what is wrong with it.
+// prepare validates an event and fills in missing fields. It returns an error frame if the event is
+// invalid.
 func prepare(event *wire.Event, request correlation) *wire.ErrorFrame {
 	if err := event.Validate(); err != nil {
 		return badEvent(event.ID, event.Correlation, err)
@@ -166,7 +168,7 @@ func prepare(event *wire.Event, request correlation) *wire.ErrorFrame {
 	return nil
 }
 
-// badEvent says what is wrong with an event, whose ids may be wrong themselves.
+// badEvent returns an error frame for an event. It leaves out ids that are invalid themselves.
 func badEvent(id, correlation string, err error) *wire.ErrorFrame {
 	frame := &wire.ErrorFrame{Error: &wire.Error{Code: wire.CodeBadEvent, Message: err.Error(), EventID: shown(id)}}
 	if wire.ValidCorrelation(correlation) {
@@ -175,7 +177,7 @@ func badEvent(id, correlation string, err error) *wire.ErrorFrame {
 	return frame
 }
 
-// shown returns an id that may be sent back; "" for one that may not.
+// shown returns an id if it may be sent back, otherwise "".
 func shown(id string) string {
 	if wire.ValidID(id) {
 		return id
@@ -183,9 +185,9 @@ func shown(id string) string {
 	return ""
 }
 
-// append writes events to the inbox, and returns when they are durable. Where they are
-// too large, one of them or all together, each is written by itself: none is refused
-// for another. See errorOf.
+// append writes events to the inbox, and returns when they are durable. If one event or all
+// together are too large, append writes each event separately. So a large event does not cause the
+// rejection of others. errorOf returns the error of one event.
 func (g *Gateway) append(events []stream.Record) error {
 	err := g.write(events)
 	if len(events) == 1 || !errors.Is(err, stream.ErrTooLarge) {
@@ -198,13 +200,13 @@ func (g *Gateway) append(events []stream.Record) error {
 	return each
 }
 
-// eachError is what became of each event of an append; nil where it is durable.
+// eachError holds the error of each event of an append; nil if the event is durable.
 type eachError []error
 
 // Error implements error.
 func (e eachError) Error() string { return errors.Join(e...).Error() }
 
-// errorOf returns what became of the event at index of an append that ended by err.
+// errorOf returns the error of the event at index, given the error of its append.
 func errorOf(err error, index int) error {
 	if each, ok := errors.AsType[eachError](err); ok {
 		return each[index]
@@ -226,7 +228,7 @@ func (g *Gateway) write(events []stream.Record) error {
 	return nil
 }
 
-// appended answers an event by how its append ended.
+// appended returns the answer to an event, given the error of its append.
 func appended(event *stream.Record, id string, err error) wire.Frame {
 	if err != nil {
 		return &wire.ErrorFrame{CorrelationID: wire.Correlation(event), Error: appendProblem(err, id)}
@@ -234,8 +236,8 @@ func appended(event *stream.Record, id string, err error) wire.Frame {
 	return &wire.Accepted{EventID: id, CorrelationID: wire.Correlation(event)}
 }
 
-// appendProblem is what a client is told of an event that was perhaps not
-// appended: to send it again, with the same id.
+// appendProblem returns the error for an event that may not be in the log. Unless the event is too
+// large, it asks the client to send the event again with the same id.
 func appendProblem(err error, id string) *wire.Error {
 	if errors.Is(err, stream.ErrTooLarge) {
 		return &wire.Error{Code: wire.CodeBadEvent, Message: "the event is too large for the log", EventID: id}

@@ -11,17 +11,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// correlation is the id of a request, by which what is made of its events, and
-// what is logged of it, is found: it is in the answer, and in the events that
-// have none of their own. So is its trace.
+// correlation is the correlation id of a request. It is in the answer, in log lines, and in those
+// events of the request that have no id of their own. The request's trace is passed to its events
+// in the same way.
 type correlation struct {
-	given string // by the client; "" where it gave none
-	made  string // of the request's trace, or a random one; "" where there is no request
-	trace string // the request's traceparent; "" where it has none, or a wrong one: the W3C has those passed over
+	given string // set by the client; "" if absent
+	made  string // trace id of the request, or a random id; "" if there is no request
+	trace string // traceparent of the request; "" if absent or invalid, because the W3C specification says to ignore an invalid one
 }
 
-// correlate has every answer of next say the correlation id of its request, and
-// refuses a request whose id is none.
+// correlate adds the correlation id of the request to every answer of next. It rejects a request
+// with an invalid id.
 func (g *Gateway) correlate(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		given := r.Header.Get(header.Correlation)
@@ -35,7 +35,7 @@ func (g *Gateway) correlate(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// correlationOf returns the id of a request that correlate has let through.
+// correlationOf returns the correlation of a request that passed correlate.
 func correlationOf(w http.ResponseWriter, r *http.Request) correlation {
 	c := correlation{given: r.Header.Get(header.Correlation), made: correlationIn(w)}
 	if trace := r.Header.Get(header.TraceParent); len(trace) == wire.TraceParentBytes && traceOf(trace) != "" {
@@ -44,13 +44,12 @@ func correlationOf(w http.ResponseWriter, r *http.Request) correlation {
 	return c
 }
 
-// correlationIn returns the id that correlate has given an answer, for the log.
+// correlationIn returns the id that correlate put into the answer, for log lines.
 func correlationIn(w http.ResponseWriter) string { return w.Header().Get(header.Correlation) }
 
 func newCorrelation() string { return rand.Text() }
 
-// traceOf returns the id of the trace that a traceparent is of; "" where it is
-// none.
+// traceOf returns the trace id of a traceparent; "" if the traceparent is invalid.
 func traceOf(traceparent string) string {
 	if _, ok := observe.ParseContext([]byte(traceparent)); !ok {
 		return ""
@@ -58,9 +57,9 @@ func traceOf(traceparent string) string {
 	return traceparent[3:35]
 }
 
-// apply gives an event the id of the first that has one: the event, its request,
-// the event's trace. Otherwise it is made. An event without a trace is of that of its
-// request.
+// apply sets the correlation id and the trace of an event. The id is the first of: the event's own
+// id, the id that the client gave the request, the event's trace id, and a new id. An event without
+// a trace gets that of its request.
 func (c correlation) apply(event *wire.Event) {
 	event.TraceParent = cmp.Or(event.TraceParent, c.trace)
 	event.Correlation = cmp.Or(event.Correlation, c.given, traceOf(event.TraceParent), c.made)
@@ -69,10 +68,11 @@ func (c correlation) apply(event *wire.Event) {
 	}
 }
 
-// correlationsMost bounds the ids that a line of the log has.
+// correlationsMost is the maximum number of ids in one log line.
 const correlationsMost = 20
 
-// correlationsOf returns the correlation ids of records, each once, for the log.
+// correlationsOf returns the correlation ids of records for the log. It leaves out an id that
+// equals the one before it.
 func correlationsOf(records []stream.Record) (ids []string) {
 	for i := range records {
 		if id := wire.Correlation(&records[i]); len(ids) < correlationsMost && (len(ids) == 0 || ids[len(ids)-1] != id) {

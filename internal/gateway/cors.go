@@ -2,15 +2,16 @@ package gateway
 
 import "net/http"
 
-// What pages of other origins may send and read, beside what every page may.
+// Headers that pages of other origins may send and read, in addition to the headers that CORS
+// always allows.
 const (
 	pageSends = "Authorization, Content-Type, Last-Event-ID, Traceparent, X-Correlation-Id"
 	pageReads = CursorHeader + ", Retry-After, X-Correlation-Id"
-	pageAsks  = "7200" // seconds for which a browser does not ask again
+	pageAsks  = "7200" // seconds that a browser caches the preflight answer
 )
 
-// share lets pages of Options.Origins read the answers of next, which has no
-// cookies: what a page may do its token says.
+// share lets pages of Options.Origins read the answers of next. next uses no cookies: the token
+// alone decides what a page may do.
 func (g *Gateway) share(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Origin")
@@ -22,8 +23,7 @@ func (g *Gateway) share(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// preflight answers a browser that asks whether a page may make a request by
-// method.
+// preflight answers a browser's CORS preflight request for method.
 func (g *Gateway) preflight(method string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := g.check(r); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// begin returns the identity of the client that sent a request with a body, and holds the
-// gateway open until the caller calls work.Done. If it returns false, it has answered.
+// begin returns the identity of the client that sent a request with a body. It keeps the gateway
+// open until the caller calls work.Done. If it returns false, it has already answered.
 func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) (who Identity, ok bool) {
 	who, err := g.sender(w, r)
 	if err == nil {
@@ -27,8 +27,8 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) (who Identity, o
 	return who, err == nil
 }
 
-// serveEvents appends the events of a request, a frame in each line or CloudEvents,
-// and answers each of them, in order, when all are in the log.
+// serveEvents appends the events of a request: NDJSON frames or CloudEvents. When all are in the
+// log, it answers each of them, in order.
 func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	who, ok := g.begin(w, r)
 	if !ok {
@@ -39,7 +39,7 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	cloud := hasCloudEvents(r)
 	if err := b.read(r, cloud); err != nil {
 		if gone := r.Context().Err(); gone != nil && errors.Is(err, gone) {
-			panic(http.ErrAbortHandler) // to return would answer 200, without a body
+			panic(http.ErrAbortHandler) // a plain return would send 200 without a body
 		}
 		g.refuse(w, unread(err, "send fewer events, none longer than "+strconv.Itoa(g.options.MessageBytes)+" bytes"))
 		return
@@ -62,19 +62,19 @@ func (g *Gateway) serveEvents(w http.ResponseWriter, r *http.Request) {
 	_ = out.flush()
 }
 
-// submissions are the events of a request: an answer for each, nil for those that
-// are to be appended, and these.
+// submissions holds the events of a request. answers has an entry for each event: nil for an event
+// that will be appended. records and ids hold the events that will be appended.
 type submissions struct {
 	gateway     *Gateway
 	who         Identity
 	correlation correlation
-	room        *server.Room // for the records of events
+	room        *server.Room // memory budget for the records of events
 	answers     []wire.Frame
 	records     []stream.Record
 	ids         []string
 }
 
-// read reads the events of a request, as one of the readers of its tenant.
+// read reads the events of a request. It waits until the tenant may have another reader.
 func (b *submissions) read(r *http.Request, cloud bool) error {
 	done, err := b.gateway.readers.acquire(r.Context(), b.who.Tenant)
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *submissions) read(r *http.Request, cloud bool) error {
 	return b.readLines(body)
 }
 
-// readLines reads a frame in each line.
+// readLines reads NDJSON frames.
 func (b *submissions) readLines(body io.Reader) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, b.gateway.options.MessageBytes+len("\n"))
@@ -129,8 +129,7 @@ func (b *submissions) readLines(body io.Reader) error {
 	return &refusal{http.StatusBadRequest, "the request has no event", "send frames of type event, one in each line"}
 }
 
-// charge charges an event of so many bytes: its record, its answer, and the
-// parsed values.
+// charge reserves memory for an event of n bytes: its record, its answer and the parsed values.
 func (b *submissions) charge(n int) error { return b.room.Take(int64(eventBytes + eventFactor*n)) }
 
 const (
@@ -151,9 +150,9 @@ func (b *submissions) refuse(problem *wire.ErrorFrame) {
 	b.answers = append(b.answers, problem)
 }
 
-// append writes the events, and answers them. The quota is asked once for all, so
-// that none is taken that comes behind one that is not: its sequence number would
-// have it wait for that. What was wrong counts too.
+// append writes the events and answers them. It checks the quota once for all events, so that it
+// never accepts an event after one that it rejected. With sequence numbers, the later event would
+// have to wait for the rejected one. Invalid events count towards the quota too.
 func (b *submissions) append() {
 	var err error
 	taken, refused := b.gateway.quota(b.who, len(b.records))
@@ -180,14 +179,14 @@ func (b *submissions) append() {
 
 var errTooMany = tooLarge("more than " + strconv.Itoa(eventsMost) + " events")
 
-// retryable reports whether an answer is that the log did not take an event, which may
-// be sent again.
+// retryable reports whether an answer says that the log did not accept an event, which may be sent
+// again.
 func retryable(answer wire.Frame) bool {
 	f, ok := answer.(*wire.ErrorFrame)
 	return ok && f.Error.Retryable
 }
 
-// serveAck takes the acknowledgement of a client without a connection.
+// serveAck accepts an acknowledgement by HTTP request.
 func (g *Gateway) serveAck(w http.ResponseWriter, r *http.Request) {
 	who, err := g.sender(w, r)
 	if err != nil {

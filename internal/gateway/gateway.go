@@ -1,7 +1,7 @@
-// Package gateway serves clients: they send events, which are accepted once they
-// are in the log, and get results, from any position on. A connection is only a
-// cursor on the topic of results; nothing that a client may lose is kept here, so
-// any gateway serves any client. docs/design/gateway.md has the whole.
+// Package gateway serves clients. Clients send events, which the gateway accepts once they are in
+// the log, and receive results from any position. A connection is only a cursor on the results
+// topic. The gateway keeps no data that a client could lose, so any gateway can serve any client.
+// See docs/design/gateway.md.
 package gateway
 
 import (
@@ -25,25 +25,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Identity is who a token speaks for.
+// Identity is the tenant and client that a token belongs to.
 type Identity struct {
-	Tenant, Client string    // valid ids of package wire
-	Expires        time.Time // zero is never
+	Tenant, Client string    // valid ids, as package wire defines them
+	Expires        time.Time // zero means never
 }
 
-// Authenticator says whom a token belongs to. Its errors may be logged: they hold
-// nothing secret. It is called by many goroutines.
+// Authenticator verifies tokens. Its errors must not contain secrets, because the gateway logs
+// them. It must be safe for concurrent use.
 type Authenticator interface {
 	Verify(ctx context.Context, token string) (Identity, error)
 }
 
-// Log is what a gateway needs of a stream.Log and its stream.Inspector.
+// Log is the part of stream.Log and stream.Inspector that a gateway needs.
 type Log interface {
 	hub.Log
 	Append(ctx context.Context, records ...stream.Record) error
 }
 
-// Gateway serves clients. Make one with New, Run it, and serve its Handler.
+// Gateway serves clients. Create one with New, call Run, and serve its Handler.
 type Gateway struct {
 	options Options
 	log     Log
@@ -53,17 +53,17 @@ type Gateway struct {
 	tenants *limit.Limiter[string]
 	sockets sockets
 	cursors *wire.CursorKey
-	readers shares              // requests whose bodies are being read
-	appends *semaphore.Weighted // bytes of events of connections on their way into the log
+	readers shares              // requests with a body that is being read
+	appends *semaphore.Weighted // bytes of connections' events that are being appended to the log
 
-	ctx  context.Context // of all that clients ask for: done when the last has gone
+	ctx  context.Context // context of all client work; done when the last client has left
 	stop context.CancelFunc
-	crew *crew // of sessions
+	crew *crew // runs the workers of sessions
 
 	connections
 }
 
-// New returns a gateway on log, whose topics exist.
+// New returns a gateway on log. Its topics must exist.
 func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
@@ -88,17 +88,17 @@ func New(ctx context.Context, log Log, auth Authenticator, o Options) (*Gateway,
 	return g, nil
 }
 
-// Metrics returns what the gateway counts.
+// Metrics returns the counters of the gateway.
 func (g *Gateway) Metrics() *Metrics { return &g.metrics }
 
-// Tenants returns what the bounds of tenants did.
+// Tenants returns the statistics of the tenant limits.
 func (g *Gateway) Tenants() limit.Stats { return g.tenants.Stats() }
 
-// Hub returns the metrics of the reading of results.
+// Hub returns the metrics of the results reader.
 func (g *Gateway) Hub() *hub.Metrics { return g.hub.Metrics() }
 
-// Endpoints is all that Handler serves. The gateway itself checks the tokens of its
-// clients; the documents need none.
+// Endpoints returns all endpoints of Handler. The gateway itself checks the tokens of its clients;
+// the documents need no token.
 func (g *Gateway) Endpoints() []access.Endpoint {
 	const get, post, options = http.MethodGet, http.MethodPost, http.MethodOptions
 	list := []access.Endpoint{
@@ -119,7 +119,7 @@ func (g *Gateway) Endpoints() []access.Endpoint {
 	return list
 }
 
-// Handler serves Endpoints. See Server for what serves it.
+// Handler returns a handler for Endpoints. Server returns a server for it.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range g.Endpoints() {
@@ -128,8 +128,8 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
-// Server returns a server of the Handler, which its caller serves. Fields of o that are
-// not zero stay as they are.
+// Server returns a server for Handler; the caller runs it. Fields of o that are set keep their
+// values.
 func (g *Gateway) Server(o server.Options) *server.Server {
 	if o.Handler == nil {
 		o.Handler = g.Handler()
@@ -140,20 +140,19 @@ func (g *Gateway) Server(o server.Options) *server.Server {
 		w.Header().Set(header.Correlation, rand.Text())
 		g.refuse(w, &refusal{why.Status, why.Message, why.Hint})
 	}
-	// The gateway itself bounds its clients, by tenant and in all.
+	// The gateway itself limits its clients, per tenant and in total.
 	o.Requests = cmp.Or(o.Requests, g.options.Connections+requestsMost)
 	o.Connections = cmp.Or(o.Connections, g.options.Connections+requestsMost)
 	o.ConnectionsEach = cmp.Or(o.ConnectionsEach, o.Connections)
 	return server.New(o)
 }
 
-// requestsMost is how many requests there may be beside the connections of clients.
+// requestsMost is the maximum number of requests in addition to the connections of clients.
 const requestsMost = 256
 
-// Run serves until ctx is done and then sends clients away: it takes no new
-// connections and no more events, finishes those that are being appended, and
-// spreads the ends of connections over Options.DrainWindow. It returns when all
-// of them are gone.
+// Run serves until ctx is done and then drains the gateway. While draining it accepts no new
+// connections and no more events. It completes the appends in progress, and closes connections
+// spread over Options.DrainWindow. Run returns when all connections are closed.
 func (g *Gateway) Run(ctx context.Context) error {
 	group, failed := errgroup.WithContext(g.ctx)
 	group.Go(func() error { return g.hub.Run(failed) })
@@ -173,7 +172,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tick is the clock of all connections, so that none needs a timer.
+// tick drives the timeouts of all connections, so that a connection needs no timer of its own.
 func (g *Gateway) tick(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -189,11 +188,11 @@ func (g *Gateway) tick(ctx context.Context) {
 	}
 }
 
-// drainPause is between the turn of a client to be sent away and its return. It is
-// less for one that is told late, so that they come back as evenly as their turns are.
+// drainPause is the time between a client's turn in the drain and its reconnect. A client that is
+// told late gets a shorter time, so that reconnects are spread as evenly as the turns.
 const drainPause = 2 * time.Second
 
-// drain sends clients away, one after the other, each with its own time to come back.
+// drain closes the connections one after the other, each with its own reconnect delay.
 func (g *Gateway) drain() {
 	g.mu.Lock()
 	g.draining = true
@@ -205,8 +204,8 @@ func (g *Gateway) drain() {
 	}
 	began, every := time.Now(), g.options.DrainWindow/time.Duration(len(members))
 	for i, m := range members {
-		// By the clock, not a tick for each: where ticks come late it would take longer
-		// than the window, and who ends the process waits no longer.
+		// Turns follow the clock, not a ticker. Late ticks would stretch the drain beyond the
+		// window, and the process that stops the gateway does not wait longer.
 		turn := began.Add(time.Duration(i) * every)
 		time.Sleep(time.Until(turn))
 		m.leave(closeDrain, max(0, time.Until(turn.Add(drainPause))))

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	bodyBytes   = 1 << 20 // most of a request
-	readersMost = 16      // requests of a tenant that are being read; others wait
-	eventsMost  = 4096    // of a request: the record of each takes more than its bytes
+	bodyBytes   = 1 << 20 // maximum size of a request body
+	readersMost = 16      // requests of a tenant that are read at the same time; others wait
+	eventsMost  = 4096    // events of a request; the record of each takes more memory than its bytes
 )
 
-// check returns the token of a request, "" where it has none, or why it is not
-// served at all.
+// check returns the token of a request, "" if it has none. It returns an error if the gateway must
+// not serve the request.
 func (g *Gateway) check(r *http.Request) (token string, err error) {
 	if origin := r.Header.Get("Origin"); origin != "" && !g.allowed(origin) {
 		g.metrics.Forbidden.Add(1)
-		// A browser shows the page nothing of the answer.
+		// The browser hides this answer from the page, so the reason is logged.
 		g.options.Logger.Info("gateway: page refused: add its origin to origins", "origin", origin)
 		return "", &refusal{http.StatusForbidden, "pages of this origin may not connect", "add it to the gateway's origins"}
 	}
@@ -44,7 +44,7 @@ func (g *Gateway) allowed(origin string) bool {
 	return slices.Contains(g.options.Origins, "*") || slices.Contains(g.options.Origins, origin)
 }
 
-// caller returns who a request is of.
+// caller returns the identity of the client that sent a request.
 func (g *Gateway) caller(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	token, err := g.check(r)
 	if err == nil && token == "" {
@@ -65,7 +65,7 @@ func (g *Gateway) sender(w http.ResponseWriter, r *http.Request) (Identity, erro
 	return g.caller(w, r)
 }
 
-// refusal is an answer that is not 200.
+// refusal is an answer with an error status.
 type refusal struct {
 	status      int
 	error, hint string
@@ -73,12 +73,12 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.error }
 
-// overQuota is that a tenant has as much as it may.
+// overQuota is the error of a tenant that has reached its limit.
 type overQuota struct{ limit.Refusal }
 
 func (*overQuota) Error() string { return "the tenant has as much as it may: come again later" }
 
-// refuse answers a request that is not served.
+// refuse answers a rejected request with the status and hint for err.
 func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 	var r *refusal
 	var quota *overQuota
@@ -101,12 +101,13 @@ func (g *Gateway) refuse(w http.ResponseWriter, err error) {
 		r = &refusal{status: http.StatusInternalServerError, error: "the gateway cannot serve the request", hint: "come again later"}
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusServiceUnavailable {
-		w.Header().Set("Connection", "close") // what is not served keeps none
+		w.Header().Set("Connection", "close") // a rejected client keeps no connection
 	}
 	ingest.WriteJSON(w, r.status, &ingest.Problem{Error: r.error, Hint: r.hint})
 }
 
-// unread says why a body was not read; fewer is what to do where it is too large.
+// unread returns the answer for a body that could not be read. fewer is the hint if the body is too
+// large.
 func unread(err error, fewer string) *refusal {
 	var known *refusal
 	if errors.As(err, &known) {
@@ -129,12 +130,12 @@ func unread(err error, fewer string) *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, large.Error(), fewer}
 }
 
-// tooLarge is what a body has too much of.
+// tooLarge names the part of a body that exceeds its limit.
 type tooLarge string
 
 func (t tooLarge) Error() string { return "the body is too large: " + string(t) }
 
-// writer collects frames of an answer.
+// writer buffers the frames of an answer.
 type writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -149,13 +150,13 @@ func newWriter(w http.ResponseWriter, encode func(wire.Frame) ([]byte, error)) *
 func (o *writer) event(frame wire.Frame) {
 	message, err := o.encode(frame)
 	if err != nil {
-		return // a payload that is no JSON, which no sequencer writes
+		return // the payload is not JSON; a sequencer never writes such a payload
 	}
 	if cursor := cursorOf(frame); cursor != "" {
 		o.buffer.WriteString("id: " + cursor + "\n")
 	}
 	o.buffer.WriteString("event: " + frame.Name() + "\ndata: ")
-	o.buffer.Write(message) // JSON of Go has no line breaks
+	o.buffer.Write(message) // Go's JSON has no line breaks
 	o.buffer.WriteString("\n\n")
 }
 
@@ -167,7 +168,7 @@ func (o *writer) lines(frames []wire.Frame) {
 	}
 }
 
-// flush sends what was collected, to a client that reads it in time.
+// flush sends the buffer. The client must read it within writeTimeout.
 func (o *writer) flush() error {
 	if err := o.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (o *writer) flush() error {
 	if err := o.control.Flush(); err != nil {
 		return err
 	}
-	return o.control.SetWriteDeadline(time.Time{}) // over HTTP/2 it ends also who has nothing to write
+	return o.control.SetWriteDeadline(time.Time{}) // over HTTP/2 an expired deadline ends the stream even if nothing is being written
 }
 
 func split(list string) []string {

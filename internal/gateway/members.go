@@ -7,31 +7,30 @@ import (
 	"time"
 )
 
-// member is an open connection: the gateway's clock looks at it each second, and
-// it is sent away when the gateway ends.
+// member is an open connection. The gateway calls tick each second, and leave when it drains.
 type member interface {
 	tick(now time.Time)
 	leave(code closeCode, after time.Duration)
 	state() Client
 }
 
-// connections are those of a gateway, of every kind.
+// connections is the set of open connections of a gateway, of every kind.
 type connections struct {
-	most  int // how many may be open
+	most  int // maximum number of open connections
 	count *Metrics
 	work  sync.WaitGroup // connections, requests and their goroutines
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	draining bool
-	drained  chan struct{}       // closed when draining begins
+	drained  chan struct{}       // closed when draining starts
 	open     map[member]struct{} // connections of every kind
 	named    map[string]*session // by client and session id
-	strange  int                 // connections of open that have not said who they are
+	strange  int                 // connections in open that are not yet authenticated
 }
 
-// enter takes a connection in, where there is room for it. Run waits for its exit.
-// Strangers have little room: who only knocks keeps no client out that shows its
-// token with its request.
+// enter adds a connection if there is room; Run then waits for its exit. Unauthenticated
+// connections get only a small share of the room. So connections that never authenticate cannot
+// keep out clients that send a token with their request.
 func (c *connections) enter(m member) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,14 +50,13 @@ func (c *connections) enter(m member) error {
 	return nil
 }
 
-// stranger reports whether it is not known who a connection is of. Its caller holds
-// mu.
+// stranger reports whether a connection is unauthenticated. The caller holds mu.
 func stranger(m member) bool {
 	s, ok := m.(*session)
 	return ok && s.strange
 }
 
-// know says that it is known who a connection is of.
+// know marks a connection as authenticated.
 func (c *connections) know(s *session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +77,7 @@ func (c *connections) exit(m member) {
 	c.count.Connections.Add(-1)
 }
 
-// hold keeps Run from returning until c.work is done with what a request asks.
+// hold adds a request to c.work, so that Run waits for it. The caller must call c.work.Done.
 func (c *connections) hold() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,9 +94,9 @@ func (c *connections) leaving() bool {
 	return c.draining
 }
 
-// name makes s the connection of a client's session, and returns the older one, if
-// there are two: that is s where its client gave it up, and was served faster by the
-// next one.
+// name registers s as the connection of a client's session, and returns the older of two
+// connections, if there are two. s itself can be the older one: its client gave it up, and the next
+// connection was served first.
 func (c *connections) name(key string, s *session) (older *session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,19 +126,18 @@ func (c *connections) members() []member {
 	return members
 }
 
-// Client is an open connection of a client, at a moment.
+// Client is a snapshot of an open connection of a client.
 type Client struct {
-	Tenant, Client string // "" until it has said who it is
+	Tenant, Client string // "" until the connection is authenticated
 	Kind           string // websocket, sse or poll
 	Opened         time.Time
-	Pending        int       // events that wait for their result
-	Oldest         time.Time // since when the first of these does; zero is none
-	Unacked        int       // results that were sent to it since it last acknowledged some
-	Behind         int64     // records of its partition of results, of any client, that are not yet passed for it
+	Pending        int       // events without a result so far
+	Oldest         time.Time // arrival of the oldest of these; zero if Pending is 0
+	Unacked        int       // results sent since the client's last acknowledgement
+	Behind         int64     // records of its results partition, of any client, that it has not yet passed
 }
 
-// Clients returns the connections that are open, by tenant and client, the oldest
-// first.
+// Clients returns the open connections, ordered by tenant, client and age, oldest first.
 func (g *Gateway) Clients() []Client {
 	members := g.members()
 	clients := make([]Client, len(members))

@@ -11,52 +11,51 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/limit"
 )
 
-// Options of a Gateway. CursorKey is needed; the zero value of every other field
-// is a good default.
+// Options configures a Gateway. CursorKey is required; the zero value of every other field is a
+// good default.
 type Options struct {
-	// Inbox is the topic that events are appended to, and Results the one that
-	// results are read from; they are inbox and results.
+	// Inbox is the topic that the gateway appends events to. Results is the topic that it reads
+	// results from. The defaults are inbox and results.
 	Inbox, Results string
-	// CursorKey signs cursors, at least 32 bytes, the same for all gateways.
+	// CursorKey signs cursors. It has at least 32 bytes and is the same for all gateways.
 	CursorKey []byte
-	// Epoch is of the log: one that lost records has another.
+	// Epoch identifies the log. It must change when the log has lost records.
 	Epoch uint64
-	// Origins of pages that may connect, and read answers, as https://example.org;
-	// "*" is any. A request without an origin comes from no page and is served.
+	// Origins are the origins of pages that may connect and read answers, such as
+	// https://example.org; "*" allows any. A request without an origin does not come from a page
+	// and is always served.
 	Origins []string
-	// Connections is how many clients may be connected, an eighth of them without
-	// having said yet who they are; 0 is 10,000.
+	// Connections is the maximum number of connected clients; 0 is 10,000. At most an eighth of
+	// them may be unauthenticated.
 	Connections int
-	// PendingLimit is how many events of a connection may wait for their result;
-	// 0 is 50.
+	// PendingLimit is the maximum number of events of a connection without a result; 0 is 50.
 	PendingLimit int
-	// MessageBytes bounds a message of a client; 0 is 64 KiB.
+	// MessageBytes limits the size of a client's message; 0 is 64 KiB.
 	MessageBytes int
-	// AppendingBytes bounds the events of all connections that are on their way
-	// into the log; 0 is 256 MiB.
+	// AppendingBytes limits the bytes of all connections' events that are being appended to the
+	// log; 0 is 256 MiB.
 	AppendingBytes int64
-	// Ping is between pings, and PongTimeout how long a client may leave one
-	// unanswered; 0 is 15 s and 10 s.
+	// Ping is the time between pings; 0 is 15 s. A client must answer a ping within PongTimeout; 0
+	// is 10 s.
 	Ping, PongTimeout time.Duration
-	// DrainWindow is the time over which clients are sent away when the gateway
+	// DrainWindow is the time over which the gateway spreads the closing of connections when it
 	// ends; 0 is 30 s.
 	DrainWindow time.Duration
-	// Tenants bounds each tenant: its connections, and how many connections and
-	// events it begins a second. Zeros are 10,000 connections, 10,000 a second and
-	// 20,000 at once after a pause.
+	// Tenants limits each tenant: open connections, and new connections and events per second.
+	// Zeros are 10,000 open connections, a rate of 10,000 per second and a burst of 20,000.
 	Tenants limit.Options
-	// Hub bounds what is kept of results.
+	// Hub limits the memory for results.
 	Hub hub.Options
-	// Logger gets what goes wrong; nil is slog.Default().
+	// Logger receives errors; nil is slog.Default().
 	Logger *slog.Logger
-	// Fault is called before events are appended (append) and before they are
-	// accepted (accept): crash tests end the process there.
+	// Fault is called before events are appended (append) and before they are accepted (accept).
+	// Crash tests end the process there.
 	Fault func(stage string)
 }
 
 const cursorKeyBytesMin = 32
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	errs := []error{o.Hub.Validate()}
 	if len(o.CursorKey) < cursorKeyBytesMin {

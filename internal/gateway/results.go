@@ -14,34 +14,34 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// CursorHeader is the header of an answer to a long poll: the cursor behind its
-// results, for the next one.
+// CursorHeader is a header in the answer to a long poll: the cursor after its results, for the next
+// poll.
 const CursorHeader = "Afterbay-Cursor"
 
 const (
 	waitMost   = 60 * time.Second
-	waitGrace  = time.Second // after a poll's wait, for what is being read of the log
+	waitGrace  = time.Second // added to a poll's wait, to complete a read of the log
 	sseRetryMs = 2000
 )
 
-// listening is a client that gets results over a request.
+// listening is a client that receives results by HTTP request: server-sent events or a long poll.
 type listening struct {
 	gateway      *Gateway
 	who          Identity
-	kind         string // of Client
+	kind         string // value of Client.Kind
 	cloud        bool   // frames are CloudEvents
-	correlation  string // id of the request
+	correlation  string // correlation id of the request
 	opened       time.Time
-	subscription atomic.Pointer[hub.Subscription] // written once, when it is open already
-	digest       uint32                           // of the record before its start; set before subscription
-	gap          *wire.Gap                        // to be said first
+	subscription atomic.Pointer[hub.Subscription] // written once, before the first read
+	digest       uint32                           // digest of the record before the start; set before subscription
+	gap          *wire.Gap                        // gap to send first
 	woken        chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	pinged  time.Time
-	ping    bool             // one is to be sent
-	leaving *wire.Disconnect // to be sent, as the last
-	back    time.Time        // when the client may come again then
+	ping    bool             // a ping must be sent
+	leaving *wire.Disconnect // the last frame to send
+	back    time.Time        // when the client may reconnect after leaving
 }
 
 func (l *listening) wake() {
@@ -51,12 +51,12 @@ func (l *listening) wake() {
 	}
 }
 
-// begin returns the cursor from which the client goes on.
+// begin returns the cursor at which the client starts.
 func (l *listening) begin() string {
 	return l.gateway.cursor(l.who, l.subscription.Load().Start()-1, l.digest)
 }
 
-// tick is called each second.
+// tick runs each second.
 func (l *listening) tick(now time.Time) {
 	if !l.who.Expires.IsZero() && now.Sub(l.who.Expires) >= expiryGrace {
 		l.leave(closeExpired, 0)
@@ -69,7 +69,7 @@ func (l *listening) tick(now time.Time) {
 	}
 }
 
-// leave has the client sent away by the goroutine of its request.
+// leave makes the goroutine of the request close the connection.
 func (l *listening) leave(code closeCode, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,21 +81,21 @@ func (l *listening) leave(code closeCode, after time.Duration) {
 	l.wake()
 }
 
-// due returns whether a ping is to be sent, and the last frame; nil where there is more
-// to come.
+// due returns whether to send a ping, and the last frame. The frame is nil if the connection stays
+// open.
 func (l *listening) due() (ping bool, leaving *wire.Disconnect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ping, l.ping = l.ping, false
 	if l.leaving != nil {
-		l.leaving.RetryAfterMs = max(0, time.Until(l.back).Milliseconds()) // this may be long after leave
+		l.leaving.RetryAfterMs = max(0, time.Until(l.back).Milliseconds()) // leave may be long ago
 	}
 	return ping, l.leaving
 }
 
-// serveResults answers with results, as they come or once.
+// serveResults answers with results: a stream of server-sent events, or one answer to a long poll.
 func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodHead { // it would last as long as what it hears nothing of
+	if r.Method == http.MethodHead { // a HEAD would block as long as the stream that it cannot read
 		w.Header().Set("Allow", "GET, OPTIONS")
 		g.refuse(w, &refusal{http.StatusMethodNotAllowed, "results have no head", "use GET"})
 		return
@@ -105,7 +105,7 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, err)
 		return
 	}
-	if r.ContentLength == 0 { // the server's time is for what is to be read
+	if r.ContentLength == 0 { // the server's read deadline is only for a body
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	query := r.URL.Query()
@@ -131,7 +131,7 @@ func (g *Gateway) serveResults(w http.ResponseWriter, r *http.Request) {
 	l.serve(ctx, w, &start, wait)
 }
 
-// serve answers with results from a start on.
+// serve subscribes at a start position and sends the results.
 func (l *listening) serve(ctx context.Context, w http.ResponseWriter, at *start, wait time.Duration) {
 	g, who := l.gateway, l.who
 	if err := g.enter(l); err != nil {
@@ -163,8 +163,8 @@ func (l *listening) serve(ctx context.Context, w http.ResponseWriter, at *start,
 	l.stream(ctx, w)
 }
 
-// resumeOf returns where a request goes on: an EventSource that comes again says
-// it in its header.
+// resumeOf returns the position at which a request resumes. An EventSource that reconnects sends it
+// in a header.
 func resumeOf(r *http.Request) *wire.Resume {
 	query := r.URL.Query()
 	switch last := r.Header.Get("Last-Event-ID"); {
@@ -176,8 +176,8 @@ func resumeOf(r *http.Request) *wire.Resume {
 	return nil
 }
 
-// read returns the frames that come next; none where there are none yet, or the log has
-// been read for long enough.
+// read returns the next frames. It returns no frames if none are available yet, or if reading the
+// log took too long.
 func (l *listening) read(ctx context.Context) ([]wire.Frame, error) {
 	if l.gap != nil {
 		frame := l.gap
@@ -197,7 +197,8 @@ func (l *listening) read(ctx context.Context) ([]wire.Frame, error) {
 	return frames, err
 }
 
-// ready is what to wait for before read; nothing, where there is more already.
+// ready returns the channel to wait on before read. It is readable at once if there are more
+// results already.
 func (l *listening) ready() <-chan struct{} {
 	if l.subscription.Load().State() != hub.Idle {
 		l.wake()
@@ -205,13 +206,12 @@ func (l *listening) ready() <-chan struct{} {
 	return l.woken
 }
 
-// stream sends results as server-sent events until the client or the gateway
-// ends it.
+// stream sends results as server-sent events until the client or the gateway ends the connection.
 func (l *listening) stream(ctx context.Context, w http.ResponseWriter) {
 	o := &l.gateway.options
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store, no-transform") // a proxy that compresses holds events back
-	w.Header().Set("X-Accel-Buffering", "no")                 // as one that buffers does
+	w.Header().Set("Cache-Control", "no-store, no-transform") // a compressing proxy delays events
+	w.Header().Set("X-Accel-Buffering", "no")                 // a buffering proxy does too
 	out := newWriter(w, l.encoder())
 	_, _ = io.WriteString(&out.buffer, "retry: "+strconv.Itoa(sseRetryMs)+"\n\n")
 	out.event(&wire.Connected{
@@ -241,13 +241,13 @@ func (l *listening) stream(ctx context.Context, w http.ResponseWriter) {
 		if leaving != nil {
 			out.event(leaving)
 			_ = out.flush()
-			return // the client comes again with its cursor
+			return // the client reconnects with its cursor
 		}
 	}
 }
 
-// once answers with the results that there are within a time, as NDJSON or a batch
-// of CloudEvents, or without any. Its context ends soon after that.
+// once answers a long poll with the results that arrive within wait, possibly none, as NDJSON or a
+// batch of CloudEvents. ctx ends shortly after wait.
 func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.Duration) {
 	var over <-chan time.Time
 	if wait > 0 {
@@ -260,7 +260,7 @@ func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.D
 		var err error
 		frames, err = l.read(ctx)
 		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
-		if !late && (err != nil || ctx.Err() != nil) { // of those who are gone nobody hears
+		if !late && (err != nil || ctx.Err() != nil) { // if the client has disconnected, the answer goes nowhere
 			l.gateway.refuse(w, errLog)
 			return
 		}
@@ -285,7 +285,7 @@ func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.D
 	cursor := ""
 	if len(frames) > 0 {
 		cursor = cursorOf(frames[len(frames)-1])
-	} else { // the next poll reads nothing twice
+	} else { // the next poll must not read the same records again
 		at, digest := l.subscription.Load().Next()-1, l.digest
 		if at != l.subscription.Load().Start()-1 {
 			digest = l.gateway.digestAt(ctx, l.who, at)
@@ -297,11 +297,11 @@ func (l *listening) once(ctx context.Context, w http.ResponseWriter, wait time.D
 	_ = out.flush()
 }
 
-// cursorOf returns the cursor behind a frame, "" where it has none.
+// cursorOf returns the cursor after a frame, "" if it has none.
 func cursorOf(frame wire.Frame) string {
 	switch f := frame.(type) {
 	case *wire.Connected:
-		if f.Recovered { // else who is cut before the gap would not hear of it
+		if f.Recovered { // otherwise a client that disconnects before the gap frame would never see the gap
 			return f.Cursor
 		}
 	case *wire.ResultFrame:

@@ -14,47 +14,46 @@ import (
 )
 
 const (
-	connectTimeout     = 10 * time.Second // until a connection says who it is
-	expiryGrace        = 25 * time.Second // after a token's end, to bring another
+	connectTimeout     = 10 * time.Second // time for a new connection to send connect
+	expiryGrace        = 25 * time.Second // after a token has expired, time to send a new one
 	ackTimeout         = 60 * time.Second // for an ack that the client promised
 	retryAfter         = 40 * time.Millisecond
 	retryAfterDrain    = time.Second
 	retryAfterOverload = time.Second
-	answersMost        = 256 // that wait to be written: then the client is not read
-	strangersMost      = 16  // useless frames of a connection before it has said who it is
+	answersMost        = 256 // answers that wait to be written; at this number the session stops reading
+	strangersMost      = 16  // useless frames of an unauthenticated connection
 	sessionIDBytes     = 128
 )
 
-// socket is a message connection, as far as a session needs it. Send and close
-// are called by one goroutine at a time.
+// socket is the message connection of a session. Only one goroutine at a time calls send and close.
 type socket interface {
-	// send has a message wait for flush, or gives it to the network with those
-	// that wait; it does not wait for a client that stands still for longer than a
-	// deadline. After an error the connection is closed.
+	// send buffers a message for flush, or writes it together with the buffered messages. It blocks
+	// on a client that does not read, but no longer than a deadline. After an error the connection
+	// is closed.
 	send(message []byte) error
-	// flush gives the messages that wait to the network, as send does.
+	// flush writes the buffered messages, with the same deadline as send.
 	flush() error
-	// close says why, behind the messages that wait, and closes the connection.
+	// close sends the buffered messages and the reason, and closes the connection.
 	close(code closeCode)
 }
 
-// session is a client that is connected both ways. Its messages come from the
-// goroutine that reads the connection; two workers, each without a goroutine while
-// it is idle, write to the connection and append events to the log.
+// session is a client connection in both directions. The goroutine that reads the connection passes
+// messages to receive. Two workers write to the connection and append events to the log; an idle
+// worker has no goroutine.
 type session struct {
 	gateway     *Gateway
 	socket      socket
-	correlation string          // id of the request that made it one
-	strange     bool            // nobody has said whose it is; guarded by the gateway's mutex
-	ctx         context.Context // of the connection
+	correlation string          // correlation id of the upgrade request
+	strange     bool            // not yet authenticated; guarded by the gateway's mutex
+	ctx         context.Context // context of the connection
 	cancel      context.CancelFunc
 	writer      worker
 	appends     worker
-	tenant      string // whose connections it is one of; it and useless are of the goroutine that reads
-	useless     int    // frames of a stranger
+	tenant      string // tenant that the connection counts for; the reading goroutine owns tenant and useless
+	useless     int    // useless frames before authentication
 
-	mu   sync.Mutex // guards what follows
-	room sync.Cond  // answers has room again
+	mu   sync.Mutex // guards the fields below
+	room sync.Cond  // signals that answers has room again
 	admission
 	subscription *hub.Subscription
 	answers      []wire.Frame // to be written before more results
@@ -64,50 +63,50 @@ type session struct {
 	liveness
 }
 
-// admission says whose a session is.
+// admission is the identity of a session.
 type admission struct {
-	known     bool     // identity is from the request: connect needs no token
-	identity  Identity // as it is while connected
+	known     bool     // identity comes from the request: connect needs no token
+	identity  Identity // valid while connected
 	expires   time.Time
 	connected bool
-	name      string // in gateway.named
+	name      string // key in gateway.named
 }
 
-// inbound is the events of a session.
+// inbound holds the events of a session.
 type inbound struct {
-	events    []stream.Record      // to be appended,
-	ids       []string             // and their ids
-	appending int                  // events on their way into the log
-	pending   map[string]time.Time // ids of events that have no result yet, and when they came
-	limit     int                  // of pending
+	events    []stream.Record      // events to append
+	ids       []string             // ids of these events
+	appending int                  // number of events that are being appended
+	pending   map[string]time.Time // ids of events that have no result yet, with their arrival times
+	limit     int                  // maximum size of pending
 }
 
-// acks are the results that a client was sent, and acknowledged.
+// acks tracks the results that the client has received and acknowledged.
 type acks struct {
-	ackEvery    int           // results between acks, which the client promised; 0 is none
-	unacked     int           // results sent since the last ack that went on
-	sent, acked stream.Offset // of the newest result, and of the newest that the client has
-	owed        time.Time     // since when the client owes an ack
+	ackEvery    int           // results between acks, as the client promised; 0 means no acks
+	unacked     int           // results sent since the last ack that moved forward
+	sent, acked stream.Offset // offsets of the newest result sent, and of the newest acknowledged
+	owed        time.Time     // since when an ack is overdue
 }
 
-// ending is how a session ends.
+// ending is the state of closing a session.
 type ending struct {
-	leaving *wire.Disconnect // to be sent when all events are appended
-	back    time.Time        // when the client may come again then
-	reading bool             // the connection is open, and its reader there
-	broken  bool             // nothing more is written
+	leaving *wire.Disconnect // sent when all events are appended
+	back    time.Time        // when the client may reconnect after leaving
+	reading bool             // the connection is open and its reader is running
+	broken  bool             // no further writes
 	ended   bool
 }
 
-// liveness is when a client was heard of.
+// liveness tracks when the client was last heard.
 type liveness struct {
 	opened, heard, pinged time.Time
-	waits                 bool // for a pong
+	waits                 bool // a pong is outstanding
 }
 
 func newSession(g *Gateway, socket socket, who *Identity, correlation string) *session {
 	now := time.Now()
-	// Pings of those that came at once do not go out at once.
+	// A random offset spreads the pings of clients that connected at the same moment.
 	s := &session{gateway: g, socket: socket, correlation: correlation, strange: who == nil}
 	s.opened, s.pinged = now, now.Add(-rand.N(g.options.Ping/2))
 	s.room.L = &s.mu
@@ -120,7 +119,7 @@ func newSession(g *Gateway, socket socket, who *Identity, correlation string) *s
 	return s
 }
 
-// receive takes a message of the client.
+// receive handles a message of the client.
 func (s *session) receive(message []byte) {
 	frame, bad := wire.ParseClient(message)
 	s.mu.Lock()
@@ -155,8 +154,7 @@ func (s *session) receive(message []byte) {
 	}
 }
 
-// outOfTurn is what is wrong with a frame that came before its connection said who it
-// is, or with saying so again.
+// outOfTurn returns the error for a frame before connect, or for a second connect.
 func outOfTurn(connected bool) *wire.Error {
 	if connected {
 		return &wire.Error{Code: wire.CodeBadFrame, Message: "connected already: make another connection to connect again"}
@@ -164,20 +162,21 @@ func outOfTurn(connected bool) *wire.Error {
 	return &wire.Error{Code: wire.CodeUnauthorized, Message: "not connected: send connect first"}
 }
 
-// fail answers a frame that is wrong, of a client that sends not too many.
+// fail answers an invalid frame with an error.
 func (s *session) fail(id int64, problem *wire.Error) {
 	s.reject(&wire.ErrorFrame{ID: id, Error: problem})
 }
 
-// reject is fail, with the frame of the answer.
+// reject sends an error frame and charges the client for the invalid frame.
 func (s *session) reject(answer *wire.ErrorFrame) {
 	s.gateway.metrics.Bad.Add(1)
 	s.answer(answer)
 	s.spend()
 }
 
-// spend takes a frame that is of no use, or costs something, from the share of its
-// tenant, as events do; who has nothing left is sent away, and so is a stranger soon.
+// spend charges a useless or costly frame to the rate limit of the tenant, as one event. A tenant
+// over its limit is disconnected. An unauthenticated connection is disconnected after a few such
+// frames.
 func (s *session) spend() {
 	if s.tenant == "" {
 		if s.useless++; s.useless >= strangersMost {
@@ -190,8 +189,8 @@ func (s *session) spend() {
 	}
 }
 
-// answer has a frame written. Where too many wait it waits, so that a client that
-// does not read is not read.
+// answer queues a frame for writing. If too many wait, it blocks, so that the session does not read
+// from a client that does not read.
 func (s *session) answer(frame wire.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,22 +200,23 @@ func (s *session) answer(frame wire.Frame) {
 	s.push(frame)
 }
 
-// push has a frame written. Its caller holds mu, and bounds how often it does so.
+// push queues a frame and starts the writer. The caller holds mu, and must limit how often it calls
+// push.
 func (s *session) push(frame wire.Frame) {
 	s.put(frame)
-	if s.reading && !s.broken { // the gateway waits for the reader: it may wait for one more
+	if s.reading && !s.broken { // without a reader the gateway may already have stopped waiting for workers
 		s.writer.kick()
 	}
 }
 
-// put has a frame written by the writer's next turn. Its caller holds mu.
+// put queues a frame for the writer's next turn. The caller holds mu.
 func (s *session) put(frame wire.Frame) {
 	if frame != nil && !s.broken {
 		s.answers = append(s.answers, frame)
 	}
 }
 
-// wake is called by the hub when there are results.
+// wake is the callback of the hub for new results.
 func (s *session) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *session) wake() {
 
 func (s *session) connect(f *wire.Connect) {
 	g := s.gateway
-	who := s.identity // written by this goroutine alone
+	who := s.identity // only this goroutine writes it
 	if f.Token != "" || !s.known {
 		var err error
 		if who, err = g.verify(s.ctx, f.Token, s.correlation); errors.Is(err, ErrUnavailable) {
@@ -257,15 +257,15 @@ func (s *session) connect(f *wire.Connect) {
 		s.leave(closeInternal, time.Second)
 		return
 	}
-	if f.SessionID != "" { // before the client knows that it is connected, and comes again
+	if f.SessionID != "" { // before the client knows that it is connected, and could reconnect
 		s.replace(wire.Key(who.Tenant, who.Client) + "/" + f.SessionID)
 	}
 	g.know(s)
 	s.begin(f, who, subscription, start)
 }
 
-// begin makes the session a connected one. Connected says where it goes on, so
-// that a client which is cut before its first result comes back there.
+// begin marks the session as connected and sends connected. That frame has the start cursor, so
+// that a client that disconnects before its first result can resume there.
 func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscription, start start) {
 	g, o := s.gateway, &s.gateway.options
 	s.mu.Lock()
@@ -290,8 +290,8 @@ func (s *session) begin(f *wire.Connect, who Identity, subscription *hub.Subscri
 	}
 }
 
-// replace ends the connection that the client's session had before, or this one where
-// that is the newer.
+// replace registers the session under its name and closes the older of two connections with that
+// name. That can be this one.
 func (s *session) replace(name string) {
 	s.mu.Lock()
 	s.name = name
@@ -325,8 +325,8 @@ func (s *session) refresh(f *wire.Refresh) {
 	s.answer(&wire.Refreshed{ID: f.ID, ExpiresAt: who.Expires})
 }
 
-// ack takes an acknowledgement of all results up to a cursor. Nothing durable comes
-// of it: a client that goes on shows that it is not slow.
+// ack handles an acknowledgement of all results up to a cursor. The gateway stores nothing durable
+// for it: an ack only shows that the client is not slow.
 func (s *session) ack(f *wire.Ack) {
 	cursor, err := s.gateway.parseCursor(s.identity, f.Cursor)
 	if err != nil {
@@ -335,7 +335,7 @@ func (s *session) ack(f *wire.Ack) {
 	}
 	s.mu.Lock()
 	to := min(cursor.Offset, s.sent)
-	on := to > s.acked // not one that it sent before
+	on := to > s.acked // a new position, not a repeated ack
 	if on {
 		s.unacked, s.acked = 0, to
 	}
@@ -345,7 +345,7 @@ func (s *session) ack(f *wire.Ack) {
 	}
 }
 
-// submit takes an event, to be appended with those that come meanwhile.
+// submit queues an event for the next append.
 func (s *session) submit(f *wire.Submission) {
 	event := f.Event(s.identity.Tenant, s.identity.Client)
 	if bad := prepare(&event, correlation{}); bad != nil {
@@ -359,7 +359,7 @@ func (s *session) submit(f *wire.Submission) {
 	}
 }
 
-// admit returns why an event is not taken, or takes it.
+// admit queues an event, or returns why the gateway does not accept it.
 func (s *session) admit(event *wire.Event) *wire.Backpressure {
 	draining := s.gateway.leaving()
 	s.mu.Lock()
@@ -390,14 +390,14 @@ func (s *session) admit(event *wire.Event) *wire.Backpressure {
 	return nil
 }
 
-// enqueue has a record of an event appended behind those before it. Its caller holds mu.
+// enqueue queues a record for the log, after the records before it. The caller holds mu.
 func (s *session) enqueue(id string, record stream.Record) {
 	s.events, s.ids = append(s.events, record), append(s.ids, id)
 	s.appends.kick()
 }
 
-// append writes the events that have come, and answers each. It goes on where the
-// client is gone: what it sent may be in the log.
+// append writes the queued events and answers each. It also runs after the client has disconnected:
+// the events it sent may still enter the log.
 func (s *session) append(bool) (more bool) {
 	s.mu.Lock()
 	events, ids := s.events, s.ids
@@ -416,13 +416,13 @@ func (s *session) append(bool) (more bool) {
 	return false
 }
 
-// answerAll has it written how the events were appended, and reports whether
-// somebody reads that.
+// answerAll queues the answers for appended events. It reports whether the connection is still read
+// and written.
 func (s *session) answerAll(events []stream.Record, ids []string, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.appending = 0
-	for i, id := range ids { // at most limit of them
+	for i, id := range ids { // at most limit events
 		err := errorOf(err, i)
 		if err != nil && !isCancel(&events[i]) {
 			s.forget(id)
@@ -432,10 +432,10 @@ func (s *session) answerAll(events []stream.Record, ids []string, err error) boo
 	return s.reading && !s.broken
 }
 
-// heldBytes is about what an event with a payload of so many bytes takes.
+// heldBytes estimates the memory of an event with a payload of this size.
 func heldBytes(payload int) int64 { return int64(payload) + 512 }
 
-// forget says that an event waits for nothing any more. Its caller holds mu.
+// forget removes an event from pending. The caller holds mu.
 func (s *session) forget(id string) {
 	if _, ok := s.pending[id]; ok {
 		delete(s.pending, id)
@@ -443,15 +443,15 @@ func (s *session) forget(id string) {
 	}
 }
 
-// open is called once, when the connection can be written to.
+// open runs once, when the connection can be written to.
 func (s *session) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reading = true
-	s.push(nil) // it may have been sent away already
+	s.push(nil) // leave may have been called already
 }
 
-// sever says that nothing more is written, so that nobody waits for it.
+// sever stops all writing and wakes the callers that wait for room.
 func (s *session) sever() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -459,7 +459,7 @@ func (s *session) sever() {
 	s.room.Broadcast()
 }
 
-// tick is called each second.
+// tick runs each second.
 func (s *session) tick(now time.Time) {
 	s.mu.Lock()
 	o := &s.gateway.options
@@ -484,8 +484,8 @@ func (s *session) tick(now time.Time) {
 	}
 }
 
-// leave ends the connection when what it is about is done: events that are on
-// their way into the log are answered, and the client is told why.
+// leave closes the connection gracefully: it first answers the events that are being appended, then
+// tells the client the reason.
 func (s *session) leave(code closeCode, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -497,8 +497,7 @@ func (s *session) leave(code closeCode, after time.Duration) {
 	s.push(nil)
 }
 
-// end is called once, by the goroutine that read the connection, when it is
-// closed.
+// end runs once, in the reading goroutine, when the connection is closed.
 func (s *session) end() {
 	s.cancel()
 	s.mu.Lock()

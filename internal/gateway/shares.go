@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// shares bounds how many of something each tenant has at a time, so that none takes
-// all that there are.
+// shares is a semaphore for each tenant, so that no tenant can take everything.
 type shares struct {
 	each int64
 	mu   sync.Mutex // guards of
 	of   map[string]*share
 }
 
-// share is that of a tenant, while somebody has or waits for one of it.
+// share is the semaphore of a tenant. It exists while a request holds it or waits for it.
 type share struct {
 	*semaphore.Weighted
 	users int
@@ -23,8 +22,7 @@ type share struct {
 
 func newShares(each int64) shares { return shares{each: each, of: map[string]*share{}} }
 
-// acquire waits until the tenant has one less than it may, or ctx is done. Release
-// gives it back.
+// acquire blocks until the tenant is below its limit, or ctx is done. The caller must call release.
 func (s *shares) acquire(ctx context.Context, tenant string) (release func(), err error) {
 	s.mu.Lock()
 	own := s.of[tenant]

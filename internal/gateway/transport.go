@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// collectBytes of frames are collected at most before they are written.
+// collectBytes is the maximum number of bytes that a transport buffers before it writes them.
 const collectBytes = 16 << 10
 
-// buffers are those of connections that write, and of frames that are encoded,
-// collectBytes each.
+// buffers is a pool of buffers of collectBytes, for connections that write and frames that are
+// encoded.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, collectBytes); return &b }}
 
-// closeFrame is the first byte of a close frame; length and code follow.
+// closeFrame is the first byte of a close frame. The length and the close code follow.
 const closeFrame = 0x88
 
-// transport is the connection that the library reads and writes. It has what the
-// server read beyond the request, and collects frames, so that many small ones cost
-// one call of the system. Each call of Write is a whole frame; those of the library
-// itself, pongs and closes, keep their place among the others.
+// transport is the connection that the library reads and writes. It returns the bytes that the
+// server read beyond the request. It also buffers frames, so that many small frames cost one system
+// call. Each call of Write is a whole frame. Pongs and closes, which the library itself writes,
+// keep their place among the other frames.
 type transport struct {
 	net.Conn
-	early []byte // to be read first
+	early []byte // returned by Read first
 
-	mu         sync.Mutex // guards what follows, and writes
-	header     string     // a line for the answer to the handshake, which the library writes first; "" afterwards
+	mu         sync.Mutex // guards the fields below and writes
+	header     string     // header line for the handshake answer, the library's first write; "" afterwards
 	collecting bool
-	frames     *[]byte   // of buffers; nil while nothing is collected: an idle connection keeps none
-	until      time.Time // when what is written has to be taken
-	err        error     // of the first write that failed: no other waits for a deadline again
-	closed     closeCode // of the close frame that was written; 0 before
+	frames     *[]byte   // from buffers; nil if nothing is buffered, so that an idle connection holds no buffer
+	until      time.Time // write deadline
+	err        error     // first write error; later writes fail at once, without a second timeout
+	closed     closeCode // code of the close frame that was written; 0 if none was
 }
 
 func (t *transport) Read(b []byte) (int, error) {
@@ -48,7 +48,7 @@ func (t *transport) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// SetDeadline is the library's, once it has shaken hands: it ends ours.
+// SetDeadline is called by the library after the handshake. It replaces the write deadline.
 func (t *transport) SetDeadline(at time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,14 +56,14 @@ func (t *transport) SetDeadline(at time.Time) error {
 	return t.Conn.SetDeadline(at)
 }
 
-// collect has frames wait for flush, or for so many bytes.
+// collect buffers frames until flush, or until collectBytes are reached.
 func (t *transport) collect() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.collecting = true
 }
 
-// flush writes what was collected, to a client that reads it in time.
+// flush writes the buffered frames. The client must read them within writeTimeout.
 func (t *transport) flush() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *transport) flush() error {
 	return t.err
 }
 
-// Write writes a frame, or collects it.
+// Write writes or buffers a frame.
 func (t *transport) Write(frame []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,7 @@ func (t *transport) Write(frame []byte) (int, error) {
 		*t.frames = append(*t.frames, frame...)
 		return n, nil
 	}
-	t.drain() // a frame that is not collected is behind those that are
+	t.drain() // an unbuffered frame must follow the buffered ones
 	t.write(frame)
 	if t.err != nil {
 		return 0, t.err
@@ -102,8 +102,8 @@ func (t *transport) Write(frame []byte) (int, error) {
 	return n, nil
 }
 
-// breach returns the code by which the library ended the connection for what its
-// client sent; 0 where it did not.
+// breach returns the code with which the library ended the connection because of the client's
+// input; 0 if it did not.
 func (t *transport) breach() closeCode {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +113,7 @@ func (t *transport) breach() closeCode {
 	return 0
 }
 
-// drain writes what is collected. Its caller holds mu, and looks at err.
+// drain writes the buffered frames. The caller holds mu and checks err.
 func (t *transport) drain() {
 	if t.frames == nil {
 		return
@@ -125,7 +125,7 @@ func (t *transport) drain() {
 }
 
 func (t *transport) write(b []byte) {
-	if now := time.Now(); t.err == nil && t.until.Sub(now) < writeTimeout-time.Second { // not each time: it costs
+	if now := time.Now(); t.err == nil && t.until.Sub(now) < writeTimeout-time.Second { // setting a deadline is costly, so not on every write
 		t.until = now.Add(writeTimeout)
 		t.err = t.Conn.SetWriteDeadline(t.until)
 	}
@@ -134,14 +134,12 @@ func (t *transport) write(b []byte) {
 	}
 }
 
-// lingerMost is how long a client that was told that its connection ends may take to
-// close its side.
+// lingerMost is how long the gateway waits for the client to close its side after a close frame.
 const lingerMost = 5 * time.Second
 
-// Close is the library's, behind a close frame. It ends our side only: to close a
-// connection that has input which nobody read resets it, and the client, which may be
-// sending, would lose what it did not read, the close frame perhaps. Who reads the
-// connection is woken, and finishes it.
+// Close is called by the library after a close frame. It closes only the write side. Closing a
+// connection with unread input would reset it. A client that is still sending could then lose
+// unread data, perhaps the close frame. Close also wakes the reader, which calls finish.
 func (t *transport) Close() error {
 	half, ok := t.Conn.(interface{ CloseWrite() error })
 	if err := t.flush(); err != nil || !ok || half.CloseWrite() != nil {
@@ -150,8 +148,8 @@ func (t *transport) Close() error {
 	return t.Conn.SetReadDeadline(time.Now())
 }
 
-// finish closes the connection once the client has closed it, or does not in time. What
-// still comes is dropped.
+// finish waits until the client has closed its side, up to lingerMost, and closes the connection.
+// It drops further input.
 func (t *transport) finish() {
 	_ = t.Close()
 	if t.Conn.SetReadDeadline(time.Now().Add(lingerMost)) == nil {

@@ -16,15 +16,14 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// writeTimeout is how long a client may let a message wait that it does not read, to
-// a second.
+// writeTimeout is how long the gateway waits for a client to read a message, accurate to a second.
 const writeTimeout = 10 * time.Second
 
-// readBufferBytes of a connection are kept while it is idle. What is longer is read
-// past it, by one call of the system more.
+// readBufferBytes is the read buffer that an idle connection keeps. Longer messages bypass the
+// buffer, at the cost of one more system call.
 const readBufferBytes = 1 << 10
 
-// sockets makes connections of requests. It is all that knows the library.
+// sockets upgrades requests to WebSockets. The use of the library is limited to this file.
 type sockets struct{ upgrader *gws.Upgrader }
 
 func newSockets(g *Gateway) sockets {
@@ -34,7 +33,8 @@ func newSockets(g *Gateway) sockets {
 	})}
 }
 
-// serveStream makes a request a WebSocket, or says why not while that is cheap.
+// serveStream upgrades a request to a WebSocket. It rejects a bad request before the upgrade, while
+// that is cheap.
 func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	token, err := g.check(r)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	conn.conn, err = g.sockets.upgrader.Upgrade(&hijacker{w, &conn.transport}, r)
-	if err != nil { // it was answered
+	if err != nil { // the library has answered
 		conn.transport.finish()
 		g.exit(s)
 		s.cancel()
@@ -81,11 +81,11 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request) {
 	g.metrics.Opened.Add(1)
 	conn.conn.Session().(*holder).session = s
 	s.open()
-	go g.readSocket(s, conn) // until its exit; the request's own goroutine ends, and its memory goes
+	go g.readSocket(s, conn) // runs until its exit; the request's goroutine ends, which frees its memory
 }
 
-// asksForWebSocket reports whether the library takes a request: what it answers
-// others says too little.
+// asksForWebSocket reports whether the library would accept a request. The gateway checks this
+// itself because the library's error answers say too little.
 func asksForWebSocket(r *http.Request) bool {
 	return r.Header.Get("Sec-WebSocket-Version") == "13" && r.Header.Get("Sec-WebSocket-Key") != "" &&
 		strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
@@ -101,7 +101,7 @@ func (g *Gateway) readSocket(s *session, conn *connection) {
 			g.metrics.Closed.add(code)
 		}
 	}()
-	// A frame that says it has 2^63 bytes or more makes the library panic.
+	// The library panics on a frame that claims 2^63 bytes or more.
 	defer func() {
 		if p := recover(); p != nil {
 			g.options.Logger.Warn("gateway: a connection was closed by its frames", "panic", p, "correlation", s.correlation)
@@ -111,7 +111,7 @@ func (g *Gateway) readSocket(s *session, conn *connection) {
 	conn.conn.ReadLoop()
 }
 
-// connection is a WebSocket of the library.
+// connection is a WebSocket of the library. It implements socket.
 type connection struct {
 	conn      *gws.Conn
 	transport transport
@@ -125,7 +125,7 @@ func (c *connection) send(message []byte) error {
 func (c *connection) flush() error {
 	err := c.transport.flush()
 	if err != nil {
-		_ = c.transport.Close() // its reader ends
+		_ = c.transport.Close() // ends the reader
 	}
 	return err
 }
@@ -134,16 +134,16 @@ func (c *connection) close(code closeCode) {
 	_ = c.conn.WriteClose(uint16(code), []byte(closeReasons[code]))
 }
 
-// events are what the library tells of its connections.
+// events handles the callbacks of the library.
 type events struct{ gws.BuiltinEventHandler }
 
-// OnPing answers.
+// OnPing answers with a pong.
 func (events) OnPing(c *gws.Conn, payload []byte) {
 	c.Session().(*holder).session.spend()
 	_ = c.WritePong(payload)
 }
 
-// OnMessage takes a message.
+// OnMessage passes a text message to the session.
 func (events) OnMessage(c *gws.Conn, m *gws.Message) {
 	s := c.Session().(*holder).session
 	if m.Opcode != gws.OpcodeText {
@@ -152,10 +152,10 @@ func (events) OnMessage(c *gws.Conn, m *gws.Message) {
 		return
 	}
 	s.receive(m.Bytes())
-	_ = m.Close() // parsed frames hold nothing of it
+	_ = m.Close() // parsed frames do not share its memory
 }
 
-// holder is what a connection of the library knows of ours.
+// holder links a connection of the library to its session.
 type holder struct {
 	gws.SessionStorage
 	session *session
@@ -165,8 +165,8 @@ type silent struct{}
 
 func (silent) Error(...any) {}
 
-// hijacker gives the library a transport with what the server has read beyond the
-// request: a client may send before it is answered.
+// hijacker gives the library a transport that includes the bytes that the server read beyond the
+// request. A client may send before it has the answer.
 type hijacker struct {
 	http.ResponseWriter
 	transport *transport

@@ -2,32 +2,33 @@ package gateway
 
 import "sync"
 
-// worker runs a function while there is something to do, on a goroutine of crew
-// that it has only then: thousands of connections wait without one.
+// worker runs a function while there is work. It uses a goroutine of crew only during that time, so
+// that thousands of idle connections need no goroutine.
 type worker struct {
-	do   func(patient bool) (more bool) // one turn; where it is not patient it does what takes no time, and says that there is more
+	do   func(patient bool) (more bool) // one turn; if patient is false, do only fast work and return true if more is left
 	crew *crew
 
 	mu             sync.Mutex
 	running, again bool
 }
 
-// kick has do called, once more where it is running, until there is nothing more.
+// kick makes a goroutine call do until there is no more work. If do is already running, it will run
+// once more.
 func (w *worker) kick() {
 	if w.begin() {
 		w.crew.send(w)
 	}
 }
 
-// run is kick, but its caller takes the first turn, without patience: that costs
-// less than another goroutine.
+// run is like kick, but the caller runs the first turn itself, with patient false. This is cheaper
+// than another goroutine.
 func (w *worker) run() {
 	if w.begin() && (w.do(false) || w.next()) {
 		w.crew.send(w)
 	}
 }
 
-// begin reports whether the caller is to work.
+// begin reports whether the caller must start the work.
 func (w *worker) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +44,7 @@ func (w *worker) loop() {
 	}
 }
 
-// next reports whether to go on, since somebody asked for it meanwhile.
+// next reports whether to run again because of a kick in the meantime.
 func (w *worker) next() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,15 +52,15 @@ func (w *worker) next() bool {
 	return w.running
 }
 
-// crewIdle is how many goroutines of a crew wait for the next worker.
+// crewIdle is the maximum number of idle goroutines that a crew keeps.
 const crewIdle = 64
 
-// crew is the goroutines of workers, as many as there are workers that run. A few
-// stay when they have nothing to do: the stack of another one would have to grow.
+// crew is a pool of goroutines, one for each running worker. A few idle goroutines stay: the stack
+// of a new goroutine would have to grow again.
 type crew struct {
-	busy    *sync.WaitGroup // waits for those that work
+	busy    *sync.WaitGroup // counts the running workers
 	members sync.WaitGroup
-	idle    chan struct{} // a place for each that waits
+	idle    chan struct{} // holds an element for each idle goroutine
 	workers chan *worker
 	done    chan struct{}
 }
@@ -68,7 +69,7 @@ func newCrew(busy *sync.WaitGroup) *crew {
 	return &crew{busy: busy, idle: make(chan struct{}, crewIdle), workers: make(chan *worker), done: make(chan struct{})}
 }
 
-// send has a goroutine do what there is for w.
+// send runs w on an idle or new goroutine.
 func (c *crew) send(w *worker) {
 	c.busy.Add(1)
 	select {
@@ -96,7 +97,7 @@ func (c *crew) work(w *worker) {
 	}
 }
 
-// end ends the goroutines, when none works any more.
+// end ends the goroutines. No worker may be running.
 func (c *crew) end() {
 	close(c.done)
 	c.members.Wait()

@@ -8,8 +8,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// write sends what there is to be sent, in one piece. Where it is not patient it
-// reads nothing of the log.
+// write sends queued answers and results. If patient is false, it does not read the log.
 func (s *session) write(patient bool) (more bool) {
 	answers, leaving, subscription := s.next()
 	for _, frame := range answers {
@@ -36,15 +35,14 @@ func (s *session) write(patient bool) (more bool) {
 	return s.results(subscription) && subscription.State() != hub.Idle
 }
 
-// results sends the next results; false where there are none for this connection any
-// more.
+// results sends the next results. It returns false if this connection can send no more.
 func (s *session) results(subscription *hub.Subscription) bool {
 	records, gap, err := s.gateway.read(s.ctx, s.identity, subscription, s.correlation)
 	switch {
 	case gap != nil:
 		return s.send(gap) && s.flush()
 	case err != nil && s.ctx.Err() == nil:
-		s.leave(closeInternal, retryAfterDrain) // it has this called again
+		s.leave(closeInternal, retryAfterDrain) // leave makes the writer run again
 		return false
 	case err != nil:
 		return false
@@ -52,8 +50,8 @@ func (s *session) results(subscription *hub.Subscription) bool {
 	return s.deliver(records)
 }
 
-// next returns the answers that wait, and whether the connection is to end: that
-// of one that leaves waits for its events.
+// next returns the queued answers, and the last frame if the connection must end now. A connection
+// that leaves first waits for its appends.
 func (s *session) next() ([]wire.Frame, *wire.Disconnect, *hub.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,13 +59,13 @@ func (s *session) next() ([]wire.Frame, *wire.Disconnect, *hub.Subscription) {
 	s.answers = nil
 	s.room.Broadcast()
 	if s.leaving != nil && len(s.events)+s.appending == 0 {
-		s.leaving.RetryAfterMs = max(0, time.Until(s.back).Milliseconds()) // this may be long after leave
+		s.leaving.RetryAfterMs = max(0, time.Until(s.back).Milliseconds()) // leave may be long ago
 		return answers, s.leaving, nil
 	}
 	return answers, nil, s.subscription
 }
 
-// deliver sends results; false where the connection is broken.
+// deliver sends results. It returns false if the connection is broken.
 func (s *session) deliver(records []stream.Record) bool {
 	for i := range records {
 		result, frame := s.gateway.result(s.identity, &records[i])
@@ -90,7 +88,7 @@ func (s *session) deliver(records []stream.Record) bool {
 	return s.flush()
 }
 
-// flush writes what send collected; false where the connection is broken.
+// flush writes the buffered messages. It returns false if the connection is broken.
 func (s *session) flush() bool {
 	if s.socket.flush() != nil {
 		s.sever()
@@ -99,8 +97,7 @@ func (s *session) flush() bool {
 	return true
 }
 
-// send writes a frame, or has it wait for flush; false where the connection is
-// broken.
+// send writes or buffers a frame. It returns false if the connection is broken.
 func (s *session) send(frame wire.Frame) bool {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
