@@ -1,4 +1,4 @@
-// Package afterbay is a streaming inference engine: events in a partitioned
-// log become decisions in a partitioned log, through keyed state and models, by
-// steps that are atomic and deterministic.
+// Package afterbay is a streaming inference engine. It reads events from a partitioned log,
+// computes decisions with keyed state and models, and writes the decisions to a partitioned log. It
+// does so in transactions that are atomic and deterministic.
 package afterbay

@@ -23,61 +23,67 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options say how an Engine runs pipelines. They do not change results. The zero value is a
+// Options configure how an Engine runs pipelines. They do not change results. The zero value is a
 // good default.
 type Options struct {
-	Code   Code         // the kinds of logs among it are those that Open knows beside the built-in ones
-	Logger *slog.Logger // nil discards
+	Code   Code         // its Logs are kinds of logs that Open knows in addition to the built-in ones
+	Logger *slog.Logger // nil discards all messages
 
-	// Data is the folder where an engine keeps what is its own if its log is shared: a copy
-	// of the state, and the identity by which it takes up its partitions again. "" is data.
+	// Data is the folder for the engine's own files if its log is shared: a copy of the state, and
+	// the identity with which it takes its partitions again after a restart. "" is data.
 	Data string
 
-	Parallelism int   // members of the group of each pipeline; 0 is one a core
-	StateBytes  int64 // memory for the state of all pipelines; 0 is 1 GiB
+	Parallelism int   // members of the group of each pipeline; 0 is one per core
+	StateBytes  int64 // memory for the state of all pipelines, in bytes; 0 is 1 GiB
 
-	Listen    string // host:port of the HTTP server, as of afterbay run; port 0 takes a free one, "" is no server
-	TokenFile string // tokens of the HTTP server with their roles, read again when it changes; "" is no file
-	Gateway   string // a gateway file, whose clients Run serves; "" serves none
+	Listen    string // host:port of the HTTP server, as in afterbay run; port 0 takes a free one; "" runs no server
+	TokenFile string // tokens of the HTTP server with their roles; reread when the file changes; "" uses no file
+	Gateway   string // a gateway file; Run serves its clients; "" runs no gateway
 
-	// Traces takes the spans of events, as observe.Tracer says: of those that come with a
-	// trace, and of a share of the others. It must not block. nil takes none.
+	// Traces receives the spans of events, as observe.Tracer describes. It gets the events that
+	// arrive with a trace, and the share TraceShare of the others. It must not block. nil turns
+	// tracing off.
 	Traces     func([]Span)
-	TraceShare float64 // 0 to 1
+	TraceShare float64 // from 0 to 1
 
-	// Attach works through the process that holds the data directory, if one does, with
-	// all methods but Run and WaitIdle.
+	// If another process holds the data directory, Attach makes the engine work through that
+	// process. Run and WaitIdle then return an error.
 	Attach bool
 }
 
-// Span is a part of the trace of an event.
+// Span is one span of an event's trace.
 type Span = observe.Span
 
-// Status is what an engine does, as GET /v1/status replies with it.
+// Status describes the state of an engine. GET /v1/status returns the same value.
 type Status = admin.Status
 
-// Explanation is what is known about an output or an event.
+// Explanation describes where an output or an event came from.
 type Explanation = explain.Report
 
-// Engine runs pipelines over one log, with their sinks, lookups and models, a server of
-// HTTP and a gateway, exactly as the command afterbay run does. Its methods may be called at
-// the same time.
+// Engine runs pipelines over one log, with their sinks, lookups and models, an HTTP server and a
+// gateway. It does the same as the command afterbay run. Its methods are safe for concurrent use.
 type Engine struct {
 	options   Options
-	process   *process.Process // nil if another process holds the directory
+	process   *process.Process // nil if another process holds the data directory
 	directory inspect.Directory
 	closeLog  func() error
-	begun     chan struct{} // closed when the pipelines begin
+	begun     chan struct{} // closed when the pipelines start
 	begin     sync.Once
 	ended     chan struct{} // closed when Run returns
 
 	mu        sync.Mutex // guards pipelines
-	pipelines *Pipelines // that run
+	pipelines *Pipelines // the pipelines that Run runs
 }
 
-// Open opens a log. The URL is the folder of a data directory, which is made if it is not
-// there; memory:, which is forgotten when the engine is closed; kafka://HOST:PORT, with
-// settings behind a question mark; or that of a kind of Code. The caller closes the engine.
+// Open opens a log and returns an engine over it. The URL has one of these forms:
+//
+//   - The folder of a data directory. Open creates it if it does not exist.
+//   - memory:, a log that is lost when the engine is closed.
+//   - kafka://HOST:PORT, with settings behind a question mark.
+//   - A URL of a kind of log in Options.Code.
+//
+// Open returns an error if Listen can be reached from other machines and TokenFile is "". The
+// caller closes the engine.
 func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -120,7 +126,7 @@ func Open(ctx context.Context, url string, o Options) (*Engine, error) {
 	return e, err
 }
 
-// processOptions returns the options of the process.
+// processOptions returns the options of the process that holds the log.
 func (e *Engine) processOptions(data string) (process.Options, error) {
 	o := process.Options{
 		Data: data, StateBytes: e.stateBytes() / 4 * 3, Logger: e.options.Logger, Loader: &process.Loader{},
@@ -138,12 +144,12 @@ func (e *Engine) stateBytes() int64 {
 	return 1 << 30
 }
 
-// errAttached says that another process runs the pipelines.
+// errAttached is the error of methods that need to run the pipelines while another process does.
 var errAttached = errors.New("another process holds the data directory and runs its pipelines")
 
-// Run runs pipelines and their sinks until ctx is done, and returns nil then: with what is
-// begun it is done. It makes the topics that are not there. An error in what the files say
-// has file, line, column and field. Run is called once.
+// Run creates missing topics, and runs pipelines and their sinks until ctx is done. It then
+// finishes the work in progress and returns nil. An error in the contents of a file has file, line,
+// column and field. Run can be called once per engine.
 func (e *Engine) Run(ctx context.Context, p *Pipelines) (err error) {
 	if e.process == nil {
 		return errAttached
@@ -178,8 +184,8 @@ func (e *Engine) Run(ctx context.Context, p *Pipelines) (err error) {
 	return e.process.Run(ctx, loaded)
 }
 
-// Ready returns when Run has made the topics and the pipelines begin. It returns an error if
-// Run ends before, or ctx.
+// Ready blocks until Run has created the topics and the pipelines start. It returns an error if Run
+// ends or ctx is done first.
 func (e *Engine) Ready(ctx context.Context) error {
 	if e.process == nil {
 		return nil
@@ -194,9 +200,9 @@ func (e *Engine) Ready(ctx context.Context) error {
 	}
 }
 
-// WaitIdle returns when the pipelines of Run have committed all input that there was at the
-// call, have no event in an async queue, and their sinks are done. It returns the error of
-// ctx when that is done before.
+// WaitIdle blocks until the pipelines of Run have processed all input that the log held at the time
+// of the call. They have then committed it, their async queues are empty, and their sinks have
+// delivered. WaitIdle returns the error of ctx if ctx is done first.
 func (e *Engine) WaitIdle(ctx context.Context) error {
 	if e.process == nil {
 		return errAttached
@@ -210,12 +216,12 @@ func (e *Engine) WaitIdle(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Append appends records to a topic, each to the partition of its key. A record without a key
-// gets the field of its value that the topic is keyed by. Append returns when the records are
-// durable. It does not look at their Partition. Topics that the engine keeps for itself take no
-// records.
+// Append appends records to a topic and blocks until they are durable. Each record goes to the
+// partition of its key; its Partition field is ignored. If a record has no key, Append takes the
+// key from the field of its value by which the topic is keyed. Append returns an error for topics
+// that the engine keeps for itself.
 func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Record) (err error) {
-	field := "" // if another process holds the log, it takes the keys
+	field := "" // stays "" if another process holds the log: that process finds the keys
 	if local, ok := e.directory.(*inspect.Local); ok {
 		switch takes, err := local.Takes(ctx, topic); {
 		case err != nil:
@@ -240,9 +246,9 @@ func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Rec
 	return e.directory.Append(ctx, placed...)
 }
 
-// Tail yields the records of all partitions of a topic, from an offset on, and then those
-// that come, until ctx is done. An offset below 0 is so many records before the end of each
-// partition. An error is the last that is yielded; it is nil's when ctx is done.
+// Tail yields the records of all partitions of a topic, starting at an offset. It then waits for
+// new records until ctx is done. A negative offset -n starts n records before the end of each
+// partition. Tail ends after it has yielded an error. It ends without an error when ctx is done.
 func (e *Engine) Tail(ctx context.Context, topic string, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		q := inspect.Query{Topic: topic, Partition: inspect.AllPartitions, From: int64(from), Follow: true}
@@ -257,7 +263,7 @@ func (e *Engine) Tail(ctx context.Context, topic string, from stream.Offset) ite
 	}
 }
 
-// Status returns what the pipelines do.
+// Status returns the current state of the pipelines.
 func (e *Engine) Status(ctx context.Context) (*Status, error) {
 	if client, ok := e.directory.(*admin.Client); ok {
 		status, err := client.Status(ctx)
@@ -267,9 +273,10 @@ func (e *Engine) Status(ctx context.Context) (*Status, error) {
 	return &status, err
 }
 
-// Explain says where an output came from: its event and the events before that, what
-// computed it and, if it is of a pipeline of Run, the row that it was computed from. The id
-// is the header afterbay-id of an output or a dead letter, or topic/partition@offset.
+// Explain reports where an output came from: its event, the events before that event, and the steps
+// that computed it. If a pipeline of Run computed it, the report also has the row that it was
+// computed from. The id is the header afterbay-id of an output or a dead letter, or
+// topic/partition@offset.
 func (e *Engine) Explain(ctx context.Context, id string) (*Explanation, error) {
 	o := explain.Options{Directory: e.directory, ModelKinds: builtin.Kinds().Models}
 	e.mu.Lock()
@@ -284,5 +291,5 @@ func (e *Engine) Explain(ctx context.Context, id string) (*Explanation, error) {
 	return report, nil
 }
 
-// Close closes the log. Run must have returned.
+// Close closes the log. Call it after Run has returned.
 func (e *Engine) Close() error { return e.closeLog() }

@@ -16,9 +16,9 @@ import (
 //go:embed docs/reference/pipeline.schema.json
 var builtInSchema []byte
 
-// Schema returns the JSON Schema of pipeline files that may name the kinds of code beside
-// those that are built in. An editor completes and checks files by it. Kinds that cannot
-// be are an error.
+// Schema returns the JSON Schema of pipeline files that can use the built-in kinds and the kinds of
+// code. Editors use it to complete and check files. Schema returns an error if the kinds are not
+// valid.
 func Schema(code Code) ([]byte, error) {
 	brought, err := broughtBy(code)
 	if err != nil {
@@ -47,8 +47,8 @@ func Schema(code Code) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// Reference returns the reference of the kinds of code as Markdown: what each is, and its
-// fields. Kinds that cannot be are an error.
+// Reference returns a reference page of the kinds of code in Markdown, with the description and the
+// fields of each kind. It returns an error if the kinds are not valid.
 func Reference(code Code) (string, error) {
 	brought, err := broughtBy(code)
 	if err != nil {
@@ -74,13 +74,14 @@ func Reference(code Code) (string, error) {
 	return page.String(), err
 }
 
-// kindFields are the fields of a mapping that choose kinds.
+// kindFields are the fields with which a mapping chooses a kind.
 type kindFields struct {
-	place string // of the mapping in a file
+	place string // path of the mapping in a file
 	shape spec.Shape
 }
 
-// broughtBy returns the fields that choose the kinds of code.
+// broughtBy returns the fields that choose the kinds of code. It returns an error if the kinds are
+// not valid.
 func broughtBy(code Code) (brought []kindFields, err error) {
 	if _, err := builtin.Kinds().With(code); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func broughtBy(code Code) (brought []kindFields, err error) {
 	return brought, nil
 }
 
-// ofManifest is the place of fields of a model's manifest.
+// ofManifest is the place of the fields of a model's manifest.
 const ofManifest = "manifest"
 
 // propertiesOf returns the properties of a mapping in a schema.

@@ -12,28 +12,28 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Code is what pipeline files name that is written in Go: Functions of call steps, Models by
-// name, and kinds beside the built-in ones: Sinks, Lookups, Logs and ModelKinds.
+// Code is the Go code that pipeline files refer to: Functions for call steps, Models by name, and
+// kinds in addition to the built-in ones (Sinks, Lookups, Logs and ModelKinds).
 type Code = lang.Code
 
-// Errors are all that is wrong with files. Each Error has file, line, column and field, and
-// mostly a hint: what to do next.
+// Errors lists all errors of the files. Each Error has file, line, column and field, and in most
+// cases a hint about what to do next.
 type (
 	Error  = spec.Error
 	Errors = spec.Errors
 )
 
-// Pipelines are what pipeline files say, which has the right shape: Check and Engine.Run
-// check what it means.
+// Pipelines are the contents of pipeline files. Their syntax and fields are valid. Check and
+// Engine.Run check their meaning.
 type Pipelines struct {
 	files []*lang.File
 	code  Code
 }
 
-// Load reads pipeline files of at most 1 MiB, the environment variables that they name, and
-// the manifests of their models. Paths in a file are relative to its folder. The files may
-// name the functions, models and kinds of code. The error is Errors: all that is wrong, each
-// with file, line, column and what to do next.
+// Load reads pipeline files, the environment variables that they name, and the manifests of their
+// models. A file has at most 1 MiB. Paths in a file are relative to its folder. The files can name
+// the functions, models and kinds of code. Errors in the files are returned together as Errors,
+// each with file, line, column and what to do next.
 func Load(code Code, files ...string) (*Pipelines, error) {
 	kinds, err := builtin.Kinds().With(code)
 	if err != nil {
@@ -58,10 +58,10 @@ func Load(code Code, files ...string) (*Pipelines, error) {
 	return p, nil
 }
 
-// Parse is Load of one text: of a file that go:embed put into the program, or of JSON, which
-// is YAML, that the program made. Messages name it filename, and manifests of models are
-// relative to its folder. No environment variable is set: a text that names one without a
-// default is an error.
+// Parse is Load for one text, for example a file embedded with go:embed, or JSON that the program
+// generated (JSON is valid YAML). Error messages call the text filename, and manifests of models
+// are relative to the folder of filename. No environment variable is set: a text that names one
+// without a default is an error.
 func Parse(filename string, text []byte, code Code) (*Pipelines, error) {
 	kinds, err := builtin.Kinds().With(code)
 	if err != nil {
@@ -74,15 +74,15 @@ func Parse(filename string, text []byte, code Code) (*Pipelines, error) {
 	return &Pipelines{[]*lang.File{file}, code}, nil
 }
 
-// Warning is about something that is allowed and will surprise.
+// Warning reports something that is allowed but probably not what the author expects.
 type Warning struct {
 	Pipeline string
 	Text     string
 }
 
-// Check checks what the files say: names, types, expressions, models, and what is between
-// the pipelines. It opens no log, and runs no program that a manifest names. An error has
-// file, line, column and field of all that is wrong.
+// Check checks the meaning of the files: names, types, expressions, models, and the connections
+// between pipelines. It does not open a log and does not run programs that a manifest names. The
+// error lists all problems, each with file, line, column and field.
 func (p *Pipelines) Check(_ context.Context, o Options) ([]Warning, error) {
 	kinds, err := builtin.Kinds().With(p.code)
 	if err != nil {

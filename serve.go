@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Serve is Run with an HTTP server of the program beside the pipelines. The server listens on
-// its Addr, with TLS if it has a TLSConfig, and takes requests when the pipelines begin. The
-// context of a request is done when ctx is, which ends a Tail. Serve returns when all requests
-// are answered and Run has returned; an error of the server or of Run ends both. It logs the
-// address.
+// Serve is Run with an additional HTTP server that the caller provides. The server listens on its
+// Addr, with TLS if it has a TLSConfig. It accepts requests once the pipelines start. When ctx is
+// done, the contexts of all requests are done too, which ends their calls of Tail. Serve returns
+// after all requests are answered and Run has returned. An error of the server or of Run ends both.
+// Serve logs the address of the server.
 func (e *Engine) Serve(ctx context.Context, p *Pipelines, server *http.Server) error {
 	listener, err := net.Listen("tcp", server.Addr)
 	if err != nil {
@@ -31,13 +31,13 @@ func (e *Engine) Serve(ctx context.Context, p *Pipelines, server *http.Server) e
 		<-ctx.Done()
 		return server.Shutdown(context.WithoutCancel(ctx))
 	})
-	if e.Ready(ctx) == nil { // else Run says why
+	if e.Ready(ctx) == nil { // otherwise Run returns the reason
 		group.Go(func() error { return e.listen(ctx, listener, server) })
 	}
 	return group.Wait()
 }
 
-// listen answers requests until the server is shut down.
+// listen serves requests until the server is shut down.
 func (e *Engine) listen(ctx context.Context, listener net.Listener, server *http.Server) (err error) {
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	if server.TLSConfig != nil {

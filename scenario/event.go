@@ -15,8 +15,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// event reads an event: a time, attributes, and a JSON object up to the end of
-// the line.
+// event reads an event: a time, attributes, and a JSON object that extends to the end of the line.
 func (p *parser) event(c *command) {
 	e := &event{partition: stream.ByKey, times: 1}
 	c.event = e
@@ -50,7 +49,7 @@ func (p *parser) event(c *command) {
 	}
 }
 
-// nextWord cuts a word off; what stands in double quotes is part of it.
+// nextWord cuts the first word off a text. Text in double quotes belongs to the word.
 func nextWord(text string) (word, rest string, err error) {
 	end := strings.IndexAny(text, " \t\"")
 	if end < 0 {
@@ -113,7 +112,7 @@ func (p *parser) attribute(e *event, word string) (err error) {
 	return err
 }
 
-// time reads a time: of the day, with a date, or by its distance from another.
+// time reads a time: a time of day, a time with a date, or an offset from another time.
 func (p *parser) time(text string, from time.Time) (time.Time, error) {
 	if text != "" && (text[0] == '+' || text[0] == '-') {
 		d, err := time.ParseDuration(text)
@@ -134,7 +133,7 @@ func (p *parser) time(text string, from time.Time) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// clock writes a time as short as it can be read.
+// clock formats a time in the shortest form that can be read back.
 func clock(t time.Time) string {
 	t = t.UTC()
 	if t.IsZero() {
@@ -146,7 +145,7 @@ func clock(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// record makes the n-th record of an event, from 0, for an input.
+// record builds the n-th record (from 0) of an event for an input.
 func (e *event) record(in *lang.Input, n int) stream.Record {
 	at := e.at.Add(time.Duration(n) * e.every)
 	appended := at
@@ -182,10 +181,10 @@ func (e *event) record(in *lang.Input, n int) stream.Record {
 	return r
 }
 
-// appendField adds a field behind the others of a JSON object.
+// appendField adds a field at the end of a JSON object.
 func appendField(object []byte, name, value string, others bool) []byte {
 	text := bytes.TrimRight(object, " \t\r\n")
-	text = append([]byte{}, text[:len(text)-1]...) // without the brace
+	text = append([]byte{}, text[:len(text)-1]...) // without the closing brace
 	if others {
 		text = append(text, ", "...)
 	}
@@ -203,10 +202,10 @@ func timeText(t time.Time, unit string) string {
 	return strconv.Quote(t.UTC().Format(layout))
 }
 
-// units of times that are whole numbers.
+// units are the units of times that are whole numbers.
 var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
-// readTime reads what timeText wrote; otherwise where it is no time.
+// readTime reads a time that timeText wrote. It returns otherwise if raw is not a time.
 func readTime(raw json.RawMessage, unit string, otherwise time.Time) time.Time {
 	var t time.Time
 	if unit == "rfc3339" && json.Unmarshal(raw, &t) == nil {
@@ -230,8 +229,8 @@ func readTime(raw json.RawMessage, unit string, otherwise time.Time) time.Time {
 	return time.Unix(0, 0).Add(time.Duration(n) * d)
 }
 
-// keyText returns the key that a JSON value is: the text of a string, or a
-// number as it stands.
+// keyText returns the key that a JSON value stands for: the text of a string, or a number as it is
+// written.
 func keyText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// compare returns where the results of commands are not as they are expected.
+// compare returns the differences between the actual and the expected results of commands.
 func (s *Scenario) compare(got [][]string) []Failure {
 	var failures []Failure
 	for i, c := range s.commands {
@@ -21,8 +21,8 @@ func (s *Scenario) compare(got [][]string) []Failure {
 	return failures
 }
 
-// matches reports whether a result is as it is expected: but for spaces in JSON,
-// and what three dots at the end stand for.
+// matches reports whether a result is the expected one. It ignores spaces in JSON; three dots at
+// the end of want match any text.
 func matches(want, got string) bool {
 	if start, ok := strings.CutSuffix(want, "..."); ok && strings.HasPrefix(got, strings.TrimSpace(start)) {
 		return true
@@ -30,7 +30,7 @@ func matches(want, got string) bool {
 	return compact(want) == compact(got)
 }
 
-// compact takes the spaces out of the JSON that a result ends with.
+// compact removes the spaces from the JSON at the end of a result.
 func compact(line string) string {
 	for i := strings.IndexByte(line, '{'); i >= 0; i = -1 {
 		var b bytes.Buffer
@@ -41,8 +41,8 @@ func compact(line string) string {
 	return line
 }
 
-// diff writes expected and actual results, the lines that differ marked by "-"
-// and "+", and says whether they are the same.
+// diff writes expected and actual results, with "-" and "+" before the lines that differ. It also
+// reports whether the results are the same.
 func diff(want, got []string) (text string, same bool) {
 	var b strings.Builder
 	same = true
@@ -64,8 +64,8 @@ func diff(want, got []string) (text string, same bool) {
 	return strings.TrimSuffix(b.String(), "\n"), same
 }
 
-// common returns the places of a longest common part of two lists: of those at
-// the start and end only, where the rest is long.
+// common returns the positions of a longest common subsequence of two lists. If the middle of the
+// lists is long, it returns only the common start and end.
 func common(want, got []string) [][2]int {
 	var pairs, tail [][2]int
 	from, w, g := 0, len(want), len(got)
@@ -82,8 +82,7 @@ func common(want, got []string) [][2]int {
 	return append(pairs, tail...)
 }
 
-// longest returns the places of a longest common part of want[from:w] and
-// got[from:g].
+// longest returns the positions of a longest common subsequence of want[from:w] and got[from:g].
 func longest(want, got []string, from, w, g int) [][2]int {
 	lengths := make([][]int, w-from+1)
 	for i := range lengths {
@@ -113,11 +112,11 @@ func longest(want, got []string, from, w, g int) [][2]int {
 	return pairs
 }
 
-// updated returns the file with what happened in place of what was expected. It
-// is not made where the ways of running disagree.
+// updated returns the text of the file with the actual results in place of the expected ones. ok is
+// false if the ways of running disagree.
 func (s *Scenario) updated(failures []Failure) (text []byte, ok bool) {
 	lines := slices.Clone(s.lines)
-	for _, f := range slices.Backward(failures) { // from the end: line numbers stay right
+	for _, f := range slices.Backward(failures) { // backwards, so that line numbers stay valid
 		if f.Line == 0 {
 			return nil, false
 		}

@@ -21,30 +21,30 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// outcome is all that a run leaves.
+// outcome is everything that a run leaves behind.
 type outcome struct {
 	transcript [][]string          // results of each command
-	records    map[string][]string // of each output partition, by lane
+	records    map[string][]string // by output partition and lane
 	state      []string
-	answers    map[string]string // of journals, by request
-	killed     map[string]int    // processes, by stage
+	answers    map[string]string // of the journals, by request
+	killed     map[string]int    // number of killed processes, by stage
 }
 
-// place is the n-th record of a command.
+// place is the position of a record in a scenario: the n-th record of a command.
 type place struct{ command, n int }
 
-// reading attributes what is in the log to the events of a scenario.
+// reading relates the records in the log to the events of a scenario.
 type reading struct {
 	*run
 	topics  map[string]map[int32][]stream.Record
-	parents map[string]string   // position of each record -> that of the record it was made from
+	parents map[string]string   // position of each record -> position of the record that it was made from
 	events  map[string]place    // by position
-	times   map[place]time.Time // of events, as the first pipeline found them
+	times   map[place]time.Time // of events, as the first pipeline observed them
 	keys    map[string]string   // of records, by position
 	told    map[string]bool     // positions of records that are in the transcript
 }
 
-// outcome reads the log.
+// outcome reads the log after the run.
 func (r *run) outcome(ctx context.Context) (*outcome, error) {
 	read := &reading{
 		run: r, topics: map[string]map[int32][]stream.Record{}, parents: map[string]string{},
@@ -62,7 +62,7 @@ func (r *run) outcome(ctx context.Context) (*outcome, error) {
 		for index, records := range partitions {
 			for i := range records {
 				if header.Value(&records[i], header.Frontier) != nil {
-					continue // how often the order says how far it is depends on the steps
+					continue // the number of these records depends on how events are divided into transactions
 				}
 				name := fmt.Sprintf("%s/%d of %s", topic, index, read.lane(&records[i]))
 				out.records[name] = append(out.records[name], describe(&records[i]))
@@ -95,8 +95,8 @@ func (r *reading) all(ctx context.Context) error {
 	return nil
 }
 
-// bySteps reports whether a topic has notes or watermarks of a pipeline: how many there are, and
-// when, is decided by its steps.
+// bySteps reports whether a topic holds order records or watermarks of a pipeline. Their number and
+// time depend on how events are divided into transactions.
 func (r *reading) bySteps(topic string) bool {
 	return slices.ContainsFunc(r.pipelines, func(p pipeline) bool {
 		return topic == naming.Of(p.Name, naming.Order) || topic == naming.Of(p.Name, naming.Marks)
@@ -120,9 +120,9 @@ func (r *reading) partition(ctx context.Context, p stream.Partition) ([]stream.R
 	return records, nil
 }
 
-// source returns the position of the record that a record was made from, "" of
-// an event. Its offset is a number of release where the pipeline reads in the order of several
-// partitions.
+// source returns the position of the record from which a record was made; "" for an event. If the
+// pipeline reads several partitions in time order, the offset is the event's number in the order of
+// release.
 func source(r *stream.Record) string {
 	if from := header.Get(r, header.Source); from != "" {
 		return from
@@ -134,12 +134,12 @@ func source(r *stream.Record) string {
 	return header.Get(r, header.Position)
 }
 
-// lane names the records of an output partition among which the order is the same in
-// each way: those made of events of one partition and, where events are queued, of one
-// key with `ordered`, else of one event.
+// lane names the group of records of an output partition whose order is the same in each way of
+// running. By default these are the records made from events of one partition. If events are
+// queued, they are the records of one key (with `ordered`) or of one event.
 func (r *reading) lane(record *stream.Record) string {
 	if to := header.Value(record, header.AnswerTo); to != nil {
-		return fmt.Sprintf("answers to %q", to) // those of two stages meet there
+		return fmt.Sprintf("answers to %q", to) // two stages write such records
 	}
 	from := source(record)
 	partition, _, _ := strings.Cut(from, "@")
@@ -159,8 +159,8 @@ func (r *reading) lane(record *stream.Record) string {
 
 func position(r *stream.Record) string { return fmt.Sprintf("%v@%d", r.Partition, r.Offset) }
 
-// findEvents tells which record is which event: those that no pipeline wrote
-// are in each partition in the order of the scenario.
+// findEvents determines which record is which event. Records that no pipeline wrote are the events:
+// each partition holds them in the order of the scenario.
 func (r *reading) findEvents() {
 	queues := map[stream.Partition][]place{}
 	for i, records := range r.records {
@@ -177,7 +177,7 @@ func (r *reading) findEvents() {
 			for i := range records {
 				record := &records[i]
 				if header.Value(record, header.Order) != nil || header.Value(record, header.Frontier) != nil {
-					continue // it is read at another offset: see sights
+					continue // the event is read at another offset: see sights
 				}
 				r.keys[position(record)] = string(record.Key)
 				if from := source(record); from != "" {
@@ -197,7 +197,7 @@ func (r *reading) findEvents() {
 	}
 }
 
-// offsetOf returns the offset of a position, -1 of what is none.
+// offsetOf returns the offset of a position, or -1 if the text is not a position.
 func offsetOf(position string) int64 {
 	_, text, _ := strings.Cut(position, "@")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -206,8 +206,8 @@ func offsetOf(position string) int64 {
 	return -1
 }
 
-// seen returns the newest position up to one at which a pipeline saw an event: time moves on at
-// the place of the next one, which may not be there.
+// seen returns the newest position, at or before the given one, where pipeline i observed an event.
+// A watermark advances at the position of the next event, and that event may not exist.
 func (r *reading) seen(i int, position string) string {
 	if !r.own(i, position) {
 		return position
@@ -222,9 +222,10 @@ func (r *reading) seen(i int, position string) string {
 	return position
 }
 
-// eventOf returns the event that a position goes back to.
+// eventOf returns the event from which the record at a position was made, directly or through other
+// records.
 func (r *reading) eventOf(position string) (place, bool) {
-	for range 3 * len(r.topics) { // a chain is no longer
+	for range 3 * len(r.topics) { // the longest possible chain
 		if at, ok := r.events[position]; ok {
 			return at, true
 		}
@@ -233,11 +234,12 @@ func (r *reading) eventOf(position string) (place, bool) {
 	return place{}, false
 }
 
-// byMarks are the entries that a partition of a stage of another field has once it has read a mark,
-// and that follow the newest one: marks are by steps, and nothing waits for those after the last ask.
+// byMarks are the kinds of state entries that follow the newest watermark broadcast. A partition of
+// a stage keyed by another field has them once it has read one. Broadcasts depend on the
+// transactions, and the run does not wait for the last ones, so these entries are not compared.
 var byMarks = []byte{statekey.Generation, statekey.Source, statekey.Released, statekey.Watermark}
 
-// states reads every entry of the state of every pipeline.
+// states reads all state entries of all pipelines.
 func (r *reading) states(ctx context.Context, out *outcome) error {
 	groups, err := r.engine.Groups(ctx)
 	if err != nil {
@@ -245,7 +247,7 @@ func (r *reading) states(ctx context.Context, out *outcome) error {
 	}
 	for _, group := range groups {
 		if r.isSink(group) {
-			continue // what it remembers depends on when the service answered
+			continue // the state of a sink depends on when the service answered
 		}
 		for _, topic := range slices.Sorted(maps.Keys(r.topics)) {
 			for i := range int32(len(r.topics[topic])) {
@@ -269,8 +271,8 @@ func (r *reading) states(ctx context.Context, out *outcome) error {
 	return nil
 }
 
-// keep notes an entry of state. Of a journal only the answers are the same in each way:
-// it numbers them in the order in which they come, and counts calls.
+// keep records a state entry. Of a journal it keeps only the answers, because only they are the
+// same in each way. The journal also numbers answers in their order of arrival, and counts calls.
 func (o *outcome) keep(name string, entry stream.Entry) {
 	switch value := fmt.Sprintf("%x", entry.Value); {
 	case journal.IsAnswer(entry.Key):
@@ -280,14 +282,15 @@ func (o *outcome) keep(name string, entry stream.Entry) {
 	}
 }
 
-// isSink reports whether a group is that of a sink.
+// isSink reports whether a group belongs to a sink.
 func (r *reading) isSink(group string) bool {
 	return slices.ContainsFunc(r.pipelines, func(p pipeline) bool {
 		return slices.ContainsFunc(p.runner.SinkReads(), func(read running.Read) bool { return read.Group == group })
 	})
 }
 
-// difference says where two runs left different records or state.
+// difference describes the first difference between the records, state and results of two runs. It
+// returns "" if there is none.
 func (o *outcome) difference(other *outcome) string {
 	names := slices.Sorted(maps.Keys(o.records))
 	for name := range other.records {
@@ -303,12 +306,12 @@ func (o *outcome) difference(other *outcome) string {
 	if d := firstDifference(o.state, other.state); d != "" {
 		return "state:\n" + d
 	}
-	for _, request := range slices.Sorted(maps.Keys(o.answers)) { // one may have forgotten what the other has
+	for _, request := range slices.Sorted(maps.Keys(o.answers)) { // one run may have forgotten answers that the other still has
 		if answer, ok := other.answers[request]; ok && answer != o.answers[request] {
 			return "journal:\n" + firstDifference([]string{request + " " + o.answers[request]}, []string{request + " " + answer})
 		}
 	}
-	for i := range o.transcript { // what was read on the way
+	for i := range o.transcript { // results that were read during the run
 		if d := firstDifference(o.transcript[i], other.transcript[i]); d != "" {
 			return d
 		}
@@ -340,10 +343,10 @@ func describe(r *stream.Record) string {
 	return text
 }
 
-// transcript writes the results of each command, in the words of a scenario.
+// transcript writes the results of each command in the syntax of a scenario.
 func (r *reading) transcript() ([][]string, error) {
 	results := make([][]string, len(r.Scenario.commands))
-	lines := make([]map[int][]string, len(results)) // of an event, by its number
+	lines := make([]map[int][]string, len(results)) // of each command, by the number of the event
 	for i := range lines {
 		lines[i] = map[int][]string{}
 	}
@@ -373,8 +376,8 @@ func (r *reading) transcript() ([][]string, error) {
 	return results, nil
 }
 
-// summary shows the results of the last of repeated events, and how many those
-// before had.
+// summary returns the results of the last of the repeated events, after a line that counts the
+// results of the earlier ones.
 func (r *reading) summary(lines map[int][]string, times int) []string {
 	kinds := map[string]int{}
 	for n := range times - 1 {
@@ -393,8 +396,7 @@ func (r *reading) summary(lines map[int][]string, times int) []string {
 	return append([]string{"before: " + strings.Join(texts, ", ")}, lines[times-1]...)
 }
 
-// sighted writes what is known of events but not in a record: that they were
-// late, or dropped.
+// sighted writes the facts about events that no record holds: that an event was late or dropped.
 func (r *reading) sighted(i int, lines []map[int][]string) {
 	prefix := ""
 	if len(r.pipelines) > 1 {
@@ -411,7 +413,7 @@ func (r *reading) sighted(i int, lines []map[int][]string) {
 			r.times[at] = s.at
 		}
 		var words []string
-		if s.late && s.stage == "" && own { // for a copy the copy's watermark counts
+		if s.late && s.stage == "" && own { // for a repartitioned event the watermark of its copy counts
 			words = append(words, "late")
 		}
 		if s.dropped {
@@ -426,22 +428,22 @@ func (r *reading) sighted(i int, lines []map[int][]string) {
 	}
 }
 
-// own reports whether a position is in the topic that the pipeline itself reads,
-// and not one that is copied to it.
+// own reports whether a position is in the topic that the pipeline itself reads, and not in a topic
+// that is copied into that one.
 func (r *reading) own(i int, position string) bool {
 	reads := r.pipelines[i].runner.Reads()
 	return strings.HasPrefix(position, reads[len(reads)-1].Topic+"/")
 }
 
-// outputsOf writes the records that a pipeline wrote to a topic. Those of a lane must
-// come in the order of the events they are made of.
+// outputsOf writes the records that pipeline i wrote to a topic. It returns an error if the records
+// of a lane are not in the order of their events.
 func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error {
 	for index := range int32(len(r.topics[topic])) {
-		newest := map[string]int64{} // offset, by lane
+		newest := map[string]int64{} // largest source offset, by lane
 		for _, record := range r.topics[topic][index] {
 			writer, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
 			if naming.Root(writer) != r.pipelines[i].Name {
-				continue // an event, or of another pipeline
+				continue // an event, or a record of another pipeline
 			}
 			from := source(&record)
 			at, ok := r.eventOf(r.seen(i, from))
@@ -460,8 +462,8 @@ func (r *reading) outputsOf(i int, topic string, lines []map[int][]string) error
 	return nil
 }
 
-// allTold sees that each record of a topic that pipelines write is an event or
-// in the transcript.
+// allTold checks that each record in the output topics of the pipelines is either an event or in
+// the transcript.
 func (r *reading) allTold() error {
 	for _, p := range r.pipelines {
 		for _, topic := range p.runner.Outputs() {
@@ -478,8 +480,8 @@ func (r *reading) allTold() error {
 	return nil
 }
 
-// line writes a record: its topic, what about it is unlike the event, what show
-// names, and its value.
+// line formats a record: its topic, the attributes that differ from the event's, the attributes
+// that show names, and its value.
 func (r *reading) line(record *stream.Record, at place) string {
 	event := &r.records[at.command][at.n]
 	words := []string{record.Partition.Topic}
@@ -514,7 +516,7 @@ func (r *reading) line(record *stream.Record, at place) string {
 		words = append(words, stage+": "+oneLine(header.Get(record, header.Error)))
 	}
 	switch same := string(record.Value) == string(event.Value); {
-	case same && stage != "": // as dead letters are
+	case same && stage != "": // usual for dead letters
 	case same:
 		words = append(words, "unchanged")
 	case json.Valid(record.Value) && record.Value[0] == '{':
@@ -525,7 +527,7 @@ func (r *reading) line(record *stream.Record, at place) string {
 	return strings.Join(words, " ")
 }
 
-// oneLine writes what does not print as escapes.
+// oneLine replaces characters that cannot be printed with escapes.
 func oneLine(text string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -538,7 +540,7 @@ func oneLine(text string) string {
 	return b.String()
 }
 
-// quoted returns a value as an attribute's is written.
+// quoted formats a value in the syntax of an attribute's value.
 func quoted(text string) string {
 	if text == "" || strings.ContainsAny(text, " \t\n\"{") || strconv.Quote(text) != `"`+text+`"` {
 		return strconv.Quote(text)
@@ -546,8 +548,8 @@ func quoted(text string) string {
 	return text
 }
 
-// watermarks writes the watermark of each partition as of its newest event
-// above the command.
+// watermarks writes the watermark of each partition after the partition's newest event before the
+// command.
 func (r *reading) watermarks(command int) []string {
 	i := r.named(r.Scenario.commands[command].args)
 	newest := map[string]time.Time{}
@@ -567,7 +569,8 @@ func (r *reading) watermarks(command int) []string {
 	return lines
 }
 
-// counts writes what a pipeline made of the events above the command.
+// counts writes the numbers of events, late, dropped and dead events of a pipeline, over the events
+// before the command.
 func (r *reading) counts(command int) []string {
 	i := r.named(r.Scenario.commands[command].args)
 	var events, late, dropped, failed int

@@ -13,14 +13,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Bounds of a scenario.
+// Limits of a scenario.
 const (
 	fileMaxBytes  = 1 << 20
 	eventsMax     = 100_000
 	partitionsMax = 64
 )
 
-// Scenario is a scenario file that was read.
+// Scenario is a parsed scenario file.
 type Scenario struct {
 	name        string
 	lines       []string
@@ -30,23 +30,23 @@ type Scenario struct {
 	commands    []command
 }
 
-// command is one line of a scenario and what stands indented below it.
+// command is one line of a scenario with the lines indented below it.
 type command struct {
 	line   int // from 1
 	word   string
-	rest   string   // of the line
-	args   []string // rest, but of an event or row
+	rest   string   // rest of the line
+	args   []string // words of rest; not set for an event or a row
 	event  *event
-	row    *stream.Record // of a table
-	below  []string       // without the indentation
-	indent int            // of the block, in bytes
+	row    *stream.Record // row of a table
+	below  []string       // lines without their indentation
+	indent int            // indentation of the block, in bytes
 }
 
-// event is an event of a scenario as it is written there.
+// event is an event in the form in which a scenario describes it.
 type event struct {
-	topic     string // "" is the first input
+	topic     string // "" is the topic of the first input
 	at        time.Time
-	timed     bool // the time is written, so the time field is added
+	timed     bool // the scenario gives a time, so record adds the time field
 	appended  time.Time
 	key       *string
 	partition int32
@@ -56,17 +56,17 @@ type event struct {
 	every     time.Duration
 }
 
-// Error is one thing wrong with a scenario file.
+// Error is one error in a scenario file.
 type Error struct {
 	File    string
 	Line    int // from 1
 	Message string
 }
 
-// Error returns position and message.
+// Error returns the position and the message.
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message) }
 
-// word is a command and the most words that may follow it; -1 is any number.
+// word is a command and the maximum number of words after it; -1 is any number.
 type word struct {
 	name string
 	args int
@@ -78,17 +78,17 @@ var words = []word{
 	{"event", -1}, {"row", -1}, {"crash", 1}, {"state", 2}, {"watermark", 1}, {"counts", 1},
 }
 
-// The stages of a turn of the loop at which a process can be killed.
+// stages are the points in an iteration of the pipeline's loop where a process can be killed.
 var stages = []string{"read", "model", "write", "sync", "after"}
 
-// shows are what a show command may name.
+// shows are the words that a show command can name.
 var shows = []string{"id", "key", "time", "partition", "watermark", "row", "headers"}
 
 type parser struct {
 	*Scenario
-	now      time.Time // of the newest event
+	now      time.Time // time of the newest event
 	events   int
-	inFlight bool // an event stands above that nothing waited for
+	inFlight bool // an event precedes this line and no command has waited for it
 	errs     []error
 }
 
@@ -98,11 +98,12 @@ func (p *parser) fail(line int, format string, args ...any) {
 	}
 }
 
-// day is where times without a date are.
+// day is the date of times that are written without a date.
 var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Parse reads the text of a scenario; name is its file's, which messages and
-// relative paths start from. An error is everything wrong, each an *Error.
+// Parse parses the text of a scenario. name is the path of its file: messages begin with it, and
+// relative paths start from its folder. Parse returns all errors of the text together, each an
+// *Error.
 func Parse(name string, text []byte) (*Scenario, error) {
 	p := &parser{Scenario: &Scenario{name: name, partitions: 1, environment: map[string]string{}, shown: map[string]bool{}}, now: day}
 	switch {
@@ -125,7 +126,7 @@ func Parse(name string, text []byte) (*Scenario, error) {
 	return p.Scenario, nil
 }
 
-// split finds the commands and what is indented below them.
+// split finds the commands and the lines indented below each.
 func (p *parser) split() {
 	for i, line := range p.lines {
 		trimmed := strings.TrimSpace(line)
@@ -150,7 +151,7 @@ func (p *parser) split() {
 	}
 }
 
-// words splits what stands behind a command.
+// words splits the text after a command into words.
 func (p *parser) words(line int, text string) (all []string) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		word, rest, err := nextWord(text)
@@ -173,7 +174,7 @@ func (p *parser) below(c *command, number int, line string) {
 	}
 	if c.indent == 0 {
 		c.indent = len(line) - len(strings.TrimLeft(line, " "))
-		for range number - c.line - 1 { // comments or nothing stand between
+		for range number - c.line - 1 { // comments or empty lines between them
 			c.below = append(c.below, "")
 		}
 	}
@@ -252,7 +253,7 @@ func (p *parser) command(c *command) {
 	}
 }
 
-// row reads a row of a table, which is processed after all that stands above it.
+// row reads a row of a table. The run processes everything above the row first.
 func (p *parser) row(c *command) {
 	var names [2]string
 	value := strings.TrimSpace(c.rest)
@@ -290,7 +291,7 @@ func (p *parser) crash(c *command, stage string) {
 	p.inFlight = false
 }
 
-// path returns a path of the scenario relative to its folder.
+// path resolves a path relative to the scenario's folder.
 func (s *Scenario) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name

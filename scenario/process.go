@@ -15,23 +15,23 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// engine is a log that tools can ask.
+// engine is a log that also answers the queries of tools.
 type engine = stream.Engine
 
-// errKilled is what a killed process gets from its log.
+// errKilled is the error that the log returns to a killed process.
 var errKilled = errors.New("the process was killed")
 
-// mortal is a log as a process sees it that can be killed: from then on nothing
-// of the process reaches the log, as after kill -9. What it handed over before
-// may or may not be committed.
+// mortal is the log of a process that can be killed. After a kill, no call of the process reaches
+// the log, as after kill -9. Transactions that the process submitted before may or may not be
+// committed.
 type mortal struct {
 	engine
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	dead    bool
 	members []*mortalMember
-	pending []*stream.Pending // in the order they were handed over
-	changed sync.Cond         // on mu: a member was polled or closed, or the process was killed
+	pending []*stream.Pending // in the order of submission
+	changed sync.Cond         // uses mu: a member was polled or closed, or the process was killed
 }
 
 func newMortal(e engine) *mortal {
@@ -40,9 +40,9 @@ func newMortal(e engine) *mortal {
 	return m
 }
 
-// kill ends the process. It returns when at most one commit is undecided, the
-// newest: then a copy of an engine's files is one that a killed process could
-// have left, since the engine writes one frame at a time.
+// kill kills the process. It returns when at most one commit, the newest, is undecided. A copy of
+// the engine's files is then a state that a killed process can leave, because the engine writes one
+// frame at a time. first is false if the process was killed before.
 func (m *mortal) kill() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,8 +93,8 @@ func (m *mortal) Join(ctx context.Context, group string, topics ...string) (stre
 	return one, nil
 }
 
-// turn waits until each member's loop has made a whole turn, has ended or was killed.
-// A loop that is between two polls at the call makes two.
+// turn blocks until the loop of each member has run a whole iteration, has ended, or was killed. A
+// loop that is between two polls at the time of the call runs two.
 func (m *mortal) turn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,11 +112,11 @@ type mortalMember struct {
 	stream.Member
 	process *mortal
 
-	polls  int // begun; guarded by process.mu, as is what follows
+	polls  int // started polls; process.mu guards the fields below
 	closed bool
 }
 
-// note counts a poll, or notes that there will be no other.
+// note counts polls, and records whether the member is closed.
 func (s *mortalMember) note(polls int, closed bool) {
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
@@ -163,11 +163,11 @@ func (s *mortalMember) Commit(step stream.Transaction) *stream.Pending {
 	return p
 }
 
-// process is one life of a process that runs the pipelines.
+// process is one lifetime of a process that runs the pipelines.
 type process struct {
 	log     *mortal
 	runners []*running.Runner
-	ctx     context.Context // done when a pipeline ended
+	ctx     context.Context // done when a pipeline has ended
 	stop    context.CancelFunc
 	group   *errgroup.Group
 }
@@ -184,12 +184,12 @@ func start(ctx context.Context, log *mortal, runners []*running.Runner) *process
 	return p
 }
 
-// settle waits until everything that was appended is processed, and what that became is
-// delivered. It returns errKilled where the process was killed meanwhile, and then it has ended.
+// settle blocks until all appended records are processed and the results are delivered. It returns
+// errKilled if the process was killed meanwhile; the process has then ended.
 func (p *process) settle() error { return p.wait((*running.Runner).Finish) }
 
-// read is settle, but of pipelines that read in the order of several partitions it waits only
-// until they have copied the events.
+// read is settle, except that it waits less for pipelines that read several partitions in time
+// order: only until they have copied the events.
 func (p *process) read() error { return p.wait((*running.Runner).WaitRead) }
 
 func (p *process) wait(until func(*running.Runner, context.Context, stream.Log) error) error {
@@ -209,8 +209,8 @@ func (p *process) wait(until func(*running.Runner, context.Context, stream.Log) 
 	return nil
 }
 
-// end stops the pipelines, which commit what they began, and waits for them. It
-// returns errKilled where the process was killed.
+// end stops the pipelines, which commit the work that they began, and waits for them. It returns
+// errKilled if the process was killed.
 func (p *process) end() error {
 	p.stop()
 	err := p.group.Wait()
@@ -223,11 +223,11 @@ func (p *process) end() error {
 	return p.log.alive()
 }
 
-// copyFolder copies the files of a folder and of those in it.
+// copyFolder copies a folder with all its files and subfolders.
 func copyFolder(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // removed since it was listed
+			return nil // removed after it was listed
 		}
 		if err != nil {
 			return err

@@ -22,17 +22,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// way is one way of running a scenario. The ways differ in all that must not
+// way is one configuration in which a scenario runs. The ways differ in everything that must not
 // change a result.
 type way struct {
 	name     string
 	embedded bool
-	other    func(context.Context, string) (engine, error) // opens a log of another kind, with a folder of its own
-	single   bool                                          // each event waits until the one before is processed
-	kills    []string                                      // stages at which a process is killed, once at each
-	step     int                                           // events of a commit
+	other    func(context.Context, string) (engine, error) // opens another kind of log; the string is a folder for it
+	single   bool                                          // each event waits until the previous one is processed
+	kills    []string                                      // stages where a process is killed, once at each
+	step     int                                           // events per commit
 	interval time.Duration
-	batch    int // rows of a model's call
+	batch    int // rows per model call
 	delivery lang.Delivery
 	options  running.Options
 }
@@ -46,8 +46,8 @@ var ways = []way{
 	{name: "embedded log, two members, killed before and during a commit", embedded: true, step: 2, batch: 3, kills: []string{"write", "sync"}, options: running.Options{Members: 2, Keys: 1}},
 }
 
-// onLog returns the way on a log that a URL names: with members that share the work, and
-// killed at every stage.
+// onLog returns the way that runs on the log at a URL. Two members share the work, and the process
+// is killed at every stage.
 func onLog(url string, code lang.Code) way {
 	return way{
 		name: "log " + url + ", two members, killed at every stage", step: 3, interval: time.Millisecond, kills: stages, options: running.Options{Members: 2, Keys: 1},
@@ -57,43 +57,43 @@ func onLog(url string, code lang.Code) way {
 	}
 }
 
-// A way that hangs is ended after wayTimeout, and eventTimeout more for each
-// event. Of a way that waits for each event only the first singleMax are single.
+// A way is stopped after wayTimeout plus eventTimeout per event. A way that waits for each event
+// does so only for the first singleMax events.
 const (
 	wayTimeout   = time.Minute
 	eventTimeout = 10 * time.Millisecond
 	singleMax    = 1000
 )
 
-// run is a scenario running in one way.
+// run is a scenario that runs in one way.
 type run struct {
 	*world
 	way     way
-	folder  string // of the embedded logs
+	folder  string // parent of the folders of the embedded logs
 	engine  engine
-	opened  int // which of the folders engine is in
+	opened  int // number of the folder that engine is in
 	process *process
 	waiting []stream.Record  // not yet appended
-	singles int              // events that were waited for, because of the way
-	notes   map[int][]string // results that were read on the way, by command
+	singles int              // events for which the run waited because of way.single
+	notes   map[int][]string // results that were read during the run, by command
 
-	files sync.Mutex // held while the log is appended to or copied; taken before mu
+	files sync.Mutex // held while the log is appended to or copied; locked before mu
 
-	mu     sync.Mutex                  // guards what follows
-	kills  []string                    // stages at which a process is still to be killed
-	killed map[string]int              // processes, by stage
-	copies int                         // of the log's folder, each made by a kill
-	copied error                       // of the newest
+	mu     sync.Mutex                  // guards the fields below
+	kills  []string                    // stages where a process must still be killed
+	killed map[string]int              // number of killed processes, by stage
+	copies int                         // copies of the log's folder; each kill makes one
+	copied error                       // error of the newest copy
 	sights map[string]map[string]sight // by pipeline and position
-	moved  error                       // an event was not computed twice alike
+	moved  error                       // set if two computations of one event differed
 }
 
-// sight is what was observed of an event.
+// sight is what the engine reported about an event.
 type sight struct {
 	at, watermark time.Time
 	late, dropped bool
 	stage         string
-	source        string // where a copy is from
+	source        string // source position of a copied event
 }
 
 // run runs the scenario in one way.
@@ -116,7 +116,7 @@ func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err 
 		return nil, err
 	}
 	if err := r.commands(ctx); err != nil {
-		_ = r.process.end() // what it would say is a consequence
+		_ = r.process.end() // its error is only a consequence
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -131,7 +131,7 @@ func (w *world) run(ctx context.Context, v way, folder string) (_ *outcome, err 
 	return r.outcome(ctx)
 }
 
-// open opens the log, which an embedded run finds as the last process left it.
+// open opens the log. An embedded log is in the state in which the last process left it.
 func (r *run) open(ctx context.Context) error {
 	switch {
 	case !r.way.embedded && r.engine != nil:
@@ -180,8 +180,7 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// fault kills the process where it is to be killed at the stage, and keeps what
-// it leaves of its files.
+// fault kills the process if a kill is still due at this stage, and keeps a copy of its files.
 func (r *run) fault(log *mortal, stage string) {
 	r.mu.Lock()
 	wanted := slices.Contains(r.kills, stage)
@@ -189,7 +188,7 @@ func (r *run) fault(log *mortal, stage string) {
 	if !wanted {
 		return
 	}
-	r.files.Lock() // nothing is appended while the files are copied
+	r.files.Lock() // no append may happen while the files are copied
 	defer r.files.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +203,7 @@ func (r *run) fault(log *mortal, stage string) {
 	}
 }
 
-// observe notes what became of an event, which is the same each time that it is
+// observe records the outcome of an event. It must be the same each time that the event is
 // computed.
 func (r *run) observe(pipeline string, o *task.Observed) {
 	if o.Made {
@@ -223,7 +222,7 @@ func (r *run) observe(pipeline string, o *task.Observed) {
 	r.sights[pipeline][position] = now
 }
 
-// commands follows the scenario.
+// commands executes the commands of the scenario.
 func (r *run) commands(ctx context.Context) error {
 	for i := range r.Scenario.commands {
 		c := &r.Scenario.commands[i]
@@ -261,11 +260,11 @@ func (r *run) commands(ctx context.Context) error {
 	return r.settle(ctx)
 }
 
-// settle appends what waits, and waits until everything is processed, by as
-// many processes as it takes.
+// settle appends the waiting records, and waits until they are all processed. It starts a new
+// process after each kill.
 func (r *run) settle(ctx context.Context) error { return r.wait(ctx, (*process).settle) }
 
-// single has the event before the next one processed, where each waits for it.
+// single waits until the previous event is processed, if the way or the scenario requires that.
 func (r *run) single(ctx context.Context) error {
 	switch {
 	case len(r.waiting) == 0 || !r.serial && !(r.way.single && r.singles < singleMax):
@@ -277,7 +276,8 @@ func (r *run) single(ctx context.Context) error {
 	return r.wait(ctx, (*process).read)
 }
 
-// wait appends what waits, and waits as long as a process does, for as many as it takes.
+// wait appends the waiting records and calls until. After each kill it starts a new process and
+// calls until again.
 func (r *run) wait(ctx context.Context, until func(*process) error) error {
 	if err := r.append(ctx); err != nil {
 		return err
@@ -293,8 +293,8 @@ func (r *run) wait(ctx context.Context, until func(*process) error) error {
 	}
 }
 
-// append appends what waits, to the log of a living process: what it returned
-// from is in the files that a kill leaves.
+// append appends the waiting records while a process is alive. A kill then leaves files that
+// contain all records whose append has returned.
 func (r *run) append(ctx context.Context) error {
 	records := r.waiting
 	r.waiting = nil
@@ -312,8 +312,8 @@ func (r *run) append(ctx context.Context) error {
 	}
 }
 
-// appendAlive appends records where the process lives. It does not wait for the end of
-// one that was killed, which may wait for files.
+// appendAlive appends records if the process is alive. It does not wait for the end of a killed
+// process, because that one may wait for r.files.
 func (r *run) appendAlive(ctx context.Context, records []stream.Record) (alive bool, err error) {
 	r.files.Lock()
 	defer r.files.Unlock()
@@ -323,7 +323,7 @@ func (r *run) appendAlive(ctx context.Context, records []stream.Record) (alive b
 	return true, r.engine.Append(ctx, records...)
 }
 
-// noKill returns an error of a process that was to go on.
+// noKill returns err, or nil if it is errKilled.
 func noKill(err error) error {
 	if errors.Is(err, errKilled) {
 		return nil
@@ -331,18 +331,18 @@ func noKill(err error) error {
 	return err
 }
 
-// crash starts a process that is killed while it processes what was appended
-// since the last wait, and goes on with another.
+// crash starts a process that is killed while it processes the records since the last wait. It then
+// continues with a new process.
 func (r *run) crash(ctx context.Context, c *command) error {
 	waiting := r.waiting
 	r.waiting = nil
-	if err := r.settle(ctx); err != nil { // what stands above, and the way's own kills
+	if err := r.settle(ctx); err != nil { // everything above the command, and the kills of the way itself
 		return err
 	}
 	if err := noKill(r.process.end()); err != nil {
 		return err
 	}
-	kills := r.kills // nobody runs
+	kills := r.kills // no process runs, so no lock is needed
 	r.kills = []string{c.args[0]}
 	if err := r.engine.Append(ctx, waiting...); err != nil {
 		return err
@@ -352,8 +352,8 @@ func (r *run) crash(ctx context.Context, c *command) error {
 	}
 	err := r.process.settle()
 	if err == nil {
-		r.process.log.turn()  // a commit is in flight until the loop has seen it
-		err = r.process.end() // it may get there while it ends
+		r.process.log.turn()  // a commit is in flight until the loop has seen its result
+		err = r.process.end() // the process may reach the stage while it ends
 	}
 	r.kills = kills
 	switch {
@@ -361,13 +361,13 @@ func (r *run) crash(ctx context.Context, c *command) error {
 		return r.revive(ctx)
 	case err == nil && r.way.name == ways[0].name:
 		return r.errorAt(c, "the process was never at stage %q with a step in flight", c.args[0])
-	case err == nil: // the way commits so early that nothing is in flight there
+	case err == nil: // the way commits so early that no transaction is in flight at the stage
 		return r.begin(ctx)
 	}
 	return err
 }
 
-// revive starts a process on what the killed one left.
+// revive starts a new process on the files that the killed one left.
 func (r *run) revive(ctx context.Context) error {
 	if r.copied != nil {
 		return fmt.Errorf("copy of the log: %w", r.copied)
@@ -384,7 +384,7 @@ func (r *run) revive(ctx context.Context) error {
 	return r.begin(ctx)
 }
 
-// state reads the features of a key.
+// state reads and formats the features of a key.
 func (r *run) state(ctx context.Context, c *command) ([]string, error) {
 	key := c.args[0]
 	p := r.process.runners[r.named(c.args[1:])]

@@ -1,8 +1,7 @@
-// Package scenario runs specifications of pipelines that people can read: text
-// files of events with their times, and below each event the records that it
-// leads to. A scenario runs in several ways, on every engine, in large and small
-// steps, with members that share the work and processes that are killed; each
-// way must leave the same bytes.
+// Package scenario runs readable specifications of pipelines. A scenario is a text file that lists
+// events with their times, and below each event the records that it must produce. A scenario runs
+// in several ways: on every log engine, in large and small transactions, with several members, and
+// with processes that are killed. Each way must leave the same bytes.
 package scenario
 
 import (
@@ -17,41 +16,42 @@ import (
 	"github.com/afterbay/afterbay"
 )
 
-// Options say how scenarios are run. The zero value is a good default.
+// Options configure how scenarios run. The zero value is a good default.
 type Options struct {
-	// Code is what the pipelines name that is written in Go. Sinks of its kinds get what
-	// the pipelines write, in each way; a record may come to them again. Sinks of other
-	// kinds get nothing.
+	// Code is the Go code that the pipelines name. Sinks of the kinds in Code receive the output of
+	// the pipelines, in each way; they may receive a record more than once. Sinks of other kinds
+	// receive nothing.
 	Code afterbay.Code
 
-	// Logs are URLs of logs that the scenario also runs on, each a way of its own: of the
-	// kinds of Code, or of those that pipeline files may name. A log is opened for each
-	// scenario, in a folder of its own, and has to be empty.
+	// Logs are URLs of additional logs to run on, each as one more way. A URL names a kind of log
+	// of Code, or one that pipeline files can name. Each scenario opens the log anew, with a folder
+	// of its own. The log must be empty.
 	Logs []string
 
-	// Announce is told of each program that a model is, before it is run; nil is not.
+	// Announce is called before a program of a model is run, with a description of it. nil is not
+	// called.
 	Announce func(text string)
 
-	// Update writes what happened into the file, where it differs from what
-	// is expected there, and the ways agree on it.
+	// Update writes the actual results into the file, if they differ from the expected ones and all
+	// ways agree on them.
 	Update bool
 
-	// Progress is called before each way, with its name and its number among
-	// so many; nil is none.
+	// Progress is called before each way, with the way's name, its number (from 1) and the number
+	// of ways. nil is not called.
 	Progress func(way string, number, of int)
 }
 
-// Failure is one thing that is not as a scenario expects it.
+// Failure is one difference between a scenario and its run.
 type Failure struct {
 	File    string
-	Line    int    // of the command whose results differ; 0 where no command has them
-	Command string // as it stands there
-	Message string // what differs: lines with "-" were expected, with "+" happened
+	Line    int    // line of the command whose results differ; 0 if the failure has no command
+	Command string // as in the file
+	Message string // the difference: lines with "-" were expected, lines with "+" happened
 
-	got []string // what happened
+	got []string // the actual results
 }
 
-// Error returns position, command and difference.
+// Error returns the position, the command and the difference.
 func (f Failure) Error() string {
 	if f.Line == 0 {
 		return fmt.Sprintf("%s: %s", f.File, f.Message)
@@ -59,14 +59,14 @@ func (f Failure) Error() string {
 	return fmt.Sprintf("%s:%d: %s\n%s", f.File, f.Line, f.Command, f.Message)
 }
 
-// T is what Test needs of a *testing.T.
+// T is the part of *testing.T that Test needs.
 type T interface {
 	Helper()
 	Context() context.Context
 	Error(args ...any)
 }
 
-// Test runs the scenario of a file and fails t with all that is not as expected.
+// Test runs the scenario of a file and fails t for each difference.
 func Test(t T, path string, o Options) {
 	t.Helper()
 	failures, err := Run(t.Context(), path, o)
@@ -78,9 +78,9 @@ func Test(t T, path string, o Options) {
 	}
 }
 
-// Run runs the scenario of a file. What is not as expected are the failures; an
-// error says that it could not be run to its end. Paths of pipeline files and
-// models are relative to the scenario's folder.
+// Run runs the scenario of a file in every way. It returns the differences as failures. An error
+// means that the scenario could not run to its end. Paths of pipeline files and models are relative
+// to the scenario's folder.
 func Run(ctx context.Context, path string, o Options) ([]Failure, error) {
 	text, err := readFile(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func Run(ctx context.Context, path string, o Options) ([]Failure, error) {
 	return nil, nil
 }
 
-// readFile reads a file, and of a large one a byte more than it may have.
+// readFile reads a file. If the file is too large, it reads one byte more than the limit.
 func readFile(path string) (text []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -117,8 +117,8 @@ func readFile(path string) (text []byte, err error) {
 	return io.ReadAll(io.LimitReader(f, fileMaxBytes+1))
 }
 
-// Run runs the scenario in every way. A way that leaves other bytes than the
-// first is a failure, too.
+// Run runs the scenario in every way. It also reports a failure for each way that leaves other
+// bytes than the first.
 func (s *Scenario) Run(ctx context.Context, o Options) (failures []Failure, err error) {
 	all := slices.Clone(ways)
 	for _, url := range o.Logs {
@@ -127,7 +127,7 @@ func (s *Scenario) Run(ctx context.Context, o Options) (failures []Failure, err 
 	return s.runIn(ctx, all, o)
 }
 
-// runIn runs the scenario in these ways.
+// runIn runs the scenario in the given ways.
 func (s *Scenario) runIn(ctx context.Context, ways []way, o Options) (failures []Failure, err error) {
 	w, err := s.prepare(o)
 	if err != nil {
@@ -164,8 +164,8 @@ func (s *Scenario) runIn(ctx context.Context, ways []way, o Options) (failures [
 	return failures, nil
 }
 
-// folder is where logs are made that nobody keeps: in memory where there is such
-// a file system, since a killed process leaves what it wrote, synced or not.
+// folder returns the folder for temporary logs. It uses a file system in memory if there is one:
+// the kills of a scenario end a process, not the machine, so files need not reach a disk.
 func folder() string {
 	const shared = "/dev/shm"
 	if about, err := os.Stat(shared); err == nil && about.IsDir() && os.Getenv("TMPDIR") == "" {

@@ -15,25 +15,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// world is a scenario with its pipelines read and its records made: what every
-// way of running it starts from.
+// world is a scenario whose pipelines are loaded and whose records are built. Every way of running
+// the scenario starts from it.
 type world struct {
 	*Scenario
-	pipelines []pipeline        // those that write a topic before those that read it
-	records   [][]stream.Record // of each command
+	pipelines []pipeline        // in dependency order: writers of a topic before its readers
+	records   [][]stream.Record // by command
 	announce  func(text string)
-	serial    bool // order is only promised where each event waits for the one before
+	serial    bool // the order of records is defined only if each event waits for the previous one
 }
 
-// pipeline is a pipeline and where it is written.
+// pipeline is a pipeline and its place in a file.
 type pipeline struct {
 	lang.Pipeline
 	file   *config.File
-	index  int             // in file
-	runner *running.Runner // to ask, not to run
+	index  int             // index in the file
+	runner *running.Runner // for queries only; it is not run
 }
 
-// prepare reads the pipelines and makes the records.
+// prepare loads the pipelines and builds the records.
 func (s *Scenario) prepare(o Options) (*world, error) {
 	w := &world{Scenario: s, announce: o.Announce, records: make([][]stream.Record, len(s.commands))}
 	var errs []error
@@ -61,10 +61,10 @@ func (s *Scenario) errorAt(c *command, format string, args ...any) error {
 	return &Error{s.name, c.line, fmt.Sprintf(format, args...)}
 }
 
-// load reads the pipelines of a pipeline command and checks them.
+// load loads and checks the pipelines of a pipeline command.
 func (w *world) load(c *command, code lang.Code) error {
 	path := w.name
-	text := []byte(strings.Repeat("\n", c.line) + strings.Join(c.below, "\n") + "\n") // with the scenario's line numbers
+	text := []byte(strings.Repeat("\n", c.line) + strings.Join(c.below, "\n") + "\n") // empty lines keep the line numbers of the scenario
 	if len(c.args) > 0 {
 		path = w.path(c.args[0])
 		var err error
@@ -104,7 +104,7 @@ func (w *world) load(c *command, code lang.Code) error {
 	return nil
 }
 
-// divide gives the topics of a pipeline the partitions of the scenario.
+// divide sets the number of partitions of a pipeline's topics to that of the scenario.
 func (w *world) divide(p *lang.Pipeline) {
 	p.Input.Partitions = w.partitions
 	p.Inputs = slices.Clone(p.Inputs)
@@ -116,7 +116,7 @@ func (w *world) divide(p *lang.Pipeline) {
 	}
 }
 
-// chain orders the pipelines, and checks what they read of each other.
+// chain orders the pipelines, and checks the topics that they read from each other.
 func (w *world) chain() error {
 	runners := make([]*running.Runner, len(w.pipelines))
 	for i, p := range w.pipelines {
@@ -137,7 +137,7 @@ func (w *world) chain() error {
 	return errors.Join(errs...)
 }
 
-// runnerOf makes a pipeline ready to run in a way.
+// runnerOf builds the runner of a pipeline for a way.
 func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 	p := w.pipelines[i].Pipeline
 	p.Commit = lang.Commit{Size: v.step, Interval: v.interval}
@@ -153,7 +153,7 @@ func (w *world) runnerOf(i int, v way) (*running.Runner, error) {
 	return r, nil
 }
 
-// withBatch returns the steps with another size of a model's calls.
+// withBatch returns a copy of the steps with another batch size for model calls.
 func withBatch(list []lang.Step, size int) []lang.Step {
 	if size == 0 {
 		return list
@@ -178,9 +178,9 @@ func withBatch(list []lang.Step, size int) []lang.Step {
 	return list
 }
 
-// check compares a command with the pipelines, and makes an event's records.
+// check checks a command against the pipelines, and builds the records of an event.
 func (w *world) check(i int, c *command) error {
-	var named []string // the pipeline, where one is
+	var named []string // the name of the pipeline, if the command has one
 	switch c.word {
 	case "event":
 		return w.event(i, c)
@@ -200,7 +200,7 @@ func (w *world) check(i int, c *command) error {
 	return nil
 }
 
-// looksUp reports whether steps look up a table.
+// looksUp reports whether any of the steps looks up a table.
 func looksUp(list []lang.Step, table string) bool {
 	for s := range lang.EachStep(list) {
 		if l, ok := s.(*steps.Lookup); ok && l.Table == table {
@@ -229,8 +229,7 @@ func (w *world) event(i int, c *command) error {
 	return w.errorAt(c, "no pipeline reads topic %q; they read %s", c.event.topic, strings.Join(topics, ", "))
 }
 
-// named returns the pipeline that a command is about: the one it names, or the
-// first.
+// named returns the index of the pipeline that a command names, or 0 if it names none.
 func (w *world) named(args []string) int {
 	return max(0, slices.IndexFunc(w.pipelines, func(p pipeline) bool { return len(args) > 0 && p.Name == args[0] }))
 }
