@@ -15,14 +15,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// admission decodes what is read, and decides what goes on to the operators.
+// admission decodes the records that were read and decides which events go on to the operators.
 type admission struct {
 	*committer
-	decoders []*envelope.Reader // by source; the only one where there are none
-	idling   bool               // time moves on, without an event
-	now      time.Time          // when the chunk was begun
+	decoders []*envelope.Reader // by source; one decoder if the plan has no Sources
+	idling   bool               // time advances without an event
+	now      time.Time          // when the chunk began
 	keyBuf   []byte
-	places   []deadletter.Position // of the events of a chunk that are copies, in their sources
+	places   []deadletter.Position // source positions of the copies in the chunk
 }
 
 // admit decodes the event and finds its key, time and watermark.
@@ -73,8 +73,8 @@ func (a *admission) admit(it *item) {
 	}
 }
 
-// keyed reports whether the key of the record is an encoded form of the key of the event. Without an envelope it is not
-// expected: outputs would have it as their key.
+// keyed reports whether the key of the record is an encoded form of the key of the event. Without
+// an envelope this is an error, because outputs would get the encoded form as their key.
 func (a *admission) keyed(it *item) bool {
 	if a.plan.Envelope == envelope.None {
 		return false
@@ -83,8 +83,9 @@ func (a *admission) keyed(it *item) bool {
 	return err == nil && string(a.keyBuf) == string(key)
 }
 
-// decode reads the fields of an event. Those of an event that a group or a join made came with its
-// dead letter: its value is not one of the input.
+// decode reads the fields of an event. If a group or a join made the event, decode reads no value:
+// the dead letter already supplied the row, and decode only checks that required fields are
+// present.
 func (a *admission) decode(it *item) error {
 	if it.point.composed {
 		return lacking(it.Row, a.plan.fields(it.source))
@@ -92,7 +93,8 @@ func (a *admission) decode(it *item) error {
 	return a.decoders[it.source].Scan(it.Record, it.Row)
 }
 
-// undecoded is what becomes of a record that was not decoded. One without a value may be no event.
+// undecoded handles a record that could not be decoded. A tombstone is not an event and is dropped.
+// Any other record becomes a dead letter.
 func (a *admission) undecoded(it *item, err error) {
 	if errors.Is(err, envelope.ErrTombstone) {
 		it.Become(operator.Filtered)
@@ -101,8 +103,9 @@ func (a *admission) undecoded(it *item, err error) {
 	it.fail("decode", err)
 }
 
-// timeOf returns the time of an event. A repartitioner takes a field's time at most max_ahead past
-// its own clock. The time of the append is no bound if a producer with a wrong clock wrote it.
+// timeOf returns the time of an event. A repartitioner accepts a time from a field up to max_ahead
+// past its own clock. The append time is not used as this bound if it is ahead of that clock by
+// more than clockSkew.
 func (a *admission) timeOf(it *item) (int64, error) {
 	appended := it.Record.Time
 	if a.plan.Copy != nil && a.plan.Time.FromField {
@@ -111,7 +114,7 @@ func (a *admission) timeOf(it *item) (int64, error) {
 	return a.plan.Time.Of(it.Row, appended, a.shared.times)
 }
 
-// judge looks at whether the event was seen before, or comes late.
+// judge checks whether the event is a duplicate or late.
 func (a *admission) judge(it *item) {
 	if p, t := it.partition, it.Time; p.ids != nil && !it.point.seen {
 		a.keyBuf = it.Row.AppendKey(a.keyBuf[:0], a.plan.Dedupe.Slot)
@@ -121,9 +124,9 @@ func (a *admission) judge(it *item) {
 		}
 	}
 	if a.plan.Copy != nil {
-		return // its place in the order says it
+		return // its place in the order decides whether it is late
 	}
-	if a.plan.Sources == nil { // else its copy says it
+	if a.plan.Sources == nil { // a copy already says whether it is late
 		it.late = it.Time < it.Watermark && !it.point.judged && !a.appended(it)
 	}
 	if it.late {
@@ -131,8 +134,8 @@ func (a *admission) judge(it *item) {
 	}
 }
 
-// appended reports whether the event's time is that of its append, so that it is not
-// late: producers who append at once come in another order than their clocks.
+// appended reports whether the event's time is its append time. Such an event is never late,
+// because producers that append at the same time can arrive in another order than their clocks.
 func (a *admission) appended(it *item) bool {
 	return a.plan.Time.Appended && !header.Written(it.Record.Headers)
 }
@@ -168,9 +171,9 @@ func (a *admission) setMeta(it *item) {
 	}
 }
 
-// returned looks at whether the event was a dead letter that was sent back, and
-// takes its row from there. It reports whether there is an event to go on with:
-// an event for another pipeline and a client's cancel are not.
+// returned checks whether the event is a dead letter that was sent back. If so, it restores the row
+// from the dead letter. It reports whether processing of the event continues. It does not continue
+// for an event of another pipeline or a client's cancel.
 func (a *admission) returned(it *item) bool {
 	it.Return = deadletter.Returned(it.Record.Headers)
 	switch {
@@ -190,7 +193,7 @@ func (a *admission) returned(it *item) bool {
 	return err == nil
 }
 
-// rerun brings the event to where it failed.
+// rerun brings the event to the operator where it failed.
 func (a *admission) rerun(it *item) {
 	on, err := a.plan.resumption.rerun(it.Row, it.point.done)
 	if err != nil {
@@ -201,8 +204,8 @@ func (a *admission) rerun(it *item) {
 	}
 }
 
-// read takes in what a copy, or a mark, says of its source. It reports whether there is an
-// event to go on with.
+// read applies what a copy or a mark says about its source. It reports whether the record is an
+// event to process.
 func (a *admission) read(it *item) bool {
 	p, r := it.partition, it.Record
 	if header.MovesTime(r) {
@@ -217,7 +220,7 @@ func (a *admission) read(it *item) bool {
 		p.turn = -1
 	}
 	from := value.Text(header.Value(r, header.Source))
-	if it.Return != nil { // its letter has what its copy said
+	if it.Return != nil { // the dead letter carries the source of its copy
 		from = it.Return.Source
 	}
 	var at deadletter.Position
@@ -232,7 +235,7 @@ func (a *admission) read(it *item) bool {
 		it.fail("source", err)
 		return false
 	}
-	at.Topic = a.plan.Sources[it.source].Topic // the text is of the record
+	at.Topic = a.plan.Sources[it.source].Topic // the topic text from the header lives only as long as the record
 	if it.Return == nil {
 		it.Source, it.late = a.from(at), c.Late
 		it.appended, it.forced = c.AppendTime(), c.Forced
@@ -240,14 +243,14 @@ func (a *admission) read(it *item) bool {
 	return true
 }
 
-// from keeps a position as long as the chunk.
+// from stores a position for as long as the chunk exists.
 func (a *admission) from(at deadletter.Position) *deadletter.Position {
 	a.places = append(a.places, at)
 	return &a.places[len(a.places)-1]
 }
 
-// copiedFrom returns the source position of a copy, or of an event that is made of copies; nil
-// if the pipeline reads no copies.
+// copiedFrom returns the source position of a copy, or of an event made of copies. It returns nil
+// if the pipeline reads no copies or the header is invalid.
 func (a *admission) copiedFrom(r *stream.Record) *deadletter.Position {
 	if a.plan.Sources == nil {
 		return nil
@@ -261,8 +264,8 @@ func (a *admission) copiedFrom(r *stream.Record) *deadletter.Position {
 
 var errHeaders = errors.New("the record does not say where it was copied from: only the pipeline writes this topic")
 
-// tied returns the least partition of a source from which an event of the watermark's time may
-// come that is not late; math.MaxInt32 for none.
+// tied returns the smallest partition of a source that may still deliver an event with the
+// watermark's time that is not late. If no partition may, it returns math.MaxInt32.
 func (p *partition) tied(source int) int32 {
 	plan := p.chunk.plan
 	rank := plan.Sources[source].Rank
@@ -275,7 +278,8 @@ func (p *partition) tied(source int) int32 {
 	return order.Partition(p.turn)
 }
 
-// moveTo moves the watermark of a partition of copies to a place in the order, less a slack.
+// moveTo advances the watermark of a partition of copies to a time in the order, minus the slack.
+// It returns the watermark.
 func (p *partition) moveTo(at int64, slack time.Duration) int64 {
 	if at != never {
 		p.newest = max(p.newest, at-slack.Microseconds())

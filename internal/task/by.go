@@ -12,48 +12,49 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Features by another field than the key are computed by a stage: docs/adr/0043-by.md.
+// A feature by a field other than the key is computed by a stage, a plan that reads its own topic
+// by that field. See docs/adr/0043-by.md.
 //
 //  1. The repartitioner writes an ask for each event that has the field: CopyPlan.Asks.
-//  2. The stage counts it and answers: Plan.Answers.
+//  2. The stage counts the ask and answers it: Plan.Answers.
 //  3. The reader of the copies waits for the answers: Plan.Asked.
-//  4. The event says what is to be counted after a delay: Plan.Returns.
+//  4. After processing, the event tells the stage what to count after a delay: Plan.Returns.
 
-// Staged is what a plan has to do with stages.
+// Staged holds the parts of a plan that concern stages.
 type Staged struct {
-	Asked   []string      // fields whose stages answer
-	Answers *AnswersPlan  // nil is no stage
-	Delay   time.Duration // of what events say to the stage; 0 is that they say nothing
+	Asked   []string      // fields that stages answer for
+	Answers *AnswersPlan  // nil if the plan is not a stage
+	Delay   time.Duration // delay before values that events return to the stage are counted; 0 if events return none
 	Returns []Return
 }
 
-// Ask is what the stage of a field is asked with.
+// Ask describes the asks to the stage of one field.
 type Ask struct {
 	Topic  string
 	By     value.Slot   // the field
-	Fields []value.Slot // that the stage uses
+	Fields []value.Slot // fields that the stage uses
 }
 
-// AnswersPlan makes a plan that of a stage.
+// AnswersPlan turns a plan into the plan of a stage.
 type AnswersPlan struct {
 	By      string       // the field
-	Columns []value.Slot // that it answers with
+	Columns []value.Slot // columns of the answer
 
 	names string
 }
 
-// Return is what an event says to the stage of a field when it is through.
+// Return describes the values that a processed event returns to the stage of a field.
 type Return struct {
 	Topic string
 	By    string // the field
 	Said  []operator.Said
 }
 
-// WaitsFor returns what the copies that the plan reads wait for.
+// WaitsFor returns the stages that the copies of the plan wait for.
 func (s *Staged) WaitsFor() order.Stages { return order.Stages{By: s.Asked, Delay: s.Delay} }
 
-// ask appends the asks for an event to the stages of its fields, and returns what its copy says
-// of them.
+// ask appends one ask for each of CopyPlan.Asks if the event has the field. It returns the list of
+// asks for the header of the copy.
 func (s *transaction) ask(plan *Plan, it *item, c *order.Copy) (asked []byte) {
 	p := plan.Copy
 	if len(p.Asks) == 0 || c.Late && !p.Late {
@@ -76,7 +77,7 @@ func (s *transaction) ask(plan *Plan, it *item, c *order.Copy) (asked []byte) {
 	return asked
 }
 
-// answer appends the answer of a stage to an ask. A turn has none.
+// answer appends the answer of a stage to an ask. A record without an ask gets no answer.
 func (s *transaction) answer(plan *Plan, it *item) {
 	home, ok := order.HomeOf(header.Value(it.Record, header.Ask))
 	c, err := order.ParseCopy(header.Value(it.Record, header.Order))
@@ -99,13 +100,14 @@ func (s *transaction) answer(plan *Plan, it *item) {
 	s.Answer(stream.Partition{Topic: plan.Outputs[0], Index: home}, it.Record.Time, to, &answer)
 }
 
-// answers reports whether an event is an ask, whose answer has its failure: the event becomes
-// a dead letter where it waits.
+// answers reports whether an event is an ask. If an ask fails, its answer carries the failure, and
+// the waiting event becomes the dead letter.
 func (p *Plan) answers(it *item) bool {
 	return p.Answers != nil && header.Value(it.Record, header.Ask) != nil
 }
 
-// give appends what an event says to the stages that it was asked for and that have a delay.
+// give appends the values that an event returns to each stage that has a delay and was asked for
+// the event.
 func (s *transaction) give(returns []Return, it *item) {
 	c, err := order.ParseCopy(header.Value(it.Record, header.Order))
 	if err != nil || !it.read() {
@@ -121,7 +123,8 @@ func (s *transaction) give(returns []Return, it *item) {
 	}
 }
 
-// says returns what an event says. A row without a value says nothing of that feature.
+// says returns the values that an event returns to the stage. It omits features without a value in
+// the row.
 func (r *Return) says(row *value.Row) *operator.Answer {
 	a := &operator.Answer{}
 	for _, said := range r.Said {

@@ -19,37 +19,37 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// item is one event of the chunk being computed.
+// item is one event of the current chunk.
 type item struct {
 	output.Event
 	partition *partition
-	source    int          // in the plan's Sources
-	key       *keyed.Key   // nil where the pipeline keeps no state, or the event died before
-	ended     keyed.Ended  // what the key's silence before this event ended
-	next      int32        // next item of the same key; 0 is none, since an item never follows itself
-	late      bool         // before the watermark, whatever became of it
-	forced    bool         // its turn was over when it came
-	over      bool         // it ended, and is noted of its key later
-	group     *group.Ended // that it is made of; nil for an event of the log
-	joined    *join.Joined // likewise
-	resumed   *async.Task  // what it was when it was queued; nil for a record that was read
-	appended  int64        // when its source has it from, microseconds, if it is a copy; 0 is not known
-	point     point        // where it goes on; its beginning for one that was neither queued nor sent back
+	source    int          // index in the plan's Sources
+	key       *keyed.Key   // nil if the pipeline keeps no state, or the event failed earlier
+	ended     keyed.Ended  // state that expired during the key's silence before this event
+	next      int32        // next item of the same key; 0 for the last, since an item never follows itself
+	late      bool         // before the watermark, whatever its outcome
+	forced    bool         // it arrived after its turn in the order
+	over      bool         // it ended, but its key records it later
+	group     *group.Ended // group that the event is made of; nil for an event of the log
+	joined    *join.Joined // pair that the event is made of; nil for an event of the log
+	resumed   *async.Task  // its entry in the async queue; nil for a record that was read
+	appended  int64        // append time in its source, microseconds, if it is a copy; 0 if unknown
+	point     point        // where processing resumes; zero for an event that was neither queued nor sent back
 }
 
-// chunk is the events that are computed at once.
+// chunk is a batch of events that are computed together.
 type chunk struct {
 	admission
-	serial  uint64 // counts the chunks
+	serial  uint64 // number of the chunk
 	items   []item
 	rows    []value.Row
-	active  []int32 // items of the wave
+	active  []int32 // items of the current wave
 	score   scoreScratch
 	firings firings
 	spent   [len(observe.Phases)]time.Duration
-	ahead   [warmKeys]*keyed.Key // of the events to come, where they are in memory
+	ahead   [warmKeys]*keyed.Key // keys of the next records, as far as they are in memory
 	rowBuf  []byte
-	waits   // of copies for their turn
+	waits   // how long copies waited for their turn
 }
 
 func (it *item) fail(stage string, err error) {
@@ -57,23 +57,23 @@ func (it *item) fail(stage string, err error) {
 	it.Become(operator.Failed)
 }
 
-// failAt makes the event a dead letter of a stage.
+// failAt makes the event a dead letter of an operator.
 func (it *item) failAt(s *operator.Placed, err error) {
 	it.Failure = &output.Failure{Stage: s.Kind(), At: s.At, Err: err}
 	it.Become(operator.Failed)
 }
 
-// takes reports whether a stage is for the event.
+// takes reports whether the event runs an operator.
 func (it *item) takes(s *operator.Placed) bool { return it.point.takes(s) && s.Guard.Holds(it.Row) }
 
-// compute moves the step being made past the first records, as many as it
-// takes at once, and returns how many.
+// compute processes the first records in the current transaction, up to the limits of a chunk. It
+// returns the number of records that it processed.
 func (ch *chunk) compute(ctx context.Context, records []stream.Record) (int, error) {
 	start := ch.options.Clock.Now()
 	ch.now = start
 	ch.spent = [len(observe.Phases)]time.Duration{}
 	for _, m := range ch.plan.Shared {
-		m.Enter() // rows of this chunk are on their way to its calls
+		m.Enter() // announces that this chunk will send rows to the model's calls
 		defer m.Leave()
 	}
 	n, err := ch.early(records)
@@ -96,8 +96,8 @@ func (ch *chunk) compute(ctx context.Context, records []stream.Record) (int, err
 	return n, nil
 }
 
-// measure notes the phases of the chunk's events up to the commit. Those that are
-// queued have yet to come through.
+// measure records the phases of the chunk's events up to the commit. It skips events that are still
+// queued.
 func (ch *chunk) measure(start, made time.Time) {
 	end, n := ch.options.Clock.Now(), 0
 	for i := range ch.items {
@@ -125,10 +125,11 @@ func (ch *chunk) measure(start, made time.Time) {
 // read reports whether the event was read for this chunk.
 func (it *item) read() bool { return it.resumed == nil && !it.made() }
 
-// made reports whether the event is made of others, and is none of the log.
+// made reports whether the event is made of other events and is not in the log.
 func (it *item) made() bool { return it.group != nil || it.joined != nil }
 
-// madeAt returns where the event was made of others; nil for an event of the log.
+// madeAt returns the position where the event was made of others. It returns nil for an event of
+// the log.
 func (it *item) madeAt() *deadletter.Position {
 	switch {
 	case it.group != nil:
@@ -139,16 +140,16 @@ func (it *item) madeAt() *deadletter.Position {
 	return nil
 }
 
-// timed reports whether the chunk brought the event, or a notice, to its end.
+// timed reports whether the chunk finished the event or notice.
 func (it *item) timed() bool {
 	return it.Outcome != operator.Queued && it.Outcome != operator.Tick && !it.movesTime()
 }
 
-// movesTime reports whether the item is no event, but says that time moved on in the order.
+// movesTime reports whether the item is a mark that only advances time in the order, not an event.
 func (it *item) movesTime() bool { return it.Outcome == operator.Notice && header.MovesTime(it.Record) }
 
 func (ch *chunk) count(it *item) {
-	if it.resumed == nil && it.Outcome != operator.Tick { // a tick comes again as its event
+	if it.resumed == nil && it.Outcome != operator.Tick { // the event of a tick comes again
 		if it.late {
 			ch.building.late++
 		}
@@ -160,9 +161,9 @@ func (ch *chunk) count(it *item) {
 	ch.building.counts[effects[it.Outcome].counted]++
 }
 
-// early takes records in log order through decoding, event time and the stages
-// before the waves. Where features read predictions it stops before a key's
-// events need more than KeyWaves waves: a hot key delays but does not block.
+// early decodes records in log order and runs the operators before the waves. If features read
+// predictions, early stops before any key has more than KeyWaves events in the chunk. A hot key
+// then delays other keys but does not block them. early returns the number of records that it took.
 func (ch *chunk) early(records []stream.Record) (int, error) {
 	ch.serial++
 	ch.items, ch.places = ch.items[:0], ch.places[:0]
@@ -229,7 +230,7 @@ func (ch *chunk) early(records []stream.Record) (int, error) {
 	return len(records), nil
 }
 
-// stages runs those before the waves.
+// stages runs the operators before the waves.
 func (ch *chunk) stages(it *item) error {
 	for s := 0; s < ch.plan.Waves && it.Alive(); s++ {
 		if err := ch.run(&ch.plan.Stages[s], it); err != nil {
@@ -239,13 +240,13 @@ func (ch *chunk) stages(it *item) error {
 	return nil
 }
 
-// warmKeys are looked at ahead: a few times what a processor has loads under
-// way, and few enough that their cells stay in its cache.
+// warmKeys is how many keys warm looks up at once. It is a few times the number of loads that a
+// processor keeps in flight, and small enough that their cells stay in its cache.
 const warmKeys = 128
 
-// warm looks up the keys of the events to come, and reads of their cells. What
-// is kept of many keys is nowhere near each other: to wait for memory for all of
-// them at once, rather than one by one, saves much of what an event costs.
+// warm looks up the keys of the next records and touches their cells. The state of many keys is
+// scattered in memory. Waiting for all of it at once, instead of one key at a time, saves much of
+// the cost of an event.
 func (ch *chunk) warm(records []stream.Record) {
 	var p *partition
 	for i := range records {
@@ -261,11 +262,11 @@ func (ch *chunk) warm(records []stream.Record) {
 	ch.warmed += keyed.Warm(ch.ahead[:len(records)])
 }
 
-// chunkBytesMax bounds the input of a chunk.
+// chunkBytesMax bounds the input of a chunk, in bytes.
 const chunkBytesMax = 1 << 20
 
-// link appends the item to the chain of its key, whose state is k where that is
-// in memory.
+// link appends the item to the chain of its key. k is the state of the key, or nil if it is not in
+// memory.
 func (ch *chunk) link(i int32, it *item, k *keyed.Key) (err error) {
 	p := it.partition
 	if k == nil {
@@ -284,7 +285,7 @@ func (ch *chunk) link(i int32, it *item, k *keyed.Key) (err error) {
 	if ch.plan.keys.Featureless() || it.made() {
 		return nil
 	}
-	if it.resumed == nil { // else that was done in its place
+	if it.resumed == nil { // for a queued event this was done when it was read
 		it.ended = p.keys.Come(k, it.Time, it.Watermark)
 		k.Observe(&ch.plan.keys, 0, it.ended, it.Time)
 	}
@@ -292,9 +293,8 @@ func (ch *chunk) link(i int32, it *item, k *keyed.Key) (err error) {
 	return nil
 }
 
-// waves takes the living items through the remaining stages: the first event
-// of each key, then the second, and so on, where features read predictions; all
-// at once where none does.
+// waves takes the remaining items through the operators of the waves. If features read predictions,
+// each wave takes the next event of every key. Otherwise one wave takes all items.
 func (ch *chunk) waves(ctx context.Context) error {
 	ch.active = ch.active[:0]
 	for i := range ch.items {
@@ -322,8 +322,8 @@ func (ch *chunk) waves(ctx context.Context) error {
 	return nil
 }
 
-// firstOfKey reports whether the item starts its key's chain. Chains are made
-// in log order, so count is taken down from the front.
+// firstOfKey reports whether the item starts the chain of its key. The first call for a key in a
+// chunk returns true and marks the key: chains are built in log order.
 func (ch *chunk) firstOfKey(i int32, it *item) bool {
 	if it.key.Count < 0 || it.key.Chunk != ch.serial {
 		return false
@@ -332,7 +332,7 @@ func (ch *chunk) firstOfKey(i int32, it *item) bool {
 	return true
 }
 
-// wave runs the stages after the early ones over the active items.
+// wave runs the operators of the waves over the active items.
 func (ch *chunk) wave(ctx context.Context) error {
 	if err := ch.queueBehind(); err != nil {
 		return err
@@ -361,13 +361,13 @@ func (ch *chunk) wave(ctx context.Context) error {
 	return nil
 }
 
-// noted reports whether the wave is the turn of an event to be noted of its key.
+// noted reports whether the key of the event records the event in this wave.
 func (it *item) noted() bool {
 	return it.key != nil && it.Outcome != operator.Queued && !it.over && !it.made() && (it.resumed == nil || it.resumed.Entry.Behind)
 }
 
-// run does what an operator does, unless it asks for many events at once, to one event.
-// The error returned is not the event's.
+// run runs an operator that is not Batched for one event. An error of the event makes it a dead
+// letter. run returns only fatal errors.
 func (ch *chunk) run(stage *operator.Placed, it *item) error {
 	if !it.takes(stage) {
 		return nil

@@ -18,8 +18,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// committer makes transactions of what is computed: one is built while the one before it
-// commits.
+// committer builds transactions from computed events. It builds one while the previous one commits.
 type committer struct {
 	plan       *Plan
 	shared     *shared
@@ -27,18 +26,18 @@ type committer struct {
 	member     stream.Member
 	metrics    *observe.Member
 	partitions map[stream.Partition]*partition
-	dispatcher *async.Dispatcher // what is in the async queue
-	readers    *readers          // of the copies; nil without Plan.Copy
+	dispatcher *async.Dispatcher // the async queue
+	readers    *readers          // progress of the readers of the copies; nil without Plan.Copy
 
-	bytes     int             // of a transaction, at most
-	building  *transaction    // of what is computed
+	bytes     int             // most bytes of a transaction
+	building  *transaction    // the transaction being built
 	inFlight  *transaction    // handed to Commit, or free for reuse
 	pending   *stream.Pending // outcome of inFlight; nil when decided
 	committed time.Time       // when the newest commit began
 	timer     clock.Timer     // wakes Poll when a commit is due
-	waiting   time.Time       // for this to come does the timer run; zero where it does not
-	delay     time.Duration   // of commits, while Poll brings all that is asked for
-	warmed    int64           // keeps the reads of keyed.Warm alive
+	waiting   time.Time       // time that the timer is set to; zero if it is not set
+	delay     time.Duration   // shortest time between commits while Poll returns full batches
+	warmed    int64           // keeps the compiler from removing the reads of keyed.Warm
 }
 
 func newCommitter(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) *committer {
@@ -54,38 +53,38 @@ func newCommitter(plan *Plan, shared *shared, options Options, s stream.Member, 
 		Pipeline: plan.Name, Stages: plan.Stages, Labels: plan.resumption.labels, Schema: plan.Schema, ID: plan.Meta.ID, Ordered: plan.Ordered, Queues: plan.queues, Commands: &shared.commands, Journal: plan.Journal,
 		Fairness: plan.Fairness, Tenants: &shared.tenants, Attach: plan.Groups.Attach, Clock: options.Clock,
 	}, s.Wake, tx.store)
-	// Events that may never come to be are computed only where nobody outside
-	// the log is told: no remote model, no observer.
+	// Early reads may return events that are never committed. They are used only if nothing outside
+	// the log sees these events: no remote model and no observer.
 	if early, ok := s.(stream.EarlyReader); ok && !plan.remote && options.Observe == nil {
-		early.ReadEarly(true) // it says when there is something to compute
+		early.ReadEarly(true) // the member says when there is something to compute
 	} else {
 		tx.options.CommitInterval = cmp.Or(options.CommitInterval, pace.Interval)
 	}
 	return tx
 }
 
-// transaction is what is computed and commits together, and what it touches. Two of them
-// take turns: one is built while the other commits.
+// transaction holds computed results that commit together, and the partitions and keys that they
+// change. Two transactions alternate: one is built while the other commits.
 type transaction struct {
 	output.Writer
 	number   uint64
 	events   int
 	late     int
-	forced   int // events whose turn was over when they came
-	elements int // of lists for which an each did its steps
+	forced   int // events that arrived after their turn
+	elements int // list elements that an each ran its steps for
 	counts   [counters]int
-	ended    int // keys looked at for their silence
+	ended    int // keys checked for expiry
 	fired    int // timers
-	again    int // events that were queued, and gone on with
+	again    int // queued events that were resumed
 	dirty    []*keyed.Key
-	owners   []*partition // of dirty, item by item
+	owners   []*partition // owners[i] is the partition of dirty[i]
 	touched  []*partition
 	way      observe.Way
 }
 
 func (s *transaction) empty() bool { return len(s.touched) == 0 }
 
-// touch notes that the step moves p.
+// touch records that the transaction changes p.
 func (s *transaction) touch(p *partition) {
 	if p.step != s.number {
 		p.step = s.number
@@ -97,14 +96,13 @@ func (tx *committer) full() bool {
 	return tx.building.events+tx.building.again >= tx.options.StepEvents || tx.building.Size() >= tx.bytes || tx.building.ended >= expiriesMax || tx.building.fired >= tx.firingsMax()
 }
 
-// behindInterval is CommitInterval, while there is more to be read than one chunk
-// and the events are twice as late: a step writes each key once. Of those that
-// are less late, a step makes half as much later again.
+// behindInterval bounds the commit interval while more than one chunk waits to be read. The
+// interval is half the age of the first event of the batch, at most behindInterval. A longer
+// interval saves work, because a transaction writes each key once.
 const behindInterval = 20 * time.Millisecond
 
-// commitDue settles the outstanding commit if it is decided, and commits the
-// step being made when its time has come; else it makes sure that Poll
-// returns in time.
+// commitDue settles the outstanding commit if it is decided. It commits the current transaction if
+// that is due. Otherwise it sets the timer that wakes Poll in time.
 func (tx *committer) commitDue() error {
 	if tx.pending != nil {
 		select {
@@ -122,14 +120,14 @@ func (tx *committer) commitDue() error {
 	switch {
 	case !now.Before(due) && tx.pending == nil || tx.full():
 		return tx.commit()
-	case now.Before(due) && !due.Equal(tx.waiting): // or it was for a time that has passed
+	case now.Before(due) && !due.Equal(tx.waiting): // the timer is unset, or set for another time
 		tx.waiting = due
 		tx.timer.Reset(due.Sub(now))
 	}
 	return nil
 }
 
-// commit hands the step over, after the one before it was decided.
+// commit waits until the previous transaction is decided, then hands the current one to the member.
 func (tx *committer) commit() error {
 	if err := tx.settle(); err != nil {
 		return err
@@ -156,14 +154,13 @@ func (tx *committer) settle() error {
 	tx.pending = nil
 	if tx.plan.queues {
 		tx.dispatcher.Settle(tx.inFlight.number)
-		tx.member.Wake() // there may be something to call for
+		tx.member.Wake() // queued events may now be called for
 	}
 	tx.bound()
 	return nil
 }
 
-// reset makes s the step after the next one: its number goes up by two, since
-// two steps take turns.
+// reset empties s for reuse. Its number grows by two, because two transactions alternate.
 func (s *transaction) reset() {
 	*s = transaction{
 		Writer: s.Reset(), number: s.number + 2, touched: s.touched[:0],
@@ -171,7 +168,7 @@ func (s *transaction) reset() {
 	}
 }
 
-// seal turns what the step touched into changes of state.
+// seal turns the changes of the transaction into state changes.
 func (tx *committer) seal() {
 	s := tx.building
 	for i, k := range s.dirty {
@@ -215,7 +212,7 @@ func (tx *committer) seal() {
 	}
 }
 
-// measureCommit counts what the step that became durable at a time did.
+// measureCommit adds the counts of the transaction that became durable at the given time.
 func (tx *committer) measureCommit(at time.Time) {
 	s, m := tx.inFlight, tx.metrics
 	s.way.Commit(m, at)
@@ -236,7 +233,7 @@ func (tx *committer) fault(stage string) {
 	}
 }
 
-// touch notes that the step being made changes k.
+// touch records that the current transaction changes k.
 func (tx *committer) touch(p *partition, k *keyed.Key) {
 	if k.Dirty {
 		return
@@ -246,13 +243,12 @@ func (tx *committer) touch(p *partition, k *keyed.Key) {
 	tx.building.owners = append(tx.building.owners, p)
 }
 
-// expiriesMax is how many silent keys a step looks at. Where the watermark jumps
-// over more of them, steps of their own follow, so that none is too large.
+// expiriesMax is how many silent keys one transaction checks. If the watermark passes more of them,
+// further transactions follow, so that none becomes too large.
 const expiriesMax = 1024
 
-// expire ends the keys that fell silent before the chunk's end. Events check
-// the silence of their own key at their own position, so it makes no difference
-// to any result when this runs.
+// expire ends the keys that fell silent before the end of the chunk. It may run at any time without
+// changing a result, because each event checks the expiry of its own key.
 func (tx *committer) expire() error {
 	if tx.plan.keys.Featureless() {
 		return nil
@@ -269,8 +265,7 @@ func (tx *committer) expire() error {
 	return nil
 }
 
-// bound holds what is kept in memory of keys to its limit. No step may be
-// outstanding.
+// bound evicts keys from memory until they fit the limits. No transaction may be outstanding.
 func (tx *committer) bound() {
 	share := tx.options.KeyBytes / int64(tx.options.Members*max(1, len(tx.partitions)))
 	decoded, bytes, due := 0, 0, int64(0)

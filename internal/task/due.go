@@ -15,21 +15,18 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// What is due at a position comes before the event there, in the order of due.Queue:
+// Timers and ends that are due at a position come before the event there, in the order of
+// due.Queue:
 //
 //  1. Groups end in log order, before the waves: comeDue. The event of a group is an item.
-//  2. Timers fire by key, behind the waves: a function may read what they make. Marks say
-//     before which item each fires, and firings.sort puts their outputs in order. That is
-//     the order of the queue: what a timer sets for earlier than itself is due at the next
-//     position.
-//  3. Silent keys end behind the chunk: expire. An event finds out itself whether its key
-//     has ended.
+//  2. Timers fire by key, after the waves, because a function may read state that the waves make. Marks say before which item each timer fires, and firings.sort puts their outputs in order. This is the order of the queue. A timer that is set for a time before the firing timer is due at the next position.
+//  3. Silent keys expire after the chunk: expire. An event itself checks whether its key has expired.
 //
-// Where more is due than a chunk takes, the position is a tick first, in chunks of its own.
+// If more is due than fits a chunk, the position first becomes a tick, in chunks of its own.
 
-// firing is a timer that was due, and what its call wrote.
+// firing is a timer that fired, and the outputs of its call.
 type firing struct {
-	item    int32 // before which its outputs stand
+	item    int32 // item before which the outputs are written
 	offset  stream.Offset
 	at      int64
 	key     string
@@ -40,32 +37,34 @@ type firing struct {
 	err     error
 }
 
-// firings are the timers that fired in a chunk.
+// firings holds the timers that fired in a chunk.
 type firings struct {
 	list  []firing
-	count int // of all, with those that wrote nothing
-	bytes int // of outputs
+	count int // all timers, including those without outputs
+	bytes int // bytes of outputs
 }
 
-// firingsMax is about how many timers fire in a transaction. Where more are due they take several.
+// firingsMax is about how many timers fire in one transaction. More due timers take several
+// transactions.
 func (tx *committer) firingsMax() int { return 4 * tx.options.ChunkEvents }
 
-// full reports whether more fired than so many times what a chunk takes.
+// full reports whether the firings reach the given multiple of the limits of a chunk: most timers,
+// or chunkBytesMax bytes of outputs.
 func (fs *firings) full(most, times int) bool {
 	return fs.count >= times*most || fs.bytes >= times*chunkBytesMax
 }
 
-// stormTimes is how often the timers of a chunk may be more than it takes, as not all are
-// known when it begins.
+// stormTimes is by how much the timers of a chunk may exceed its limit. Not all of them are known
+// when the chunk begins.
 const stormTimes = 4
 
-// storm is the error of a chunk whose timers set very many that were due in it. The chunk
-// is thrown away. Its events and as many after it then have chunks of their own, in which no
-// timer is due that was not known before; of one storm after the other each has twice as many.
+// storm is the error of a chunk with too many timers that timers of the same chunk set. The chunk
+// is discarded. Its events and as many after it then get chunks of their own. In such a chunk no
+// timer is due that was not known before. Each consecutive storm doubles the number of events.
 type storm struct {
 	partition stream.Partition
 	until     stream.Offset
-	events    int // after the chunk
+	events    int // events after the chunk that get chunks of their own
 }
 
 const stormEventsMax = 1 << 20
@@ -83,13 +82,14 @@ func (s *storm) Error() string {
 	return fmt.Sprintf("very many timers are due up to %v@%d", s.partition, s.until)
 }
 
-// has reports whether a record is of a storm. None is of nil.
+// has reports whether a record belongs to a storm. A nil storm has no records.
 func (s *storm) has(r *stream.Record) bool {
 	return s != nil && r.Partition == s.partition && r.Offset <= s.until
 }
 
-// comeDue has what is due at the last item come before it. It reports false if that is more
-// than the chunk takes: the item comes again in the next one.
+// comeDue runs the ends and timers that are due at the last item, so that they come before it. It
+// returns false if they exceed the limits of the chunk. The item then comes again in the next
+// chunk.
 func (ch *chunk) comeDue(p *partition) (done bool, err error) {
 	it := &ch.items[len(ch.items)-1]
 	if p.due[due.Group].Until(it.Watermark) {
@@ -106,7 +106,7 @@ func (ch *chunk) comeDue(p *partition) (done bool, err error) {
 	return true, nil
 }
 
-// endGroups ends the groups that are due at the last item, and puts their events before it.
+// endGroups ends the groups that are due at the last item, and inserts their events before it.
 func (ch *chunk) endGroups(p *partition, it item) (done bool, err error) {
 	groups, last, bytes := &p.due[due.Group], len(ch.items)-1, 0
 	ch.items = ch.items[:last]
@@ -136,7 +136,7 @@ func (ch *chunk) endGroups(p *partition, it item) (done bool, err error) {
 	return true, nil
 }
 
-// over reports whether more timers are due by a time than a chunk takes.
+// over reports whether more timers are due by a time than fit a chunk.
 func (ch *chunk) over(p *partition, r *stream.Record, until int64) bool {
 	if !ch.plan.keys.Keyed {
 		return false
@@ -148,8 +148,8 @@ func (ch *chunk) over(p *partition, r *stream.Record, until int64) bool {
 	return !p.fired.all(r.Offset, until) && p.due[due.Timer].Over(until, most)
 }
 
-// fired is a position, and a time up to which all timers that are due there have fired. Those
-// that are left are due at the next one.
+// fired is a position and a time. All timers that are due there up to this time have fired. Those
+// that are left are due at the next position.
 type fired struct {
 	at    stream.Offset
 	until int64
@@ -157,8 +157,8 @@ type fired struct {
 
 func (f *fired) all(at stream.Offset, until int64) bool { return f.at == at && until <= f.until }
 
-// tick ends the chunk before the last item. The only one becomes a tick, at which timers up
-// to a time fire: nothing is done about the event yet.
+// tick ends the chunk before the last item. If that is the only item, it becomes a tick, which only
+// fires timers up to a time and does not process the event.
 func (ch *chunk) tick(p *partition, until int64) {
 	last := len(ch.items) - 1
 	if last > 0 {
@@ -173,7 +173,7 @@ func (ch *chunk) tick(p *partition, until int64) {
 // ticks reports whether the chunk is a tick.
 func (ch *chunk) ticks() bool { return len(ch.items) == 1 && ch.items[0].Outcome == operator.Tick }
 
-// mark notes a place where timers may fire.
+// mark adds a place where timers may fire.
 func (ch *chunk) mark(p *partition, m due.Mark) {
 	if !ch.plan.keys.Keyed {
 		return
@@ -185,9 +185,9 @@ func (ch *chunk) mark(p *partition, m due.Mark) {
 	p.marks.Add(m)
 }
 
-// advance moves the time of partitions on that were read to their end for Time.Idle, and
-// ends what that ends. It reads the clock once: what that says becomes state, at the
-// position up to which they are read.
+// advance moves the watermark of partitions that had no record for Time.Idle, and runs the ends and
+// timers that become due. stood says that all records were read. advance reads the clock once. The
+// resulting watermark becomes state at the current position of the partition.
 func (w *worker) advance(ctx context.Context, stood bool) error {
 	now := w.options.Clock.Now()
 	for id, p := range w.partitions {
@@ -215,21 +215,20 @@ func (w *worker) advance(ctx context.Context, stood bool) error {
 	return nil
 }
 
-// isDue reports whether a group is to end or a timer to fire by a watermark.
+// isDue reports whether a group ends or a timer fires by a watermark.
 func (p *partition) isDue(watermark int64) bool {
 	return p.due[due.Group].Until(watermark) || !p.fired.all(p.next, watermark) && p.due[due.Timer].Until(watermark)
 }
 
-// keep makes s what the function keeps of the key.
+// keep stores s as the state of the function for the key.
 func (ch *chunk) keep(p *partition, k *keyed.Key, state *keyed.Call, s *operator.State) {
 	p.keys.Keep(k, state, s)
 	ch.touch(p, k)
 }
 
-// fire calls the timers of a key and function whose time is until or before, before the item
-// last at the latest. The place of a timer does not depend on when it is called: before the
-// next event of its key, or else at the end of the chunk. It returns what the function keeps
-// of the key after that.
+// fire runs the timers of a key and function up to the time until and up to the place of the item
+// last. It may run before the next event of the key or at the end of the chunk: the place of a
+// timer does not depend on this. It returns the state of the function for the key after the timers.
 func (ch *chunk) fire(p *partition, k *keyed.Key, c *operator.Call, last int32, until int64) (*keyed.Call, error) {
 	state, err := p.keys.Call(k, c)
 	for err == nil && p.markChunk == ch.serial {
@@ -281,8 +280,8 @@ func (ch *chunk) fireOne(p *partition, k *keyed.Key, c *operator.Call, state *ke
 	}
 }
 
-// fireRest fires what is due in the chunk of keys without a later event in it. Of a tick it
-// fires what the chunk takes: the first in the order of the queue.
+// fireRest fires the timers that are due in the chunk and belong to keys without a later event in
+// it. In a tick it fires only as many as fit the chunk, first in the order of the queue.
 func (ch *chunk) fireRest() error {
 	if !ch.plan.keys.Keyed {
 		return nil
@@ -292,7 +291,7 @@ func (ch *chunk) fireRest() error {
 		if p.markChunk != ch.serial {
 			continue
 		}
-		var later []due.Entry // what is left is not due before the next chunk
+		var later []due.Entry // timers that are left, and due in the next chunk
 		for !tick || !ch.firings.full(ch.firingsMax(), 1) {
 			until := p.marks.Until()
 			k, at, err := p.keys.Awaited(until)
@@ -304,7 +303,7 @@ func (ch *chunk) fireRest() error {
 				break
 			}
 			if tick {
-				until = at // the next one may be of another key
+				until = at // the next timer may belong to another key
 			}
 			next, blocked, err := ch.fireKey(p, k, last, until)
 			if err != nil {
@@ -326,9 +325,9 @@ func (ch *chunk) fireRest() error {
 	return nil
 }
 
-// fireKey fires the timers of all functions of a key up to a time. It returns the
-// time of the next one after that, and of one up to it that is left, since it was
-// set at the chunk's last event; never where there is none.
+// fireKey fires the timers of all functions of a key up to a time. next is the time of the first
+// timer after until. blocked is the time of the first timer up to until that is left, because it
+// was set at the last event of the chunk. Both are never if there is no such timer.
 func (ch *chunk) fireKey(p *partition, k *keyed.Key, last int32, until int64) (next, blocked int64, err error) {
 	next, blocked = never, never
 	for _, c := range ch.plan.Calls {
@@ -352,7 +351,7 @@ func (ch *chunk) fireKey(p *partition, k *keyed.Key, last int32, until int64) (n
 	return next, blocked, nil
 }
 
-// sort puts the firings in the order in which they were due.
+// sort puts the firings in the order that they were due in.
 func (fs *firings) sort() {
 	slices.SortStableFunc(fs.list, func(a, b firing) int {
 		return cmp.Or(cmp.Compare(a.item, b.item), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key),
@@ -360,8 +359,8 @@ func (fs *firings) sort() {
 	})
 }
 
-// write makes the records of the timers that fired before an item, from the n-th firing on,
-// and returns how many there are before the next item.
+// write writes the records of the timers that fired before an item, from firing n on. It returns
+// the index of the first firing of a later item.
 func (fs *firings) write(to *transaction, n, item int, p *partition) int {
 	for ; n < len(fs.list) && int(fs.list[n].item) == item; n++ {
 		f := &fs.list[n]

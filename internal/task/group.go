@@ -7,13 +7,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Groups are collected, and pairs of a join made, in log order, before the waves. The event
-// made of one is an item of its own: behind the event that completes it, or before the one
-// whose watermark ends it.
+// Groups collect events, and joins make pairs, in log order, before the waves. The event made of a
+// group or pair is an item of its own. It comes after the event that completes it, or before the
+// event that ends it by its watermark.
 
-// compose makes the events of the groups and pairs that ended at a watermark and offset,
-// and takes them through the rest of the stages before the waves. It returns about how
-// many bytes they have.
+// compose makes the events of the groups and pairs that ended at a watermark and offset. It runs
+// them through the remaining operators before the waves. It returns their approximate size in
+// bytes.
 func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes int, err error) {
 	for _, e := range p.groups.Ended() {
 		e.At = at
@@ -40,14 +40,14 @@ func (ch *chunk) compose(p *partition, watermark int64, at stream.Offset) (bytes
 type composed struct {
 	item
 	compose func(*value.Row) (*stream.Record, error)
-	place   int   // of the operator that made it, from 1
+	place   int   // number of the operator that made it, from 1
 	byTime  bool  // time ended it, at until
-	until   int64 // likewise
-	refused error // why it is a dead letter
+	until   int64 // end time; used if byTime is set
+	refused error // why it becomes a dead letter
 	dropped bool
 }
 
-// goOn makes the event, and takes it through the rest of the stages before the waves.
+// goOn makes the event, and runs it through the remaining operators before the waves.
 func (c *composed) goOn(ch *chunk, p *partition, watermark int64) (err error) {
 	c.Row = &ch.plan.Schema.NewRows(1)[0]
 	if c.Record, err = c.compose(c.Row); err != nil {
@@ -70,7 +70,7 @@ func (c *composed) goOn(ch *chunk, p *partition, watermark int64) (err error) {
 		}
 	}
 	ch.setMeta(it)
-	if c.dropped { // it lacks what the next stages need
+	if c.dropped { // it lacks fields that the next operators need
 		it.Become(operator.Filtered)
 		return nil
 	}

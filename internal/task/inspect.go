@@ -11,23 +11,22 @@ import (
 // Observed is an event after it was computed.
 type Observed struct {
 	Record      *stream.Record
-	Row         *value.Row // the values of the plan's Schema that the event has
-	Time        time.Time  // zero where it is not known
-	Watermark   time.Time  // at the event's position; zero where the event has no time
+	Row         *value.Row // the event's values of the plan's Schema
+	Time        time.Time  // zero if unknown
+	Watermark   time.Time  // watermark at the event's position; zero if the event has no time
 	Late        bool       // before the watermark
-	Dropped     bool       // left out: late, seen before, or by a route
-	Collected   bool       // a group or join has it: an event that is made of it goes on in its place
-	Made        bool       // of others, by a group or join: Record is none of the log
-	Approximate []string   // features that are approximate: read from windows beyond their max
-	Stage       string     // where it failed; "" where it did not
+	Dropped     bool       // dropped: late, a duplicate, or by a route
+	Collected   bool       // a group or join collected it; an event made of it continues in its place
+	Made        bool       // made of other events by a group or join: Record is not in the log
+	Approximate []string   // approximate features: read from windows beyond their max
+	Stage       string     // where it failed; "" if it did not fail
 	Err         error
 }
 
 // Column is a name and its value.
 type Column = keyed.Column
 
-// Describe returns the features of a user key as of its newest event: see
-// keyed.Plan.Describe.
+// Describe returns the features of a user key as of its newest event. See keyed.Plan.Describe.
 func (p *Plan) Describe(key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
 	return p.keys.Describe(p.Stages, key, get)
 }

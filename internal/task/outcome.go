@@ -2,17 +2,17 @@ package task
 
 import "github.com/afterbay/afterbay/internal/task/operator"
 
-// effect is what follows from an outcome when the records of a chunk are made.
+// effect says how an outcome is handled when the records of a chunk are written.
 type effect struct {
-	ended     bool // observers are told of the event, and its entry leaves the async queue
-	left      bool // they call it dropped
-	collected bool // they call it collected
-	told      bool // its client is told that it ended
+	ended     bool // observers see the event, and its entry leaves the async queue
+	left      bool // observers see it as dropped
+	collected bool // observers see it as collected
+	told      bool // its client is notified that it ended
 	counted   counter
 }
 
-// counter is one of the counts of a step that an event may raise beside that of late
-// events.
+// counter names the count of a transaction that an outcome increments. Late events are counted
+// separately.
 type counter uint8
 
 const (

@@ -5,7 +5,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// output makes the records of the chunk in position order.
+// output writes the records of the chunk in position order.
 func (ch *chunk) output() error {
 	fired := 0
 	for i := range ch.items {
@@ -53,7 +53,7 @@ func (ch *chunk) output() error {
 	return nil
 }
 
-// observed is what is told of an event.
+// observed returns the event as observers see it.
 func (it *item) observed() *Observed {
 	o := &Observed{
 		Record: it.Record, Row: it.Row, Time: operator.TimeOrZero(it.Time), Watermark: operator.TimeOrZero(it.Watermark),
@@ -65,7 +65,8 @@ func (it *item) observed() *Observed {
 	return o
 }
 
-// writeOutputs makes the records that a function wrote for an event, or that were made of elements.
+// writeOutputs writes the records that an operator made for an event: by a function, or from
+// elements of a list.
 func (ch *chunk) writeOutputs(by operator.Operator, it *item) {
 	for _, made := range it.Calls {
 		if made.By != by {

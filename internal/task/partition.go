@@ -21,36 +21,35 @@ import (
 
 const never = output.Never
 
-// partition is the loop's memory of one assigned partition, over the committed
-// state. It runs ahead of what is committed; after a failed
-// commit it is thrown away.
+// partition is the loop's memory of one assigned partition, on top of the committed state. It runs
+// ahead of the committed state and is discarded after a failed commit.
 type partition struct {
-	chunk  *chunk // being computed
+	chunk  *chunk // the chunk being computed
 	id     stream.Partition
 	origin output.Origin
-	next   stream.Offset // of the next record
+	next   stream.Offset // offset of the next record
 	reached
 	generation uint64
-	change     generation.Change // since the generation was stored; Same once it is in a step
+	change     generation.Change // change since the generation was stored; Same once a transaction stores it
 	keys       *keyed.Memory
-	overdue    bool        // more keys had ended than one step takes
-	ids        *dedupe.Set // seen; nil without Plan.Dedupe
+	overdue    bool        // more keys had expired than one transaction takes
+	ids        *dedupe.Set // ids that were seen; nil without Plan.Dedupe
 	collected
-	due    due.Queue // of keys and groups
+	due    due.Queue // timers and ends of keys and groups
 	queue  *async.Partition
 	tables *table.State // nil without Plan.Tables
 	timerMarks
-	heard time.Time // when it last had a record or was said to be idle
+	heard time.Time // when it last had a record or was declared idle
 	turns
 	source *source // nil without Plan.Copy
-	step   uint64  // number of the newest step that moves it
+	step   uint64  // number of the newest transaction that changes it
 }
 
-// reached is how far a partition is in time.
+// reached is the event-time progress of a partition.
 type reached struct {
-	newest int64 // event time, microseconds; never before the first
-	moved  bool  // newest is not yet in a step
-	told   int64 // newest watermark that others were told, in a step
+	newest int64 // newest event time, microseconds; never before the first event
+	moved  bool  // newest is not yet in a transaction
+	told   int64 // newest watermark that a transaction broadcast
 }
 
 func (p *partition) watermark(lateness time.Duration) int64 {
@@ -60,14 +59,14 @@ func (p *partition) watermark(lateness time.Duration) int64 {
 	return p.newest - lateness.Microseconds()
 }
 
-// turns is about the newest event of Plan.Sources.
+// turns describes the newest event of Plan.Sources.
 type turns struct {
-	turn   int32       // number of the source partition that it is from; -1 where it is moved
-	placed order.Place // where it had its turn
+	turn   int32       // number of its source partition; -1 if it was not released at its own place
+	placed order.Place // place where it was released
 }
 
-// behind returns where the newest event stands: its place in the order or, in a topic that is
-// read by its own key, its offset.
+// behind returns the position of the newest event: its place in the order or, if the topic is read
+// by its own key, its offset.
 func (p *partition) behind() order.Place {
 	if p.chunk.plan.Sources == nil {
 		return order.PlaceAt(order.Key{Offset: int64(p.next) - 1})
@@ -75,14 +74,14 @@ func (p *partition) behind() order.Place {
 	return p.placed
 }
 
-// collected is what waits for other events of a group or pair.
+// collected holds events that wait for other events of a group or pair.
 type collected struct {
 	groups *group.Set // nil without Plan.Groups
 	joins  *join.Set  // nil without Plan.Joins
 }
 
-// come does what is due at an entry of the lane of groups, and returns about how many bytes
-// of changes a join makes of it.
+// come handles a due entry of the lane of groups. It returns about how many bytes of changes a join
+// makes.
 func (c *collected) come(e due.Entry) (bytes int, err error) {
 	if c.joins != nil {
 		return c.joins.Come(e)
@@ -95,21 +94,20 @@ func (c *collected) changes(write func(key, data []byte)) {
 	c.joins.Changes(write)
 }
 
-// close takes it out of the counts of the process.
+// close removes the waiting events from the counts of the process.
 func (c *collected) close() {
 	c.groups.Close()
 	c.joins.Close()
 }
 
-// timerMarks says where timers of a partition may fire, and where they have.
+// timerMarks says where timers of a partition may fire, and how far they have fired.
 type timerMarks struct {
-	marks     due.Marks // of the chunk
-	markChunk uint64    // that marks is of
+	marks     due.Marks // marks of the chunk
+	markChunk uint64    // chunk that marks belong to
 	fired     fired
 }
 
-// newPartition restores what is kept beside a partition. Of keys that takes so
-// many bytes at most.
+// newPartition restores a partition from its state. keyBytes limits the memory for its keys.
 func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, error) {
 	plan := ch.plan
 	p := &partition{
@@ -149,7 +147,7 @@ func newPartition(ch *chunk, a stream.Assigned, keyBytes int64) (*partition, err
 		}
 	}
 	if plan.Copy != nil {
-		p.heard = ch.shared.begun // members that come and go do not make it less silent
+		p.heard = ch.shared.begun // members that come and go do not restart the idle time
 		p.source = &source{number: order.Number(plan.Copy.Rank, p.id.Index), told: order.NoMark, byName: map[string]*writer{}, begun: p.heard}
 		if err := p.source.restore(p.id, p.newest, a.State, ch.readers.upstreams); err != nil {
 			return nil, err

@@ -26,20 +26,20 @@ import (
 	"github.com/afterbay/afterbay/internal/task/table"
 )
 
-// Plan is a pipeline made ready to run: names resolved to slots, expressions
-// to programs. NewPlan makes it. It does not change, and tasks share it.
+// Plan is a pipeline ready to run: names are resolved to slots, expressions to programs. NewPlan
+// makes it. A Plan is immutable, and tasks share it.
 type Plan struct {
 	Name      string // the consumer group
-	DeadTopic string // where dead letters go
+	DeadTopic string // topic of dead letters
 	Schema    *value.Schema
 	Input
 	Keys
 
-	// Stages in order of execution. Those before Waves run record by record in
-	// log order; the others wave by wave, each wave with a key at most once
-	// where Feedback is set, and all at once where it is not.
+	// Stages holds the operators in order of execution. Those before Waves run record by record in
+	// log order. The others run in waves. If Feedback is set, each wave has at most one event of
+	// each key. Otherwise one wave has all events.
 	Stages   []operator.Placed
-	Cases    *operator.Route // whose cases are measured apart; nil is none
+	Cases    *operator.Route // the cases of this route are measured separately; nil if no route is
 	Waves    int
 	Feedback bool
 
@@ -47,76 +47,77 @@ type Plan struct {
 	Groups  group.Plan
 	Joins   join.Plan
 	Tables  []table.Spec
-	Outputs []string // topics the emits write, by EmitStage.Output
+	Outputs []string // topics that the emits write, by Emit.Output
 	Ends    output.Ends
 	Models  []string // name@version and digest of each model, for provenance
 
 	Fingerprint generation.Fingerprint
 
 	Calls  []*operator.Call // in order
-	Shared []*batch.Shared  // models whose calls members share
+	Shared []*batch.Shared  // members share the calls of these models
 
 	derived
 }
 
-// Input is what a pipeline reads, and how.
+// Input says what a pipeline reads, and how.
 type Input struct {
 	Topic    string
 	Fields   []decode.Field
 	Format   decode.Format // nil is JSON
 	Envelope envelope.Kind
-	MaxBytes int // of a value
+	MaxBytes int // most bytes of a value
 
 	Key    value.Slot
 	Time   operator.Timing
 	Meta   operator.Meta
-	Dedupe *DedupePlan // nil takes every event
+	Dedupe *DedupePlan // nil disables deduplication
 
-	// Copy makes a plan of one that copies its events to the topic of another,
-	// whose Sources are the topics copied: repartition.go. Such a plan has no stages.
+	// Copy makes this the plan of a repartitioner. It copies its events to the topic of another
+	// plan, which lists the copied topics in Sources: repartition.go. A plan with Copy has no
+	// stages.
 	Copy    *CopyPlan
 	Sources []Source
-	Slack   time.Duration // how much earlier an event of Sources can be than its place in the order, and not late
+	Slack   time.Duration // how far an event of Sources can be before its place in the order without being late
 	Staged
-	Arrival bool // events of Sources have their turn as they stand in Topic
+	Arrival bool // events of Sources are released in the order of Topic
 }
 
-// Keys is what a pipeline keeps of keys.
+// Keys describes the keyed state of a pipeline.
 type Keys struct {
-	// Early features are computed in log order before the waves; Late ones,
-	// read or written in the waves, know past predictions of their key.
+	// Early features are computed in log order, before the waves. Late features are read or written
+	// in the waves and can use past predictions of their key.
 	Early, Late *feature.Set
-	Retention   time.Duration // silence after which a key's windows end
-	Keep        time.Duration // silence after which a key is forgotten
+	Retention   time.Duration // silence after which the windows of a key end
+	Keep        time.Duration // silence after which a key is removed
 }
 
-// Async is about the async queue.
+// Async configures the async queue.
 type Async struct {
-	// Ordered queues the events of a key behind one of it that is queued. Feedback
-	// is then set. Queue bounds the events that may be queued in this process.
+	// Ordered queues each event that follows a queued event of its key. It requires Feedback. Queue
+	// bounds the events that may be queued in this process.
 	Ordered  bool
 	Queue    control.GateOptions
 	Fairness operator.Fairness
 	Journal  *journal.Spec
 }
 
-// derived is what NewPlan derives.
+// derived holds the fields that NewPlan derives.
 type derived struct {
-	writers []operator.Operator // emits, calls and each, in order; others write nothing
+	writers []operator.Operator // operators that write records: emits, calls and each, in order
 	models  []byte              // value of header.Models; nil without models
-	keys    keyed.Plan          // of Keys and Calls
-	remote  bool                // a model is
-	queues  bool                // a score may
+	keys    keyed.Plan          // from Keys and Calls
+	remote  bool                // a model is remote
+	queues  bool                // a score may queue events
 	closes  bool                // there are groups, timers or a join
-	groups  []int               // where each group stands among the stages, from 1
-	join    int                 // likewise the join; 0 is none
-	notes   string              // topic of notes about the order; "" is none
+	groups  []int               // number of each group among the operators, from 1
+	join    int                 // number of the join among the operators, from 1; 0 without a join
+	notes   string              // topic of notes about the order; "" if the pipeline writes no notes
 
 	resumption *resumption
 }
 
-// NewPlan returns a plan with the fields of p, the places of the stages, the fingerprint of
-// their order, and what else the loop derives from them. It does not change p.
+// NewPlan returns a plan with the fields of p. It adds the places of the operators, the fingerprint
+// of their order, and the other derived fields. It does not change p.
 func NewPlan(p Plan) *Plan {
 	p.derived = derived{keys: keyed.Plan{
 		Terms: keyed.Terms{Sets: [2]*feature.Set{p.Early, p.Late}, Retention: p.Retention, Keep: p.Keep}, Calls: p.Calls,
@@ -163,17 +164,19 @@ func NewPlan(p Plan) *Plan {
 	return &p
 }
 
-// InTurns reports whether events of several source partitions are read in the order of their times.
+// InTurns reports whether the pipeline reads events of several source partitions in the order of
+// their times.
 func (p *Plan) InTurns() bool { return p.Sources != nil && !p.Arrival }
 
-// Queues reports whether events may be queued: done with after their offset was committed.
+// Queues reports whether events may be queued. A queued event is finished after its offset was
+// committed.
 func (p *Plan) Queues() bool { return p.queues }
 
-// Notes returns the topic of the notes about the order of the pipeline's events; "" if it
-// writes none.
+// Notes returns the topic of the notes about the order of the pipeline's events. It returns "" if
+// the pipeline writes none.
 func (p *Plan) Notes() string { return p.notes }
 
-// OfElements reports whether a slot is one that the elements of a list have, and events do not.
+// OfElements reports whether a slot belongs to the elements of a list, not to events.
 func (p *Plan) OfElements(slot value.Slot) bool {
 	return slices.ContainsFunc(p.Stages, func(s operator.Placed) bool {
 		x, ok := s.Operator.(interface{ Has(slot value.Slot) bool })
@@ -181,18 +184,18 @@ func (p *Plan) OfElements(slot value.Slot) bool {
 	})
 }
 
-// Stateless reports that nothing is kept by key.
+// Stateless reports whether the pipeline has no keyed state.
 func (p *Plan) Stateless() bool { return p.keys.Featureless() && !p.keys.Keyed && !p.Ordered }
 
-// repeatable reports whether events that are computed again have the same outputs,
-// so that these may be seen before they are committed: a service may answer
-// otherwise, a table have newer rows. A copy counts as an event. Answers and returns are waited
-// for, so none of them may be missing.
+// repeatable reports whether events that are computed again have the same outputs. If so, readers
+// may see the outputs before they are committed. A remote service may answer differently, and a
+// table may have newer rows. Copies, answers and returns are excluded. A reader counts each copy as
+// an event and waits for each answer and return, so none of them may disappear.
 func (p *Plan) repeatable() bool {
 	return p.Copy == nil && p.Answers == nil && len(p.Returns) == 0 && !p.remote && !p.queues && len(p.Tables) == 0
 }
 
-// order is the text of what the events of the async queue are stored by: the steps in
+// order returns the text that stored entries of the async queue depend on. It lists the steps in
 // their order, with a bar where the waves begin, and the values of a row.
 func (p *Plan) order() string {
 	var text strings.Builder
@@ -208,9 +211,9 @@ func (p *Plan) order() string {
 	return text.String()
 }
 
-// form is what the pipeline's records have in common.
+// form returns the properties that all records of the pipeline share.
 func (p *Plan) form(maxBytes int) *output.Form {
-	pipeline, _, _ := strings.Cut(p.Name, ".") // in whose name a copier works
+	pipeline, _, _ := strings.Cut(p.Name, ".") // a repartitioner writes in the name of its pipeline
 	form := &output.Form{
 		Pipeline: pipeline, Topics: p.Outputs, DeadTopic: p.DeadTopic, Ends: p.Ends, Ordered: p.Sources != nil, DeadByKey: p.Copy != nil,
 		Schema: p.Schema, ID: p.Meta.ID, Models: p.models, MaxBytes: maxBytes, Headers: p.readsHeaders(),
@@ -221,7 +224,7 @@ func (p *Plan) form(maxBytes int) *output.Form {
 	return form
 }
 
-// readsHeaders reports whether events are decoded, or expressions evaluated, by headers of records.
+// readsHeaders reports whether decoding or expressions use record headers.
 func (p *Plan) readsHeaders() bool {
 	return len(p.Meta.Headers) > 0 || p.Envelope == envelope.CloudEvents || slices.ContainsFunc(p.Sources, func(s Source) bool { return s.Envelope == envelope.CloudEvents })
 }
@@ -231,7 +234,7 @@ func (p *Plan) Topics() []string {
 	return append(slices.Clone(p.Outputs), p.DeadTopic)
 }
 
-// DedupePlan drops events that were seen before.
+// DedupePlan configures the removal of duplicate events.
 type DedupePlan struct {
 	Slot value.Slot // the id
 	Spec dedupe.Spec
@@ -240,16 +243,16 @@ type DedupePlan struct {
 // CopyPlan says how events are copied.
 type CopyPlan struct {
 	Partitions int32
-	Group      string        // of the pipeline that reads the copies
-	Rank       int           // of the source among the pipeline's, in the order of names
-	Wait       time.Duration // for events that are out of order in their source partition
+	Group      string        // group of the pipeline that reads the copies
+	Rank       int           // index of the source among the pipeline's sources, in the order of names
+	Wait       time.Duration // how long to wait for events that are out of order in their source partition
 	Asks       []Ask
 	Stages     []string      // topics of asks
-	Late       bool          // stages are asked for late events too
-	Idle       time.Duration // without an event, after which the others do not wait for a source partition; 0 is never
+	Late       bool          // late events are asked about too
+	Idle       time.Duration // time without an event after which a source partition is idle, and the others stop waiting for it; 0 is never
 }
 
-// keyPath returns where the key stands in records, as the file writes it.
+// keyPath returns the path of the key in records, as the pipeline file writes it.
 func (in *Input) keyPath() string {
 	for i := range in.Fields {
 		if f := &in.Fields[i]; f.Slot == in.Key {
@@ -259,23 +262,23 @@ func (in *Input) keyPath() string {
 	return in.Key.Name
 }
 
-// rules say how events are placed.
+// rules returns the rules for placing events in the order.
 func (p *Plan) rules() order.Rules {
 	return order.Rules{Lateness: p.Time.Lateness.Microseconds(), Wait: p.Copy.Wait.Microseconds()}
 }
 
-// Source is a topic whose events come as copies, and what is read of them.
+// Source is a copied topic: its events arrive as copies. It says how to read them.
 type Source struct {
 	Topic    string
-	Rank     int // among the pipeline's sources, in the order of names
+	Rank     int // index among the pipeline's sources, in the order of names
 	Lateness time.Duration
 	Fields   []decode.Field
 	Format   decode.Format // nil is JSON
 	Envelope envelope.Kind
 }
 
-// Numbers returns the numbers of all source partitions. partitions says how many each source
-// has.
+// Numbers returns the numbers of all source partitions. partitions has the number of partitions of
+// each source.
 func (p *Plan) Numbers(partitions []int32) (list []int32) {
 	for i, s := range p.Sources {
 		for index := range partitions[i] {
@@ -285,7 +288,7 @@ func (p *Plan) Numbers(partitions []int32) (list []int32) {
 	return list
 }
 
-// fields returns the fields of events of a source.
+// fields returns the fields of the events of a source.
 func (p *Plan) fields(source int) []decode.Field {
 	if p.Sources != nil {
 		return p.Sources[source].Fields
@@ -293,7 +296,8 @@ func (p *Plan) fields(source int) []decode.Field {
 	return p.Fields
 }
 
-// source returns the place in Sources of the topic that a copy is from, by its header Source.
+// source returns the index in Sources of the topic that a copy was made from. position is the value
+// of its header Source.
 func (p *Plan) source(position deadletter.Position) (int, error) {
 	for i := range p.Sources {
 		if p.Sources[i].Topic == position.Topic {

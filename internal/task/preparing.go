@@ -13,25 +13,26 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// preparing gets what decoders need from outside, such as a schema, before records are computed. The
-// member of the task holds a record until its decoder has it, so that the loop does not wait.
+// preparing fetches external data that decoders need, such as a schema, before records are
+// computed. The member holds a record until its decoder is ready, so that the loop does not wait.
 type preparing struct {
 	plan    *Plan
 	readers []*envelope.Reader // by source
 	turn    uint64
-	kept    bool // records are read in later turns too
+	kept    bool // records may be read in later turns too
 	wake    func()
 	logger  *slog.Logger
 	clock   clock.Clock
 	warned  time.Time
 }
 
-// newPreparing returns what prepares records for decoders. wake wakes the member.
+// newPreparing returns a preparing for these decoders. wake wakes the member.
 func newPreparing(plan *Plan, decoders []*envelope.Reader, o *Options, wake func()) *preparing {
 	return &preparing{plan: plan, readers: decoders, wake: wake, logger: o.Logger, clock: o.Clock}
 }
 
-// gate returns what reports whether a record can be read; nil if all can.
+// gate returns a function that reports whether a record can be read. It returns nil if all records
+// can be read.
 func (p *preparing) gate() func(*stream.Record) bool {
 	if slices.ContainsFunc(p.readers, (*envelope.Reader).Prepares) {
 		return p.ready
@@ -39,7 +40,7 @@ func (p *preparing) gate() func(*stream.Record) bool {
 	return nil
 }
 
-// keep has all that was prepared be kept: the records are read in any later turn.
+// keep keeps all prepared data, because records may be read in any later turn.
 func (p *preparing) keep() { p.turn, p.kept = decode.EveryTurn, true }
 
 // next begins the next turn.
@@ -70,8 +71,8 @@ func (p *preparing) ready(r *stream.Record) bool {
 
 const warnEvery = time.Minute
 
-// of returns the reader of a record of a topic of copies; nil if nothing is needed, or the record does not
-// say where it was copied from.
+// of returns the reader for a record of a topic of copies. It returns nil if the record needs no
+// preparation or does not say where it was copied from.
 func (p *preparing) of(r *stream.Record) *envelope.Reader {
 	at, err := deadletter.ParsePosition(header.SourceOf(r))
 	if err != nil {

@@ -21,16 +21,13 @@ import (
 
 // An event that cannot be finished now enters the async queue:
 //
-//  1. The event becomes state in the step that moves past it: its record, its
-//     row, its place among the stages. Once that is durable its model is called
-//     off the loop, when it is due and its endpoint takes calls.
-//  2. What the call brought is input of a later step, which goes on with the
-//     event at the next stage, and deletes what was kept or queues it again.
-//  3. After a crash queued events are called for again. An event that is no longer
-//     queued when its call ends, or whose partition left, is left alone.
+//  1. The event becomes state in the transaction that moves past it: its record, its row, and its place among the operators. Once that is durable, the dispatcher calls the model outside the loop, when the event is due and the endpoint takes calls.
+//  2. The result of the call is input of a later transaction. It continues with the event at the next operator, and deletes the entry or queues the event again.
+//  3. After a crash, the dispatcher repeats the calls of queued events. The result of a call is ignored if its event is no longer queued or its partition was revoked.
 
-// enqueue keeps an event, to go on with it at an operator. err is why, nil if that was
-// not tried. The error returned is not the event's, which may be given up instead.
+// enqueue queues an event, to resume it at an operator. err is the error of the call, or nil if no
+// call was tried. enqueue returns only fatal errors. If the dispatcher refuses the event, enqueue
+// gives the event up.
 func (ch *chunk) enqueue(it *item, head async.Head, err error) error {
 	head.Client, head.Late = header.Get(it.Record, header.ClientEvent), it.late
 	head.Time, head.Watermark = it.Time, it.Watermark
@@ -60,7 +57,7 @@ func (ch *chunk) enqueue(it *item, head async.Head, err error) error {
 	return nil
 }
 
-// store makes an event state of the step; nil is that the step moves p.
+// store writes an entry to the state of the transaction. A nil entry only marks p as changed.
 func (tx *committer) store(p *async.Partition, e *async.Entry) {
 	if tx.building.touch(tx.partitions[p.ID]); e != nil {
 		tx.write(p, e)
@@ -75,8 +72,8 @@ func (tx *committer) write(p *async.Partition, e *async.Entry) {
 	tx.building.Change(p.ID, statekey.AppendQueued(nil, int64(e.Record.Offset)), tx.building.Bytes[at:len(tx.building.Bytes):len(tx.building.Bytes)])
 }
 
-// queueBehind queues the events of the wave that are behind a queued one of their key.
-// Those that have ended wait there only to be noted of their key in order.
+// queueBehind queues each event of the wave that follows a queued event of its key. An event that
+// already ended waits there only so that its key records it in order.
 func (ch *chunk) queueBehind() error {
 	if !ch.plan.Ordered {
 		return nil
@@ -96,8 +93,8 @@ func (ch *chunk) queueBehind() error {
 	return nil
 }
 
-// noteLater keeps of an event that ended what is noted of its key, until those before it
-// are done with: it may end what they count.
+// noteLater queues an ended event, so that its key records it after the earlier events of the key
+// are finished. Until then the event may end state that these still count.
 func (ch *chunk) noteLater(it *item) {
 	p := it.partition
 	e := &async.Entry{
@@ -111,7 +108,7 @@ func (ch *chunk) noteLater(it *item) {
 	p.queue.Add(int64(e.Record.Offset), e.Record.Key, e.Head, ch.building.number)
 }
 
-// refused is what becomes of events whose score cannot be asked for.
+// refused handles events while their model cannot be called. They get the fallback or are queued.
 func (ch *chunk) refused(op operator.Batched, stage *operator.Placed, items []int32) error {
 	for _, i := range items {
 		if it := &ch.items[i]; op.How().Calling.Open == operator.OpenFallback {
@@ -130,8 +127,8 @@ func (it *item) fallBack(op operator.Batched, stage *operator.Placed) {
 	}
 }
 
-// unscored handles an event after its call failed. The first of failures is its own;
-// without a Calling failures is empty.
+// unscored handles an event after its call failed: it retries later through the queue, or gives up.
+// failures[0] is the failure of this event. Without a Calling, failures is empty.
 func (ch *chunk) unscored(stage *operator.Placed, it *item, err error, failures []operator.Failure) error {
 	c := stage.How().Calling
 	if c == nil || c.Exhausted(err, failures[0].Attempts) {
@@ -145,8 +142,8 @@ func (ch *chunk) unscored(stage *operator.Placed, it *item, err error, failures 
 	return nil
 }
 
-// giveUp makes the event a dead letter, unless what is done about that emits. The
-// error returned is not the event's.
+// giveUp runs the on_failure steps of an operator. If they write nothing, the event becomes a dead
+// letter. giveUp returns only fatal errors.
 func (ch *chunk) giveUp(stage *operator.Placed, it *item, err error) error {
 	if fatal := operator.FatalOf(err); fatal != nil {
 		return fatal
@@ -170,8 +167,8 @@ func (ch *chunk) giveUp(stage *operator.Placed, it *item, err error) error {
 	return nil
 }
 
-// tend goes on with queued events as far as it can, and calls for others unless
-// the member ends or stands still.
+// tend resumes queued events as far as possible. It starts further calls unless the member is
+// ending or stopped.
 func (w *worker) tend(ctx context.Context, ending bool) error {
 	if !w.plan.queues {
 		return nil
@@ -193,8 +190,9 @@ func (w *worker) tend(ctx context.Context, ending bool) error {
 	return err
 }
 
-// partial writes what a model has said so far of a queued event, and of the first part
-// that its attempt has begun. What is too large is left out: the whole comes.
+// partial writes the text that a model has produced so far for a queued event. With the first part
+// of an attempt it also stores that the attempt has begun. A part that is too large is dropped: the
+// complete answer follows.
 func (w *worker) partial(part *async.Part) {
 	p, e := w.partitions[part.Partition.ID], part.Entry
 	if w.building.touch(p); part.First {
@@ -273,7 +271,7 @@ func (ch *chunk) resume(ctx context.Context, list []async.Task) error {
 	return nil
 }
 
-// dequeue removes the chunk's events that are through from the async queue.
+// dequeue removes the chunk's finished events from the async queue.
 func (ch *chunk) dequeue() {
 	ch.building.again += len(ch.items)
 	for i := range ch.items {
@@ -293,8 +291,8 @@ func (ch *chunk) dequeue() {
 	}
 }
 
-// holdBack stops reading if the async queue is full, if an endpoint that is down is to be
-// waited for, or if too many events become dead letters.
+// holdBack stops reading in three cases: the async queue is full, a required endpoint is down, or
+// too many events become dead letters.
 func (w *worker) holdBack() {
 	if w.plan.queues {
 		now := w.options.Clock.Now()
@@ -317,7 +315,7 @@ func (w *worker) holdBack() {
 	w.held = stop
 }
 
-// watchDead notes how many of the events that were computed are dead letters.
+// watchDead counts computed events and dead letters for Options.Abort.
 func (w *worker) watchDead(events, dead int) {
 	if w.options.Abort.Count(w.now, events, dead) {
 		w.options.Logger.Error("pipeline stopped: too many of its events become dead letters", "pipeline", w.plan.Name)

@@ -12,9 +12,8 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// An event that became a dead letter and is sent back is resumed where it failed, so that
-// nothing is done a second time that state or a topic already shows. The header
-// afterbay-resume says where:
+// A dead letter that is sent back is resumed where it failed. So effects that are already in state
+// or in a topic do not repeat. The header afterbay-resume says where:
 //
 //	start                         nothing was done: from the beginning
 //	late                          its lateness is judged again; its id is known
@@ -22,7 +21,7 @@ import (
 //	only; emit decisions          nothing but these outputs, which were too large
 //	from let rate; emit decisions both
 //
-// Steps are found by the names of the file, so that a corrected file takes its dead
+// Steps are found by their names in the pipeline file, so that a corrected file can take its dead
 // letters back.
 
 const (
@@ -31,18 +30,18 @@ const (
 	resumeSeparator = "; "
 )
 
-// point is where an event goes on. The zero value is the beginning.
+// point says where an event continues. The zero value is the beginning.
 type point struct {
-	done   int    // operators that are not run again
-	owed   uint64 // emits among them that are, by index
-	seen   bool   // its id is known
-	judged bool   // its time and lateness are
+	done   int    // number of operators that do not run again
+	owed   uint64 // emits among the done operators that still run, by index
+	seen   bool   // its id was already checked
+	judged bool   // its time and lateness were already checked
 
 	composed bool // a group or a join made the event, which was a dead letter
 }
 
-// takes reports whether an event that goes on at p runs an operator. An operator without
-// a place is run because another one failed.
+// takes reports whether an event that continues at p runs an operator. An operator with At 0 runs
+// because another operator failed.
 func (p *point) takes(o *operator.Placed) bool {
 	if o.At > p.done || o.At == 0 {
 		return true
@@ -51,8 +50,8 @@ func (p *point) takes(o *operator.Placed) bool {
 	return ok && p.owed>>e.Index&1 != 0
 }
 
-// after returns where an event goes on that was queued when the first operators were done,
-// and had begun at p.
+// after returns the point of an event that began at p and was queued after the first done
+// operators.
 func (s *resumption) after(p point, done int) point {
 	for i := range s.stages[:done] {
 		if e := s.emit(i); e != nil {
@@ -62,16 +61,16 @@ func (s *resumption) after(p point, done int) point {
 	return point{done: max(p.done, done), owed: p.owed, seen: true, judged: true}
 }
 
-// resumption finds where events go on among the operators of a pipeline, whose At is set.
-// It does not change, and is safe for concurrent use.
+// resumption finds where events continue among the operators of a pipeline. The At of the operators
+// must be set. A resumption is immutable and safe for concurrent use.
 type resumption struct {
 	stages []operator.Placed
-	labels []string // of stages: each is unique, the second of two that share one has " #2" behind it
+	labels []string // unique labels of stages: the second of two equal labels ends with " #2"
 	row    *decode.Scanner
-	made   []value.Slot // texts that the stages make
+	made   []value.Slot // texts that the operators make
 }
 
-// newResumption returns the resumption of a pipeline whose rows have this schema.
+// newResumption returns the resumption of a pipeline with rows of this schema.
 func newResumption(stages []operator.Placed, schema *value.Schema) *resumption {
 	s := &resumption{stages: stages}
 	seen := map[string]int{}
@@ -95,7 +94,8 @@ func newResumption(stages []operator.Placed, schema *value.Schema) *resumption {
 	return s
 }
 
-// emit returns an emit by its place; nil if another operator, or none, has it.
+// emit returns the emit with an index in stages, or nil if the operator there is no emit or i is
+// negative.
 func (s *resumption) emit(i int) *operator.Emit {
 	if i < 0 {
 		return nil
@@ -104,8 +104,8 @@ func (s *resumption) emit(i int) *operator.Emit {
 	return e
 }
 
-// words returns the header of an event that goes on after the first operators, and still
-// owes emits, by index.
+// words returns the resume header of an event that continues after the first done operators. owed
+// is the set of emits that it still owes, by index.
 func (s *resumption) words(done int, owed uint64) string {
 	words := resumeOnly
 	if done < len(s.stages) {
@@ -119,7 +119,7 @@ func (s *resumption) words(done int, owed uint64) string {
 	return words
 }
 
-// find returns the point that words mean in this pipeline.
+// find returns the point that a resume header means in this pipeline.
 func (s *resumption) find(words string) (point, error) {
 	first, owed, _ := strings.Cut(words, resumeSeparator)
 	switch first {
@@ -149,8 +149,8 @@ func (s *resumption) find(words string) (point, error) {
 	return p, nil
 }
 
-// restore sets a row to what the JSON of a dead letter's row has, whose bytes must not
-// change while the row is used. It reports whether a group or a join made the event.
+// restore sets a row from the JSON of a dead letter's row. The caller must not change data while
+// the row is used. restore reports whether a group or a join made the event.
 func (s *resumption) restore(row *value.Row, data []byte) (composed bool, err error) {
 	if err := s.row.Scan(data, row); err != nil {
 		return false, fmt.Errorf("its row: %w", err)
@@ -158,8 +158,8 @@ func (s *resumption) restore(row *value.Row, data []byte) (composed bool, err er
 	return s.completes(row), nil
 }
 
-// completes reports whether a group or a join made the event of a restored row. If so, it sets the
-// lists of fields that the events of the group did not have yet.
+// completes reports whether a group or a join made the event of a restored row. If a group did,
+// completes sets the lists of fields that the events of the group did not have yet.
 func (s *resumption) completes(row *value.Row) (composed bool) {
 	for i := range s.stages {
 		switch o := s.stages[i].Operator.(type) {
@@ -176,7 +176,7 @@ func (s *resumption) completes(row *value.Row) (composed bool) {
 }
 
 // lacking returns an error if the row of an event that a group or a join made lacks a required
-// field: one that the input had not when the event was made.
+// field. This happens if the input did not have the field when the event was made.
 func lacking(row *value.Row, fields []decode.Field) error {
 	for i := range fields {
 		if s := fields[i].Slot; !s.Type.Optional && !row.Has(s) {
@@ -186,13 +186,12 @@ func lacking(row *value.Row, fields []decode.Field) error {
 	return nil
 }
 
-// recount counts the texts that the operators made in a row that was stored.
+// recount counts the texts that the operators made in a stored row.
 func (s *resumption) recount(row *value.Row) error { return row.Recount(s.made) }
 
-// rerun does again what the first operators do to a restored row alone: it computes the
-// expressions of let and decide, which may have changed since the event failed, and
-// finds the cases of routes. It reports whether the event goes on: not if a route drops
-// it.
+// rerun repeats the effects of the first operators on a restored row. It computes the expressions
+// of let and decide, which may have changed since the event failed, and finds the cases of routes.
+// It reports false if a route drops the event.
 func (s *resumption) rerun(row *value.Row, done int) (bool, error) {
 	on, err := s.redo(row, done, true)
 	if on && done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
@@ -201,8 +200,8 @@ func (s *resumption) rerun(row *value.Row, done int) (bool, error) {
 	return on, err
 }
 
-// beyond is rerun for an event that is made after the first operators, of others that went
-// through them. It returns how many operators are before it, with those of other cases.
+// beyond is rerun for an event that is made of others, after the first operators processed those.
+// It returns how many operators are done, including those of other cases.
 func (s *resumption) beyond(row *value.Row, done int) (beyond int, on bool, err error) {
 	on, err = s.redo(row, done, false)
 	for done < len(s.stages) && !s.stages[done].Guard.Holds(row) {
@@ -211,8 +210,8 @@ func (s *resumption) beyond(row *value.Row, done int) (beyond int, on bool, err 
 	return done, on, err
 }
 
-// redo is rerun and beyond. It computes expressions anew, or only if the row has no value
-// of theirs.
+// redo implements rerun and beyond. If anew is set, it computes all expressions again. Otherwise it
+// computes only those without a value in the row.
 func (s *resumption) redo(row *value.Row, done int, anew bool) (bool, error) {
 	if err := s.recount(row); err != nil {
 		return false, err
@@ -237,32 +236,32 @@ func (s *resumption) redo(row *value.Row, done int, anew bool) (bool, error) {
 	return true, nil
 }
 
-// goOn has a queued event go on with an operator. It may have been a dead letter before it
-// was queued. The error is the event's.
+// goOn sets a queued event to continue at an operator. The event may have been a dead letter before
+// it was queued. The error is the event's.
 func (ch *chunk) goOn(it *item, stage int) error {
 	if it.Return = deadletter.Returned(it.Record.Headers); it.Return != nil {
-		it.point, _ = ch.plan.resumption.find(it.Return.Resume) // which found it when it was read
+		it.point, _ = ch.plan.resumption.find(it.Return.Resume) // find succeeded when the record was read
 	}
 	it.point = ch.plan.resumption.after(it.point, stage)
 	return ch.plan.resumption.recount(it.Row)
 }
 
-// words says where the event of a dead letter goes on when it is sent back; "" is
-// nowhere, because more would be done a second time.
+// words returns the resume header for a dead letter of the event. It returns "" if the event cannot
+// be resumed, because effects would repeat.
 func (ch *chunk) words(it *item) string {
 	f, all := it.Failure, len(ch.plan.Stages)
 	switch {
-	case ch.plan.Answers != nil: // what an event says to a stage, which is through
+	case ch.plan.Answers != nil: // the event already finished, and this record only returns its values to a stage
 		return ""
 	case f.At > it.point.done:
 		return ch.plan.resumption.words(f.At-1, it.Owed)
-	case f.At > 0: // an emit that it owed
+	case f.At > 0: // an emit that the event owed
 		return ch.plan.resumption.words(it.point.done, it.point.owed&^it.Emits|it.Owed)
 	case it.Owed != 0:
 		return ch.plan.resumption.words(all, it.Owed)
 	case f.Stage == "late":
 		return deadletter.Late
-	case f.Stage == "call" || f.Stage == "each" || f.Stage == "source": // records of its elements may be written
+	case f.Stage == "call" || f.Stage == "each" || f.Stage == "source": // some of its records may already be written
 		return ""
 	case it.Return != nil:
 		return it.Return.Resume

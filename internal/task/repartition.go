@@ -16,21 +16,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// A repartitioner copies topics that are read together, or have another key, to one
-// topic, by key. Its copies are read in the order of package order.
+// A repartitioner copies topics that are read together, or that have another key, to one topic, by
+// key. The copies are read in the order of package order.
 //
-//  1. A copy is the event's bytes and headers with its event time. It says where it
-//     comes from, and its place in the order.
-//  2. Behind the copies of a step all partitions of the repartition topic get a mark that
-//     says how far its source partitions are.
-//  3. If a copy waits for a source partition that was read to its end and had no record for
-//     CopyPlan.Idle, its repartitioner writes a mark with its clock. The log has what the
-//     clock said.
-//  4. A source partition that no copy waits for is not read while Options.Copies records of
-//     the repartition topic wait, or half as many copies of its own that are behind the first
-//     that waits.
-//  5. With Options.Ended there is no clock: the sources are silent when that says so, and
-//     copies may wait without a bound.
+//  1. A copy has the event's bytes and headers, and its event time. It says where it comes from, and its place in the order.
+//  2. After the copies of a transaction, each partition of the repartition topic gets a mark that says how far the source partitions have advanced.
+//  3. A copy may wait for a source partition that was read to its end and had no record for CopyPlan.Idle. The repartitioner of that partition then writes a mark with the time of its clock. The log records this time.
+//  4. The repartitioner pauses a source partition that no copy waits for in two cases: Options.Copies records of the repartition topic wait, or half as many copies of that partition are after the first waiting event.
+//  5. With Options.Ended there is no clock. The sources are silent when Ended says so, and any number of copies may wait.
 
 // source is a source partition that a repartitioner reads.
 type source struct {
@@ -38,26 +31,26 @@ type source struct {
 	begun   time.Time // when the task began
 	writers []*writer // at least one
 	byName  map[string]*writer
-	name    []byte  // of the writer of a record
-	news    *survey // which holds for the writers when all is read that was there then; nil is none
+	name    []byte  // buffer for the name of the writer of a record
+	news    *survey // survey that applies once all records that it saw are read; nil without one
 
-	told  order.Mark      // in the newest step
-	ends  []stream.Offset // of the repartition topic, when the newest mark with a clock was made
-	still bool            // it is not read
-	ended bool            // the next mark says that no more records come now
-	asked *question       // whether it has more records; nil is not asked
+	told  order.Mark      // mark in the newest transaction
+	ends  []stream.Offset // ends of the repartition topic when the newest mark with a clock was made
+	still bool            // paused
+	ended bool            // the next mark says that no more records come for now
+	asked *question       // open question whether it has more records; nil if not asked
 
-	copies int64    // so far
-	steps  []copied // with copies behind the first event that waits, and the step before these
+	copies int64    // number of copies so far
+	steps  []copied // transactions with copies after the first waiting event, and the one before them
 }
 
-// copied is how many copies there are after a step, and the place of the newest.
+// copied is the number of copies after a transaction, and the place of the newest one.
 type copied struct {
 	copies int64
 	newest order.Key
 }
 
-// ahead returns about how many copies are behind a place.
+// ahead returns about how many copies come after a place.
 func (s *source) ahead(of order.Key) int64 {
 	n := 0
 	for n+1 < len(s.steps) && !of.Before(s.steps[n+1].newest) {
@@ -69,7 +62,8 @@ func (s *source) ahead(of order.Key) int64 {
 	return s.copies - s.steps[0].copies
 }
 
-// decoders returns a reader of records for each source of copies, or that of the input.
+// decoders returns a record reader for each source of copies. Without Sources it returns the reader
+// of the input.
 func (p *Plan) decoders() (list []*envelope.Reader, err error) {
 	sources := p.Sources
 	if sources == nil {
@@ -88,11 +82,11 @@ func (p *Plan) decoders() (list []*envelope.Reader, err error) {
 	return list, nil
 }
 
-// clockSkew is how far the time of an append may be ahead of the clock of a repartitioner. One
-// that is further ahead is that of a producer whose clock is wrong, and counts as now.
+// clockSkew is how far an append time may be ahead of the clock of a repartitioner. If it is
+// further ahead, the producer's clock is wrong, and the time counts as now.
 const clockSkew = time.Minute
 
-// appendedAt returns when a record was appended, microseconds.
+// appendedAt returns the append time of a record in microseconds, subject to clockSkew.
 func (a *admission) appendedAt(r *stream.Record) int64 {
 	if now := a.now; r.Time.After(now.Add(clockSkew)) {
 		return now.UnixMicro()
@@ -100,7 +94,7 @@ func (a *admission) appendedAt(r *stream.Record) int64 {
 	return r.Time.UnixMicro()
 }
 
-// copy appends the copy of an event, or a client's cancel of an event before it.
+// copy appends the copy of an event, or of a client's cancel of an earlier event.
 func (ch *chunk) copy(it *item) {
 	w, appended := it.partition.source.writer(it.Record, ch.now), ch.appendedAt(it.Record)
 	if header.Value(it.Record, header.Cancel) != nil {
@@ -129,7 +123,7 @@ func (ch *chunk) copy(it *item) {
 	}
 }
 
-// tellMarks appends the marks of source partitions that moved.
+// tellMarks appends the marks of source partitions that advanced.
 func (tx *committer) tellMarks() {
 	var marks order.Marks
 	for _, p := range tx.building.touched {
@@ -155,22 +149,22 @@ func (tx *committer) tellMarks() {
 	}
 }
 
-// readers is how far the readers of a repartition topic are.
+// readers tracks how far the readers of a repartition topic are.
 type readers struct {
 	log    stream.Inspector
 	plan   *CopyPlan
 	topic  string
-	most   int       // records that may wait for their pipeline, but for those that others wait for
-	copied int       // events since it was looked
-	next   time.Time // when it is looked again
-	heads  []head    // of the partitions, when it was looked
+	most   int       // most records that may wait for their pipeline, except records that others wait for
+	copied int       // events since the last look
+	next   time.Time // time of the next look
+	heads  []head    // heads of the partitions at the last look
 
-	ctx    context.Context // of questions; done when the readers are closed
+	ctx    context.Context // context of questions; done when the readers are closed
 	cancel context.CancelFunc
 	asking sync.WaitGroup
 
-	upstreams []*upstream // of the topic that is copied
-	survey    *survey     // under way; nil is none
+	upstreams []*upstream // pipelines that write the copied topic
+	survey    *survey     // survey in progress; nil without one
 }
 
 func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int, upstreams []Upstream) (*readers, error) {
@@ -187,30 +181,30 @@ func newReaders(ctx context.Context, log stream.Log, plan *Plan, most int, upstr
 	return r, nil
 }
 
-// close ends the questions.
+// close cancels the questions and waits for them.
 func (r *readers) close() {
 	r.cancel()
 	r.asking.Wait()
 }
 
-// waiting is what waits in a repartition topic.
+// waiting describes the uncommitted records of a repartition topic.
 type waiting struct {
-	records stream.Offset   // that are not committed
-	ends    []stream.Offset // of the partitions
-	first   []head          // events of partitions that wait
+	records stream.Offset   // number of uncommitted records
+	ends    []stream.Offset // end offsets of the partitions
+	first   []head          // heads of the partitions that are waiting events
 }
 
-// head is the first event of a partition that is not committed.
+// head is the first uncommitted event of a partition.
 type head struct {
 	partition int32
-	committed stream.Offset // it was looked for from there on
+	committed stream.Offset // committed offset where the search for it began
 	offset    stream.Offset
 	key       order.Key
 	unawaited bool // see order.Placed
 	event     bool
 }
 
-// look finds out what waits.
+// look finds the waiting records.
 func (r *readers) look(ctx context.Context) (w waiting, err error) {
 	for i := range r.plan.Partitions {
 		p := stream.Partition{Topic: r.topic, Index: i}
@@ -247,7 +241,7 @@ func (r *readers) look(ctx context.Context) (w waiting, err error) {
 	return w, nil
 }
 
-// least returns the least place of an event that waits; the last if none does.
+// least returns the least place of a waiting event, or order.Last if none waits.
 func (w *waiting) least() order.Key {
 	least := order.Last
 	for _, h := range w.first {
@@ -258,14 +252,15 @@ func (w *waiting) least() order.Key {
 	return least
 }
 
-// holds reports whether an event waits for a source, and from which time on a mark with the
-// clock releases it. That is idle after the event, and a microsecond more: at equal times the
-// numbers of the sources decide. The time is zero if no event waits, or if the newest mark with
-// a clock is enough.
+// holds reports whether an event waits for a source, and from when a mark with the clock releases
+// it. That time is the event's time plus Idle plus one microsecond, because at equal times the
+// numbers of the sources decide. The time is zero if no event waits, or if the newest mark with a
+// clock suffices.
 //
-// A mark with the clock moves a stage no further than the events that the stage read before it.
-// So where there are stages, the mark is written again if the event still waits after lookRarely.
-// Behind an unawaited event others may wait that are released first: then it is written again, too.
+// A mark with the clock advances a stage only up to the events that the stage read before the mark.
+// So if there are stages, the repartitioner writes the mark again if the event still waits after
+// lookRarely. Behind an unawaited event, other events may wait that are released first. Then the
+// repartitioner writes the mark again, too.
 func (w *waiting) holds(s *source, plan *CopyPlan) (holds bool, from time.Time) {
 	for _, h := range w.first {
 		behind := s.told.Key.Before(h.key)
@@ -288,19 +283,20 @@ func (w *waiting) holds(s *source, plan *CopyPlan) (holds bool, from time.Time) 
 	return holds, from
 }
 
-// behind reports whether an event that waits is behind the ends of a mark; nil is no mark.
+// behind reports whether a waiting event comes after the ends of a mark. nil ends mean that there
+// is no mark.
 func (w *waiting) behind(ends []stream.Offset) bool {
 	return slices.ContainsFunc(w.first, func(h head) bool { return ends == nil || h.offset >= ends[h.partition] })
 }
 
 const (
-	lookShare  = 8                     // of readers.most: copies after which a repartitioner looks how far its readers are
-	lookAgain  = 20 * time.Millisecond // after which it does while it does not read a source partition, or told that one is silent
+	lookShare  = 8                     // a repartitioner looks at its readers after readers.most/lookShare copies
+	lookAgain  = 20 * time.Millisecond // time to the next look while a source partition is paused or was just marked silent
 	lookRarely = 500 * time.Millisecond
 )
 
-// lookEvery is how often it looks while it has silent source partitions. An event waits for
-// one for Idle at least, and so is seen in time.
+// lookEvery is the time between looks while source partitions are silent. An event waits at least
+// Idle for a source, so a look sees it in time.
 func (p *CopyPlan) lookEvery() time.Duration {
 	if p.Idle == 0 {
 		return lookRarely
@@ -308,7 +304,7 @@ func (p *CopyPlan) lookEvery() time.Duration {
 	return min(p.Idle/2, lookRarely)
 }
 
-// align pauses source partitions that are ahead of others, and marks those that are silent.
+// align pauses source partitions that are ahead of others, and marks silent source partitions.
 func (w *worker) align(ctx context.Context) error {
 	r, now := w.readers, w.options.Clock.Now()
 	if r.copied < r.most/lookShare && now.Before(r.next) {
@@ -345,13 +341,14 @@ func (w *worker) align(ctx context.Context) error {
 	return w.listen(waiting, now, waits.ends)
 }
 
-// listenToClock marks a source partition as silent if the clock says so from a time on.
+// listenToClock marks a source partition as silent if the clock says so and an event waits for it
+// since from.
 func (w *worker) listenToClock(p *partition, now, from time.Time, ends []stream.Offset) error {
 	r, s := w.readers, p.source.writers[0]
 	if r.plan.Idle == 0 {
 		return nil
 	}
-	if from.IsZero() { // others wait when the readers have the newest mark
+	if from.IsZero() { // events still wait for a reader to see the newest mark
 		if told := time.UnixMicro(s.Silent).Add(r.plan.Idle); now.Sub(told) < lookRarely {
 			r.lookBy(now.Add(lookAgain))
 		}
@@ -374,17 +371,17 @@ func (w *worker) listenToClock(p *partition, now, from time.Time, ends []stream.
 	return nil
 }
 
-// question asks whether a source partition has more records than were read. It is asked beside
-// the loop: the records of a transaction of a producer that is under way are hidden, and whether
-// there are any is not known before it ends. That may take minutes.
+// question asks the log whether a source partition has more records than were read. It runs outside
+// the loop, because the answer may take minutes: the records of an open producer transaction are
+// hidden until that transaction ends.
 type question struct {
 	at   time.Time
-	done chan struct{} // closed when the rest is there
+	done chan struct{} // closed when more and err are set
 	more bool
 	err  error
 }
 
-// ask asks whether a source partition has records from an offset on.
+// ask starts a question whether a source partition has records from an offset on.
 func (r *readers) ask(p stream.Partition, next stream.Offset, now time.Time) *question {
 	q := &question{at: now, done: make(chan struct{})}
 	r.asking.Go(func() {
@@ -394,12 +391,12 @@ func (r *readers) ask(p stream.Partition, next stream.Offset, now time.Time) *qu
 	return q
 }
 
-// endsAt returns a time at which a source partition had no more records than were read; zero if
-// it has, or if that is not known yet.
+// endsAt returns a time at which a source partition had no more records than were read. It returns
+// zero if the partition has more, or if that is not known yet.
 func (w *worker) endsAt(p *partition, now time.Time) (at time.Time, err error) {
 	q, wait := p.source.asked, time.Duration(0)
 	if q == nil {
-		q, wait = w.readers.ask(p.id, p.next, now), lookAgain // which is enough for most answers
+		q, wait = w.readers.ask(p.id, p.next, now), lookAgain // long enough for most answers
 	}
 	select {
 	case <-q.done:
@@ -415,8 +412,8 @@ func (w *worker) endsAt(p *partition, now time.Time) (at time.Time, err error) {
 	return at, q.err
 }
 
-// alignEnded marks source partitions as silent if events wait and the sources have ended. For which
-// of them an event waits is not known: a forced one has its turn behind its own place.
+// alignEnded marks source partitions as silent if events wait and the sources have ended. It marks
+// all of them, because a forced event is released after its own place and may wait for any of them.
 func (w *worker) alignEnded(ctx context.Context) error {
 	if !w.options.Ended() {
 		return nil
@@ -434,14 +431,14 @@ func (w *worker) alignEnded(ctx context.Context) error {
 	return nil
 }
 
-// lookBy moves the next look to a time, if that is earlier.
+// lookBy moves the next look forward to t, unless it is earlier.
 func (r *readers) lookBy(t time.Time) {
 	if t.Before(r.next) {
 		r.next = t
 	}
 }
 
-// let reads a source partition, or pauses it.
+// let resumes a source partition if read is set, and pauses it otherwise.
 func (w *worker) let(p *partition, read bool) {
 	if p.source.still != read || w.held {
 		return

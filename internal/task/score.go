@@ -10,16 +10,16 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// scoreScratch holds the rows of the calls of one stage.
+// scoreScratch holds the rows of the calls of one operator.
 type scoreScratch struct {
 	batch.Gather
-	items    []int32            // of the rows
-	failures []operator.Failure // of Failed, where the model has a Calling
+	items    []int32            // items of the rows
+	failures []operator.Failure // failures of the rows in Failed, if the model has a Calling
 }
 
-// ask has an operator ask for the active items, in calls of at most Size rows. The rows of
-// several partitions share calls, which is safe because the answer to a row depends on
-// that row alone.
+// ask calls the model of an operator for the active items, in calls of at most Size rows. Rows of
+// several partitions share calls. This is safe because the answer to a row depends only on that
+// row.
 func (ch *chunk) ask(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
 	how, b := op.How(), &ch.score
 	numbers, texts, _ := op.Columns()
@@ -60,7 +60,7 @@ func (ch *chunk) ask(ctx context.Context, op operator.Batched, stage *operator.P
 	return ch.callModel(ctx, op, stage)
 }
 
-// callModel asks for the gathered rows, and stores the answers.
+// callModel calls the model for the gathered rows, and stores the answers.
 func (ch *chunk) callModel(ctx context.Context, op operator.Batched, stage *operator.Placed) error {
 	how, b := op.How(), &ch.score
 	if len(b.items) == 0 {
@@ -73,7 +73,7 @@ func (ch *chunk) callModel(ctx context.Context, op operator.Batched, stage *oper
 	}()
 	start := ch.options.Clock.Now()
 	called, err := ch.predict(ctx, how, outputs)
-	if !how.Finds { // what is looked up is part of the features, and counts itself
+	if !how.Finds { // lookups count as feature time, and count themselves
 		ch.spent[observe.Model] += ch.options.Clock.Now().Sub(start)
 		ch.metrics.ModelCalls.Add(uint64(b.Calls))
 		ch.metrics.ModelRows.Add(uint64(b.Called))
@@ -84,10 +84,10 @@ func (ch *chunk) callModel(ctx context.Context, op operator.Batched, stage *oper
 	case err != nil:
 		return err
 	}
-	if !how.Shared && !how.Finds { // it counts itself
+	if !how.Shared && !how.Finds { // a shared model counts its own calls
 		ch.metrics.ModelFull.Add(uint64(len(b.items) / how.Size))
 		if len(b.items)%how.Size > 0 {
-			ch.metrics.ModelIdle.Add(1) // nothing more is waiting
+			ch.metrics.ModelIdle.Add(1) // no more rows are waiting
 		}
 	}
 	for i, f := range b.Failed {
@@ -110,15 +110,15 @@ func (ch *chunk) callModel(ctx context.Context, op operator.Batched, stage *oper
 	return nil
 }
 
-// predict calls a model for the gathered rows, unless its endpoint takes no calls.
-// The error is ctx's.
+// predict calls a model for the gathered rows. called is false if the endpoint takes no calls now.
+// The error is that of ctx.
 func (ch *chunk) predict(ctx context.Context, how *operator.Batch, outputs int) (called bool, err error) {
 	b, c := &ch.score, how.Calling
 	if b.failures = b.failures[:0]; c == nil {
 		return true, b.Run(ctx, how.Model, outputs, how.Size, how.ByLength)
 	}
-	// A model that is out of order may hang: whether it works again is tried off the
-	// loop, unless nothing is queued that it could be tried with.
+	// A failing model may hang. The dispatcher tests outside the loop whether it works again, using
+	// queued events. With OpenFallback no event is queued, so the loop itself makes the test call.
 	if c.Open != operator.OpenFallback && !c.Endpoint.Breaker.Steady() {
 		return false, nil
 	}

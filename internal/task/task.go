@@ -2,10 +2,10 @@
 //
 //	Poll -> decode -> features -> model -> decide -> emit -> Commit
 //
-// One goroutine owns a member and runs the loop over its partitions.
-// Everything before Commit happens in memory, ahead of the committed state, and
-// is thrown away when a commit fails: the next member starts from what was
-// really committed. While step N commits, step N+1 is computed on top of it.
+// One goroutine owns a member and runs the loop over its partitions. All work before Commit happens
+// in memory, ahead of the committed state. If a commit fails, this work is discarded, and the next
+// member starts from the committed state. While transaction N commits, the loop computes
+// transaction N+1 on top of it.
 package task
 
 import (
@@ -30,31 +30,31 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// DefaultKeyBytes is Options.KeyBytes where that is 0.
+// DefaultKeyBytes is the value of Options.KeyBytes if that is 0.
 const DefaultKeyBytes = 256 << 20
 
-// Options bound the loop. The zero value is good for an embedded log.
+// Options bounds the loop. The zero value is good for an embedded log.
 type Options struct {
 	Members        int                  // members of the group in this process; 0 is 1
-	CommitInterval time.Duration        // shortest time between two commits; 0 is 2 ms, or the log's own
-	StepEvents     int                  // most events of a step; 0 is 8,192, or the log's own
-	ChunkEvents    int                  // most events computed at once; 0 is 1,024, whose rows and cells fit in a core's cache
-	KeyWaves       int                  // most events of a key computed at once where features read predictions; 0 is 256
-	Keys           int                  // most decoded keys kept in memory by partition; 0 is 200,000
-	KeyBytes       int64                // most bytes of decoded keys, a quarter, and of when keys fall silent; 0 is 256 MiB
-	HeldBytes      int64                // most bytes of events in memory that wait for their turn in the order of several partitions: others become state; 0 is a quarter of KeyBytes, which keys do not have then
-	Copies         int                  // most records of a repartition topic that wait, but for those that others wait for; 0 is 32,768, which is four full steps
-	OutputMaxBytes int                  // a larger output is a dead letter; 0 is 1 MiB, or what the log takes
+	CommitInterval time.Duration        // shortest time between two commits; 0 is 2 ms, or the log's own value
+	StepEvents     int                  // most events of a transaction; 0 is 8,192, or the log's own value
+	ChunkEvents    int                  // most events computed at once; 0 is 1,024, because rows and cells of that many fit in a core's cache
+	KeyWaves       int                  // most events of a key computed at once if features read predictions; 0 is 256
+	Keys           int                  // most decoded keys in memory per partition; 0 is 200,000
+	KeyBytes       int64                // most bytes of keyed state in memory: a quarter for decoded keys, the rest for expiry times; 0 is 256 MiB
+	HeldBytes      int64                // most bytes of events in memory that wait for their turn in the order of several partitions; more events are spilled to state; 0 is a quarter of KeyBytes, which is then taken from the keys
+	Copies         int                  // most waiting records of a repartition topic, except records that others wait for; 0 is 32,768, four full transactions
+	OutputMaxBytes int                  // a larger output becomes a dead letter; 0 is 1 MiB, or the limit of the log
 	Logger         *slog.Logger         // nil discards
-	Clock          clock.Clock          // all time that the task reads; nil is that of the machine
-	Observe        func(*Observed)      // called with each event when it was computed; nil is none
-	OddTimes       func(finding string) // told if the first event times look wrong; nil is not
-	Abort          *control.Abort       // when the task is to stand still; nil is never
-	Ended          func() bool          // whether topics that are copied get no more records now; nil is that the clock says when they are silent
-	Notes          *order.Notes         // of a run that is replayed: tables are read, and events forced, as they say; nil is as they come
-	Fault          func(Stage string)   // called at each stage of a turn by crash tests; nil is none
+	Clock          clock.Clock          // source of all time that the task reads; nil is the clock of the machine
+	Observe        func(*Observed)      // called with each computed event; nil is no call
+	OddTimes       func(finding string) // called if the first event times look wrong; nil is no call
+	Abort          *control.Abort       // decides when the task stops; nil never stops it
+	Ended          func() bool          // reports whether copied topics get no more records now; nil uses the clock to detect silent topics
+	Notes          *order.Notes         // notes of the run to replay, which say when to read tables and force events; nil is no replay
+	Fault          func(Stage string)   // called by crash tests at each phase of a turn; nil is no call
 
-	storm *storm // that the member before met; nil is none
+	storm *storm // storm of the previous member; nil if there was none
 }
 
 func (o Options) withDefaults() Options {
@@ -81,8 +81,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Task is one pipeline running over the partitions of its input. It has all that changes
-// while the pipeline runs; the plan does not.
+// Task is one pipeline running over the partitions of its input. It holds everything that changes
+// while the pipeline runs. The plan does not change.
 type Task struct {
 	plan    *Plan
 	options Options
@@ -90,22 +90,22 @@ type Task struct {
 	shared  shared
 }
 
-// shared is what the members of a task share.
+// shared is the data that the members of a task share.
 type shared struct {
 	groups    []group.Counts // by operator.Group.Index
 	joins     join.Counts
-	commands  async.Commands // about what is queued
+	commands  async.Commands // commands for queued events
 	tenants   async.Tenants
-	times     *operator.TimeSample // nil if no field has the time
-	sources   []int32              // partitions of Plan.Sources
-	tells     bool                 // watermarks are written
-	upstreams []Upstream           // of the topic that is copied
+	times     *operator.TimeSample // nil if the event time is not from a field
+	sources   []int32              // number of partitions of each of Plan.Sources
+	tells     bool                 // watermarks are broadcast
+	upstreams []Upstream           // pipelines that write the copied topic
 	begun     time.Time            // when Run was called
-	reading   order.Readers        // of Plan.Sources
+	reading   order.Readers        // readers of Plan.Sources
 }
 
-// New returns a task that is ready to Run and counts in metrics, which were
-// made for as many members.
+// New returns a task that is ready to Run. metrics must have been made for the same number of
+// members.
 func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
 	t := &Task{plan: plan, options: options.withDefaults(), metrics: metrics}
 	if o := &t.options; plan.Sources != nil && o.HeldBytes == 0 {
@@ -120,34 +120,35 @@ func New(plan *Plan, options Options, metrics *observe.Metrics) *Task {
 	return t
 }
 
-// Groups returns what the groups of the plan count, in its order. It changes while the task runs.
+// Groups returns the counts of the plan's groups, in their order. The counts change while the task
+// runs.
 func (t *Task) Groups() []group.Counts { return t.shared.groups }
 
-// Joins returns what the join of the plan counts. It changes while the task runs.
+// Joins returns the counts of the plan's join. They change while the task runs.
 func (t *Task) Joins() *join.Counts { return &t.shared.joins }
 
 // Ordered reports whether the task reads events of several source partitions in one order.
 func (t *Task) Ordered() bool { return t.plan.Sources != nil }
 
-// Holder names what events of the task wait for: see Plan.Holder.
+// Holder returns the name of what events of the task wait for. See Plan.Holder.
 func (t *Task) Holder(of order.Holder) string { return t.plan.Holder(of) }
 
-// Readers are the members that read Plan.Sources in order. They may be looked at while the task runs.
+// Readers returns the members that read Plan.Sources in order. It is safe to call while the task
+// runs.
 func (t *Task) Readers() *order.Readers { return &t.shared.reading }
 
 // OddTimes returns a finding if most of the first event times look wrong, else "".
 func (t *Task) OddTimes() string { return t.shared.times.Finding() }
 
-// Command has something done with the events that Run has queued, and returns how many it
-// is about.
+// Command runs a command on the events that Run has queued. It returns the number of events that
+// the command applies to.
 func (t *Task) Command(ctx context.Context, command async.Command) (events int, err error) {
 	return t.shared.commands.Give(ctx, command)
 }
 
-// Run processes the input until ctx is done; then it commits what was computed
-// and returns nil. A member that lost its partitions, or whose commit failed,
-// is followed by a new one; any other error ends all members and is returned.
-// sources are the partitions of Plan.Sources.
+// Run processes the input until ctx is done. Then it commits the computed work and returns nil. If
+// a member loses its partitions or a commit fails, Run replaces the member. Any other error ends
+// all members, and Run returns it. sources has the number of partitions of each of Plan.Sources.
 func (t *Task) Run(ctx context.Context, log stream.Log, sources ...int32) error {
 	t.shared.sources, t.shared.begun = sources, t.options.Clock.Now()
 	defer t.shared.times.Close()
@@ -181,7 +182,7 @@ func (t *Task) members(ctx context.Context, log stream.Log, metrics *observe.Mem
 	}
 }
 
-// read returns the log on which a member reads the events.
+// read returns the log that a member reads the events from.
 func (t *Task) read(log stream.Log, metrics *observe.Member, reader *order.Reader) stream.Log {
 	if t.plan.Sources == nil {
 		return log
@@ -204,7 +205,7 @@ func (t *Task) read(log stream.Log, metrics *observe.Member, reader *order.Reade
 	})
 }
 
-// member runs one member until it dies or ctx is done.
+// member runs one member until it fails or ctx is done.
 func (t *Task) member(ctx context.Context, log stream.Log, options Options, metrics *observe.Member) (err error) {
 	reader := t.shared.reading.Reader()
 	defer reader.Close()
@@ -262,15 +263,15 @@ func (t *Task) member(ctx context.Context, log stream.Log, options Options, metr
 	return w.finish()
 }
 
-// turn is one turn of the loop.
+// turn runs the loop once.
 func (w *worker) turn(ctx context.Context) error {
-	room, begun := w.room(), context.WithoutCancel(ctx) // what was begun is finished and committed
+	room, begun := w.room(), context.WithoutCancel(ctx) // work that has begun is finished and committed
 	batch, err := w.poll(ctx, room)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if settled := w.settle(); settled != nil { // why the member is dead
+		if settled := w.settle(); settled != nil { // the error of the commit is the cause
 			return settled
 		}
 		return fmt.Errorf("poll: %w", err)
@@ -284,7 +285,7 @@ func (w *worker) turn(ctx context.Context) error {
 	w.dispatcher.Leave(batch.Revoked)
 	if len(batch.Records)+len(batch.Assigned) > 0 || w.tables.Unread() {
 		if err := w.tables.Bring(ctx, w.took); err != nil && ctx.Err() != nil {
-			return nil // what came is committed, and the rest comes later
+			return nil // the rows that were read are committed, and the rest is read later
 		} else if err != nil {
 			return err
 		}
@@ -332,12 +333,12 @@ func (w *worker) turn(ctx context.Context) error {
 	return w.commitDue()
 }
 
-// standCheck is how often a pipeline that stands still looks whether it is to go on.
+// standCheck is how often a stopped pipeline checks for a resume command.
 const standCheck = time.Second
 
-// poll waits for records. It uses a deadline in three cases: a repartitioner must notice
-// silent partitions, an idle partition must move time on, and a stopped pipeline must notice
-// that it is to go on.
+// poll waits for records. It uses a deadline in three cases: a repartitioner must notice silent
+// partitions, an idle partition must advance its watermark, and a stopped pipeline must notice a
+// resume command.
 func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	w.holdBack()
 	w.preparing.next()
@@ -361,11 +362,11 @@ func (w *worker) poll(ctx context.Context, room int) (stream.Batch, error) {
 	return batch, err
 }
 
-// room is how many events the step being made still takes.
+// room returns how many more events the current transaction takes.
 func (w *worker) room() int {
 	room := min(w.options.ChunkEvents, max(1, w.options.StepEvents-w.building.events))
 	if w.plan.queues {
-		room = min(room, max(1, w.gate.Marks().High-w.dispatcher.Len())) // so that how full it gets is not by chance
+		room = min(room, max(1, w.gate.Marks().High-w.dispatcher.Len())) // so that the queue does not overshoot its limit by chance
 	}
 	return room
 }
@@ -388,15 +389,14 @@ func (w *worker) assign(a stream.Assigned) error {
 	return nil
 }
 
-// leaveMax is how long the calls of partitions that go to another member are waited
-// for: less than the group waits for this one.
+// leaveMax is how long a member waits for the calls of revoked partitions. It is shorter than the
+// time that the group waits for this member.
 const (
 	leaveMax   = 5 * time.Second
 	leaveCheck = 2 * time.Millisecond
 )
 
-// revoke commits what touches partitions that go to another member, and then
-// forgets them.
+// revoke commits the changes of revoked partitions, and then removes the partitions.
 func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) error {
 	for begun := w.options.Clock.Now(); w.dispatcher.Leaving() && w.options.Clock.Now().Sub(begun) < leaveMax && ctx.Err() == nil; {
 		select {
@@ -423,7 +423,7 @@ func (w *worker) revoke(ctx context.Context, partitions []stream.Partition) erro
 	return nil
 }
 
-// took notes that a row of a table came to a partition.
+// took records that a partition received a row of a table.
 func (w *worker) took(id stream.Partition, bytes int) error {
 	w.building.touch(w.partitions[id])
 	if w.building.Carry(bytes); w.full() {
@@ -432,7 +432,7 @@ func (w *worker) took(id stream.Partition, bytes int) error {
 	return nil
 }
 
-// noteTables notes up to where tables were read beside partitions, if that moved.
+// noteTables writes a note for each partition if more of its tables was read.
 func (w *worker) noteTables() {
 	if w.plan.notes == "" {
 		return
@@ -448,7 +448,7 @@ func (w *worker) noteTables() {
 	}
 }
 
-// finish commits all that is computed and the ends of silent keys, and waits.
+// finish commits all computed work and the ends of silent keys, and waits for the commits.
 func (w *worker) finish() error {
 	for {
 		if err := w.expireRest(); err != nil {

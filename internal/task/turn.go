@@ -9,15 +9,16 @@ import (
 	"github.com/afterbay/afterbay/internal/state/order"
 )
 
-// waits knows how long copies wait for their turn.
+// waits tracks how long copies wait for their turn.
 type waits struct {
 	reader *order.Reader
 	names  map[order.Holder]string
-	newest order.Holder // that nameOf was asked for
-	name   string       // of it
+	newest order.Holder // argument of the newest call of nameOf
+	name   string       // name of newest
 }
 
-// turn returns how an event waited for its turn. What one waited that was queued is not known.
+// turn returns how long an event waited for its turn, and for what. For a queued event the wait is
+// not known.
 func (w *waits) turn(plan *Plan, it *item) observe.Turn {
 	turn := observe.Turn{Ordered: plan.InTurns(), Appended: it.appended}
 	switch {
@@ -33,7 +34,7 @@ func (w *waits) turn(plan *Plan, it *item) observe.Turn {
 	return turn
 }
 
-// nameOf names what events wait for.
+// nameOf returns the name of the source or stage that events wait for. It caches the names.
 func (w *waits) nameOf(plan *Plan, of order.Holder) string {
 	if of == w.newest && w.names != nil {
 		return w.name
@@ -50,11 +51,11 @@ func (w *waits) nameOf(plan *Plan, of order.Holder) string {
 	return name
 }
 
-// Holder names what events of the plan wait for: a source partition, or the topic of what answers; ""
-// is nothing.
+// Holder returns the name of what events of the plan wait for. That is a source partition, or the
+// topic of the stage that answers. It returns "" if they wait for neither.
 func (p *Plan) Holder(of order.Holder) string {
 	switch {
-	case of.Stage && of.By == "": // an ask of a stage waits for what its event says
+	case of.Stage && of.By == "": // the ask of a stage waits for the values that its event returns
 		return naming.Of(naming.Root(p.Name), naming.Repartition)
 	case of.Stage:
 		return naming.By(naming.Root(p.Name), of.By)
@@ -64,7 +65,8 @@ func (p *Plan) Holder(of order.Holder) string {
 	return p.SourceName(of.Source)
 }
 
-// SourceName returns the topic and partition of a number of Sources.
+// SourceName returns the topic and partition for a source partition number, or "" if no source has
+// it.
 func (p *Plan) SourceName(number int32) string {
 	for _, s := range p.Sources {
 		if s.Rank == order.Topic(number) {

@@ -7,16 +7,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// worker is the loop of one member. One goroutine owns it, and all that it has.
+// worker is the loop of one member. One goroutine owns it and its fields.
 type worker struct {
 	*chunk
 	tables    *table.Reader
 	preparing *preparing
-	waits     func(stream.Partition) bool // whether records of it were read, and wait
-	gate      *control.Gate               // of the async queue
-	down      bool                        // an endpoint is waited for
-	held      bool                        // nothing is read
-	standing  bool                        // too much becomes dead letters
+	waits     func(stream.Partition) bool // reports whether records of a partition were read and wait
+	gate      *control.Gate               // gate of the async queue
+	down      bool                        // a required endpoint is down
+	held      bool                        // all partitions are paused
+	standing  bool                        // stopped: too many events become dead letters
 }
 
 func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, metrics *observe.Member) *worker {
@@ -24,7 +24,7 @@ func newWorker(plan *Plan, shared *shared, options Options, s stream.Member, met
 	return &worker{chunk: &chunk{admission: way, rows: plan.Schema.NewRows(options.ChunkEvents)}, gate: plan.Queue.Gate(options.Members)}
 }
 
-// expireRest goes on with the keys that had ended when a step was full.
+// expireRest continues with the keys that had expired when a transaction was full.
 func (w *worker) expireRest() error {
 	overdue := 0
 	for _, p := range w.partitions {

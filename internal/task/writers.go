@@ -22,51 +22,47 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// A topic that a pipeline writes has events of several partitions of that pipeline: its
-// writers. The events of one writer are in order. Those of another may be far behind.
+// A topic that a pipeline writes has events of several partitions of that pipeline: its writers.
+// The events of one writer are in order. Those of another may be far behind.
 //
-//  1. Each writer is a source of its own in each partition of the topic. So its events alone
-//     decide which of them are late, and where their turn is.
+//  1. Each writer is a separate source in each partition of the topic. So only its own events decide which of them are late, and where their turn is.
 //  2. The mark of a partition says what holds for all of its writers.
-//  3. The pipeline writes its watermarks to the topic <pipeline>.marks, in the step that
-//     reaches them, if one that runs with it copies its outputs: Task.TellWatermarks.
-//     A repartitioner for which an event waits reads them. They hold when it has read
-//     all that was in the partition then: the outputs of that step and of those before it.
-//  4. The clock says that a writer is silent if it had neither a record nor a watermark for
-//     CopyPlan.Idle, and its pipeline has computed all that there is.
+//  3. The pipeline writes its watermarks to the topic <pipeline>.marks, in the transaction that reaches them. It does so only if a pipeline that runs with it copies its outputs: Task.TellWatermarks. If an event waits for a repartitioner, the repartitioner reads these watermarks. They apply once it has read all records that the partition had then: the outputs of that transaction and of earlier ones.
+//  4. The clock says that a writer is silent if two conditions hold: it had neither a record nor a watermark for CopyPlan.Idle, and its pipeline has computed all of its input.
 //
-// Writers of pipelines that do not run with this one are known by their first record, and the
-// clock alone says that they are silent.
+// If a writer's pipeline does not run with this one, the repartitioner learns of the writer from
+// its first record. Only the clock then says that the writer is silent.
 
-// Upstream is a pipeline that writes a topic which is copied.
+// Upstream is a pipeline that writes a copied topic.
 type Upstream struct {
 	Pipeline string
-	Topic    string         // that it reads: each of its partitions is a writer
-	Keyed    bool           // each writer may write to each partition; else to its own
-	Reads    []observe.Read // of all groups on the way to its outputs, in the order of events
+	Topic    string         // topic that the pipeline reads: each of its partitions is a writer
+	Keyed    bool           // each writer may write to each partition; otherwise only to its own
+	Reads    []observe.Read // reads of all groups on the way to its outputs, in the order of events
 }
 
-// Follow says which pipelines write the topic that is copied. It is called before Run.
+// Follow sets the pipelines that write the copied topic. Call it before Run.
 func (t *Task) Follow(list []Upstream) { t.shared.upstreams = list }
 
-// TellWatermarks says whether the pipeline writes its watermarks. It is called before Run.
+// TellWatermarks sets whether the pipeline writes its watermarks. Call it before Run.
 func (t *Task) TellWatermarks(tell bool) { t.shared.tells = tell }
 
 // writer is the part of a source partition that one partition of a pipeline writes.
 type writer struct {
 	order.Source
-	name  string    // pipeline/partition; "" is that no pipeline wrote it
-	of    *upstream // nil if it is not known
+	name  string    // pipeline/partition; "" if no pipeline writes it
+	of    *upstream // nil if unknown
 	heard time.Time // when it last had a record or a watermark
-	moved bool      // the state has another newest time
+	moved bool      // its newest time changed since it was stored
 }
 
-// writersMax is how many writers a partition of a topic may have. Records of others count as
-// those of the first one.
+// writersMax is how many writers a partition of a topic may have. Records of further writers count
+// as records of the first one.
 const writersMax = 4096
 
-// writer returns the writer of a record, from now on. A dead letter that is sent back is beside
-// the events of a writer, and moves it no further: its pipeline would be a writer that goes on no more.
+// writer returns the writer of a record, and adds it if it is new. A dead letter that is sent back
+// does not advance a writer, and gets a copy of one. Otherwise its pipeline would become a writer
+// that never advances.
 func (s *source) writer(r *stream.Record, now time.Time) *writer {
 	if s.named() && header.Value(r, header.Redrive) != nil {
 		beside := *slices.MinFunc(s.writers, func(a, b *writer) int { return strings.Compare(a.name, b.name) })
@@ -109,7 +105,7 @@ func (s *source) add(name string, index int32) *writer {
 // named reports whether pipelines write the partition.
 func (s *source) named() bool { return len(s.writers) > 1 || s.writers[0].name != "" }
 
-// mark returns what holds for all writers.
+// mark returns the mark that holds for all writers.
 func (s *source) mark(rules order.Rules) order.Mark {
 	m := s.writers[0].Mark(rules)
 	for _, w := range s.writers[1:] {
@@ -129,7 +125,7 @@ func (s *source) newest(rules order.Rules) order.Key {
 	return k
 }
 
-// restore adds the writers that the state has, and those that are known.
+// restore adds the writers from the state, and the writers of known pipelines.
 func (s *source) restore(p stream.Partition, newest int64, state stream.View, known []*upstream) error {
 	for e, err := range state.Scan([]byte{statekey.Source}) {
 		if err != nil || len(e.Value) != 16 {
@@ -163,8 +159,8 @@ func (s *source) restore(p stream.Partition, newest int64, state stream.View, kn
 	return nil
 }
 
-// changes writes what the state has not of writers. The only one of a partition that no pipeline
-// writes is not there: its newest time is that of the partition.
+// changes writes the changes of writers that are not in the state yet. The single writer of a
+// partition that no pipeline writes is not stored: its newest time is that of the partition.
 func (s *source) changes(write func(key, data []byte)) {
 	for _, w := range s.writers {
 		if w.moved && s.named() {
@@ -175,13 +171,13 @@ func (s *source) changes(write func(key, data []byte)) {
 	}
 }
 
-// upstream is an Upstream of a log.
+// upstream is an Upstream with the partitions of its log.
 type upstream struct {
 	Upstream
-	partitions map[string]int32 // of the topics that are read
+	partitions map[string]int32 // number of partitions by topic
 }
 
-// upstreamsOf finds out the partitions of what pipelines read.
+// upstreamsOf looks up the partitions of the topics that pipelines read.
 func upstreamsOf(ctx context.Context, log stream.Log, list []Upstream) (all []*upstream, err error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -200,8 +196,8 @@ func upstreamsOf(ctx context.Context, log stream.Log, list []Upstream) (all []*u
 	return all, nil
 }
 
-// tellWatermark appends the watermark of a partition, if it is another one and all that was
-// due by it has come.
+// tellWatermark appends the watermark of a partition. It does so only if the watermark changed and
+// all timers and ends due by it have run.
 func (tx *committer) tellWatermark(p *partition) {
 	at := p.watermark(tx.plan.Time.Lateness)
 	if at == p.told || at == never || p.isDue(at) {
@@ -211,39 +207,39 @@ func (tx *committer) tellWatermark(p *partition) {
 	tx.building.Watermark(at, stream.Partition{Topic: naming.Of(tx.plan.Name, naming.Marks), Index: p.id.Index})
 }
 
-// survey is how far writers are at a time, and behind that where partitions of their topic ended.
-// It is made beside the loop: what a transaction under way hides may take long to be known.
+// survey says how far writers are at a time, and where partitions of their topic ended shortly
+// after. It runs outside the loop, because an open transaction may hide records for long.
 type survey struct {
 	at   time.Time
-	done chan struct{} // closed when the rest is there
+	done chan struct{} // closed when far, ends and err are set
 	far  map[writerOf]progress
-	ends map[stream.Partition]stream.Offset // of the partitions that an event waited for
+	ends map[stream.Partition]stream.Offset // ends of the partitions that an event waited for
 	err  error
 }
 
-// writerOf names a writer of a known pipeline.
+// writerOf identifies a writer of a known pipeline.
 type writerOf struct {
 	pipeline string
 	index    int32
 }
 
-// progress is how far a writer is.
+// progress says how far a writer is.
 type progress struct {
 	watermark int64
-	computed  bool // all that there was for it
+	computed  bool // the pipeline has computed all input of the writer
 }
 
-// waitedFor is a partition of a topic that pipelines write, for which an event waits.
+// waitedFor is a partition of a topic that pipelines write, and that an event waits for.
 type waitedFor struct {
 	*partition
-	silentFrom time.Time // from when on a mark with the clock is needed; zero is never
+	silentFrom time.Time // earliest time of a needed mark with the clock; zero if none is needed
 }
 
-// listenAgain is how long a repartitioner waits before it asks again how far writers are for
-// which events wait.
+// listenAgain is how long a repartitioner waits before it asks again how far the writers are that
+// events wait for.
 const listenAgain = 20 * time.Millisecond
 
-// listen finds out how far the writers are for which events wait.
+// listen finds out how far the writers are that events wait for.
 func (w *worker) listen(list []waitedFor, now time.Time, ends []stream.Offset) error {
 	if len(list) == 0 {
 		return nil
@@ -251,7 +247,7 @@ func (w *worker) listen(list []waitedFor, now time.Time, ends []stream.Offset) e
 	r, wait := w.readers, time.Duration(0)
 	r.lookBy(now.Add(listenAgain))
 	if r.survey == nil {
-		r.survey, wait = r.surveyOf(list, now), listenAgain // which is enough for most
+		r.survey, wait = r.surveyOf(list, now), listenAgain // long enough for most surveys
 	}
 	select {
 	case <-r.survey.done:
@@ -267,14 +263,14 @@ func (w *worker) listen(list []waitedFor, now time.Time, ends []stream.Offset) e
 			p.source.news = done
 		}
 		if p.source.news == nil || p.next < p.source.news.ends[p.id] {
-			continue // and what it says holds later
+			continue // the survey applies later, when these records are read
 		}
 		w.hear(p, ends)
 	}
 	return nil
 }
 
-// hear takes in what a survey says of the writers of a partition.
+// hear applies a survey to the writers of a partition.
 func (w *worker) hear(p waitedFor, ends []stream.Offset) {
 	s, at, idle := p.source, p.source.news.at, w.readers.plan.Idle
 	byClock := idle > 0 && !p.silentFrom.IsZero() && !at.Before(p.silentFrom)
@@ -297,7 +293,7 @@ func (w *worker) hear(p waitedFor, ends []stream.Offset) {
 	}
 }
 
-// surveyOf begins a survey of all writers.
+// surveyOf starts a survey of all writers.
 func (r *readers) surveyOf(list []waitedFor, now time.Time) *survey {
 	s := &survey{at: now, done: make(chan struct{}), far: map[writerOf]progress{}, ends: map[stream.Partition]stream.Offset{}}
 	partitions := make([]stream.Partition, len(list))
@@ -311,7 +307,7 @@ func (r *readers) surveyOf(list []waitedFor, now time.Time) *survey {
 	return s
 }
 
-// make fills a survey: first how far the writers are, and then where the partitions end.
+// make fills a survey: first how far the writers are, then where the partitions end.
 func (r *readers) make(s *survey, partitions []stream.Partition) error {
 	for _, u := range r.upstreams {
 		all, err := true, error(nil)
@@ -338,7 +334,7 @@ func (r *readers) make(s *survey, partitions []stream.Partition) error {
 		if err != nil {
 			return err
 		}
-		if first == end { // all of its records are gone
+		if first == end { // all of its records were deleted
 			end = 0
 		}
 		s.ends[p] = end
@@ -363,8 +359,8 @@ func (r *readers) watermark(p stream.Partition) (int64, error) {
 	return marks[0].Key.Time, nil
 }
 
-// computed reports whether a pipeline has computed all that it and those before it read, or
-// that is in one partition.
+// computed reports whether a pipeline has computed all input of its own and of the pipelines before
+// it. If only is set, computed looks at that partition alone.
 func (r *readers) computed(u *upstream, only *int32) (bool, error) {
 	for _, read := range u.Reads {
 		for index := range u.partitions[read.Topic] {
