@@ -9,13 +9,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The offset of a group and the position in its changelog are written together,
-// so they say the same, or somebody changed one of them: -1 is none. Brokers do so
-// themselves: they forget the offsets of a group that nobody was in for
-// offsets.retention.minutes, and those of a topic that is deleted. A topic of the
-// same name may hold other records, so nobody goes on at the position unasked.
+// The committed offset of a group and the position in its changelog are written in one transaction.
+// If they differ, an offset was changed or lost outside Afterbay; -1 means none.
+//
+// Brokers do this themselves. They forget the offsets of a group that had no members for
+// offsets.retention.minutes, and those of a deleted topic. A topic of the same name may hold other
+// records. So Afterbay does not continue at the position unless the user says so.
 
-// apart says what is wrong where the two differ, and what to do.
+// apart returns an error that says how the two differ and what to do.
 func (l *Log) apart(group string, p stream.Partition, committed, position int64) error {
 	changelog := changelogOf(group, p).Topic
 	server := strings.Join(l.opts.Brokers, ",")
@@ -32,12 +33,12 @@ func (l *Log) apart(group string, p stream.Partition, committed, position int64)
 		"the group committed offset %d and its changelog %q says %d: they are written together, so somebody changed one of them", committed, changelog, position)
 }
 
-// setLine is a line of a file of offsets, as Kafka's own command reads it.
+// setLine returns a line of an offsets file, in the format of Kafka's own command.
 func setLine(p stream.Partition, offset int64) string {
 	return fmt.Sprintf("%s,%d,%d", p.Topic, p.Index, offset)
 }
 
-// setOffsets returns the command that sets offsets of a group.
+// setOffsets returns the command that sets the offsets of a group.
 func setOffsets(server, group string, lines []string) string {
 	return fmt.Sprintf("printf '%s\\n' > offsets.csv; kafka-consumer-groups.sh --bootstrap-server %s --group '%s' --reset-offsets --from-file offsets.csv --execute", strings.Join(lines, `\n`), server, group)
 }
@@ -46,8 +47,8 @@ func deleteOffsets(server, group, topic string) string {
 	return fmt.Sprintf("kafka-consumer-groups.sh --bootstrap-server %s --group '%s' --delete-offsets --topic %s", server, group, topic)
 }
 
-// positionOf returns what a changelog says that was committed, -1 where it is
-// empty. Each step writes the position last.
+// positionOf returns the committed position in a changelog, or -1 if the changelog is empty. Each
+// transaction writes the position last.
 func (r *reads) positionOf(ctx context.Context, changelog stream.Partition) (int64, error) {
 	copied := newReplay(func([]byte, []byte) {})
 	err := r.newest(ctx, changelog, math.MaxInt64, copied.record, func() bool { return copied.position >= 0 })

@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// place returns the partition of each record, and what is wrong with them.
+// place returns the partition of each record. It returns an error if a record is invalid.
 func (l *Log) place(ctx context.Context, records []stream.Record) ([]int32, error) {
 	places := make([]int32, len(records))
 	var t topicInfo
@@ -40,7 +40,7 @@ func (l *Log) place(ctx context.Context, records []stream.Record) ([]int32, erro
 	return places, nil
 }
 
-// setTimes gives the records that come in without a time one.
+// setTimes sets the time of records that have none.
 func setTimes(records []stream.Record) {
 	now := time.UnixMilli(time.Now().UnixMilli())
 	for i := range records {
@@ -52,8 +52,8 @@ func setTimes(records []stream.Record) {
 	}
 }
 
-// copyRecords makes records of the client with bytes of their own: a caller
-// that gives up may use its own again while the client still sends.
+// copyRecords returns client records with copied bytes. A caller that gives up may then reuse its
+// bytes while the client still sends.
 func copyRecords(records []stream.Record, places []int32) []kgo.Record {
 	total, headers := 0, 0
 	for i := range records {
@@ -86,7 +86,7 @@ func copyRecords(records []stream.Record, places []int32) []kgo.Record {
 	return out
 }
 
-// produce sends records by client, those of one call together, and waits.
+// produce sends records with client and waits. It keeps the records of one call together.
 func (l *Log) produce(ctx context.Context, client *kgo.Client, together *sync.Mutex, records []kgo.Record) error {
 	w := &written{}
 	together.Lock()
@@ -95,7 +95,7 @@ func (l *Log) produce(ctx context.Context, client *kgo.Client, together *sync.Mu
 	return w.wait(ctx)
 }
 
-// tooLarge gives the brokers' refusal of a size its name.
+// tooLarge turns the brokers' size errors into stream.ErrTooLarge.
 func tooLarge(err error) error {
 	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) {
 		return fmt.Errorf("%w: raise max.message.bytes of the topic, as afterbay doctor says, or set MaxRecordBytes below it: %w", stream.ErrTooLarge, err)
@@ -103,8 +103,8 @@ func tooLarge(err error) error {
 	return err
 }
 
-// Append implements stream.Log. After an error records may have been written in
-// part; AppendOnce promises more.
+// Append implements stream.Log. A failed Append may have written some records; AppendOnce is
+// atomic.
 func (l *Log) Append(ctx context.Context, records ...stream.Record) error {
 	if err := l.usable(); err != nil {
 		return fmt.Errorf("append: %w", err)

@@ -14,37 +14,36 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// balancer is the client library's cooperative-sticky balancer, whose leader
-// knows besides which process has how much of which state:
+// balancer is the client library's cooperative-sticky balancer. In addition, the leader knows how
+// much of each state each process has:
 //
-//  1. Each member says in a standing what its process has.
-//  2. A partition that nobody owns goes to who has most of its changelog, and
-//     one that has to move to who has any, as far as the balance is as even as
-//     ever. The library does the rest.
-//  3. Some other processes are to be standbys of each partition: those that have
-//     a copy, else those with the fewest. Members learn it in a duty, which comes
-//     with their assignment.
+//  1. Each member reports in a standing what its process has.
+//  2. An unowned partition goes to the member that has most of its changelog. A
+//     partition that must move goes to a member that has some of it. The balance
+//     stays as even as before. The library plans the rest.
+//  3. Some other processes become standbys of each partition: first those that
+//     have a copy, then those with the fewest copies. The leader sends each
+//     member its duty with the assignment.
 //
-// Standings and duties are where the protocol has room for data of users, so
-// members of versions without them are in the same group: a leader of such gives
-// no duties, and a member of such has none.
+// Standings and duties use the user-data fields of the protocol, so members of older versions can
+// be in the same group. An older leader sends no duties, and an older member takes none.
 type balancer struct {
 	kgo.GroupBalancer
 	member *member
 }
 
-// standing is what a member says of its process.
+// standing is the report of a member about its process.
 type standing struct {
 	Process  string                     `json:"process"`
-	Standbys int                        `json:"standbys,omitempty"` // it wants of each partition; with 0 it is none
-	Copies   map[string]map[int32]int64 `json:"copies,omitempty"`   // by topic and partition: the offset in the changelog that each has
+	Standbys int                        `json:"standbys,omitempty"` // wanted standbys per partition; with 0 the process is not a standby itself
+	Copies   map[string]map[int32]int64 `json:"copies,omitempty"`   // by topic and partition: the changelog offset of the copy
 }
 
-// duty is the partitions that a member is standby of, by topic.
+// duty lists the partitions that a member is a standby of, by topic.
 type duty map[string][]int32
 
-// standingMark ends the data of a member that has a standing: before it come the
-// standing's length and the standing.
+// standingMark ends the user data of a member with a standing. The standing and its length come
+// before it.
 const standingMark = "afterbay"
 
 // JoinGroupMetadata implements kgo.GroupBalancer.
@@ -54,7 +53,7 @@ func (b *balancer) JoinGroupMetadata(topics []string, current map[string][]int32
 	return standing{l.store.id, l.opts.Standbys, l.store.copies(b.member.group)}.added(b.GroupBalancer.JoinGroupMetadata(topics, current, generation))
 }
 
-// added returns the metadata of a member with the standing.
+// added returns the metadata of a member with the standing added.
 func (s standing) added(plain []byte) []byte {
 	meta := kmsg.NewConsumerMemberMetadata()
 	text, err := json.Marshal(s)
@@ -67,14 +66,14 @@ func (s standing) added(plain []byte) []byte {
 	return meta.AppendTo(nil)
 }
 
-// standingOf reads what a member said; one that says nothing has nothing, and is
-// a process of its own.
+// standingOf decodes the standing of a member. A member without one has no copies and counts as a
+// separate process.
 func standingOf(id string, data []byte) (s standing) {
 	s.Process = id
 	rest, ok := strings.CutSuffix(string(data), standingMark)
 	if n := len(rest) - 4; ok && n >= 0 {
 		if size := int(binary.BigEndian.Uint32([]byte(rest[n:]))); size <= n {
-			_ = json.Unmarshal([]byte(rest[n-size:n]), &s) // of another version: what it says counts as far as it is understood
+			_ = json.Unmarshal([]byte(rest[n-size:n]), &s) // another version may add fields, which are ignored
 		}
 	}
 	return s
@@ -108,7 +107,7 @@ func (*balancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo.I
 		c.SetError(err)
 		return nil
 	}
-	owners := map[stream.Partition]string{} // when the group has come to rest
+	owners := map[stream.Partition]string{} // after the rebalance has finished
 	for id, topics := range plan.AsMemberIDMap() {
 		for topic, indexes := range topics {
 			for _, index := range indexes {
@@ -135,28 +134,28 @@ func (a *assignment) IntoSyncAssignment() []kmsg.SyncGroupRequestGroupAssignment
 		if len(d) == 0 || given.ReadFrom(list[i].MemberAssignment) != nil {
 			continue
 		}
-		given.UserData, _ = json.Marshal(d) // it is of strings and numbers
+		given.UserData, _ = json.Marshal(d) // cannot fail: it holds only strings and numbers
 		list[i].MemberAssignment = given.AppendTo(nil)
 	}
 	return list
 }
 
-// planning is what the leader knows of a group.
+// planning is the leader's view of a group.
 type planning struct {
-	members    []*seat // as the library orders them
+	members    []*seat // in the order of the library
 	partitions []stream.Partition
-	owner      map[stream.Partition]*seat // by the claim of the newest generation
+	owner      map[stream.Partition]*seat // by the claim with the newest generation
 	alike      bool                       // all members read the same topics
 }
 
-// seat is a member.
+// seat is a member in the plan.
 type seat struct {
 	standing
 	kmsg.JoinGroupResponseMember
 	topics     []string
 	generation int32
 	claims     map[stream.Partition]bool
-	count      int // of partitions that it is the owner of
+	count      int // number of owned partitions
 	duties     int
 }
 
@@ -190,8 +189,8 @@ func newPlanning(c *kgo.ConsumerBalancer, topics map[string]int32) *planning {
 	return g
 }
 
-// settle gives partitions to who has copies of their states, as far as an even
-// balance has room for it.
+// settle gives partitions to members that have copies of their states, as far as an even balance
+// allows.
 func (g *planning) settle() {
 	orphans := 0
 	var given []stream.Partition
@@ -214,8 +213,8 @@ func (g *planning) settle() {
 	}
 }
 
-// shift makes room for p at a member that has a copy, by giving what was given to
-// it to another that has a copy of that; it returns the member, or nil.
+// shift frees a place for p at a member that has a copy of p. It moves another partition of that
+// member, from given, to a third member that has a copy of it. It returns the first member, or nil.
 func (g *planning) shift(p stream.Partition, given []stream.Partition) *seat {
 	for _, q := range given {
 		if s := g.owner[q]; s.copied(p) > 0 {
@@ -228,8 +227,8 @@ func (g *planning) shift(p stream.Partition, given []stream.Partition) *seat {
 	return nil
 }
 
-// swap moves a partition of who has most to who has too few and a copy of it,
-// which else another partition would be moved to.
+// swap moves a partition from the most loaded member to an underloaded member that already has a
+// copy of it. Otherwise the library would move an arbitrary partition there.
 func (g *planning) swap() bool {
 	least := len(g.partitions) / len(g.members)
 	most := slices.MaxFunc(g.members, func(a, b *seat) int { return cmp.Compare(a.count, b.count) }).count
@@ -250,8 +249,8 @@ func (g *planning) swap() bool {
 	return best != nil
 }
 
-// room reports whether a member may own one more where the balance is even: some
-// members have one more than the others where it does not come out.
+// room reports whether a member may own one more partition in an even balance. If the numbers do
+// not divide evenly, some members own one more than the others.
 func (g *planning) room(s *seat) bool {
 	least, more := len(g.partitions)/len(g.members), len(g.partitions)%len(g.members)
 	for _, other := range g.members {
@@ -262,8 +261,8 @@ func (g *planning) room(s *seat) bool {
 	return s.count < least || s.count == least && more > 0
 }
 
-// warmest returns the member that has most of the state of p, of those that may
-// have it; nil where none has any.
+// warmest returns the member with the most complete copy of p among those that may accepts. It
+// returns nil if none of them has a copy.
 func (g *planning) warmest(p stream.Partition, may func(*seat) bool) *seat {
 	var best *seat
 	for _, s := range g.members {
@@ -274,8 +273,7 @@ func (g *planning) warmest(p stream.Partition, may func(*seat) bool) *seat {
 	return best
 }
 
-// copied returns up to which offset of its changelog a process has the state
-// beside p.
+// copied returns the changelog offset of the process's copy of p, or 0 if it has none.
 func (s *standing) copied(p stream.Partition) int64 { return s.Copies[p.Topic][p.Index] }
 
 func (g *planning) give(p stream.Partition, s *seat) {
@@ -288,9 +286,9 @@ func (g *planning) give(p stream.Partition, s *seat) {
 	s.count++
 }
 
-// balance lets the library balance what members claim, given partitions included.
-// Its eager balancer plans the same, and does not yet care who has to give up a
-// partition before another may have it.
+// balance lets the library plan from the claims of the members, including the partitions that
+// settle gave. The eager balancer makes the same plan, but ignores that a member must give up a
+// partition before another may own it.
 func (g *planning) balance(topics map[string]int32) (*kgo.BalancePlan, error) {
 	members := make([]kmsg.JoinGroupResponseMember, len(g.members))
 	for i, s := range g.members {
@@ -321,13 +319,12 @@ func (g *planning) balance(topics map[string]int32) (*kgo.BalancePlan, error) {
 	return plan.(*kgo.BalancePlan), nil
 }
 
-// duties chooses the standbys of each partition among the processes that do not
-// own it. Who has a copy stays one, up to an even share; who has none comes after,
-// first who has fewest of the same owner, so that an owner's partitions go to
-// many when it dies.
+// duties chooses the standbys of each partition among the processes that do not own it. Processes
+// that already hold a copy keep it, up to an even share. Remaining copies go to the processes with
+// the fewest copies from the same owner. So if an owner dies, its partitions go to many processes.
 func (g *planning) duties(owners map[stream.Partition]string) map[string]duty {
 	p := &posting{byProcess: map[string][]*seat{}, load: map[string]int{}, shared: map[[2]string]int{}, duties: map[string]duty{}}
-	process := map[string]string{} // of members
+	process := map[string]string{} // by member id
 	for _, s := range g.members {
 		process[s.MemberID] = s.Process
 		if s.Standbys > 0 {
@@ -339,7 +336,7 @@ func (g *planning) duties(owners map[stream.Partition]string) map[string]duty {
 		return nil
 	}
 	most := (len(g.partitions)*p.wanted + len(p.byProcess) - 1) / len(p.byProcess)
-	has := make([][]string, len(g.partitions)) // processes
+	has := make([][]string, len(g.partitions)) // processes, by partition
 	for pass := range 2 {
 		for i, partition := range g.partitions {
 			owner := process[owners[partition]]
@@ -349,7 +346,7 @@ func (g *planning) duties(owners map[stream.Partition]string) map[string]duty {
 			}
 			for len(has[i]) < p.wanted {
 				name, ok := p.next(owner, fit, func(name string) int64 {
-					if pass > 0 { // who has a copy has its share
+					if pass > 0 { // processes with a copy already have their share
 						return 0
 					}
 					return p.byProcess[name][0].copied(partition)
@@ -365,16 +362,16 @@ func (g *planning) duties(owners map[stream.Partition]string) map[string]duty {
 	return p.duties
 }
 
-// posting is duties in the making.
+// posting is the state of duties while it assigns standbys.
 type posting struct {
-	wanted    int                // of each partition
-	byProcess map[string][]*seat // that take duties
-	load      map[string]int     // by process
-	shared    map[[2]string]int  // by owner and standby
+	wanted    int                // standbys per partition
+	byProcess map[string][]*seat // members that take duties
+	load      map[string]int     // number of duties, by process
+	shared    map[[2]string]int  // number of duties, by owner and standby
 	duties    map[string]duty
 }
 
-// next returns the process that comes first among those that fit.
+// next returns the best process among those that fit accepts.
 func (p *posting) next(owner string, fit func(string) bool, copied func(string) int64) (best string, ok bool) {
 	for _, name := range slices.Sorted(maps.Keys(p.byProcess)) {
 		if !fit(name) {
@@ -387,7 +384,7 @@ func (p *posting) next(owner string, fit func(string) bool, copied func(string) 
 	return best, ok
 }
 
-// post gives a process a duty, and it to the member that has fewest.
+// post gives a duty to a process. Its member with the fewest duties takes it.
 func (p *posting) post(owner, name string, partition stream.Partition) {
 	p.load[name]++
 	p.shared[[2]string{owner, name}]++

@@ -13,17 +13,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The changelog of a group and a topic has the topic's partitions, compacted.
-// The key of a record is a byte that says what it is, and a name:
+// The changelog of a group and a topic is compacted and has the topic's partitions. The key of a
+// record is a kind byte and a name:
 //
-//	p              the position: the committed offset, 8 bytes, big endian
-//	v key          a value, or none where the key was deleted; with the header
-//	               "parts" the number of parts that hold it
-//	c n key part   a part of a value: n bytes of key, and its number
+// p the position: the committed offset, 8 bytes, big endian v key a value, or no value if the key
+// was deleted; the header
 //
-// Each step writes the position of each partition that it touches, and the parts
-// of a value before the value. So a changelog that was read to the end of a
-// transaction is whole.
+//	"parts" holds the number of parts of the value
+//
+// c n key part a part of a value: n bytes of key, and the number of the part
+//
+// Each transaction writes the position of each of its partitions, and the parts of a value before
+// the value. So a changelog that was read to the end of a transaction is complete.
 const (
 	kindPosition = 'p'
 	kindValue    = 'v'
@@ -32,17 +33,16 @@ const (
 )
 
 const (
-	deleteRetention = 24 * time.Hour // how long compaction keeps that a key was deleted
+	deleteRetention = 24 * time.Hour // how long compaction keeps deletion markers
 )
 
-// changelogOf returns the partition of the changelog that keeps the state of
-// group beside p.
+// changelogOf returns the changelog partition with the state of group for p.
 func changelogOf(group string, p stream.Partition) stream.Partition {
 	return stream.Partition{Topic: naming.Changelog(safeGroup(group), p.Topic), Index: p.Index}
 }
 
-// safeGroup returns the name of a group as topics have it: as it is where its
-// characters are those of topics, as those of pipelines are.
+// safeGroup returns a group name that is valid in a topic name. A name that is already valid, such
+// as that of a pipeline, is unchanged.
 func safeGroup(group string) string {
 	if stream.CheckTopic(stream.Topic{Name: group, Partitions: 1}) == nil {
 		return group
@@ -50,8 +50,7 @@ func safeGroup(group string) string {
 	return safeName(group)
 }
 
-// safeName makes a name of the characters that ids may have. Two
-// names never become the same.
+// safeName encodes a name with the characters that ids may have. Different names stay different.
 func safeName(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -75,21 +74,21 @@ func partKey(b []byte, key []byte, part int) []byte {
 
 var errChangelog = errors.New("not a record of a changelog: does another program write to it?")
 
-// replay folds the records of a changelog.
+// replay applies the records of a changelog.
 type replay struct {
 	apply    func(key, value []byte) // a nil value deletes
 	counted  func(key []byte, parts int)
-	position int64 // of the newest step; -1 before the first
+	position int64 // of the newest transaction; -1 before the first
 	parts    map[string][][]byte
-	held     int64           // the offset of the oldest record in parts
-	broken   map[string]bool // values whose parts compaction took, as newer ones follow
+	held     int64           // offset of the oldest record in parts
+	broken   map[string]bool // values with a part that compaction removed; newer ones must follow
 }
 
 func newReplay(apply func(key, value []byte)) *replay {
 	return &replay{apply: apply, counted: func([]byte, int) {}, position: -1, parts: map[string][][]byte{}, broken: map[string]bool{}}
 }
 
-// record takes the next record. What it applies keeps the record's bytes.
+// record processes the next record. apply may keep the record's bytes.
 func (c *replay) record(r *kgo.Record) error {
 	if r.Attrs.IsControl() {
 		return nil
@@ -169,9 +168,8 @@ func (c *replay) value(key []byte, r *kgo.Record) {
 	c.apply(key, value)
 }
 
-// whole returns the offset to read on from by who knows nothing of the records
-// before next but what was applied: the parts of values that are not whole are
-// read again.
+// whole returns the offset at which a reader must continue if it keeps only the applied changes. It
+// is before next if values are incomplete: their parts must be read again.
 func (c *replay) whole(next int64) int64 {
 	if len(c.parts) > 0 {
 		return c.held
@@ -179,7 +177,7 @@ func (c *replay) whole(next int64) int64 {
 	return next
 }
 
-// end checks that nothing is missing.
+// end returns an error if a part is missing.
 func (c *replay) end() error {
 	for key := range c.broken {
 		return fmt.Errorf("the changelog lacks a part of the value of %q", key)

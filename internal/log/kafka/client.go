@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// mechanism returns nil where nobody is to be named.
+// mechanism returns nil if no SASL credentials are configured.
 func (s SASL) mechanism() (sasl.Mechanism, error) {
 	switch s.Mechanism {
 	case "":
@@ -46,7 +46,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("kafka: unknown SASL mechanism %q; there are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER", s.Mechanism)
 }
 
-// bearer is a mechanism that says why a broker refuses a token.
+// bearer is a mechanism that reports why a broker rejects a token.
 type bearer struct{ sasl.Mechanism }
 
 // Authenticate implements sasl.Mechanism.
@@ -57,7 +57,7 @@ func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []
 
 type bearerSession struct{ sasl.Session }
 
-// Challenge implements sasl.Session: who is let in gets an empty one.
+// Challenge implements sasl.Session. The broker accepts a token with an empty challenge.
 func (s bearerSession) Challenge(reason []byte) (bool, []byte, error) {
 	if len(reason) > 0 {
 		return false, nil, fmt.Errorf("the broker refuses the token (%.200q): %w", reason, kerr.SaslAuthenticationFailed)
@@ -65,9 +65,9 @@ func (s bearerSession) Challenge(reason []byte) (bool, []byte, error) {
 	return s.Session.Challenge(reason)
 }
 
-// newClient makes a client with the options that all clients of the log share.
-// Retries of records stay unlimited: where they are limited, a flush and the
-// commit after it succeed although records are missing.
+// newClient returns a client with the options that all clients of the log share. Record retries
+// must stay unlimited. With a limit, a flush and the commit after it succeed although records are
+// missing.
 func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	o := &l.opts
 	opts := []kgo.Opt{
@@ -105,7 +105,7 @@ func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer returns what makes connections.
+// dialer returns the function that opens connections.
 func (o *Options) dialer() dialer {
 	if o.dial != nil {
 		return o.dial
@@ -119,20 +119,20 @@ func (o *Options) dialer() dialer {
 
 const dialTimeout = 10 * time.Second
 
-// versions are the newest of each request. Brokers up to 4.3 refuse the newest
-// ApiVersions and are asked again, which each connection waits for.
+// versions returns the newest version of each request, except ApiVersions. Brokers up to 4.3 reject
+// the newest ApiVersions, and each connection would wait for a second request.
 func versions() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.ApiVersions), 4)
 	return v
 }
 
-// batchOverhead is what a batch of one record has beside its key, value and
-// headers, generously.
+// batchOverhead is a generous limit for the size of a one-record batch without the record's key,
+// value and headers.
 const batchOverhead = 16 << 10
 
-// backOff is how long to wait before the try after tries that failed: a leader
-// moves within milliseconds, and a broker that is down for minutes.
+// backOff returns how long to wait after the given number of failed tries. A leader moves within
+// milliseconds; a broker may be down for minutes.
 func backOff(tries int) time.Duration {
 	return min(10*time.Millisecond<<min(tries-1, 10), time.Second)
 }

@@ -20,8 +20,8 @@ import (
 
 var errOutstanding = errors.New("a commit is outstanding: wait for it before the next")
 
-// stepRecords are the records of a step in the transaction. Its memory is used
-// for one step after the other.
+// stepRecords holds the Kafka records of a stream.Transaction. Its memory is reused by each
+// transaction.
 type stepRecords struct {
 	records []kgo.Record
 	headers []kgo.RecordHeader
@@ -30,40 +30,40 @@ type stepRecords struct {
 	written
 }
 
-// touched is a partition of a step.
+// touched is a partition in a transaction.
 type touched struct {
 	share *share
 	next  stream.Offset
-	last  int // the index of its last record in the changelog: the position
+	last  int // index of its last changelog record, the position
 	parts map[string]int
 }
 
 // committer commits the transactions of a member, one at a time.
 //
-// It has no mutex: shares admits a commit when none is outstanding. step, proven and
-// inFlight are of the goroutine of the commit under way; next, which hands it what was
-// coming, and deliver are of the goroutine that polls. The lease and every are atomic.
+// It has no mutex, because shares admits a commit only if none is outstanding. The goroutine of the
+// running commit owns step, proven and inFlight. The polling goroutine owns next, which turns
+// coming into inFlight, and deliver. lease and every are atomic.
 type committer struct {
 	log      *Log
-	life     *lifetime // of the member: what ended commits nothing
+	life     *lifetime // of the member; after its end nothing is committed
 	group    string
-	id       string // of the transactions
-	instance string // the member's static name; "" is none
+	id       string // transactional id
+	instance string // the member's static name; "" if it has none
 	delivery Delivery
-	client   *kgo.Client // the member's: its transactions are those of the group
+	client   *kgo.Client // the member's client, since the transactions commit offsets of its group
 
-	beside *kgo.Client // writes outputs outside transactions: as they are made, or after; nil under ExactlyOnce
-	lease  lease       // of beside under AtMostOnce
+	beside *kgo.Client // writes outputs outside transactions, at once or after the commit; nil under ExactlyOnce
+	lease  lease       // limits beside under AtMostOnce
 
-	begun time.Time    // when the newest commit began
-	every atomic.Int64 // how far apart commits are, at most their usual interval; 0 where outputs do not wait for them
+	begun time.Time    // start of the newest commit
+	every atomic.Int64 // time between commits, at most commitInterval; 0 if outputs do not wait for them
 
-	step             stepRecords // of the commit under way
+	step             stepRecords // of the running commit
 	proven           proven
-	inFlight, coming *delivered // outputs written beside that, and beside the next
+	inFlight, coming *delivered // outputs written outside the running transaction and outside the next one
 }
 
-// newCommitter returns one without the client of the member.
+// newCommitter returns a committer without the client of the member.
 func newCommitter(l *Log, life *lifetime, group, id, instance string) (c *committer, err error) {
 	c = &committer{
 		log: l, life: life, group: group, id: id, instance: instance, delivery: l.opts.delivery(group),
@@ -73,8 +73,8 @@ func newCommitter(l *Log, life *lifetime, group, id, instance string) (c *commit
 	case AtLeastOnce:
 		c.beside, err = l.newClient(kgo.ProducerLinger(gather))
 	case AtMostOnce:
-		// What a member has not written when it ends is given up: later it would
-		// come behind what the next owner of the partition wrote.
+		// Records that a member has not written when it ends must be discarded. Later they would
+		// follow the records of the partition's next owner.
 		c.beside, err = l.newClient(kgo.ProducerLinger(gather), kgo.AllowIdempotentProduceCancellation(), kgo.Dialer(c.lease.guard(l.opts.dialer())))
 	}
 	return c, err
@@ -86,7 +86,7 @@ func (c *committer) close() {
 	}
 }
 
-// next makes the step that was admitted the one under way.
+// next makes the admitted transaction the running one.
 func (c *committer) next(touched []touched) {
 	c.step.touched = touched
 	c.coming, c.inFlight = c.inFlight, c.coming
@@ -96,12 +96,11 @@ func (c *committer) next(touched []touched) {
 	}
 }
 
-// apart is how far apart commits are that outputs wait for, 0 if they wait for none.
+// apart returns the time between commits that outputs wait for, or 0 if they wait for none.
 func (c *committer) apart() time.Duration { return time.Duration(c.every.Load()) }
 
-// transact commits a step: one transaction that begins here, in sequence. An
-// error of any record aborts it. What fails is not tried again: the member
-// ends, and whoever joins next finds out what was committed.
+// transact commits step as one Kafka transaction. An error of any record aborts it. A failed commit
+// is not retried: the member ends, and the next member reads the committed offsets.
 func (c *committer) transact(ctx context.Context, step *stream.Transaction) error {
 	e := c.inFlight
 	apart, within := step.Outputs[:e.taken], step.Outputs[e.taken:]
@@ -135,8 +134,8 @@ func (c *committer) transact(ctx context.Context, step *stream.Transaction) erro
 	return nil
 }
 
-// writeAfter writes outputs of a step whose transaction began at a time, as long as
-// the member surely has its partitions.
+// writeAfter writes the outputs of a committed transaction that began at begun. It stops when the
+// member may have lost its partitions.
 func (c *committer) writeAfter(ctx context.Context, outputs []kgo.Record, begun time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, c.lease.begin(begun, c.log.opts.Timeouts.Session-c.log.opts.Timeouts.Heartbeat))
 	defer cancel()
@@ -150,7 +149,7 @@ func (c *committer) writeAfter(ctx context.Context, outputs []kgo.Record, begun 
 	return err
 }
 
-// build makes the records of the transaction, with these outputs.
+// build makes the records of the Kafka transaction, with these outputs.
 func (c *committer) build(step *stream.Transaction, outputs []stream.Record, places []int32) error {
 	b := &c.step
 	b.records, b.headers, b.bytes = b.records[:0], b.headers[:0], b.bytes[:0]
@@ -181,7 +180,7 @@ func (c *committer) build(step *stream.Transaction, outputs []stream.Record, pla
 	return nil
 }
 
-// add returns a record to fill.
+// add returns a new record to fill.
 func (b *stepRecords) add() *kgo.Record {
 	b.records = append(b.records, kgo.Record{})
 	return &b.records[len(b.records)-1]
@@ -193,15 +192,15 @@ func (b *stepRecords) changelog(t *touched, key, value []byte) *kgo.Record {
 	return r
 }
 
-// own returns a byte and a key, in memory of the step.
+// own returns a kind byte and a key, in reused memory.
 func (b *stepRecords) own(kind byte, key []byte) []byte {
 	first := len(b.bytes)
 	b.bytes = append(append(b.bytes, kind), key...)
 	return b.bytes[first:len(b.bytes):len(b.bytes)]
 }
 
-// change adds a change: a value too large for a record in parts, and for parts
-// that the value before had and this one lacks that they are gone.
+// change adds a state change. It splits a value that is too large for a record into parts. It
+// deletes parts that the previous value had and the new one lacks.
 func (b *stepRecords) change(t *touched, c *stream.Change, most int) error {
 	const overhead = 32
 	if len(c.Key) > most/2 {
@@ -236,9 +235,9 @@ func (b *stepRecords) change(t *touched, c *stream.Change, most int) error {
 	return nil
 }
 
-// transaction commits the records and offsets. Nothing is in flight where an
-// offset or the end is sent: offsets beside records stall, and a transaction
-// without a record would end without a word to the broker.
+// transaction commits the records and offsets. It waits for all records before it sends an offset
+// or the end of the transaction. Offsets sent beside records stall, and a transaction without a
+// record would end without a request to the broker.
 func (c *committer) transaction(ctx context.Context) error {
 	if err := c.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -262,10 +261,10 @@ func (c *committer) transaction(ctx context.Context) error {
 	return nil
 }
 
-// end commits the transaction of client, in which written was. The client library
-// sends the first records of a topic before it notes that it knows the topic; a
-// transaction that ends between finds none of its partitions, takes itself for
-// empty, aborts and returns no error.
+// end commits the transaction of client; written is one of its records. The client library sends
+// the first records of a topic before it records that it knows the topic. If a transaction ends in
+// between, the library finds none of its partitions, considers it empty, aborts it and returns no
+// error.
 func (l *Log) end(ctx context.Context, client *kgo.Client, written *kgo.Record) error {
 	for tries := 1; ; tries++ {
 		if leader, _, err := client.PartitionLeader(written.Topic, written.Partition); leader >= 0 || err != nil {
@@ -277,11 +276,10 @@ func (l *Log) end(ctx context.Context, client *kgo.Client, written *kgo.Record) 
 	}
 }
 
-// commitOffsets adds the step's offsets to the transaction, as the member that
-// the member is. Between a rebalance at the broker and the client's hearing of
-// it the generation is refused; the member is the owner all the same, until it
-// gave a partition up. One that lost its membership is dead before the client
-// joins again (joins).
+// commitOffsets adds the offsets of step to the Kafka transaction, with the identity of the member.
+// After a rebalance on the broker and before the client learns of it, the broker rejects the
+// generation. The member still owns its partitions until it gives one up. A member that lost its
+// membership ends before the client joins again (see joins).
 func (c *committer) commitOffsets(ctx context.Context) error {
 	topics, err := c.offsets(ctx)
 	if err != nil || len(topics) == 0 {
@@ -308,7 +306,7 @@ func (c *committer) commitOffsets(ctx context.Context) error {
 	}
 }
 
-// identity returns that of the member in its group, as the client knows it.
+// identity returns the member's identity in its group, as the client knows it.
 func (c *committer) identity() (m identity) {
 	if c.instance != "" {
 		m.instance = &c.instance
@@ -317,7 +315,7 @@ func (c *committer) identity() (m identity) {
 	return m
 }
 
-// offsets are those of the step, by topic.
+// offsets returns the offsets of step, by topic.
 func (c *committer) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestTopic, error) {
 	var topics []kmsg.TxnOffsetCommitRequestTopic
 	for i := range c.step.touched {
@@ -344,7 +342,7 @@ func (c *committer) offsets(ctx context.Context) ([]kmsg.TxnOffsetCommitRequestT
 	return topics, nil
 }
 
-// apply makes the local copies follow what was committed.
+// apply applies the committed changes to the local copies.
 func (c *committer) apply(step *stream.Transaction) {
 	for i := range c.step.touched {
 		t := &c.step.touched[i]
@@ -360,25 +358,25 @@ func (c *committer) apply(step *stream.Transaction) {
 	}
 }
 
-// edits are what a local copy follows with.
+// edits are committed changes for a local copy.
 type edits struct {
-	next     int64 // of the changelog
+	next     int64 // offset in the changelog
 	position int64
 	changes  iter.Seq2[[]byte, []byte]
-	parts    map[string]int // of values that have or had any
+	parts    map[string]int // of values that have or had parts
 }
 
-// written is an append under way.
+// written is an append in progress.
 type written struct {
 	left sync.WaitGroup
 	mu   sync.Mutex // guards err
-	err  error      // the first
+	err  error      // the first error
 }
 
-// begin hands records to client.
+// begin passes records to client.
 func (w *written) begin(ctx context.Context, client *kgo.Client, records []kgo.Record) {
 	w.left.Add(len(records))
-	promise := w.promise // a value for all
+	promise := w.promise // one function value for all records
 	for i := range records {
 		client.Produce(ctx, &records[i], promise)
 	}
@@ -395,7 +393,7 @@ func (w *written) promise(r *kgo.Record, err error) {
 	w.left.Done()
 }
 
-// wait returns the first error of a record, once all are decided.
+// wait blocks until all records are decided and returns the first error.
 func (w *written) wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { w.left.Wait(); close(done) }()

@@ -30,9 +30,9 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
 	}
-	// The time of an output is its event's. The broker must neither refuse nor
-	// replace it, nor count the age of a record from it: outputs of old events
-	// would be deleted before a client reads them.
+	// The time of an output is the time of its event. The broker must not reject or replace it, and
+	// must not compute the age of a record from it. Otherwise it would delete outputs of old events
+	// before a client reads them.
 	info, err := l.ensureTopic(ctx, t.Name, t.Partitions, "message.timestamp.type", "CreateTime", "message.timestamp.after.max.ms", "9223372036854775807", "retention.ms", "-1")
 	if err != nil {
 		return fmt.Errorf("create topic %q: %w", t.Name, err)
@@ -46,16 +46,15 @@ func (l *Log) CreateTopic(ctx context.Context, t stream.Topic) error {
 	return l.keys.set(ctx, t.Name, t.Key)
 }
 
-// topicEditor makes topics again that were deleted, grows and deletes them.
+// topicEditor restores deleted topics, adds partitions and deletes topics.
 type topicEditor struct{ log *Log }
 
-// restore makes a topic that was deleted visible again. It does nothing with
-// others.
+// restore makes a deleted topic visible again. It leaves other topics unchanged.
 func (e topicEditor) restore(ctx context.Context, t stream.Topic) error {
 	if err := e.log.keys.renew(ctx); err != nil || !e.log.keys.deleted(t.Name) {
 		return err
 	}
-	e.log.keys.gone.Store(t.Name, false) // else it could not be looked at
+	e.log.keys.gone.Store(t.Name, false) // otherwise grow could not read the topic
 	err := e.grow(ctx, t)
 	if err == nil {
 		err = e.log.keys.mark(ctx, t.Name, false)
@@ -67,9 +66,9 @@ func (e topicEditor) restore(ctx context.Context, t stream.Topic) error {
 	return err
 }
 
-// grow gives a topic that was deleted as many partitions as t has. It deletes no
-// records: those of before are gone, and other processes may have created the topic
-// again at the same time and appended to it.
+// grow adds partitions to a deleted topic until it has as many as t. It deletes no records. The old
+// ones are gone, and other processes may have created the topic again at the same time and appended
+// to it.
 func (e topicEditor) grow(ctx context.Context, t stream.Topic) error {
 	info, err := e.log.topics.refresh(ctx, t.Name)
 	switch had := len(info.leaders); {
@@ -88,12 +87,12 @@ func (e topicEditor) grow(ctx context.Context, t stream.Topic) error {
 		if err != nil {
 			return e.log.failure(ctx, err)
 		}
-		// The partitions are invalid if another process has added them by then.
+		// InvalidPartitions means that another process has already added them.
 		if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil && !errors.Is(err, kerr.InvalidPartitions) {
 			return advise(err)
 		}
 	}
-	for tries := 1; ; tries++ { // the brokers hear of it one by one
+	for tries := 1; ; tries++ { // the brokers learn of it one by one
 		info, err := e.log.topics.refresh(ctx, t.Name)
 		if err == nil && len(info.leaders) >= int(t.Partitions) && !slices.Contains(info.leaders, -1) {
 			if err := e.relearn(ctx, e.log.client, info); err != nil {
@@ -110,9 +109,9 @@ func (e topicEditor) grow(ctx context.Context, t stream.Topic) error {
 	}
 }
 
-// relearn waits until a client that wrote to a topic knows all of its partitions. To
-// purge the topic from the client would begin its sequence numbers anew, and the
-// broker would take the next records for repeated ones.
+// relearn waits until a client that wrote to a topic knows all of its partitions. Purging the topic
+// from the client is not possible: the client would restart its sequence numbers, and the broker
+// would treat the next records as duplicates.
 func (e topicEditor) relearn(ctx context.Context, client *kgo.Client, info topicInfo) error {
 	for tries := 1; ; tries++ {
 		wrote, _, _ := client.PartitionLeader(info.name, 0)
@@ -127,7 +126,7 @@ func (e topicEditor) relearn(ctx context.Context, client *kgo.Client, info topic
 	}
 }
 
-// relearn is Log.relearn for the clients of producers.
+// relearn is topicEditor.relearn for the clients of producers.
 func (ps *producers) relearn(ctx context.Context, info topicInfo) error {
 	ps.mu.Lock()
 	all := slices.Collect(maps.Values(ps.byName))
@@ -146,12 +145,13 @@ func (ps *producers) relearn(ctx context.Context, info topicInfo) error {
 	return nil
 }
 
-// DeleteTopic implements stream.Log. A topic that had records stays on the brokers,
-// empty, so that its offsets go on; keysTopic says that it was deleted. Other
-// processes hear of it when they list topics. A record that one of them appends
-// before that is not listed, but it stays: the topic has it if it is created again. A
-// topic that never had a record is removed, with a record that another process appends
-// at that moment: brokers do not remove a topic on condition that it is empty.
+// DeleteTopic implements stream.Log. A topic that had records stays on the brokers, empty, so that
+// its offsets continue. keysTopic marks it as deleted, and other processes learn of it when they
+// list topics. If one of them appends a record before that, the topic is not listed but keeps the
+// record. The record is visible if the topic is created again.
+//
+// A topic that never had a record is removed. This also removes a record that another process
+// appends at that moment, because brokers cannot remove a topic only if it is empty.
 func (l *Log) DeleteTopic(ctx context.Context, name string) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (e topicEditor) remove(ctx context.Context, name string) error {
 		return err
 	}
 	info, err := e.log.topics.refresh(ctx, name)
-	if errors.Is(err, stream.ErrUnknownTopic) { // a deletion may have ended before it forgot the key
+	if errors.Is(err, stream.ErrUnknownTopic) { // an earlier deletion may have ended before it removed the key
 		if err := e.log.keys.forget(ctx, []string{name}); err != nil {
 			return err
 		}
@@ -188,8 +188,8 @@ func (e topicEditor) remove(ctx context.Context, name string) error {
 	return e.log.keys.forget(ctx, []string{name})
 }
 
-// hide deletes the records of a topic, then marks it as deleted. It removes a topic
-// that never had records. If it fails, the topic is still listed.
+// hide deletes the records of a topic, then marks it as deleted. It removes a topic that never had
+// records. If hide fails, the topic is still listed.
 func (e topicEditor) hide(ctx context.Context, info topicInfo) error {
 	empty := true
 	for i := range info.leaders {
@@ -212,8 +212,8 @@ func (e topicEditor) hide(ctx context.Context, info topicInfo) error {
 	return e.log.keys.mark(ctx, info.name, true)
 }
 
-// awaitRemoved waits until a topic that was removed is not listed: the brokers hear of it one
-// by one.
+// awaitRemoved waits until a removed topic is no longer listed. The brokers learn of the removal
+// one by one.
 func (e topicEditor) awaitRemoved(ctx context.Context, name string) error {
 	for tries := 1; ; tries++ {
 		topics, err := e.log.topics.ask(ctx)
@@ -226,8 +226,8 @@ func (e topicEditor) awaitRemoved(ctx context.Context, name string) error {
 	}
 }
 
-// unread returns ErrTopicInUse where a group that has members reads a topic: there
-// is a changelog of each such group.
+// unread returns ErrTopicInUse if a group with members reads the topic. Each group that reads it
+// has a changelog.
 func (e topicEditor) unread(ctx context.Context, name string) error {
 	infos, err := e.log.topics.ask(ctx)
 	if err != nil {
@@ -258,7 +258,7 @@ func (e topicEditor) deleteRecords(ctx context.Context, info topicInfo) error {
 	topic.Topic = info.name
 	for i := range info.leaders {
 		p := kmsg.NewDeleteRecordsRequestTopicPartition()
-		p.Partition, p.Offset = int32(i), -1 // its end
+		p.Partition, p.Offset = int32(i), -1 // the end of the partition
 		topic.Partitions = append(topic.Partitions, p)
 	}
 	req.Topics = append(req.Topics, topic)
@@ -281,13 +281,13 @@ func (e topicEditor) deleteRecords(ctx context.Context, info topicInfo) error {
 	return nil
 }
 
-// tailing is a Tail under way.
+// tailing is a running Tail.
 type tailing struct {
 	topic string
 	end   context.CancelCauseFunc
 }
 
-// endTails ends those of a topic that was deleted.
+// endTails ends the tails of a deleted topic.
 func (e topicEditor) endTails(topic string) {
 	e.log.mu.Lock()
 	defer e.log.mu.Unlock()

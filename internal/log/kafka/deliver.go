@@ -16,32 +16,32 @@ var (
 
 const commitInterval = 50 * time.Millisecond
 
-// Pace implements stream.Pacer: a transaction costs as much as hundreds of
-// records, and the brokers take some 20 ms between two of one member.
+// Pace implements stream.Pacer. A Kafka transaction costs as much as hundreds of records. Brokers
+// need about 20 ms between two transactions of one member.
 func (s *member) Pace() stream.Pace {
 	o := &s.log.opts
 	return stream.Pace{Interval: commitInterval, Events: 8192, Bytes: 4 << 20, RecordBytes: o.MaxRecordBytes}
 }
 
-// gather is how long a client waits at most for more records before it sends a
-// batch that is not full. It is told when there are no more (send).
+// gather is how long a client waits for more records before it sends a batch that is not full. send
+// ends the wait when there are no more.
 const gather = 5 * time.Millisecond
 
-// send makes client send what it gathered. It does not wait.
+// send makes client send the records that it has gathered. It does not block.
 func send(client *kgo.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = client.Flush(ctx) // of ctx
+	_ = client.Flush(ctx) // the error is that of ctx
 }
 
-// delivered are the outputs of a step that are written apart from its transaction:
-// under AtLeastOnce by a client beside, as they come.
+// delivered holds the outputs of a transaction that are written outside its Kafka transaction.
+// Under AtLeastOnce a separate client writes them at once.
 type delivered struct {
 	sent  written
-	taken int    // the first outputs of the step
-	used  []slab // what they lie in
+	taken int    // number of outputs taken, from the front
+	used  []slab // memory of the outputs
 	free  []slab
-	err   error // why one cannot be written; then none after it is
+	err   error // why an output cannot be written; no later one is written then
 }
 
 // slab is memory for the outputs of one call.
@@ -63,7 +63,7 @@ func (e *delivered) slab(n int) slab {
 	return s
 }
 
-// reset makes e that of a new step.
+// reset prepares e for a new transaction.
 func (e *delivered) reset() {
 	for _, s := range e.used {
 		clear(s.records)
@@ -71,7 +71,7 @@ func (e *delivered) reset() {
 	e.taken, e.used, e.free = 0, e.used[:0], append(e.free, e.used...)
 }
 
-// deliver takes outputs of the step that is coming, those of earlier calls included.
+// deliver takes the outputs of the next transaction, including those of earlier calls.
 func (c *committer) deliver(outputs []stream.Record) {
 	switch c.delivery {
 	case AtLeastOnce:
@@ -81,7 +81,7 @@ func (c *committer) deliver(outputs []stream.Record) {
 	}
 }
 
-// writeBeside writes those of the outputs of a step that were not.
+// writeBeside writes the outputs that were not written yet.
 func (c *committer) writeBeside(e *delivered, outputs []stream.Record) {
 	fresh := outputs[e.taken:]
 	if len(fresh) == 0 || e.err != nil {

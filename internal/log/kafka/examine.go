@@ -16,28 +16,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// Level says how much a Finding matters.
+// Level is the severity of a Finding.
 type Level string
 
-// The levels, the worst last.
+// The levels, from best to worst.
 const (
-	Sound   Level = "ok"      // as it should be
-	Note    Level = "note"    // worth to know; nothing is wrong
-	Warning Level = "warning" // it works, but slower or less safe than it could
-	Fault   Level = "fault"   // pipelines do not run, or lose what they should keep
+	Sound   Level = "ok"      // no problem
+	Note    Level = "note"    // useful to know; not a problem
+	Warning Level = "warning" // it works, but slower or less safe than possible
+	Fault   Level = "fault"   // pipelines do not run, or lose data
 )
 
-// Finding is one thing that Examine looked at.
+// Finding is one result of Examine.
 type Finding struct {
 	Level  Level  `json:"level"`
 	About  string `json:"about"`            // the broker, topic, group or id
-	Found  string `json:"found"`            // what is so
-	Means  string `json:"means,omitempty"`  // what follows from it; empty where all is well
-	Change string `json:"change,omitempty"` // what to do, where possible as a command
+	Found  string `json:"found"`            // the observation
+	Means  string `json:"means,omitempty"`  // the consequence; empty if there is no problem
+	Change string `json:"change,omitempty"` // what to do, if possible as a command
 }
 
-// Plan is what pipelines want of the brokers. The zero value is all that the
-// brokers hold for Afterbay.
+// Plan lists the topics and groups that pipelines use. The zero value stands for all topics and
+// groups that the brokers hold for Afterbay.
 type Plan struct {
 	Reads  []Reading
 	Writes []string // topics
@@ -48,7 +48,7 @@ type Reading struct{ Group, Topic string }
 
 func (p *Plan) empty() bool { return len(p.Reads)+len(p.Writes) == 0 }
 
-// topics returns what the plan reads and writes, in order.
+// topics returns the topics that the plan reads and writes, sorted.
 func (p *Plan) topics() []string {
 	topics := slices.Clone(p.Writes)
 	for _, r := range p.Reads {
@@ -58,10 +58,9 @@ func (p *Plan) topics() []string {
 	return slices.Compact(topics)
 }
 
-// Examine asks the brokers whether pipelines can run on them, and how well: how
-// they are reached, what version they are, their settings, the topics, and what
-// the user may do. It changes nothing. The error is of the options; all else is
-// a finding.
+// Examine checks whether pipelines can run on the brokers, and how well. It checks connections,
+// broker versions, settings, topics and the rights of the user. It changes nothing. An error means
+// that the options are invalid; all other problems are findings.
 func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
 	l := e.log
 	defer l.cancel()
 	var err error
-	// Who examines wants to hear of the first failure.
+	// The user wants to see the first failure, so retries are limited.
 	l.client, err = l.newClient(kgo.DialTimeout(examineTimeout), kgo.RequestRetries(1), kgo.RetryTimeout(examineTimeout), kgo.WithLogger(nil))
 	if err != nil {
 		return nil, fmt.Errorf("examine kafka: %w", err)
@@ -85,20 +84,20 @@ func Examine(ctx context.Context, o Options, plan Plan) ([]Finding, error) {
 	return e.findings, ctx.Err()
 }
 
-// examineTimeout is how long a broker has for an answer.
+// examineTimeout is how long Examine waits for an answer of a broker.
 const examineTimeout = 5 * time.Second
 
-// examination is an Examine under way.
+// examination is a running Examine.
 type examination struct {
 	log      *Log
 	plan     Plan
-	server   string // as commands name it
+	server   string // server address for commands
 	findings []Finding
 
 	brokers []kmsg.MetadataResponseBroker
 	topics  map[string]*kmsg.MetadataResponseTopic
-	configs map[string]map[string]string // by topic; nil where they are not to be seen
-	broker  map[string]string            // settings of one broker; nil where they are not to be seen
+	configs map[string]map[string]string // by topic; nil if the user may not see them
+	broker  map[string]string            // settings of one broker; nil if the user may not see them
 }
 
 func (e *examination) find(level Level, about, found, means, change string) {
@@ -109,7 +108,7 @@ func (e *examination) sound(about, format string, args ...any) {
 	e.find(Sound, about, fmt.Sprintf(format, args...), "", "")
 }
 
-// seeds tries each address that the options name.
+// seeds connects to each address in the options.
 func (e *examination) seeds(ctx context.Context) bool {
 	reached := false
 	for i, seed := range e.log.client.SeedBrokers() {
@@ -130,7 +129,7 @@ func askVersions() *kmsg.ApiVersionsRequest {
 	return req
 }
 
-// unreachable says why a broker does not answer.
+// unreachable reports why a broker does not answer.
 func (e *examination) unreachable(about string, err error) {
 	var dns *net.DNSError
 	var eof *kgo.ErrFirstReadEOF
@@ -149,12 +148,12 @@ func (e *examination) unreachable(about string, err error) {
 	}
 }
 
-// cluster learns of all brokers and topics, and tries each broker where it says
-// that it is.
+// cluster reads the metadata of all brokers and topics. It connects to each broker at its
+// advertised address.
 func (e *examination) cluster(ctx context.Context) bool {
 	req := kmsg.NewPtrMetadataRequest()
 	req.IncludeTopicAuthorizedOperations = true
-	if !e.plan.empty() { // else nil: all that the user may see
+	if !e.plan.empty() { // otherwise nil: all topics that the user may see
 		for _, name := range append(e.plan.topics(), append(e.plan.changelogs(), offsetsTopic, transactionsTopic, keysTopic, producersTopic)...) {
 			t := kmsg.NewMetadataRequestTopic()
 			t.Topic = kmsg.StringPtr(name)
@@ -179,7 +178,7 @@ func (e *examination) cluster(ctx context.Context) bool {
 	return true
 }
 
-// versions asks each broker what it is.
+// versions asks each broker for its version.
 func (e *examination) versions(ctx context.Context) bool {
 	byVersion := map[string][]int32{}
 	var newest *kmsg.ApiVersionsResponse
@@ -211,7 +210,7 @@ func (e *examination) versions(ctx context.Context) bool {
 	return true
 }
 
-// features looks at what the cluster agreed on.
+// features checks the finalized features of the cluster.
 func (e *examination) features(resp *kmsg.ApiVersionsResponse) {
 	levels := map[string]int16{}
 	for _, f := range resp.FinalizedFeatures {
@@ -235,7 +234,7 @@ func (e *examination) features(resp *kmsg.ApiVersionsResponse) {
 	}
 }
 
-// named returns how brokers are called: all of them, or each.
+// named returns a text that names the brokers: all of them, or a list.
 func (e *examination) named(ids []int32) string {
 	if len(ids) == len(e.brokers) && len(ids) > 1 {
 		return "all brokers"

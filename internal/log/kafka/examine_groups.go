@@ -12,13 +12,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// offsets looks at what each group committed, beside what its changelogs say.
+// offsets compares the committed offsets of each group with its changelogs.
 func (e *examination) offsets(ctx context.Context) bool {
 	for _, r := range e.plan.Reads {
 		source, known := e.has(r.Topic)
 		changelog, made := e.has(r.changelog())
 		if !known || !made || len(source.Partitions) != len(changelog.Partitions) || !e.made(offsetsTopic, offsetsFactor) {
-			continue // others say so
+			continue // other checks report these cases
 		}
 		within, cancel := context.WithTimeout(ctx, examineTimeout)
 		e.compare(within, r, len(source.Partitions))
@@ -28,8 +28,8 @@ func (e *examination) offsets(ctx context.Context) bool {
 	return true
 }
 
-// compare compares them by partition. A pipeline that runs moves both together,
-// so its offset lies between the position before and the one after.
+// compare compares them by partition. A running pipeline moves both together. So its offset must
+// lie between the position read before and the one read after.
 func (e *examination) compare(ctx context.Context, r Reading, partitions int) {
 	l := e.log
 	about := fmt.Sprintf("group %s in topic %s", r.Group, r.Topic)
@@ -48,7 +48,7 @@ func (e *examination) compare(ctx context.Context, r Reading, partitions int) {
 		}
 		switch {
 		case err != nil && lasting(err):
-			return // rights says so
+			return // rights reports this
 		case err != nil:
 			e.find(Warning, about, fmt.Sprintf("its offsets could not be compared with its state: %v", err), "whether the pipeline goes on is not known", "examine again")
 			return
@@ -77,13 +77,13 @@ func plural(n int, what string) string {
 	return what + "s"
 }
 
-// members says where nobody keeps the brokers from forgetting offsets.
+// members reports a group without members, since brokers may forget its offsets.
 func (e *examination) members(ctx context.Context, group string) {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{group}
 	resp, err := req.RequestWith(ctx, e.log.client)
 	if err != nil || len(resp.Groups) != 1 || resp.Groups[0].ErrorCode != 0 || resp.Groups[0].State != "Empty" {
-		return // one that the brokers assign is another kind
+		return // a group that the brokers assign has another type
 	}
 	found := "nobody is in it"
 	if v := e.broker["offsets.retention.minutes"]; v != "" {
@@ -92,7 +92,7 @@ func (e *examination) members(ctx context.Context, group string) {
 	e.find(Note, "group "+group, found, "so long after the last process ended the brokers forget its offsets, and the pipeline does not start until they are set again", "start the pipeline before, or raise offsets.retention.minutes in server.properties of each broker")
 }
 
-// quotas looks for limits that hold the options' user or client id back.
+// quotas looks for quotas that limit the user or the client id of the options.
 func (e *examination) quotas(ctx context.Context) bool {
 	resp, err := kmsg.NewPtrDescribeClientQuotasRequest().RequestWith(ctx, e.log.client)
 	if err == nil {

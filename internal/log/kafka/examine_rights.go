@@ -12,10 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// rights tries what the user of the options may do. The brokers say what is
-// allowed of topics; groups and transactional ids are tried by requests that
-// fail where they are allowed: of a member and of a transaction that are not
-// there.
+// rights checks what the user of the options may do. For topics the brokers return the allowed
+// operations. For groups and transactional ids it sends requests for a member and a transaction
+// that do not exist. Such a request fails even if it is allowed, with another error.
 func (e *examination) rights(ctx context.Context) bool {
 	if e.plan.empty() {
 		return true
@@ -48,8 +47,8 @@ func (e *examination) rights(ctx context.Context) bool {
 	return true
 }
 
-// producerRights tries what the way in needs: to write to the inputs, and for
-// AppendOnce a transactional id and a group of each producer.
+// producerRights checks what appends need: write access to the inputs, and for AppendOnce a
+// transactional id and a group per producer.
 func (e *examination) producerRights(ctx context.Context) {
 	before := len(e.findings)
 	for _, r := range e.plan.Reads {
@@ -99,8 +98,8 @@ func (e *examination) groupRights(ctx context.Context, group string) {
 	e.tryGroup(ctx, "group "+group, group, "--operation Read --operation Describe --group "+group)
 }
 
-// tryGroup tries the heartbeat of a member that is not there. Where Kafka has no
-// groups yet that would make their topic, so it is left out.
+// tryGroup sends a heartbeat of a member that does not exist. It sends none if Kafka has no groups
+// yet, since the request would create their topic.
 func (e *examination) tryGroup(ctx context.Context, about, group, allow string) {
 	if !e.made(offsetsTopic, offsetsFactor) {
 		e.find(Note, about, "its rights were not tried", "no group was ever made, and a try would make topic "+offsetsTopic, "examine again when a pipeline has run")
@@ -115,7 +114,7 @@ func (e *examination) tryGroup(ctx context.Context, about, group, allow string) 
 	e.tried(about, err, kerr.GroupAuthorizationFailed, "nobody can join it", allow)
 }
 
-// transactionRights tries to abort a transaction that is not there.
+// transactionRights tries to abort a transaction that does not exist.
 func (e *examination) transactionRights(ctx context.Context, prefix, means string) {
 	about := "transactional id " + prefix + "*"
 	if !e.made(transactionsTopic, transactionsFactor) {
@@ -131,15 +130,15 @@ func (e *examination) transactionRights(ctx context.Context, prefix, means strin
 	e.tried(about, err, kerr.TransactionalIDAuthorizationFailed, means, "--operation Write --operation Describe --resource-pattern-type prefixed --transactional-id "+prefix)
 }
 
-// made reports whether a topic of Kafka's own is there or may be, so that no
-// request makes it. Brokers without the setting do not keep such topics.
+// made reports whether one of Kafka's own topics exists or may exist, so that a request does not
+// create it. Brokers without the setting do not have such topics.
 func (e *examination) made(name, setting string) bool {
 	_, ok := e.has(name)
 	return ok || e.hidden(name) || e.broker != nil && e.broker[setting] == ""
 }
 
-// tried says what came of a request that is bound to fail. An answer other than
-// refused means that it is allowed.
+// tried reports the result of a request that must fail. Any error other than refused means that the
+// request is allowed.
 func (e *examination) tried(about string, err, refused error, means, allow string) {
 	var answer *kerr.Error
 	switch {

@@ -10,20 +10,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// setting is a broker setting, and when it is not as it should be.
+// setting is a broker setting and the condition under which it is a problem.
 type setting struct {
 	name    string
 	wrong   func(e *examination, value int64) bool
 	level   Level
 	means   string
 	want    func(e *examination) int64
-	dynamic bool // a command changes it, without a restart
+	dynamic bool // a command can change it without a restart
 }
 
 func milliseconds(d time.Duration) int64 { return d.Milliseconds() }
 
-// brokerSettings are those that decide whether pipelines run, how long an
-// output waits, and how long one does after a crash.
+// brokerSettings lists the settings that decide whether pipelines run, and how long outputs wait,
+// normally and after a crash.
 var brokerSettings = []setting{
 	{
 		name: "add.partitions.to.txn.retry.backoff.ms", level: Warning,
@@ -79,12 +79,12 @@ var brokerSettings = []setting{
 
 const uncleanMeans = "a replica that lacks records may lead a partition: committed outputs and state are lost"
 
-// batchBytes is the largest batch that the options allow.
+// batchBytes returns the size of the largest batch that the options allow.
 func (e *examination) batchBytes() int64 {
 	return int64(e.log.opts.MaxRecordBytes + batchOverhead)
 }
 
-// settings asks each broker for its settings.
+// settings reads and checks the settings of each broker.
 func (e *examination) settings(ctx context.Context) bool {
 	type reading struct {
 		value int64
@@ -110,7 +110,7 @@ func (e *examination) settings(ctx context.Context) bool {
 		for _, s := range brokerSettings {
 			v, err := strconv.ParseInt(configs[s.name], 10, 64)
 			if err != nil {
-				continue // a broker of another version
+				continue // a broker of a version without this setting
 			}
 			at := slices.IndexFunc(readings[s.name], func(r reading) bool { return r.value == v })
 			if at < 0 {
@@ -146,7 +146,7 @@ func (e *examination) alterBroker(pair string) string {
 	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type brokers --entity-default --add-config %s", e.server, pair)
 }
 
-// allow returns the command that lets the user do more.
+// allow returns the command that gives the user a right.
 func (e *examination) allow(what string) string {
 	user := "NAME"
 	if e.log.opts.SASL.User != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kafka's own topics.
+// Names of Kafka's own topics, and the settings of their replication.
 const (
 	offsetsTopic      = "__consumer_offsets"
 	transactionsTopic = "__transaction_state"
@@ -25,8 +25,8 @@ const (
 	transactionsFactor = "transaction.state.log.replication.factor"
 )
 
-// changelogs returns the names of the changelogs of a plan, and those that older
-// versions gave them.
+// changelogs returns the names of a plan's changelogs, including the names that older versions
+// used.
 func (p *Plan) changelogs() []string {
 	var names []string
 	for _, r := range p.Reads {
@@ -39,17 +39,17 @@ func (r Reading) changelog() string {
 	return changelogOf(r.Group, stream.Partition{Topic: r.Topic}).Topic
 }
 
-// planOf returns the plan of those who left changelogs.
+// planOf returns the plan that follows from existing changelogs.
 func planOf(topics map[string]*kmsg.MetadataResponseTopic) (p Plan) {
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
-		if group, topic, ok := naming.SplitChangelog(name); ok && topics[topic] != nil { // else its topic is gone, or not to be seen
+		if group, topic, ok := naming.SplitChangelog(name); ok && topics[topic] != nil { // otherwise its topic is deleted or not visible
 			p.Reads = append(p.Reads, Reading{group, topic})
 		}
 	}
 	return p
 }
 
-// has returns a topic that is there and may be seen.
+// has returns a topic that exists and is visible.
 func (e *examination) has(name string) (*kmsg.MetadataResponseTopic, bool) {
 	t := e.topics[name]
 	return t, t != nil && len(t.Partitions) > 0 && t.ErrorCode != kerr.TopicAuthorizationFailed.Code
@@ -61,8 +61,7 @@ func (e *examination) hidden(name string) bool {
 	return t != nil && t.ErrorCode == kerr.TopicAuthorizationFailed.Code
 }
 
-// examineTopics looks at Kafka's own topics, at those of the plan and at their
-// changelogs.
+// examineTopics checks Kafka's own topics, the topics of the plan and their changelogs.
 func (e *examination) examineTopics(ctx context.Context) bool {
 	e.own(ctx, offsetsTopic, offsetsFactor, "")
 	e.own(ctx, transactionsTopic, transactionsFactor, "transaction.state.log.min.isr")
@@ -79,8 +78,8 @@ func (e *examination) examineTopics(ctx context.Context) bool {
 	return true
 }
 
-// own looks at a topic of Kafka's own, or at the settings by which it will be
-// made: replication, and in sync where there is one.
+// own checks one of Kafka's own topics. If the topic does not exist, it checks the settings for its
+// creation: the replication factor and, if given, the minimum of in-sync replicas.
 func (e *examination) own(ctx context.Context, name, replication, inSync string) {
 	about := "topic " + name
 	if _, ok := e.has(name); ok {
@@ -122,7 +121,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// settingsOf returns the settings of a topic, nil where they are not to be seen.
+// settingsOf returns the settings of a topic, or nil if the user may not see them.
 func (e *examination) settingsOf(ctx context.Context, name string) map[string]string {
 	if configs, ok := e.configs[name]; ok {
 		return configs
@@ -135,11 +134,11 @@ func (e *examination) settingsOf(ctx context.Context, name string) map[string]st
 	return configs
 }
 
-// topic looks at a topic that pipelines read or write.
+// topic checks a topic that pipelines read or write.
 func (e *examination) topic(ctx context.Context, name string) {
 	about := "topic " + name
 	if e.hidden(name) {
-		return // rights says so
+		return // rights reports this
 	}
 	t, ok := e.has(name)
 	if !ok {
@@ -160,7 +159,7 @@ func (e *examination) topic(ctx context.Context, name string) {
 	e.sound(about, "it has %s", counted(len(t.Partitions), "partition"))
 }
 
-// batches checks that what is written fits.
+// batches checks that the largest batch fits the topic's limit.
 func (e *examination) batches(name string, configs map[string]string) {
 	most, err := strconv.ParseInt(configs["max.message.bytes"], 10, 64)
 	if err == nil && most < e.batchBytes() {
@@ -168,7 +167,7 @@ func (e *examination) batches(name string, configs map[string]string) {
 	}
 }
 
-// missing tries whether a topic could be made, without making it.
+// missing checks whether a topic could be created, without creating it.
 func (e *examination) missing(ctx context.Context, name string, partitions int32) {
 	about := "topic " + name
 	req := kmsg.NewPtrCreateTopicsRequest()
@@ -195,7 +194,7 @@ func (e *examination) missing(ctx context.Context, name string, partitions int32
 	}
 }
 
-// replicas looks at how many brokers have a topic.
+// replicas checks how many brokers have a copy of a topic.
 func (e *examination) replicas(ctx context.Context, name string) {
 	about := "topic " + name
 	t := e.topics[name]
@@ -239,12 +238,12 @@ func (e *examination) replicas(ctx context.Context, name string) {
 	}
 }
 
-// changelog looks at the changelog of a group and a topic.
+// changelog checks the changelog of a group and a topic.
 func (e *examination) changelog(ctx context.Context, r Reading) {
 	name := r.changelog()
 	about := "topic " + name
 	if e.hidden(name) {
-		return // rights says so
+		return // rights reports this
 	}
 	source, known := e.has(r.Topic)
 	t, ok := e.has(name)

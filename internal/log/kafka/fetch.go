@@ -15,20 +15,19 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The consumer of the client library tells of records only, not of the offsets
-// it passed over. To know that a partition was read to an offset, behind which
-// there may be nothing but markers or what compaction left, these read by
-// requests of their own.
+// The consumer of the client library returns only records. It does not report offsets that it
+// skipped. A partition may end with markers or a compacted range. So the functions below read with
+// their own requests, to know that a partition was read to an offset.
 
-// reads are requests of a log that read a partition.
+// reads sends the requests that read partitions.
 type reads struct{ log *Log }
 
-// fetchWait is how long a broker holds a fetch of what is not decided yet.
+// fetchWait is how long a broker holds a fetch if no data is decided yet.
 const fetchWait = 10 * time.Millisecond
 
-// readTo visits what p holds from offset from on to its end at the call,
-// markers included: all that was written before, once the transactions under way
-// are decided. It returns the next offset.
+// readTo visits the records of p from offset from to the end of p at the time of the call. It
+// includes markers. It waits for open transactions, so it visits all records written before the
+// call. It returns the next offset.
 func (r *reads) readTo(ctx context.Context, p stream.Partition, from int64, visit func(*kgo.Record) error) (next int64, err error) {
 	end, err := r.listOffset(ctx, p, latest)
 	if err != nil {
@@ -50,8 +49,8 @@ func (r *reads) readTo(ctx context.Context, p stream.Partition, from int64, visi
 	return next, nil
 }
 
-// newest visits the newest records of p, in their order: again and again with more of the
-// records before them, until visit found what it looks for, or all were visited, or most.
+// newest visits the newest records of p in order, at most most. It starts with a few, and repeats
+// with more of the earlier records until found returns true or all were visited.
 func (r *reads) newest(ctx context.Context, p stream.Partition, most int64, visit func(*kgo.Record) error, found func() bool) error {
 	first, end, err := r.extent(ctx, p)
 	if err != nil {
@@ -66,8 +65,8 @@ func (r *reads) newest(ctx context.Context, p stream.Partition, most int64, visi
 	}
 }
 
-// fetch returns committed records and markers from an offset on, and the offset
-// after what it saw; none where nothing more is decided.
+// fetch returns committed records and markers from an offset on, and the offset after the last one.
+// It returns none if no more data is decided.
 func (r *reads) fetch(ctx context.Context, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
 	for tries := 1; ; tries++ {
 		part, err := r.fetchOnce(ctx, p, from, fetchWait)
@@ -81,7 +80,7 @@ func (r *reads) fetch(ctx context.Context, p stream.Partition, from int64) ([]*k
 	}
 }
 
-// retry waits, and returns err where trying again is of no use.
+// retry waits before the next try. It returns err if another try is useless.
 func (r *reads) retry(ctx context.Context, p stream.Partition, tries int, err error) error {
 	switch {
 	case errors.Is(err, kerr.OffsetOutOfRange):
@@ -98,7 +97,7 @@ func (r *reads) retry(ctx context.Context, p stream.Partition, tries int, err er
 	return nil
 }
 
-// isNetwork reports whether err is no answer of a broker.
+// isNetwork reports whether err did not come from a broker.
 func isNetwork(err error) bool {
 	var answer *kerr.Error
 	return !errors.As(err, &answer) && !errors.Is(err, stream.ErrUnknownTopic) && !errors.Is(err, stream.ErrClosed)
@@ -115,8 +114,8 @@ func (r *reads) fetchOnce(ctx context.Context, p stream.Partition, from int64, w
 		return fetched{}, err
 	}
 	req := kmsg.NewPtrFetchRequest()
-	// The limit is that of the only partition: kfake forgets to say what was aborted
-	// where that of the whole request cuts an answer.
+	// Limit the partition, not the whole request: kfake omits aborted transactions if the limit of
+	// the whole request cuts an answer.
 	req.MaxWaitMillis, req.MinBytes, req.IsolationLevel = int32(wait/time.Millisecond), 1, 1
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = t.name, t.id
@@ -141,13 +140,13 @@ func (r *reads) fetchOnce(ctx context.Context, p stream.Partition, from int64, w
 	return fetched{got, next}, got.Err
 }
 
-// What listOffset can be asked for.
+// Arguments of listOffset.
 const (
-	latest   int64 = -1 // the end, with what is not committed
+	latest   int64 = -1 // the end, including uncommitted records
 	earliest int64 = -2 // the first retained offset
 )
 
-// listOffset returns an offset of p.
+// listOffset returns the requested offset of p.
 func (r *reads) listOffset(ctx context.Context, p stream.Partition, which int64) (int64, error) {
 	for tries := 1; ; tries++ {
 		offset, err := r.listOffsetOnce(ctx, p, which)
@@ -160,8 +159,8 @@ func (r *reads) listOffset(ctx context.Context, p stream.Partition, which int64)
 	}
 }
 
-// extent returns the first retained offset of p and its end, with what is not
-// committed, asking for both at once.
+// extent returns the first retained offset of p and its end, including uncommitted records. It
+// requests both at once.
 func (r *reads) extent(ctx context.Context, p stream.Partition) (first, end int64, err error) {
 	var firstErr, endErr error
 	var asking sync.WaitGroup
@@ -195,8 +194,8 @@ func (r *reads) listOffsetOnce(ctx context.Context, p stream.Partition, which in
 	return got.Offset, kerr.ErrorForCode(got.ErrorCode)
 }
 
-// bounds returns the topic of the changelog of p, its first offset and its end,
-// asking for all of them at once.
+// bounds returns the topic of p's changelog, its first offset and its end. It requests all of them
+// at once.
 func (r *reads) bounds(ctx context.Context, p, changelog stream.Partition) (t topicInfo, first, end int64, err error) {
 	var extentErr error
 	var asking sync.WaitGroup

@@ -14,13 +14,13 @@ type follower struct {
 	who       any
 	copied    *local
 	changelog stream.Partition
-	next      int64 // to read
+	next      int64 // next offset to read
 	replay    *replay
 	changes   [][2][]byte
 	parts     map[string]int
 }
 
-// newFollower returns one that has the copy from next on.
+// newFollower returns a follower that applies the changelog to copied from next on.
 func newFollower(who any, copied *local, changelog stream.Partition, next int64) *follower {
 	f := &follower{who: who, copied: copied, changelog: changelog, next: next, parts: map[string]int{}}
 	f.replay = newReplay(func(key, value []byte) {
@@ -35,8 +35,8 @@ func newFollower(who any, copied *local, changelog stream.Partition, next int64)
 	return f
 }
 
-// follow applies the next records, up to the offset after. Where the copy is
-// another's by then it changes nothing and returns errTaken.
+// follow applies the next records, up to the offset after. If the copy has another owner, it
+// changes nothing and returns errTaken.
 func (f *follower) follow(records []*kgo.Record, after int64) error {
 	for _, record := range records {
 		if err := f.replay.record(record); err != nil {
@@ -47,7 +47,7 @@ func (f *follower) follow(records []*kgo.Record, after int64) error {
 	if !f.copied.apply(f.who, edits{f.replay.whole(after), f.replay.position, pairs(f.changes), f.parts}) {
 		return errTaken
 	}
-	clear(f.changes) // their bytes are of the fetch
+	clear(f.changes) // release the memory of the fetch
 	f.changes = f.changes[:0]
 	clear(f.parts)
 	for _, record := range records {
@@ -56,11 +56,11 @@ func (f *follower) follow(records []*kgo.Record, after int64) error {
 	return nil
 }
 
-// errTaken says that a copy is another's to change. To a member that is to be
-// fenced, to a standby that there is nothing to do.
+// errTaken means that a copy has another owner. For a member this means that it is fenced, and for
+// a standby that it has no work.
 var errTaken = fmt.Errorf("the local state has another owner: %w", stream.ErrFenced)
 
-// pairs yields changes.
+// pairs returns an iterator over changes.
 func pairs(changes [][2][]byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for _, c := range changes {

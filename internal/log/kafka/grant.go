@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// grant gets bearer tokens for client credentials (RFC 6749, section 4.4), and
-// keeps one for most of its life.
+// grant requests bearer tokens with client credentials (RFC 6749, section 4.4). It caches a token
+// for most of its lifetime.
 type grant struct {
 	url, scope, user string
 	password         func() (string, error)
 	client           http.Client
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	kept  string
 	until time.Time
 }
 
 const (
-	grantMax   = 10 * time.Second // of a request
-	grantBytes = 1 << 20          // of an answer
+	grantMax   = 10 * time.Second // timeout of a request
+	grantBytes = 1 << 20          // size limit of an answer
 
-	grantSeconds = 24 * 60 * 60 // that a token is kept at most
+	grantSeconds = 24 * 60 * 60 // maximum time that a token is cached
 )
 
-// newGrant returns a grant that trusts the certificates of a file, if one is
-// named, beside those of the system.
+// newGrant returns a grant. It trusts the system's certificates, and those in the CA file if one is
+// set.
 func newGrant(e *credentials) *grant {
 	g := &grant{url: e.TokenURL, scope: e.Scope, user: e.first(e.User, EnvUser), password: func() (string, error) { return e.secret(e.Password, e.PasswordFile, EnvPassword) }}
 	g.client.Timeout = grantMax
@@ -51,7 +51,7 @@ func newGrant(e *credentials) *grant {
 	return g
 }
 
-// token returns one that lasts for a fifth of its life at least.
+// token returns a token that is valid for at least another fifth of its lifetime.
 func (g *grant) token(ctx context.Context) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +89,7 @@ func (g *grant) ask(ctx context.Context) (token string, lasts time.Duration, err
 	defer reply.Body.Close()
 	var answer struct {
 		AccessToken      string `json:"access_token"`
-		ExpiresIn        int64  `json:"expires_in"` // seconds
+		ExpiresIn        int64  `json:"expires_in"` // in seconds
 		Error            string `json:"error"`
 		ErrorDescription string `json:"error_description"`
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// onAssigned is called by the client before it fetches the offsets of added.
+// onAssigned is a callback of the client. The client calls it before it fetches the offsets of
+// added.
 func (s *member) onAssigned(_ context.Context, client *kgo.Client, added map[string][]int32) {
 	s.rejoin(client, added)
 	s.shares.assign(added)
@@ -25,27 +26,26 @@ func (s *member) onAssigned(_ context.Context, client *kgo.Client, added map[str
 	}
 }
 
-// joins is called before the client joins the group, also again. One that was
-// silent for too long, and hears that it was removed when a rebalance has it join
-// again, does so under a new id at once and tells nobody:
+// joins is called before the client joins the group, also for a repeated join. It must end a member
+// that was silent for too long. Such a client learns during a rebalance that it was removed. It
+// then joins at once under a new id and reports nothing:
 //
-//  1. The group removes the member and gives a partition of it to another.
-//  2. The other restores the state, and commits.
-//  3. The client joins again, claims what it had, and is a member whose commits
-//     the broker takes: of a partition that it is yet to give up, or that it has
-//     again where the other is gone, with a state that lacks what was committed.
+//  1. The group removes the member and gives one of its partitions to another.
+//  2. The new owner restores the state, and commits.
+//  3. The client joins again and claims its old partitions. The broker then
+//     accepts its commits of a partition that it has yet to give up, or that it
+//     got back after the new owner left. Its state lacks the new owner's commits.
 //
-// So who has partitions and no id any more is at its end.
+// So a member that has partitions but no id must end.
 func (s *member) joins() {
 	if id, _ := s.client.GroupMetadata(); id == "" && s.shares.any() {
 		s.end(stream.ErrFenced)
 	}
 }
 
-// onOffsets is called by the client with the committed offsets of partitions,
-// before it reads them. The states are restored beside it, while the client
-// holds still. Where a rebalance comes before the client has read them it is
-// called again.
+// onOffsets is a callback of the client with the committed offsets of partitions, before it reads
+// them. Their states are restored in the background, and the client does not read them until then.
+// If a rebalance happens before the client has read them, the client calls onOffsets again.
 func (s *member) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for topic, partitions := range offsets {
 		for index, offset := range partitions {
@@ -59,7 +59,7 @@ func (s *member) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo
 				}
 			}
 			from := next
-			if s.log.keys.deletedOnce(topic) { // the records before its first are gone on purpose
+			if s.log.keys.deletedOnce(topic) { // records before the first one were deleted on purpose
 				first, err := s.log.reads.listOffset(ctx, p, earliest)
 				if err != nil {
 					return nil, err
@@ -73,7 +73,7 @@ func (s *member) onOffsets(ctx context.Context, offsets map[string]map[int32]kgo
 	return offsets, nil
 }
 
-// receive restores the state of a share; never says that nothing was committed.
+// receive restores the state of a share. never means that the group has no committed offset.
 func (s *member) receive(p stream.Partition, next int64, never bool) {
 	ctx, sh := s.shares.restore(s.life.ctx, p, next)
 	if sh == nil {
@@ -95,8 +95,8 @@ func (s *member) receive(p stream.Partition, next int64, never bool) {
 	})
 }
 
-// onRevoked is called by the client before it gives up partitions, which waits
-// until it returns.
+// onRevoked is a callback of the client before it gives up partitions. The client waits until it
+// returns.
 func (s *member) onRevoked(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	began := time.Now()
 	waiting := s.shares.revoke(lost)

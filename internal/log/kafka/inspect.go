@@ -15,9 +15,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Offsets implements stream.Inspector. It waits for transactions under way. The
-// next offset is the one after the last record: markers at the end of p are
-// left out, so that who read all records is at the end.
+// Offsets implements stream.Inspector. It waits for open transactions. The next offset is the one
+// after the last record, without the markers at the end of p. So a reader of all records is at the
+// end.
 func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stream.Offset, err error) {
 	if err := l.usable(); err != nil {
 		return 0, 0, err
@@ -46,9 +46,9 @@ func (l *Log) Offsets(ctx context.Context, p stream.Partition) (first, next stre
 	}
 }
 
-// Peek implements stream.Inspector. It waits for transactions under way, as
-// Offsets does: the markers of a commit come some milliseconds after its answer,
-// and what it wrote is there when Commit said so.
+// Peek implements stream.Inspector. It waits for open transactions, as Offsets does. The markers of
+// a commit arrive some milliseconds after its answer, but its records must be visible when Commit
+// has returned success.
 func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
 	if err := l.usable(); err != nil {
 		return stream.Record{}, false, err
@@ -56,7 +56,7 @@ func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 	end := int64(-1)
 	for next := int64(max(from, 0)); ; {
 		records, after, err := l.reads.fetch(ctx, p, next)
-		if errors.Is(err, stream.ErrTrimmed) { // or behind the end
+		if errors.Is(err, stream.ErrTrimmed) { // or after the end
 			first, listErr := l.reads.listOffset(ctx, p, earliest)
 			if listErr == nil && next < first {
 				next = first
@@ -74,7 +74,7 @@ func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 				return out, true, nil
 			}
 		}
-		if after <= next && end < 0 { // of the call: what is written later may never end
+		if after <= next && end < 0 { // end at the time of the call: later writes may never stop
 			if end, err = l.reads.listOffset(ctx, p, latest); err != nil {
 				return stream.Record{}, false, err
 			}
@@ -85,7 +85,7 @@ func (l *Log) Peek(ctx context.Context, p stream.Partition, from stream.Offset) 
 	}
 }
 
-// Committed implements stream.Inspector. It waits for transactions under way.
+// Committed implements stream.Inspector. It waits for open transactions.
 func (l *Log) Committed(ctx context.Context, group string, p stream.Partition) (stream.Offset, error) {
 	if err := l.usable(); err != nil {
 		return 0, err
@@ -125,8 +125,8 @@ func (l *Log) Groups(ctx context.Context) ([]string, error) {
 	return slices.Compact(groups), nil
 }
 
-// StatePartitions implements stream.Sizer: the changelog has as many partitions. State
-// of an older version is an error.
+// StatePartitions implements stream.Sizer. It returns the number of partitions of the changelog.
+// State of an older version is an error.
 func (l *Log) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
 	if err := l.usable(); err != nil {
 		return 0, err
@@ -141,7 +141,7 @@ func (l *Log) StatePartitions(ctx context.Context, group, topic string) (int32, 
 	return int32(len(topics[0].leaders)), nil
 }
 
-// State implements stream.Inspector. It reads the changelog whole, into memory.
+// State implements stream.Inspector. It reads the whole changelog into memory.
 func (l *Log) State(ctx context.Context, group string, p stream.Partition) (stream.View, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (l *Log) State(ctx context.Context, group string, p stream.Partition) (stre
 	return entries, nil
 }
 
-// tableView is a state that was read whole.
+// tableView is a complete state in memory.
 type tableView map[string][]byte
 
 // Get implements stream.View.

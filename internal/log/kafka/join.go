@@ -31,9 +31,9 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	}
 }
 
-// join makes a member. A quick one joins its group beside ending what it left,
-// which is done in milliseconds or, where brokers are not well, not soon: then
-// others are to have the partitions meanwhile.
+// join creates a member. With quick it joins the group before it has ended the transaction that an
+// earlier process left. That usually takes milliseconds. If the brokers have problems it takes
+// longer, and other members should own the partitions meanwhile.
 func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*member, error) {
 	counts, err := l.prepare(ctx, group, topics)
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		return nil, err
 	}
 	if s.commits, err = newCommitter(l, s.life, group, s.id, s.instance); err == nil {
-		_, err = l.newClient(s.clientOptions()...) // OnNewClient has it
+		_, err = l.newClient(s.clientOptions()...) // OnNewClient stores the client
 	}
 	if err == nil {
 		err = s.enlist()
@@ -69,7 +69,7 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 		s.client.AddConsumeTopics(topics...)
 	}
 	if err := s.begin(ctx, quick); err != nil {
-		err = cmp.Or(s.life.dead(), err) // the group may have been refused meanwhile
+		err = cmp.Or(s.life.dead(), err) // the group may have rejected the member meanwhile
 		s.end(stream.ErrClosed)
 		<-s.life.over
 		return nil, l.failure(ctx, fmt.Errorf("begin with transactional id %q: %w", s.id, err))
@@ -80,8 +80,8 @@ func (l *Log) join(ctx context.Context, group string, topics []string, quick boo
 	return s, nil
 }
 
-// prepare makes the changelogs of a group and its topics, or checks them, and returns
-// how many partitions each topic has.
+// prepare creates or checks the changelogs of a group. It returns the number of partitions of each
+// topic.
 func (l *Log) prepare(ctx context.Context, group string, topics []string) (counts map[string]int32, err error) {
 	if err := l.usable(); err != nil {
 		return nil, err
@@ -107,8 +107,8 @@ func (l *Log) prepare(ctx context.Context, group string, topics []string) (count
 	return counts, nil
 }
 
-// begin ends a transaction that a crash left, which hides offsets: the client
-// would ask for them again after a second.
+// begin ends a transaction that remained after a crash. Such a transaction hides offsets, and the
+// client would ask for them again only after a second.
 func (s *member) begin(ctx context.Context, quick bool) error {
 	within := ctx
 	if quick {
@@ -118,7 +118,7 @@ func (s *member) begin(ctx context.Context, quick bool) error {
 	}
 	_, _, err := s.client.ProducerID(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return errors.New("the transaction that it left is not ended yet") // whatever the last answer was
+		return errors.New("the transaction that it left is not ended yet") // whatever the last answer said
 	}
 	if err == nil {
 		close(s.alone)
@@ -126,7 +126,7 @@ func (s *member) begin(ctx context.Context, quick bool) error {
 	return err
 }
 
-// ensureChangelog makes the changelog of a group and a topic, or checks it.
+// ensureChangelog creates or checks the changelog of a group and a topic.
 func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) error {
 	name := changelogOf(group, stream.Partition{Topic: t.name}).Topic
 	if len(name) > 249 {
@@ -143,9 +143,9 @@ func (l *Log) ensureChangelog(ctx context.Context, group string, t topicInfo) er
 	return nil
 }
 
-// register gives a member the first free slot of its group in this
-// process: with the process's identity it names the member and its transactions,
-// so that who starts again ends what it left.
+// register gives a member the first free slot of its group in this process. The slot and the
+// identity of the process name the member and its transactions. So a restarted process ends the
+// transactions that it left.
 func (l *Log) register(s *member) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *Log) register(s *member) error {
 	return nil
 }
 
-// enlist makes the member one that Close of its log ends, once it has its clients.
+// enlist adds the member to those that Close of the log ends. The member must have its clients.
 func (s *member) enlist() error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -189,9 +189,9 @@ func (l *Log) unregister(s *member) {
 
 func (s *member) clientOptions() []kgo.Opt {
 	o := &s.log.opts
-	// Of a group whose members assign the partitions, OnGroupManageError comes right
-	// after lost and knows the reason. A member that was told before would join again
-	// under the name that another process took over, and fence that process in turn.
+	// If the members assign the partitions, OnGroupManageError follows right after lost and knows
+	// the reason. A member that learns of it earlier would join again under the name that another
+	// process took over. It would then fence that process in turn.
 	lost := func(context.Context, *kgo.Client, map[string][]int32) {
 		if o.ServerGroups {
 			s.end(stream.ErrFenced)
@@ -217,7 +217,7 @@ func (s *member) clientOptions() []kgo.Opt {
 	if s.instance != "" {
 		opts = append(opts, kgo.InstanceID(s.instance))
 	}
-	if o.ServerGroups { // the library knows by the balancer which of theirs is wanted
+	if o.ServerGroups { // the library derives the server-side assignor from the balancer
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.CooperativeStickyBalancer()))
 	} else {
 		opts = append(opts, kgo.Balancers(&balancer{resuming{kgo.CooperativeStickyBalancer()}, s}))
@@ -232,7 +232,7 @@ func (s *member) Close() error {
 	return nil
 }
 
-// end makes the member dead, for the first reason given.
+// end ends the member; the first reason counts.
 func (s *member) end(reason error) {
 	if !s.life.end(reason) {
 		return
@@ -241,12 +241,12 @@ func (s *member) end(reason error) {
 	go s.leave()
 }
 
-// leave lets go of everything.
+// leave leaves the group and releases all resources.
 func (s *member) leave() {
 	s.life.work.Wait()
 	patience, cancel := context.WithTimeout(context.Background(), s.log.opts.Timeouts.Transaction)
 	defer cancel()
-	// Without it the broker would do so, after the timeout of the transaction.
+	// Otherwise the broker aborts it after the transaction timeout.
 	_ = s.client.EndTransaction(patience, kgo.TryAbort)
 	id, _ := s.client.GroupMetadata()
 	_ = s.client.LeaveGroupContext(patience) // as part of Close it would wait for brokers that are down
@@ -259,7 +259,7 @@ func (s *member) leave() {
 	}
 	s.client.CloseAllowingRebalance()
 	s.commits.close()
-	if s.held.Load() { // else the next member asks at once
+	if s.held.Load() { // otherwise the next member asks at once
 		_ = s.log.wait(context.Background(), heldWait)
 	}
 	s.log.unregister(s)
@@ -268,7 +268,7 @@ func (s *member) leave() {
 
 const heldWait = time.Second
 
-// leaveStatic takes a static member out of its group: the client does not.
+// leaveStatic removes a static member from its group. The client does not do this.
 func (s *member) leaveStatic(ctx context.Context, id string) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = s.group
@@ -278,9 +278,9 @@ func (s *member) leaveStatic(ctx context.Context, id string) {
 	_, _ = req.RequestWith(ctx, s.client)
 }
 
-// leaveServerGroup says that a static member ends, for a while or for good, of
-// whom brokers otherwise would not let another in under its name until its session
-// timed out. The client says it without the name, which Kafka refuses.
+// leaveServerGroup tells the brokers that a static member ends, temporarily or for good. Otherwise
+// they let no other member use its name until its session times out. The client sends this request
+// without the name, and Kafka rejects it.
 func (s *member) leaveServerGroup(ctx context.Context, id string) {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.group, id, &s.instance, -1

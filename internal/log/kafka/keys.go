@@ -13,40 +13,40 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// keysTopic holds the Key of each topic that has one, by its name: Kafka's
-// topics have no room for it. Of a topic that DeleteTopic deleted it also holds,
-// by deletedPrefix and its name, whether it still is.
+// keysTopic holds the Key of each topic that has one, by topic name, since Kafka's topics cannot
+// store it. For topics that DeleteTopic deleted, it also holds under deletedPrefix and the name
+// whether the topic is still deleted.
 const keysTopic = "__afterbay-topics"
 
-// deletedPrefix cannot begin the name of a topic.
+// deletedPrefix cannot be the beginning of a topic name.
 const (
 	deletedPrefix = "deleted/"
 	deletedStill  = "deleted"
 	deletedOnce   = "created again"
 )
 
-// keyStore reads and writes keysTopic. It is small, and read whole.
+// keyStore reads and writes keysTopic. The topic is small, so reads always cover all of it.
 type keyStore struct {
 	log   *Log
 	mu    sync.Mutex   // held by set, so that the first key of a topic in this process stays
-	known sync.Map     // topics that have a key, which stays
-	gone  sync.Map     // topics that were deleted: whether they still are
-	next  atomic.Int64 // behind what was read of keysTopic
+	known sync.Map     // topics that have a key; the first key stays
+	gone  sync.Map     // topics that were deleted; the value says whether they still are
+	next  atomic.Int64 // offset after the last record read from keysTopic
 }
 
-// deleted reports whether a topic was deleted, as far as this process read.
+// deleted reports whether a topic is deleted, as far as this process has read.
 func (k *keyStore) deleted(topic string) bool {
 	still, _ := k.gone.Load(topic)
 	return still == true
 }
 
-// deletedOnce reports whether it ever was.
+// deletedOnce reports whether a topic was ever deleted.
 func (k *keyStore) deletedOnce(topic string) bool {
 	_, once := k.gone.Load(topic)
 	return once
 }
 
-// renew reads the deleted topics, unless nothing was written since it read them.
+// renew reads the deleted topics if keysTopic has new records.
 func (k *keyStore) renew(ctx context.Context) error {
 	end, err := k.log.reads.listOffset(ctx, stream.Partition{Topic: keysTopic}, latest)
 	switch {
@@ -58,7 +58,7 @@ func (k *keyStore) renew(ctx context.Context) error {
 	return err
 }
 
-// mark writes whether a topic is deleted.
+// mark records whether a topic is deleted.
 func (k *keyStore) mark(ctx context.Context, topic string, deleted bool) error {
 	_, err := k.log.ensureTopic(ctx, keysTopic, 1, "cleanup.policy", "compact")
 	state := deletedOnce

@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kind is the log of a cluster of Kafka.
+// Kind is the log on a Kafka cluster.
 var Kind = stream.Kind{
 	Name:    "kafka",
 	Help:    "topics of a cluster of Kafka",
@@ -21,7 +21,7 @@ var Kind = stream.Kind{
 	New:     func() stream.Config { return &Config{} },
 }
 
-// Config is a cluster of Kafka as `engine` says it.
+// Config is a Kafka cluster, as `engine` in a file describes it.
 type Config struct{ Settings }
 
 // FieldTable implements spec.Tabled.
@@ -62,7 +62,7 @@ func (c *Config) Open(ctx context.Context, p stream.Process) (stream.Engine, err
 	return log, nil
 }
 
-// Examine looks at the brokers for what pipelines read and write.
+// Examine checks whether the brokers can run the plan, see the function Examine.
 func (c *Config) Examine(ctx context.Context, p stream.Process, plan Plan) ([]Finding, error) {
 	o, err := c.options(p)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Config) Examine(ctx context.Context, p stream.Process, plan Plan) ([]Fi
 	return Examine(ctx, o, plan)
 }
 
-// options returns the options that reach the brokers.
+// options returns the options for connections to the brokers.
 func (c *Config) options(p stream.Process) (Options, error) {
 	env := Environment{Get: p.Environment, Last: p.Typed}
 	if env.Get == nil {
@@ -91,7 +91,7 @@ func (c *Config) options(p stream.Process) (Options, error) {
 	return o, nil
 }
 
-// mistakes returns what is wrong with settings as mistakes of a log.
+// mistakes converts problems in settings to mistakes of a log.
 func mistakes(found spec.Problems) (list []error) {
 	for _, f := range found {
 		list = append(list, &stream.Mistake{Field: f.Path, Hint: f.Hint, Err: errors.New(f.Message)})

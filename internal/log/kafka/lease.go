@@ -8,28 +8,27 @@ import (
 	"time"
 )
 
-// lease is until when outputs may be written outside of transactions. Of these no
-// broker refuses the outputs of a process that stood still, was removed from its
-// group meanwhile, and would write them behind what the next owner wrote. So its own
-// clock does, with each write to a connection: a check before could be long ago.
+// lease limits how long outputs may be written outside of transactions. A process may pause, lose
+// its partitions meanwhile, and then write outputs after those of the next owner. No broker rejects
+// such outputs. So the process checks its own clock at each write to a connection; an earlier check
+// could be long ago.
 //
-// The broker takes offsets from members alone, so a transaction says that this one is
-// still a member, and remains one for as long as it need not be heard.
+// A committed transaction proves that this process is a member, since the broker accepts offsets
+// only from members. The process then stays a member for the session timeout even if it is silent.
 type lease struct{ until atomic.Pointer[time.Time] }
 
-// begin returns when a lease ends that lasts so long from a time on.
+// begin starts a lease of the given duration and returns its end.
 func (l *lease) begin(from time.Time, lasts time.Duration) time.Time {
 	until := from.Add(lasts)
 	l.until.Store(&until)
 	return until
 }
 
-// end has everything written again. A lease whose outputs are not known to be written
-// does not end so: its member does.
+// end removes the limit. It is called only when all outputs of the lease are written. Otherwise the
+// member ends instead.
 func (l *lease) end() { l.until.Store(nil) }
 
-// guard returns what makes connections that nothing is written to once the lease
-// is over.
+// guard wraps dial: its connections reject writes after the lease has ended.
 func (l *lease) guard(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

@@ -8,15 +8,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// lifetime is that of a member. It ends once, for the first reason given; nothing of the
-// member begins after that, and leave waits for what began before.
+// lifetime is the lifetime of a member. It ends once, with the first reason given. After that no
+// work of the member begins, and leave waits for the work that began before.
 type lifetime struct {
-	ctx    context.Context // ends with it
+	ctx    context.Context // ends with the lifetime
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines
-	over   chan struct{}  // closed when nothing of the member is left
+	over   chan struct{}  // closed when the member has released everything
 
-	mu     sync.Mutex // guards reason, and that no work begins after it; nothing else is locked under it
+	mu     sync.Mutex // guards reason and the start of work; no other mutex is locked while it is held
 	reason error
 }
 
@@ -26,7 +26,7 @@ func newLifetime() *lifetime {
 	return l
 }
 
-// begin runs work beside its caller, unless the member is dead.
+// begin runs work in a goroutine, unless the member has ended.
 func (l *lifetime) begin(work func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *lifetime) begin(work func()) bool {
 	return true
 }
 
-// end reports whether reason is the first.
+// end ends the lifetime. It reports whether reason is the first one.
 func (l *lifetime) end(reason error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *lifetime) end(reason error) bool {
 	return true
 }
 
-// explain says more of a lifetime that ended with stream.ErrFenced.
+// explain replaces the reason of a lifetime that ended with stream.ErrFenced.
 func (l *lifetime) explain(reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

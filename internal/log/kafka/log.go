@@ -1,16 +1,15 @@
-// Package kafka is a stream.Log on Apache Kafka 2.5 and later: the same
-// pipelines over many machines. A step is one short transaction of its outputs,
-// the changes of its state, as records of a compacted changelog, and its input
-// offsets.
+// Package kafka is a stream.Log on Apache Kafka 2.5 and later. It runs the same pipelines on many
+// machines. A stream.Transaction is one short Kafka transaction. It holds the outputs, the state
+// changes as records of a compacted changelog, and the input offsets.
 //
-// What differs from other engines:
+// Differences from other logs:
 //
-//   - Offsets have gaps: the markers of transactions take some.
-//   - An Append whose broker fails midway may be written in part, and records
-//     with times of more than a day ago twice: brokers that come back have
-//     forgotten their producer (producer.id.expiration.ms). One by AppendOnce is
-//     whole or absent.
-//   - Times that an append sets are of milliseconds.
+//   - Offsets have gaps, because transaction markers use some.
+//   - If a broker fails during an Append, some of its records may be written.
+//     Records with times more than a day ago may be written twice, because a
+//     restarted broker has forgotten their producer
+//     (producer.id.expiration.ms). AppendOnce writes all of its records or none.
+//   - Append sets times in milliseconds.
 package kafka
 
 import (
@@ -33,10 +32,10 @@ var (
 	_ stream.Member    = (*member)(nil)
 )
 
-// Log is a stream.Log and stream.Inspector on Apache Kafka. Make one with Open.
+// Log is a stream.Log and stream.Inspector on Apache Kafka. Open returns one.
 //
-// Each member has a client of its own, for its group and its transactions; so
-// has each producer of AppendOnce, and each Tail. All else shares one client.
+// Each member has its own client, for its group and its transactions. Each producer of AppendOnce
+// and each Tail also has one. All other calls share one client.
 type Log struct {
 	opts   Options
 	client *kgo.Client
@@ -50,10 +49,10 @@ type Log struct {
 
 	appending sync.Mutex // held while the records of one append enter the client, so that they stay together
 
-	mu        sync.Mutex // guards the rest
+	mu        sync.Mutex // guards the fields below
 	closed    bool
 	members   map[*member]bool
-	slots     map[string]map[int]bool // taken, by group
+	slots     map[string]map[int]bool // slots in use, by group
 	producers producers
 	tails     sync.WaitGroup
 	tailings  map[*tailing]bool
@@ -61,7 +60,7 @@ type Log struct {
 	restores restorer
 	reads    reads
 	offsets  groupOffsets
-	records  *recordPool // of fetches; who does not recycle them leaves them to the collector
+	records  *recordPool // for fetches; records that are not recycled are garbage-collected
 }
 
 // newLog returns a log without a client and a store.
@@ -100,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	return l, nil
 }
 
-// usable returns why the log can do nothing any more, or nil.
+// usable returns an error if the log is closed.
 func (l *Log) usable() error {
 	if l.ctx.Err() != nil {
 		return stream.ErrClosed
@@ -108,15 +107,14 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// until returns ctx that also ends with the log.
+// until returns a context that ends with ctx or with the log.
 func (l *Log) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	both, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ctx, cancel)
 	return both, func() { stop(); cancel() }
 }
 
-// failure says why what was done with ctx failed: the log was closed, the
-// caller gave up, or err.
+// failure returns why an operation with ctx failed: the log was closed, the caller gave up, or err.
 func (l *Log) failure(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -12,30 +12,30 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// member is a stream.Member: a client that reads for it, beats its heart and has its
-// transactions, and what the member does by it. Each part has its own state, and they are
-// never locked together:
+// member is a stream.Member. It owns a client that reads, sends heartbeats and runs transactions,
+// and uses it through these parts. Each part has its own state, and no two parts are locked at the
+// same time:
 //
-//   - life: why the member ended, and what it waits for then.
-//   - shares: the partitions that it has, from their assignment to their release.
-//   - commits: the transaction under way.
-//   - standbys: copies of the states of others, kept warm.
-//   - overseer: what is watched beside the client.
+//   - life: why the member ended, and the work that its end waits for.
+//   - shares: the owned partitions, from their assignment to their release.
+//   - commits: the running transaction.
+//   - standbys: warm copies of the states of other processes.
+//   - overseer: checks that run beside the client.
 //
-// The client's goroutine says in callbacks what was assigned and revoked; the member
-// hands that to Poll, and the callback of a revocation waits until the Poll after that.
-// A member that lets it wait longer than the rebalance timeout ends.
+// The client's goroutine reports assigned and revoked partitions in callbacks. The member passes
+// them to Poll. The callback of a revocation waits until the next Poll after that. The member ends
+// if this takes longer than the rebalance timeout.
 type member struct {
 	log      *Log
 	group    string
 	topics   []string
 	slot     int
-	id       string // of its transactions
-	instance string // its static name; "" is none
+	id       string // transactional id
+	instance string // static name; "" if it has none
 	client   *kgo.Client
-	wake     chan struct{} // holds a token when Poll is to return early
-	alone    chan struct{} // closed when no transaction is left of the process that had its id before
-	held     atomic.Bool   // the brokers keep its static name for one that was killed
+	wake     chan struct{} // one token: Poll returns early
+	alone    chan struct{} // closed when no transaction of the previous process with the same id is left
+	held     atomic.Bool   // the brokers still reserve its static name for a killed process
 
 	life     *lifetime
 	shares   *shares
@@ -44,13 +44,13 @@ type member struct {
 	overseer *overseer
 }
 
-// OnNewClient implements kgo.HookNewClient: it comes before all other callbacks.
+// OnNewClient implements kgo.HookNewClient. The client calls it before all other callbacks.
 func (s *member) OnNewClient(client *kgo.Client) {
 	s.client, s.shares.client, s.commits.client = client, client, client
 }
 
-// run runs work beside its caller, unless the member is dead. An error of it ends the
-// member.
+// run runs work in a goroutine, unless the member has ended. If work returns an error, the member
+// ends.
 func (s *member) run(work func() error) {
 	s.life.begin(func() {
 		if err := work(); err != nil {
@@ -86,22 +86,22 @@ func (s *member) read() {
 	}
 }
 
-// A fetch of few records costs as much as one of hundreds. So after one the next
-// is let fill for a moment, a share of the time between commits that outputs wait
-// for anyway.
+// A fetch of a few records costs as much as one of hundreds. So after a fetch of fewer than
+// fewRecords, the reader pauses before the next. The pause is 1/fillShare of the time between
+// commits that outputs wait for.
 const (
 	fewRecords = 256
 	fillShare  = 8
 )
 
-// readFailed ends the member where a partition cannot be read.
+// readFailed ends the member if a partition cannot be read.
 func (s *member) readFailed(f kgo.FetchError) {
 	var group *kgo.ErrGroupSession
 	switch err := f.Err; {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		s.run(func() error { return s.overseer.lookFor(s.life.ctx, f.Topic) })
 	case errors.As(err, &group), kerr.IsRetriable(err), errors.Is(err, context.Canceled):
-		// The client tries again; a group that is lost is told by a callback.
+		// The client retries. A callback reports a lost group.
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		s.end(fmt.Errorf("%s/%d: what group %q should read next is gone: retention was faster than it; raise retention, or set the group's offset: %w", f.Topic, f.Partition, s.group, stream.ErrTrimmed))
 	default:
@@ -170,7 +170,7 @@ func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	return pending
 }
 
-// admit makes the commit of a step the one that is outstanding, or ends the member.
+// admit makes the commit of a transaction the outstanding one. If it cannot, it ends the member.
 func (s *member) admit(step *stream.Transaction) error {
 	err := s.life.dead()
 	var touched []touched
@@ -187,8 +187,8 @@ func (s *member) admit(step *stream.Transaction) error {
 	return nil
 }
 
-// decided ends a commit. A member whose commit failed is dead before it is asked for
-// another.
+// decided ends a commit. If the commit failed, it ends the member before another commit can be
+// admitted.
 func (s *member) decided(err error) {
 	if err != nil {
 		s.end(stream.ErrFenced)

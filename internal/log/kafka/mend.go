@@ -16,27 +16,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Brokers of Kafka 4.0 and later that restart may complete a transaction without
-// its markers, where a partition has no leader at that moment (KAFKA-20734).
-// What it wrote there is then never decided: readers of what is committed stand
-// still, and a later transaction of the same producer would show it as its own.
-// The coordinator's log still says how it was decided, so the markers are
-// written after all.
+// Brokers of Kafka 4.0 or later that restart may complete a transaction without its markers in a
+// partition without a leader (KAFKA-20734). Its records there are then never decided. Readers of
+// committed records stop there, and a later transaction of the same producer would expose the
+// records as its own.
+//
+// The coordinator's log still holds the decision. The code below reads it and writes the markers.
 
 const (
-	// undecidedMost is how long something may be undecided before the reason is
-	// looked for.
+	// undecidedMost is how long a partition may be undecided before stall looks for the reason.
 	undecidedMost = 3 * time.Second
-	// decisionsMost is how many of the newest records of the coordinator's log
-	// are looked at.
+	// decisionsMost is how many of the newest records of the coordinator's log are searched.
 	decisionsMost = 200_000
 )
 
-// stall notices that nothing was decided for long.
+// stall detects that nothing was decided for a long time.
 type stall struct{ since time.Time }
 
-// over is called where nothing is decided in p. Now and then it looks for the
-// reason, and mends it.
+// over is called when p has no newly decided records. Every undecidedMost it looks for the reason
+// and repairs it.
 func (s *stall) over(ctx context.Context, l *Log, p stream.Partition) error {
 	now := time.Now()
 	if s.since.IsZero() {
@@ -50,13 +48,13 @@ func (s *stall) over(ctx context.Context, l *Log, p stream.Partition) error {
 	if lasting(err) {
 		return err
 	}
-	if err != nil { // it may be under way, and who may not ask waits
+	if err != nil { // the transaction may be open, or the user lacks the rights; both wait
 		l.opts.Logger.Debug("kafka: why nothing is decided could not be found out", "partition", p, "reason", err)
 	}
 	return nil
 }
 
-// fetch is reads.fetch in a loop, which notices where that brings nothing more.
+// fetch is reads.fetch for use in a loop. It detects that no progress is made.
 func (s *stall) fetch(ctx context.Context, l *Log, p stream.Partition, from int64) ([]*kgo.Record, int64, error) {
 	records, after, err := l.reads.fetch(ctx, p, from)
 	switch {
@@ -69,21 +67,20 @@ func (s *stall) fetch(ctx context.Context, l *Log, p stream.Partition, from int6
 	return records, after, err
 }
 
-// group is over if what a group committed is undecided.
+// group calls over for the partition with the offsets of group, which are undecided.
 func (s *stall) group(ctx context.Context, l *Log, group string) error {
 	t, err := l.topics.get(ctx, offsetsTopic)
 	if err != nil {
-		return nil // who may not see it waits
+		return nil // the user may not see the topic, so wait
 	}
 	return s.over(ctx, l, stream.Partition{Topic: offsetsTopic, Index: partitionOfID(group, len(t.leaders))})
 }
 
-// proven are topics in which nothing is left of transactions before, of a
-// client's id.
+// proven lists the topics without undecided records of earlier transactions of a client's id.
 type proven map[string]bool
 
-// prove sees, before client first writes to a topic, that nothing of its id is
-// undecided there: the next commit would show it.
+// prove checks, before client first writes to a topic, that the topic has no undecided records of
+// its id. The next commit would expose them.
 func (r repairer) prove(ctx context.Context, client *kgo.Client, topics proven, records []kgo.Record) error {
 	last := ""
 	for i := range records {
@@ -117,7 +114,7 @@ func (r repairer) proveTopic(ctx context.Context, client *kgo.Client, topic stri
 	}
 	transactions, err := r.opens(ctx, topic, all...)
 	if err != nil {
-		return nil // who may not ask, or whose brokers do not answer that, is no worse off
+		return nil // without the rights, or with older brokers, continue as before
 	}
 	for _, o := range transactions {
 		if o.producer == producer && o.epoch < epoch {
@@ -129,20 +126,19 @@ func (r repairer) proveTopic(ctx context.Context, client *kgo.Client, topic stri
 	return nil
 }
 
-// repairer decides transactions that the brokers left undecided.
+// repairer completes transactions that the brokers left undecided.
 type repairer struct{ log *Log }
 
-// undecided is a transaction that is open in a partition.
+// undecided is an open transaction in a partition.
 type undecided struct {
 	partition   stream.Partition
 	producer    int64
 	epoch       int16
 	first       int64 // its first offset
-	coordinator int32 // the epoch of the last coordinator that wrote a marker there
+	coordinator int32 // epoch of the last coordinator that wrote a marker there
 }
 
-// repair writes the markers of transactions that were decided and are undecided in
-// p.
+// repair writes the markers of transactions in p that were decided but are still open there.
 func (r repairer) repair(ctx context.Context, p stream.Partition) error {
 	transactions, err := r.opens(ctx, p.Topic, p.Index)
 	for _, o := range transactions {
@@ -153,7 +149,7 @@ func (r repairer) repair(ctx context.Context, p stream.Partition) error {
 		if id == "" {
 			continue
 		}
-		// What was under way before may be decided by now.
+		// A transaction that was open before may be decided now.
 		again, err := r.opens(ctx, p.Topic, p.Index)
 		if err != nil {
 			return err
@@ -167,7 +163,7 @@ func (r repairer) repair(ctx context.Context, p stream.Partition) error {
 	return err
 }
 
-// opens returns the transactions that are undecided in partitions of a topic.
+// opens returns the open transactions in partitions of a topic.
 func (r repairer) opens(ctx context.Context, topic string, partitions ...int32) ([]undecided, error) {
 	req := kmsg.NewPtrDescribeProducersRequest()
 	asked := kmsg.NewDescribeProducersRequestTopic()
@@ -194,8 +190,8 @@ func (r repairer) opens(ctx context.Context, topic string, partitions ...int32) 
 	return transactions, nil
 }
 
-// decidedID returns the transactional id of a transaction that its coordinator
-// decided, and "" for one that is under way.
+// decidedID returns the transactional id of a transaction if its coordinator has decided it, and ""
+// if it is still open.
 func (r repairer) decidedID(ctx context.Context, o undecided) (string, error) {
 	req := kmsg.NewPtrListTransactionsRequest()
 	req.ProducerIDFilters = []int64{o.producer}
@@ -209,7 +205,7 @@ func (r repairer) decidedID(ctx context.Context, o undecided) (string, error) {
 			return "", err
 		}
 		done := d.State == "Empty" || d.State == "CompleteCommit" || d.State == "CompleteAbort"
-		// The decision of one may raise the epoch by one.
+		// The decision may raise the epoch by one.
 		later := d.State == "Ongoing" && (d.ProducerID != o.producer || d.ProducerEpoch > o.epoch+1)
 		if done || later {
 			return state.TransactionalID, nil
@@ -218,8 +214,8 @@ func (r repairer) decidedID(ctx context.Context, o undecided) (string, error) {
 	return "", nil
 }
 
-// conclude writes what the coordinator of id decided of a transaction wherever
-// it is still undecided.
+// conclude writes the coordinator's decision about a transaction of id to every partition where it
+// is still open.
 func (r repairer) conclude(ctx context.Context, id string, o undecided) error {
 	decision, err := r.decision(ctx, id, o)
 	if err != nil {
@@ -231,7 +227,7 @@ func (r repairer) conclude(ctx context.Context, id string, o undecided) error {
 	for _, topic := range decision.Topics {
 		left, err := r.opens(ctx, topic.Topic, topic.Partitions...)
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			continue // it was deleted
+			continue // the topic was deleted
 		}
 		if err != nil {
 			return err
@@ -247,8 +243,8 @@ func (r repairer) conclude(ctx context.Context, id string, o undecided) error {
 	return nil
 }
 
-// decision reads from the coordinator's log how a transaction was decided; nil
-// where it is not known.
+// decision reads the decision about a transaction from the coordinator's log. It returns nil if the
+// log no longer has it.
 func (r repairer) decision(ctx context.Context, id string, o undecided) (*kmsg.TxnMetadataValue, error) {
 	t, err := r.log.topics.get(ctx, transactionsTopic)
 	if err != nil {
@@ -289,7 +285,7 @@ func touches(v *kmsg.TxnMetadataValue, p stream.Partition) bool {
 	return false
 }
 
-// mark writes the marker of a transaction into its partition.
+// mark writes the marker of a transaction to its partition.
 func (r repairer) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetadataValue) error {
 	commit := decision.State == kmsg.TransactionStatePrepareCommit
 	req := kmsg.NewPtrWriteTxnMarkersRequest()
@@ -320,9 +316,9 @@ func (r repairer) mark(ctx context.Context, o undecided, decision *kmsg.TxnMetad
 	return nil
 }
 
-// partitionOfID returns the partition of an internal topic that has a
-// transactional id or a group: the amount of Java's hash of the string, which is 0
-// for the one hash that has none (org.apache.kafka.common.utils.Utils.abs).
+// partitionOfID returns the partition of an internal topic for a transactional id or a group. It
+// uses the absolute value of Java's hash of the string. For the one hash without an absolute value
+// it uses 0 (org.apache.kafka.common.utils.Utils.abs).
 func partitionOfID(id string, partitions int) int32 {
 	var hash int32
 	for _, unit := range utf16.Encode([]rune(id)) {

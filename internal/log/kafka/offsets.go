@@ -14,11 +14,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// groupOffsets are the offsets that groups committed.
+// groupOffsets reads and writes the committed offsets of groups.
 type groupOffsets struct{ log *Log }
 
-// committed returns the offset of p that group committed, -1 where it did not,
-// when no transaction is under way that may move it.
+// committed returns the committed offset of group for p, or -1 without one. It waits until no open
+// transaction may change it.
 func (o *groupOffsets) committed(ctx context.Context, group string, p stream.Partition) (int64, error) {
 	req, err := o.stable(ctx, group, map[string][]int32{p.Topic: {p.Index}})
 	if err != nil {
@@ -44,8 +44,8 @@ func (o *groupOffsets) committed(ctx context.Context, group string, p stream.Par
 	}
 }
 
-// stable asks for what group committed of partitions, which is refused
-// while a transaction may move it.
+// stable returns a request for the committed offsets of group. Brokers reject it while an open
+// transaction may change one of them.
 func (o *groupOffsets) stable(ctx context.Context, group string, partitions map[string][]int32) (*kmsg.OffsetFetchRequest, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.RequireStable = true
@@ -64,7 +64,7 @@ func (o *groupOffsets) stable(ctx context.Context, group string, partitions map[
 	return req, nil
 }
 
-// fetch returns the one offset that req asks for.
+// fetch returns the single offset that req asks for.
 func (o *groupOffsets) fetch(ctx context.Context, req *kmsg.OffsetFetchRequest) (int64, error) {
 	resp, err := req.RequestWith(ctx, o.log.client)
 	if err != nil {
@@ -88,8 +88,8 @@ func (o *groupOffsets) fetch(ctx context.Context, req *kmsg.OffsetFetchRequest) 
 	return -1, nil
 }
 
-// logged returns the offset of p that group committed, as the log of its coordinator says. It
-// returns -1 if the newest records of the log have none, or one that was deleted.
+// logged returns the committed offset of group for p from the log of the group's coordinator. It
+// returns -1 if the newest records of the log have no offset, or a deleted one.
 func (o *groupOffsets) logged(ctx context.Context, group string, p stream.Partition) (offset int64, err error) {
 	t, err := o.log.topics.get(ctx, offsetsTopic)
 	if err != nil {
@@ -117,8 +117,8 @@ func (o *groupOffsets) logged(ctx context.Context, group string, p stream.Partit
 	return offset, err
 }
 
-// commit commits an offset of p as member m, outside transactions. Brokers refuse it if m is of
-// an older generation of the group.
+// commit commits an offset of p as member m, outside transactions. Brokers reject it if m belongs
+// to an older generation of the group.
 func (o *groupOffsets) commit(ctx context.Context, group string, p stream.Partition, offset int64, m identity) error {
 	t, err := o.log.topics.get(ctx, p.Topic)
 	if err != nil {
@@ -162,14 +162,14 @@ func (o *groupOffsets) ever(ctx context.Context, group string) (bool, error) {
 	return false, nil
 }
 
-// stableMost is how long a new assignment waits for transactions that are just
-// being ended; after it the client library waits a second at a time.
+// stableMost is how long a new assignment waits for transactions that are about to end. After that
+// the client library waits in steps of a second.
 const stableMost = 500 * time.Millisecond
 
-// await waits until no transaction under way holds the offsets that group committed of
-// partitions. The markers of a commit come some milliseconds after its answer: a member
-// that takes a partition over would find them missing, and sleep. If they take longer,
-// await returns the request whose answer is to be watched.
+// await waits until no open transaction holds the committed offsets of group for partitions. The
+// markers of a commit arrive some milliseconds after its answer. Without await, a member that takes
+// over a partition would miss them and sleep. If they take longer than stableMost, await returns
+// the request, for watch.
 func (o *groupOffsets) await(ctx context.Context, group string, partitions map[string][]int32) (undecided *kmsg.OffsetFetchRequest) {
 	ctx, cancel := context.WithTimeout(ctx, stableMost)
 	defer cancel()
@@ -179,7 +179,7 @@ func (o *groupOffsets) await(ctx context.Context, group string, partitions map[s
 	}
 	for tries := 1; ; tries++ {
 		unstable, err := o.unstable(ctx, req)
-		if err == nil && !unstable || lasting(err) { // the client library finds out what is wrong
+		if err == nil && !unstable || lasting(err) { // the client library will report the error
 			return nil
 		}
 		if err != nil || o.log.wait(ctx, min(backOff(tries)/2, 50*time.Millisecond)) != nil {
@@ -188,8 +188,8 @@ func (o *groupOffsets) await(ctx context.Context, group string, partitions map[s
 	}
 }
 
-// watch sees that the offsets of req are decided, for which the client library waits
-// beside it. An error says why they will not be.
+// watch waits until the offsets of req are decided, and repairs undecided ones. Meanwhile the
+// client library waits for the same offsets. An error says why they will not be decided.
 func (o *groupOffsets) watch(ctx context.Context, group string, req *kmsg.OffsetFetchRequest) error {
 	var waiting stall
 	for {
@@ -208,8 +208,8 @@ func (o *groupOffsets) watch(ctx context.Context, group string, req *kmsg.Offset
 	}
 }
 
-// unstable reports whether the answer is that an offset may change. An error is
-// that there is no answer, as where ctx was done meanwhile.
+// unstable reports whether an offset of req may still change. An error means that there was no
+// answer, for example because ctx ended.
 func (o *groupOffsets) unstable(ctx context.Context, req *kmsg.OffsetFetchRequest) (bool, error) {
 	resp, err := req.RequestWith(ctx, o.log.client)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// olderChangelog returns the topic that kept the state of a group beside a topic before
-// version 0.1.0. Each group had one as soon as it joined. The topic of a repartition had
-// another name.
+// olderChangelog returns the topic that held the state of a group for topic before version 0.1.0.
+// Each group created one when it joined. At that time, repartition topics had another name.
 func olderChangelog(group, topic string) string {
 	if pipeline, ok := naming.Owner(topic, naming.Repartition); ok {
 		topic = pipeline + ".merged"
@@ -20,9 +19,9 @@ func olderChangelog(group, topic string) string {
 	return "afterbay-" + safeName(group) + "-" + topic + "-changelog"
 }
 
-// refuseOlder returns stream.ErrOldFormat if an older version kept the state of a group.
-// It looks among the topics that the user may see: to ask for one by name is an error
-// where the user has no right to it.
+// refuseOlder returns stream.ErrOldFormat if an older version stored state of a group. It searches
+// the topics that the user may see, because a request for one name fails without the right to that
+// topic.
 func (l *Log) refuseOlder(ctx context.Context, group, topic string) error {
 	name := olderChangelog(group, topic)
 	infos, err := l.topics.ask(ctx)
@@ -35,7 +34,7 @@ func (l *Log) refuseOlder(ctx context.Context, group, topic string) error {
 	return nil
 }
 
-// older reports the state of a group that an older version kept.
+// older reports state of a group that an older version stored.
 func (e *examination) older(r Reading) bool {
 	name := olderChangelog(r.Group, r.Topic)
 	if _, ok := e.has(name); !ok {

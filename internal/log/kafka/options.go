@@ -14,87 +14,85 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options say how a Log reaches its brokers and what bounds it. The zero value
-// of every field but Brokers is a good default.
+// Options configures the connections and limits of a Log. The zero value of every field but Brokers
+// is a good default.
 type Options struct {
-	Brokers []string // host:port of some brokers; the others are found by them
+	Brokers []string // host:port of some brokers; they name the others
 
-	// Dir is the local folder that makes restarts fast: it holds a copy of the
-	// state (see LocalState) and the identity by which a process takes up its partitions again.
-	// One process uses it. Where it is empty, a temporary folder is removed by
-	// Close, and a process that starts again is a stranger that reads its state
-	// back from the changelog.
+	// Dir is the local folder that makes restarts fast. It holds a copy of the state (see
+	// LocalState) and the identity with which a process gets its partitions back. Only one process
+	// may use it. If Dir is empty, the log uses a temporary folder that Close removes. A restarted
+	// process then has a new identity and restores its state from the changelog.
 	Dir string
 
-	Delivery     Delivery            // when the outputs of a step are written
-	Deliveries   map[string]Delivery // the same for some groups, where it is another
+	Delivery     Delivery            // when outputs are written
+	Deliveries   map[string]Delivery // overrides Delivery by group
 	ClientID     string              // shown in the brokers' logs and quotas; "" is afterbay
-	Rack         string              // reads go to a replica in it where there is one
-	TLS          *tls.Config         // nil speaks plain text
-	SASL         SASL                // who is asking; nobody where its Mechanism is empty
-	ServerGroups bool                // the brokers assign partitions (KIP-848) in place of the members
+	Rack         string              // read from a replica in this rack if there is one
+	TLS          *tls.Config         // nil means no TLS
+	SASL         SASL                // no credentials if Mechanism is empty
+	ServerGroups bool                // the brokers assign partitions (KIP-848), not the members
 
-	// Stay keeps a member's partitions reserved when it is closed, until
-	// Timeouts.Session: a process that restarts within it has them back without a
-	// rebalance. It needs Dir. Otherwise a closed member leaves its group, and
-	// the other members have its partitions at once.
+	// Stay keeps the partitions of a closed member reserved for Timeouts.Session. A process that
+	// restarts within that time gets them back without a rebalance. It needs Dir. Without Stay, a
+	// closed member leaves its group, and other members get its partitions at once.
 	Stay bool
 
-	// Standbys is how many other processes keep a warm copy of the state beside
-	// each partition: one of them takes over soon when the owner dies. The copies
-	// share State.MemoryBytes with the states that the process owns. The most that
-	// a member of the group asks for counts; one with 0 keeps none itself.
+	// Standbys is the number of other processes that keep a warm copy of the state of each
+	// partition. If the owner dies, one of them takes over quickly. The copies share
+	// State.MemoryBytes with the owned states. The largest value among the members of the group
+	// counts. A member with 0 keeps no copies itself.
 	Standbys int
 
 	Timeouts Timeouts
 	State    LocalState
 
-	Replication    int // of the topics made here; 0 is the broker's default
-	MaxRecordBytes int // key, value and headers of one record together; 0 is 900 KB, below the brokers' default of 1 MiB a batch
-	BufferRecords  int // read ahead of Poll by a member; 0 is 4,096
-	BufferBytes    int // of a fetch from one broker; 0 is 1 MiB
-	MaxProducers   int // of AppendOnce with an open transactional client; 0 is 64
+	Replication    int // for topics that the log creates; 0 is the broker's default
+	MaxRecordBytes int // key, value and headers of one record together; 0 is 900 KB, below the brokers' default limit of 1 MiB per batch
+	BufferRecords  int // records that a member reads ahead of Poll; 0 is 4,096
+	BufferBytes    int // size of a fetch from one broker; 0 is 1 MiB
+	MaxProducers   int // AppendOnce producers with an open transactional client; 0 is 64
 
 	Logger *slog.Logger // nil is slog.Default
 
 	dial func(ctx context.Context, network, host string) (net.Conn, error) // nil is TCP
 }
 
-// Timeouts are how long the group and the brokers wait for a member.
+// Timeouts says how long the group and the brokers wait for a member.
 type Timeouts struct {
-	Session     time.Duration // a member that is silent for as long is removed; 0 is 6 s
-	Heartbeat   time.Duration // between two signs of life; 0 is a quarter of Session
-	Rebalance   time.Duration // a member may go without Poll for as long while others wait; 0 is 10 s
-	Transaction time.Duration // a commit that takes longer is aborted by the broker; 0 is 2 s
+	Session     time.Duration // the group removes a member after this time without a heartbeat; 0 is 6 s
+	Heartbeat   time.Duration // interval of heartbeats; 0 is a quarter of Session
+	Rebalance   time.Duration // maximum time without Poll while others wait; 0 is 10 s
+	Transaction time.Duration // the broker aborts a commit that takes longer; 0 is 2 s
 }
 
-// LocalState bounds the local copy of the states.
+// LocalState limits the local copy of the states.
 type LocalState struct {
-	MemoryBytes     int64         // of cells in memory; 0 is 1 GiB
+	MemoryBytes     int64         // for cells in memory; 0 is 1 GiB
 	CheckpointEvery time.Duration // 0 is 10 s
-	RebuildAfter    time.Duration // a copy that was caught up longer ago is rebuilt; 0 is 12 h, half of the changelogs' delete.retention.ms
+	RebuildAfter    time.Duration // a copy is rebuilt if it was last caught up longer ago; 0 is 12 h, half of the changelogs' delete.retention.ms
 }
 
-// Delivery says when the outputs of a step are written.
+// Delivery says when the outputs of a transaction are written.
 type Delivery = stream.Delivery
 
-// The deliveries. On Kafka ExactlyOnce writes outputs in the transaction of their step,
-// whose readers see it an interval later.
+// The deliveries. On Kafka, ExactlyOnce writes outputs in the transaction of their inputs. Readers
+// see them one commit interval later.
 const (
 	ExactlyOnce = stream.ExactlyOnce
 	AtLeastOnce = stream.AtLeastOnce
 	AtMostOnce  = stream.AtMostOnce
 )
 
-// SASL is who a client says that it is.
+// SASL holds the credentials of a client.
 type SASL struct {
 	Mechanism      string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; "" for none
-	User, Password string // of PLAIN and SCRAM
-	// Token returns the bearer token of OAUTHBEARER, at each new connection.
+	User, Password string // for PLAIN and SCRAM
+	// Token returns the bearer token for OAUTHBEARER. It is called for each new connection.
 	Token func(ctx context.Context) (string, error)
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	wrong := func(bad bool, format string, args ...any) {
@@ -140,7 +138,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// delivery is that of a group.
+// delivery returns the Delivery of a group.
 func (o *Options) delivery(group string) Delivery {
 	if d, ok := o.Deliveries[group]; ok {
 		return d

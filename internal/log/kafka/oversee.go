@@ -10,21 +10,23 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// overseer watches a group from beside a member of it: what the member's client is not
-// told, or acts on too late. It has no say in what the member owns.
+// overseer watches the group of a member. It detects changes that the client is not told about or
+// handles too late. It does not decide which partitions the member owns.
 type overseer struct {
 	log     *Log
 	group   string
 	topics  []string
-	counts  map[string]int32 // partitions of each of topics that have state
-	looking atomic.Bool      // for a topic that may be gone
+	counts  map[string]int32 // number of partitions with state, by topic
+	looking atomic.Bool      // a lookup of a missing topic is running
 }
 
-// run returns why the member ends, if a topic has got more partitions, and sees that no
-// partition stays without an owner. A member that gives partitions up joins again
-// after it, so that the group shares them out. If it is replaced under its static
-// name in between, the brokers move nothing, and no member would join again: run calls
-// rejoin then.
+// run watches the group until ctx ends. If a topic has gained partitions, it returns the error that
+// ends the member.
+//
+// It also makes sure that every partition has an owner. A member that gives up partitions normally
+// joins again, so that the group distributes them. If another process replaces that member under
+// its static name in between, the brokers move nothing and no member joins again. Then run calls
+// rejoin.
 func (o *overseer) run(ctx context.Context, rejoin func()) error {
 	for o.log.wait(ctx, o.log.opts.Timeouts.Session) == nil {
 		if err := o.grown(ctx); err != nil {
@@ -38,13 +40,13 @@ func (o *overseer) run(ctx context.Context, rejoin func()) error {
 	return nil
 }
 
-// grown returns a stream.PartitionsError if a topic has more partitions than the state
-// beside it. The client reads metadata every five minutes, and of a group only the
-// leader's client acts on it.
+// grown returns a stream.PartitionsError if a topic has more partitions than the state of the
+// group. The client reads metadata only every five minutes, and only the leader's client acts on
+// it.
 func (o *overseer) grown(ctx context.Context) error {
 	topics, err := o.log.topics.ask(ctx, o.topics...)
 	if err != nil {
-		return nil // the next turn asks again
+		return nil // the next round asks again
 	}
 	for _, t := range topics {
 		if n := int32(len(t.leaders)); n > o.counts[t.name] {
@@ -54,13 +56,13 @@ func (o *overseer) grown(ctx context.Context) error {
 	return nil
 }
 
-// orphans reports whether the group is at rest and leaves a partition to nobody.
+// orphans reports whether the group is stable and a partition has no owner.
 func (o *overseer) orphans(ctx context.Context) bool {
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{o.group}
 	resp, err := req.RequestWith(ctx, o.log.client)
 	if err != nil || len(resp.Groups) != 1 || resp.Groups[0].ErrorCode != 0 || resp.Groups[0].State != "Stable" {
-		return false // it is not at rest, or nobody knows
+		return false // not stable, or unknown
 	}
 	owned := map[string]int{}
 	for i := range resp.Groups[0].Members {
@@ -84,9 +86,9 @@ func (o *overseer) orphans(ctx context.Context) bool {
 	return false
 }
 
-// lookFor returns why the member ends where a topic that it reads is gone: one of the
-// same name that comes later is another. A broker that did not hear of a topic yet
-// says the same for a moment. One topic is looked for at a time.
+// lookFor returns the error that ends the member if a topic that it reads is gone. A later topic of
+// the same name is a different topic. A broker that has not learned of a topic yet gives the same
+// answer for a moment. Only one lookup runs at a time.
 func (o *overseer) lookFor(ctx context.Context, topic string) error {
 	if !o.looking.CompareAndSwap(false, true) {
 		return nil

@@ -14,21 +14,20 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// A producer of AppendOnce is a transactional id, and its highest number the
-// committed offset of a consumer group that nobody joins: the transaction that
-// writes the records moves it. Two processes that append for one producer fence
-// each other, and each that comes reads the number anew. Brokers forget a
-// producer when they forget the offsets of a group (offsets.retention.minutes,
-// a week by default).
+// A producer of AppendOnce is a transactional id and a consumer group without members. The group's
+// committed offset is the producer's highest number. The transaction that writes the records also
+// moves the offset. Two processes that append for one producer fence each other, and each new one
+// reads the number again. Brokers forget a producer when they forget the offsets of a group
+// (offsets.retention.minutes, a week by default).
 const (
 	producerPrefix = "afterbay-producer-"
-	producersTopic = "__afterbay-producers" // the offsets are of its partition 0, which holds nothing
+	producersTopic = "__afterbay-producers" // the offsets are for its partition 0, which is empty
 )
 
-// producers are the transactional clients of the most recent producers.
+// producers holds the transactional clients of the most recent producers.
 type producers struct {
 	log    *Log
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	byName map[string]*producer
 	calls  int64
 }
@@ -36,17 +35,16 @@ type producers struct {
 type producer struct {
 	name string
 	id   string
-	call int64 // its latest, under producers.mu
+	call int64 // number of its latest call, under producers.mu
 	uses int   // under producers.mu
 
 	mu      sync.Mutex // held by an append
 	client  *kgo.Client
-	highest int64 // -1 until it is known
+	highest int64 // -1 if unknown
 	proven  proven
 }
 
-// take returns a producer for a call, and drops one that nobody uses where
-// there are too many.
+// take returns a producer for a call. If there are too many producers, it drops an unused one.
 func (ps *producers) take(name string) *producer {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -91,7 +89,8 @@ func (ps *producers) close() {
 	}
 }
 
-// drop gives up the client: the next append fences it and asks again.
+// drop closes the client. The next append opens a new one, which fences this one and reads the
+// number again.
 func (p *producer) drop() {
 	if p.client != nil {
 		p.client.Close()
@@ -99,8 +98,8 @@ func (p *producer) drop() {
 	}
 }
 
-// open makes the client, which ends the transactions of those before it, and
-// then reads the highest number.
+// open opens the client and then reads the highest number. Opening ends the transactions of earlier
+// clients.
 func (p *producer) open(ctx context.Context, l *Log) error {
 	if p.client != nil {
 		return nil
@@ -124,11 +123,13 @@ func (p *producer) open(ctx context.Context, l *Log) error {
 	return nil
 }
 
-// committed returns the highest number that was committed, 0 for none. A broker that comes
-// back after a crash may answer for a moment that nothing was committed, as differ of a
-// restorer says, and records would be appended twice. So the group is asked again for a
-// while if it lacks what this process committed, or if it has nothing and the epoch says
-// that the transactional id had an owner before. That owner may have committed nothing.
+// committed returns the highest committed number, or 0 without one. After a crash, a broker may
+// answer for a moment that nothing was committed (see restorer.differ), and records would be
+// appended twice.
+//
+// So committed asks repeatedly in two cases: the answer lacks numbers that this process committed,
+// or the answer is empty although the epoch shows that the transactional id had an earlier owner.
+// That owner may have committed nothing.
 func (p *producer) committed(ctx context.Context, l *Log, epoch int16) (int64, error) {
 	patience, cancel := context.WithTimeout(ctx, l.opts.Timeouts.Rebalance)
 	defer cancel()
@@ -148,7 +149,7 @@ func (p *producer) committed(ctx context.Context, l *Log, epoch int16) (int64, e
 	}
 }
 
-// AppendOnce implements stream.Log, by a transaction for each call.
+// AppendOnce implements stream.Log. Each call is one Kafka transaction.
 func (l *Log) AppendOnce(ctx context.Context, name string, first int64, records ...stream.Record) (repeated int, err error) {
 	if err := l.usable(); err != nil {
 		return 0, fmt.Errorf("append once: %w", err)
@@ -163,8 +164,8 @@ func (l *Log) AppendOnce(ctx context.Context, name string, first int64, records 
 	return l.AppendNumbered(ctx, name, numbers, records...)
 }
 
-// AppendNumbered is AppendOnce where numbers, from 1 on and each above the one
-// before it, are left out: records[i] has numbers[i].
+// AppendNumbered is AppendOnce with gaps in the numbers: records[i] has numbers[i]. Numbers start
+// at 1 and must increase.
 func (l *Log) AppendNumbered(ctx context.Context, name string, numbers []int64, records ...stream.Record) (repeated int, err error) {
 	if err := l.usable(); err != nil {
 		return 0, fmt.Errorf("append once: %w", err)
@@ -199,8 +200,8 @@ func (l *Log) AppendNumbered(ctx context.Context, name string, numbers []int64, 
 	}
 }
 
-// fenced reports whether err says that the transactional id has a newer owner,
-// so that nothing was committed.
+// fenced reports whether err means that the transactional id has a newer owner. Then nothing was
+// committed.
 func fenced(err error) bool {
 	return errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerIDMapping)
 }
@@ -255,14 +256,15 @@ func (p *producer) commit(ctx context.Context, l *Log, out []kgo.Record, highest
 	return l.end(ctx, p.client, &out[0])
 }
 
-// identity is that of the member that commits offsets; the generation of none is -1.
+// identity is the identity of a member that commits offsets. Without a member, the generation is
+// -1.
 type identity struct {
 	id         string
 	instance   *string
 	generation int32
 }
 
-// commitOffsets adds offsets of a group to the transaction under way.
+// commitOffsets adds offsets of a group to the open transaction.
 func commitOffsets(ctx context.Context, client *kgo.Client, transaction, group string, m identity, topics ...kmsg.TxnOffsetCommitRequestTopic) error {
 	id, epoch, err := client.ProducerID(ctx)
 	if err != nil {

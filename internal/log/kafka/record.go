@@ -14,13 +14,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kafka keeps times to the millisecond and from 1970 on. What is left of a time
-// is in a header that readers do not see: 2 bytes of microseconds to add, or 8
-// bytes of all microseconds since 1970.
+// Kafka stores times in milliseconds and from 1970 on. The rest of a time is in a header that
+// readers do not see: 2 bytes with the microseconds to add, or 8 bytes with all microseconds since
+// 1970.
 const timeHeader = "afterbay-us"
 
-// encode makes out a record of Kafka, with the bytes of r. Headers are appended
-// to headers, which is returned.
+// encode sets out to the Kafka record for r. It aliases the bytes of r. It appends headers to
+// headers and returns that slice.
 func encode(out *kgo.Record, r *stream.Record, headers []kgo.RecordHeader) []kgo.RecordHeader {
 	out.Topic, out.Partition = r.Partition.Topic, r.Partition.Index
 	out.Key, out.Value = r.Key, r.Value
@@ -43,7 +43,7 @@ func encode(out *kgo.Record, r *stream.Record, headers []kgo.RecordHeader) []kgo
 	return headers
 }
 
-// decode is the way back. The bytes of r stay where they are.
+// decode reverses encode. The result aliases the bytes of r.
 func decode(r *kgo.Record) stream.Record {
 	out := stream.Record{
 		Partition: stream.Partition{Topic: r.Topic, Index: r.Partition},
@@ -62,7 +62,7 @@ func decode(r *kgo.Record) stream.Record {
 			out.Time = out.Time.Add(time.Duration(binary.BigEndian.Uint16(last.Value)) * time.Microsecond)
 			n--
 		case 8:
-			if us := int64(binary.BigEndian.Uint64(last.Value)); us < 0 && r.Timestamp.UnixMilli() == 0 { // else somebody else wrote it, or the broker says the time
+			if us := int64(binary.BigEndian.Uint64(last.Value)); us < 0 && r.Timestamp.UnixMilli() == 0 { // otherwise another program wrote the header, or the broker sets the time
 				out.Time = time.UnixMicro(us)
 			}
 			n--
@@ -77,7 +77,7 @@ func decode(r *kgo.Record) stream.Record {
 	return out
 }
 
-// size is what a record takes of Options.MaxRecordBytes.
+// size returns the size of a record that counts against Options.MaxRecordBytes.
 func size(r *stream.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
@@ -86,13 +86,13 @@ func size(r *stream.Record) int {
 	return n
 }
 
-// recordPool lends slices of records to the client, one for each batch of a
-// producer, which are given back when all of their records were decoded. Those of
-// a power of two records or more are together.
+// recordPool lends slices of records to the client, one per producer batch. A slice is returned
+// when all of its records were decoded. Each list holds slices with capacities from one power of
+// two up to the next.
 type recordPool struct {
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	free [32][][]kgo.Record
-	left int // records that free has room for
+	left int // number of records that free may still take
 }
 
 var _ kgo.PoolRecords = (*recordPool)(nil)
@@ -101,7 +101,7 @@ func newRecordPool(most int) *recordPool { return &recordPool{left: most} }
 
 // GetRecords implements kgo.PoolRecords.
 func (p *recordPool) GetRecords(n int) []kgo.Record {
-	class := bits.Len(uint(max(n, 1) - 1)) // of slices of at least n
+	class := bits.Len(uint(max(n, 1) - 1)) // class of slices with a capacity of at least n
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	free := p.free[class]
@@ -126,9 +126,8 @@ func (p *recordPool) PutRecords(records []kgo.Record) {
 	}
 }
 
-// logger passes on what the clients of a log warn of, the same at most every half
-// minute: brokers that are down are tried a hundred times in it. The rest is for
-// who debugs.
+// logger passes on warnings of the log's clients, each at most every half minute. In that time the
+// client tries a broker that is down a hundred times. It logs repeats at debug level.
 type logger struct {
 	to   *slog.Logger
 	mu   sync.Mutex // guards said

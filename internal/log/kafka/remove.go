@@ -12,9 +12,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Remove deletes topics, and a group that no member has any more: its state and
-// what it committed of them. What is not there is no error. It is for what was
-// made to measure or to try, since nothing of it comes back.
+// Remove deletes topics, the group's changelogs for them, and the group with its committed offsets.
+// The group must have no members. Missing topics and groups are not an error. It is meant for test
+// data, since nothing can be restored.
 func (l *Log) Remove(ctx context.Context, group string, topics ...string) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (l *Log) Remove(ctx context.Context, group string, topics ...string) error 
 	return removed
 }
 
-// removeTopics deletes topics from the brokers. One that is not there is no error.
+// removeTopics deletes topics from the brokers. A missing topic is not an error.
 func (e topicEditor) removeTopics(ctx context.Context, names ...string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	for _, name := range names {
@@ -60,7 +60,7 @@ func (e topicEditor) removeTopics(ctx context.Context, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// forget drops the keys of topics.
+// forget removes the keys of topics.
 func (k *keyStore) forget(ctx context.Context, topics []string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,28 +11,28 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// progress is a restore under way. The log's mutex guards it.
+// progress is a running restore. The log's mutex guards it.
 type progress struct {
 	group            string
 	partition        stream.Partition
 	began            time.Time
-	first, next, end int64 // of the changelog; all 0 until it waits no more
+	first, next, end int64 // offsets in the changelog; all 0 while it waits to begin
 	said             time.Time
 }
 
 const (
-	// restoresMost is how many partitions a log restores at once. Each holds a
-	// fetch in memory; more at once are not faster.
+	// restoresMost is how many partitions a log restores at once. Each holds a fetch in memory.
+	// More at once are not faster.
 	restoresMost = 8
 	// progressEvery is how often a long restore is logged.
 	progressEvery = 5 * time.Second
 )
 
-// restorer is the restores of a log that are under way.
+// restorer holds the running restores of a log.
 type restorer struct {
 	log  *Log
 	all  map[*progress]bool // guarded by the log's mutex
-	room chan struct{}      // one token for each restore that reads
+	room chan struct{}      // one token per restore that reads
 }
 
 // Restores implements stream.Restorer.
@@ -57,8 +57,7 @@ func (p *progress) describe() stream.Restoring {
 	return r
 }
 
-// begin notes that a restore begins, and waits until there is room for it.
-// The function returned ends it.
+// begin registers a restore and waits until it may read. The returned function ends it.
 func (r *restorer) begin(ctx context.Context, group string, partition stream.Partition) (*progress, func(), error) {
 	p := &progress{group: group, partition: partition, began: time.Now(), said: time.Now()}
 	r.log.mu.Lock()
@@ -78,8 +77,8 @@ func (r *restorer) begin(ctx context.Context, group string, partition stream.Par
 	}
 }
 
-// progressed notes how far a restore is, and waits while what it brought fills the
-// memory faster than checkpoints empty it.
+// progressed records the progress of a restore. It waits while the restore fills the memory faster
+// than checkpoints empty it.
 func (r *restorer) progressed(ctx context.Context, p *progress, next, end int64) error {
 	r.log.mu.Lock()
 	if p.next == 0 {
@@ -98,10 +97,9 @@ func (r *restorer) progressed(ctx context.Context, p *progress, next, end int64)
 	return r.log.store.makeRoom(ctx)
 }
 
-// restore reads the changelog of a share of a member on from where the local copy is, up to
-// its end, and makes the share the copy's owner. committed is the offset of the newest
-// transaction (the client asks for a stable one), -1 if there was none, and so must be
-// the position in the changelog.
+// restore reads the changelog of a share from the end of the local copy on, and makes the share the
+// copy's owner. committed is the stable committed offset, or -1 without one. The position in the
+// changelog must be equal to it.
 func (r *restorer) restore(ctx context.Context, c *committer, sh *share, committed int64) (*local, error) {
 	p, done, err := r.begin(ctx, c.group, sh.partition)
 	if err != nil {
@@ -134,15 +132,14 @@ func (r *restorer) restore(ctx context.Context, c *committer, sh *share, committ
 	return copied, nil
 }
 
-// coordinatorPatience is the time in which a coordinator may answer an older offset, in rebalance
-// timeouts: a minute by default.
+// coordinatorPatience is how long a coordinator may return an older offset, in rebalance timeouts:
+// a minute by default.
 const coordinatorPatience = 6
 
-// differ returns why a partition cannot be restored whose committed offset is not the
-// position in its changelog. A broker that comes back after a crash may have a group
-// coordinator that did not read all of its log (ADR 0009). It answers that nothing was
-// committed, or an older offset. So the group is asked again for a while, and its
-// coordinator is corrected. If the answer changes, the member joins again.
+// differ returns the error for a partition with different committed offset and changelog position.
+// After a crash, a broker may have a group coordinator that did not read all of its log (ADR 0009).
+// It then returns no offset or an older one. So differ asks repeatedly for a while and corrects the
+// coordinator. If the answer changes, the member joins again.
 func (r *restorer) differ(ctx context.Context, c *committer, p stream.Partition, committed, position int64) error {
 	patience, cancel := context.WithTimeout(ctx, coordinatorPatience*r.log.opts.Timeouts.Rebalance)
 	defer cancel()
@@ -165,14 +162,13 @@ func (r *restorer) differ(ctx context.Context, c *committer, p stream.Partition,
 	}
 }
 
-// correct commits the position of p once more, if the log of the group's coordinator says that
-// the group committed it. The coordinator did not read all of its log then. The offset that it
-// writes is the one that the log has, so nothing moves. correct takes the member's identity
-// while the member has p: when another member gets p, the group is of a newer generation and
-// refuses the commit.
+// correct commits the position of p again if the log of the group's coordinator holds it as
+// committed. In that case the coordinator did not read all of its log. correct writes the offset
+// that the log already has, so no offset moves. It takes the member's identity while the member
+// owns p. If another member gets p, the group has a newer generation and rejects the commit.
 func (r *restorer) correct(ctx context.Context, c *committer, p stream.Partition, position int64) error {
 	m := c.identity()
-	if ctx.Err() != nil || m.id == "" || m.generation < 0 || position < 0 { // brokers check no member without a generation
+	if ctx.Err() != nil || m.id == "" || m.generation < 0 || position < 0 { // without a generation, brokers do not check the member
 		return nil
 	}
 	logged, err := r.log.offsets.logged(ctx, c.group, p)
@@ -189,8 +185,8 @@ func (r *restorer) correct(ctx context.Context, c *committer, p stream.Partition
 	return nil
 }
 
-// catchUp has f apply its changelog up to end, and returns the position that it is at
-// then. To fetch ahead meanwhile was tried, and is not faster.
+// catchUp makes f apply its changelog up to end and returns the position at end. Fetching ahead in
+// parallel was tried and is not faster.
 func (r *restorer) catchUp(ctx context.Context, p *progress, f *follower, end int64) (int64, error) {
 	var waiting stall
 	for f.next < end {

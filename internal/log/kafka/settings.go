@@ -17,25 +17,25 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// Settings are how a cluster is reached, as files of YAML say it: `engine:` of a pipeline
-// and of a gateway, and the cluster of a sink.
+// Settings describes how to reach a cluster, in the YAML of `engine:` in pipeline and gateway files
+// and in the cluster of a sink.
 type Settings struct {
-	URL               string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory; "" is embedded
-	CA                string // a file of certificates to trust, PEM; "" is those of the system
-	Cert              string // a file of this client's certificate, PEM; "" is none
-	Key               string // a file of its key, PEM; "" is none
-	SASL              string // SASL mechanism: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is none
-	User              string // of plain and scram; of oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
-	Password          string // of the user; "" is AFTERBAY_KAFKA_PASSWORD
-	PasswordFile      string // a file of the password; "" is AFTERBAY_KAFKA_PASSWORD
-	Token             string // of oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
-	TokenFile         string // a file of the token, read again at each connection; "" is AFTERBAY_KAFKA_TOKEN
-	TokenURL          string // where OAuth 2.0 gives tokens for client credentials, which are the user and the password; "" is none
-	Scope             string // of the tokens that TokenURL gives; "" is none
+	URL               string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for TLS, or embedded, the log of a data directory; "" is embedded
+	CA                string // PEM file of certificates to trust; "" uses those of the system
+	Cert              string // PEM file of the client's certificate; "" sends none
+	Key               string // PEM file of the client's key; "" sends none
+	SASL              string // SASL mechanism: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" uses no SASL
+	User              string // user for plain and scram, or client id for TokenURL; "" is AFTERBAY_KAFKA_USER
+	Password          string // password of the user; "" is AFTERBAY_KAFKA_PASSWORD
+	PasswordFile      string // file with the password; "" is AFTERBAY_KAFKA_PASSWORD
+	Token             string // token for oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
+	TokenFile         string // file with the token, read again for each connection; "" is AFTERBAY_KAFKA_TOKEN
+	TokenURL          string // OAuth 2.0 token endpoint for client credentials, the user and the password; "" uses none
+	Scope             string // scope of tokens from TokenURL; "" sends none
 	ClientID          string // shown in the brokers' logs and quotas; "" is afterbay
-	Rack              string // reads go to a replica in it where there is one; "" is none
-	GroupProtocol     string // classic (default), where the members assign partitions, or consumer, where the brokers do (KIP-848, Kafka 4.0)
-	ReplicationFactor int    // copies of the topics that are made; 0 is the brokers' default
+	Rack              string // read from a replica in this rack if there is one; "" has no preference
+	GroupProtocol     string // classic (default): the members assign partitions; consumer: the brokers do (KIP-848, Kafka 4.0)
+	ReplicationFactor int    // replicas of the topics that the log creates; 0 is the brokers' default
 }
 
 func settingsURL(e *Settings) *string { return &e.URL }
@@ -61,24 +61,23 @@ var settingsFields = []spec.Field[Settings]{
 	{Name: "replication_factor", Affects: spec.Nothing, Form: spec.Into(func(e *Settings) *int { return &e.ReplicationFactor }, spec.Whole[int](1, 1<<15-1)), Example: "3"},
 }
 
-// clusterFields are those of settings but for what says nothing about a cluster that
-// is written to alone.
+// clusterFields lists the settings that apply to a cluster that is only written to.
 var clusterFields = slices.DeleteFunc(slices.Clone(settingsFields), func(w spec.Field[Settings]) bool {
 	return slices.Contains([]string{"rack", "group_protocol", "replication_factor"}, w.Name)
 })
 
-// ReadCluster reads a cluster that is written to alone.
+// ReadCluster reads the settings of a cluster that is only written to.
 var ReadCluster = spec.OneOf("write kafka://HOST:PORT, or `{url: ...}`", spec.Scalar, spec.Into(settingsURL, spec.ReadURL), spec.Mapping, spec.MappingOf(clusterFields))
 
-// Where secrets come from, apart from files and variables that the settings name.
+// Environment variables with the default credentials.
 const (
 	EnvUser     = "AFTERBAY_KAFKA_USER"
 	EnvPassword = "AFTERBAY_KAFKA_PASSWORD"
 	EnvToken    = "AFTERBAY_KAFKA_TOKEN"
 )
 
-// urlSettings are what may stand behind the question mark of a URL: the words
-// of `engine:` but the secrets, since command lines are read by others.
+// urlSettings lists the settings that may follow the question mark of a URL: the fields of
+// `engine:` without the secrets, since other users can read command lines.
 var urlSettings = map[string]func(e *Settings, value string) bool{
 	"ca":             setText(func(e *Settings) *string { return &e.CA }),
 	"cert":           setText(func(e *Settings) *string { return &e.Cert }),
@@ -103,8 +102,8 @@ func setText(get func(*Settings) *string) func(*Settings, string) bool {
 	return func(e *Settings, value string) bool { *get(e) = value; return value != "" }
 }
 
-// ParseSettings reads a URL with settings behind a question mark. The path
-// of a problem is that of the field in Settings.
+// ParseSettings reads a URL with settings after a question mark. The path of a problem is the field
+// in Settings.
 func ParseSettings(text string) (e Settings, found spec.Problems) {
 	address, query, _ := strings.Cut(text, "?")
 	e.URL = address
@@ -127,13 +126,12 @@ func ParseSettings(text string) (e Settings, found spec.Problems) {
 	return e, found
 }
 
-// renamed returns the problem of a setting that has another name now, or whose value
-// has, nil if it is none.
+// renamed returns the problem of a setting with an old name or an old value, or nil.
 func renamed(name, value string) *spec.Problem {
 	return cmp.Or(spec.RenamedProblem("engine", name), spec.RenamedProblem("engine", name+": "+value))
 }
 
-// settingsCheck finds what is wrong with settings.
+// settingsCheck collects the problems of settings.
 type settingsCheck struct {
 	*Settings
 	found spec.Problems
@@ -143,8 +141,7 @@ func (c *settingsCheck) fail(setting, message, hint string) {
 	c.found = append(c.found, &spec.Problem{Path: setting, Message: message, Hint: hint})
 }
 
-// Check returns what is wrong with the settings, without a look at files and the
-// environment.
+// Check returns all problems of the settings. It reads neither files nor the environment.
 func (e Settings) Check() spec.Problems {
 	c := &settingsCheck{Settings: &e}
 	c.address()
@@ -202,7 +199,7 @@ func (c *settingsCheck) brokers() []string {
 	return strings.Split(strings.TrimSuffix(hosts, "/"), ",")
 }
 
-// sasl checks that what is said about who is there belongs together.
+// sasl checks that the SASL settings are consistent.
 func (c *settingsCheck) sasl() {
 	token := c.SASL == "oauthbearer"
 	known := slices.Contains([]string{"", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"}, c.SASL)
@@ -233,19 +230,19 @@ func (c *settingsCheck) sasl() {
 	}
 }
 
-// Environment says what variables of the environment hold.
+// Environment reads environment variables.
 type Environment struct {
 	Get  func(name string) string
-	Last bool // a setting counts before a variable, as where it was typed
+	Last bool // a setting overrides a variable, for example one from the command line
 }
 
-// credentials are settings and an environment.
+// credentials combines settings and an environment.
 type credentials struct {
 	*Settings
 	env Environment
 }
 
-// Options returns the options of a log. It reads the files that are named, and the
+// Options returns the options of a log. It reads the files that the settings name, and the
 // environment.
 func (e Settings) Options(env Environment) (Options, spec.Problems) {
 	return (&credentials{&e, env}).options()
@@ -270,7 +267,7 @@ func (e *credentials) options() (Options, spec.Problems) {
 	return o, c.found
 }
 
-// certificates reads those of TLS. Without ca the system's are trusted.
+// certificates reads the TLS certificates. Without ca, the client trusts those of the system.
 func (c *settingsCheck) certificates() *tls.Config {
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CA != "" {
@@ -293,8 +290,8 @@ func (c *settingsCheck) certificates() *tls.Config {
 	return t
 }
 
-// first returns what the environment and a setting say, the first that says
-// anything.
+// first returns the variable or the setting, the first that is set. The setting comes first if
+// env.Last is true.
 func (e *credentials) first(setting, name string) string {
 	if e.env.Last {
 		return cmp.Or(setting, e.env.Get(name))
@@ -321,8 +318,9 @@ func (e *credentials) password(c *settingsCheck) string {
 	return password
 }
 
-// secret returns what the environment says, a variable that the file names or
-// a file, in the order of first; of a file, without the end of its line.
+// secret returns a secret from the environment variable env, the setting value or a file. A
+// variable or value comes before the file, unless env.Last is true. secret removes the line end of
+// a file.
 func (e *credentials) secret(value, file, env string) (string, error) {
 	if secret := e.first(value, env); secret != "" && (file == "" || !e.env.Last) {
 		return secret, nil
@@ -334,11 +332,11 @@ func (e *credentials) secret(value, file, env string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), err
 }
 
-// bearer sets where tokens come from: each connection asks anew.
+// bearer sets the source of tokens. Each connection asks it for a token.
 func (e *credentials) bearer(c *settingsCheck, o *Options) {
 	o.SASL.Token = func(context.Context) (string, error) { return e.secret(e.Token, e.TokenFile, EnvToken) }
 	if e.TokenURL != "" && e.first(e.Token, EnvToken) == "" {
-		e.user(c) // to see that there are both
+		e.user(c) // checks that both are set
 		e.password(c)
 		o.SASL.Token = newGrant(e).token
 		return

@@ -12,53 +12,53 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// shares are the partitions of a member, with what was read of them ahead of Poll.
+// shares holds the partitions of a member, with the records read ahead of Poll.
 //
-//  1. assigned: a share is made, and its state restored beside heartbeats.
+//  1. assigned: a share is created, and its state restored in the background.
 //  2. restored: Poll returns it as Assigned.
 //  3. revoked: Poll returns it as Revoked; the callback of the client waits.
-//  4. The Poll after releases it, once no commit is outstanding.
+//  4. The next Poll releases it, once no commit is outstanding.
 //
-// So a partition has one owner, and what its owner computed can be committed.
+// So a partition has one owner, and the owner can commit what it has computed.
 //
-// The mutex guards what a Poll, a commit and the client's callbacks change at once.
-// Under it a copy gets or loses its owner, and the client is told what to read; nothing
-// is waited for.
+// The mutex guards the fields that Poll, Commit and the client's callbacks change at the same time.
+// Under it, a copy gets or loses its owner, and the client is told what to read. Nothing blocks
+// while it is held.
 type shares struct {
 	group  string
-	most   int           // records that are read ahead
-	client *kgo.Client   // that reads them
-	ready  chan struct{} // holds a token when there may be something for Poll
-	room   chan struct{} // holds a token when there may be room for more records
+	most   int           // records to read ahead
+	client *kgo.Client   // reads the partitions
+	ready  chan struct{} // one token: there may be work for Poll
+	room   chan struct{} // one token: there may be room for more records
 
-	mu         sync.Mutex // guards the rest, and the fields of each share
+	mu         sync.Mutex // guards the fields below and those of each share
 	all        []*share
-	closed     bool            // the member is dead: it has none, and gets none
+	closed     bool            // the member has ended: it has no shares and gets none
 	committing bool            // a commit is outstanding
 	polling    bool            // in Poll
-	seen       time.Time       // when the member last was in Poll
-	turn       int             // which of all the next Poll begins with
-	taken      []stream.Record // what the last Poll returned; the slice is used again
+	seen       time.Time       // time of the last Poll
+	turn       int             // index into all at which the next Poll begins
+	taken      []stream.Record // result of the last Poll; the slice is reused
 }
 
 // share is a partition of a member.
 type share struct {
 	partition stream.Partition
 	changelog stream.Partition
-	local     *local // once it is restored
-	next      int64  // the committed offset, when it was assigned
-	begun     bool   // its state is being restored or was
+	local     *local // nil until restored
+	next      int64  // committed offset at assignment
+	begun     bool   // the restore of its state has begun
 	restored  bool
 	given     bool // Poll returned it as Assigned
 	revoked   bool // the group takes it away
 	told      bool // Poll returned it as Revoked
-	leaving   bool // a Poll came after that
+	leaving   bool // a Poll followed after that
 	paused    bool // by the task
 	cancel    context.CancelFunc
-	released  chan struct{} // closed when it is the member's no more
+	released  chan struct{} // closed when the member no longer owns it
 
-	queue []stream.Record // read ahead
-	taken int             // the first of queue, which are gone
+	queue []stream.Record // records read ahead
+	taken int             // number of records at the front of queue that Poll has taken
 }
 
 func newShares(group string, most int) *shares {
@@ -67,8 +67,8 @@ func newShares(group string, most int) *shares {
 
 func (sh *share) buffered() int { return len(sh.queue) - sh.taken }
 
-// full reports whether enough was read ahead. A paused partition does not hold
-// up the others: the client stopped reading it.
+// full reports whether enough records were read ahead. Paused partitions do not count, since the
+// client no longer reads them.
 func (s *shares) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,14 +81,14 @@ func (s *shares) full() bool {
 	return n >= s.most
 }
 
-// any reports whether there are any.
+// any reports whether the member has shares.
 func (s *shares) any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.all) > 0
 }
 
-// find returns the share of p, or nil. Its caller holds mu.
+// find returns the share of p, or nil. The caller must hold mu.
 func (s *shares) find(p stream.Partition) *share {
 	for _, sh := range s.all {
 		if sh.partition == p {
@@ -98,7 +98,7 @@ func (s *shares) find(p stream.Partition) *share {
 	return nil
 }
 
-// enter notes that Poll begins, and away that it ended.
+// enter records that Poll begins; away records that it ended.
 func (s *shares) enter() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *shares) away() {
 	s.polling, s.seen = false, time.Now()
 }
 
-// look returns what there is for Poll.
+// look returns the assignment changes and records for Poll.
 func (s *shares) look(limit int) (batch stream.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *shares) look(limit int) (batch stream.Batch) {
 	return batch
 }
 
-// take returns records that were read ahead, as even a share of each partition
-// as there is, beginning with another each time. Its caller holds mu.
+// take returns records that were read ahead, in shares as even as possible. Each call begins with
+// another partition. The caller must hold mu.
 func (s *shares) take(limit int) []stream.Record {
 	var readable []*share
 	total := 0
@@ -175,8 +175,8 @@ func (s *shares) put(fetches kgo.Fetches) {
 	})
 }
 
-// put appends records to the queue, and gives the client's back to it: it makes
-// the next ones where these still are in the processor's cache.
+// put appends records to the queue and recycles the client's records. The client then builds the
+// next ones in memory that is still in the processor's cache.
 func (sh *share) put(records []*kgo.Record) {
 	if len(sh.queue)+len(records) > cap(sh.queue) {
 		rest := copy(sh.queue, sh.queue[sh.taken:])
@@ -196,7 +196,7 @@ func (sh *share) take(to []stream.Record, limit int) []stream.Record {
 	head := sh.queue[sh.taken:]
 	head = head[:min(limit, len(head))]
 	to = append(to, head...)
-	clear(head) // let go of what they point to
+	clear(head) // release the memory that the records refer to
 	if sh.taken += len(head); sh.taken == len(sh.queue) {
 		sh.queue, sh.taken = sh.queue[:0], 0
 	}
@@ -234,7 +234,7 @@ func (s *shares) hold(still bool, partitions ...stream.Partition) {
 	}
 }
 
-// assign makes the shares of partitions.
+// assign creates the shares of newly assigned partitions.
 func (s *shares) assign(added map[string][]int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *shares) assign(added map[string][]int32) {
 	}
 }
 
-// share returns the share of p, or makes it. Its caller holds mu.
+// share returns the share of p and creates it if needed. The caller must hold mu.
 func (s *shares) share(p stream.Partition) *share {
 	sh := s.find(p)
 	if sh == nil && !s.closed {
@@ -255,9 +255,9 @@ func (s *shares) share(p stream.Partition) *share {
 	return sh
 }
 
-// restore returns the share of p if its state is to be restored, with a context that
-// ends when it is released. next is the committed offset. The client does not read p
-// until restored is called.
+// restore returns the share of p if its state must be restored, and a context that ends when the
+// share is released. next is the committed offset. The client does not read p until restored is
+// called.
 func (s *shares) restore(ctx context.Context, p stream.Partition, next int64) (context.Context, *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *shares) restore(ctx context.Context, p stream.Partition, next int64) (c
 	return ctx, sh
 }
 
-// restored gives a share its copy, if it was not released meanwhile, as ctx says.
+// restored sets the copy of a share, unless ctx shows that the share was released.
 func (s *shares) restored(ctx context.Context, sh *share, copied *local) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +284,7 @@ func (s *shares) restored(ctx context.Context, sh *share, copied *local) {
 	signal(s.ready)
 }
 
-// revoke notes that the group takes partitions away, and returns the shares that are
-// to be released.
+// revoke records that the group takes partitions away. It returns the shares to release.
 func (s *shares) revoke(lost map[string][]int32) (waiting []*share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +304,8 @@ func (s *shares) revoke(lost map[string][]int32) (waiting []*share) {
 	return waiting
 }
 
-// patience is how much is left of a timeout, after which the group waits no more for
-// the member to give up partitions: since began or, if that is later, its last Poll.
+// patience returns the rest of a timeout, after which the group no longer waits for the member to
+// give up partitions. The timeout starts at began or at the member's last Poll, whichever is later.
 func (s *shares) patience(began time.Time, timeout time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +318,7 @@ func (s *shares) patience(began time.Time, timeout time.Duration) time.Duration 
 	return timeout - time.Since(began)
 }
 
-// release makes a share nobody's. Its caller holds mu.
+// release ends the ownership of a share. The caller must hold mu.
 func (s *shares) release(sh *share) {
 	sh.cancel()
 	if sh.local != nil {
@@ -330,11 +329,11 @@ func (s *shares) release(sh *share) {
 	}
 	s.all = slices.DeleteFunc(s.all, func(other *share) bool { return other == sh })
 	sh.queue, sh.taken = nil, 0
-	signal(s.room) // the reader may wait for what nobody will take
+	signal(s.room) // the reader may wait for room that these records occupied
 	close(sh.released)
 }
 
-// close releases all, since the member is dead.
+// close releases all shares of a member that has ended.
 func (s *shares) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,9 +344,8 @@ func (s *shares) close() {
 	signal(s.ready)
 }
 
-// admit begins a commit, unless there is nothing in it: until decided is called no share
-// is released but by close. It checks that the member has the partitions of the step,
-// and appends them to a list.
+// admit begins a commit, unless it is empty. Until decided is called, only close releases shares.
+// admit checks that the member owns all partitions of the transaction, and appends them to a list.
 func (s *shares) admit(step *stream.Transaction, to []touched) ([]touched, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,33 +15,32 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// standby is a copy of a state of another process that a member keeps warm. It
-// reads what the owner committed, and no more of the changelog than that: whoever
-// takes the partition over goes on from there as from any local copy. The
-// goroutine of standbys.run owns it.
+// standby is a copy of the state of another process that a member keeps warm. It reads only
+// committed records of the changelog. So a new owner of the partition continues from it as from any
+// local copy. Only the goroutine of standbys.run uses it.
 //
-// It never changes a copy that somebody else may: the owner of the partition in
-// the same process, which takes it without asking, or one that is yet to leave.
+// It never changes a copy that an owner may change. An owner in the same process takes the copy
+// without asking, or still has to release it.
 type standby struct {
 	partition, changelog stream.Partition
 	copied               *local
-	topic                [16]byte // the id of the changelog
+	topic                [16]byte // id of the changelog topic
 	follower             *follower
-	failed               int // times in sequence
+	failed               int // consecutive failures
 	again                time.Time
 
-	behind int64 // records; -1 before that is known. The mutex of standbys guards it
+	behind int64 // records that the copy lacks; -1 if unknown; guarded by the mutex of standbys
 }
 
-// standbys are the standbys of a member: the leader of its group sets them, and run keeps
-// them warm. The mutex lets others see which there are, and how far each is; nothing is
-// waited for under it.
+// standbys holds the standbys of a member. The leader of the group sets them, and run keeps them
+// warm. The mutex lets other goroutines read the list and the progress of each. Nothing blocks
+// while it is held.
 type standbys struct {
 	log   *Log
 	group string
-	moved chan struct{} // holds a token when wanted has changed
+	moved chan struct{} // one token: wanted has changed
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	wanted map[stream.Partition]*standby
 }
 
@@ -50,15 +49,15 @@ func newStandbys(l *Log, group string) *standbys {
 }
 
 const (
-	// standbyPause is between two looks at what owners committed. A fetch of some
-	// hundred milliseconds costs little more than one of a few.
+	// standbyPause is the time between two fetches of a changelog. A fetch of some hundred
+	// milliseconds of changes costs little more than one of a few.
 	standbyPause = 200 * time.Millisecond
-	// standbySaid is how often in sequence a standby fails before that is logged:
-	// leaders move.
+	// standbySaid is the number of consecutive failures before a standby logs one. Short failures
+	// happen when leaders move.
 	standbySaid = 8
 )
 
-// set says what the member is standby of.
+// set sets the partitions that the member is a standby of.
 func (s *standbys) set(d duty) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +74,8 @@ func (s *standbys) set(d duty) {
 	signal(s.moved)
 }
 
-// run keeps the copies warm until ctx ends: a fetch of each in turn, so that one fetch
-// is in memory and the first reading of a large one does not hold up the others.
+// run keeps the copies warm until ctx ends. It fetches for each in turn. So only one fetch is in
+// memory, and the first read of a large copy does not delay the others.
 func (s *standbys) run(ctx context.Context) {
 	var known []*standby
 	defer func() { leaveAll(known, nil) }()
@@ -126,7 +125,7 @@ func (s *standbys) list() []*standby {
 	return list
 }
 
-// leaveAll ends those of known that are not in list.
+// leaveAll releases the standbys of known that are not in list.
 func leaveAll(known, list []*standby) {
 	for _, sb := range known {
 		if sb.copied != nil && !slices.Contains(list, sb) {
@@ -135,7 +134,7 @@ func leaveAll(known, list []*standby) {
 	}
 }
 
-// warmed notes how a look went. What fails is tried again, later each time.
+// warmed records the result of keepWarm. Failures are retried with growing delays.
 func (s *standbys) warmed(sb *standby, err error) {
 	switch {
 	case err == nil:
@@ -154,10 +153,10 @@ func (s *standbys) warmed(sb *standby, err error) {
 	}
 }
 
-// keepWarm applies the next fetch of the changelog, and reports whether there is
-// more. What makes a copy useless meanwhile shows in the next take, which begins
-// anew: the changelog was made anew, or let go of what follows, or the copy is
-// so old that deletions may be forgotten.
+// keepWarm applies the next fetch of the changelog and reports whether there is more. A copy may
+// become useless: the changelog was created again, the changelog lost the next records, or the copy
+// is so old that deletion markers may be gone. The next take detects this and starts from the
+// beginning.
 func (s *standbys) keepWarm(ctx context.Context, sb *standby) (more bool, err error) {
 	l := s.log
 	if sb.follower == nil {
@@ -179,7 +178,7 @@ func (s *standbys) keepWarm(ctx context.Context, sb *standby) (more bool, err er
 		}
 		return false, fmt.Errorf("read %v at %d: %w", sb.changelog, sb.follower.next, err)
 	}
-	if !sb.copied.kept(sb) { // taken by an owner, or too old by now
+	if !sb.copied.kept(sb) { // an owner took it, or it is too old
 		sb.follower = nil
 		return true, nil
 	}
@@ -193,7 +192,7 @@ func (s *standbys) keepWarm(ctx context.Context, sb *standby) (more bool, err er
 	return more, nil
 }
 
-// begin takes the copy where nobody else may change it.
+// begin takes the copy if it has no other owner.
 func (s *standbys) begin(ctx context.Context, sb *standby) error {
 	l := s.log
 	var err error
@@ -223,14 +222,14 @@ func (s *standbys) begin(ctx context.Context, sb *standby) error {
 	return nil
 }
 
-// lag notes how many records of the changelog a standby lacks.
+// lag records how many changelog records a standby lacks.
 func (s *standbys) lag(sb *standby, behind int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sb.behind = behind
 }
 
-// describe returns how far those are of which it is known.
+// describe returns the standbys with known progress.
 func (s *standbys) describe() (list []stream.Standby) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

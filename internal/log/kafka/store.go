@@ -23,18 +23,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// store is the local copy of the states of partitions: a cache of their
-// changelogs, never ahead of what was committed.
+// store is the local copy of the states of partitions. It is a cache of their changelogs and never
+// ahead of the committed records.
 //
-// A mark says up to which offset of its changelog a copy is complete. It is
-// taken before a checkpoint and written after it, so that it is never durable
-// before the cells that it speaks of. Cells may be newer than their mark: the
-// values of a changelog are absolute, so reading some of it again changes
-// nothing.
+// A mark says how far a copy is complete, as a changelog offset. The store reads the mark before a
+// checkpoint and writes it afterwards. So a mark is never durable before its cells. Cells may be
+// newer than their mark. This is harmless, because changelog values are absolute and can be applied
+// again.
 type store struct {
 	opts  *Options
 	dir   string
-	id    string // of the process
+	id    string // identity of the process
 	cells *state.Store
 	marks *state.Space
 	seq   atomic.Uint64
@@ -50,18 +49,18 @@ type local struct {
 	store *store
 	name  string
 	space *state.Space
-	large *state.Space // the number of parts of each value that has parts
+	large *state.Space // number of parts, for each value with parts
 
-	mu     sync.Mutex // guards the rest
-	made   int        // how often it was begun anew
-	owner  any        // what may change it: the *share that a member has of the partition, or a *standby; nil is none
-	topic  [16]byte   // the id of the changelog
-	next   int64      // all of the changelog before is in space
-	caught time.Time  // when next was the changelog's end, or the reading began from its beginning
-	whole  bool       // owned and at the end: it is caught up at any time
+	mu     sync.Mutex // guards the fields below
+	made   int        // how often the copy was emptied
+	owner  any        // may change the copy: the *share of a member, or a *standby; nil if unowned
+	topic  [16]byte   // id of the changelog topic
+	next   int64      // space holds all of the changelog before this offset
+	caught time.Time  // when next was at the end of the changelog, or when reading began at its start
+	whole  bool       // owned and at the end, so always caught up
 	parts  map[string]int
 
-	position int64 // that the changelog says at next; -1 before the first
+	position int64 // position in the changelog at next; -1 before the first
 }
 
 const (
@@ -104,8 +103,8 @@ func openStore(o *Options) (*store, error) {
 	return s, nil
 }
 
-// slot reads the identity of whoever has the folder, or makes one. The lock of
-// the state beside it lets one process in.
+// slot reads the identity in the folder, or creates one. The lock of the state in the folder lets
+// only one process in.
 func slot(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err == nil && len(b) == 16 {
@@ -115,12 +114,12 @@ func slot(path string) (string, error) {
 		return "", err
 	}
 	random := make([]byte, 8)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	id := hex.EncodeToString(random)
 	return id, os.WriteFile(path, []byte(id), 0o600)
 }
 
-// remove takes a temporary folder away.
+// remove removes a temporary folder.
 func (s *store) remove() error {
 	if s.opts.Dir == "" {
 		return os.RemoveAll(s.dir)
@@ -138,8 +137,8 @@ func (s *store) close() error {
 	return errors.Join(err, s.cells.Close(), s.remove())
 }
 
-// checkpoints ends between two: one that is cut short writes on in the
-// background, to a store that is being closed.
+// checkpoints writes checkpoints. It ends only between two of them, because an interrupted one
+// continues in the background, in a store that is being closed.
 func (s *store) checkpoints() {
 	defer close(s.done)
 	ticker := time.NewTicker(s.opts.State.CheckpointEvery)
@@ -157,8 +156,8 @@ func (s *store) checkpoints() {
 	}
 }
 
-// checkpoint makes the cells durable, and then marks them so; the marks are
-// durable after the next.
+// checkpoint makes the cells durable and then writes their marks. The next checkpoint makes the
+// marks durable.
 func (s *store) checkpoint() error {
 	type marked struct {
 		copied *local
@@ -178,7 +177,7 @@ func (s *store) checkpoint() error {
 	}
 	for _, m := range all {
 		m.copied.mu.Lock()
-		if m.copied.made == m.made { // else the mark is of cells that are gone
+		if m.copied.made == m.made { // otherwise the mark belongs to cells that were removed
 			s.setMark(m.copied.name, m.mark)
 		}
 		m.copied.mu.Unlock()
@@ -203,7 +202,7 @@ func (s *store) setMark(name string, mark []byte) {
 	s.marks.Apply(s.seq.Add(1), func(yield func(key, value []byte) bool) { yield([]byte(name), mark) })
 }
 
-// known notes the copies that earlier processes left.
+// known loads the list of copies from earlier processes.
 func (s *store) known() error {
 	var names []string
 	for e, err := range s.marks.Scan(nil) {
@@ -220,8 +219,7 @@ func (s *store) known() error {
 	return nil
 }
 
-// purge removes copies that nobody owns or keeps warm and that are too old to be
-// used.
+// purge removes copies that have no owner or standby and are too old.
 func (s *store) purge() error {
 	s.mu.Lock()
 	locals := slices.Collect(maps.Values(s.locals))
@@ -245,11 +243,11 @@ func (l *local) purge() error {
 	return err
 }
 
-// fresh reports whether compaction cannot have forgotten deletions since.
+// fresh reports whether the changelog still has all deletion markers since the copy was caught up.
 func (l *local) fresh() bool { return time.Since(l.caught) < l.store.opts.State.RebuildAfter }
 
-// clear empties a copy. Its mark goes first, durably: it must not speak of cells
-// that are gone.
+// clear empties a copy. It first removes the mark durably, so that the mark never describes removed
+// cells.
 func (l *local) clear() error {
 	l.made++
 	ctx := context.Background()
@@ -263,7 +261,7 @@ func (l *local) clear() error {
 	return errors.Join(l.space.Clear(ctx, l.store.seq.Add(1)), l.large.Clear(ctx, l.store.seq.Add(1)))
 }
 
-// local returns the copy of the state of group beside p.
+// local returns the copy of the state of group for p.
 func (s *store) local(group string, p stream.Partition) (*local, error) {
 	return s.named(group + "\x00" + p.String())
 }
@@ -296,8 +294,8 @@ func (s *store) named(name string) (*local, error) {
 	return l, nil
 }
 
-// mark returns what says how far a copy is, nil for one that was never begun,
-// and how often it was begun.
+// mark returns the encoded mark of a copy, or nil if the copy was never begun. It also returns how
+// often the copy was emptied.
 func (l *local) mark() (mark []byte, made int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -313,11 +311,11 @@ func (l *local) mark() (mark []byte, made int) {
 	return binary.BigEndian.AppendUint64(b, uint64(l.position)), l.made
 }
 
-// take makes who the one who may change the copy, and returns where to go on
-// reading the changelog with this id and these offsets; a standby is refused
-// while somebody else may. A copy that is of no use is emptied: of another
-// changelog, or of one that let go of what follows it, or so old that compaction
-// may have forgotten deletions.
+// take makes who the owner of the copy. It returns the offset at which to continue reading the
+// changelog with this id and these offsets. A standby gets errTaken if the copy has another owner.
+//
+// take empties a useless copy: one of another changelog, one that needs records that the changelog
+// lost, or one so old that deletion markers may be gone.
 func (l *local) take(who any, topic [16]byte, first, end int64) (next int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,7 +333,7 @@ func (l *local) take(who any, topic [16]byte, first, end int64) (next int64, err
 	return l.next, nil
 }
 
-// apply follows what was committed, where who may.
+// apply applies committed changes if who owns the copy.
 func (l *local) apply(who any, e edits) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -364,8 +362,7 @@ func (l *local) apply(who any, e edits) bool {
 	return true
 }
 
-// copies returns up to which offset of its changelog each usable copy of a state
-// of group is, by topic and partition.
+// copies returns the changelog offset of each usable copy of group's state, by topic and partition.
 func (s *store) copies(group string) map[string]map[int32]int64 {
 	s.mu.Lock()
 	locals := slices.Collect(maps.Values(s.locals))
@@ -385,8 +382,7 @@ func (s *store) copies(group string) map[string]map[int32]int64 {
 	return copies
 }
 
-// usable returns up to which offset of the changelog the copy is, 0 where take
-// would empty it for its age.
+// usable returns the changelog offset of the copy, or 0 if take would empty it because of its age.
 func (l *local) usable() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -402,15 +398,14 @@ func (l *local) positionNow() int64 {
 	return l.position
 }
 
-// partsOf returns how many parts the value of key has.
+// partsOf returns the number of parts of the value of key.
 func (l *local) partsOf(key []byte) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.parts[string(key)]
 }
 
-// seen notes that all that was in the changelog at a moment is in the copy of a
-// standby.
+// seen records that the copy of a standby had all of the changelog at moment.
 func (l *local) seen(who any, moment time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -419,21 +414,21 @@ func (l *local) seen(who any, moment time.Time) {
 	}
 }
 
-// others reports whether another than who may change the copy.
+// others reports whether the copy has an owner other than who.
 func (l *local) others(who any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.owner != nil && l.owner != who
 }
 
-// kept reports whether the copy is who's to change and of use to go on with.
+// kept reports whether who owns the copy and the copy is still usable.
 func (l *local) kept(who any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.owner == who && l.fresh()
 }
 
-// caughtUp notes that the copy is at the end of its changelog.
+// caughtUp records that the copy is at the end of its changelog.
 func (l *local) caughtUp(who any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -443,7 +438,7 @@ func (l *local) caughtUp(who any) bool {
 	return l.owner == who
 }
 
-// leave ends the time of who as the owner.
+// leave ends the ownership of who.
 func (l *local) leave(who any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

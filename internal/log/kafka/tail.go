@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Tail implements stream.Log. Each has connections of its own: a broker answers
-// one fetch of a connection after the other, and a tail's waits.
+// Tail implements stream.Log. Each Tail has its own connections: a broker answers the fetches of a
+// connection one after the other, and a fetch of a tail waits for data.
 func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		l.mu.Lock()
@@ -45,7 +45,7 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 	}
 }
 
-// tail returns nil where yield wants no more.
+// tail returns nil when yield returns false.
 func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield func(*kgo.Record) bool) error {
 	topic, err := l.topics.partition(ctx, p)
 	if err != nil {
@@ -84,8 +84,9 @@ func (l *Log) tail(ctx context.Context, p stream.Partition, from int64, yield fu
 	}
 }
 
-// tailAgain waits after a failed fetch, and returns an error where another is of no use. The client
-// stays with the topic that it began with: if others delete that, it says so without end.
+// tailAgain waits after a failed fetch. It returns an error if another try is useless. The client
+// keeps the topic that it began with. If that topic is deleted, the client returns the same error
+// for every fetch.
 func (r *reads) tailAgain(ctx context.Context, p stream.Partition, began topicInfo, tries int, err error) error {
 	if !kerr.IsRetriable(err) && !errors.Is(err, kerr.OffsetOutOfRange) {
 		return err
@@ -100,8 +101,7 @@ func (r *reads) tailAgain(ctx context.Context, p stream.Partition, began topicIn
 	return err
 }
 
-// reached waits until p has grown to offset: a broker refuses to read beyond
-// the end.
+// reached waits until p has grown to offset, since a broker rejects reads after the end.
 func (l *Log) reached(ctx context.Context, p stream.Partition, offset int64) error {
 	for tries := 1; ; tries++ {
 		end, err := l.reads.listOffset(ctx, p, latest)

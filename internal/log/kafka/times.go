@@ -13,19 +13,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// timeTrap is a setting of a topic that does not go with outputs, whose times
-// are those of their events: brokers count ages from them, and may refuse them
-// or put their own in place of them.
+// timeTrap is a topic setting that does not fit the times of outputs. Outputs carry the times of
+// their events. Brokers may compute ages from them, reject them or replace them.
 type timeTrap struct{ found, means, want string }
 
-// aheadMost is how far ahead of a broker's clock an output's time is taken for
-// granted: events further ahead than max_ahead are dead letters.
+// aheadMost is how far the time of an output may be ahead of a broker's clock. Events that are
+// further ahead than max_ahead become dead letters.
 const aheadMost = time.Hour
 
-// timeTraps returns those of a topic's settings.
+// timeTraps returns the problems in a topic's settings.
 func timeTraps(configs map[string]string) (traps []timeTrap) {
 	forever := fmt.Sprint(int64(math.MaxInt64))
-	if v := configs["message.timestamp.type"]; v == "LogAppendTime" { // then nothing else counts from the times of events
+	if v := configs["message.timestamp.type"]; v == "LogAppendTime" { // then no other setting uses the times of events
 		return []timeTrap{{"message.timestamp.type=" + v, "the times of outputs are replaced by those of their arrival: a pipeline that reads them by their time gives other answers each time", "message.timestamp.type=CreateTime"}}
 	}
 	number := func(name string, sound int64) int64 {
@@ -47,15 +46,14 @@ func timeTraps(configs map[string]string) (traps []timeTrap) {
 	return traps
 }
 
-// WarnOfTimes logs a warning for each setting of the topics that would delete,
-// refuse or redate outputs because of their time, which is that of their event.
-// Topics that Log made have none. It is silent about topics whose settings it
-// may not see.
+// WarnOfTimes logs a warning for each topic setting that would delete, reject or redate outputs
+// because of their event times. Topics that Log created have no such setting. It skips topics with
+// settings that it may not read.
 func (l *Log) WarnOfTimes(ctx context.Context, topics ...string) {
 	for _, name := range topics {
 		configs, err := l.describeConfigs(ctx, kmsg.ConfigResourceTypeTopic, name, -1)
 		if err != nil {
-			continue // a right that pipelines do not need, or brokers that are asked again soon
+			continue // pipelines do not need this right, and unavailable brokers are asked again soon
 		}
 		for _, trap := range timeTraps(configs) {
 			l.opts.Logger.Warn("kafka: a topic does not suit outputs", "topic", name, "setting", trap.found, "means", trap.means, "change", alterTopic(strings.Join(l.opts.Brokers, ","), name, trap.want))
@@ -68,8 +66,8 @@ func alterTopic(server, topic, pair string) string {
 	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s", server, topic, pair)
 }
 
-// describeConfigs returns the settings of a broker or a topic, asked of a broker
-// where node is not negative.
+// describeConfigs returns the settings of a broker or a topic. It asks the broker node if node is
+// not negative.
 func (l *Log) describeConfigs(ctx context.Context, kind kmsg.ConfigResourceType, name string, node int) (map[string]string, error) {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()

@@ -17,7 +17,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// topicInfo is what metadata says of a topic.
+// topicInfo is the metadata of a topic.
 type topicInfo struct {
 	name    string
 	id      [16]byte
@@ -25,15 +25,15 @@ type topicInfo struct {
 	asked   time.Time
 }
 
-// topicCache remembers the metadata of topics: the number of partitions of a
-// topic seldom changes, and who needs a leader asks again when it is another.
+// topicCache caches the metadata of topics. The number of partitions seldom changes, and a request
+// to a leader that has moved refreshes the metadata.
 type topicCache struct {
 	log   *Log
 	mu    sync.Mutex // guards topics
 	known map[string]topicInfo
 }
 
-// get returns a topic, from memory where it is there.
+// get returns a topic, from the cache if possible.
 func (c *topicCache) get(ctx context.Context, name string) (topicInfo, error) {
 	c.mu.Lock()
 	t, ok := c.known[name]
@@ -44,18 +44,18 @@ func (c *topicCache) get(ctx context.Context, name string) (topicInfo, error) {
 	return c.refresh(ctx, name)
 }
 
-// forget has the brokers asked for a topic again.
+// forget removes a topic from the cache.
 func (c *topicCache) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, name)
 }
 
-// recently is how long what the brokers said of a topic is taken for what they
-// would say: a process that starts needs it several times.
+// recently is how long an answer of the brokers about a topic counts as current. A process needs it
+// several times at its start.
 const recently = time.Second
 
-// recent returns a topic, from memory where the brokers were just asked for it.
+// recent returns a topic, from the cache if the brokers were asked for it recently.
 func (c *topicCache) recent(ctx context.Context, name string) (topicInfo, error) {
 	c.mu.Lock()
 	t, ok := c.known[name]
@@ -78,8 +78,8 @@ func (c *topicCache) refresh(ctx context.Context, name string) (topicInfo, error
 	return topics[0], nil
 }
 
-// ask returns the topics of these names that exist, or all. It waits for one
-// that is being made, of which brokers may say no more than that.
+// ask returns the topics of these names that exist, or all topics if there are no names. It waits
+// for a topic that is being created, since its metadata is incomplete.
 func (c *topicCache) ask(ctx context.Context, names ...string) ([]topicInfo, error) {
 	for tries := 1; ; tries++ {
 		topics, err := c.askOnce(ctx, names)
@@ -134,7 +134,7 @@ func (c *topicCache) askOnce(ctx context.Context, names []string) ([]topicInfo, 
 	return topics, nil
 }
 
-// partition returns the topic of p where it has p.
+// partition returns the topic of p, or an error if the topic lacks p.
 func (c *topicCache) partition(ctx context.Context, p stream.Partition) (topicInfo, error) {
 	t, err := c.get(ctx, p.Topic)
 	if err == nil && (p.Index < 0 || int(p.Index) >= len(t.leaders)) {
@@ -143,18 +143,18 @@ func (c *topicCache) partition(ctx context.Context, p stream.Partition) (topicIn
 	return t, err
 }
 
-// internal reports whether a topic is Afterbay's or Kafka's own.
+// internal reports whether a topic is an internal one of Afterbay or Kafka.
 func internal(name string) bool {
 	_, _, isChangelog := naming.SplitChangelog(name)
 	return strings.HasPrefix(name, "__") || isChangelog
 }
 
-// Topics implements stream.Log. Changelogs are left out.
+// Topics implements stream.Log. It omits changelogs.
 func (l *Log) Topics(ctx context.Context) ([]stream.Topic, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	keys, err := l.keys.read(ctx) // first: it has the deleted topics
+	keys, err := l.keys.read(ctx) // first, since it also reads the deleted topics
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +172,7 @@ func (l *Log) Topics(ctx context.Context) ([]stream.Topic, error) {
 	return topics, nil
 }
 
-// ensureTopic makes a topic where it is not there, and returns it when the
-// brokers know it.
+// ensureTopic creates a topic if it does not exist. It returns the topic when the brokers know it.
 func (l *Log) ensureTopic(ctx context.Context, name string, partitions int32, configs ...string) (topicInfo, error) {
 	info, err := l.topics.recent(ctx, name)
 	if err == nil || !errors.Is(err, stream.ErrUnknownTopic) {
@@ -203,7 +202,7 @@ func (l *Log) ensureTopic(ctx context.Context, name string, partitions int32, co
 			return info, advise(err)
 		}
 	}
-	for tries := 1; ; tries++ { // the brokers hear of it one by one
+	for tries := 1; ; tries++ { // the brokers learn of it one by one
 		info, err = l.topics.refresh(ctx, name)
 		if err == nil && len(info.leaders) > 0 && !slices.Contains(info.leaders, -1) {
 			return info, nil
@@ -217,7 +216,7 @@ func (l *Log) ensureTopic(ctx context.Context, name string, partitions int32, co
 	}
 }
 
-// wait waits for d, or returns why not.
+// wait waits for d. It returns an error if ctx or the log ends first.
 func (l *Log) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

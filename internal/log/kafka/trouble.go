@@ -15,12 +15,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// ErrLocked says that another process, or another Log of this one, has the
-// folder Options.Dir.
+// ErrLocked means that another process, or another Log of this process, uses the folder
+// Options.Dir.
 var ErrLocked = errors.New("the folder is in use by another process")
 
-// advice is what to do about answers of brokers that stay the same until
-// somebody does it.
+// advice says how to fix broker errors that remain until the user acts.
 var advice = map[*kerr.Error]string{
 	kerr.TopicAuthorizationFailed:           "allow the principal to Read, Write, Create and Describe the topics of the pipeline, and those that start with afterbay- and __afterbay-",
 	kerr.GroupAuthorizationFailed:           "allow the principal to Read the groups named as the pipelines, and Describe them",
@@ -41,25 +40,24 @@ var advice = map[*kerr.Error]string{
 	kerr.UnsupportedVersion:                 "use brokers of Kafka 2.5 or later; groups assigned by the brokers need 4.0",
 }
 
-// advised is an error that stays until somebody does what it says: nothing is
-// gained by trying again.
+// advised is an error that remains until the user follows the advice. Retries are useless.
 type advised struct {
 	error
 	next string
 }
 
-// Error returns what is wrong and what to do.
+// Error returns the error and the advice.
 func (a *advised) Error() string { return strings.TrimSuffix(a.error.Error(), ".") + ": " + a.next }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error without the advice.
 func (a *advised) Unwrap() error { return a.error }
 
-// refuse makes an advised error.
+// refuse returns an advised error.
 func refuse(next, format string, args ...any) error {
 	return &advised{fmt.Errorf(format, args...), next}
 }
 
-// advise adds what to do to an answer of a broker, where that is known.
+// advise adds the known advice to a broker error.
 func advise(err error) error {
 	var answer *kerr.Error
 	if lasting(err) || !errors.As(err, &answer) {
@@ -71,15 +69,14 @@ func advise(err error) error {
 	return err
 }
 
-// lasting reports whether err is advised, or says itself what to do.
+// lasting reports whether err is an advised error or a stream.PartitionsError.
 func lasting(err error) bool {
 	_, outgrown := errors.AsType[*stream.PartitionsError](err)
 	var a *advised
 	return errors.As(err, &a) || outgrown
 }
 
-// passing reports whether what failed with err may succeed when it is tried
-// again: brokers are down, or busy with each other.
+// passing reports whether a retry after err may succeed: brokers are down or temporarily not ready.
 func passing(err error) bool {
 	var answer *kerr.Error
 	switch {
@@ -91,7 +88,7 @@ func passing(err error) bool {
 	return true
 }
 
-// await notes that nobody answers, and waits before the next try.
+// await logs that the brokers do not answer, and waits before the next try.
 func (l *Log) await(ctx context.Context, tries int, what string, err error) error {
 	if tries%30 == 1 { // about every half minute
 		l.opts.Logger.Warn("kafka: waiting for the brokers", "brokers", l.opts.Brokers, "to", what, "reason", err)
@@ -99,10 +96,10 @@ func (l *Log) await(ctx context.Context, tries int, what string, err error) erro
 	return l.wait(ctx, backOff(tries))
 }
 
-// OnGroupManageError is called by the client when the group is lost, after it told that the
-// partitions are, and before it joins again. A member joins again if its name was taken away by
-// its own request: when a broker goes away, the client asks again to join, and the broker may
-// answer the older request last.
+// OnGroupManageError is a callback of the client for a lost group. The client calls it after it
+// reported the partitions as lost, and before it joins again. When a broker goes away, the client
+// repeats its request to join, and the broker may answer the older request last. So a member may
+// lose its name to its own request, and then joins again.
 func (s *member) OnGroupManageError(err error) {
 	if errors.Is(err, kerr.UnreleasedInstanceID) {
 		s.held.Store(true)
@@ -117,9 +114,8 @@ func (s *member) OnGroupManageError(err error) {
 	s.life.explain(err)
 }
 
-// failed gives the error of a commit its meaning. What no new member would
-// do better ends the task; for all else the outcome is unknown, and a new
-// member finds out.
+// failed classifies the error of a commit. An error that a new member would also get ends the task.
+// For other errors the outcome is unknown, and a new member finds out.
 func (c *committer) failed(ctx context.Context, err error) error {
 	err = advise(err)
 	var answer *kerr.Error
@@ -134,10 +130,9 @@ func (c *committer) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("commit: the outcome is unknown: %w: %w", stream.ErrFenced, err)
 }
 
-// replaced reports whether another process joined under this member's static
-// name. Without that check two processes of one identity would fence each other
-// for ever. It is not another process where the client joined again: the member
-// is dead then.
+// replaced reports whether another process joined under this member's static name. Without this
+// check, two processes with one identity would fence each other in turns without end. It is not
+// another process if the client joined again; the member has ended then.
 func (c *committer) replaced(ctx context.Context) bool {
 	if c.instance == "" || c.log.opts.ServerGroups {
 		return false
@@ -152,10 +147,11 @@ func (c *committer) replaced(ctx context.Context) bool {
 }
 
 // taken reports whether another process has the id of this member's transactions. A process that
-// joins under the member's name takes the id too, perhaps a moment later. A commit under way may
-// raise the epoch meanwhile. So the brokers are asked after the rebalance timeout. Brokers before
-// Kafka 3.0 cannot say: then another process is taken to have it. Where the coordinator is not
-// there, as after a crash of a broker, that is not known, and the member joins again.
+// joins under the member's name also takes the id, perhaps a moment later. A running commit may
+// raise the epoch meanwhile. So taken asks the brokers after the rebalance timeout.
+//
+// Brokers before Kafka 3.0 cannot answer; taken then returns true. If the coordinator is not
+// available, for example after a broker crash, the owner is unknown and the member joins again.
 func (c *committer) taken(ctx context.Context) bool {
 	rebalance := c.log.opts.Timeouts.Rebalance
 	_ = c.log.wait(ctx, rebalance)
@@ -174,20 +170,20 @@ func (c *committer) taken(ctx context.Context) bool {
 	}
 }
 
-// aborted reports whether the last thing that happened to a transactional id is that its
-// transaction was aborted. The coordinator does so after the transaction's timeout, and raises
-// the epoch. A process that takes the id goes on to another state at once.
+// aborted reports whether the last event of a transactional id is the abort of its transaction. The
+// coordinator aborts after the transaction's timeout and raises the epoch. A process that takes the
+// id moves on to another state at once.
 func aborted(of kmsg.DescribeTransactionsResponseTransactionState) bool {
 	return of.State == "PrepareAbort" || of.State == "CompleteAbort" || of.State == "PrepareEpochFence"
 }
 
-// differs reports whether a transactional id is of another producer than this member's.
+// differs reports whether a transactional id belongs to another producer than this member's.
 func (c *committer) differs(ctx context.Context, of kmsg.DescribeTransactionsResponseTransactionState) bool {
 	producer, epoch, err := c.client.ProducerID(ctx)
 	return err != nil || of.ProducerID != producer || of.ProducerEpoch != epoch
 }
 
-// transactionOf returns what its coordinator knows of a transactional id.
+// transactionOf returns the coordinator's description of a transactional id.
 func transactionOf(ctx context.Context, client *kgo.Client, id string) (of kmsg.DescribeTransactionsResponseTransactionState, err error) {
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{id}
@@ -205,8 +201,8 @@ func transactionOf(ctx context.Context, client *kgo.Client, id string) (of kmsg.
 	return of, nil
 }
 
-// reach asks the brokers for anything, so that what is wrong with the way to
-// them is known at once: records would be tried for ever.
+// reach sends a request to the brokers, so that connection errors are known at once. A record would
+// be retried without end.
 func (l *Log) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachMax)
 	defer cancel()
@@ -225,7 +221,7 @@ func (l *Log) reach(ctx context.Context) error {
 
 const reachMax = 10 * time.Second
 
-// heldBy reports whether err says that a folder's lock is held.
+// heldBy reports whether err means that the lock of a folder is held.
 func heldBy(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process")
 }
