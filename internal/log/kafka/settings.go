@@ -21,20 +21,20 @@ import (
 // and in the cluster of a sink.
 type Settings struct {
 	URL               string // kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for TLS, or embedded, the log of a data directory; "" is embedded
-	CA                string // PEM file of certificates to trust; "" uses those of the system
-	Cert              string // PEM file of the client's certificate; "" sends none
-	Key               string // PEM file of the client's key; "" sends none
-	SASL              string // SASL mechanism: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" uses no SASL
-	User              string // user for plain and scram, or client id for TokenURL; "" is AFTERBAY_KAFKA_USER
+	CA                string // a PEM file of certificates to trust; "" is those of the system
+	Cert              string // a PEM file of the client's certificate; "" is none
+	Key               string // a PEM file of the client's key; "" is none
+	SASL              string // SASL mechanism: plain, scram-sha-256, scram-sha-512 or oauthbearer; "" is none
+	User              string // user for plain and scram; for oauthbearer the client id for TokenURL; "" is AFTERBAY_KAFKA_USER
 	Password          string // password of the user; "" is AFTERBAY_KAFKA_PASSWORD
-	PasswordFile      string // file with the password; "" is AFTERBAY_KAFKA_PASSWORD
+	PasswordFile      string // a file with the password; "" is AFTERBAY_KAFKA_PASSWORD
 	Token             string // token for oauthbearer; "" is AFTERBAY_KAFKA_TOKEN
-	TokenFile         string // file with the token, read again for each connection; "" is AFTERBAY_KAFKA_TOKEN
-	TokenURL          string // OAuth 2.0 token endpoint for client credentials, the user and the password; "" uses none
-	Scope             string // scope of tokens from TokenURL; "" sends none
+	TokenFile         string // a file with the token, read again for each connection; "" is AFTERBAY_KAFKA_TOKEN
+	TokenURL          string // OAuth 2.0 endpoint that gives tokens for client credentials, which are the user and the password; "" is none
+	Scope             string // scope of the tokens that TokenURL gives; "" is none
 	ClientID          string // shown in the brokers' logs and quotas; "" is afterbay
-	Rack              string // read from a replica in this rack if there is one; "" has no preference
-	GroupProtocol     string // classic (default): the members assign partitions; consumer: the brokers do (KIP-848, Kafka 4.0)
+	Rack              string // rack of this client: it reads from a replica in the same rack if there is one; "" is none
+	GroupProtocol     string // classic (default), where the members assign partitions, or consumer, where the brokers do (KIP-848, Kafka 4.0)
 	ReplicationFactor int    // replicas of the topics that the log creates; 0 is the brokers' default
 }
 
