@@ -217,9 +217,9 @@ func (e *Engine) WaitIdle(ctx context.Context) error {
 }
 
 // Append appends records to a topic and blocks until they are durable. Each record goes to the
-// partition of its key; its Partition field is ignored. If a record has no key, Append takes the
-// key from the field of its value by which the topic is keyed. Append returns an error for topics
-// that the engine keeps for itself.
+// partition of its key; its Partition field is ignored. If a record has no key, Append takes
+// the topic's key field from its value. Append returns an error for topics that the engine keeps for
+// itself.
 func (e *Engine) Append(ctx context.Context, topic string, records ...stream.Record) (err error) {
 	field := "" // stays "" if another process holds the log: that process finds the keys
 	if local, ok := e.directory.(*inspect.Local); ok {

@@ -1,7 +1,6 @@
-// Command afterbay-onnx holds ONNX Runtime and one model for an afterbay that
-// starts it. It is a program of its own because it is linked to the system's C
-// library, which afterbay is not, and because what ends it must not end
-// afterbay.
+// Command afterbay-onnx runs ONNX Runtime and one model for the afterbay process that starts it. It
+// is a separate program for two reasons. It links the system's C library, and afterbay does not. A
+// crash of ONNX Runtime must not end afterbay.
 package main
 
 import (
@@ -13,8 +12,8 @@ import (
 )
 
 func main() {
-	// Signals for a terminal's or a service's processes reach this one too,
-	// but afterbay still has work to finish with it. It ends with its input.
+	// A terminal or service manager also sends its signals to this process, but afterbay may still
+	// need it to finish its work. This process ends when its input ends.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	os.Exit(worker.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// accessFlags say which requests a server takes.
+// accessFlags set the requests that a server accepts.
 type accessFlags struct {
 	Token     string `help:"Token with the role admin, that requests have to bring. Needed where other machines can reach the address, unless there is a token file." env:"AFTERBAY_TOKEN"`
 	TokenFile string `help:"File of tokens with their roles; read again when it changes." placeholder:"FILE"`

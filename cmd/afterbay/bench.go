@@ -29,7 +29,7 @@ type benchCommand struct {
 	CPUProfile string `help:"Write a profile of the CPU while events are measured to this file, for go tool pprof and for builds by profile." placeholder:"FILE"`
 }
 
-// scheduleFlags say how events come, and what is to hold meanwhile.
+// scheduleFlags set how events arrive and which limits must hold meanwhile.
 type scheduleFlags struct {
 	Rate     int           `help:"Events per second on a fixed schedule, to measure latency; 0 measures throughput on a log that is filled before." default:"0"`
 	Duration time.Duration `help:"How long to keep the rate." default:"10s"`
@@ -38,7 +38,7 @@ type scheduleFlags struct {
 	MaxLag   time.Duration `help:"Exit with 1 where the pipeline, looked at every second of a rate, was behind for longer; 0 does not look." default:"0" placeholder:"DURATION"`
 }
 
-// tuningFlags are in place of options of the pipeline and the engine.
+// tuningFlags override options of the pipeline and the engine.
 type tuningFlags struct {
 	CommitInterval time.Duration `help:"Commit interval; 0 is the pipeline's." default:"0"`
 	Idle           time.Duration `help:"After how long without events a partition of the input is silent, with --repartition; 0 is the pipeline's." default:"0"`
@@ -106,7 +106,7 @@ func (c *benchCommand) validate() error {
 	return nil
 }
 
-// program is what a measurement gets of this program.
+// program returns the parts of this program that a measurement needs.
 func (a *app) program(e *process.Engine) *bench.Program {
 	return &bench.Program{Out: a.stdout, Err: a.stderr, Loader: a.loader(), Engine: e}
 }

@@ -16,7 +16,7 @@ type budgetCommand struct {
 	Plot string `help:"Draw the phases beside their shares into a file, SVG." placeholder:"FILE"`
 }
 
-// Run prints what the events of a pipeline took of its budget.
+// Run prints how much of a pipeline's latency budget its events used.
 func (c *budgetCommand) Run(a *app) error {
 	client, err := c.process(a, errors.New("no process runs here that knows the times of events: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {

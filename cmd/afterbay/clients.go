@@ -22,7 +22,7 @@ type clientsCommand struct {
 	JSON  bool   `name:"json" help:"Print one object of JSON: gateway, and clients, a list of tenant, client, kind, opened, pending, oldest, unacked, behind."`
 }
 
-// Run prints who is connected to a gateway.
+// Run prints the clients that are connected to a gateway.
 func (c *clientsCommand) Run(a *app) error {
 	client, err := c.reach(a)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *clientsCommand) Run(a *app) error {
 	return printClients(a.stdout, &clients, time.Now())
 }
 
-// reach finds the process of the gateway, which on a shared log keeps how to reach it in
+// reach connects to the process of the gateway. On a shared log that process stores its address in
 // a folder of its own.
 func (c *clientsCommand) reach(a *app) (*admin.Client, error) {
 	if c.URL != "" {

@@ -37,7 +37,7 @@ type commands struct {
 	Help        helpCommand        `cmd:"" help:"Print this help, or that of a command."`
 }
 
-// helpCommand stands in the help; execute makes --help of it.
+// helpCommand exists for the help text; execute turns it into --help.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"Command, such as dlq redrive."`
 }

@@ -28,7 +28,7 @@ type datasetCommand struct {
 	Keep       string   `help:"Expression over the names of a row and its label that says which rows are written, such as '(fraud ?? 0) == 1 || hash(tx) % 20 == 0'." placeholder:"EXPRESSION"`
 }
 
-// rowsFlags say which events are computed again.
+// rowsFlags select the events to compute again.
 type rowsFlags struct {
 	File     string `arg:"" help:"Pipeline file. A model that is not there yet ends the rows before its score."`
 	Events   string `arg:"" optional:"" help:"File of events: NDJSON, or CSV with a header; - is standard input." default:"-"`
@@ -52,7 +52,7 @@ func (f *rowsFlags) options(a *app) dryrun.RowsOptions {
 	}
 }
 
-// Run writes a row for each event that the pipeline took.
+// Run writes a row for each event that the pipeline processed.
 func (c *datasetCommand) Run(a *app) (err error) {
 	o := dataset.Options{
 		RowsOptions: c.options(a), Out: c.Out, Negatives: c.Negatives, Keep: c.Keep, Command: a.args, Version: version(), Now: time.Now(),
@@ -77,7 +77,7 @@ func (c *datasetCommand) Run(a *app) (err error) {
 	return dataset.Write(a.ctx, a.dry(), o)
 }
 
-// timeFlag reads the time of a flag; "" is zero.
+// timeFlag parses the time of a flag; "" is the zero time.
 func timeFlag(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -9,10 +9,9 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// open returns the log of the engine, which pipelines may name, or the data
-// directory: the log itself or, where a process holds it, that process. The
-// function returned closes it. A directory that is not there is made where create
-// is set.
+// open returns the engine's log, which the pipelines may name, or the data directory. For a
+// directory it opens the log itself or, if another process holds the log, connects to that process.
+// If create is set, a missing directory is created. The returned function closes the log.
 func (f *directoryFlags) open(a *app, create bool, pipelines ...process.Pipeline) (inspect.Directory, func() error, error) {
 	if f.URL != "" {
 		if !strings.HasPrefix(f.URL, "http://") && !strings.HasPrefix(f.URL, "https://") {
@@ -28,14 +27,14 @@ func (f *directoryFlags) open(a *app, create bool, pipelines ...process.Pipeline
 	return engine.Attach(a.ctx, a.log, f.Data, create)
 }
 
-// process returns the process that the flags name. If none runs, the error is unknown.
+// process connects to the process that the flags name. If none runs, it returns the error unknown.
 func (f *directoryFlags) process(a *app, unknown error) (*admin.Client, error) {
 	directory, closeDirectory, err := f.open(a, false)
 	if err != nil {
 		return nil, err
 	}
 	if client, ok := directory.(*admin.Client); ok {
-		return client, nil // which holds nothing
+		return client, nil // a client holds no resources, so it needs no close
 	}
 	return nil, errors.Join(unknown, closeDirectory())
 }

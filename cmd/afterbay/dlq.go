@@ -36,7 +36,7 @@ func (f *dlqFlags) filter() report.Filter {
 	}
 }
 
-// moment is a time, or how long before now.
+// moment is a time, given as such or as a duration before now.
 type moment struct{ time.Time }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -14,7 +14,7 @@ type dlqRedriveCommand struct {
 	DryRun bool `name:"dry-run" help:"Say what would be sent, and send nothing."`
 }
 
-// Run sends events back.
+// Run sends events of dead letters back to their pipeline.
 func (c *dlqRedriveCommand) Run(a *app) error {
 	return settle(a, &c.dlqFlags, c.Limit, false, c.DryRun)
 }
@@ -34,7 +34,7 @@ func (c *dlqDropCommand) Run(a *app) error {
 	return settle(a, &c.dlqFlags, c.Limit, true, c.DryRun)
 }
 
-// settle sends events back or drops them, and reports on stderr how far it is.
+// settle sends events back or drops them, and reports its progress on stderr.
 func settle(a *app, f *dlqFlags, limit int, drop, dry bool) (err error) {
 	if limit < 0 {
 		return usage("--limit is 0 or more")
@@ -56,7 +56,7 @@ type dlqResumeCommand struct {
 	directoryFlags
 }
 
-// Run lets a pipeline go on.
+// Run resumes a stopped pipeline.
 func (c *dlqResumeCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {

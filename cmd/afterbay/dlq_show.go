@@ -52,7 +52,7 @@ type dlqShowCommand struct {
 	directoryFlags
 }
 
-// Run shows the newest letter of an event, or the one at a position.
+// Run shows the newest dead letter of an event, or the one at a position.
 func (c *dlqShowCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {

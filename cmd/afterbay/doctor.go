@@ -24,10 +24,10 @@ type doctorCommand struct {
 	dir string
 }
 
-// errDamaged ends a command that found damage, and has said so.
+// errDamaged is the error of a command that found damage and has reported it.
 var errDamaged = errors.New("the directory is damaged")
 
-// Run examines a directory, and repairs it where it should.
+// Run examines a directory, and repairs it if the flags say so.
 func (c *doctorCommand) Run(a *app) error {
 	switch {
 	case !c.Cut && (c.Yes || c.Keep > 0):
@@ -92,8 +92,8 @@ func confirmed(a *app, r embedded.Remedy) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// print writes a report, and returns errDamaged if that is what it says. folder
-// is where a cut put what it took away.
+// print writes a report, and returns errDamaged if it reports damage. folder is where a cut moved
+// the part that it removed.
 func (c *doctorCommand) print(a *app, check *embedded.Report, folder string) error {
 	err := report.WriteCheck(a.stdout, check, folder, c.JSON)
 	if err == nil && !check.Healthy {

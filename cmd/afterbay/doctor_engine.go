@@ -20,15 +20,15 @@ import (
 
 const examineMax = time.Minute
 
-// errUnfit ends a command that found brokers unfit, and has said so.
+// errUnfit is the error of a command that found brokers unsuitable and has reported it.
 var errUnfit = errors.New("the brokers are not as pipelines need them")
 
-// examiner is what is said of a log that can be looked at for pipelines.
+// examiner is a log that can be checked for the needs of pipelines.
 type examiner interface {
 	Examine(context.Context, stream.Process, kafka.Plan) ([]kafka.Finding, error)
 }
 
-// aboutBrokers reports whether brokers are meant, no directory.
+// aboutBrokers reports whether the command examines brokers rather than a directory.
 func (c *doctorCommand) aboutBrokers() bool {
 	if c.Engine != "" || len(c.Paths) == 0 {
 		return c.Engine != ""
@@ -37,8 +37,8 @@ func (c *doctorCommand) aboutBrokers() bool {
 	return err == nil && about.Mode().IsRegular()
 }
 
-// examine looks at the brokers of an engine, for the pipelines of files or what
-// pipelines left there.
+// examine checks the brokers of an engine against the pipelines of files, or against what pipelines
+// left on the brokers.
 func (c *doctorCommand) examine(a *app) error {
 	var pipelines []process.Pipeline
 	if len(c.Paths) > 0 {

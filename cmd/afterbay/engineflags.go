@@ -9,14 +9,14 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// engineFlags say which log a command works on.
+// engineFlags select the log that a command works on.
 type engineFlags struct {
 	Engine string `help:"Log to work on: kafka://HOST:PORT[,HOST:PORT...], or kafka+tls://..., with settings behind a question mark; a pipeline file, whose engine is meant; or embedded, the data directory. Without it the engine of the pipeline files that the command is given, or else the data directory." env:"AFTERBAY_ENGINE" placeholder:"URL"`
 }
 
-// resolve returns the engine of a command: that of the flag or of the
-// environment, whole, or else the one of the pipelines that it was given.
-// Settings of two brokers do not mix: what one trusts the other must not get.
+// resolve returns the engine of a command. A flag or the environment names the whole engine;
+// otherwise the pipelines that the command was given do. Settings of two engines are never mixed,
+// because the credentials for one broker must not reach another.
 func (f *engineFlags) resolve(pipelines []process.Pipeline) (*process.Engine, error) {
 	kinds := fileKinds()
 	switch _, known := kinds.Log(f.Engine); {
@@ -60,7 +60,7 @@ func pipelinesOf(path string) (list []process.Pipeline, err error) {
 	return list, nil
 }
 
-// engineFlag is what to type to work on an engine, for a data directory.
+// engineFlag returns the flags to type for working on an engine with a data directory.
 func engineFlag(e *process.Engine, data string) string {
 	switch {
 	case e.Shared():

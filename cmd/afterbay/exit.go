@@ -10,15 +10,15 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// The exit codes.
+// Exit codes.
 const (
 	exitOK      = 0
-	exitFailure = 1 // something went wrong while the command ran
+	exitFailure = 1 // an error while the command ran
 	exitUsage   = 2 // the command line is not valid
 	exitInvalid = 3 // a pipeline file or model is not valid
-	exitLocked  = 4 // another process has the data directory, and does not answer
-	exitDamaged = 5 // the data directory is damaged, or cannot be read or written
-	exitEngine  = 6 // the brokers of --engine or the server of a model cannot be reached, or refuse
+	exitLocked  = 4 // another process holds the data directory and does not respond
+	exitDamaged = 5 // the data directory is damaged or cannot be read or written
+	exitEngine  = 6 // the brokers of --engine or a model server cannot be reached or refuse requests
 )
 
 const description = `Streaming inference: events in a log become decisions in a log, exactly once.
@@ -27,7 +27,7 @@ Exit codes: 0 done; 1 it went wrong while running; 2 wrong command line; 3 inval
 
 func usage(format string, args ...any) error { return failure.Usage(format, args...) }
 
-// codes are the exit codes of the classes of errors.
+// codes maps classes of errors to exit codes.
 var codes = map[failure.Class]int{
 	failure.OfRun:         exitFailure,
 	failure.OfUsage:       exitUsage,
@@ -37,7 +37,8 @@ var codes = map[failure.Class]int{
 	failure.OfConnections: exitEngine,
 }
 
-// endedWith gives an error the class of the exit code of a process of this program.
+// endedWith wraps an error in the class that belongs to the exit code of another process of this
+// program.
 func endedWith(code int, err error) error {
 	for class, of := range codes {
 		if of == code {
@@ -47,7 +48,7 @@ func endedWith(code int, err error) error {
 	return err
 }
 
-// exitCode returns the exit code that an error of a command stands for.
+// exitCode returns the exit code for the error of a command.
 func exitCode(err error) int {
 	if err == nil || errors.Is(err, errHelped) {
 		return exitOK
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 	return codes[process.ClassOf(err)]
 }
 
-// misused says how the command is written that a command line is not right for.
+// misused adds the correct usage of the command to the error of an invalid command line.
 func misused(err error) error {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {

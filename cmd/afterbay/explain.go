@@ -23,7 +23,7 @@ type explainCommand struct {
 	JSON bool `help:"Print one object of JSON." name:"json"`
 }
 
-// Run says where one output came from.
+// Run prints where one output came from.
 func (c *explainCommand) Run(a *app) (err error) {
 	var pipelines []lang.Pipeline
 	var loaded []process.Pipeline
@@ -67,8 +67,8 @@ func (c *explainCommand) Run(a *app) (err error) {
 	return nil
 }
 
-// timings returns how events came through: as the process knows it that was
-// asked, or one that ended has left it in the directory.
+// timings returns a function that finds the timing of events. It asks the process that runs the
+// pipeline, or reads the timings that an ended process left in the directory.
 func (c *explainCommand) timings(directory inspect.Directory) func(context.Context, string, stream.Partition, stream.Offset) (inspect.Timing, bool, error) {
 	var left explain.Timings
 	if c.engine != nil {

@@ -8,49 +8,49 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// directoryFlags say which data directory a command works on.
+// directoryFlags select the data directory that a command works on.
 type directoryFlags struct {
 	engineFlags
 	Data  string `help:"Data directory. Where a process holds it, the command asks that process." default:"data" placeholder:"DIR"`
 	URL   string `help:"Ask the process at this address, http://host:port, instead." name:"url"`
 	Token string `help:"Token for --url." env:"AFTERBAY_TOKEN"`
 
-	engine *process.Engine // that open found; nil with --url
+	engine *process.Engine // set by open; nil with --url
 }
 
-// listenFlags say where a process can be reached.
+// listenFlags set the address of a process's HTTP server.
 type listenFlags struct {
 	Listen string `help:"Address of the HTTP server; port 0 takes a free one, none is no server." default:"127.0.0.1:7070" placeholder:"HOST:PORT"`
 	accessFlags
 	requestFlags
 }
 
-// requestFlags bound what requests cost a process.
+// requestFlags limit the resources that requests use.
 type requestFlags struct {
 	Connections   int      `help:"Open connections at once; 0 is 1024, or a quarter of the files that the process may open where that is less." default:"0" placeholder:"N"`
 	RequestMemory byteSize `help:"Memory that requests may need together, 16MiB or more. The process uses about twice as much for them. A request that is over it waits 2 s and is refused with 503." default:"128MiB" placeholder:"SIZE"`
 }
 
-// memory returns the budget of the requests of the process.
+// memory returns the memory budget for the requests of the process.
 func (f *requestFlags) memory() *server.Budget { return server.NewBudget(int64(f.RequestMemory)) }
 
-// parallelismFlags say how many members of its group a pipeline has in this process.
+// parallelismFlags set how many members of a pipeline's group this process runs.
 type parallelismFlags struct {
 	Parallelism int `help:"Members of the group of each pipeline in this process, which share its partitions; 0 is one per core." default:"0"`
 }
 
-// stateFlags bound the memory of state.
+// stateFlags limit the memory of state.
 type stateFlags struct {
 	StateMemory byteSize `help:"Memory for the state of all pipelines together, 16MiB or more: three quarters for what is committed, the rest for decoded keys, when they fall silent, and events that wait for their turn in the order of several partitions. What has no room is read from the disk when it is needed." default:"1GiB" placeholder:"SIZE"`
 }
 
-// log and keys are the shares of the log and of a number of pipelines, each.
+// log and keys return the shares of the log and of each of a number of pipelines, in bytes.
 func (f *stateFlags) log() int64 { return int64(f.StateMemory) / 4 * 3 }
 func (f *stateFlags) keys(pipelines int) int64 {
 	return int64(f.StateMemory) / 4 / int64(max(1, pipelines))
 }
 
-// byteSize is a number of bytes, written as in pipeline files.
+// byteSize is a number of bytes in the syntax of pipeline files.
 type byteSize int64
 
 const stateLeast = 16 << 20

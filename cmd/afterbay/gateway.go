@@ -19,7 +19,7 @@ type gatewayCommand struct {
 	StandbyReplicas int  `help:"How many other gateways keep a warm copy of the state beside each partition, to take it over within seconds when its owner dies." placeholder:"N"`
 }
 
-// Run serves clients until the first signal, and then sends them away.
+// Run serves clients until the first signal, and then disconnects them.
 func (c *gatewayCommand) Run(a *app) (err error) {
 	a.service.Store(true)
 	f, err := process.NewGateway(c.File, fileKinds(), a.log, a.fault)
@@ -51,8 +51,8 @@ func (c *gatewayCommand) Run(a *app) (err error) {
 	return p.ServeGateway(a.ctx)
 }
 
-// engineOf returns the log of a gateway, which is Kafka: an embedded log is of one
-// process, the one that runs the pipeline.
+// engineOf returns the log of a gateway. It must be Kafka: an embedded log belongs to one process,
+// the one that runs the pipeline.
 func (c *gatewayCommand) engineOf(f *process.Gateway) (*process.Engine, error) {
 	e, err := process.EngineOfGateway(c.File, f.File())
 	if c.Engine != "" {
@@ -67,7 +67,7 @@ func (c *gatewayCommand) engineOf(f *process.Gateway) (*process.Engine, error) {
 	return e, nil
 }
 
-// announceGateway prints where clients connect.
+// announceGateway prints the address that clients connect to.
 func announceGateway(a *app, f *process.Gateway) {
 	fmt.Fprintf(a.stdout, "gateway %s: clients connect to %s/v1/stream; events go to %s\n", f.File().Name, f.Address(), f.File().Pipeline.Input)
 	for _, w := range f.Warnings() {

@@ -13,7 +13,7 @@ type generationsCommand struct {
 	JSON bool `name:"json" help:"Print one object of JSON: pipeline, mixed, partitions, a list of partition, generation, fingerprint, from, since, and reprocessed, a list of generation, group, models, begun, live."`
 }
 
-// Run says which generations compute the partitions of a pipeline.
+// Run prints which generations compute the partitions of a pipeline.
 func (c *generationsCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {

@@ -25,16 +25,16 @@ type initCommand struct {
 	directoryFlags
 }
 
-// sampled is what was found, and what to say of it.
+// sampled is the result of reading a sample, with texts for the report.
 type sampled struct {
 	*scaffold.Findings
-	count string   // what was read of it
-	lines string   // what events are called there
-	next  []string // commands, without the program and lint
+	count string   // how much of the sample was read
+	lines string   // the word for the sample's events
+	next  []string // next commands to type, without the program name and without lint
 	lint  string
 }
 
-// Run writes a pipeline file and says what to type next.
+// Run writes a pipeline file and prints the commands to type next.
 func (c *initCommand) Run(a *app) error {
 	if _, err := os.Lstat(c.Out); err == nil && !c.Force {
 		return usage("%s is there already: name another file with --out, or replace it with --force", c.Out)
@@ -67,7 +67,7 @@ func (c *initCommand) Run(a *app) error {
 	return nil
 }
 
-// print says what was found.
+// print prints the findings.
 func (s *sampled) print(a *app) {
 	fmt.Fprintf(a.stdout, "%d events %s\n\n%s\n", s.Events, s.count, s.Table())
 	if n := len(s.Schemas); n > 1 {
@@ -87,7 +87,8 @@ func (s *sampled) print(a *app) {
 	}
 }
 
-// write writes the file; where it appeared in between, it stays.
+// write writes the file. It does not replace a file that another program created meanwhile, unless
+// --force is set.
 func (c *initCommand) write(text []byte) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if !c.Force {

@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// file reads a file.
+// file samples a file of events.
 func (c *initCommand) file(a *app) (*sampled, error) {
 	events, err := a.openEvents(c.Sample, c.Format)
 	if err != nil {
@@ -18,7 +18,7 @@ func (c *initCommand) file(a *app) (*sampled, error) {
 	defer events.Close()
 	name := events.Name
 	if c.Sample == "-" {
-		name = "" // the topic's name is made from it
+		name = "" // the name of the topic is derived from it
 	}
 	found, err := scaffold.Infer(events, scaffold.Options{Name: name, Format: events.Format, NoHeader: c.NoHeader, Key: c.Key, Time: c.Time})
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *initCommand) file(a *app) (*sampled, error) {
 	out, file := process.ShellWord(c.Out), process.ShellWord(file)
 	format, key, try := "", " --key "+process.ShellWord(found.KeyPath()), ""
 	switch {
-	case c.NoHeader: // each line is an event as it is
+	case c.NoHeader: // each line is a whole event
 		format, key, try = " --format ndjson", "", " --format ndjson"
 	case events.Format == ingest.CSV:
 		format = " --format csv"

@@ -9,16 +9,16 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// topicPrefix begins the name of a topic where a file could be named.
+// topicPrefix marks an argument as the name of a topic rather than a file.
 const topicPrefix = "topic:"
 
-// registryFlags name a schema registry.
+// registryFlags select a schema registry.
 type registryFlags struct {
 	SchemaRegistry     string `help:"Schema registry of the records, https://HOST:PORT: they begin with the id of their schema. Types are those of the newest schema." placeholder:"URL"`
 	SchemaRegistryUser string `help:"User of the schema registry; the password is AFTERBAY_SCHEMA_REGISTRY_PASSWORD. Without a user, AFTERBAY_SCHEMA_REGISTRY_TOKEN is a bearer token." placeholder:"NAME"`
 }
 
-// topic reads a topic.
+// topic samples a topic.
 func (c *initCommand) topic(a *app, name string) (_ *sampled, err error) {
 	from := scaffold.Topic{Name: name}
 	switch {
@@ -54,7 +54,7 @@ func (c *initCommand) topic(a *app, name string) (_ *sampled, err error) {
 	return s, nil
 }
 
-// at is what to type to work on the same log.
+// at returns the flags to type for working on the same log.
 func (f *directoryFlags) at() string {
 	if f.URL != "" {
 		return " --url " + process.ShellWord(f.URL)

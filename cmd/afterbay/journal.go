@@ -18,7 +18,7 @@ type journalStatsCommand struct {
 	JSON  bool               `name:"json" help:"Print one object of JSON: answers, bytes, models, a list of model, calls, hits, paid, saved, which are units, money_paid, money_saved."`
 }
 
-// Run prints what the journal of a pipeline was good for.
+// Run prints how many calls the journal of a pipeline saved.
 func (c *journalStatsCommand) Run(a *app) (err error) {
 	directory, closeDirectory, err := c.open(a, false)
 	if err != nil {

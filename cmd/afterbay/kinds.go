@@ -5,5 +5,5 @@ import (
 	"github.com/afterbay/afterbay/internal/process/builtin"
 )
 
-// fileKinds are the kinds that a pipeline file may name.
+// fileKinds returns the kinds that a pipeline file can name.
 func fileKinds() config.Kinds { return builtin.Kinds() }

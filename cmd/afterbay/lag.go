@@ -27,7 +27,7 @@ func (c *lagCommand) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if _, ok := directory.(*inspect.Local); ok && c.Watch && !c.engine.Shared() { // no process could open it meanwhile
+	if _, ok := directory.(*inspect.Local); ok && c.Watch && !c.engine.Shared() { // while this command watches, no other process can open it
 		return fmt.Errorf("no process runs in %s, so there is nothing to watch: start afterbay run, or leave out --watch", c.Data)
 	}
 	for first := true; ; first = false {
@@ -49,8 +49,8 @@ func (c *lagCommand) Run(a *app) (err error) {
 	}
 }
 
-// measure asks the process that runs the pipelines, which knows how their sources
-// stand, too, or the log.
+// measure asks the process that runs the pipelines, because it also knows the lag of their sources.
+// If no process runs, measure reads the log.
 func (c *lagCommand) measure(a *app, directory inspect.Directory) (all admin.Lags, err error) {
 	if client, ok := directory.(*admin.Client); ok {
 		return client.Lags(a.ctx, c.Pipeline)

@@ -16,7 +16,7 @@ type lintCommand struct {
 	JSON    bool     `name:"json" help:"Print each finding as a line of JSON on standard output: file, line, column, path, message, hint, excerpt."`
 }
 
-// Run checks the files, and says all that is wrong with any of them.
+// Run checks the files and prints all errors.
 func (c *lintCommand) Run(a *app) error {
 	r := lint.CheckFiles(a.ctx, a.loader(), c.Files, c.Connect)
 	for _, e := range r.Findings {
@@ -37,19 +37,18 @@ func (c *lintCommand) Run(a *app) error {
 
 func counted(n int, what string) string { return term.Counted(n, what) }
 
-// printedFinding is a finding as --json prints it.
+// printedFinding is a finding in the JSON output.
 type printedFinding struct {
-	File    string `json:"file"`    // as it was named
-	Line    int    `json:"line"`    // from 1; 0 where the finding is about the file as a whole
-	Column  int    `json:"column"`  // in characters, from 1; 0 with line
-	Path    string `json:"path"`    // of the field: steps[1].score.inputs[2]; empty where YAML itself is unreadable
+	File    string `json:"file"`    // as on the command line
+	Line    int    `json:"line"`    // from 1; 0 if the finding is about the whole file
+	Column  int    `json:"column"`  // in characters, from 1; 0 if line is 0
+	Path    string `json:"path"`    // the field, such as steps[1].score.inputs[2]; empty if the file is not valid YAML
 	Message string `json:"message"` // what is wrong
 	Hint    string `json:"hint"`    // what to do next
-	Excerpt string `json:"excerpt"` // the line and a caret under the place, on two lines; empty where there is none
+	Excerpt string `json:"excerpt"` // the line and, below it, a caret at the column; may be empty
 }
 
-// printFinding prints to standard output as JSON, or else as text to standard
-// error.
+// printFinding prints a finding: JSON to standard output, or text to standard error.
 func (a *app) printFinding(e *config.Error, asJSON bool) error {
 	if !asJSON {
 		_, err := fmt.Fprintln(a.stderr, e)

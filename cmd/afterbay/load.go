@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// loader returns what loads the pipelines of the command.
+// loader returns the loader of the command's pipelines.
 func (a *app) loader() *process.Loader {
 	if a.loading == nil {
 		a.loading = &process.Loader{Kinds: fileKinds(), Logger: a.log, Announce: a.announce, Fault: a.fault}
@@ -16,20 +16,20 @@ func (a *app) loader() *process.Loader {
 	return a.loading
 }
 
-// announce says which program is run.
+// announce prints the program that is about to run.
 func (a *app) announce(text string) { fmt.Fprintln(a.stderr, text) }
 
-// opening says how models of manifests are opened.
+// opening returns the options for opening models of manifests.
 func (a *app) opening() models.Opening {
 	return models.Opening{Kinds: fileKinds().Models, Announce: a.announce}
 }
 
-// noPrograms has load run no program: for commands that score nothing.
+// noPrograms makes load run no programs. Commands that score nothing use it.
 func noPrograms(o *pipeline.Options) { o.NoPrograms = true }
 
-// load reads and checks the pipelines of files. The error is all that is wrong
-// with them. keys returns KeyBytes of each of a number of pipelines; nil is the
-// default. More options are set by set.
+// load reads and checks the pipelines of files. It returns all their errors together. keys returns
+// KeyBytes of each pipeline for a number of pipelines; nil is the default. The functions set change
+// other options.
 func (a *app) load(files []string, members int, keys func(pipelines int) int64, set ...func(*pipeline.Options)) ([]process.Pipeline, error) {
 	if members < 0 {
 		return nil, usage("--parallelism %d: use 1 or more, or 0 for one per core", members)

@@ -1,5 +1,4 @@
-// Command afterbay runs pipelines over the log in a data directory, and looks
-// into both.
+// Command afterbay runs pipelines over the log in a data directory, and inspects both.
 package main
 
 import (
@@ -20,22 +19,22 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
-// app is what a command gets from its surroundings.
+// app is the environment of a command.
 type app struct {
-	ctx    context.Context // ends with the first signal
+	ctx    context.Context // done after the first signal
 	args   []string        // of the command line
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 	log    *slog.Logger
-	ends   []func() // of what a command opened
+	ends   []func() // close what the command opened
 
-	loading *process.Loader // made by loader
+	loading *process.Loader // created by loader
 
-	fault func(stage string) // of their options; nil but in crash tests
+	fault func(stage string) // Fault of the pipelines' options; nil except in crash tests
 
-	service atomic.Bool // the command runs until a signal, so that one is no failure
-	orderly atomic.Bool // it ends by itself, however long that takes
+	service atomic.Bool // the command runs until a signal, so a signal is no failure
+	orderly atomic.Bool // after a signal, the command ends by itself, even if that takes long
 }
 
 func main() {
@@ -71,11 +70,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitCode(err)
 }
 
-// errHelped ends a command line that asked for help.
+// errHelped is the error of a command line that asked for help.
 var errHelped = errors.New("helped")
 
 func (a *app) execute(args []string) (err error) {
-	defer func() { // the parser goes on after --help unless it is stopped
+	defer func() { // the parser continues after --help unless it is stopped
 		if r := recover(); r == errHelped {
 			err = errHelped
 		} else if r != nil {

@@ -55,8 +55,8 @@ func (c *modelInspectCommand) Run(a *app) error {
 	return nil
 }
 
-// codesOf writes what the numbers of a categorical input stand for, as the table
-// of constants that a pipeline maps them with.
+// codesOf writes the meaning of the numbers of a categorical input as a table of constants. A
+// pipeline can use the table for its mapping.
 func codesOf(labels []string) string {
 	var text strings.Builder
 	for i, label := range labels {
@@ -70,7 +70,7 @@ func codesOf(labels []string) string {
 
 type modelHelperCommand struct{}
 
-// Run prints the file.
+// Run prints the helper file.
 func (modelHelperCommand) Run(a *app) error {
 	_, err := io.WriteString(a.stdout, python.Helper())
 	return err

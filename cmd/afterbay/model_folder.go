@@ -21,7 +21,7 @@ type modelAddCommand struct {
 	Dir     string   `help:"Folder of models: the model goes to DIR/NAME/VERSION." default:"models" placeholder:"DIR"`
 }
 
-// Run writes the folder of a model's version.
+// Run creates the folder of a model version.
 func (c *modelAddCommand) Run(a *app) error {
 	version, err := strconv.Atoi(c.Version)
 	if err != nil || version < 1 {

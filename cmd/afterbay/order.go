@@ -25,7 +25,7 @@ type orderSkipCommand struct {
 	directoryFlags
 }
 
-// Run prints what events wait for.
+// Run prints the partitions that events wait for.
 func (c *orderStatusCommand) Run(a *app) error {
 	client, err := c.process(a, errors.New("no process runs here that knows what events wait for: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {

@@ -29,7 +29,7 @@ type placementCommand struct {
 	JSON   bool          `help:"Print JSON." name:"json"`
 }
 
-// placementFlags say which endpoint is asked.
+// placementFlags select the endpoint to compare with.
 type placementFlags struct {
 	Endpoint      string `help:"Endpoint that has the model: grpc://HOST:PORT, grpcs://, http:// or https://, which speaks the Open Inference Protocol. Without it this machine serves it, by afterbay serve." placeholder:"URL"`
 	EndpointModel string `help:"What the endpoint calls the model; the default is its name in the pipeline." placeholder:"NAME"`
@@ -98,7 +98,7 @@ func (c *placementCommand) options() *bench.PlacementOptions {
 	}
 }
 
-// self returns a process of this program.
+// self returns a command that runs this program.
 func self(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {

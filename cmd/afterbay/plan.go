@@ -22,7 +22,7 @@ type planCommand struct {
 	JSON       bool          `help:"Print one object of JSON." name:"json"`
 }
 
-// Run prints what the load needs.
+// Run prints the resources that the load needs.
 func (c *planCommand) Run(a *app) error {
 	rate, err := simulate.ParseRate(c.Rate)
 	if err != nil {
@@ -56,9 +56,8 @@ func (c *planCommand) Run(a *app) error {
 	return nil
 }
 
-// measure returns the events of a call, as the manifest or the figures say, and
-// what it takes, the median. Of calls that take next to nothing it returns several
-// as one.
+// measure returns the batch size of a call, from the manifest or the measurement, and the median
+// duration of a call. If calls are too short to matter, it returns several of them as one.
 func (c *planCommand) measure(a *app) (int, time.Duration, error) {
 	costs, policy, manifest, err := a.registry().Sweep(a.ctx, c.Model, c.Rows, c.MeasureFor)
 	if err != nil {

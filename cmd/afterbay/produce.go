@@ -22,7 +22,7 @@ type produceCommand struct {
 // Run appends the records.
 func (c *produceCommand) Run(a *app) error { return a.produce(c) }
 
-// explainProduce says what is in the topic after an error, and how to go on.
+// explainProduce adds to an error how much of the input is in the topic, and how to continue.
 func explainProduce(err error, c *produceCommand, producer string, done ingest.Progress) error {
 	var line *ingest.LineError
 	var key *ingest.KeyError

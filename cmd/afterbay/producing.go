@@ -32,7 +32,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeDirectory()) }()
-	if local, ok := directory.(*inspect.Local); ok { // else the process knows
+	if local, ok := directory.(*inspect.Local); ok { // otherwise the process knows it
 		if takes, err := local.Takes(a.ctx, c.Topic); err != nil || !takes {
 			return cmp.Or(err, usage("topic %q is the engine's own: it takes no records from outside: append to the input of a pipeline, or start the pipeline that reads the topic", c.Topic))
 		}
@@ -64,7 +64,7 @@ func (a *app) produce(c *produceCommand) (err error) {
 	done, err := ingest.Publish(a.ctx, to, source, options)
 	meter.Clear()
 	if err == nil {
-		err = to.Ready() // a source without records makes the topic too
+		err = to.Ready() // an empty source creates the topic too
 	}
 	if err != nil {
 		return explainProduce(err, c, options.Producer, done)

@@ -65,10 +65,10 @@ func (c *queueLsCommand) Run(a *app) (err error) {
 	return table.Flush()
 }
 
-// Run calls for queued events.
+// Run retries the calls of queued events.
 func (c *queueRetryCommand) Run(a *app) error { return c.order(a, false, "called for") }
 
-// Run gives queued events up.
+// Run gives up queued events.
 func (c *queueDropCommand) Run(a *app) error { return c.order(a, true, "given up") }
 
 func (c *orderFlags) order(a *app, drop bool, done string) error {

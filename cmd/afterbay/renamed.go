@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// The commands and flags that were renamed before version 0.1.0. docs/upgrading.md
-// has a row for each.
+// Commands and flags that were renamed before version 0.1.0. docs/upgrading.md has a row for each.
 var (
-	renamedCommands = []struct{ old, new string }{ // a longer command stands before a part of it
+	renamedCommands = []struct{ old, new string }{ // a longer command precedes its own prefix
 		{"features", "dataset"},
 		{"parked run", "queue retry"},
 		{"parked", "queue"},
@@ -39,8 +38,7 @@ var (
 	}
 )
 
-// checkRenamed returns an error if a command line begins with the old name of a
-// command.
+// checkRenamed returns an error if a command line begins with the old name of a command.
 func checkRenamed(args []string) error {
 	for _, r := range renamedCommands {
 		if words := strings.Fields(r.old); len(args) >= len(words) && slices.Equal(args[:len(words)], words) {
@@ -50,7 +48,7 @@ func checkRenamed(args []string) error {
 	return nil
 }
 
-// newFlag returns the new name of a flag of a command, "" if it was not renamed.
+// newFlag returns the new name of a flag of a command, or "" if the flag was not renamed.
 func newFlag(command, old string) string {
 	for _, r := range renamedFlags {
 		if r.command == command && r.old == old {

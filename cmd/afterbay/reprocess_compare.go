@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/plot"
 )
 
-// compare says how what a generation made differs from what was there before.
+// compare prints the differences between the outputs of a generation and the earlier ones.
 func (c *reprocessCommand) compare(a *app, d inspect.Directory, pipeline string, topics []string, p *reprocess.Progress) error {
 	if client, ok := d.(*admin.Client); ok && len(p.Live) > 0 {
 		d = c.again(a, client)
@@ -47,7 +47,7 @@ const (
 	againTry  = 50 * time.Millisecond
 )
 
-// again reaches a process after a switch, for which it begins its server anew.
+// again reconnects to a process after a switch, because the process restarts its server then.
 func (c *reprocessCommand) again(a *app, before *admin.Client) *admin.Client {
 	for deadline := time.Now().Add(againWait); time.Now().Before(deadline) && a.ctx.Err() == nil; time.Sleep(againTry) {
 		next, err := before, error(nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/process"
 )
 
-// announce prints what runs, where, and what to type next.
+// announce prints the running pipelines, their addresses, and the commands to type next.
 func (c *runCommand) announce(a *app, e *process.Engine, running process.Running) {
 	if e.Shared() {
 		fmt.Fprintf(a.stdout, "log %s, state copied to %s\n", e.Config.Describe(), running.Dir)
@@ -40,7 +40,7 @@ func (c *runCommand) announce(a *app, e *process.Engine, running process.Running
 	fmt.Fprintf(a.stdout, "next, in another terminal:\n  afterbay %s\n  afterbay tail %s --follow%s\n", first, runner.Outputs()[0], data)
 }
 
-// sumUp prints what a pipeline and its sinks did.
+// sumUp prints the totals of a pipeline and its sinks.
 func sumUp(a *app, runner *pipeline.Runner) {
 	s := runner.Snapshot()
 	c := &s.Counts

@@ -14,7 +14,7 @@ type testCommand struct {
 	Update bool     `help:"Write what happens into the files, where it differs from what they expect."`
 }
 
-// Run runs the scenarios, and says of each whether it happens as it is written.
+// Run runs the scenarios and prints for each whether it passed.
 func (c *testCommand) Run(a *app) error {
 	meter := term.NewMeter(a.stderr)
 	failed := 0

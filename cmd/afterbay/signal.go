@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// endWithin is how long a command may go on after the first signal that does not end
-// in order: one that parses, verifies a model or waits for a server. Whatever it does is
+// endWithin is how long a command may continue after the first signal if it does not end in order.
+// Examples are commands that parse, verify a model or wait for a server. Everything that they do is
 // safe against a crash.
 const endWithin = 3 * time.Second
 
-// errEnded says that a command did not come to its end.
+// errEnded is the error of a command that a signal ended before it was done.
 var errEnded = errors.New("stopped by a signal before it was done. Run the command again")
 
-// untilSignal runs a command. After a signal it waits endWithin, unless the end is orderly.
+// untilSignal runs a command. After a signal it waits at most endWithin, or without limit if the
+// command ends in order.
 func (a *app) untilSignal(command func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- command() }() // where it is left alone the process ends
+	go func() { done <- command() }() // if untilSignal returns first, the process exits
 	ended := a.ctx.Done()
 	var late <-chan time.Time
 	for {
 		select {
 		case err := <-done:
 			if err != nil && a.ctx.Err() != nil && (onlyCanceled(err) || !a.orderly.Load()) {
-				return a.signalled() // the signal caused its other errors
+				return a.signalled() // the signal caused the other errors of the command
 			}
 			return err
 		case <-ended:
@@ -39,8 +40,8 @@ func (a *app) untilSignal(command func() error) error {
 	}
 }
 
-// signalled is the error of a command that a signal ended: none for one that runs
-// until then.
+// signalled returns the error of a command that a signal ended. It is nil for a command that runs
+// until a signal.
 func (a *app) signalled() error {
 	if a.service.Load() {
 		return nil
@@ -48,8 +49,8 @@ func (a *app) signalled() error {
 	return errEnded
 }
 
-// onlyCanceled reports whether an error, and each error in it, says that a context was
-// cancelled.
+// onlyCanceled reports whether an error, and each error that it wraps, is the cancellation of a
+// context.
 func onlyCanceled(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(many.Unwrap(), func(e error) bool { return !onlyCanceled(e) })
@@ -60,17 +61,17 @@ func onlyCanceled(err error) bool {
 	return err == context.Canceled
 }
 
-// endable reads a stream until ctx is done, also where the stream has nothing to read.
+// endable reads a stream until ctx is done, even while the stream has no data.
 type endable struct {
 	ctx    context.Context
 	stream io.Reader
 	buffer []byte
-	rest   []byte // read, and not taken yet
-	err    error  // behind it
+	rest   []byte // read from the stream but not yet returned
+	err    error  // to return after rest
 	read   chan taken
 }
 
-// taken is what a read brought.
+// taken is the result of one read.
 type taken struct {
 	bytes []byte
 	err   error
@@ -83,7 +84,7 @@ func newEndable(ctx context.Context, stream io.Reader) *endable {
 // Read implements io.Reader.
 func (e *endable) Read(p []byte) (int, error) {
 	if len(e.rest) == 0 && e.err == nil {
-		go func() { // a stream that has nothing to read keeps it, to the end of the process
+		go func() { // if the stream has no data, this goroutine lasts until the process exits
 			n, err := e.stream.Read(e.buffer)
 			e.read <- taken{e.buffer[:n], err}
 		}()

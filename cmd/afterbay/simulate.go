@@ -35,7 +35,7 @@ type simulateCommand struct {
 
 const sweepSteps = 20
 
-// Run simulates, and prints what came of it.
+// Run simulates and prints the results.
 func (c *simulateCommand) Run(a *app) error {
 	o, err := c.options()
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *simulateCommand) Run(a *app) error {
 	return nil
 }
 
-// sweep tries marks ever farther apart.
+// sweep tries high and low marks of the queue at growing distances.
 func (c *simulateCommand) sweep(a *app, o simulate.Options) error {
 	gaps, err := simulate.Sweep(o, sweepSteps)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const simulateLines = 16
 
-// options are the preset's, changed by flags.
+// options returns the preset with the changes of the flags.
 func (c *simulateCommand) options() (simulate.Options, error) {
 	o, err := simulate.Preset(c.Preset)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *simulateCommand) options() (simulate.Options, error) {
 	return o, nil
 }
 
-// source sets how events come.
+// source sets the arrival process of events.
 func (c *simulateCommand) source(o *simulate.Options) (err error) {
 	if path, ok := strings.CutPrefix(c.Arrivals, "file:"); ok {
 		if o.Recorded, err = simulate.TimesOf(path); err != nil {
@@ -83,7 +83,8 @@ func (c *simulateCommand) source(o *simulate.Options) (err error) {
 	return nil
 }
 
-// queue returns the bounds: marks of a queue of another size are shares of it.
+// queue returns the limits of the queue. If the flags change its size, its high and low marks
+// become the default shares of the new size.
 func (c *simulateCommand) queue(q control.GateOptions) (control.GateOptions, error) {
 	if c.Max < 0 || c.High < 0 || c.Low < -1 {
 		return q, fmt.Errorf("--max, --high and --low are not below 0")

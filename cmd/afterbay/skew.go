@@ -18,7 +18,7 @@ type skewCommand struct {
 	JSON bool `help:"Print one object of JSON." name:"json"`
 }
 
-// Run compares, and fails if anything differs.
+// Run compares the rows, and fails if any of them differ.
 func (c *skewCommand) Run(a *app) error {
 	rows := rowsFlags{File: c.File, Events: "-", Pipeline: c.Pipeline, tableFlags: c.tableFlags, parallelismFlags: c.parallelismFlags}
 	o := rows.options(a)

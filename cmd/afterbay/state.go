@@ -23,7 +23,7 @@ func (c *stateDumpCommand) Run(a *app) error {
 	return err
 }
 
-// entries prints state, and returns how many entries it has.
+// entries prints state, and returns the number of entries.
 func (a *app) entries(f *directoryFlags, pipeline string, key *string) (n int, err error) {
 	directory, closeDirectory, err := f.open(a, false)
 	if err != nil {

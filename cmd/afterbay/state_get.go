@@ -37,8 +37,8 @@ func (c *stateGetCommand) Run(a *app) error {
 	return c.describe(a)
 }
 
-// guess describes the key by the first file that fits what is stored: a folder may hold
-// drafts of the pipeline too. Where none does, the error is that of the first.
+// guess describes the key with the first file that fits the stored state, because a folder can hold
+// drafts of the pipeline too. If no file fits, it returns the error of the first.
 func (c *stateGetCommand) guess(a *app, files []string) (first error) {
 	for _, path := range files {
 		c.File = path
@@ -54,7 +54,7 @@ func (c *stateGetCommand) guess(a *app, files []string) (first error) {
 	return first
 }
 
-// list prints what there is of a key, where nothing says how its values are read.
+// list prints the raw entries of a key, if no file says how to read their values.
 func (c *stateGetCommand) list(a *app) error {
 	stored, err := c.stored(a, nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *stateGetCommand) nothing() error {
 	return fmt.Errorf("pipeline %q has %w for key %q: keys are forgotten when they are silent for long; afterbay state dump shows those it has", c.Pipeline, errNothing, c.Key)
 }
 
-// describe prints the features of the key, a line each.
+// describe prints the features of the key, one per line.
 func (c *stateGetCommand) describe(a *app) error {
 	pipelines, err := a.load([]string{c.File}, 1, nil, noPrograms)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *stateGetCommand) describe(a *app) error {
 	return nil
 }
 
-// stored returns the entries of the key by stored key.
+// stored returns the state entries of the key, by their stored key.
 func (c *stateGetCommand) stored(a *app, pipelines []process.Pipeline) (entries map[string][]byte, err error) {
 	directory, closeDirectory, err := c.open(a, false, pipelines...)
 	if err != nil {

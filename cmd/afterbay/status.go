@@ -16,7 +16,7 @@ type statusCommand struct {
 	JSON bool `name:"json" help:"Print what GET /v1/status replies with, times in seconds."`
 }
 
-// Run prints what the pipelines of a process do.
+// Run prints the status of the pipelines of a process.
 func (c *statusCommand) Run(a *app) error {
 	client, err := c.process(a, errors.New("no process runs here that knows the status of pipelines: start afterbay run, and name its directory with --data or, on Kafka, its address with --url http://host:port"))
 	if err != nil {

@@ -19,7 +19,7 @@ type tailCommand struct {
 	Headers   bool  `help:"Print JSON with partition, offset, time, key and headers, instead of values alone."`
 }
 
-// Run prints the records, a line each.
+// Run prints the records, one per line.
 func (c *tailCommand) Run(a *app) (err error) {
 	if c.Limit < 0 || c.Partition < inspect.AllPartitions {
 		return usage("--limit and --partition are 0 or more; --partition -1 is all")

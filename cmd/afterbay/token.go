@@ -42,8 +42,8 @@ func (c *tokenIssueCommand) Run(a *app) error {
 	return err
 }
 
-// verify returns who a gateway would take a token's client for. Beyond what the keys
-// say it asks for names that can be parts of keys and headers in the log.
+// verify returns the identity that a gateway would give to a token's client. In addition to the
+// checks of the keys, it requires names that can be parts of keys and headers in the log.
 func verify(ctx context.Context, keys *auth.Keyring, text string) (auth.Identity, error) {
 	who, err := keys.Verify(ctx, text)
 	if err == nil {

@@ -17,7 +17,7 @@ type tokenInspectCommand struct {
 	Keys  string `help:"File of keys to check it with, as the gateway has it." placeholder:"FILE"`
 }
 
-// Run shows a token, and fails where the token would be refused.
+// Run shows a token, and fails if a gateway would refuse it.
 func (c *tokenInspectCommand) Run(a *app) error {
 	text := c.Token
 	if text == "-" {
@@ -37,7 +37,7 @@ func (c *tokenInspectCommand) Run(a *app) error {
 	return errors.Join(table.Flush(), refusal)
 }
 
-// check says whether a gateway would take the token.
+// check prints whether a gateway would accept the token.
 func (c *tokenInspectCommand) check(a *app, w io.Writer, text string) error {
 	if c.Keys == "" {
 		fmt.Fprintf(w, "signature\tnot checked: name the file of keys by --keys\n")

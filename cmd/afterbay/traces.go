@@ -11,14 +11,14 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// traceFlags say where traces go. The variables are OpenTelemetry's.
+// traceFlags set where traces are sent. The environment variables are those of OpenTelemetry.
 type traceFlags struct {
 	Traces       string  `help:"Send traces of events to this collector of OpenTelemetry, OTLP over HTTP, such as http://localhost:4318." env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"URL"`
 	TraceRatio   float64 `help:"Share of the events to trace that come without a trace; those that come with one say themselves." default:"0.1" env:"OTEL_TRACES_SAMPLER_ARG" placeholder:"RATIO"`
 	TraceHeaders string  `hidden:"" env:"OTEL_EXPORTER_OTLP_HEADERS"`
 }
 
-// exporter makes what sends the traces; nil where none are sent.
+// exporter returns the exporter of the traces, or nil if tracing is off.
 func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
 	if f.Traces == "" {
 		return nil, nil
@@ -40,7 +40,7 @@ func (f *traceFlags) exporter(a *app) (*otlp.Exporter, error) {
 	return exporter, nil
 }
 
-// trace sets the options of pipelines that are traced.
+// trace returns a function that sets the tracing options of a pipeline.
 func (f *traceFlags) trace(traces *otlp.Exporter) func(*pipeline.Options) {
 	return func(o *pipeline.Options) {
 		if traces != nil {

@@ -20,7 +20,7 @@ type tryCommand struct {
 	JSON bool `help:"Print JSON, an object a line, and the summary on standard error." name:"json"`
 }
 
-// Run prints what the pipelines make of the events.
+// Run prints the outputs of the pipelines for the events.
 func (c *tryCommand) Run(a *app) error {
 	if c.Limit != nil && *c.Limit < 0 {
 		return usage("--limit %d: use 0 or more", *c.Limit)
@@ -43,7 +43,7 @@ func (c *tryCommand) Run(a *app) error {
 	return a.dry().Try(a.ctx, source, nil, o)
 }
 
-// topic tries records of a topic.
+// topic runs the pipelines over records of a topic.
 func (c *tryCommand) topic(a *app, name string, o dryrun.TryOptions) error {
 	pipelines, err := pipelinesOf(c.File)
 	if err != nil {
@@ -60,12 +60,12 @@ func (c *tryCommand) topic(a *app, name string, o dryrun.TryOptions) error {
 	return errors.Join(err, closeDirectory())
 }
 
-// dry is what dry runs get of the program.
+// dry returns the parts of this program that dry runs need.
 func (a *app) dry() *dryrun.Program {
 	return &dryrun.Program{Loader: a.loader(), Events: a.openEvents, Out: a.stdout, Err: a.stderr}
 }
 
-// tableFlags name the rows that pipelines look up.
+// tableFlags provide the rows that pipelines look up.
 type tableFlags struct {
 	Table []string `help:"Rows of a table that a pipeline looks up: its topic, the field that holds their key, and a file, NDJSON or CSV." placeholder:"TOPIC:KEY=FILE"`
 }

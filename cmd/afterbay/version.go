@@ -14,7 +14,7 @@ func (c *versionCommand) Run(a *app) error {
 	return nil
 }
 
-// version returns the module's version, or the commit that was built.
+// version returns the module version, or the commit that the program was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -8,11 +8,11 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
-// derived are topics that generations of pipelines write to instead of an output,
-// and that output. The records there have the ids of the live ones.
+// derived maps topics to outputs: each topic receives the records that a generation writes instead
+// of to that output. Its records have the same ids as the live ones.
 type derived map[string]string
 
-// readDerived reads what the generations in a directory were derived into.
+// readDerived finds the topics of the generations in a directory.
 func readDerived(ctx context.Context, d inspect.Directory, topics []inspect.Topic) (derived, error) {
 	found := derived{}
 	for _, t := range topics {
@@ -38,14 +38,13 @@ func readDerived(ctx context.Context, d inspect.Directory, topics []inspect.Topi
 	return found, nil
 }
 
-// has reports whether a record is of a generation that was derived beside the live
-// one.
+// has reports whether a record is of a reprocessed generation rather than the live one.
 func (d derived) has(r *Record) bool {
 	_, ok := d[r.stored.Partition.Topic]
 	return ok
 }
 
-// output returns the output that a topic stands for.
+// output returns the output that a topic stands for, or the topic itself.
 func (d derived) output(topic string) string {
 	if output, ok := d[topic]; ok {
 		return output
@@ -53,8 +52,8 @@ func (d derived) output(topic string) string {
 	return topic
 }
 
-// rank puts outputs before records that only have the id of their event, and records of
-// the live generation before records that were derived again.
+// rank orders records with one id. Outputs come before records that only have the id of their
+// event. Records of the live generation come before reprocessed ones.
 func (d derived) rank(r *Record) int {
 	n := 2 * rank(r)
 	if d.has(r) {
@@ -63,8 +62,8 @@ func (d derived) rank(r *Record) int {
 	return n
 }
 
-// madeBy returns the records to compare a replay with: those of its pipeline's
-// digest, or if it has none, those that are not derived.
+// madeBy returns the records to compare a replay with. These are the records of its pipeline's
+// digest or, if there are no such records, those of the live generation.
 func (d derived) madeBy(list []*Record, digest string) []*Record {
 	var same, live []*Record
 	for _, r := range list {

@@ -1,6 +1,7 @@
-// Package explain says where one output came from: its event and the events
-// before that, what computed it, how long that took and, by a replay with the
-// very code that serves, the row of names and values it was computed from.
+// Package explain reports where one output came from: its event, the events before that event, the
+// pipeline and models that computed it, and how long that took. It also replays the event with the
+// same code that serves it, which yields the row of names and values that the output was computed
+// from.
 package explain
 
 import (
@@ -23,106 +24,107 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// ErrNotFound says that no record has the id, or that none is at the position.
+// ErrNotFound means that no record has the id or the position.
 var ErrNotFound = errors.New("not found")
 
-// ErrOtherPipeline says that none of the pipelines given is the one to replay.
+// ErrOtherPipeline means that the pipeline to replay is not among the given ones.
 var ErrOtherPipeline = errors.New("the files lack the pipeline")
 
-// Bounds of a Report.
+// Limits of a Report.
 const (
-	upstreamMax = 100   // records that one came from
-	becameMax   = 1_000 // records that came of one
+	upstreamMax = 100   // records upstream of one
+	becameMax   = 1_000 // records made from one
 )
 
-// Options say what Explain may use.
+// Options configure Explain.
 type Options struct {
 	Directory inspect.Directory
 
-	// Pipelines are replayed where one of them made the output; without any
-	// there is no row.
+	// Pipelines are candidates for the replay: the one that made the output is replayed. Without
+	// pipelines the report has no row.
 	Pipelines []lang.Pipeline
 
-	// Timing returns how an event came through a pipeline; nil knows of none.
+	// Timing returns the timing of an event in a pipeline. nil means that no timings are known.
 	Timing func(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (inspect.Timing, bool, error)
 
-	// Progress is told what is done and how many records of how many it has
-	// taken, every few thousand; nil is not told.
+	// Progress is called every few thousand records with the current task, the number of records
+	// read and the total. nil is not called.
 	Progress func(what string, records, of int64)
 
-	// ModelKinds are the kinds of models that manifests may name.
+	// ModelKinds are the kinds of models that manifests can name.
 	ModelKinds []model.Kind
 
-	// Announce is told of each program that a model is, before it is run; nil is not.
+	// Announce is called before a program of a model is run, with a description of it. nil is not
+	// called.
 	Announce func(text string)
 }
 
-// Report is all that is known about one output, or about one event.
+// Report is everything known about one output or one event.
 type Report struct {
-	Asked    string    `json:"asked"`            // the id or position
-	Searched int64     `json:"searched"`         // records looked at to find it
+	Asked    string    `json:"asked"`            // the id or position that was asked for
+	Searched int64     `json:"searched"`         // number of records read to find it
 	Also     []string  `json:"also,omitempty"`   // positions of other records with the id
-	Output   *Record   `json:"output,omitempty"` // nil where an event was asked for
+	Output   *Record   `json:"output,omitempty"` // nil if the report is about an event
 	Event    *Record   `json:"event"`
-	Upstream []*Record `json:"upstream,omitempty"` // what the event came from, nearest first
-	Became   []*Record `json:"became,omitempty"`   // what came of the event that was asked for
-	More     int       `json:"more,omitempty"`     // of it beyond those
+	Upstream []*Record `json:"upstream,omitempty"` // records that led to the event, nearest first
+	Became   []*Record `json:"became,omitempty"`   // records made from the event, if the report is about an event
+	More     int       `json:"more,omitempty"`     // number of further records made from it
 	Replays  []*Replay `json:"replays,omitempty"`
 }
 
-// The kinds of records.
+// Kinds of records.
 const (
 	KindOutput       = "output"
 	KindDead         = "dead letter"
 	KindLate         = "late event"
-	KindCopy         = "copy"         // into the topic that a pipeline's inputs are merged to
-	KindAnnouncement = "announcement" // there: how far the inputs are
-	KindEvent        = "event"        // appended from outside
+	KindCopy         = "copy"         // in the repartition topic of a pipeline's inputs
+	KindAnnouncement = "announcement" // in the same topic: the progress of the inputs
+	KindEvent        = "event"        // appended by a client
 )
 
-// Record is a record of the log and what its headers say.
+// Record is a record of the log with the contents of its headers.
 type Record struct {
 	Position string          `json:"position"`          // topic/partition@offset
-	Missing  string          `json:"missing,omitempty"` // why nothing else is known
+	Missing  string          `json:"missing,omitempty"` // why only the position is known
 	Kind     string          `json:"kind,omitempty"`
 	ID       string          `json:"id,omitempty"`
 	Time     time.Time       `json:"time,omitzero"`
-	Key      json.RawMessage `json:"key,omitempty"` // text, or {"base64":...} where it is not UTF-8
+	Key      json.RawMessage `json:"key,omitempty"` // a string, or {"base64":...} if it is not UTF-8
 	Value    json.RawMessage `json:"value,omitempty"`
-	Made     *Made           `json:"made,omitempty"` // nil for an event from outside
+	Made     *Made           `json:"made,omitempty"` // nil for an event from a client
 
 	stored stream.Record
 }
 
-// Made is how a pipeline made a record.
+// Made describes how a pipeline made a record.
 type Made struct {
-	From       string    `json:"from"`             // position of the event, before it was copied
-	Number     string    `json:"number,omitempty"` // partition@number in the order of several partitions, where the pipeline reads in one
+	From       string    `json:"from"`             // position of the event before it was repartitioned
+	Number     string    `json:"number,omitempty"` // partition@number in the time order of several partitions, if the pipeline uses one
 	Pipeline   string    `json:"pipeline,omitempty"`
 	Digest     string    `json:"digest,omitempty"` // sha256:... of the pipeline
 	Generation uint64    `json:"generation,omitempty"`
 	Models     []Model   `json:"models,omitempty"`
 	Attempts   int       `json:"attempts"`
-	Watermark  time.Time `json:"watermark,omitzero"` // at the event's position; zero where no header says it
+	Watermark  time.Time `json:"watermark,omitzero"` // at the event's position; zero if no header has it
 
 	Stage     string          `json:"stage,omitempty"` // of a dead letter
 	Error     string          `json:"error,omitempty"`
-	Row       json.RawMessage `json:"row,omitempty"` // names computed until then
+	Row       json.RawMessage `json:"row,omitempty"` // names computed up to the failure
 	Truncated string          `json:"truncated,omitempty"`
 
-	Phases *Phases `json:"phases,omitempty"` // nil where the times were not kept
+	Phases *Phases `json:"phases,omitempty"` // nil if the times were not kept
 }
 
-// Model is a model that a pipeline had.
+// Model is a model that a pipeline used.
 type Model struct {
 	Name   string `json:"name"`   // name@version
 	Digest string `json:"digest"` // sha256:...
 }
 
-// String returns name@version and digest, as the header has them.
+// String returns name@version and digest, in the form of the header.
 func (m Model) String() string { return m.Name + " " + m.Digest }
 
-// explanation is a Report being made.
+// explanation is a Report under construction.
 type explanation struct {
 	Options
 	topics  []inspect.Topic
@@ -130,11 +132,10 @@ type explanation struct {
 	report  Report
 }
 
-// Explain finds a record by its id, or by its position written
-// topic/partition@offset, and says all that is known about it. It is an
-// ErrNotFound where there is none, and an ErrOtherPipeline where pipelines are
-// given and none of them made it. Memory is that of the replayed pipeline's
-// state and of one record at a time.
+// Explain finds a record by its id or its position (topic/partition@offset) and reports everything
+// known about it. It returns ErrNotFound if there is no such record, and ErrOtherPipeline if
+// pipelines are given but none of them made it. It uses memory for the state of the replayed
+// pipeline and for one record at a time.
 func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
@@ -176,12 +177,13 @@ func Explain(ctx context.Context, id string, o Options) (*Report, error) {
 	return &e.report, e.replays(ctx)
 }
 
-// repartition returns the topic in whose order the pipeline that made a record reads several
-// partitions.
+// repartition returns the repartition topic of the pipeline that made a record. The pipeline reads
+// several partitions in the order of this topic.
 func (m *Made) repartition() string { return naming.Of(naming.Root(m.Pipeline), naming.Repartition) }
 
-// eventOf returns the record that a pipeline read to make another one. In the order of several
-// partitions that is the copy of the event, which is looked for from the beginning.
+// eventOf returns the record that a pipeline read to make another one. If the pipeline reads
+// several partitions in time order, that is the copy of the event; eventOf searches it from the
+// beginning.
 func (e *explanation) eventOf(ctx context.Context, made *Made) (*Record, error) {
 	index, _, numbered := strings.Cut(made.Number, "@")
 	partition, err := strconv.ParseInt(index, 10, 32)
@@ -200,7 +202,7 @@ func (e *explanation) eventOf(ctx context.Context, made *Made) (*Record, error) 
 	return &Record{Position: topic + "/" + made.Number, Missing: fmt.Sprintf("no longer retained: %s/%d has no copy of %s", topic, partition, made.From)}, nil
 }
 
-// at returns the record at a position that a header names.
+// at returns the record at the position that a header names.
 func (e *explanation) at(ctx context.Context, position string) (*Record, error) {
 	p, err := deadletter.ParsePosition(position)
 	i := slices.IndexFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic })
@@ -237,14 +239,14 @@ func position(r *stream.Record) string {
 // newRecord reads the headers of a record.
 func newRecord(r *stream.Record) *Record {
 	record := &Record{}
-	// The line has the names of the fields time, key and value.
+	// The JSON has the same names for time, key and value as Record.
 	if err := json.Unmarshal(inspect.AppendRecord(nil, r), record); err != nil {
 		panic("explain: a record's own JSON cannot be read: " + err.Error())
 	}
 	record.Position, record.Kind, record.ID, record.stored = position(r), KindEvent, header.Get(r, header.ID), *r
 	source, from := header.Get(r, header.Source), header.Get(r, header.Position)
 	switch {
-	case header.Get(r, header.Redrive) != "": // an event that was sent back
+	case header.Get(r, header.Redrive) != "": // an event that was redriven
 	case header.MovesTime(r):
 		record.Kind = KindAnnouncement
 	case source != "":
@@ -280,17 +282,17 @@ func newMade(r *stream.Record, from string) *Made {
 	return m
 }
 
-// parsePipeline reads "name sha256:digest generation".
+// parsePipeline parses "name sha256:digest generation".
 func parsePipeline(text string) (name, digest string, generation uint64) {
 	words := strings.Fields(text)
 	if len(words) != 3 {
 		return text, "", 0
 	}
-	generation, _ = strconv.ParseUint(words[2], 10, 64) // 0 is none
+	generation, _ = strconv.ParseUint(words[2], 10, 64) // 0 if it is missing
 	return words[0], words[1], generation
 }
 
-// parseModels reads "name@version sha256:digest, ...".
+// parseModels parses "name@version sha256:digest, ...".
 func parseModels(text string) []Model {
 	var list []Model
 	for one := range strings.SplitSeq(text, ", ") {
@@ -301,8 +303,8 @@ func parseModels(text string) []Model {
 	return list
 }
 
-// differences returns what of two records is not the same, their places and
-// which generation of the pipeline made them aside.
+// differences lists the differences between two records. It ignores their positions and the
+// generations that made them.
 func differences(a, b *stream.Record) []string {
 	var list []string
 	differ := func(what string, is bool) {

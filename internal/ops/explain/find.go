@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// find returns the record that was asked for, or the event.
+// find returns the output or event that was asked for.
 func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 	p, err := deadletter.ParsePosition(id)
 	if err == nil && slices.ContainsFunc(e.topics, func(t inspect.Topic) bool { return t.Name == p.Topic }) {
@@ -36,16 +36,16 @@ func (e *explanation) find(ctx context.Context, id string) (*Record, error) {
 		id, ErrNotFound, e.report.Searched)
 }
 
-// madeOf is what the id of an output says that was made of an event which brought none, or
-// whose id was made so in turn.
+// madeOf is the origin in the id of an output. Such an id names the event's position if the event
+// had no id, or if the event's own id was made in this way.
 type madeOf struct {
 	topic     string
-	before    string // the id up to the offset of the event: equal for the events of a partition
+	before    string // the id up to the offset of the event; the same for all events of a partition
 	partition int32
 	offset    stream.Offset
 }
 
-// parseMade reads the id of an output.
+// parseMade parses the id of an output.
 func parseMade(text string) (m madeOf, ok bool) {
 	start := 0
 	for event := text; ; {
@@ -64,9 +64,9 @@ func parseMade(text string) (m madeOf, ok bool) {
 	}
 }
 
-// near looks for an output where it most likely is: in the partition of its event, in
-// the order of events. Where a partition holds others too it finds nothing, and scan has
-// to.
+// near searches an output at its most likely place: in the partition of its event, which is in the
+// order of events. If the partition also holds other records, near finds nothing and the caller
+// must scan.
 func (e *explanation) near(ctx context.Context, id string, made madeOf) (*Record, error) {
 	var found []*Record
 	for _, topic := range e.topics {
@@ -102,20 +102,20 @@ func (e *explanation) near(ctx context.Context, id string, made madeOf) (*Record
 	return found[0], nil
 }
 
-// rank puts outputs before what only has the id of its event.
+// rank orders outputs before records that only have the id of their event.
 func rank(r *Record) int {
 	return slices.Index([]string{KindOutput, KindDead, KindLate, KindEvent, KindCopy}, r.Kind)
 }
 
-// sameSource returns the offset of the event in an id, and whether it was made in the same
-// way of an event of the same partition.
+// sameSource returns the offset of the event in an id. ok is true if the record was made in the
+// same way from an event of the same partition.
 func sameSource(id string, made madeOf) (stream.Offset, bool) {
 	other, ok := parseMade(id)
 	return other.offset, ok && other.before == made.before
 }
 
-// lowest returns the offset of the first record that is made of the event or a later
-// one, by bisection; the end where the partition holds other records.
+// lowest returns the offset of the first record made from the event or a later one, by bisection.
+// It returns the end if the partition holds other records.
 func (e *explanation) lowest(ctx context.Context, p stream.Partition, in inspect.Partition, made madeOf) (stream.Offset, error) {
 	low, high := in.First, in.Next
 	for low < high {
@@ -140,7 +140,7 @@ func (e *explanation) lowest(ctx context.Context, p stream.Partition, in inspect
 
 const progressEvery = 1 << 12 // records
 
-// all yields every record that is retained, topic by topic.
+// all calls take with every retained record, topic by topic.
 func (e *explanation) all(ctx context.Context, what string, take func(*stream.Record) (bool, error)) error {
 	var done, total int64
 	for _, topic := range e.topics {
@@ -164,7 +164,7 @@ func (e *explanation) all(ctx context.Context, what string, take func(*stream.Re
 	return nil
 }
 
-// scan looks for an id in every record, up to the first output that has it.
+// scan searches all records for an id, up to the first output that has it.
 func (e *explanation) scan(ctx context.Context, id string) (found *Record, err error) {
 	err = e.all(ctx, "looking for "+id, func(r *stream.Record) (bool, error) {
 		e.report.Searched++
@@ -179,18 +179,18 @@ func (e *explanation) scan(ctx context.Context, id string) (found *Record, err e
 			e.report.Also = append(e.report.Also, found.Position)
 		}
 		found = next
-		return e.derived.rank(found) > 0, nil // the id means an output of the live generation
+		return e.derived.rank(found) > 0, nil // an id refers to an output of the live generation
 	})
 	return found, err
 }
 
-// madeOf reports whether a record was made of the copy that is the event.
+// madeOf reports whether a record was made from the copy that is the event.
 func (e *explanation) madeOf(r *stream.Record) bool {
 	event := e.report.Event
 	return event.Kind == KindCopy && header.Get(r, header.Repartition) != "" && header.Get(r, header.Position) == event.Made.From
 }
 
-// became lists what was made of the event.
+// became lists the records made from the event.
 func (e *explanation) became(ctx context.Context) error {
 	return e.all(ctx, "looking for what came of "+e.report.Event.Position, func(r *stream.Record) (bool, error) {
 		own := e.report.Event.Position

@@ -8,16 +8,17 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
-// Phases are the times of the way of an event and of those computed with it.
+// Phases are the durations of the phases of an event. Events that were computed together share some
+// of them.
 type Phases struct {
 	First      int64         `json:"first"` // offset of the first event computed together
-	Next       int64         `json:"next"`  // and of the one behind the last
+	Next       int64         `json:"next"`  // offset after the last of them
 	Queue      time.Duration `json:"queue_ns,omitempty"`
-	Known      bool          `json:"queue_known"`       // Queue is: when the event came is known
-	Ordered    bool          `json:"ordered,omitempty"` // the event waited for its turn in the order of several source partitions
+	Known      bool          `json:"queue_known"`       // Queue is known, because the arrival time of the event is
+	Ordered    bool          `json:"ordered,omitempty"` // the event waited for its turn in the time order of several source partitions
 	Order      time.Duration `json:"order_ns,omitempty"`
-	OrderKnown bool          `json:"order_known,omitempty"` // Order is known; else Queue has it too
-	WaitedFor  string        `json:"waited_for,omitempty"`  // last: a source partition, or a stage
+	OrderKnown bool          `json:"order_known,omitempty"` // Order is known; otherwise Queue includes it
+	WaitedFor  string        `json:"waited_for,omitempty"`  // the source partition or stage that it waited for last
 	Feature    time.Duration `json:"feature_ns"`            // of the whole chunk, as are the next two
 	Model      time.Duration `json:"model_ns"`
 	Emit       time.Duration `json:"emit_ns"`
@@ -31,7 +32,7 @@ func (h *Phases) Total() time.Duration {
 	return h.Queue + h.Order + h.Feature + h.Model + h.Emit + h.Commit
 }
 
-// phases finds the times of every record that a pipeline made, from the first.
+// phases finds the durations for every record that a pipeline made, starting with the first.
 func (e *explanation) phases(ctx context.Context) error {
 	if e.Timing == nil {
 		return nil
@@ -54,7 +55,7 @@ func (e *explanation) phases(ctx context.Context) error {
 	return nil
 }
 
-// phasesOf finds the times of the way from an event to what was made of it.
+// phasesOf finds the durations between an event and a record made from it.
 func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	at := r.Made.From
 	if r.Made.Number != "" {
@@ -77,7 +78,7 @@ func (e *explanation) phasesOf(ctx context.Context, r, event *Record) error {
 	}
 	switch {
 	case event.Missing != "":
-	case event.Made == nil: // its time is when it was appended
+	case event.Made == nil: // its time is the time of its append
 		h.Queue, h.Known = timing.Begun.Sub(event.Time), true
 	case event.Made.Phases != nil:
 		h.Queue, h.Known = timing.Begun.Sub(event.Made.Phases.committed), true

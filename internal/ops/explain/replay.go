@@ -22,35 +22,35 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Replay is what a pipeline makes of an event when it computes its partition
-// again, from the first record that is retained up to that event.
+// Replay is the result of computing an event again. The pipeline computes the event's partition
+// from the first retained record up to that event.
 type Replay struct {
 	Pipeline string        `json:"pipeline"`
-	Missing  string        `json:"missing,omitempty"` // why there was none
-	From     int64         `json:"from"`              // offset of the first record replayed
+	Missing  string        `json:"missing,omitempty"` // why there is no replay
+	From     int64         `json:"from"`              // offset of the first replayed record
 	Records  int64         `json:"records"`
 	Took     time.Duration `json:"took_ns"`
-	Digest   string        `json:"digest,omitempty"` // of the pipeline; "" where it wrote nothing
+	Digest   string        `json:"digest,omitempty"` // of the pipeline; "" if it wrote nothing
 	Models   []Model       `json:"models,omitempty"`
 
 	Watermark time.Time `json:"watermark,omitzero"`
 	Late      bool      `json:"late,omitempty"`
 	Dropped   bool      `json:"dropped,omitempty"`
-	Stage     string    `json:"stage,omitempty"` // where the event failed
+	Stage     string    `json:"stage,omitempty"` // stage at which the event failed
 	Error     string    `json:"error,omitempty"`
 	Row       []Value   `json:"row,omitempty"` // in the order of the stages
 
-	Same bool     `json:"same"`          // as what is stored, byte for byte
-	Why  []string `json:"why,omitempty"` // what differs, of the records and of what made them
+	Same bool     `json:"same"`          // equal to the stored record, byte for byte
+	Why  []string `json:"why,omitempty"` // differences of the records and of the pipelines and models that made them
 }
 
-// Value is a name and its value as JSON.
+// Value is a name with its value as JSON.
 type Value struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
 }
 
-// replays computes the event again with each pipeline that it is asked of.
+// replays computes the event again with each of the pipelines to replay.
 func (e *explanation) replays(ctx context.Context) error {
 	if len(e.Pipelines) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (e *explanation) replays(ctx context.Context) error {
 	var names []string
 	for _, asked := range e.Pipelines {
 		names = append(names, asked.Name)
-		asked.Commit = lang.Commit{} // decides when results are written, not what
+		asked.Commit = lang.Commit{} // sets when results are written, not their content
 		play := &player{directory: e.Directory, topics: e.topics, partition: p.Partition, until: p.Offset, replay: Replay{Pipeline: asked.Name}}
 		play.event = p.String()
 		if e.report.Event.Kind == KindCopy {
@@ -96,7 +96,7 @@ func (e *explanation) replays(ctx context.Context) error {
 	return nil
 }
 
-// show has values that are of a format of a pipeline, such as Avro, shown as JSON.
+// show converts values in a format of a pipeline, such as Avro, to JSON.
 func (r *Report) show(runner *pipeline.Runner) {
 	for _, one := range slices.Concat([]*Record{r.Output, r.Event}, r.Upstream, r.Became) {
 		if one == nil {
@@ -108,19 +108,19 @@ func (r *Report) show(runner *pipeline.Runner) {
 	}
 }
 
-// player is a stream.Log of one partition of a directory. It keeps the state
-// beside it and of the outputs those of the last event.
+// player is a stream.Log over one partition of a directory. It holds the replay's state in memory,
+// and keeps only the outputs of the last event.
 type player struct {
 	directory inspect.Directory
 	topics    []inspect.Topic
 	group     string
 	partition stream.Partition
-	until     stream.Offset // of the event
-	event     string        // where it was read first
-	ordered   bool          // the partition is read in an order of its own: to its end, up to the event's turn
-	tables    tables        // that the pipeline looks up
+	until     stream.Offset // offset of the event
+	event     string        // position of the event in its first topic
+	ordered   bool          // the partition is read in time order: to its end, until the event's turn
+	tables    tables        // tables that the pipeline looks up
 	notes     pipeline.Notes
-	came      bool // the event's turn
+	came      bool // the event's turn has come
 	progress  func(n, of int64)
 	runner    *pipeline.Runner
 	replay    Replay
@@ -133,7 +133,7 @@ var (
 	_ stream.Member = (*playing)(nil)
 )
 
-// run replays up to the event.
+// run replays the partition up to the event.
 func (p *player) run(ctx context.Context, runner *pipeline.Runner, event *Record) error {
 	p.runner = runner
 	p.replay.Models = parseModels(strings.Join(runner.Plan.Models, ", "))
@@ -165,7 +165,7 @@ func (p *player) observe(o *pipeline.Observed) {
 		r.Error = o.Err.Error()
 	}
 	if reads := p.runner.Reads(); reads[len(reads)-1].Group != p.group {
-		return // copying has names of its own
+		return // repartitioning has its own names
 	}
 	for _, slot := range p.runner.Plan.Schema.Slots {
 		if o.Row.Has(slot) && slot.Name[0] != 0 {
@@ -174,7 +174,7 @@ func (p *player) observe(o *pipeline.Observed) {
 	}
 }
 
-// compare says whether the replay made what is stored, and if not, why.
+// compare determines whether the replay made the stored record, and if not, why.
 func (p *player) compare(report *Report, topics derived) {
 	r := &p.replay
 	if r.Missing != "" {
@@ -214,8 +214,7 @@ func (p *player) compare(report *Report, topics derived) {
 	}
 }
 
-// otherMaker returns what of the pipeline is not as it was when it made a
-// record.
+// otherMaker lists the differences between the pipeline now and when it made a record.
 func (p *player) otherMaker(made *Made) []string {
 	var list []string
 	if made == nil {
@@ -232,7 +231,7 @@ func (p *player) otherMaker(made *Made) []string {
 	return list
 }
 
-// unknown returns what else may make a replay differ.
+// unknown lists other possible reasons for a different replay.
 func (p *player) unknown(made *Made, explained bool) []string {
 	var list []string
 	if made != nil && made.Generation > 1 {
@@ -250,7 +249,7 @@ func (p *player) unknown(made *Made, explained bool) []string {
 	return list
 }
 
-// modelNow returns what the file has where a model was.
+// modelNow returns the model that the file now has in place of an earlier one.
 func modelNow(models []Model, was string) string {
 	name, _, _ := strings.Cut(was, "@")
 	for _, m := range models {
@@ -286,12 +285,13 @@ func (p *player) AppendOnce(context.Context, string, int64, ...stream.Record) (i
 	return 0, errReadOnly
 }
 
-// Tail implements stream.Log, for tables: it ends with the newest row.
+// Tail implements stream.Log for tables. It ends after the newest row.
 func (p *player) Tail(ctx context.Context, at stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return p.tables.rows(ctx, at, from)
 }
 
-// Offsets implements stream.Inspector, for tables: what a replay writes is nowhere.
+// Offsets implements stream.Inspector for tables. The other topics are empty, because a replay
+// stores nothing.
 func (p *player) Offsets(_ context.Context, at stream.Partition) (first, next stream.Offset, err error) {
 	if !slices.Contains(p.tables.names, at.Topic) {
 		return 0, 0, nil
@@ -300,13 +300,13 @@ func (p *player) Offsets(_ context.Context, at stream.Partition) (first, next st
 	return extent.First, extent.Next, nil
 }
 
-// extent returns what a partition of the directory holds.
+// extent returns the range of offsets that a partition of the directory holds.
 func (p *player) extent(at stream.Partition) inspect.Partition {
 	i := slices.IndexFunc(p.topics, func(t inspect.Topic) bool { return t.Name == at.Topic })
 	return p.topics[i].Partitions[at.Index]
 }
 
-// Peek implements stream.Inspector, for tables.
+// Peek implements stream.Inspector for tables.
 func (p *player) Peek(ctx context.Context, at stream.Partition, from stream.Offset) (stream.Record, bool, error) {
 	if !slices.Contains(p.tables.names, at.Topic) {
 		return stream.Record{}, false, nil
@@ -330,7 +330,7 @@ func (p *player) Groups(context.Context) ([]string, error) { return nil, nil }
 // Close implements stream.Log.
 func (p *player) Close() error { return nil }
 
-// Join implements stream.Log. Groups other than the one replayed get nothing.
+// Join implements stream.Log. Members of groups other than the replayed one receive nothing.
 func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Member, error) {
 	if group != p.group {
 		return generation.NewIdle(), nil
@@ -342,7 +342,7 @@ func (p *player) Join(ctx context.Context, group string, _ ...string) (stream.Me
 	return s, nil
 }
 
-// last returns the offset of the last record that is read.
+// last returns the offset of the last record to read.
 func (p *player) last() stream.Offset {
 	if p.ordered {
 		return p.extent(p.partition).Next - 1
@@ -350,10 +350,10 @@ func (p *player) last() stream.Offset {
 	return p.until
 }
 
-// turnWait is how long the turn of an event may take that waits for no record.
+// turnWait is the longest wait for the turn of an event after all records are read.
 const turnWait = time.Second
 
-// wait waits for what is ready of an order: the event, or the commit behind it.
+// wait waits for the next step of a time order: the event's turn, or the commit after it.
 func (s *playing) wait(ctx context.Context) (stream.Batch, error) {
 	if s.came {
 		return s.Idle.Poll(ctx, 0)
@@ -389,7 +389,7 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 	for !s.ended && len(batch.Records) < limit {
 		r, err, ok := s.next()
-		if !ok && err == nil && s.ordered { // the newest offsets may be of no record
+		if !ok && err == nil && s.ordered { // the newest offsets may have no record
 			s.ended = true
 			break
 		}
@@ -417,7 +417,7 @@ func (s *playing) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return s.Idle.Poll(ctx, limit)
 }
 
-// Commit implements stream.Member. It ends the replay behind the event.
+// Commit implements stream.Member. It ends the replay after the event.
 func (s *playing) Commit(step stream.Transaction) *stream.Pending {
 	s.state.Apply(step.Changes...)
 	for i := range step.Outputs {
@@ -438,7 +438,7 @@ func (s *playing) Commit(step stream.Transaction) *stream.Pending {
 	return pending
 }
 
-// cloneRecord copies a record whose bytes are the step's.
+// cloneRecord copies a record, because the transaction owns its bytes.
 func cloneRecord(r *stream.Record) stream.Record {
 	c := *r
 	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)

@@ -11,25 +11,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// tables are the topics of a directory in which a replayed pipeline looks up rows.
+// tables are the topics of a directory that a replayed pipeline looks up rows in.
 type tables struct {
 	directory inspect.Directory
 	names     []string
-	unknown   string // why the rows that the live pipeline found are not known; "" is that they are
+	unknown   string // why the rows that the live pipeline found are unknown; "" if they are known
 	reading   map[stream.Partition]*tableReading
 }
 
-// tableReading is a partition of a table that is read row by row.
+// tableReading is one partition of a table, read row by row.
 type tableReading struct {
-	from  stream.Offset // of the newest row looked at, or less
+	from  stream.Offset // offset of the newest row read, or a smaller one
 	row   stream.Record
-	found bool // row is there: else the partition ends
+	found bool // row is set; otherwise the partition has ended
 	next  func() (stream.Record, error, bool)
 	stop  func()
 }
 
-// follow has the rows of tables that are read as they arrive be those that the notes of the
-// pipeline say. first is the first offset of the partition that is replayed.
+// follow makes lookups in tables that change over time find the rows that the live pipeline found,
+// according to the pipeline's notes. first is the first offset of the replayed partition.
 func (t *tables) follow(ctx context.Context, r *pipeline.Runner, home int32, first stream.Offset, notes *pipeline.Notes) {
 	*notes, t.unknown = pipeline.Notes{}, ""
 	if !slices.ContainsFunc(t.names, func(name string) bool { return !r.AsOfEvent(name) }) {
@@ -50,8 +50,8 @@ func (t *tables) follow(ctx context.Context, r *pipeline.Runner, home int32, fir
 	}
 }
 
-// peek returns the first row of a partition from an offset on. Offsets that rise are read in one
-// query.
+// peek returns the first row of a partition at or after an offset. Calls with rising offsets share
+// one query.
 func (t *tables) peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error) {
 	r := t.reading[p]
 	if r != nil && r.from <= from && (!r.found || from <= r.row.Offset) {
@@ -70,12 +70,12 @@ func (t *tables) peek(ctx context.Context, p stream.Partition, from stream.Offse
 	return r.row, r.found, err
 }
 
-// rows yields the rows of a partition from an offset on.
+// rows yields the rows of a partition, starting at an offset.
 func (t *tables) rows(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return t.directory.Records(ctx, inspect.Query{Topic: p.Topic, Partition: p.Index, From: int64(from)})
 }
 
-// close ends what is read.
+// close ends all queries.
 func (t *tables) close() {
 	for _, r := range t.reading {
 		r.stop()

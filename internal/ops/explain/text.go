@@ -9,10 +9,10 @@ import (
 	"github.com/afterbay/afterbay/internal/observe"
 )
 
-// textMax is how many characters of a key or value are shown to people.
+// textMax is the most characters of a key or value that the text report shows.
 const textMax = 2_000
 
-// printer writes lines of a title and a text. The first error stays.
+// printer writes lines with a title and a text. It keeps the first error.
 type printer struct {
 	out io.Writer
 	err error
@@ -24,8 +24,7 @@ func (p *printer) line(title, format string, args ...any) {
 	}
 }
 
-// plain writes text that comes from events on one line that does no harm to a
-// terminal.
+// plain puts text from events on one line and removes characters that could harm a terminal.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
@@ -39,7 +38,7 @@ func plain(text string) string {
 	return text
 }
 
-// Write writes the report for people.
+// Write writes the report as text.
 func (r *Report) Write(out io.Writer) error {
 	p := &printer{out: out}
 	way := append([]*Record{r.Event}, r.Upstream...)
@@ -127,7 +126,7 @@ func (p *printer) phases(h *Phases) {
 	p.line("    together", "%7.3f ms", milliseconds(h.Total()))
 }
 
-// phase writes what an event took of one phase, or why that is not known.
+// phase writes the duration of one phase of an event, or why it is unknown.
 func (p *printer) phase(h *Phases, of observe.Phase, took time.Duration, known bool, about, unknown string) {
 	title := "    " + of.String()
 	if !known {
@@ -137,7 +136,7 @@ func (p *printer) phase(h *Phases, of observe.Phase, took time.Duration, known b
 	p.line(title, "%7.3f ms  %3.0f %%  %s", milliseconds(took), 100*float64(took)/float64(max(h.Total(), 1)), about)
 }
 
-// waitedFor names what the event waited for.
+// waitedFor names the partition or stage that the event waited for.
 func (h *Phases) waitedFor() string {
 	if h.WaitedFor == "" {
 		return ""
@@ -154,7 +153,7 @@ func count(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// became lists what came of an event.
+// became lists the records made from an event.
 func (p *printer) became(r *Report) {
 	if len(r.Became) == 0 {
 		p.line("became", "nothing that is retained: it was left out, is not computed yet, or nothing was emitted for it")

@@ -16,18 +16,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Bounds of the timings that a data directory keeps.
+// Limits of the timings that a data directory keeps.
 const (
 	timingsMax = 16_384
-	lineMax    = 1 << 20 // bytes of one
+	lineMax    = 1 << 20 // bytes per timing
 )
 
 func timingsPath(dir string) string { return filepath.Join(dir, "timings") }
 
-// Timings are how events came through, in the order of their commit.
+// Timings are the timings of events, in the order of their commit.
 type Timings []inspect.Timing
 
-// Find returns how an event came through a pipeline.
+// Find returns the timing of an event in a pipeline.
 func (list Timings) Find(pipeline string, p stream.Partition, offset stream.Offset) (inspect.Timing, bool) {
 	for _, one := range slices.Backward(list) {
 		if one.Pipeline == pipeline && one.Topic == p.Topic && one.Partition == p.Index && int64(offset) >= one.First && int64(offset) < one.Next {
@@ -37,8 +37,8 @@ func (list Timings) Find(pipeline string, p stream.Partition, offset stream.Offs
 	return inspect.Timing{}, false
 }
 
-// ReadTimings returns what WriteTimings left in a data directory. It is a
-// cache: lines that cannot be read are left out, and there may be none.
+// ReadTimings returns the timings that WriteTimings left in a data directory. The file is a cache:
+// ReadTimings skips lines that it cannot read, and the list may be empty.
 func ReadTimings(dir string) Timings {
 	file, err := os.Open(timingsPath(dir))
 	if err != nil {
@@ -56,7 +56,7 @@ func ReadTimings(dir string) Timings {
 	return list
 }
 
-// bound leaves out how events waited for their turn, but of the newest.
+// bound removes the details of order waits from all but the newest timings.
 func (list Timings) bound() {
 	turns := 0
 	for i := range slices.Backward(list) {
@@ -66,9 +66,9 @@ func (list Timings) bound() {
 	}
 }
 
-// WriteTimings adds the newest timings of a process that ends to those in its
-// data directory, the file timings, a line of JSON each, and keeps the newest
-// 16,384.
+// WriteTimings adds the newest timings of an ending process to the file timings in its data
+// directory. The file has one line of JSON per timing. WriteTimings keeps the newest 16,384
+// timings.
 func WriteTimings(dir string, runners []*pipeline.Runner) error {
 	list := ReadTimings(dir)
 	known := len(list)

@@ -13,7 +13,7 @@ import (
 
 const (
 	budgetBar  = 40 // characters of the longest bar
-	holdersMax = 3  // source partitions that are named
+	holdersMax = 3  // most source partitions to name
 )
 
 // WriteBudget writes a budget as a table.
@@ -58,7 +58,7 @@ func WriteBudget(out io.Writer, b admin.Budget) error {
 	return err
 }
 
-// longestOf is the longest time that is shown.
+// longestOf returns the longest time in the table.
 func longestOf(b admin.Budget) float64 {
 	longest := max(b.P99, b.Limit, 1e-9)
 	for _, h := range b.Phases {
@@ -67,7 +67,7 @@ func longestOf(b admin.Budget) float64 {
 	return longest
 }
 
-// budgetOutcome says whether the budget is kept, and if not because of what.
+// budgetOutcome says whether the budget is met, and if not, which phases exceed it.
 func budgetOutcome(b admin.Budget) string {
 	if b.Limit == 0 {
 		return fmt.Sprintf("%d events; the pipeline has no budget", b.Events)
@@ -82,7 +82,7 @@ func budgetOutcome(b admin.Budget) string {
 	return text + ": " + keeps(b.Events-b.Own, b.Missed)
 }
 
-// keeps says whether 99 of 100 events keep a limit.
+// keeps says whether 99 of 100 events meet a limit.
 func keeps(events, missed uint64) string {
 	if 100*missed > events {
 		return "it is not kept"

@@ -12,7 +12,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// WriteCheck writes what a check of a data directory found, as text or as one object. folder is where a cut put what it took away; "" is no cut.
+// WriteCheck writes the findings of a check of a data directory, as text or as one JSON object.
+// folder is where a cut moved the part that it removed; "" if nothing was cut.
 func WriteCheck(w io.Writer, check *embedded.Report, folder string, asJSON bool) error {
 	if !asJSON {
 		return writeCheck(w, check, folder)
@@ -86,7 +87,7 @@ func writeRemedies(out io.Writer, check *embedded.Report) {
 	}
 }
 
-// RemedyText says what a remedy does.
+// RemedyText describes the effect of a remedy.
 func RemedyText(r embedded.Remedy) string {
 	state := "the state stays as it is"
 	if r.Rebuild {

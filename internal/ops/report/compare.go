@@ -18,12 +18,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Compare says how what a generation made differs from what was there before, topic by topic, with a chart for each number.
+// Compare compares the outputs of a generation with the earlier ones. It returns one comparison per
+// topic, and one chart per numeric field.
 func Compare(ctx context.Context, d inspect.Directory, pipeline string, topics []string, p *reprocess.Progress) ([]*reprocess.Comparison, []plot.Chart, error) {
 	var all []*reprocess.Comparison
 	var charts []plot.Chart
 	begun := generation.Begun{Pipeline: pipeline, Generation: p.Generation, Into: p.Into}
-	went := map[string][]string{} // several may go to one topic, which is compared with all of them
+	went := map[string][]string{} // several topics can be compared with the same output topic
 	for _, topic := range topics {
 		if topic != deadletter.Topic(pipeline) {
 			went[begun.TopicOf(topic)] = append(went[begun.TopicOf(topic)], topic)
@@ -48,7 +49,7 @@ func Compare(ctx context.Context, d inspect.Directory, pipeline string, topics [
 	return all, charts[:min(len(charts), chartsMax)], nil
 }
 
-// recordsOf yields those of topics, one topic after the other.
+// recordsOf yields the records of topics, one topic after the other.
 func recordsOf(ctx context.Context, d inspect.Directory, topics ...string) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for _, topic := range topics {
@@ -66,7 +67,7 @@ const (
 	chartParts = 40
 )
 
-// chartOf draws how the numbers of a field are distributed.
+// chartOf draws the distribution of a numeric field.
 func chartOf(topic string, f *reprocess.Field) plot.Chart {
 	from, to := min(f.Old.Least, f.New.Least), max(f.Old.Most, f.New.Most)
 	if from == to {
@@ -86,7 +87,7 @@ func chartOf(topic string, f *reprocess.Field) plot.Chart {
 	return chart
 }
 
-// WriteComparison says how the outputs of a topic differ.
+// WriteComparison writes the differences between the outputs of a topic.
 func WriteComparison(out io.Writer, c *reprocess.Comparison) {
 	share := 0.0
 	if c.Both > 0 {

@@ -1,2 +1,3 @@
-// Package report reads and writes what commands show of a log: dead letters, the async queue, generations, the journal, records, budgets, reprocessing, damage.
+// Package report reads and writes the tables and lists that commands show of a log: dead letters,
+// the async queue, generations, the journal, records, budgets, reprocessing and damage.
 package report

@@ -16,33 +16,33 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Generations is what generations prints.
+// Generations is the output of the command generations.
 type Generations struct {
 	Pipeline   string            `json:"pipeline"`
-	Mixed      bool              `json:"mixed"` // partitions have different ones
+	Mixed      bool              `json:"mixed"` // the partitions have different generations
 	Partitions []partitionReport `json:"partitions"`
 	Derived    []derivedReport   `json:"reprocessed"`
 }
 
-// partitionReport says which generation computes a partition.
+// partitionReport is the generation that computes a partition.
 type partitionReport struct {
 	Partition   int32          `json:"partition"`
 	Generation  uint64         `json:"generation"`
 	Fingerprint string         `json:"fingerprint"`    // of the pipeline
-	From        *stream.Offset `json:"from,omitempty"` // where it was handed over
+	From        *stream.Offset `json:"from,omitempty"` // offset at which the generation took over
 	Since       *time.Time     `json:"since,omitempty"`
 }
 
-// derivedReport is a generation that was reprocessed.
+// derivedReport is a generation made by reprocessing.
 type derivedReport struct {
 	Generation uint64    `json:"generation"`
 	Group      string    `json:"group"`
 	Models     []string  `json:"models"`
 	Begun      time.Time `json:"begun"`
-	Live       int       `json:"live"` // partitions that it was given
+	Live       int       `json:"live"` // number of partitions that it computes
 }
 
-// Write writes them as text.
+// Write writes the generations as text.
 func (r *Generations) Write(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PARTITION\tGENERATION\tFROM OFFSET\tSINCE\tFINGERPRINT")
@@ -67,7 +67,7 @@ func (r *Generations) Write(out io.Writer) error {
 	return nil
 }
 
-// ReadGenerations gathers them from state and from the topic of generations.
+// ReadGenerations reads the generations of a pipeline from state and from the topic of generations.
 func ReadGenerations(ctx context.Context, directory inspect.Directory, pipeline string) (report Generations, err error) {
 	report = Generations{Pipeline: pipeline, Partitions: []partitionReport{}, Derived: []derivedReport{}}
 	for e, err := range directory.EntriesOf(ctx, pipeline, statekey.Generation) {
@@ -83,7 +83,7 @@ func ReadGenerations(ctx context.Context, directory inspect.Directory, pipeline 
 	q := inspect.Query{Topic: generation.Topic(pipeline), Partition: inspect.AllPartitions}
 	for r, err := range directory.Records(ctx, q) {
 		if errors.Is(err, stream.ErrUnknownTopic) {
-			break // none was reprocessed
+			break // no generation was reprocessed
 		}
 		var begun *generation.Begun
 		var live *generation.Live
@@ -106,7 +106,7 @@ func ReadGenerations(ctx context.Context, directory inspect.Directory, pipeline 
 	return report, nil
 }
 
-// give notes that a partition was handed over.
+// give counts a partition that was handed over to a generation.
 func (r *Generations) give(l *generation.Live) {
 	for i := range r.Derived {
 		if r.Derived[i].Generation == l.Generation {

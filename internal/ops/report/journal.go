@@ -15,21 +15,22 @@ import (
 	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
-// Journal says what the journal of a pipeline was good for.
+// Journal reports how many calls the journal of a pipeline saved.
 type Journal struct {
 	Answers uint64         `json:"answers"`
 	Bytes   uint64         `json:"bytes"`
 	Models  []JournalCount `json:"models"`
 }
 
-// JournalCount is the share of a model.
+// JournalCount is the part of a Journal that belongs to one model.
 type JournalCount struct {
 	journal.Count
 	MoneyPaid  *float64 `json:"money_paid,omitempty"` // nil without a price
 	MoneySaved *float64 `json:"money_saved,omitempty"`
 }
 
-// ReadJournal reads the journal of a pipeline. price is what a unit of a model costs, instead of what the file says.
+// ReadJournal reads the journal of a pipeline. price gives the price of one unit of a model, and
+// overrides the pipeline file.
 func ReadJournal(ctx context.Context, directory inspect.Directory, pipeline string, price map[string]float64) (*Journal, error) {
 	stats, err := journalOf(ctx, directory, pipeline)
 	if err != nil {
@@ -58,7 +59,7 @@ func journalOf(ctx context.Context, directory inspect.Directory, pipeline string
 	return sum, nil
 }
 
-// priced adds what the units cost.
+// priced adds the prices of the units.
 func priced(stats journal.Stats, prices map[string]float64) (*Journal, error) {
 	priced := &Journal{Answers: stats.Answers, Bytes: stats.Bytes, Models: []JournalCount{}}
 	var names []string
@@ -86,7 +87,7 @@ func priced(stats journal.Stats, prices map[string]float64) (*Journal, error) {
 	return priced, nil
 }
 
-// Write writes it as a table.
+// Write writes the report as a table.
 func (stats *Journal) Write(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "MODEL\tCALLS\tHITS\tHIT SHARE\tUNITS PAID\tUNITS SAVED\tMONEY PAID\tMONEY SAVED")

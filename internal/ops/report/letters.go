@@ -17,7 +17,7 @@ import (
 // Filter selects dead letters.
 type Filter = deadletter.Filter
 
-// Letter is a dead letter in a list, as JSON has it.
+// Letter is a dead letter in a list, in its JSON form.
 type Letter struct {
 	Letter   string    `json:"dead_letter"` // topic/partition@offset
 	ID       string    `json:"id"`
@@ -28,7 +28,7 @@ type Letter struct {
 	Attempts int       `json:"attempts"`
 	Origin   string    `json:"position"`
 	Resume   string    `json:"resume,omitempty"`
-	Refusal  string    `json:"refusal,omitempty"` // why it cannot be sent back
+	Refusal  string    `json:"refusal,omitempty"` // reason why it cannot be sent back
 	Settled  bool      `json:"settled"`
 }
 
@@ -44,7 +44,7 @@ func AppendLetter(dst []byte, l *deadletter.Letter, asJSON bool) []byte {
 	if asJSON {
 		text, err := json.Marshal(summarize(l))
 		if err != nil {
-			panic("dlq: a dead letter cannot be encoded: " + err.Error()) // plain data always can
+			panic("dlq: a dead letter cannot be encoded: " + err.Error()) // plain data can always be encoded
 		}
 		return append(dst, text...)
 	}
@@ -102,7 +102,7 @@ func printLetter(out io.Writer, l *deadletter.Letter) error {
 	return table.Flush()
 }
 
-// LetterStats is what dlq stats prints.
+// LetterStats is the output of dlq stats.
 type LetterStats struct {
 	Open    int                `json:"open"`
 	Settled int                `json:"settled"`

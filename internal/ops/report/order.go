@@ -12,10 +12,10 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/term"
 )
 
-// orderTime shows microseconds of a frontier where there are any.
+// orderTime shows the microseconds of a frontier, if it has any.
 const orderTime = "2006-01-02 15:04:05.999999"
 
-// WriteOrder writes how the events of a pipeline stand that are read in order.
+// WriteOrder writes the progress of a pipeline that reads several partitions in time order.
 func WriteOrder(out io.Writer, o *pipeline.Order) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s, in the order of %s: %s held, %d forced, %d late since the process began\n", o.Pipeline, o.Order, term.Counted(o.Held, "event"), o.Forced, o.Late)
@@ -85,7 +85,7 @@ func frontierOf(s *pipeline.OrderSource) string {
 	return "at " + s.Frontier.Format(orderTime)
 }
 
-// holds says why a source partition holds events, and what to do.
+// holds says why a source partition delays events, and what to do.
 func holds(s *pipeline.OrderSource) string {
 	idle := time.Duration(s.Idle * float64(time.Second))
 	switch c := &s.Copied; {

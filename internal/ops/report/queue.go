@@ -8,12 +8,12 @@ import (
 	"github.com/afterbay/afterbay/internal/task/async"
 )
 
-// Queued is an event of the async queue as queue ls prints it.
+// Queued is an event of the async queue in the output of queue ls.
 type Queued struct {
 	Partition int32      `json:"partition"`
 	Offset    int64      `json:"offset"`
 	Key       string     `json:"key"`
-	Waits     string     `json:"waits"` // for call, or for those of its key before it
+	Waits     string     `json:"waits"` // "call", or "key" if earlier events of its key wait
 	Attempts  int        `json:"attempts"`
 	Since     time.Time  `json:"since"`
 	Due       *time.Time `json:"due,omitempty"`
@@ -39,7 +39,8 @@ func NewQueued(e *async.Entry) Queued {
 	return p
 }
 
-// Order has a process call for queued events at once, or give them up. It returns how many.
+// Order makes a process retry queued events at once or, with drop, give them up. It returns the
+// number of events.
 func Order(ctx context.Context, client *admin.Client, pipeline string, drop bool, partition int32, offset int64) (int, error) {
 	return client.Command(ctx, pipeline, async.Command{Drop: drop, Partition: partition, Offset: offset})
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// AppendRecord appends the value of a record to dst or, with headers, all of it as JSON.
+// AppendRecord appends the value of a record to dst or, if headers is set, the whole record as
+// JSON.
 func AppendRecord(dst []byte, r *stream.Record, headers bool) []byte {
 	if headers {
 		return inspect.AppendRecord(dst, r)
 	}
-	if event := header.Get(r, header.Cancel); event != "" { // it has no value
-		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // of texts
+	if event := header.Get(r, header.Cancel); event != "" { // the record has no value
+		text, _ := json.Marshal(map[string]string{header.Cancel: event}) // a map of strings can always be encoded
 		return clean.Append(dst, text)
 	}
 	if id, ok := schemaOf(r.Value); ok {
@@ -30,8 +31,8 @@ func AppendRecord(dst []byte, r *stream.Record, headers bool) []byte {
 	return clean.Append(dst, r.Value)
 }
 
-// schemaOf returns the id of the schema that a value begins with, as records of a schema registry do. No
-// text begins so.
+// schemaOf returns the schema id at the start of a value, as records of a schema registry have it.
+// Text never starts with such bytes.
 func schemaOf(value []byte) (id uint32, ok bool) {
 	if len(value) < 5 || value[0] != 0 {
 		return 0, false
@@ -39,12 +40,12 @@ func schemaOf(value []byte) (id uint32, ok bool) {
 	return binary.BigEndian.Uint32(value[1:]), true
 }
 
-// kindWords say what entries of state hold.
+// kindWords describe the contents of state entries.
 var kindWords = map[byte]string{
 	'e': "features", 'E': "features", 'l': "features of scores", 'L': "features of scores",
 	statekey.Call: "state of a function", statekey.Group: "group", statekey.Ended: "group that ended", statekey.Member: "event of a group", statekey.Pane: "window of a group", statekey.Join: "event of a join", statekey.Row: "row of a table",
 	statekey.ID: "ids of events", statekey.Watermark: "newest time", statekey.Released: "order of events",
 }
 
-// Held says what an entry of state holds, by the kind of its key.
+// Held describes the contents of a state entry by the kind of its key.
 func Held(kind byte) string { return cmp.Or(kindWords[kind], "other") }

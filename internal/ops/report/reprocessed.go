@@ -15,7 +15,8 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// Reprocess does what is requested with the log, or has the process do it that holds the log.
+// Reprocess executes a request on the log. If another process holds the log, that process executes
+// it.
 func Reprocess(ctx context.Context, d inspect.Directory, runner *pipeline.Runner, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	if client, ok := d.(*admin.Client); ok {
 		return client.Reprocess(ctx, request)
@@ -27,8 +28,9 @@ func Reprocess(ctx context.Context, d inspect.Directory, runner *pipeline.Runner
 	return reprocess.Run(ctx, d.(*inspect.Local).Log, runner, job)
 }
 
-// FollowReprocessing reads how far a request is to its end, and returns where it ended. It writes each
-// progress as JSON, or else a line a second to errs. done is false if the caller gave up, which it says.
+// FollowReprocessing reads the progress of a request and returns its last progress. It writes each
+// progress to out as JSON, or a line per second to errs. done is false if the caller gave up;
+// FollowReprocessing then reports that.
 func FollowReprocessing(ctx context.Context, all iter.Seq2[reprocess.Progress, error], out, errs io.Writer, asJSON bool) (last reprocess.Progress, done bool, err error) {
 	shown := time.Time{}
 	for p, err := range all {
@@ -72,7 +74,8 @@ func progressLine(p *reprocess.Progress) string {
 	return line
 }
 
-// WriteReprocessed says what a request did with the pipeline of a name, and what to type next. file is its file as it was typed.
+// WriteReprocessed writes the result of a request for the pipeline called name, and the commands to
+// type next. file is the pipeline's file, as it was typed.
 func WriteReprocessed(out io.Writer, name, file string, r *reprocess.Request, p *reprocess.Progress) {
 	if r.DryRun {
 		writeDryRun(out, name, p)
@@ -106,7 +109,7 @@ func WriteReprocessed(out io.Writer, name, file string, r *reprocess.Request, p 
 	}
 }
 
-// writeDryRun says what would be done.
+// writeDryRun writes what the request would do.
 func writeDryRun(out io.Writer, name string, p *reprocess.Progress) {
 	fmt.Fprintf(out, "%d events of %s would be reprocessed: %d outputs, %d dead letters\n", p.Events, name, p.Outputs, p.Dead)
 	if len(p.Models) == 0 {

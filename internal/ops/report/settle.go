@@ -11,15 +11,15 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
-// Settling sends the events of dead letters back, or drops them.
+// Settling sends the events of dead letters back to their pipeline, or drops the dead letters.
 type Settling struct {
 	Pipeline string
 	Filter   Filter
 	Drop     bool
-	Limit    int // 0 is all
+	Limit    int // 0 means all
 }
 
-// words say what is done, and what would be.
+// words returns the words for the action: done, and to be done.
 func (s *Settling) words() (done, verb string) {
 	if s.Drop {
 		return "dropped", "drop"
@@ -27,7 +27,7 @@ func (s *Settling) words() (done, verb string) {
 	return "sent back", "send back"
 }
 
-// Run does it. It says on errs how far it is.
+// Run sends back or drops the dead letters. It reports its progress on errs.
 func (s *Settling) Run(ctx context.Context, out, errs io.Writer, directory inspect.Directory) (err error) {
 	done, _ := s.words()
 	var p deadletter.Progress
@@ -62,7 +62,7 @@ func printRefusals(out io.Writer, p *deadletter.Progress) {
 	}
 }
 
-// DryRun says what Run would do.
+// DryRun writes what Run would do.
 func (s *Settling) DryRun(ctx context.Context, out io.Writer, directory inspect.Directory) error {
 	_, verb := s.words()
 	var p deadletter.Progress

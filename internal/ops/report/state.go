@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/inspect"
 )
 
-// Stored returns the entries of a key of a pipeline by stored key.
+// Stored returns the state entries of a key of a pipeline, by their stored key.
 func Stored(ctx context.Context, directory inspect.Directory, pipeline, of string) (entries map[string][]byte, err error) {
 	entries = map[string][]byte{}
 	for e, err := range directory.Entries(ctx, pipeline, &of) {
@@ -26,7 +26,8 @@ func Stored(ctx context.Context, directory inspect.Directory, pipeline, of strin
 	return entries, nil
 }
 
-// WriteHeld writes how much there is of each kind among the entries of a key, by stored key.
+// WriteHeld writes the number and size of a key's state entries for each kind. stored has the
+// entries by their stored key.
 func WriteHeld(out io.Writer, stored map[string][]byte) {
 	entries, bytes := map[string]int{}, map[string]int{}
 	for key, value := range stored {
