@@ -1,9 +1,9 @@
 package auth
 
-// Reason is why a token is refused: a label of metrics.
+// Reason is why a token is refused. It is a label of metrics.
 type Reason string
 
-// The reasons.
+// The values of Reason.
 const (
 	TooLarge        Reason = "too large"
 	Malformed       Reason = "malformed"
@@ -21,7 +21,7 @@ const (
 	WrongTenant     Reason = "wrong tenant"
 )
 
-// hints says what to do next.
+// hints says, for each Reason, what to do next.
 var hints = map[Reason]string{
 	TooLarge:        "issue it with fewer claims",
 	Malformed:       "see that it is whole, and neither quoted nor changed on its way; `afterbay token inspect` reads it",
@@ -39,17 +39,18 @@ var hints = map[Reason]string{
 	WrongTenant:     "issue it with a key of its tenant",
 }
 
-// Error says why a token is refused, for logs: it holds no part of a token and no
-// secret. A client is told only that it is refused: more would help to guess one.
+// Error is the reason why a token is refused. It contains no secret and no part of the token, so it
+// may be logged. Clients learn only that their token is refused: details would help an attacker to
+// forge one.
 type Error struct {
 	Reason Reason
-	Key    string // id of the key, of those that are known; "" where none was found
-	Signed bool   // the signature holds: what is wrong is what the token says
+	Key    string // id of the key, if it is known; otherwise ""
+	Signed bool   // the signature is valid: the error is in the claims
 	Detail string // may be empty
-	Err    error  // behind it, or nil
+	Err    error  // the cause, or nil
 }
 
-// Error returns reason, key, detail and what to do next.
+// Error returns the reason, detail, key, cause and a hint.
 func (e *Error) Error() string {
 	text := "token refused: " + string(e.Reason)
 	if e.Detail != "" {
@@ -64,5 +65,5 @@ func (e *Error) Error() string {
 	return text + ": " + hints[e.Reason]
 }
 
-// Unwrap returns what is behind it.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Contents is what a token says. It proves nothing: everybody can write it.
+// Contents is the content of an unverified token: anyone can write one.
 type Contents struct {
 	Form      string         // "v2", "JWT" or "legacy"
-	Algorithm string         // of a JWT
-	Key       string         // id of the key that is to check it; "" of the legacy form
-	Claims    map[string]any // as JSON has them; of the legacy form sub alone
+	Algorithm string         // algorithm of a JWT
+	Key       string         // id of the key that verifies it; "" in the legacy form
+	Claims    map[string]any // as in the JSON; only sub in the legacy form
 }
 
-// Inspect reads a token of at most BytesMax without a key.
+// Inspect decodes a token of at most BytesMax without verifying it.
 func Inspect(token string) (Contents, error) {
 	if len(token) > BytesMax {
 		return Contents{}, fmt.Errorf("the token has %d bytes, at most %d: %s", len(token), BytesMax, hints[TooLarge])

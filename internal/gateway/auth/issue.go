@@ -11,9 +11,10 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Issue returns a token for tenant, client and scope of who, signed with the key of
-// that id, which must have a secret. It lasts for whole seconds, at least one and at
-// most the lifetime of the Keyring. who.Tenant may be "" where the key has a tenant.
+// Issue returns a token for the tenant, client and scope of the identity. It signs the token with
+// the key of this id, which must have a secret. The lifetime is truncated to whole seconds; it is
+// at least one second and at most the lifetime of the Keyring. Its tenant may be "" if the key has
+// a tenant.
 func (k *Keyring) Issue(id string, who Identity, lasts time.Duration) (string, error) {
 	by := k.keys[id]
 	switch {
@@ -43,7 +44,7 @@ func (k *Keyring) Issue(id string, who Identity, lasts time.Duration) (string, e
 		claims["scope"] = who.Scope
 	}
 	token, err := by.sign(claims)
-	if err == nil && len(token) > BytesMax { // names of 255 bytes are far from it
+	if err == nil && len(token) > BytesMax { // names of 255 bytes cannot reach it
 		err = fmt.Errorf("the token has %d bytes, at most %d", len(token), BytesMax)
 	}
 	return token, err

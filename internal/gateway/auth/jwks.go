@@ -17,41 +17,41 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/httpclient"
 )
 
-// The bounds of a key set.
+// Limits for a JWKS.
 const (
 	setBytes   = 256 << 10
 	setKeysMax = 256
-	setTimeout = 5 * time.Second  // of a request
-	setAge     = 10 * time.Minute // after which a set is read again: a key that is gone from it signs no more
-	setPause   = time.Minute      // between two readings, whatever keys tokens name
-	setRetry   = 5 * time.Second  // between two readings while there is no set at all
+	setTimeout = 5 * time.Second  // for one request
+	setAge     = 10 * time.Minute // age at which the set is read again: a key that was removed is then no longer accepted
+	setPause   = time.Minute      // minimum time between two reads, even if tokens name unknown keys
+	setRetry   = 5 * time.Second  // minimum time between two reads until the first succeeds
 )
 
-// keySet is the keys of a JWKS as they were when it was last read. One goroutine of
-// those that need it reads it; the others go on with what is there, but for those
-// whose key is not.
+// keySet holds the keys of a JWKS as of the last successful read. One of the callers that need a
+// newer set reads it. The others continue with the current set. Only a caller with a key that is
+// not in the set waits for the read.
 type keySet struct {
 	from    JWKS
 	now     func() time.Time
 	client  *http.Client
-	reading chan struct{} // holds an element while one reads
+	reading chan struct{} // holds an element while a read is running
 
-	mu       sync.Mutex      // guards the rest
-	keys     map[string]*key // by id; nil where none was ever read
-	tried    time.Time       // end of the newest reading
+	mu       sync.Mutex      // guards the fields below
+	keys     map[string]*key // by id; nil before the first successful read
+	tried    time.Time       // end of the last read
 	failures int64
 	readings int64
-	read     time.Time // when keys were read
-	err      error     // of the newest reading
+	read     time.Time // time of the last successful read
+	err      error     // error of the last read
 }
 
-// JWKSStats is how a JWKS stands.
+// JWKSStats describes the state of a JWKS.
 type JWKSStats struct {
-	Keys     int   // in use
-	Readings int64 // since the start
-	Failures int64 // of Readings: the set before stayed
+	Keys     int   // keys in use
+	Readings int64 // reads since the start
+	Failures int64 // failed reads: the previous set stays in use
 	Read     time.Time
-	Err      error // of the newest reading, or nil
+	Err      error // error of the last read, or nil
 }
 
 func newKeySet(from JWKS, now func() time.Time, transport http.RoundTripper, found *KeysErrors) *keySet {
@@ -81,17 +81,17 @@ func loopback(host string) bool {
 
 var errNewer = errors.New("the key is not in the set as it was read last, and the token is newer")
 
-// find returns the key of an id; nil where the set has none. An error says why nobody
-// knows: the set could not be read, or was read before the token was issued, perhaps by
-// a key that was published meanwhile.
+// find returns the key of an id; nil if the set has none. It returns an error if that is uncertain.
+// Then the set could not be read, or was read before the token was issued, perhaps with a key that
+// was published since.
 func (s *keySet) find(ctx context.Context, id string, issued time.Time) (*key, error) {
 	found, due := s.look(id)
 	switch {
 	case !due:
 	case s.enter(ctx, found == nil):
-		if _, due = s.look(id); due { // another may have read it meanwhile
-			// The reading ends with its own time: clients that leave early
-			// would otherwise keep the set from ever being read.
+		if _, due = s.look(id); due { // another caller may have read it meanwhile
+			// The read has its own timeout. If it used ctx, clients that disconnect early could
+			// prevent every read.
 			s.refresh(context.WithoutCancel(ctx))
 		}
 		<-s.reading
@@ -112,7 +112,7 @@ func (s *keySet) find(ctx context.Context, id string, issued time.Time) (*key, e
 	return nil, nil
 }
 
-// look returns a key as it stands, and whether the set should be read.
+// look returns a key of the current set, and whether the set should be read.
 func (s *keySet) look(id string) (found *key, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +128,8 @@ func (s *keySet) look(id string) (found *key, due bool) {
 	}
 }
 
-// enter reports whether the caller may read the set; it waits for who does, if told
-// to, until ctx ends.
+// enter reports whether the caller may read the set. If wait is true, it blocks until another read
+// has ended, or until ctx is done.
 func (s *keySet) enter(ctx context.Context, wait bool) bool {
 	select {
 	case s.reading <- struct{}{}:
@@ -147,14 +147,14 @@ func (s *keySet) enter(ctx context.Context, wait bool) bool {
 	}
 }
 
-// refresh reads the set. Where that fails, what was there stays.
+// refresh reads the set. If that fails, the previous set stays in use.
 func (s *keySet) refresh(ctx context.Context) {
 	keys, err := s.fetch(ctx)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readings++
-	s.tried = s.now() // after it, so that who comes meanwhile finds it due, and waits
+	s.tried = s.now() // set after the read, so that callers that arrive during it find the set due, and wait
 	if s.err = err; err != nil {
 		s.failures++
 		return
@@ -192,8 +192,7 @@ func (s *keySet) fetch(ctx context.Context) (map[string]*key, error) {
 	return parseKeySet(data, &s.from)
 }
 
-// parseKeySet reads a JWKS. Keys that are for something else, or of algorithms that
-// are not ours, are passed over.
+// parseKeySet parses a JWKS. It ignores keys for other uses or with unsupported algorithms.
 func parseKeySet(data []byte, from *JWKS) (map[string]*key, error) {
 	var set struct {
 		Keys []jwk `json:"keys"`
@@ -223,19 +222,19 @@ func parseKeySet(data []byte, from *JWKS) (map[string]*key, error) {
 	return keys, nil
 }
 
-// jwk is a key of a set, as far as it concerns us (RFC 7517, 7518, 8037).
+// jwk holds the fields of a key in a JWKS that this package uses (RFC 7517, 7518, 8037).
 type jwk struct {
 	Type      string `json:"kty"`
 	ID        string `json:"kid"`
 	Algorithm string `json:"alg"`
 	Use       string `json:"use"`
 	Curve     string `json:"crv"`
-	N         string `json:"n"` // base64url, as E and X
+	N         string `json:"n"` // base64url, like E and X
 	E         string `json:"e"`
 	X         string `json:"x"`
 }
 
-// public returns the key; nil where it is none of ours.
+// public returns the public key; nil if its type is not supported.
 func (k *jwk) public() any {
 	switch {
 	case k.Type == "OKP" && k.Curve == "Ed25519":

@@ -16,20 +16,20 @@ import (
 	"unicode/utf8"
 )
 
-// key is one that can check a signature.
+// key verifies signatures; a key with a secret also signs.
 type key struct {
 	id        string
 	algorithm string
-	material  any // []byte, *rsa.PublicKey or ed25519.PublicKey, as the algorithm needs
+	material  any // []byte, *rsa.PublicKey or ed25519.PublicKey, depending on the algorithm
 	issuer    string
 	audience  string
-	tenant    string // "" is the token's
+	tenant    string // "" uses the token's tenant
 }
 
 var keyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// named reports whether text can be the name of a client, tenant or audience: what
-// is, stands in keys, headers and lines of logs.
+// named reports whether text is a valid name of a client, tenant or audience. Such names appear in
+// keys, headers and log lines.
 func named(text string) bool {
 	return text != "" && len(text) <= nameBytes && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
@@ -67,7 +67,7 @@ func readKey(from *Key, path string, found *KeysErrors) *key {
 	return k
 }
 
-// readSecret returns a secret, or that of a file.
+// readSecret returns the secret, or the content of file.
 func readSecret(secret, file, path string, found *KeysErrors) []byte {
 	path += ".secret"
 	if file != "" {
@@ -85,7 +85,7 @@ func readSecret(secret, file, path string, found *KeysErrors) []byte {
 	return []byte(secret)
 }
 
-// readPublic returns the public key of a file in PEM; nil where there is none.
+// readPublic returns the public key in a PEM file; nil if there is an error.
 func readPublic(file, path string, found *KeysErrors) crypto.PublicKey {
 	path += ".public_file"
 	const hint = "name a file that starts with -----BEGIN PUBLIC KEY-----"
@@ -111,8 +111,8 @@ func readPublic(file, path string, found *KeysErrors) crypto.PublicKey {
 	return public
 }
 
-// algorithmOf returns the algorithm that a public key is for; "" where it is for
-// none of ours, or too weak or too costly.
+// algorithmOf returns the algorithm of a public key. It returns "" if the key's type is not
+// supported, or if the key is too weak or too expensive.
 func algorithmOf(public crypto.PublicKey) string {
 	switch public := public.(type) {
 	case ed25519.PublicKey:
@@ -127,7 +127,7 @@ func algorithmOf(public crypto.PublicKey) string {
 	return ""
 }
 
-// readFile reads a file of at most so many bytes.
+// readFile reads a file. A file larger than most bytes is an error.
 func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

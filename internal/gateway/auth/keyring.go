@@ -11,30 +11,30 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Keyring checks tokens, and issues those that it has the secrets for. It may be
-// used by many goroutines.
+// Keyring verifies tokens, and issues tokens with the keys that have a secret. It is safe for
+// concurrent use.
 type Keyring struct {
 	keys     map[string]*key // by id
-	set      *keySet         // nil is none
-	legacy   *key            // nil is none
+	set      *keySet         // nil if not configured
+	legacy   *key            // nil if not configured
 	lifetime time.Duration
 	skew     time.Duration
 	now      func() time.Time
 	parser   *jwt.Parser
 
 	accepted atomic.Int64
-	refused  map[Reason]*atomic.Int64 // of each there is
+	refused  map[Reason]*atomic.Int64 // has an entry for every Reason
 }
 
-// Options is what a Keyring takes from its surroundings.
+// Options holds what a Keyring needs from its environment.
 type Options struct {
 	Now       func() time.Time  // nil is time.Now
-	Transport http.RoundTripper // to JWKS.URL; nil is http.DefaultTransport
+	Transport http.RoundTripper // for JWKS.URL; nil is http.DefaultTransport
 }
 
-// New reads the files that keys name, but for a JWKS: that is read for the first
-// token that needs it, so that a gateway starts while its identity provider is down.
-// An error is KeysErrors: all that is wrong.
+// New returns a Keyring. It reads the files that keys names, except the JWKS. The JWKS is read when
+// the first token needs it, so that a gateway can start while its identity provider is down. The
+// error is a KeysErrors with all errors found.
 func New(keys Keys, o Options) (*Keyring, error) {
 	k := &Keyring{
 		keys:     make(map[string]*key, len(keys.Keys)),
@@ -42,7 +42,7 @@ func New(keys Keys, o Options) (*Keyring, error) {
 		skew:     cmp.Or(keys.Skew, 30*time.Second),
 		now:      o.Now,
 		parser: jwt.NewParser(jwt.WithValidMethods([]string{HS256, RS256, EdDSA}), jwt.WithStrictDecoding(),
-			jwt.WithoutClaimsValidation()), // judge does it, as of the other form
+			jwt.WithoutClaimsValidation()), // judge validates claims, as for v2 tokens
 		refused: make(map[Reason]*atomic.Int64, len(hints)),
 	}
 	if k.now == nil {
@@ -61,7 +61,7 @@ func New(keys Keys, o Options) (*Keyring, error) {
 	return k, nil
 }
 
-// read makes the keys of a file ready.
+// read loads the keys of a keys file and returns all errors.
 func (k *Keyring) read(keys Keys) (found KeysErrors) {
 	switch {
 	case len(keys.Keys) == 0 && keys.JWKS == nil && keys.Legacy == nil:
@@ -92,14 +92,14 @@ func (k *Keyring) read(keys Keys) (found KeysErrors) {
 	return found
 }
 
-// Stats is what a Keyring did since it was made.
+// Stats counts the tokens that a Keyring has verified since it was created.
 type Stats struct {
 	Accepted int64
-	Refused  map[Reason]int64 // of every reason
+	Refused  map[Reason]int64 // has an entry for every Reason
 	JWKS     JWKSStats
 }
 
-// Stats returns what the Keyring did.
+// Stats returns the counters of the Keyring.
 func (k *Keyring) Stats() Stats {
 	s := Stats{Accepted: k.accepted.Load(), Refused: make(map[Reason]int64, len(k.refused))}
 	for reason, count := range k.refused {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// The bounds of a file of keys, and of what it names.
+// Limits for a keys file, and for the files that it names.
 const (
-	keysMax     = 16       // of the file
-	secretMin   = 32       // bytes: as long as what HMAC-SHA256 gives
-	fileBytes   = 64 << 10 // of a secret or public key
+	keysMax     = 16       // keys in the file
+	secretMin   = 32       // bytes: the size of an HMAC-SHA256
+	fileBytes   = 64 << 10 // size of a secret file or public key file
 	rsaBitsMin  = 2048     //
-	rsaBitsMax  = 8192     // a larger one costs milliseconds a token
+	rsaBitsMax  = 8192     // a larger key costs milliseconds for each token
 	lifetimeMax = 24 * time.Hour
 	skewMax     = 5 * time.Minute
 	keyIDRule   = "1 to 64 letters, digits, - and _"
@@ -19,7 +19,7 @@ const (
 	scopeBytes  = 1024
 )
 
-// The algorithms.
+// The algorithms of keys.
 const (
 	V2    = "v2" // HMAC-SHA256, in Afterbay's own form
 	HS256 = "HS256"
@@ -27,62 +27,62 @@ const (
 	EdDSA = "EdDSA"
 )
 
-// Keys says whose tokens are accepted.
+// Keys configures which tokens are accepted.
 type Keys struct {
-	Keys     []Key         // at most 16; two of an issuer while one takes over from the other
+	Keys     []Key         // at most 16; an issuer may have two while a new key replaces the old one
 	JWKS     *JWKS         // nil is none
 	Legacy   *Legacy       // nil is none: such tokens are refused
 	Lifetime time.Duration // longest time from iat to exp of a token; 0 is 1 h
-	Skew     time.Duration // how far clocks of issuers may be off; 0 is 30 s
+	Skew     time.Duration // maximum clock difference between issuers and the gateway; 0 is 30 s
 }
 
-// Key is one that signs tokens, or that checks what its other half signed.
+// Key is a key that verifies tokens. A key with a secret also signs them.
 type Key struct {
-	ID         string // as tokens name it: 1 to 64 letters, digits, - and _
-	Algorithm  string // of its tokens, whatever they say themselves: v2 (default) is Afterbay's own form, the others are JWT
-	Secret     string // of v2 and HS256: at least 32 bytes
-	SecretFile string // a file of the secret alone; space around it is no part of it
-	PublicFile string // of RS256 and EdDSA: a file of the public key in PEM
-	Audience   string // whom its tokens must be for: their aud
-	Tenant     string // the one tenant of its tokens; "" is the tid of each
+	ID         string // id that tokens name: 1 to 64 letters, digits, - and _
+	Algorithm  string // algorithm of the key's tokens, whatever algorithm a token names: v2 (default) is Afterbay's own form, the others are JWT
+	Secret     string // secret of v2 and HS256: at least 32 bytes
+	SecretFile string // a file that contains only the secret; surrounding white space is ignored
+	PublicFile string // for RS256 and EdDSA: a PEM file with the public key
+	Audience   string // audience (aud) that the key's tokens must name
+	Tenant     string // tenant of all tokens of the key; "" is the tid of each token
 }
 
-// JWKS is a set of keys that an identity provider publishes (RFC 7517), and replaces
-// when it likes. Those of RS256 and EdDSA are used, others passed over.
+// JWKS is a key set that an identity provider publishes and may replace at any time (RFC 7517).
+// Keys for RS256 and EdDSA are used; others are ignored.
 type JWKS struct {
-	URL      string // of the set, https but on this machine; asked for every 10 min, and at an unknown key, at most once a minute; while it is down the set stays as it was
-	File     string // instead of URL: a file of the set, read again as often
-	Issuer   string // the iss of its tokens; "" is any
-	Audience string // whom its tokens must be for: their aud
-	Tenant   string // the one tenant of its tokens; "" is the tid of each
+	URL      string // URL of the set, https except on this machine; read every 10 min, and for an unknown key, at most once a minute; while it is down, the previous set stays in use
+	File     string // instead of URL: a file with the set, read as often
+	Issuer   string // issuer (iss) that its tokens must name; "" is any
+	Audience string // audience (aud) that its tokens must name
+	Tenant   string // tenant of all its tokens; "" is the tid of each token
 }
 
-// Legacy accepts tokens `<client id>:<hex of HMAC-SHA256 of the client id>`, which
-// never end and are for any service with the secret.
+// Legacy accepts tokens `<client id>:<hex of HMAC-SHA256 of the client id>`. They never expire, and
+// every service that has the secret accepts them.
 type Legacy struct {
 	Secret     string // at least 32 bytes
-	SecretFile string // a file of the secret alone
-	Tenant     string // of all such tokens
+	SecretFile string // a file that contains only the secret
+	Tenant     string // tenant of all such tokens
 }
 
-// KeysError is one thing that a file of keys says and that does not hold.
+// KeysError is one error in a keys file.
 type KeysError struct {
-	Path    string // in the file: "keys[0].secret_file"
+	Path    string // path in the file, such as "keys[0].secret_file"
 	Message string
 	Hint    string // what to do next
-	Err     error  // behind it, or nil
+	Err     error  // the cause, or nil
 }
 
-// Error returns path, message and hint.
+// Error returns the path, message and hint.
 func (e *KeysError) Error() string { return e.Path + ": " + e.Message + ": " + e.Hint }
 
-// Unwrap returns what is behind it.
+// Unwrap returns the cause.
 func (e *KeysError) Unwrap() error { return e.Err }
 
-// KeysErrors is all that is found at once.
+// KeysErrors is a list of all errors in a keys file.
 type KeysErrors []*KeysError
 
-// Error returns the errors, one a line.
+// Error returns the errors, one on each line.
 func (es KeysErrors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {

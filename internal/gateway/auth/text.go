@@ -11,7 +11,8 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/clean"
 )
 
-// Write writes what the token says, a line each with a tab behind its name, times as people read them.
+// Write writes the contents of the token, one field on each line with a tab after its name. Times
+// are in human-readable form.
 func (c *Contents) Write(out io.Writer, now time.Time) {
 	show := func(name string, value any) {
 		fmt.Fprintf(out, "%s\t%s\n", clean.Text(name), clean.Text(claim(name, value, now)))
@@ -28,7 +29,7 @@ func (c *Contents) Write(out io.Writer, now time.Time) {
 	}
 }
 
-// claim writes a value, and times as people read them.
+// claim returns a claim as text, with times in human-readable form.
 func claim(name string, value any, now time.Time) string {
 	switch value := value.(type) {
 	case string:

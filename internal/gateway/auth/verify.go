@@ -15,26 +15,26 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// BytesMax is the longest token that is looked at.
+// BytesMax is the maximum length of a token in bytes.
 const BytesMax = 8 << 10
 
 const v2Prefix = V2 + "."
 
-// encoding is canonical: one text for each sequence of bytes. It passes over line
-// ends, which wellFormed refuses.
+// encoding is canonical: each byte sequence has exactly one text. The decoder ignores line breaks,
+// but wellFormed rejects them.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Identity is who a token speaks for.
+// Identity is the verified owner of a token.
 type Identity struct {
 	Tenant  string    // 1 to 255 bytes
 	Client  string    // 1 to 255 bytes
-	Scope   string    // words with spaces between them; "" is no bound
-	Expires time.Time // zero: never, of a legacy token
+	Scope   string    // words separated by spaces; "" means no limit
+	Expires time.Time // zero for a legacy token, which never expires
 	Key     string    // id of the key that signed it
 }
 
-// Verify returns who a token speaks for. An error is *Error, for logs alone. ctx
-// bounds the wait for a JWKS.
+// Verify returns the identity of a token. The error is an *Error, only for logs. ctx limits the
+// wait for a JWKS.
 func (k *Keyring) Verify(ctx context.Context, token string) (Identity, error) {
 	who, err := k.verify(ctx, token)
 	k.count(err)
@@ -55,7 +55,7 @@ func (k *Keyring) verify(ctx context.Context, token string) (Identity, error) {
 	return k.verifyJWT(ctx, token)
 }
 
-// wellFormed reports whether token is base64url and points alone.
+// wellFormed reports whether token has only base64url characters and dots.
 func wellFormed(token string) bool {
 	for _, c := range []byte(token) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
@@ -65,9 +65,9 @@ func wellFormed(token string) bool {
 	return true
 }
 
-// verifyV2 reads nothing of the claims before it knows who wrote them.
+// verifyV2 verifies a v2 token. It parses the claims only after the signature check.
 func (k *Keyring) verifyV2(token string) (Identity, error) {
-	parts := strings.SplitN(token, ".", 5) // five is too many
+	parts := strings.SplitN(token, ".", 5) // five parts are too many
 	if len(parts) != 4 {
 		return Identity{}, &Error{Reason: Malformed}
 	}
@@ -82,7 +82,7 @@ func (k *Keyring) verifyV2(token string) (Identity, error) {
 	if err != nil || !hmac.Equal(mac, macOf(found, token[:len(token)-len(parts[3])-1])) {
 		return Identity{}, &Error{Reason: BadSignature, Key: found.id}
 	}
-	claims := jwt.MapClaims{} // a map, since structs take SUB for sub
+	claims := jwt.MapClaims{} // a map, because decoding into a struct would accept SUB for sub
 	text, err := encoding.DecodeString(parts[2])
 	if err == nil {
 		err = json.Unmarshal(text, &claims)
@@ -93,7 +93,7 @@ func (k *Keyring) verifyV2(token string) (Identity, error) {
 	return k.judge(found, claims)
 }
 
-// macOf returns the HMAC-SHA256 of text by a key of V2 or a legacy one.
+// macOf returns the HMAC-SHA256 of text with a v2 or legacy key.
 func macOf(by *key, text string) []byte {
 	mac := hmac.New(sha256.New, by.material.([]byte))
 	mac.Write([]byte(text))
@@ -123,11 +123,11 @@ func (k *Keyring) verifyJWT(ctx context.Context, token string) (Identity, error)
 	return Identity{}, &Error{Reason: WrongAlgorithm}
 }
 
-// keyOf returns the key that a header names. A token that asks for another algorithm
-// than that of its key is refused: else a public key would pass for a secret.
+// keyOf returns the key that a JWT header names. It rejects a token with another algorithm than its
+// key's. Otherwise an attacker could use a public key as an HMAC secret.
 func (k *Keyring) keyOf(ctx context.Context, token *jwt.Token) (*key, error) {
 	header := token.Header
-	if _, extended := header["crit"]; extended { // says that who does not know all of it must refuse it
+	if _, extended := header["crit"]; extended { // crit requires a verifier to reject headers that it does not understand
 		return nil, &Error{Reason: Malformed, Detail: "its header has crit"}
 	}
 	id, ok := header["kid"].(string)
@@ -137,7 +137,7 @@ func (k *Keyring) keyOf(ctx context.Context, token *jwt.Token) (*key, error) {
 	found := k.keys[id]
 	if found == nil && k.set != nil {
 		var issued time.Time
-		at, err := token.Claims.GetIssuedAt() // nobody has looked at its signature yet
+		at, err := token.Claims.GetIssuedAt() // the signature is not verified yet
 		if err == nil && at != nil {
 			issued = at.Time
 		}
@@ -169,7 +169,7 @@ func (k *Keyring) verifyLegacy(token string) (Identity, error) {
 	return Identity{Tenant: k.legacy.tenant, Client: client, Key: k.legacy.id}, nil
 }
 
-// judge says whom claims speak for, once their signature holds.
+// judge validates the claims of a token with a valid signature, and returns its identity.
 func (k *Keyring) judge(by *key, claims jwt.MapClaims) (Identity, error) {
 	refuse := func(reason Reason, detail string) (Identity, error) {
 		return Identity{}, &Error{Reason: reason, Key: by.id, Signed: true, Detail: detail}
@@ -228,7 +228,7 @@ func (k *Keyring) identity(by *key, claims jwt.MapClaims, expires time.Time, ref
 	return who, nil
 }
 
-// scoped reports whether text is a scope: printable ASCII, as RFC 6749 has it.
+// scoped reports whether text is a valid scope: printable ASCII, as in RFC 6749.
 func scoped(text string) bool {
 	return text != "" && len(text) <= scopeBytes && !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' })
 }

@@ -1,7 +1,7 @@
-// Package contract describes what a gateway speaks, for programs: OpenAPI 3.1 of
-// its HTTP endpoints, and AsyncAPI 3.0 of its WebSocket and its server-sent events.
-// The schemas of both are those of the frames of package wire: made of the Go types
-// and of one table of what their fields mean.
+// Package contract describes the gateway's API for programs: OpenAPI 3.1 for the HTTP endpoints,
+// and AsyncAPI 3.0 for WebSocket and server-sent events. Both use the same schemas for the frames
+// of package wire. The schemas are built from the Go types and from one table of field
+// descriptions.
 package contract
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// schema is a JSON Schema, in the words that both documents know.
+// schema is a JSON Schema with the keywords that both documents support.
 type schema = map[string]any
 
 var (
@@ -32,8 +32,7 @@ var openAPI []byte
 //go:embed asyncapi.json
 var asyncAPI []byte
 
-// OpenAPI returns the OpenAPI document, as indented JSON. It is the caller's to
-// read, not to change.
+// OpenAPI returns the OpenAPI document as indented JSON. The caller must not modify it.
 var OpenAPI = sync.OnceValue(func() []byte {
 	document := parse(openAPI)
 	components := document["components"].(schema)
@@ -42,7 +41,7 @@ var OpenAPI = sync.OnceValue(func() []byte {
 	return text(document)
 })
 
-// AsyncAPI returns the AsyncAPI document, as OpenAPI does.
+// AsyncAPI returns the AsyncAPI document as indented JSON. The caller must not modify it.
 var AsyncAPI = sync.OnceValue(func() []byte {
 	document := parse(asyncAPI)
 	messages := schema{}
@@ -76,7 +75,7 @@ func operation(operations schema, name, channel string, frames []wire.Frame) {
 	operations[name].(schema)["messages"] = messages
 }
 
-// schemasOfFrames returns the schemas of all frames by name, and of what they are made of.
+// schemasOfFrames returns the schemas of all frames and of their parts, by name.
 func schemasOfFrames() schema {
 	all := schema{
 		"resume":  object(reflect.TypeFor[wire.Resume](), "resume", true),
@@ -91,8 +90,8 @@ func schemasOfFrames() schema {
 	return all
 }
 
-// frame returns the schema of a frame. What a gateway reads has no fields that it
-// does not know; what it writes may have more one day.
+// frame returns the schema of a frame. A frame that the gateway reads must have only known fields.
+// A frame that it writes may get more fields in later versions.
 func frame(f wire.Frame, closed bool) schema {
 	s := object(reflect.TypeOf(f).Elem(), f.Name(), closed)
 	s["description"] = frames[f.Name()]
@@ -107,7 +106,7 @@ func object(t reflect.Type, name string, closed bool) schema {
 		f := t.Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous {
-			continue // the type
+			continue // the embedded type field
 		}
 		properties[tag] = property(f.Type, name, tag)
 		if !strings.Contains(options, "omit") {
@@ -121,7 +120,7 @@ func object(t reflect.Type, name string, closed bool) schema {
 	return s
 }
 
-// property returns the schema of a field: its type, and what the table says.
+// property returns the schema of a field: its type, and its entry in the table.
 func property(t reflect.Type, of, name string) schema {
 	if t == reflect.TypeFor[*wire.Error]() {
 		return schema{"$ref": "#/components/schemas/problem"}
@@ -147,8 +146,7 @@ func property(t reflect.Type, of, name string) schema {
 	return s
 }
 
-// meaning returns what the table says of a field: of that of one frame, or of all
-// that have it.
+// meaning returns the table's entry for a field: the one for this frame, or else the general one.
 func meaning(of, name string) schema {
 	m, ok := fields[of+"."+name]
 	if !ok {
@@ -162,7 +160,7 @@ func meaning(of, name string) schema {
 
 func parse(document []byte) (parsed schema) {
 	if err := json.Unmarshal(document, &parsed); err != nil {
-		panic(fmt.Sprintf("contract: %v", err)) // it is a part of this program
+		panic(fmt.Sprintf("contract: %v", err)) // the document is part of this program
 	}
 	return parsed
 }

@@ -8,7 +8,7 @@ const (
 	wordPattern        = `^[a-z_]+$`
 )
 
-// frames says what each frame is.
+// frames describes each frame.
 var frames = map[string]string{
 	"connect":      "The first frame of a connection: who it is, and where its results go on.",
 	"event":        "An event. It is answered by accepted once it is durable in the log, by backpressure or by error; and, when it was accepted, by exactly one result that ends it.",
@@ -27,8 +27,8 @@ var frames = map[string]string{
 	"disconnect":   "Why the connection ends: the last frame.",
 }
 
-// fields says what the fields of frames mean, and their bounds: by name, or by
-// frame and name.
+// fields describes the fields of frames and their limits. A key is a field name, or a frame name
+// and a field name.
 var fields = map[string]schema{
 	"id":                   {"description": "Of the request, which its answer has."},
 	"token":                {"description": "Whose connection it is; not needed where the request had one."},

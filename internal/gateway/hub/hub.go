@@ -1,7 +1,7 @@
-// Package hub hands the records of a topic to subscribers by key: each from a
-// position on, strictly in order, first those that are in the log, then those
-// that come, with neither a gap nor a repeat where the two meet. It needs no
-// group: any process serves any key.
+// Package hub delivers the records of a topic to subscribers by key. A subscriber starts at any
+// position. It receives its records strictly in order: first those that are in the log, then new
+// ones, without a gap or a repeat between the two. The hub uses no consumer group: any process can
+// serve any key.
 package hub
 
 import (
@@ -19,8 +19,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Log is what a Hub needs of a stream.Log and its stream.Inspector, as they
-// promise it.
+// Log is the part of stream.Log and stream.Inspector that a Hub needs.
 type Log interface {
 	Topics(ctx context.Context) ([]stream.Topic, error)
 	Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error]
@@ -28,22 +27,23 @@ type Log interface {
 	Peek(ctx context.Context, p stream.Partition, from stream.Offset) (stream.Record, bool, error)
 }
 
-// Options bound a Hub. The zero value is a good default.
+// Options limits a Hub. The zero value is a good default.
 type Options struct {
-	// QueueBytes of records may wait for a subscriber. One that is slower gives
-	// them back and reads them from the log, QueueBytes at a time; 0 is 32 KiB:
-	// more brings results no sooner, and a thousand who do not read take a third.
+	// QueueBytes limits the records that wait for one subscriber; 0 is 32 KiB. A slower subscriber
+	// drops its queue and reads the records from the log, QueueBytes at a time. A larger queue
+	// delivers results no sooner; with 32 KiB, a thousand subscribers that do not read take a third
+	// of the memory.
 	QueueBytes int
-	// IndexRecords of each partition, the newest, are known by their keys, in 12
-	// bytes each: a subscriber that begins among them reads its own records
-	// only; 0 is 262,144, 3 MiB for a partition.
+	// IndexRecords is the number of newest records of each partition that are indexed by key, at 12
+	// bytes each; 0 is 262,144, 3 MiB for a partition. A subscriber that starts within the index
+	// reads only its own records.
 	IndexRecords int
-	// Replays is how many subscribers may read the log at once; others wait; 0
-	// is 16.
+	// Replays is the maximum number of subscribers that read the log at the same time; 0 is 16.
+	// Others wait.
 	Replays int64
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	if o.QueueBytes < 0 {
@@ -58,30 +58,31 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Hub tails the partitions of a topic that have subscribers, each once. Make one
-// with New, and Run it.
+// Hub tails the partitions of a topic that have subscribers, each once. Create one with New, and
+// call Run.
 //
-// What makes the seam hold, of one partition and under its mutex:
+// These invariants guarantee the seamless change from the log to new records. They hold for each
+// partition, under its mutex:
 //
-//  1. The reader has passed every record before partition.next, and none after.
-//  2. A subscription has been given every record of its key before
-//     Subscription.next, or has it in its queue, and none after.
-//  3. The reader puts a record in the queue of a subscription that is live and
-//     whose next is not beyond it, and moves that next behind it.
-//  4. A subscription becomes live only where its next is not before
-//     partition.next: so what it has not been given is what the reader has still
-//     to pass. Until then it reads pages of the log.
+//  1. The reader has passed every record before partition.next, and none after it.
+//  2. A subscription has received, or has in its queue, every record of its key
+//     before Subscription.next, and none after it.
+//  3. The reader puts a record into the queue of a subscription that is live and has
+//     next at or before the record. It then moves that next past the record.
+//  4. A subscription becomes live only if its next is at or after partition.next. So
+//     the reader has yet to pass everything that the subscription lacks. Until then
+//     the subscription reads pages of the log.
 type Hub struct {
 	topic      string
 	log        Log
-	keyed      stream.KeyTailer // the log; nil where it is none
+	keyed      stream.KeyTailer // the log; nil if it is not a KeyTailer
 	options    Options
 	partitions []*partition
 	replays    *semaphore.Weighted
 	metrics    Metrics
 }
 
-// New returns a hub of a topic of log.
+// New returns a hub for a topic of log.
 func New(ctx context.Context, log Log, topic string, o Options) (*Hub, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("hub of %q: %w", topic, err)
@@ -105,9 +106,9 @@ func New(ctx context.Context, log Log, topic string, o Options) (*Hub, error) {
 	return h, nil
 }
 
-// Run tails partitions until ctx is done, which is no error, or the log is
-// closed. A partition is tailed from its first subscriber on, and stays so, since
-// its index serves those that come again.
+// Run tails partitions until ctx is done, which is not an error, or the log is closed. It tails a
+// partition from its first subscriber on. It keeps tailing after the last one leaves, because the
+// index speeds up subscribers that return.
 func (h *Hub) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range h.partitions {
@@ -116,27 +117,28 @@ func (h *Hub) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Metrics returns what the hub counts.
+// Metrics returns the counters of the hub.
 func (h *Hub) Metrics() *Metrics { return &h.metrics }
 
 // Partitions returns how many partitions the topic has.
 func (h *Hub) Partitions() int32 { return int32(len(h.partitions)) }
 
-// Place returns the partition of the records of key.
+// Place returns the partition that holds the records of key.
 func (h *Hub) Place(key []byte) int32 { return stream.Place(key, h.Partitions()) }
 
-// Where a subscription begins, other than at an offset.
+// Start positions other than an offset.
 const (
-	Latest   stream.Offset = -1 // behind the newest record
-	Earliest stream.Offset = -2 // at the first that is retained
+	Latest   stream.Offset = -1 // after the newest record
+	Earliest stream.Offset = -2 // at the first retained record
 )
 
-// Subscribe returns a subscription to the records of key from offset from on, or
-// Latest, or Earliest. An offset before the first retained record, or beyond the
-// end of the log, is a *Gap that Read returns. Where Read has left nothing, its
-// State is Idle, wake is called once, as soon as there is more, by who reads the
-// partition for all: it must not block, so that it may call Read where State is Queued. Close the subscription when it is not needed.
-// A log that does not say within 5 s what it has is an error.
+// Subscribe returns a subscription to the records of key, from offset from, Latest or Earliest. If
+// from is before the first retained record or beyond the end of the log, Read returns a *Gap.
+//
+// When Read has returned all records, State is Idle. The hub then calls wake once, as soon as there
+// are more. The goroutine that reads the partition for all subscribers calls it, so wake must not
+// block. It may call Read if State is Queued. The caller must close the subscription. If the log
+// does not return its offsets within 5 s, Subscribe returns an error.
 func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wake func()) (*Subscription, error) {
 	p := h.partitions[h.Place(key)]
 	s := &Subscription{part: p, key: slices.Clone(key), wake: wake}
@@ -162,9 +164,9 @@ func (h *Hub) Subscribe(ctx context.Context, key []byte, from stream.Offset, wak
 	return s, nil
 }
 
-// Resume is Subscribe behind the record at an offset, which had this digest. If the log
-// has another record there, or none any more, its history is another one: then the
-// subscription begins at Earliest, and Read returns a *Gap first.
+// Resume subscribes after the record at an offset that had this digest. If the log has another
+// record there, or that record is gone, the log's history has changed. The subscription then starts
+// at Earliest, and Read first returns a *Gap.
 func (h *Hub) Resume(ctx context.Context, key []byte, after stream.Offset, digest func(*stream.Record) uint32, want uint32, wake func()) (*Subscription, error) {
 	other, err := h.replaced(ctx, h.partitions[h.Place(key)], after, digest, want)
 	if err != nil {
@@ -183,8 +185,8 @@ func (h *Hub) Resume(ctx context.Context, key []byte, after stream.Offset, diges
 	return s, nil
 }
 
-// replaced reports whether the record at an offset is not the one of a digest. If
-// retention deleted it, or it is beyond the end, Subscribe reports the gap.
+// replaced reports whether the record at an offset no longer has this digest. If retention has
+// deleted the record, or the offset is beyond the end, Subscribe reports the gap.
 func (h *Hub) replaced(ctx context.Context, p *partition, at stream.Offset, digest func(*stream.Record) uint32, want uint32) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -202,11 +204,11 @@ func (h *Hub) replaced(ctx context.Context, p *partition, at stream.Offset, dige
 	return at >= first, nil
 }
 
-// peekTimeout bounds a read of the log that may end without a result.
+// peekTimeout limits a read of the log that may end without a result.
 const peekTimeout = time.Second
 
-// At returns the record at an offset of the partition of key, as far as the log has it
-// and says so at once.
+// At returns the record at an offset of key's partition. It returns false if the log has no such
+// record or does not return it within a second.
 func (h *Hub) At(ctx context.Context, key []byte, offset stream.Offset) (stream.Record, bool) {
 	if offset < 0 {
 		return stream.Record{}, false
@@ -217,14 +219,14 @@ func (h *Hub) At(ctx context.Context, key []byte, offset stream.Offset) (stream.
 	return r, err == nil && found && r.Offset == offset
 }
 
-// Gap says that records which a subscriber asked for are not in the log, by
-// retention, or since the log was lost. Its subscription goes on at Earliest.
+// Gap is an error: records that a subscriber asked for are not in the log, because of retention or
+// because the log was lost. The subscription continues at Earliest.
 type Gap struct {
 	Partition           stream.Partition
 	Requested, Earliest stream.Offset
 }
 
-// Error says what is missing.
+// Error says which records are missing.
 func (g *Gap) Error() string {
 	return fmt.Sprintf("%v has nothing at offset %d any more, its first record is at %d: go on there", g.Partition, g.Requested, g.Earliest)
 }

@@ -6,23 +6,23 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// index knows the newest records of a partition by the hashes of their keys, in
-// blocks, the oldest of which is dropped when there are too many. Two keys may
-// have one hash: who reads a record looks at its key.
+// index holds the newest records of a partition by the hash of their key. It stores them in blocks,
+// and drops the oldest block when there are too many. Different keys can have the same hash, so
+// readers must compare the key of each record.
 type index struct {
-	start  stream.Offset // all records from here on are in blocks
+	start  stream.Offset // the blocks contain all records from this offset on
 	blocks []*block      // at most blocksMost+1, so that blocksMost are full
-	each   int           // records of a block
+	each   int           // records in a block
 }
 
-// block is written by the reader of its partition alone, and only behind what
-// its views cover.
+// block is part of an index. Only the reader of the partition writes it, and only after the part
+// that a view covers.
 type block struct {
 	hashes  []uint32
 	offsets []stream.Offset
 }
 
-// blocksMost divide the records of an index.
+// blocksMost is the number of blocks that an index is divided into.
 const blocksMost = 64
 
 var seed = maphash.MakeSeed()
@@ -47,7 +47,7 @@ func (x *index) add(hash uint32, offset stream.Offset) {
 	b.hashes, b.offsets = append(b.hashes, hash), append(b.offsets, offset)
 }
 
-// view returns the index as it is now, to be read while it grows.
+// view returns a snapshot of the index, which callers may read while the index grows.
 func (x *index) view() []block {
 	blocks := make([]block, len(x.blocks))
 	for i, b := range x.blocks {
@@ -56,8 +56,7 @@ func (x *index) view() []block {
 	return blocks
 }
 
-// find returns the offsets, from one on and at most limit, of the records whose
-// keys have this hash.
+// find returns up to limit offsets of records with this hash, from offset from on.
 func find(view []block, hash uint32, from stream.Offset, limit int) []stream.Offset {
 	var found []stream.Offset
 	for _, b := range view {

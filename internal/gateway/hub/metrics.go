@@ -2,16 +2,16 @@ package hub
 
 import "sync/atomic"
 
-// Metrics is what a Hub counts. They may be read at any time.
+// Metrics holds the counters of a Hub. They are safe to read at any time.
 type Metrics struct {
-	Passed   atomic.Uint64 // records that the readers of partitions passed
-	Queued   atomic.Uint64 // of those, records put in queues of subscribers, each counted
-	Slow     atomic.Uint64 // queues that were full, so that their subscribers read the log
-	Pages    atomic.Uint64 // pages read of the log for subscribers that were behind
-	Scanned  atomic.Uint64 // records read for these pages, those of other keys among them
-	Gaps     atomic.Uint64 // subscribers that asked for what is not in the log
-	Failures atomic.Uint64 // reads that failed, or took too long, and are tried again
+	Passed   atomic.Uint64 // records that the partition readers have read
+	Queued   atomic.Uint64 // records put into subscribers' queues, once for each queue
+	Slow     atomic.Uint64 // queues that were full: their subscribers read the log instead
+	Pages    atomic.Uint64 // pages read from the log for subscribers that were behind
+	Scanned  atomic.Uint64 // records read for these pages, including those of other keys
+	Gaps     atomic.Uint64 // gaps reported to subscribers
+	Failures atomic.Uint64 // reads that failed or took too long, and are retried
 
-	Subscribers atomic.Int64 // subscriptions that are open
-	Replaying   atomic.Int64 // of those, that read the log or wait for their turn to
+	Subscribers atomic.Int64 // open subscriptions
+	Replaying   atomic.Int64 // of these, subscriptions that read the log or wait to read it
 }

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	pageRecords = 1024     // most of a page
-	scanRecords = 64 << 10 // most read for a page, of any key
-	jumpRecords = 4096     // of other keys, beyond which the next is sought instead of read up to
+	pageRecords = 1024     // maximum number of records in a page
+	scanRecords = 64 << 10 // maximum number of records read for a page, of any key
+	jumpRecords = 4096     // if the next record is more than this many offsets away, pick seeks instead of reading on
 )
 
-// page reads records of key from the log, from offset from on and up to where
-// the reader of the partition is at most, and returns where the next page begins.
-// A page may be empty before that. After an error next is from.
+// page reads records of key from the log, starting at from and ending before the position of the
+// partition's reader. It returns the position where the next page starts. A page may be empty even
+// if more pages follow. If page returns an error, next is from.
 func (p *partition) page(ctx context.Context, key []byte, from stream.Offset) (records []stream.Record, next stream.Offset, err error) {
 	m := &p.hub.metrics
 	m.Replaying.Add(1)
@@ -39,8 +39,7 @@ func (p *partition) page(ctx context.Context, key []byte, from stream.Offset) (r
 	return p.pick(ctx, key, from, offsets)
 }
 
-// scan reads the records of key from offset from up to to, at which, or behind
-// which, there is a record.
+// scan reads the records of key in the offsets [from, to). There must be a record at or after to.
 func (p *partition) scan(ctx context.Context, key []byte, from, to stream.Offset) (records []stream.Record, next stream.Offset, err error) {
 	size, read := 0, 0
 	next = from
@@ -63,7 +62,7 @@ func (p *partition) scan(ctx context.Context, key []byte, from, to stream.Offset
 	return records, next, nil
 }
 
-// pick reads the records at these offsets that are of key.
+// pick reads the records at these offsets, and returns those that have the key.
 func (p *partition) pick(ctx context.Context, key []byte, from stream.Offset, offsets []stream.Offset) (records []stream.Record, next stream.Offset, err error) {
 	size := 0
 	next = from
@@ -87,8 +86,8 @@ func (p *partition) pick(ctx context.Context, key []byte, from stream.Offset, of
 	return records, next, nil
 }
 
-// unlessRead returns err where nothing was read before it: else the next page
-// meets it, so that a log which fails now and then is read nevertheless.
+// unlessRead returns err only if no record was read before it. Otherwise the next page will meet
+// the error. So a log with occasional errors can still be read.
 func unlessRead(err error, from, next stream.Offset) error {
 	if next > from {
 		return nil
@@ -96,7 +95,7 @@ func unlessRead(err error, from, next stream.Offset) error {
 	return err
 }
 
-// take appends a copy of r to records, and returns its size.
+// take appends a copy of r to records and returns its size.
 func (p *partition) take(records *[]stream.Record, r *stream.Record) int {
 	*records = append(*records, clone(r))
 	return size(r)

@@ -13,17 +13,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// partition is one of the topic, and the reader that all of its subscribers
-// share.
+// partition is a partition of the topic, with the reader that all its subscribers share.
 type partition struct {
 	hub    *Hub
 	at     stream.Partition
 	want   sync.Once
-	wanted chan struct{} // closed by the first subscriber
+	wanted chan struct{} // closed when the first subscriber arrives
 
-	mu          sync.Mutex // guards what follows and the subscriptions
+	mu          sync.Mutex // guards the fields below and the subscriptions
 	subscribers map[string][]*Subscription
-	started     bool          // next and index mean something
+	started     bool          // next and index are valid
 	next        stream.Offset // see Hub
 	index       index
 }
@@ -57,16 +56,16 @@ func (p *partition) remove(s *Subscription) {
 	p.subscribers[key] = rest
 }
 
-// indexed reports whether all records from offset on that the reader has passed are
-// in the index: then the log is that long, and what retention took of it is found
-// where the records of a key are read.
+// indexed reports whether the index contains all records from offset on that the reader has passed.
+// If so, the offset is not beyond the end of the log. If retention has removed records, page finds
+// out when it reads them.
 func (p *partition) indexed(offset stream.Offset) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.started && p.index.start <= offset && offset <= p.next
 }
 
-// run reads the partition from its first subscriber on, until ctx is done.
+// run waits for the first subscriber, then reads the partition until ctx is done.
 func (p *partition) run(ctx context.Context) error {
 	select {
 	case <-p.wanted:
@@ -100,7 +99,7 @@ func (p *partition) position() stream.Offset {
 	return p.next
 }
 
-// read passes records from where the reader is until that fails.
+// read passes records from the reader's position until an error.
 func (p *partition) read(ctx context.Context) error {
 	first, next, err := p.hub.log.Offsets(ctx, p.at)
 	if err != nil {
@@ -122,8 +121,8 @@ func (p *partition) read(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tail yields the records of the log, those whose keys are not to be kept perhaps as
-// no more than that: their time is zero then.
+// tail yields the records of the log. If keep rejects a key, the log may yield a record with only
+// its key, offset and a zero time.
 func (p *partition) tail(ctx context.Context, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
 	if p.hub.keyed == nil {
 		return p.hub.log.Tail(ctx, p.at, from)
@@ -138,9 +137,9 @@ func (p *partition) followed(key []byte) bool {
 	return len(p.subscribers[string(key)]) > 0
 }
 
-// beginning returns where to begin, so that the index is full of records that
-// are in the log already. It is the offset of a record, or the first retained
-// one: so who scans what is before it always finds an end.
+// beginning returns where the reader starts, so that records already in the log fill the index. The
+// result is the offset of a record, or the first retained offset. So a scan of the records before
+// it always finds its end.
 func (p *partition) beginning(ctx context.Context, first, next stream.Offset) (stream.Offset, error) {
 	from := max(first, next-stream.Offset(p.hub.options.IndexRecords))
 	if from == first {
@@ -153,8 +152,8 @@ func (p *partition) beginning(ctx context.Context, first, next stream.Offset) (s
 	return r.Offset, nil
 }
 
-// begin makes from the reader's position. Subscribers that lack something before
-// it read the log.
+// begin sets the reader's position to from. Subscribers that lack records before it must read them
+// from the log.
 func (p *partition) begin(from stream.Offset) {
 	var wakes []func()
 	p.mu.Lock()
@@ -173,7 +172,7 @@ func (p *partition) begin(from stream.Offset) {
 	}
 }
 
-// pass notes r and hands it to the subscribers of its key.
+// pass adds r to the index and offers it to the subscribers of its key.
 func (p *partition) pass(r *stream.Record) {
 	var few [4]func()
 	wakes := few[:0]

@@ -9,51 +9,51 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Subscription is the records of one key from a position on. One goroutine reads
-// it; Close may be called from any.
+// Subscription delivers the records of one key from a position on. Only one goroutine may call
+// Read; any goroutine may call Close.
 type Subscription struct {
 	part *partition
 	key  []byte
 	wake func()
 
-	start stream.Offset // the first that it asked for, or the first behind a gap
+	start stream.Offset // the first requested offset, or the first after a gap
 	whole bool          // there was no gap at the start
 
 	// Guarded by part.mu:
 	next    stream.Offset // see Hub
-	live    bool          // the reader puts records in the queue
+	live    bool          // the reader puts records into queue
 	queue   []stream.Record
-	bytes   int  // of the queue
-	waiting bool // Read would have nothing: wake is owed
+	bytes   int  // size of queue
+	waiting bool // Read has nothing to return: the next record must trigger wake
 	closed  bool
-	gap     *Gap // to be returned first
+	gap     *Gap // returned by the next Read
 }
 
-// Start returns the offset at which the subscription began: records of its key
-// before it are not asked for.
+// Start returns the offset at which the subscription started. It does not deliver records before
+// that offset.
 func (s *Subscription) Start() stream.Offset { return s.start }
 
-// Whole reports whether all from the offset that was asked for on was there, as far
-// as Subscribe knew. Where it was not, Read returns a *Gap first.
+// Whole reports whether all records from the requested offset on were available, as far as
+// Subscribe knew. If not, Read first returns a *Gap.
 func (s *Subscription) Whole() bool { return s.whole }
 
-// Behind returns how many offsets of the partition lie between what Read has
-// returned and the end, as far as the hub knows: 0 for one that waits.
+// Behind returns the number of offsets between the position of Read and the end of the partition,
+// as far as the hub knows. It is 0 if the subscription waits for new records.
 func (s *Subscription) Behind() int64 {
 	s.part.mu.Lock()
 	defer s.part.mu.Unlock()
 	return int64(max(0, s.part.next-s.position()))
 }
 
-// Next returns where another subscription would go on: all records of the key before
-// it were returned by Read.
+// Next returns the position at which another subscription would continue. Read has returned all
+// records of the key before it.
 func (s *Subscription) Next() stream.Offset {
 	s.part.mu.Lock()
 	defer s.part.mu.Unlock()
 	return s.position()
 }
 
-// position is Next. Its caller holds part.mu.
+// position is like Next. The caller holds part.mu.
 func (s *Subscription) position() stream.Offset {
 	switch {
 	case len(s.queue) > 0:
@@ -64,16 +64,16 @@ func (s *Subscription) position() stream.Offset {
 	return s.next
 }
 
-// State says what Read has to do.
+// State says what the next Read will do.
 type State int
 
 const (
-	Idle   State = iota // nothing: wake will be called
-	Queued              // it has records, without reading the log
-	Behind              // it reads the log
+	Idle   State = iota // return nothing: the hub will call wake
+	Queued              // return records without reading the log
+	Behind              // read the log
 )
 
-// State returns what Read has to do.
+// State returns what the next Read will do.
 func (s *Subscription) State() State {
 	s.part.mu.Lock()
 	defer s.part.mu.Unlock()
@@ -86,18 +86,19 @@ func (s *Subscription) State() State {
 	return Behind
 }
 
-// readTimeout is how long the log is read at once, so that whoever reads does something
-// else between, also where the log stands still.
+// readTimeout limits one read of the log. So the caller can do other work in between, even if the
+// log hangs.
 const readTimeout = 5 * time.Second
 
-// Read returns the next records, in order, about Options.QueueBytes of them at
-// most; none where there are none yet: then wake is called when there are, as in
-// every State of Idle. It reads the log where the subscriber is behind, and does not wait for records to
-// come. Where that takes 5 s it returns none too, in State Behind: Read goes on. The records are the caller's.
+// Read returns the next records in order, about Options.QueueBytes at most. If no records are
+// available yet, Read returns none, State is Idle, and the hub calls wake when there are more. Read
+// does not wait for new records.
 //
-// A *Gap says that records are missing; the next Read goes on behind it. After
-// other errors Read may be called again, for the same records, but for
-// stream.ErrClosed.
+// If the subscription is behind, Read reads the log. If that takes 5 s, Read returns no records and
+// State is Behind: call Read again. The caller owns the records.
+//
+// A *Gap means that records are missing; the next Read continues after the gap. After any other
+// error except stream.ErrClosed, the caller may call Read again for the same records.
 func (s *Subscription) Read(ctx context.Context) ([]stream.Record, error) {
 	records, from, done, err := s.take()
 	if done || err != nil {
@@ -118,8 +119,7 @@ func (s *Subscription) Read(ctx context.Context) ([]stream.Record, error) {
 	return records, err
 }
 
-// page reads the records that come next from the log, where the subscription is at
-// offset from; perhaps none.
+// page reads the next records from the log, starting at from; the result may be empty.
 func (s *Subscription) page(ctx context.Context, from stream.Offset) ([]stream.Record, error) {
 	records, next, err := s.part.page(ctx, s.key, from)
 	if errors.Is(err, stream.ErrTrimmed) {
@@ -131,7 +131,7 @@ func (s *Subscription) page(ctx context.Context, from stream.Offset) ([]stream.R
 	return records, err
 }
 
-// take returns what is queued, or the offset from which the log has to be read.
+// take returns the queued records, or the offset at which the caller must start to read the log.
 func (s *Subscription) take() (records []stream.Record, from stream.Offset, done bool, err error) {
 	s.part.mu.Lock()
 	defer s.part.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Subscription) take() (records []stream.Record, from stream.Offset, done
 		records, s.queue, s.bytes, s.waiting = s.queue, nil, 0, s.live
 		return records, 0, true, nil
 	}
-	if s.live { // whatever the reader has passed meanwhile was of other keys
+	if s.live { // all records that the reader has passed since then have other keys
 		s.next = max(s.next, s.part.next)
 	}
 	s.live = s.part.started && s.next >= s.part.next
@@ -154,8 +154,8 @@ func (s *Subscription) take() (records []stream.Record, from stream.Offset, done
 	return nil, s.next, s.waiting, nil
 }
 
-// trimmed returns where a subscription goes on that asked for an offset which
-// retention has removed, and a *Gap.
+// trimmed returns the position at which a subscription continues after retention has removed its
+// offset, and a *Gap.
 func (s *Subscription) trimmed(ctx context.Context, from stream.Offset) (stream.Offset, error) {
 	first, _, err := s.part.hub.log.Offsets(ctx, s.part.at)
 	if err != nil || first <= from {
@@ -165,15 +165,15 @@ func (s *Subscription) trimmed(ctx context.Context, from stream.Offset) (stream.
 	return first, &Gap{Partition: s.part.at, Requested: from, Earliest: first}
 }
 
-// offer puts r in the queue where it is next, and reports whether wake is to be
-// called. Its caller holds part.mu.
+// offer queues r if it is next, and reports whether the caller must call wake. The caller holds
+// part.mu.
 func (s *Subscription) offer(r *stream.Record, bytes int) (wake bool) {
 	if !s.live || r.Offset < s.next {
 		return false
 	}
 	if len(s.queue) > 0 && s.bytes+bytes > s.part.hub.options.QueueBytes {
-		// It is read again from the log: what a subscriber that stands still
-		// does not take needs no memory.
+		// The subscriber will read the record from the log. So a subscriber that does not read
+		// needs no memory.
 		s.next, s.live, s.queue, s.bytes = s.queue[0].Offset, false, nil, 0
 		s.part.hub.metrics.Slow.Add(1)
 		return false
@@ -185,8 +185,8 @@ func (s *Subscription) offer(r *stream.Record, bytes int) (wake bool) {
 	return s.due()
 }
 
-// miss has a record read from the log which the reader knows by its key alone, since
-// nobody had subscribed to that yet when it was read. It reports what offer does.
+// miss makes the subscription read a record from the log. The reader has only its key, because the
+// key had no subscribers when the reader read it. The result is as for offer.
 func (s *Subscription) miss(offset stream.Offset) (wake bool) {
 	if !s.live || offset < s.next {
 		return false
@@ -195,20 +195,20 @@ func (s *Subscription) miss(offset stream.Offset) (wake bool) {
 	return s.due()
 }
 
-// due reports whether wake is to be called, once. Its caller holds part.mu.
+// due reports whether to call wake, and returns true only once. The caller holds part.mu.
 func (s *Subscription) due() bool {
 	wake := s.waiting
 	s.waiting = false
 	return wake
 }
 
-// Close ends the subscription. Wake may still be called once.
+// Close ends the subscription. The hub may still call wake once.
 func (s *Subscription) Close() {
 	s.part.remove(s)
 }
 
-// clone returns a copy of r, in one piece, that keeps no buffer of the log in
-// memory, which may hold thousands of other records.
+// clone returns a copy of r in one allocation. The original may share a buffer of the log with
+// thousands of other records; the copy does not keep that buffer in memory.
 func clone(r *stream.Record) stream.Record {
 	n := len(r.Key) + len(r.Value)
 	for i := range r.Headers {
@@ -229,7 +229,7 @@ func clone(r *stream.Record) stream.Record {
 	return c
 }
 
-// recordBytes is about what the fields of a record take beside its bytes.
+// recordBytes estimates the memory of a record's fields, without the bytes they point to.
 const recordBytes = 128
 
 func size(r *stream.Record) int {

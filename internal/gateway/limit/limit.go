@@ -1,9 +1,9 @@
-// Package limit bounds what one address or one tenant may take of a gateway:
-// connections at a time, and connections or events a second.
+// Package limit limits how much of a gateway one address or one tenant may use: open connections,
+// and connections or events per second.
 //
-// It is asked before anything is paid for (no token is read, nothing upgraded), so a
-// refusal costs a lookup in a map under a lock and allocates nothing. What it
-// remembers is bounded too, whoever knocks.
+// The gateway asks a limiter before any expensive work, such as reading a token or upgrading a
+// connection. A refusal costs one map lookup under a lock and allocates nothing. The number of
+// remembered keys is limited too, however many clients try.
 package limit
 
 import (
@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Options bounds each key of a Limiter. The zero value is for addresses.
+// Options sets the limits of each key of a Limiter. The zero value is suitable for addresses.
 type Options struct {
-	Open  int     // connections at a time; 0 is 256
-	Rate  float64 // connections or events a second, 0.001 to 1e6; 0 is 20
-	Burst int     // of them at once after a pause, 1 to 1e6; 0 is 100
-	Keys  int     // keys that are remembered; 0 is 65,536, about 12 MB
+	Open  int     // open connections; 0 is 256
+	Rate  float64 // connections or events per second, 0.001 to 1e6; 0 is 20
+	Burst int     // connections or events at once after a pause, 1 to 1e6; 0 is 100
+	Keys  int     // maximum number of keys in memory; 0 is 65,536, about 12 MB
 }
 
-// withDefaults returns o with the values that its zeros stand for.
+// withDefaults returns o with each 0 replaced by its default.
 func (o Options) withDefaults() (Options, error) {
 	o.Open, o.Rate, o.Burst, o.Keys = cmp.Or(o.Open, 256), cmp.Or(o.Rate, 20), cmp.Or(o.Burst, 100), cmp.Or(o.Keys, 1<<16)
 	switch {
@@ -39,50 +39,49 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Reason is why something is refused: a label of metrics. "" is that it is not.
+// Reason is why something is refused; "" means that it is admitted. It is a label of metrics.
 type Reason string
 
-// The reasons.
+// The values of Reason.
 const (
-	Connections Reason = "connection_limit" // the key has as many as it may
-	Rate        Reason = "rate_limit"       // it comes too fast
-	Full        Reason = "full"             // too many other keys are at it
+	Connections Reason = "connection_limit" // the key has reached its limit of open connections
+	Rate        Reason = "rate_limit"       // the key exceeds its rate
+	Full        Reason = "full"             // too many other keys are in use
 )
 
-// Refusal says why not, and when to come again. The zero value is that it is
+// Refusal says why a request is refused, and when to retry. The zero value means that it is
 // admitted.
 type Refusal struct {
 	Reason Reason
-	Wait   time.Duration // before it is worth another try
+	Wait   time.Duration // time until a retry can succeed
 }
 
-// retry is the wait where nobody knows when there will be room.
+// retry is the wait if it is unknown when there will be room.
 const retry = 5 * time.Second
 
-// Limiter bounds keys of one kind: addresses or tenants. It may be used by many
-// goroutines.
+// Limiter limits keys of one kind: addresses or tenants. It is safe for concurrent use.
 type Limiter[K comparable] struct {
 	o        Options
 	begun    time.Time
-	interval int64 // ns between two at Rate
+	interval int64 // ns between two events at Rate
 	burst    int64 // ns of Burst
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	entries map[K]*entry[K]
-	idle    *list.List // of *entry[K] without a connection, the longest unused first
+	idle    *list.List // of *entry[K] without a connection, least recently used first
 	stats   Stats
 }
 
-// entry is what is known of a key. Its bucket is one number (GCRA): when it will be
-// full again.
+// entry is the state of a key. The generic cell rate algorithm (GCRA) needs only one number for the
+// bucket: the time when the bucket will be full again.
 type entry[K comparable] struct {
 	key  K
 	open int
 	full int64         // ns since begun
-	idle *list.Element // nil while there is a connection
+	idle *list.Element // nil while the key has an open connection
 }
 
-// New returns a Limiter; an error says which option is out of range.
+// New returns a Limiter. The error names an option that is out of range.
 func New[K comparable](o Options) (*Limiter[K], error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -95,7 +94,8 @@ func New[K comparable](o Options) (*Limiter[K], error) {
 	}, nil
 }
 
-// Enter asks for a connection. Where the refusal is zero, Leave ends it.
+// Enter admits a connection or refuses it. If the refusal is zero, the caller must call Leave when
+// the connection ends.
 func (l *Limiter[K]) Enter(key K) Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +132,9 @@ func (l *Limiter[K]) Leave(key K) {
 	}
 }
 
-// Take asks for n events at once, and returns how many are admitted: the first of
-// them. The refusal is of the others, and waits until as many fit as ever do at once.
+// Take asks for n events at once, and returns how many are admitted, counted from the first. The
+// refusal is for the rest. Its Wait ends when the rest fits, or as much of it as Burst allows at
+// once.
 func (l *Limiter[K]) Take(key K, n int) (taken int, _ Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,10 +148,10 @@ func (l *Limiter[K]) Take(key K, n int) (taken int, _ Refusal) {
 
 func (l *Limiter[K]) now() int64 { return int64(time.Since(l.begun)) }
 
-// entry returns what is known of a key; nil where there is no room for another.
+// entry returns the state of a key; nil if there is no room for another key.
 func (l *Limiter[K]) entry(key K, now int64) *entry[K] {
-	// Two for each call: the map shrinks faster than it grows, and no call
-	// pays for all.
+	// Forgetting two keys in each call makes the map shrink faster than it can grow. So no single
+	// call has to clean up everything.
 	l.forget(now)
 	l.forget(now)
 	e := l.entries[key]
@@ -167,8 +168,8 @@ func (l *Limiter[K]) entry(key K, now int64) *entry[K] {
 	return e
 }
 
-// forget drops the key that was unused for longest, if nothing would be otherwise
-// for it were it to come again.
+// forget removes the least recently used key without a connection if its bucket is full again. Such
+// a key has the same limits as a new one.
 func (l *Limiter[K]) forget(now int64) {
 	front := l.idle.Front()
 	if front == nil {
@@ -197,7 +198,7 @@ func (l *Limiter[K]) take(e *entry[K], now int64, n int) (taken int, _ Refusal) 
 	return taken, l.refuse(Rate, rest, time.Duration(fits-now))
 }
 
-// refuse counts what is refused: n connections or events.
+// refuse counts n refused connections or events.
 func (l *Limiter[K]) refuse(reason Reason, n int, wait time.Duration) Refusal {
 	switch reason {
 	case Connections:
@@ -210,17 +211,17 @@ func (l *Limiter[K]) refuse(reason Reason, n int, wait time.Duration) Refusal {
 	return Refusal{reason, wait}
 }
 
-// Stats is what a Limiter did since it was made.
+// Stats holds the counters of a Limiter since its creation.
 type Stats struct {
-	Keys      int   // that are remembered
-	Open      int   // connections
-	Admitted  int64 // by Enter and Take
-	Forgotten int64 // keys
+	Keys      int   // keys in memory
+	Open      int   // open connections
+	Admitted  int64 // events and connections, by Enter and Take
+	Forgotten int64 // keys removed from memory
 
 	Connections, Rate, Full int64 // refused, by reason
 }
 
-// Stats returns what the Limiter did.
+// Stats returns the counters of the Limiter.
 func (l *Limiter[K]) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,13 +230,14 @@ func (l *Limiter[K]) Stats() Stats {
 	return s
 }
 
-// Address returns the key of an address: a person has one of IPv4, but 2^64 of IPv6.
+// Address returns the key of an address: the whole IPv4 address, or the /64 prefix of an IPv6
+// address, because one user typically has 2^64 IPv6 addresses.
 func Address(of netip.Addr) netip.Prefix {
 	of = of.Unmap().WithZone("")
 	bits := of.BitLen()
 	if of.Is6() {
 		bits = 64
 	}
-	prefix, _ := of.Prefix(bits) // the zero Addr is a key too
+	prefix, _ := of.Prefix(bits) // the zero Addr is a valid key
 	return prefix
 }

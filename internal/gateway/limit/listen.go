@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// Listen bounds the connections of addresses to l. One that is over its bound is
-// told so, as HTTP without TLS says it, and closed: nothing of it is read.
+// Listen limits the connections that each address makes to l. It answers a connection over the
+// limit with an HTTP error, without TLS, and closes it. It reads nothing from such a connection.
 func Listen(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
 	return &listener{Listener: l, addresses: addresses}
 }
 
-// Reserve bounds the connections of addresses to l like Listen. It returns a connection
-// over its bound as a *Refused, for a server that answers health checks on it and
-// refuses other requests with the reason.
+// Reserve limits connections like Listen, but returns a connection over the limit as a *Refused. A
+// server can then answer health checks on it, and refuse other requests with the reason.
 func Reserve(l net.Listener, addresses *Limiter[netip.Prefix]) net.Listener {
 	return &listener{Listener: l, addresses: addresses, reserve: true}
 }
 
-// Refused is a connection of an address that is over its bound. It counts for none.
+// Refused is a connection from an address that is over its limit. It does not count as an open
+// connection.
 type Refused struct {
 	net.Conn
 	refusal Refusal
 }
 
-// Refused returns the reply to requests on it.
+// Refused returns the reply to requests on the connection.
 func (r *Refused) Refused() (status int, message, hint string, after time.Duration) {
 	status = http.StatusTooManyRequests
 	if r.refusal.Reason == Full {
@@ -39,7 +39,7 @@ func (r *Refused) Refused() (status int, message, hint string, after time.Durati
 	return status, said[r.refusal.Reason], "come again after Retry-After", r.refusal.Wait
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (r *Refused) NetConn() net.Conn { return r.Conn }
 
 type listener struct {
@@ -48,7 +48,7 @@ type listener struct {
 	reserve   bool
 }
 
-// Accept returns the next connection that is admitted.
+// Accept returns the next admitted connection, or with Reserve the next connection.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -67,8 +67,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// keyOf returns the key of a connection's other side; those that have no address,
-// as of a socket of Unix, share one.
+// keyOf returns the key of a connection's remote address. Connections without an IP address, such
+// as Unix sockets, share one key.
 func keyOf(addr net.Addr) netip.Prefix {
 	if tcp, ok := addr.(*net.TCPAddr); ok {
 		return Address(tcp.AddrPort().Addr())
@@ -76,14 +76,15 @@ func keyOf(addr net.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// said is what an address hears that is refused.
+// said is the message for each Reason.
 var said = map[Reason]string{
 	Connections: "this address has as many connections as it may",
 	Rate:        "this address makes connections too fast",
 	Full:        "too many other addresses make connections",
 }
 
-// close answers what was not read, as far as that goes: it fits an empty buffer.
+// close sends the refusal and closes the connection. The write cannot block for long: the answer
+// fits into an empty send buffer.
 func (r Refusal) close(conn net.Conn) {
 	status := "429 Too Many Requests"
 	if r.Reason == Full {
@@ -96,7 +97,7 @@ func (r Refusal) close(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// counted is a connection that leaves when it is closed.
+// counted is a connection that calls Leave when it is closed.
 type counted struct {
 	net.Conn
 	listener *listener
@@ -104,7 +105,7 @@ type counted struct {
 	left     atomic.Bool
 }
 
-// CloseWrite says that nothing more comes from here, as that of TCP does.
+// CloseWrite closes the write side, like that of net.TCPConn.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -112,7 +113,7 @@ func (c *counted) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (c *counted) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
