@@ -48,7 +48,7 @@ type Key struct {
 }
 
 // JWKS is a key set that an identity provider publishes and may replace at any time (RFC 7517).
-// Keys for RS256 and EdDSA are used; others are ignored.
+// Only those for RS256 and EdDSA are used.
 type JWKS struct {
 	URL      string // URL of the set, https except on this machine; read every 10 min, and for an unknown key, at most once a minute; while it is down, the previous set stays in use
 	File     string // instead of URL: a file with the set, read as often
@@ -57,8 +57,8 @@ type JWKS struct {
 	Tenant   string // tenant of all its tokens; "" is the tid of each token
 }
 
-// Legacy accepts tokens `<client id>:<hex of HMAC-SHA256 of the client id>`. They never expire, and
-// every service that has the secret accepts them.
+// Legacy accepts tokens `<client id>:<hex of HMAC-SHA256 of the client id>`, which never expire and
+// which every service with the secret accepts.
 type Legacy struct {
 	Secret     string // at least 32 bytes
 	SecretFile string // a file that contains only the secret
