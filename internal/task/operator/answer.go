@@ -13,18 +13,18 @@ import (
 	"github.com/afterbay/afterbay/internal/feature"
 )
 
-// Answer is what the stage of another key says of an event, or what the event says to such a
-// stage: values, with the names and types of what they are.
+// Answer is the answer of a stage of another key about an event, or the values that the event
+// returns to such a stage. It holds values with their names and types.
 type Answer struct {
-	Names       string // with commas between them; behind a name that is no number's is its type: last.value string
-	Values      []byte // one behind the other, as AppendValue writes them
-	Approximate string // features that are, with commas between them
-	Failure     string // why there are no values; "" is no failure
+	Names       string // names, separated by commas; a type other than number follows its name: last.value string
+	Values      []byte // concatenated, as AppendValue writes them
+	Approximate string // approximate features, separated by commas
+	Failure     string // why there are no values; "" means no failure
 }
 
 var errAnswer = errors.New("an answer cannot be read: only the pipeline writes this topic")
 
-// Append appends the answer as it is written to a topic.
+// Append appends the encoding of the answer in a topic.
 func (a *Answer) Append(to []byte) []byte {
 	for _, text := range []string{a.Names, a.Approximate, a.Failure} {
 		to = append(binary.AppendUvarint(to, uint64(len(text))), text...)
@@ -38,7 +38,7 @@ func (a *Answer) Say(name string, row *value.Row, slot value.Slot) {
 	a.Values = AppendValue(a.Values, row, slot)
 }
 
-// NamesOf returns the names of columns as answers have them.
+// NamesOf returns the names of columns in the form of Answer.Names.
 func NamesOf(columns []value.Slot) (names string) {
 	for _, c := range columns {
 		names = appendName(names, c.Name, c.Type)
@@ -53,9 +53,9 @@ func appendName(names, name string, t value.Type) string {
 	return strings.TrimPrefix(names+","+name, ",")
 }
 
-// AppendValue appends the value of a row: 8 bytes of a number, which is always there. Of
-// another kind it appends 0 if it is absent; else 1 and 8 bytes, or 1 more than the bytes of a
-// text, and these.
+// AppendValue appends the value of a row. A number is always present and takes 8 bytes. A value of
+// another kind is 0 if it is absent. Otherwise a text is its length plus one and its bytes, and any
+// other value is 1 and 8 bytes.
 func AppendValue(to []byte, row *value.Row, slot value.Slot) []byte {
 	switch {
 	case slot.Type.Kind == value.Number:
@@ -69,7 +69,7 @@ func AppendValue(to []byte, row *value.Row, slot value.Slot) []byte {
 	return binary.LittleEndian.AppendUint64(append(to, 1), uint64(row.Int(slot)))
 }
 
-// ParseAnswer reads what Append wrote. The answer keeps data.
+// ParseAnswer parses the output of Append. The answer keeps references to data.
 func ParseAnswer(data []byte) (a Answer, err error) {
 	for _, text := range []*string{&a.Names, &a.Approximate, &a.Failure} {
 		n, size := binary.Uvarint(data)
@@ -91,7 +91,7 @@ type said struct {
 	text    string
 }
 
-// next takes the first value, of a kind, from those of the answer.
+// next removes and returns the first value of the answer, which must be of the given kind.
 func (a *Answer) next(kind value.Kind) (v said, err error) {
 	v = said{kind: kind, present: true}
 	if kind != value.Number {
@@ -151,10 +151,10 @@ func (a *Answer) end() error {
 	return nil
 }
 
-// put puts the value into a slot of its kind.
+// put stores the value in a slot of its kind.
 func (v *said) put(row *value.Row, slot value.Slot) error {
 	switch {
-	case v.kind != slot.Type.Kind: // of another version of the file
+	case v.kind != slot.Type.Kind: // from another version of the pipeline file
 	case !v.present:
 		row.Clear(slot)
 	case v.kind.Text():
@@ -167,8 +167,8 @@ func (v *said) put(row *value.Row, slot value.Slot) error {
 	return nil
 }
 
-// Answers puts the answers of stages of other keys into the columns of features. The reader
-// of the event's partition has them in headers.
+// Answers stores the answers of stages of other keys in the columns of features. The reader of the
+// event's partition delivers them in headers.
 type Answers struct {
 	List []Answered
 	by   []answersBy
@@ -177,18 +177,18 @@ type Answers struct {
 // Answered is a feature that a stage of another key computes.
 type Answered struct {
 	Feature string
-	By      value.Slot // the field that is the key there
+	By      value.Slot // the field that is the key of the stage
 	Columns []value.Slot
-	Empty   float64 // of the columns of numbers where the event has no such field
+	Empty   float64 // value of number columns if the event lacks the field
 }
 
-// answersBy are the columns that one stage answers with.
+// answersBy holds the columns in the answers of one stage.
 type answersBy struct {
 	names string
 	slots []value.Slot
 }
 
-// NewAnswers returns the operator of features.
+// NewAnswers returns the operator for a list of features.
 func NewAnswers(list []Answered) *Answers {
 	a := &Answers{List: list}
 	at := map[string]int{}
@@ -240,7 +240,7 @@ func (a *Answers) Run(e *Event) error {
 	return nil
 }
 
-// put puts an answer into the row of an event.
+// put stores an answer in the row of an event.
 func (a *Answers) put(e *Event, data []byte) error {
 	answer, err := ParseAnswer(data)
 	switch {
@@ -265,7 +265,7 @@ func (a *Answers) put(e *Event, data []byte) error {
 			return answer.end()
 		}
 	}
-	return answer.each(func(name string, v said) error { // of several steps, or of another version of the file
+	return answer.each(func(name string, v said) error { // the answer covers several steps, or comes from another version of the pipeline file
 		for _, of := range a.by {
 			for _, slot := range of.slots {
 				if slot.Name == name {
@@ -279,21 +279,23 @@ func (a *Answers) put(e *Event, data []byte) error {
 	})
 }
 
-// unknown puts what the columns are of an event without the field, or that no stage was asked for.
+// unknown sets the columns to their values without an answer: the event lacks the field, or was not
+// asked about.
 func (a *Answered) unknown(row *value.Row) {
 	for _, column := range a.Columns {
 		switch kind := column.Type.Kind; {
 		case kind == value.Number:
 			row.SetNumber(column, a.Empty)
 		case kind.IsList() || kind.IsMap():
-			row.SetText(column, "") // an empty one
+			row.SetText(column, "") // an empty list or map
 		default:
 			row.Clear(column)
 		}
 	}
 }
 
-// unasked returns why an event that was sent back has no columns; nil if it needs none.
+// unasked returns an error if an event that was sent back needs columns of a stage. Such an event
+// is not asked about again. It returns nil if the event needs none.
 func (a *Answers) unasked(e *Event) error {
 	for i := range a.List {
 		if by := a.List[i].By; e.Row.Has(by) {
@@ -303,13 +305,13 @@ func (a *Answers) unasked(e *Event) error {
 	return nil
 }
 
-// Return computes what an event says to the stage of a feature with a delay, which is sent
-// there when the event is through.
+// Return computes the value that an event returns to the stage of a feature with a delay. The loop
+// sends the value when the event is finished.
 type Return struct {
 	Feature, By string
-	Value       *expression.Program // nil says 0, as of an event that is counted
-	When        *expression.Program // nil is always
-	Slot        value.Slot          // absent if it says nothing
+	Value       *expression.Program // nil returns 0, for a feature that counts events
+	When        *expression.Program // nil always holds
+	Slot        value.Slot          // absent if the event returns no value
 }
 
 // Label implements Operator.
@@ -332,7 +334,7 @@ func (r *Return) Run(e *Event) error {
 	return nil
 }
 
-// put puts what the event says into its slot.
+// put stores the returned value in its slot.
 func (r *Return) put(row *value.Row) error {
 	switch {
 	case r.Value == nil:
@@ -362,15 +364,16 @@ func (r *Return) put(row *value.Row) error {
 	return nil
 }
 
-// Stage counts asks in features of another key, and what events say after a delay.
+// Stage counts asks in features of another key. After a delay it also counts the values that events
+// return.
 type Stage struct {
 	Asks  *Features
 	Turns *Features // nil without delays
-	Said  []Said    // what Turns count
+	Said  []Said    // the values that Turns counts
 }
 
-// Asked is a step of a stage that asks go through. What an event says later has no fields: its
-// turn does not compute them again, nor fail again.
+// Asked is an operator of a stage that only asks run. A record with returned values has no fields.
+// It does not run the operator again, so it cannot fail again.
 type Asked struct{ Operator }
 
 // Run implements Operator.
@@ -381,7 +384,7 @@ func (a Asked) Run(e *Event) error {
 	return a.Operator.Run(e)
 }
 
-// Said is what an event says of a feature.
+// Said is the value that an event returns for a feature.
 type Said struct {
 	Feature string
 	Slot    value.Slot

@@ -12,16 +12,16 @@ import (
 
 // Call calls a function in Go.
 type Call struct {
-	Index    int        // among the pipeline's calls
-	Name     string     // of the function
-	As       string     // ends the ids of its outputs, as Emit.Name
-	ID       value.Slot // of events
+	Index    int        // index among the pipeline's calls
+	Name     string     // name of the function
+	As       string     // suffix of the ids of its outputs, like Emit.Name
+	ID       value.Slot // slot of the event id
 	Function *udf.Function
 	When     *expression.Program
 	Inputs   []value.Slot
 	Outputs  []value.Slot
 	Topics   []string
-	Writes   []int // in Plan.Outputs, by topic
+	Writes   []int // index in Plan.Outputs of each topic
 }
 
 // Label implements Operator.
@@ -29,7 +29,7 @@ func (c *Call) Label() (kind, name string) {
 	if name = c.Name; c.As != "" {
 		name += "#" + c.As
 	}
-	if !c.Function.Keyed && len(c.Outputs) > 0 { // another step may call it, too
+	if !c.Function.Keyed && len(c.Outputs) > 0 { // another step may call the same function
 		name += " " + c.Outputs[0].Name
 	}
 	return "call", name
@@ -38,7 +38,7 @@ func (c *Call) Label() (kind, name string) {
 // Makes implements Operator.
 func (c *Call) Makes() []value.Slot { return c.Outputs }
 
-// Run implements Operator: it calls the function for an event.
+// Run implements Operator. It calls the function for an event.
 func (c *Call) Run(e *Event) error {
 	if wanted, err := Holds(c.When, e.Row); err != nil || !wanted {
 		c.clear(e.Row)
@@ -79,10 +79,10 @@ func (c *Call) clear(row *value.Row) {
 	}
 }
 
-// Never is the time of an event whose time is not known.
+// Never is the time of an event with an unknown time.
 const Never = math.MinInt64
 
-// TimeOrZero returns a time of an event; the zero time for Never.
+// TimeOrZero converts an event time to a time.Time. It returns the zero time for Never.
 func TimeOrZero(micros int64) time.Time {
 	if micros == Never {
 		return time.Time{}

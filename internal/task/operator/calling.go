@@ -11,45 +11,44 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Calling is how a model is called that may be slow, late or down. What cannot be
-// scored at once is queued. The scores of a model share it, as do members.
+// Calling says how to call a model that may be slow, late or down. Events that cannot be scored at
+// once are queued. All scores of a model share one Calling, and so do all members.
 type Calling struct {
 	Endpoint   *control.Endpoint
-	Ready      func(ctx context.Context) error // asks whether the model is ready; nil if the model cannot say
+	Ready      func(ctx context.Context) error // asks whether the model is ready; nil if the model cannot answer this
 	Backoff    control.Backoff
-	Timeout    time.Duration // of a call
-	Expire     time.Duration // since an event was queued, after which it is given up; 0 is never
+	Timeout    time.Duration // timeout of a call
+	Expire     time.Duration // time in the queue after which an event is given up; 0 is never
 	Open       Open          // what happens while the endpoint's breaker is open
-	Journal    Journal       // of the answers to calls for queued events
-	Always     bool          // all events are queued, so that every answer is kept
-	Price      float64       // of an answer; 0 is unknown
-	Generative bool          // the model may answer the same in another way each time
-	Implied    bool          // nobody wrote it: it is for when the model is down
+	Journal    Journal       // journal of the answers to calls for queued events
+	Always     bool          // all events are queued, so that every answer is stored
+	Price      float64       // price of an answer; 0 if unknown
+	Generative bool          // the model may answer the same request differently each time
+	Implied    bool          // the pipeline file does not configure it: it is only for a model that is down
 }
 
 // Open says what happens to events while a breaker is open.
 type Open uint8
 
-// The ways.
+// The values of Open.
 const (
-	OpenPause    Open = iota // no more are read
-	OpenQueue                // they are queued, and those behind them go on
-	OpenFallback             // their scores are the fallback
+	OpenPause    Open = iota // reading stops
+	OpenQueue                // events are queued, and later events continue
+	OpenFallback             // events get the fallback as their score
 )
 
-// Journal says what answers are kept by.
+// Journal says how answers are stored.
 type Journal uint8
 
-// The ways.
+// The values of Journal.
 const (
-	JournalNone      Journal = iota // they are not kept
-	JournalByRequest                // events that ask the same share an answer
-	JournalByEvent                  // each event has its own
+	JournalNone      Journal = iota // answers are not stored
+	JournalByRequest                // events with identical requests share an answer
+	JournalByEvent                  // each event has its own answer
 )
 
-// Context returns the context of a call off the loop, which ends in time. Where answers are kept
-// nobody else repeats it. The id is of the event that it is for, where each has an
-// answer of its own.
+// Context returns the context of a call outside the loop. It ends after Timeout. If the journal is
+// on, only the dispatcher may repeat the call. id is the event id if answers are stored per event.
 func (c *Calling) Context(ctx context.Context, id string) (context.Context, context.CancelFunc) {
 	call := model.CallOf(ctx)
 	call.OffLoop = true
@@ -59,9 +58,9 @@ func (c *Calling) Context(ctx context.Context, id string) (context.Context, cont
 	return context.WithTimeout(model.WithCall(ctx, call), c.Timeout)
 }
 
-// InPlace returns the context of a call of so many rows in the place of events. If each
-// row is a request of its own, each request has the timeout: a row that is late does not
-// make others late that wait for their turn. Else the call has it.
+// InPlace returns the context of a call from inside the loop with the given number of rows. If the
+// model takes one row per request, each request has the timeout, so that a late row does not delay
+// the rows behind it. Otherwise the whole call has the timeout.
 func (c *Calling) InPlace(ctx context.Context, info model.Info, rows int) (context.Context, context.CancelFunc) {
 	timeout := c.Timeout
 	if info.RowsMax == 1 {
@@ -72,8 +71,8 @@ func (c *Calling) InPlace(ctx context.Context, info model.Info, rows int) (conte
 	return context.WithTimeout(ctx, timeout)
 }
 
-// Late returns why the answer to a call whose context that was comes too late, nil
-// where it does not.
+// Late returns an error if the answer to a call with this context came after the timeout. Otherwise
+// it returns nil.
 func (c *Calling) Late(call context.Context) error {
 	if err := call.Err(); !errors.Is(err, context.DeadlineExceeded) {
 		return nil
@@ -84,18 +83,18 @@ func (c *Calling) Late(call context.Context) error {
 // Failure is an event that a call failed for.
 type Failure struct {
 	Err      error
-	Outlier  *control.Outlier // nil before Judge is an event that has not failed before
-	Ready    bool             // the model said after the failure that it is ready
-	Attempts int              // that count against the event, after Judge
+	Outlier  *control.Outlier // before Judge: nil if the event has not failed before
+	Ready    bool             // after the failure the model reported that it is ready
+	Attempts int              // attempts that count against the event, after Judge
 }
 
-// Judge compares the failures of a call with the events that it answered. It sets the
-// Attempts of the failures, and returns the Outcome for the endpoint.
+// Judge compares the failures of a call with the events that it answered. It sets the Attempts of
+// the failures, and returns the Outcome for the endpoint.
 //
-// A row that is refused, and an answer that does not fit the model's outputs, are the
-// event's fault. Other failures are its fault where others are answered or the model is
-// ready, as control.Outlier says. A whole call of several events that fails, and an outage that
-// the error itself reports, count against no event.
+// The event is at fault if the model refuses its row, or if the answer does not fit the model's
+// outputs. It is also at fault if other events are answered or the model is ready, as
+// control.Outlier says. No event is at fault if a whole call of several events fails, or if the
+// error itself reports an outage.
 func (c *Calling) Judge(call control.Call, answered int, failures []Failure) control.Outcome {
 	rows, compared := answered+len(failures), []*control.Outlier(nil)
 	for i := range failures {
@@ -136,12 +135,12 @@ func (c *Calling) Judge(call control.Call, answered int, failures []Failure) con
 	return outcome
 }
 
-// readyTimeout bounds the question whether a model is ready.
+// readyTimeout bounds the request for the readiness of a model.
 const readyTimeout = time.Second
 
-// Confirm reports whether a failure at a time counts against its event although no other
-// event was answered: it asks the model, if that decides, whether it is ready. A model
-// that cannot say is taken to be ready.
+// Confirm reports whether a failure at a time counts against its event although no other event was
+// answered. If readiness decides this, Confirm asks the model whether it is ready. A model without
+// a readiness check counts as ready.
 func (c *Calling) Confirm(ctx context.Context, call control.Call, o control.Outlier, err error, at time.Time) bool {
 	if c.Ready == nil {
 		return true
@@ -154,7 +153,7 @@ func (c *Calling) Confirm(ctx context.Context, call control.Call, o control.Outl
 	return c.Endpoint.Readiness.Since(ctx, at, c.Ready)
 }
 
-// works reports whether an error says that the model itself works.
+// works reports whether an error shows that the model itself works.
 func works(err error) bool {
 	switch calling.BlameOf(err) {
 	case model.BlameRows, model.BlameAnswer, model.BlameSource:
@@ -163,21 +162,21 @@ func works(err error) bool {
 	return false
 }
 
-// Exhausted reports whether an event that has used so many attempts is given up: what
-// a model refuses it refuses again.
+// Exhausted reports whether to give up an event after a number of attempts. An event that the model
+// refuses is given up at once, because the model would refuse it again.
 func (c *Calling) Exhausted(err error, attempts int) bool {
 	return calling.Refused(err) || c.Backoff.Exhausted(attempts)
 }
 
-// Delay returns how long an event waits after an attempt that failed, as the backoff
-// says and as long as the model asks for.
+// Delay returns how long an event waits after a failed attempt: the longer of the backoff and the
+// time that the model asks for.
 func (c *Calling) Delay(id string, attempt int, err error) time.Duration {
 	return max(c.Backoff.Delay(id, attempt), calling.RetryAfter(err))
 }
 
-// Place asks for a call in the place of events, and waits its turn where there is no
-// room. It does not wait for the places of the member's own calls, where it has some,
-// which are free when it goes on.
+// Place reserves a call from inside the loop. If has is set, the member has calls of its own in
+// flight, and Place returns at once. Those calls are only freed when the loop continues. Otherwise
+// Place waits for a free slot, at most for Timeout.
 func (c *Calling) Place(ctx context.Context, now time.Time, has bool) (call control.Call, ok bool) {
 	if has {
 		call, admission, _ := c.Endpoint.Begin(now, 0)

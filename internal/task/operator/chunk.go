@@ -14,16 +14,16 @@ import (
 	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
-// Chunk splits a text of an event into chunks, and says which chunks of the version of the
-// document before it are gone. A document is a key. Its version is the event time; of events of
-// one time the later in the log is the newer version.
+// Chunk splits a text of an event into chunks, and lists the chunks of the previous version of the
+// document that are gone. A key is a document. The event time is its version. Of events with equal
+// times, the later one in the log is the newer version.
 type Chunk struct {
 	Name     string
 	Text     *expression.Program
 	Splitter *chunk.Splitter
-	State    *Call      // keeps the time and the chunks of the newest version, like a function
+	State    *Call      // stores the time and the chunks of the newest version, as a function does
 	Chunks   value.Slot // raw[]
-	Removed  value.Slot // string[], ids
+	Removed  value.Slot // string[] of ids
 }
 
 // Label implements Operator.
@@ -62,7 +62,7 @@ func (c *Chunk) Run(e *Event) error {
 	for i := range chunks {
 		object = appendChunk(object[:0], i, &chunks[i], next.ids[i], !was[next.ids[i]])
 		if list = value.AppendElement(list, value.Raw, value.Element{Str: value.Text(object)}); len(list) > value.TextMax {
-			break // the row refuses it
+			break // the row refuses a list of this size
 		}
 	}
 	if err = c.store(e.Row, list, before.without(&next)); err != nil {
@@ -71,7 +71,7 @@ func (c *Chunk) Run(e *Event) error {
 	return e.Kept.Keep(e, c.State, next.state(e))
 }
 
-// store gives the row both lists.
+// store stores both lists in the row.
 func (c *Chunk) store(row *value.Row, chunks, removed []byte) error {
 	row.Drop(c.Chunks)
 	row.Drop(c.Removed)
@@ -85,7 +85,7 @@ func (c *Chunk) store(row *value.Row, chunks, removed []byte) error {
 	return nil
 }
 
-// appendChunk appends a chunk as an object of JSON.
+// appendChunk appends a chunk as a JSON object.
 func appendChunk(dst []byte, index int, c *chunk.Chunk, id chunkID, isNew bool) []byte {
 	dst = hex.AppendEncode(append(dst, `{"id":"`...), id[:])
 	dst = strconv.AppendInt(append(dst, `","index":`...), int64(index), 10)
@@ -100,8 +100,8 @@ func appendChunk(dst []byte, index int, c *chunk.Chunk, id chunkID, isNew bool) 
 // chunkID is the id of a chunk: the first bytes of a SHA-256.
 type chunkID [16]byte
 
-// ids returns the ids of the chunks of a document: of the name of the step, the key, the text,
-// and how many chunks of the document before it have the same text.
+// ids returns the ids of the chunks of a document. Each is the hash of the name of the step, the
+// key, the text, and the number of earlier chunks with the same text.
 func (c *Chunk) ids(key string, chunks []chunk.Chunk) []chunkID {
 	ids, same := make([]chunkID, len(chunks)), map[string]int{}
 	var named []byte
@@ -116,17 +116,17 @@ func (c *Chunk) ids(key string, chunks []chunk.Chunk) []chunkID {
 	return ids
 }
 
-// version is what is kept of the newest version of a document.
+// version is the stored state of the newest version of a document.
 type version struct {
 	known bool
-	time  int64 // of its event, microseconds
+	time  int64 // event time, microseconds
 	ids   []chunkID
 }
 
-// versionName is what it is kept by, in the state of a key.
+// versionName is the name of the version in the state of a key.
 const versionName = "version"
 
-// without returns the list of the ids that another version does not have.
+// without returns the ids that another version does not have, as a list.
 func (v *version) without(o *version) (list []byte) {
 	there := map[chunkID]bool{}
 	for _, id := range o.ids {
@@ -142,8 +142,8 @@ func (v *version) without(o *version) (list []byte) {
 	return list
 }
 
-// state returns what is kept of a key. A version without chunks is forgotten when the key is, so
-// that older versions that come later are known as such until then.
+// state returns the state of a key for the version. The state of a version without chunks expires
+// with the key. Until then it identifies older versions that come later.
 func (v *version) state(e *Event) *State {
 	data := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(v.ids)*len(chunkID{})), uint64(v.time))
 	for i := range v.ids {
@@ -158,7 +158,7 @@ func (v *version) state(e *Event) *State {
 
 var errVersion = errors.New("the stored chunks are damaged")
 
-// parseVersion reads what state wrote. Nothing is no version.
+// parseVersion parses the output of state. Empty data means that there is no version.
 func parseVersion(data []byte) (v version, err error) {
 	if len(data) == 0 {
 		return v, nil

@@ -12,22 +12,23 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Each does steps for the elements of a list, and makes a list or records of what they lead to. The
-// row of the event has the values of one element after the other, and of none behind the step.
+// Each runs operators for the elements of a list, and makes a list or records of the results. The
+// row of the event holds the values of one element after the other. After the step it holds no
+// values of elements.
 type Each struct {
-	Name   string // of the list, for errors
+	Name   string // name of the list, for errors
 	In     *expression.Program
-	Max    int            // elements; more are an error
-	Fields []decode.Field // of elements that are objects; nil is that they are scalars
-	Item   value.Slot     // of elements that are scalars
+	Max    int            // most elements; more are an error
+	Fields []decode.Field // fields of elements that are objects; nil if they are scalars
+	Item   value.Slot     // slot of elements that are scalars
 	When   *expression.Program
-	Before []Operator // all, or those above the score
-	After  []Operator // those below the score
-	Emits  []*Emit    // whose records are of elements; done behind the other steps
+	Before []Operator // all operators, or those before the score
+	After  []Operator // operators after the score
+	Emits  []*Emit    // emits of records of elements; they run after the other operators
 	Gather *Gather    // nil makes no list
 
 	scanner *decode.Scanner
-	made    []value.Slot // by the steps
+	made    []value.Slot // slots that the operators make
 }
 
 // NewEach returns an Each that is ready to use.
@@ -60,7 +61,7 @@ func (x *Each) Label() (kind, name string) {
 	return "each", x.Gather.To.Name
 }
 
-// Makes implements Operator: an event has nothing of its elements behind it.
+// Makes implements Operator. After the step an event has only the list.
 func (x *Each) Makes() []value.Slot {
 	if x.Gather == nil {
 		return nil
@@ -70,7 +71,7 @@ func (x *Each) Makes() []value.Slot {
 
 func (x *Each) emits() []*Emit { return x.Emits }
 
-// Has reports whether a slot is one that elements have, and events do not.
+// Has reports whether a slot belongs to the elements, not to events.
 func (x *Each) Has(slot value.Slot) bool {
 	return x.scanner == nil && x.Item == slot || slices.Contains(x.made, slot) ||
 		slices.ContainsFunc(x.Fields, func(f decode.Field) bool { return f.Slot == slot })
@@ -81,7 +82,7 @@ func (x *Each) Run(e *Event) error {
 	return x.gather(e, func() error { return runAll(x.Before, e) })
 }
 
-// gather does something for each element, and makes the list.
+// gather calls do for each element, and makes the list.
 func (x *Each) gather(e *Event, do func() error) error {
 	list, written := gathered{Gather: x.Gather}, written{each: x}
 	length, err := x.each(e, func(place int) error {
@@ -104,8 +105,8 @@ func (x *Each) gather(e *Event, do func() error) error {
 	return nil
 }
 
-// each does something for each element that When holds for, by its place in the list, and
-// returns how many elements there are.
+// each calls do with the index of each element that When holds for. It returns the number of
+// elements in the list.
 func (x *Each) each(e *Event, do func(place int) error) (length int, err error) {
 	list, length, err := x.list(e.Row)
 	if err != nil {
@@ -126,7 +127,7 @@ func (x *Each) each(e *Event, do func(place int) error) (length int, err error) 
 	return length, nil
 }
 
-// list returns the text of the list, and how many elements it has.
+// list returns the text of the list, and its number of elements.
 func (x *Each) list(row *value.Row) (list string, length int, err error) {
 	if list, err = x.In.Text(row); err != nil {
 		return "", 0, fmt.Errorf("%s: %w", x.Name, err)
@@ -140,7 +141,7 @@ func (x *Each) list(row *value.Row) (list string, length int, err error) {
 	return list, length, nil
 }
 
-// set gives the row the values of an element, and reports whether When holds for it.
+// set stores the values of an element in the row, and reports whether When holds for it.
 func (x *Each) set(row *value.Row, element value.Element) (wanted bool, err error) {
 	x.clear(row)
 	if x.scanner == nil {
@@ -151,7 +152,7 @@ func (x *Each) set(row *value.Row, element value.Element) (wanted bool, err erro
 	return Holds(x.When, row)
 }
 
-// clear makes absent what the row has of an element.
+// clear removes the values of an element from the row.
 func (x *Each) clear(row *value.Row) {
 	for i := range x.made {
 		row.Drop(x.made[i])
@@ -173,14 +174,14 @@ func runAll(list []Operator, e *Event) error {
 	return nil
 }
 
-// Scored is an Each with a score, which is asked for all elements of an event at once.
+// Scored is an Each with a score. It calls the model once for all elements of an event.
 type Scored struct {
 	*Each
-	Batch        // whose Model is batch.Lists of the model of the score
-	Score *Score // of an element
+	Batch        // its Model is a batch.Lists of the score's model
+	Score *Score // score of an element
 }
 
-// NewScored returns an Each with a score, whose calls have at most so many rows.
+// NewScored returns an Each with a score. rows is the most rows of a call.
 func NewScored(x Each, score *Score, rows int) *Scored {
 	s := &Scored{Each: NewEach(x), Batch: score.Batch, Score: score}
 	s.made = append(s.made, score.texts()...)
@@ -190,7 +191,7 @@ func NewScored(x Each, score *Score, rows int) *Scored {
 	return s
 }
 
-// rowsMax bounds what a model gets for the elements of an event.
+// rowsMax bounds the model inputs for the elements of an event, in bytes.
 const rowsMax = 16 << 20
 
 var (
@@ -198,7 +199,7 @@ var (
 	errAnswers = errors.New("the model answered for other elements than it was asked for")
 )
 
-// Run implements Operator. It is not called.
+// Run implements Operator. It always returns an error, because the loop does not call it.
 func (s *Scored) Run(*Event) error { return errBatched }
 
 // Wants implements Batched.
@@ -233,7 +234,7 @@ func (s *Scored) Append(rows *model.Rows, e *Event) error {
 	return err
 }
 
-// above does what stands above the score, and reports whether the element is scored.
+// above runs the operators before the score, and reports whether to score the element.
 func (s *Scored) above(e *Event) (wanted bool, err error) {
 	if err = runAll(s.Before, e); err != nil {
 		return false, err
@@ -282,7 +283,7 @@ func (s *Scored) Skip(e *Event) error {
 	})
 }
 
-// skip does what stands below the score for an element that is not scored.
+// skip runs the operators after the score for an element that is not scored.
 func (s *Scored) skip(e *Event) error {
 	if err := s.Score.Skip(e); err != nil {
 		return err

@@ -9,20 +9,20 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Emit writes an output record. What can fail about it is computed at its
-// place, into slots; the record itself is made in position order.
+// Emit writes an output record. Run computes everything that can fail and stores it in slots. The
+// loop later makes the record itself, in position order.
 type Emit struct {
-	Index  int    // among the pipeline's emits
-	Output int    // in Plan.Outputs
-	Topic  string // that Output is
-	Name   string // ends the default id; "" is that of the topic alone
+	Index  int    // index among the pipeline's emits
+	Output int    // index in Plan.Outputs
+	Topic  string // topic of Output
+	Name   string // suffix of the default id; "" for an id from the topic alone
 	When   *expression.Program
-	ID     *value.Slot // nil for the default; Compute has it too
+	ID     *value.Slot // nil for the default; Compute computes it too
 	Key    *value.Slot // nil for the input's key and partition
-	Delete *value.Slot // a bool: the record has no value if it holds; nil is never
+	Delete *value.Slot // bool slot: if it is true, the record has no value; nil is never
 	Object
-	Encoder encode.Encoder // of the values; nil writes the Object
-	Table   int            // in Plan.Tables, from 1, that its records are rows of; 0 is none
+	Encoder encode.Encoder // encoder of the values; nil writes the Object as JSON
+	Table   int            // number of the table in Plan.Tables, from 1, that stores its records as rows; 0 if no table does
 }
 
 // Label implements Operator.
@@ -33,7 +33,7 @@ func (m *Emit) Label() (kind, name string) {
 	return "emit", name
 }
 
-// Makes implements Operator: nothing that another step may name.
+// Makes implements Operator. It returns nil, because no other step can name its slots.
 func (m *Emit) Makes() []value.Slot { return nil }
 
 func (m *Emit) texts() []value.Slot { return slotsOf(nil, m.Compute) }
@@ -54,8 +54,7 @@ func (m *Emit) Run(e *Event) error {
 // Deletes reports whether the record of a row has no value.
 func (m *Emit) Deletes(row *value.Row) bool { return m.Delete != nil && row.Bool(*m.Delete) }
 
-// prepare evaluates at its place what can fail about an emit, and reports whether
-// the record is to be made.
+// prepare computes the parts of a record that can fail, and reports whether to write the record.
 func (m *Emit) prepare(row *value.Row) (wanted bool, err error) {
 	if wanted, err = Holds(m.When, row); err != nil || !wanted {
 		return false, err
@@ -66,8 +65,9 @@ func (m *Emit) prepare(row *value.Row) (wanted bool, err error) {
 	return err == nil, err
 }
 
-// AppendRecord appends the value of the record, and returns its size. If its texts alone are over limit,
-// AppendRecord returns b unchanged and their size. The error is that a value has no place in its schema.
+// AppendRecord appends the value of the record, and returns its size. If its texts alone are over
+// limit, AppendRecord returns b unchanged and their size. It returns an error if the schema cannot
+// hold a value.
 func (m *Emit) AppendRecord(b []byte, row *value.Row, limit int) ([]byte, int, error) {
 	if m.Encoder == nil {
 		b, size := m.AppendValue(b, row, limit)
@@ -83,5 +83,5 @@ func (m *Emit) AppendRecord(b []byte, row *value.Row, limit int) ([]byte, int, e
 	return made, len(made) - len(b), nil
 }
 
-// Readers take an empty id for none, and would tell outputs apart by their positions.
+// Readers treat an empty id as absent, and would identify outputs by their positions.
 var errNoID = errors.New(`id: the text is empty: write an id that is never "", or remove "id" from the step`)

@@ -8,13 +8,13 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Fairness says whose turn it is among the queued events that are due. The zero
-// value has one class and one tenant: the turns are those of being due.
+// Fairness decides the order of queued events that are due. The zero value has one class and one
+// tenant: events run in the order of their due times.
 type Fairness struct {
-	High, Low *expression.Program // whether an event is of the class; nil is none
-	Tenant    *expression.Program // whose an event is, a text; nil is one for all
-	TenantMax int                 // events of a tenant that may be queued in the process; 0 is any number
-	Weights   control.FairOptions // of the classes, and their age
+	High, Low *expression.Program // whether an event is of the class; nil is never
+	Tenant    *expression.Program // tenant of an event, a text; nil is one tenant for all
+	TenantMax int                 // events of a tenant that may be queued in the process; 0 is no limit
+	Weights   control.FairOptions // weights of the classes, and how events age
 }
 
 // Of returns the class and the tenant of an event. The error is the event's.

@@ -5,11 +5,11 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Features counts events in features of one set, and reads them. All of them count an
-// event, or none.
+// Features counts events in features of one set, and reads them. Either all of them count an event,
+// or none does.
 type Features struct {
 	List   []Feature
-	Undoes bool // one of List may refuse an event that one before it has counted
+	Undoes bool // a feature of List may refuse an event that an earlier one has counted
 }
 
 // NewFeatures returns the operator of features of one set.
@@ -43,24 +43,23 @@ func (f *Features) Makes() (slots []value.Slot) {
 // Run implements Operator.
 func (f *Features) Run(e *Event) error { return e.Kept.Count(e, f) }
 
-// Feature reads a feature into its columns, folds a value into it, or
-// both.
+// Feature reads a feature into its columns, adds a value to it, or both.
 type Feature struct {
 	Name      string
-	Late      bool // which of the plan's sets
-	Index     int  // in the set
+	Late      bool // it is in the plan's Late set
+	Index     int  // index in the set
 	Read      bool
 	Add       bool
-	ReadFirst bool                // read before adding: elapsed
+	ReadFirst bool                // read before adding, as elapsed does
 	Refuses   bool                // it may refuse an event
 	Value     *expression.Program // nil counts events
-	When      *expression.Program // of the addition; nil is always
+	When      *expression.Program // condition for adding; nil always holds
 	Per       *expression.Program // nil if the set's feature has no groups
 	Columns   []value.Slot
-	Of        value.Kind // of the values
+	Of        value.Kind // kind of the values
 }
 
-// Set returns which of the plan's sets the feature is in: 0, early, or 1, late.
+// Set returns the number of the plan's set with the feature: 0 is Early, 1 is Late.
 func (f *Feature) Set() int {
 	if f.Late {
 		return 1

@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Gather makes a list of values that elements lead to.
+// Gather makes a list of values of elements.
 type Gather struct {
 	To     value.Slot          // the list
-	When   *expression.Program // whether the list has the value of an element; nil is always
-	Sort   *expression.Program // a number, the least is the first; nil keeps the order
-	Top    int                 // values, the first of the order; 0 is all
+	When   *expression.Program // whether the list has the value of an element; nil always holds
+	Sort   *expression.Program // number to sort by, ascending; nil keeps the order
+	Top    int                 // number of values to keep from the start; 0 keeps all
 	Object *Object             // values that are objects
 	Value  Assign              // other values
 }
@@ -23,8 +23,8 @@ type Gather struct {
 type gathered struct {
 	*Gather
 	list  []place
-	bytes []byte // of the objects
-	size  int    // of the texts
+	bytes []byte // bytes of the objects
+	size  int    // size of the texts
 }
 
 // place is a value of the list.
@@ -33,7 +33,7 @@ type place struct {
 	value.Element
 }
 
-// add adds the value of the element that a row has.
+// add adds the value of the row's element.
 func (g *gathered) add(row *value.Row) error {
 	wanted, err := Holds(g.When, row)
 	if err != nil || !wanted {
@@ -55,7 +55,7 @@ func (g *gathered) add(row *value.Row) error {
 	return nil
 }
 
-// value returns the value of the element that a row has.
+// value returns the value of the row's element.
 func (g *gathered) value(row *value.Row) (v value.Element, err error) {
 	if g.Object == nil {
 		if err = AssignAll([]Assign{g.Value}, row); err == nil {
@@ -74,7 +74,7 @@ func (g *gathered) value(row *value.Row) (v value.Element, err error) {
 	return v, nil
 }
 
-// store gives the row the list.
+// store stores the list in the row.
 func (g *gathered) store(row *value.Row) error {
 	if g.Sort != nil {
 		slices.SortStableFunc(g.list, func(a, b place) int { return cmp.Compare(a.sort, b.sort) })

@@ -10,41 +10,41 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Group collects events of a key, and goes on with one event made of them. What
-// collects them is package group.
+// Group collects events of a key, and continues with one event made of them. Package group
+// implements the collection.
 type Group struct {
-	Index  int           // among the pipeline's groups
+	Index  int           // index among the pipeline's groups
 	Name   string        // prefix of the names that it introduces
-	By     value.Slot    // string or int: events of one key and value are together
+	By     value.Slot    // string or int: events with equal key and value are in one group
 	Order  *value.Slot   // int, from 0 on; nil orders by event time
-	End    *value.Slot   // bool: the event is the last in order; nil where nothing says so
-	ID     value.Slot    // string or int: a second event of the same is left out
-	Idle   time.Duration // of event time without an event, that ends it; 0 is never
-	Within time.Duration // of event time since its first event, that ends it; 0 is never
-	Every  time.Duration // windows begin at the multiples of it; 0 is no windows: the times of the events cut groups
-	Size   time.Duration // of a window, a multiple of Every
-	Events int           // most of a group
-	Bytes  int           // most of a group
-	Open   int           // most groups beside a partition
-	Late   LatePolicy    // of events for a group that ended: LateDead, LateDrop or LateInclude
-	Pass   bool          // a group that ended incomplete goes on, and is no dead letter
+	End    *value.Slot   // bool: the event is the last in order; nil if no field says so
+	ID     value.Slot    // string or int: a second event with the same id is ignored
+	Idle   time.Duration // event time without an event after which a group ends; 0 is never
+	Within time.Duration // event time since its first event after which a group ends; 0 is never
+	Every  time.Duration // windows begin at its multiples; 0 is no windows: the times of the events delimit groups
+	Size   time.Duration // size of a window, a multiple of Every
+	Events int           // most events of a group
+	Bytes  int           // most bytes of a group
+	Open   int           // most open groups of a partition
+	Late   LatePolicy    // policy for events of a group that ended: LateDead, LateDrop or LateInclude
+	Pass   bool          // an incomplete group continues instead of becoming a dead letter
 
 	Columns GroupColumns
 	Lists   []GroupList
 	Values  []GroupValue
-	Folded  bool // nothing needs its events, which are not stored; of groups that Idle alone cuts
+	Folded  bool // the events are not needed and not stored; only for groups that Idle alone delimits
 }
 
-// GroupColumns are what a group introduces, whatever its events are.
+// GroupColumns are the slots that every group introduces.
 type GroupColumns struct {
 	Key, Count, Complete, Missing, Ended value.Slot
-	Start, End                           value.Slot // of a window
+	Start, End                           value.Slot // bounds of a window
 }
 
-// Stores reports whether the events of a group are stored until its event is through.
+// Stores reports whether the events of a group are stored until the group's event is finished.
 func (g *Group) Stores() bool { return !g.Windows() && !g.Folded }
 
-// Windows reports whether the groups are windows, which keep no events.
+// Windows reports whether the groups are windows. Windows store no events.
 func (g *Group) Windows() bool { return g.Every > 0 }
 
 // GroupValue is an aggregate of the events of a group.
@@ -55,10 +55,10 @@ type GroupValue struct {
 	Slot      value.Slot
 }
 
-// Aggregate is how the values of events become one.
+// Aggregate is the function that combines the values of events.
 type Aggregate uint8
 
-// The aggregates. A sum is exact: it is rounded once, at its end.
+// The aggregates. A sum is exact: it is rounded only once, at its end.
 const (
 	AggregateCount Aggregate = iota
 	AggregateSum
@@ -67,11 +67,11 @@ const (
 	AggregateMax
 )
 
-// AggregatedMax is the greatest value that is aggregated: a sum of very many of them is a
-// number, too.
+// AggregatedMax is the greatest value that is aggregated. It is small enough that a sum of many
+// such values is finite.
 const AggregatedMax = 1e290
 
-// Kind is the type of the aggregate. Sums and extremes of ints are ints.
+// Kind returns the type of the aggregate. Sums and extremes of ints are ints.
 func (v *GroupValue) Kind() value.Kind {
 	if v.Aggregate == AggregateCount || v.Aggregate != AggregateMean && v.Value != nil && v.Value.Type().Kind == value.Int {
 		return value.Int
@@ -79,9 +79,9 @@ func (v *GroupValue) Kind() value.Kind {
 	return value.Number
 }
 
-// Of returns the value of an event, as parts that add up to it; nil for AggregateCount. A
-// number is one part. An int is two, its lower and upper half, because one float64 holds 53
-// of its 64 bits. An error makes the event a dead letter.
+// Of returns the value of an event, as parts that add up to it. It returns nil for AggregateCount.
+// A number is one part. An int is two parts, its lower and upper half, because one float64 holds
+// only 53 of its 64 bits. An error makes the event a dead letter.
 func (v *GroupValue) Of(row *value.Row) (parts []float64, err error) {
 	switch {
 	case v.Value == nil:
@@ -103,12 +103,11 @@ func (v *GroupValue) Of(row *value.Row) (parts []float64, err error) {
 	return nil, fmt.Errorf("%s: %w", v.Name, err)
 }
 
-// GroupList is a field of the members, one behind the other: a list of strings, or
-// bytes.
+// GroupList concatenates a field of the members: to a list of strings, or to bytes.
 type GroupList struct{ Field, Slot value.Slot }
 
-// Place returns where an event belongs: the text of what it is grouped by, what it
-// is ordered by and its id. t is the event's time. The error is the event's.
+// Place returns the place of an event: the text that it is grouped by, its number in the order, and
+// its id. t is the event's time. The error is the event's.
 func (g *Group) Place(row *value.Row, t int64) (by, id string, order int64, err error) {
 	if !row.Has(g.By) {
 		return "", "", 0, fmt.Errorf("has no %s: what it is grouped by", g.By.Name)
@@ -146,7 +145,7 @@ func (g *Group) Label() (kind, name string) { return "group", g.Name }
 // Run implements Operator.
 func (g *Group) Run(e *Event) error { return e.Kept.Collect(e, g) }
 
-// texts has nothing: the lists are texts of the members.
+// texts returns nil, because the lists are texts of the members.
 func (g *Group) texts() []value.Slot { return nil }
 
 // Makes implements Operator.
@@ -164,8 +163,8 @@ func (g *Group) Makes() []value.Slot {
 	return slots
 }
 
-// Complete sets the lists that a row of the group lacks, because its events were collected before
-// the pipeline read the field: each event lacks the field, so its text is empty.
+// Complete sets the lists that a row of the group lacks because the pipeline did not read the field
+// yet when the events were collected. Each event lacks the field, so its text is empty.
 func (g *Group) Complete(row *value.Row) {
 	n := max(0, min(row.Int(g.Columns.Count), int64(g.Events)))
 	for _, l := range g.Lists {
@@ -174,7 +173,7 @@ func (g *Group) Complete(row *value.Row) {
 		case l.Slot.Type.Kind == value.Bytes:
 			row.SetText(l.Slot, "")
 		default:
-			row.SetText(l.Slot, value.Text(make([]byte, n))) // the length of each, 0
+			row.SetText(l.Slot, value.Text(make([]byte, n))) // the length of each text is 0
 		}
 	}
 }

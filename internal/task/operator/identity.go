@@ -6,15 +6,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Identity is what an event that waits for others keeps of its headers.
+// Identity is the part of the headers that an event keeps while it waits for others.
 type Identity struct {
 	ID     string
-	Source string // topic/partition@offset that it was copied from; "" if it is no copy
+	Source string // topic/partition@offset that it was copied from; "" if it is not a copy
 	Client Client
 }
 
-// Client is the headers of a client, which the event made of its event gets: the values of
-// clientKeys. The zero value is that of an event without a client.
+// Client holds the headers of a client: the values of clientKeys. The event made of the client's
+// event gets them. The zero value belongs to an event without a client.
 type Client [len(clientKeys)]string
 
 var clientKeys = [...]string{header.ClientEvent, header.Correlation}
@@ -31,7 +31,7 @@ func IdentityOf(id string, r *stream.Record) Identity {
 // Sent reports whether a client sent the event.
 func (c *Client) Sent() bool { return c[0] != "" }
 
-// AppendHeaders appends the headers of an event that is made of the client's.
+// AppendHeaders appends the headers of an event that is made of the client's event.
 func (c *Client) AppendHeaders(dst []stream.Header) []stream.Header {
 	for i, text := range c {
 		if text != "" {
@@ -50,8 +50,8 @@ func (i *Identity) Headers() []stream.Header {
 	return i.Client.AppendHeaders(headers)
 }
 
-// Append appends an identity as it is stored. Whether a client sent the event is stored
-// elsewhere.
+// Append appends the stored form of an identity. It does not store whether a client sent the event:
+// the caller does.
 func (i *Identity) Append(dst []byte) []byte {
 	dst = packed.AppendText(packed.AppendText(dst, i.ID), i.Source)
 	if i.Client.Sent() {
@@ -62,7 +62,7 @@ func (i *Identity) Append(dst []byte) []byte {
 	return dst
 }
 
-// ReadIdentity reads what Append wrote.
+// ReadIdentity reads the output of Append. sent says whether a client sent the event.
 func ReadIdentity(r *packed.Reader, sent bool) Identity {
 	i := Identity{ID: string(r.Text()), Source: string(r.Text())}
 	for k := 0; sent && k < len(i.Client); k++ {

@@ -12,30 +12,30 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Invocation is one call of a function. It is what the function sees as udf.Host.
+// Invocation is one call of a function. The function sees it as udf.Host.
 type Invocation struct {
 	ID        string
 	Key       string
 	Time      time.Time // of the event or timer
 	Watermark time.Time // zero before the first event
-	Offset    int64     // of the event, or of the one that the timer is called before
+	Offset    int64     // offset of the event; for a timer, of the event that it fires before
 	Timer     string    // name of the timer that is due; "" for an event
-	After     int64     // what the timer has of it
+	After     int64     // Timer.After of the due timer
 
 	Row     *value.Row // nil for a timer
 	Inputs  []value.Slot
 	Outputs []value.Slot
 	Topics  []string
-	State   *State // as of before the call, which does not change it; nil where the function is not keyed
+	State   *State // state before the call, which the call does not change; nil if the function is not keyed
 
 	seen udf.Context
-	next *State // the state as this call leaves it; nil while it is as before
+	next *State // state after the call; nil while it is unchanged
 	made []udf.Output
 	fail error
 }
 
-// input returns the slot of an input. Asking for a name that the call does not
-// give is a mistake in the program.
+// input returns the slot of an input. It panics if the call has no input of that name, because that
+// is a mistake in the program.
 func (c *Invocation) input(name string, kinds ...value.Kind) value.Slot {
 	return find("input", c.Inputs, name, kinds)
 }
@@ -51,14 +51,14 @@ func find(what string, slots []value.Slot, name string, kinds []value.Kind) valu
 	return slots[i]
 }
 
-// Has reports whether an input is there: an optional one may be absent, and
-// reads as the zero value.
+// Has reports whether an input is present. An optional input may be absent, and then reads as the
+// zero value.
 func (c *Invocation) Has(name string) bool {
 	return c.Row.Has(c.input(name))
 }
 
-// Text returns an input of type string, bytes or raw, the text of a value of JSON. It is valid during the call;
-// strings.Clone it to keep it.
+// Text returns an input of type string, bytes or raw. A raw input is the text of a JSON value. The
+// text is valid only during the call. Use strings.Clone to keep it.
 func (c *Invocation) Text(name string) string {
 	if s := c.input(name, value.String, value.Bytes, value.Raw); c.Row.Has(s) {
 		return c.Row.Text(s)
@@ -104,8 +104,8 @@ func (c *Invocation) At(name string) time.Time {
 	return time.Time{}
 }
 
-// SetText sets an output of type string or bytes. One that is larger than a text or the
-// texts of an event may be, 1 MiB and 4 MiB, fails the call.
+// SetText sets an output of type string or bytes. The call fails if the text is over 1 MiB or all
+// texts of the event are over 4 MiB.
 func (c *Invocation) SetText(name, v string) {
 	slot := find("output", c.Outputs, name, []value.Kind{value.String, value.Bytes})
 	if err := c.Row.Make(&slot, v); err != nil {
@@ -118,8 +118,7 @@ func (c *Invocation) SetInt(name string, v int64) {
 	c.Row.SetInt(find("output", c.Outputs, name, []value.Kind{value.Int}), v)
 }
 
-// SetNumber sets an output of type number. One that is not finite fails the
-// call.
+// SetNumber sets an output of type number. The call fails if the number is not finite.
 func (c *Invocation) SetNumber(name string, v float64) {
 	slot := find("output", c.Outputs, name, []value.Kind{value.Number})
 	if !value.Finite(v) {
@@ -164,11 +163,12 @@ func (c *Invocation) change() *State {
 	return c.next
 }
 
-// Get returns a value of the key's state, nil where there is none. It must not
-// be changed.
+// Get returns a value of the key's state, or nil if it is not set. The caller must not change the
+// value.
 func (c *Invocation) Get(name string) []byte { return c.state().Values[name] }
 
-// Put sets a value of the key's state; nil deletes it. The value is kept.
+// Put sets a value of the key's state; nil deletes it. The state keeps the value, so the caller
+// must not change it later.
 func (c *Invocation) Put(name string, v []byte) {
 	s := c.change()
 	if v == nil {
@@ -181,11 +181,11 @@ func (c *Invocation) Put(name string, v []byte) {
 // forget deletes all values of the key's state.
 func (c *Invocation) forget() { clear(c.change().Values) }
 
-// SetTimer asks for a call of Timer when the watermark reaches at, which is
-// rounded up to the microsecond. A key has one timer of a name: the new time
-// replaces the old. It is due at the next event of the partition at the
-// earliest, also where its time is reached already. One that a timer sets for after itself,
-// by time and name, may be due before the same event.
+// SetTimer requests a call of Timer when the watermark reaches at. It rounds at up to the
+// microsecond. A key has at most one timer of each name: a new time replaces the old one. A timer
+// is due at the next event of the partition at the earliest, even if its time is already reached.
+// If a timer sets another timer that comes after itself, by time and name, both may fire before the
+// same event.
 func (c *Invocation) SetTimer(name string, at time.Time) {
 	if name == "" {
 		c.failed(errors.New("a timer needs a name"))
@@ -208,12 +208,12 @@ func (c *Invocation) SetTimer(name string, at time.Time) {
 	s.Timers = slices.Insert(s.Timers, i, t)
 }
 
-// StopTimer takes a timer back. It does nothing where there is none.
+// StopTimer cancels a timer. It does nothing if the timer is not set.
 func (c *Invocation) StopTimer(name string) { c.change().stop(name) }
 
-// Emit writes a record when the step is committed, behind those that the event
-// wrote before. The call fails if two outputs to a topic have the same Name, or none,
-// since their ids would be equal.
+// Emit writes a record when the transaction is committed, after the records that the event wrote
+// before. The call fails if two outputs to a topic have the same Name, or both have none, because
+// their ids would be equal.
 func (c *Invocation) Emit(o udf.Output) {
 	switch {
 	case !slices.Contains(c.Topics, o.Topic):
@@ -229,13 +229,13 @@ func (c *Invocation) Emit(o udf.Output) {
 	}
 }
 
-// Effects is what a call that succeeded asks for.
+// Effects holds the results of a successful call.
 type Effects struct {
-	State   *State // nil where it is as before
+	State   *State // nil if it is unchanged
 	Outputs []udf.Output
 }
 
-// Call makes the call of f and returns its effects, or why it failed.
+// Call calls f and returns its effects, or an error if it failed or panicked.
 func (c *Invocation) Call(f *udf.Function) (effects Effects, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -7,44 +7,44 @@ import (
 	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
-// Join makes pairs of the events of two inputs. What keeps them is package join.
+// Join makes pairs of events of two inputs. Package join stores the events.
 type Join struct {
 	Name   string          // prefix of the names that it introduces
-	Left   int             // its input, among the sources of the plan; the other is the right
-	On     [2][]value.Slot // of the left and of the right, each string or int: a pair has equal values
-	Before time.Duration   // a right that is so much earlier than a left is a pair with it
-	Within time.Duration   // likewise later
+	Left   int             // index of the left input among the sources of the plan; the other source is the right input
+	On     [2][]value.Slot // slots of the left and of the right, each string or int: a pair has equal values
+	Before time.Duration   // most time that the right event of a pair is before the left
+	Within time.Duration   // most time that the right event of a pair is after the left
 	Match  Match
-	Inner  bool // lefts without a right do not go on
+	Inner  bool // left events without a right event are dropped
 	Most   JoinMax
 
 	Matched value.Slot
-	Count   *value.Slot // of MatchLast: how many rights there were
-	Fields  []JoinField // of rights
+	Count   *value.Slot // for MatchLast: the number of right events
+	Fields  []JoinField // fields of right events
 }
 
-// JoinMax bounds a join beside a partition.
+// JoinMax holds the limits of a join per partition.
 type JoinMax struct {
-	Rows    int // that wait
-	Bytes   int // of these, as they are stored
-	Matches int // of one event
+	Rows    int // waiting events
+	Bytes   int // stored bytes of the waiting events
+	Matches int // matches of one event
 }
 
-// JoinField is a field of a right, and the slot that the left gets it in.
+// JoinField is a field of a right event, and the slot for it in the left event.
 type JoinField struct{ Field, Slot value.Slot }
 
-// Match says which pairs of a left go on.
+// Match says which pairs of a left event continue.
 type Match uint8
 
 // The kinds of Match.
 const (
-	MatchFirst Match = iota // that with the earliest right
-	MatchLast               // that with the latest right
-	MatchEach               // all
+	MatchFirst Match = iota // the pair with the earliest right event
+	MatchLast               // the pair with the latest right event
+	MatchEach               // all pairs
 )
 
-// OnText returns what an event has in common with the others of its pairs. It reports false
-// if the event lacks a value of that: then it has no pair.
+// OnText returns the join key of an event: the text that the events of a pair have in common. It
+// returns false if the event lacks a value of the key. Such an event has no pair.
 func (j *Join) OnText(row *value.Row, right bool) (on string, ok bool) {
 	slots, text := j.On[0], []byte(nil)
 	if right {
@@ -80,5 +80,5 @@ func (j *Join) Makes() []value.Slot {
 	return slots
 }
 
-// texts has nothing: those of a right were counted when it was read.
+// texts returns nil, because the texts of a right event were counted when it was read.
 func (j *Join) texts() []value.Slot { return nil }

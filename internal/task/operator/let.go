@@ -27,7 +27,7 @@ func (l *Let) Makes() []value.Slot { return slotsOf(nil, l.List) }
 // Run implements Operator.
 func (l *Let) Run(e *Event) error { return AssignAll(l.List, e.Row) }
 
-// Redo implements Redoable: an expression may be another than when the event failed.
+// Redo implements Redoable. An expression may have changed since the event failed.
 func (l *Let) Redo(e *Event, anew bool) error {
 	if anew || Lacks(e.Row, l) {
 		return l.Run(e)
@@ -52,7 +52,7 @@ func AssignAll(list []Assign, row *value.Row) error {
 	return nil
 }
 
-// slotsOf returns slots with those of a list behind them.
+// slotsOf returns slots followed by the slots of a list.
 func slotsOf(slots []value.Slot, list []Assign) []value.Slot {
 	slots = slots[:len(slots):len(slots)]
 	for i := range list {
@@ -61,7 +61,7 @@ func slotsOf(slots []value.Slot, list []Assign) []value.Slot {
 	return slots
 }
 
-// Holds evaluates a condition; nil is true.
+// Holds evaluates a condition. A nil condition is true.
 func Holds(when *expression.Program, row *value.Row) (bool, error) {
 	if when == nil {
 		return true, nil

@@ -9,14 +9,14 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Lookup finds the row of a key in a table, and reads fields of it.
+// Lookup finds the row of a key in a table, and reads its fields.
 type Lookup struct {
-	Table  int    // in Plan.Tables
-	Topic  string // of the table, for errors
+	Table  int    // index in Plan.Tables
+	Topic  string // topic of the table, for errors
 	When   *expression.Program
 	Key    value.Slot
 	Fields []decode.Field
-	Empty  []*expression.Program // by field, where there is no row; nil leaves it absent
+	Empty  []*expression.Program // value of each field if there is no row; nil leaves the field absent
 
 	scanner *decode.Scanner
 }
@@ -41,7 +41,7 @@ func (l *Lookup) Makes() (slots []value.Slot) {
 	return slots
 }
 
-// Run implements Operator: it puts the row of an event's key into its slots.
+// Run implements Operator. It stores the row of an event's key in its slots.
 func (l *Lookup) Run(e *Event) error {
 	wanted, err := Holds(l.When, e.Row)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Lookup) Run(e *Event) error {
 	return nil
 }
 
-// read puts the row that a key has into the slots.
+// read stores the row of a key in the slots.
 func (l *Lookup) read(row *value.Row, key, found []byte) error {
 	if err := l.scanner.Scan(found, row); err != nil {
 		return fmt.Errorf("row %q of table %s: %w", clip(string(key)), l.Topic, err)

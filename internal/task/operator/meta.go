@@ -12,34 +12,34 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Meta are the names meta.*.
+// Meta holds the slots of the names meta.*.
 type Meta struct {
 	ID, Key, Time, Partition, Offset value.Slot
-	Topic                            *value.Slot // the source; nil where nothing is copied
+	Topic                            *value.Slot // topic of the source; nil if the pipeline reads no copies
 	Headers                          []FromHeader
 }
 
-// FromHeader is a name that a header of the event's record says. It is absent where the
-// record has no such header, or one that is not valid UTF-8. Of several headers of a name
-// the first counts.
+// FromHeader is a name with the value of a header of the event's record. The name is absent if the
+// record lacks the header or the value is not valid UTF-8. If a record has several headers of the
+// same name, the first one counts.
 type FromHeader struct {
 	Slot value.Slot
 	Key  string
 	Part HeaderPart
 }
 
-// HeaderPart is what of a header a name is.
+// HeaderPart says which part of a header is the value.
 type HeaderPart uint8
 
 // The parts.
 const (
 	WholeHeader HeaderPart = iota
-	TenantPart             // of header.ClientEvent
-	ClientPart             // of header.ClientEvent
-	IntHeader              // an int
+	TenantPart             // tenant in header.ClientEvent
+	ClientPart             // client in header.ClientEvent
+	IntHeader              // the header as an int
 )
 
-// metaHeaders are the names of what clients said, with the headers that a gateway writes.
+// metaHeaders maps the names of client data to the headers that a gateway writes.
 var metaHeaders = map[string]FromHeader{
 	"meta.tenant":   {Key: header.ClientEvent, Part: TenantPart},
 	"meta.client":   {Key: header.ClientEvent, Part: ClientPart},
@@ -47,11 +47,11 @@ var metaHeaders = map[string]FromHeader{
 	"meta.priority": {Key: header.ClientPriority, Part: IntHeader},
 }
 
-// MetaHeaders are the names of what clients said, sorted.
+// MetaHeaders lists the names of client data, sorted.
 var MetaHeaders = slices.Sorted(maps.Keys(metaHeaders))
 
-// HeaderNamed returns what a name says of a header, without its slot: meta.client and its
-// like, or meta.headers["name"].
+// HeaderNamed returns the header for a name such as meta.client or meta.headers["name"], without
+// its slot. It returns false if the name means no header.
 func HeaderNamed(name string) (FromHeader, bool) {
 	if h, ok := metaHeaders[name]; ok {
 		return h, true
@@ -70,7 +70,7 @@ func (h *FromHeader) Type() value.Type {
 	return value.Type{Kind: value.String, Optional: true}
 }
 
-// Set gives a row what a record's header says. The text is the record's.
+// Set stores the value of a record's header in a row. The text is not copied from the record.
 func (h *FromHeader) Set(row *value.Row, r *stream.Record) {
 	data := header.Value(r, h.Key)
 	if data == nil || !utf8.Valid(data) {

@@ -11,9 +11,9 @@ import (
 	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
-// AppendNamed appends the values of a row as they are stored: each behind its name, so that
-// a pipeline which has other names by then reads it. It leaves out meta.* and slots that
-// have no name of their own.
+// AppendNamed appends the stored form of the values of a row. Each value follows its name, so that
+// a pipeline with other names can read it later. AppendNamed omits meta.* and slots without a name
+// of their own.
 func AppendNamed(dst []byte, row *value.Row, slots []value.Slot) []byte {
 	for _, slot := range slots {
 		if !row.Has(slot) || slot.Name[0] == 0 || strings.HasPrefix(slot.Name, "meta.") {
@@ -29,8 +29,8 @@ func AppendNamed(dst []byte, row *value.Row, slots []value.Slot) []byte {
 	return dst
 }
 
-// EachNamed calls take with the names that AppendNamed appended and what holds their values:
-// 8 bytes, or a text. It reports false if it appended something else.
+// EachNamed calls take with each name that AppendNamed appended. held is its value: 8 bytes, or a
+// text. EachNamed returns false if data is not valid.
 func EachNamed(data []byte, take func(name []byte, kind value.Kind, held []byte)) bool {
 	r := packed.Reader{Rest: data}
 	for len(r.Rest) > 0 {
@@ -48,9 +48,9 @@ func EachNamed(data []byte, take func(name []byte, kind value.Kind, held []byte)
 	return !r.Bad
 }
 
-// SetNamed sets the names of a row that AppendNamed appended and that a schema has with the
-// same type. Its texts are those of data. It reports false if AppendNamed appended something
-// else.
+// SetNamed sets the values of a row from the output of AppendNamed, for each name that the schema
+// has with the same type. The texts of the row share memory with data. SetNamed returns false if
+// data is not valid.
 func SetNamed(row *value.Row, schema *value.Schema, data []byte) bool {
 	return EachNamed(data, func(name []byte, kind value.Kind, held []byte) {
 		if slot, ok := schema.Lookup(value.Text(name)); ok {
@@ -59,7 +59,7 @@ func SetNamed(row *value.Row, schema *value.Schema, data []byte) bool {
 	})
 }
 
-// SetHeld sets a slot to a value of EachNamed, if it has the slot's type. A text is that of
+// SetHeld sets a slot to a value of EachNamed, if it has the slot's type. A text shares memory with
 // held.
 func SetHeld(row *value.Row, slot value.Slot, kind value.Kind, held []byte) {
 	switch {
@@ -73,8 +73,8 @@ func SetHeld(row *value.Row, slot value.Slot, kind value.Kind, held []byte) {
 	}
 }
 
-// AppendFields appends the members of a JSON object that a row has of fields, with a comma
-// behind each.
+// AppendFields appends the given fields of a row as members of a JSON object, with a comma after
+// each. It omits absent fields.
 func AppendFields(dst []byte, row *value.Row, fields []value.Slot) []byte {
 	for i := range fields {
 		if slot := &fields[i]; row.Has(*slot) {

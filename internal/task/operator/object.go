@@ -5,24 +5,24 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Object is an object of JSON that is made of an event: the value of a record, or an element
-// of a list. What can fail about it is computed first, into slots.
+// Object is a JSON object that is made of an event: the value of a record, or an element of a list.
+// Compute runs first, because it can fail.
 type Object struct {
-	Compute []Assign   // the values
-	Members [][]string // the names that lead to each value
-	Before  [][]byte   // what stands before each value: `"name":`, the comma, and braces of objects that end or begin there
+	Compute []Assign   // expressions of the values
+	Members [][]string // path of names of each value
+	Before  [][]byte   // text before each value: `"name":`, the comma, and braces of objects that end or begin there
 	Values  []value.Slot
-	After   []byte // the braces of the objects that the last value ends
+	After   []byte // the braces of the objects that end with the last value
 }
 
-// least returns how many bytes the texts of the values have at least in any format.
+// least returns a lower bound of the size of the texts in any format, in bytes.
 func (o *Object) least(row *value.Row) (size int) {
 	for i := range o.Values {
 		slot := &o.Values[i]
 		switch kind := slot.Type.Kind; {
 		case !kind.Text() || !row.Has(*slot):
 		case kind.IsList() || kind.IsMap():
-			size += len(row.Text(*slot)) / 8 // a number may have one byte
+			size += len(row.Text(*slot)) / 8 // a number may take one byte
 		default:
 			size += len(row.Text(*slot))
 		}
@@ -41,7 +41,7 @@ func (o *Object) AppendValue(b []byte, row *value.Row, limit int) ([]byte, int) 
 		if slot.Type.Kind.Text() && row.Has(*slot) {
 			least := len(row.Text(*slot))
 			if slot.Type.Kind == value.Vector {
-				least /= 2 // a number has two bytes at least, as JSON, with its comma
+				least /= 2 // in JSON a number takes at least two bytes, with its comma
 			}
 			if size := len(b) - from + least; size > limit {
 				return b[:from], size

@@ -12,16 +12,16 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Partial writes what a model has said so far of an event that is queued.
+// Partial writes the text that a model has produced so far for a queued event.
 type Partial struct {
 	Topic string
 	Slot  value.Slot    // the text
-	Every time.Duration // least time between the records of an event
+	Every time.Duration // shortest time between the records of an event
 }
 
-// Output returns the record that shows a text so far: an object with the event's id and
-// the text, all of it, so that the newest record of an event is enough. Its name is a
-// hash of the attempt and the text.
+// Output returns the record for a partial text: an object with the event's id and the complete text
+// so far. So only the newest record of an event is needed. The name of the record is a hash of the
+// attempt and the text.
 func (p *Partial) Output(row *value.Row, id value.Slot, attempt int, text string) udf.Output {
 	slot := p.Slot
 	b := append([]byte(`{"id":`), expression.AppendValue(nil, row, &id)...)

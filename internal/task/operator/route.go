@@ -9,30 +9,29 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Route finds the case that a record takes: the first whose condition
-// holds.
+// Route finds the case of a record: the first case with a condition that holds.
 type Route struct {
-	Slot  value.Slot // gets its number
+	Slot  value.Slot // gets the index of the case
 	Names []string
-	Limit []time.Duration       // what 99 of 100 events of a case keep; 0 is the pipeline's budget
-	When  []*expression.Program // nil holds always
+	Limit []time.Duration       // latency that 99 of 100 events of a case meet; 0 is the pipeline's budget
+	When  []*expression.Program // nil always holds
 	Then  []Then
 }
 
-// Then is what becomes of a record in a case of a route.
+// Then says what happens to a record in a case of a route.
 type Then uint8
 
-// Where cases lead.
+// The values of Then.
 const (
-	GoOn Then = iota // through the case's stages
-	Dead             // a dead letter
-	Drop             // nowhere
+	GoOn Then = iota // it runs the operators of the case
+	Dead             // it becomes a dead letter
+	Drop             // it is dropped
 )
 
 // Label implements Operator.
 func (r *Route) Label() (kind, name string) { return "route", r.Names[0] }
 
-// Makes implements Operator: the number of the case has no name.
+// Makes implements Operator. It returns nil, because the slot of the case has no name.
 func (r *Route) Makes() []value.Slot { return nil }
 
 // Run implements Operator.
@@ -44,11 +43,11 @@ func (r *Route) Run(e *Event) error {
 	return err
 }
 
-// Redo implements Redoable: the case is found again.
+// Redo implements Redoable. It finds the case again.
 func (r *Route) Redo(e *Event, _ bool) error { return r.Run(e) }
 
-// Case returns the number of the case that a row took, from 1; 0 is none, and that
-// of no route.
+// Case returns the number of the case that a row took, from 1. It returns 0 if the row took no case
+// or r is nil.
 func (r *Route) Case(row *value.Row) int {
 	if r == nil || !row.Has(r.Slot) {
 		return 0
@@ -56,8 +55,8 @@ func (r *Route) Case(row *value.Row) int {
 	return int(row.Int(r.Slot)) + 1
 }
 
-// take finds the case that a row takes, and reports whether it goes on. An error
-// makes the record a dead letter.
+// take finds the case of a row, and reports whether the row continues. An error makes the record a
+// dead letter.
 func (r *Route) take(row *value.Row) (bool, error) {
 	for i, when := range r.When {
 		if ok, err := Holds(when, row); err != nil {

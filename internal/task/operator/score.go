@@ -17,20 +17,20 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Score asks a model, or finds a row outside of the log, or content.
+// Score calls a model. For a lookup or fetch it finds a row outside of the log, or content.
 type Score struct {
 	Batch
 	When     *expression.Program
-	Inputs   []value.Slot      // the numbers of a row, in the model's order
-	Codes    []*category.Codes // of Inputs that are categories; nil where none is
-	Texts    []value.Slot      // the texts and bytes of a row, in the model's order
-	Compute  []Assign          // those of Texts that are expressions
-	State    *Call             // keeps the model's state, like a function's; nil if the model has no state
+	Inputs   []value.Slot      // number inputs, in the model's order
+	Codes    []*category.Codes // codes of the Inputs that are categories; nil if no input is one
+	Texts    []value.Slot      // text and bytes inputs, in the model's order
+	Compute  []Assign          // expressions among Texts
+	State    *Call             // stores the model's state, as for a function; nil if the model has no state
 	Outputs  []value.Slot
-	Fallback []*expression.Program // by output; nil where there is none
+	Fallback []*expression.Program // fallback of each output; nil without one
 
-	// Row reads Outputs of a row, a JSON object, which is the one text that Model
-	// answers with, if Finds is set.
+	// Row reads Outputs from a row, if Finds is set. The row is a JSON object, and the only text of
+	// the answer of Model.
 	Row *decode.Scanner
 }
 
@@ -47,7 +47,7 @@ func (s *Score) Makes() []value.Slot { return s.Outputs }
 
 func (s *Score) texts() []value.Slot { return slotsOf(s.Outputs, s.Compute) }
 
-// Run implements Operator. It is not called.
+// Run implements Operator. It always returns an error, because the loop does not call it.
 func (s *Score) Run(*Event) error { return errBatched }
 
 var errBatched = errors.New("a step that asks for many events at once was run for one")
@@ -55,7 +55,7 @@ var errBatched = errors.New("a step that asks for many events at once was run fo
 // Wants implements Batched.
 func (s *Score) Wants(e *Event) (bool, error) { return Holds(s.When, e.Row) }
 
-// Skip implements Batched: it sets the outputs of an event that nothing is asked for.
+// Skip implements Batched. It sets the outputs of an event without a call.
 func (s *Score) Skip(e *Event) error { return s.skip(e.Row) }
 
 func (s *Score) skip(row *value.Row) error {
@@ -81,7 +81,7 @@ func (s *Score) Columns() (numbers, texts, scores int) {
 	return numbers, texts, scores
 }
 
-// columns returns how many numbers the values of slots are, where a text is so many.
+// columns returns how many numbers the values of slots take. text is the count for a text.
 func columns(slots []value.Slot, text int) (n int) {
 	for i := range slots {
 		switch t := &slots[i].Type; {
@@ -108,9 +108,9 @@ func (s *Score) Append(rows *model.Rows, e *Event) error {
 	return s.appendRow(rows, e.Row, kept)
 }
 
-// appendRow appends the model's inputs, with what it keeps of the key. An absent
-// value is missing, NaN or nil; texts are those of the row, not copies. Rows that
-// the model refuses are not appended.
+// appendRow appends the model's inputs, followed by its state for the key. An absent value is
+// appended as missing, NaN or nil. Texts are not copied from the row. appendRow appends no row that
+// the model refuses.
 func (s *Score) appendRow(rows *model.Rows, row *value.Row, kept *State) error {
 	values, texts := len(rows.Values), len(rows.Bytes)
 	err := AssignAll(s.Compute, row)
@@ -136,7 +136,7 @@ func (s *Score) appendRow(rows *model.Rows, row *value.Row, kept *State) error {
 	return nil
 }
 
-// given names what the step gives for the input that a model refuses.
+// given adds to the error the expression or field of the input that a model refuses.
 func (s *Score) given(err error) error {
 	var refused *model.InputError
 	if !errors.As(err, &refused) {
@@ -205,7 +205,7 @@ func categoryCode(codes *category.Codes, row *value.Row, slot value.Slot) (float
 	return codes.Number(float64(int64(row.Num[slot.Index])))
 }
 
-// asText is text, and of an int its digits.
+// asText returns the bytes of a slot, and for an int its digits.
 func asText(row *value.Row, slot value.Slot) []byte {
 	if slot.Type.Kind == value.Int {
 		return strconv.AppendInt(nil, row.Int(slot), 10)
@@ -213,7 +213,7 @@ func asText(row *value.Row, slot value.Slot) []byte {
 	return text(row, slot)
 }
 
-// text returns the bytes of a slot; nil where it has no value.
+// text returns the bytes of a slot, or nil if it has no value.
 func text(row *value.Row, slot value.Slot) []byte {
 	if slot.Type.Optional && !row.Has(slot) {
 		return nil
@@ -221,7 +221,7 @@ func text(row *value.Row, slot value.Slot) []byte {
 	return bytesOf(row.Str[slot.Index])
 }
 
-// bytesOf views a text as bytes, which are not to be changed.
+// bytesOf returns the bytes of a text without a copy. The caller must not change them.
 func bytesOf(s string) []byte {
 	if s == "" {
 		return []byte{}
@@ -229,7 +229,7 @@ func bytesOf(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// clip makes a text of an event fit into a message.
+// clip shortens a text of an event for a message.
 func clip(text string) string {
 	if len(text) > 60 {
 		return text[:60] + "..."
@@ -257,7 +257,7 @@ func (s *Score) Store(e *Event, answer model.Answer) error {
 	return e.Kept.Keep(e, s.State, s.keep(answer.Scores, before, e.Kept.Until(e), int64(e.Record.Offset)))
 }
 
-// store puts what a model answered a row with into its slots.
+// store stores the answer of a model in the slots of a row.
 func (s *Score) store(row *value.Row, answer model.Answer) error {
 	scores, texts := answer.Scores, answer.Texts
 	for _, slot := range s.Outputs {
@@ -292,7 +292,7 @@ func (s *Score) store(row *value.Row, answer model.Answer) error {
 	return nil
 }
 
-// storeRow reads the row that a lookup found; nil is none.
+// storeRow stores the row that a lookup found; nil means no row.
 func (s *Score) storeRow(row *value.Row, found []byte) error {
 	if found == nil {
 		return s.skip(row)
@@ -308,8 +308,8 @@ func (s *Score) storeRow(row *value.Row, found []byte) error {
 	return nil
 }
 
-// NewState returns the call by which the state of a model is kept for a key: by
-// the digest of the model, so that another one begins with none.
+// NewState returns the call that stores the state of a model for a key. The state is stored by the
+// digest of the model, so that another model begins without state.
 func NewState(index int, name string) *Call {
 	forget := func(c *udf.Context) error {
 		c.Host.(*Invocation).forget()
@@ -318,8 +318,8 @@ func NewState(index int, name string) *Call {
 	return &Call{Index: index, Name: name, Function: &udf.Function{Version: 1, Keyed: true, Timer: forget}}
 }
 
-// keep returns what is kept of a key after a row, whose scores end with it, until
-// a time.
+// keep returns the state of a key after a row, with an expiry timer at until. The state is the last
+// part of the row's scores.
 func (s *Score) keep(scores []float32, before *State, until, offset int64) *State {
 	if len(before.Timers) > 0 {
 		until = max(until, before.Timers[0].At)

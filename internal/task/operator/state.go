@@ -14,12 +14,12 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Timer is a point of event time at which a function is to be called for a key.
+// Timer is an event time at which to call a function for a key.
 type Timer struct {
 	Name  string
 	At    int64 // microseconds since 1970 UTC
 	After int64 // it is due at events with offsets above this one
-	SetBy Hash  // of the id of the event or timer that set it
+	SetBy Hash  // hash of the id of the event or timer that set it
 }
 
 // Hash is the first bytes of a SHA-256.
@@ -42,13 +42,13 @@ func (t Timer) Compare(o Timer) int {
 	return strings.Compare(t.Name, o.Name)
 }
 
-// State is what a function keeps of one key.
+// State is the state of a function for one key.
 type State struct {
 	Values map[string][]byte
-	Timers []Timer // by time and name; one of a name
+	Timers []Timer // by time and name; at most one of each name
 }
 
-// Empty reports that there is nothing to keep.
+// Empty reports whether there is no state to store.
 func (k *State) Empty() bool { return len(k.Values) == 0 && len(k.Timers) == 0 }
 
 // Bytes returns about how much memory k takes.
@@ -91,9 +91,9 @@ func (k *State) check() error {
 	return nil
 }
 
-// Append appends k as it is stored: the number of timers; of each the time, as
-// the difference to the one before, the offset, the name and the hash of what set it;
-// then names and values, by name. Numbers are varints, texts have their length before them.
+// Append appends the stored form of k. It begins with the number of timers. For each timer follow
+// its time, as the difference to the previous one, its offset, its name, and SetBy. Then follow the
+// names and values, sorted by name. Numbers are varints. Texts are preceded by their length.
 func (k *State) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(k.Timers)))
 	before := int64(0)
@@ -110,7 +110,7 @@ func (k *State) Append(dst []byte) []byte {
 
 var errState = errors.New("the stored state of a function is damaged")
 
-// ParseState reads what Append wrote. Nothing is an empty state.
+// ParseState parses the output of Append. Empty data is an empty state.
 func ParseState(data []byte) (*State, error) {
 	k := &State{}
 	if len(data) == 0 {

@@ -10,32 +10,32 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// EventTime says when an event happened: what a field says, or else when the
-// record was appended.
+// EventTime determines the time of an event: the value of a field, or else the append time of the
+// record.
 type EventTime struct {
 	FromField bool
 	Slot      value.Slot
-	Unit      time.Duration // of an int or number field; 0 for a field of kind time or string
-	Layout    string        // of a string field, as package time has it; without a zone it is UTC
-	MaxAhead  time.Duration // of the append that a field's time may be
+	Unit      time.Duration // unit of an int or number field; 0 for a field of kind time or string
+	Layout    string        // layout of a string field, as in package time; a layout without a zone is UTC
+	MaxAhead  time.Duration // most time that a field's time may be after the append
 }
 
-// Timing says where the event time stands, and what late events become.
+// Timing determines the event time, the watermark, and the handling of late events.
 type Timing struct {
 	EventTime
 	Lateness time.Duration
-	Idle     time.Duration // without an event, after which time goes on with the clock; 0 is never
-	Appended bool          // the time is that of the append, and nothing says what is late: only what a pipeline wrote can be
+	Idle     time.Duration // time without an event after which the watermark advances with the clock; 0 is never
+	Appended bool          // the time is the append time and the file has no policy for late events: only records of a pipeline can be late
 
 	Late       LatePolicy
-	LateOutput int // among the topics written, of LateTopic
+	LateOutput int // for LateTopic: index of the topic among the outputs
 }
 
 // Event times that fit time.Duration arithmetic in nanoseconds.
 const timeMax, timeMin = math.MaxInt64 / 1000, -timeMax
 
-// CheckAppended returns why the time of a record's append is none that an event can have, nil if it
-// is. Whoever writes the record may say any.
+// CheckAppended returns an error if the append time of a record cannot be an event time. The
+// producer of a record can set any append time.
 func CheckAppended(at time.Time) error {
 	if us := at.UnixMicro(); us < timeMin || us > timeMax {
 		return fmt.Errorf("the time of its append is outside the years 1678 to 2261: %d us", us)
@@ -43,10 +43,9 @@ func CheckAppended(at time.Time) error {
 	return nil
 }
 
-// Of returns the time of the event of a row, in microseconds since 1970. It is
-// an error where the field's time is outside the years 1678 to 2261, or more
-// than MaxAhead after the record was appended. A sample notes the time of a field; nil
-// notes none.
+// Of returns the time of the event of a row, in microseconds since 1970. It returns an error if the
+// field's time is outside the years 1678 to 2261, or more than MaxAhead after the record was
+// appended. A sample records the field's time; a nil sample does not.
 func (t *EventTime) Of(row *value.Row, appended time.Time, sample *TimeSample) (int64, error) {
 	if !t.FromField {
 		return appended.UnixMicro(), nil
@@ -64,7 +63,8 @@ func (t *EventTime) Of(row *value.Row, appended time.Time, sample *TimeSample) (
 	return v, nil
 }
 
-// read returns the time of the field, at the nearer bound with an error.
+// read returns the time of the field. If the time is out of range, it returns the nearer bound and
+// an error.
 func (t *EventTime) read(row *value.Row) (int64, error) {
 	switch {
 	case t.Layout != "":
@@ -96,7 +96,7 @@ func (t *EventTime) read(row *value.Row) (int64, error) {
 	return v, nil
 }
 
-// parse reads a time of the layout.
+// parse parses a time of the layout.
 func (t *EventTime) parse(text string) (int64, error) {
 	at, err := time.ParseInLocation(t.Layout, text, time.UTC)
 	if err != nil {
@@ -111,8 +111,8 @@ func (t *EventTime) parse(text string) (int64, error) {
 	return at.UnixMicro(), nil
 }
 
-// CheckLayout returns why times cannot be read by a layout, nil where they can: it
-// has to say year, month and day, and a zone only by its offset.
+// CheckLayout returns an error if times cannot be parsed by a layout. A layout must have year,
+// month and day, and may state a zone only by its offset.
 func CheckLayout(layout string) error {
 	at := time.Date(2024, 3, 5, 17, 8, 9, 0, time.UTC)
 	back, err := time.ParseInLocation(layout, at.Format(layout), time.UTC)
@@ -130,13 +130,13 @@ func CheckLayout(layout string) error {
 	return fmt.Errorf("%q does not say the time of day: 15 is the hour of 24, and 03 needs PM", layout)
 }
 
-// LatePolicy is what becomes of an event before the watermark.
+// LatePolicy says what happens to an event before the watermark.
 type LatePolicy uint8
 
 // The policies of `late`.
 const (
-	LateDead    LatePolicy = iota // a dead letter
-	LateDrop                      // left out, and counted
-	LateInclude                   // as if it were on time
-	LateTopic                     // written to a topic as it came
+	LateDead    LatePolicy = iota // it becomes a dead letter
+	LateDrop                      // it is dropped and counted
+	LateInclude                   // it is processed as if it were on time
+	LateTopic                     // its record is written unchanged to a topic
 )

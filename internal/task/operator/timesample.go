@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// TimeSample looks at the first times of a field: where most are before 2000 or after
-// 2100, the unit is wrong more often than the events are. Members share it.
+// TimeSample checks the first times of a field. If most are before 2000 or after 2100, a wrong unit
+// is the most likely cause. Members share it.
 type TimeSample struct {
 	open atomic.Bool
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	warn      func(finding string)
 	seen, odd int
 	example   string
@@ -22,24 +22,24 @@ type TimeSample struct {
 }
 
 const (
-	timesMin = 3    // odd times that are enough
-	timesMax = 1000 // that are looked at
+	timesMin = 3    // odd times that suffice for a finding
+	timesMax = 1000 // times that are checked
 )
 
-// NewTimeSample returns a sample that has warn called once, where its times are odd.
+// NewTimeSample returns a sample that calls warn once if its times are odd.
 func NewTimeSample(warn func(finding string)) *TimeSample {
 	s := &TimeSample{warn: warn}
 	s.open.Store(true)
 	return s
 }
 
-// units are those of event times, the likelier first.
+// units lists the units of event times, the more likely first.
 var units = []struct {
 	Name string
 	time.Duration
 }{{"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond}}
 
-// note takes a time in.
+// note adds a time to the sample.
 func (s *TimeSample) note(t *EventTime, row *value.Row, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *TimeSample) tell() {
 	}
 }
 
-// Finding returns a finding about the times, "" if they look valid.
+// Finding returns a finding about the times, or "" if they look valid.
 func (s *TimeSample) Finding() string {
 	if s == nil {
 		return ""
@@ -87,7 +87,7 @@ func (s *TimeSample) finding() string {
 	return fmt.Sprintf("%d of the first %d event times are before 2000 or after 2100, such as %s", s.odd, s.seen, s.example)
 }
 
-// example says what a row's odd time is, and what another unit would make of it.
+// example describes a row's odd time, and the time that another unit would give.
 func (t *EventTime) example(row *value.Row, at int64) string {
 	if t.Unit == 0 {
 		return fmt.Sprintf("%s of the field %s", value.TimeText(float64(at)), t.Slot.Name)

@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// EmitsOf returns the emits of an operator: itself, or those that write records of elements.
+// EmitsOf returns the emits of an operator: itself, or the emits of an Each.
 func EmitsOf(o Operator) []*Emit {
 	if e, ok := o.(interface{ emits() []*Emit }); ok {
 		return e.emits()
@@ -19,15 +19,15 @@ func EmitsOf(o Operator) []*Emit {
 
 func (m *Emit) emits() []*Emit { return []*Emit{m} }
 
-// written is the records of the elements of a list, in the order of elements and, of one element,
-// of emits.
+// written collects the records of the elements of a list. They are in the order of elements, and
+// for one element in the order of emits.
 type written struct {
 	each *Each
 	list []Called
 	size int
 }
 
-// writtenMax bounds the records that are made of the elements of an event.
+// writtenMax bounds the records that are made of the elements of an event, in bytes.
 const writtenMax = value.TextsMax
 
 var (
@@ -35,7 +35,7 @@ var (
 	errNoKey   = errors.New("the key of the record is empty")
 )
 
-// add makes the records of the element that a row has, whose ids end with its place.
+// add makes the records of the row's element. The index of the element is the suffix of their ids.
 func (w *written) add(row *value.Row, place int) error {
 	for _, m := range w.each.Emits {
 		wanted, err := m.prepare(row)
