@@ -5,14 +5,14 @@ import (
 	"github.com/afterbay/afterbay/internal/spec"
 )
 
-// What reading a file of any kind gives.
+// Types that reading a file of any kind uses.
 type (
 	Error  = spec.Error
 	Errors = spec.Errors
 	Lookup = spec.Lookup // returns an environment variable, and whether it is set
 )
 
-// Pipeline files and manifests of models, as package lang has them.
+// Pipeline files and manifests of models, from package lang.
 type (
 	File     = lang.File
 	Manifest = lang.Manifest
@@ -24,7 +24,7 @@ type Kinds = lang.Kinds
 // Load reads a pipeline file, as lang.Load does.
 func Load(path string, kinds Kinds) (*File, error) { return lang.Load(path, kinds) }
 
-// LoadPartly is Load for callers that want to find all that is wrong.
+// LoadPartly is Load for callers that look for all errors.
 func LoadPartly(path string, kinds Kinds) (*File, error) { return lang.LoadPartly(path, kinds) }
 
 // Parse reads the text of a pipeline file in which no environment variable is set.
@@ -32,7 +32,7 @@ func Parse(filename string, data []byte, kinds Kinds) (*File, error) {
 	return lang.Parse(filename, data, kinds)
 }
 
-// ParseWith is Parse with the environment variables that lookup knows.
+// ParseWith is Parse with the environment variables that lookup returns.
 func ParseWith(filename string, data []byte, lookup Lookup, kinds Kinds) (*File, error) {
 	return lang.ParseWith(filename, data, lookup, kinds)
 }

@@ -1,8 +1,7 @@
-// Package config reads the files that users write: pipelines, manifests of models,
-// gateways, keys and tokens. All are YAML, read by the tables of fields that package
-// spec describes.
+// Package config reads the files that users write: pipelines, manifests of models, gateways, keys
+// and tokens. All are YAML, read with the field tables of package spec.
 //
-// Pipeline files and manifests are those of package lang. Only the shape of a file is
-// checked here. The compiler checks names, expressions and models; File.Explain turns
-// its findings into positions in the file.
+// Pipeline files and manifests come from package lang. This package checks only the form of a file.
+// The compiler checks names, expressions and models. File.Explain adds positions in the file to the
+// compiler's findings.
 package config

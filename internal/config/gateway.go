@@ -88,7 +88,7 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "key", Form: spec.Into(func(g *Gateway) *string { return &g.Key }, spec.ReadPath), Example: "chat.key", Absent: "required with `cert`"},
 	{Name: "pipeline", Required: true, Form: spec.Into(func(g *Gateway) *GatewayPipeline { return &g.Pipeline }, spec.MappingOf(gatewayPipelineFields)),
 		Example: "{input: messages, outputs: [decisions], dead_letters: [moderation.dlq]}"},
-	{Name: "engine", // its form is that of the kinds of logs
+	{Name: "engine", // fieldsOfGateway sets its form, which depends on the kinds of logs
 		Example: "kafka://broker-1:9092", Absent: "that of `--engine` or `AFTERBAY_ENGINE`",
 		Help: "kafka://HOST:PORT[,HOST:PORT...], kafka+tls:// for an encrypted way, or embedded, the log of a data directory"},
 	{Name: "keys", Required: true, Form: spec.Into(func(g *Gateway) *string { return &g.Keys }, spec.ReadPath), Example: "keys.yaml"},
@@ -102,7 +102,7 @@ var gatewayFields = []spec.Field[Gateway]{
 	{Name: "drain", Form: spec.Into(func(g *Gateway) *time.Duration { return &g.Drain }, spec.Span(time.Millisecond, time.Hour)), Example: "10s"},
 }
 
-// fieldsOfGateway returns the fields of a gateway, whose engine is of one of the kinds.
+// fieldsOfGateway returns the fields of a gateway. Its engine may be of any of the kinds.
 func fieldsOfGateway(kinds Kinds) []spec.Field[Gateway] {
 	fields := slices.Clone(gatewayFields)
 	engine := slices.IndexFunc(fields, func(f spec.Field[Gateway]) bool { return f.Name == "engine" })
@@ -143,13 +143,12 @@ var gatewayHeartbeatFields = []spec.Field[GatewayHeartbeat]{
 	{Name: "timeout", Form: spec.Into(func(h *GatewayHeartbeat) *time.Duration { return &h.Timeout }, spec.Span(time.Second, time.Hour)), Example: "5s"},
 }
 
-// IsGateway reports whether a file is a gateway file, be it right or not.
+// IsGateway reports whether a file is a gateway file, valid or not.
 func IsGateway(path string) bool { return spec.IsFile(path, &spec.GatewayFiles) }
 
-// LoadGateway reads a gateway file, of at most 1 MiB, and the environment variables
-// that its values name. The paths in it are relative to its folder: in the result
-// they are joined with it. An error is Errors where the file was read but is not
-// right.
+// LoadGateway reads a gateway file of at most 1 MiB, and the environment variables that its values
+// name. Paths in the file are relative to its folder; in the result they are joined with it. If the
+// file was read but is invalid, the error is of type Errors.
 func LoadGateway(path string, kinds Kinds) (*Gateway, error) {
 	g, err := LoadGatewayPartly(path, kinds)
 	if err != nil {
@@ -168,8 +167,8 @@ func LoadGatewayPartly(path string, kinds Kinds) (*Gateway, error) {
 	return parseGateway(path, data, os.LookupEnv, kinds, filepath.Dir(path))
 }
 
-// parseGateway reads the text of a gateway file. Paths of files are joined with folder, if
-// there is one.
+// parseGateway reads the text of a gateway file. It joins relative paths with folder, unless folder
+// is empty.
 func parseGateway(filename string, data []byte, lookup spec.Lookup, kinds Kinds, folder string) (*Gateway, error) {
 	g := &Gateway{}
 	r, _, err := spec.ReadOneIn(folder, &spec.GatewayFiles, filename, data, lookup, fieldsOfGateway(kinds), g)
@@ -183,7 +182,7 @@ func parseGateway(filename string, data []byte, lookup spec.Lookup, kinds Kinds,
 
 var aGatewayName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// check reports what no word alone shows.
+// check reports errors that involve several fields.
 func (g *Gateway) check(r *spec.Reader) {
 	at := func(path string) int { return r.Places[path].Offset }
 	if g.Name != "" && !aGatewayName.MatchString(g.Name) {
@@ -204,7 +203,7 @@ func (g *Gateway) check(r *spec.Reader) {
 		r.Fail(at("cert"), "cert", "a certificate without its key", "name the file of the key with `key`")
 	}
 	seen := map[string]string{sequence.Inbox(g.Name): "the gateway itself", sequence.Results(g.Name): "the gateway itself"}
-	if in := g.Pipeline.Input; naming.Reserved(g.Name, in) && seen[in] == "" { // the gateway writes it
+	if in := g.Pipeline.Input; naming.Reserved(g.Name, in) && seen[in] == "" { // the gateway writes this topic
 		r.Fail(at("pipeline.input"), "pipeline.input", "topic "+spec.Shorten(in)+" has a name that is reserved for topics of the engine", "use another name, such as "+naming.Instead(in))
 	}
 	for path, topic := range g.Topics() {
@@ -216,7 +215,7 @@ func (g *Gateway) check(r *spec.Reader) {
 	}
 	_, written := r.Places["limits.held_for"]
 	switch l := g.Limits; {
-	case l.Window == 0, l.HeldFor == 0 && written: // left out, or what is wrong with it was said
+	case l.Window == 0, l.HeldFor == 0 && written: // not written, or an error was reported
 	case cmp.Or(l.HeldFor, sequence.DefaultHeldFor) < l.Window:
 	case l.HeldFor == 0:
 		r.Fail(at("limits.window"), "limits.window", fmt.Sprintf("events would be held for longer, %v, than they are remembered", sequence.DefaultHeldFor), "write `held_for`, less than the `window`, or a longer one")
@@ -225,8 +224,7 @@ func (g *Gateway) check(r *spec.Reader) {
 	}
 }
 
-// originOf returns the origin of an address as browsers write it (RFC 6454), "" where
-// it has none.
+// originOf returns the origin of an address as browsers write it (RFC 6454), or "" if it has none.
 func originOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" || u.Hostname() == "" {
@@ -242,7 +240,7 @@ func originOf(address string) string {
 	return u.Scheme + "://" + host
 }
 
-// Topics yields the topics of the pipeline, and where the file names them.
+// Topics yields the paths and names of the topics of the pipeline.
 func (g *Gateway) Topics() iter.Seq2[string, string] {
 	return func(yield func(path, topic string) bool) {
 		p := &g.Pipeline
@@ -264,8 +262,8 @@ func (g *Gateway) Topics() iter.Seq2[string, string] {
 
 const cursorKeyLeast = 32
 
-// Secret returns the key that signs cursors. An error is Errors, with its place in
-// the file, and shows no part of it.
+// Secret returns the key that signs cursors. An error is Errors with a position in the file. It
+// shows no part of the key.
 func (g *Gateway) Secret() ([]byte, error) {
 	path, key := "cursor_key", g.CursorKey
 	if g.CursorKeyFile != "" {
@@ -282,8 +280,8 @@ func (g *Gateway) Secret() ([]byte, error) {
 	return []byte(key), nil
 }
 
-// Explain turns errors about fields of the file into Errors with their places. Any
-// other error is returned as it is.
+// Explain converts errors about fields of the file into Errors with positions. It returns any other
+// error unchanged.
 func (g *Gateway) Explain(err error) error {
 	var found spec.Problems
 	var single *spec.Problem

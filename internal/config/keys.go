@@ -58,9 +58,9 @@ var legacyFields = []spec.Field[auth.Legacy]{
 	{Name: "tenant", Required: true, Form: spec.Into(func(l *auth.Legacy) *string { return &l.Tenant }, readTenant), Example: "acme"},
 }
 
-// LoadKeys reads a file of keys, of at most 1 MiB, and the environment variables that
-// its values name. The paths in it are relative to its folder: in the result they are
-// joined with it. An error is Errors where the file was read but is not valid.
+// LoadKeys reads a key file of at most 1 MiB, and the environment variables that its values name.
+// Paths in the file are relative to its folder; in the result they are joined with it. If the file
+// was read but is invalid, the error is of type Errors.
 func LoadKeys(path string) (*Keys, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
@@ -94,8 +94,8 @@ func parseKeys(filename string, data []byte, lookup spec.Lookup) (*Keys, error) 
 	return k, r.Errors.Sorted()
 }
 
-// Open makes the keys ready. An error is Errors, with positions in the file, where
-// what it names is not valid.
+// Open reads the keys and makes them ready for use. If a file that they name is invalid, the error
+// is Errors with positions in the key file.
 func (k *Keys) Open(o auth.Options) (*auth.Keyring, error) {
 	ring, err := auth.New(k.Keys, o)
 	var found auth.KeysErrors

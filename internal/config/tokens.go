@@ -55,7 +55,7 @@ var (
 	}
 )
 
-// onlyTrueOrBare is onlyTrue, and a word without a value is true too: {metrics}.
+// onlyTrueOrBare is OnlyTrue, but also reads a field without a value as true: {metrics}.
 func onlyTrueOrBare() spec.Form[bool] {
 	f := spec.OnlyTrue()
 	return spec.Form[bool]{Read: func(r *spec.Reader, n *spec.Node, path string, into *bool) {
@@ -79,14 +79,14 @@ func tokenDigest() spec.Form[string] {
 	}, Shape: f.Shape}
 }
 
-// IsTokens reports whether a file is a token file, be it right or not.
+// IsTokens reports whether a file is a token file, valid or not.
 func IsTokens(path string) bool { return spec.IsFile(path, &spec.TokenFiles) }
 
 // Path returns the name of the file.
 func (t *Tokens) Path() string { return t.path }
 
-// LoadTokens reads a token file of at most 1 MiB. An error is Errors where the file
-// was read but is not valid.
+// LoadTokens reads a token file of at most 1 MiB. If the file was read but is invalid, the error is
+// of type Errors.
 func LoadTokens(path string) (*Tokens, error) {
 	data, err := spec.ReadFile(path)
 	if err != nil {
@@ -115,9 +115,9 @@ func parseTokens(filename string, data []byte, lookup spec.Lookup) (*Tokens, err
 	return t, r.Errors.Sorted()
 }
 
-// Open reads the secrets of the tokens. files are all files that the set is made of,
-// also if there is an error. Errors have positions in the file if a file that it names
-// is not valid.
+// Open reads the secrets of the tokens. files lists all files that the set depends on, even if
+// there is an error. If a file that the token file names is invalid, the errors have positions in
+// the token file.
 func (t *Tokens) Open() (set *access.Set, files []string, err error) {
 	set, files = &access.Set{}, []string{t.path}
 	r := &spec.Reader{Source: t.source, Places: t.places}

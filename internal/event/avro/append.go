@@ -14,8 +14,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Append implements encode.Encoder. Decimals of more than 18 digits and texts that are not UTF-8 need memory; nothing
-// else does, if dst has room.
+// Append implements encode.Encoder. It allocates memory only for decimals of more than 18 digits
+// and for texts that are not UTF-8, provided that dst has enough capacity.
 func (e *Encoder) Append(dst []byte, row *value.Row) ([]byte, error) {
 	for i := range e.parts {
 		p := &e.parts[i]
@@ -38,7 +38,7 @@ func (e *Encoder) Append(dst []byte, row *value.Row) ([]byte, error) {
 	return dst, nil
 }
 
-// append appends a value. reason says why it cannot be written; "" if it can.
+// append appends a value. reason says why the value cannot be written, or is "".
 func (w *writer) append(dst []byte, e value.Element) (made []byte, reason string) {
 	switch v := int64(e.Num); w.write {
 	case writeBool:
@@ -87,14 +87,14 @@ func (w *writer) append(dst []byte, e value.Element) (made []byte, reason string
 	}
 }
 
-// clip cuts a text for an error.
+// clip shortens a text for an error.
 func clip(text string) string { return text[:min(len(text), 100)] }
 
 func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendVarint(dst, int64(len(text))), text...)
 }
 
-// appendFloat rounds to the nearest float.
+// appendFloat appends the nearest float.
 func appendFloat(dst []byte, v float64) ([]byte, string) {
 	of := float32(v)
 	if math.IsInf(float64(of), 0) {
@@ -103,7 +103,7 @@ func appendFloat(dst []byte, v float64) ([]byte, string) {
 	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(of)), ""
 }
 
-// time writes a time. What is finer than its unit is cut: the time is not after the one that is written in finer units.
+// time appends a time. It rounds down to the unit of the type.
 func (w *writer) time(dst []byte, v int64) ([]byte, string) {
 	if v < leastTime || v > mostTime {
 		return dst, "out of the years 0 to 9999"
@@ -124,7 +124,7 @@ func (w *writer) time(dst []byte, v int64) ([]byte, string) {
 	}
 }
 
-// floor divides, and rounds down.
+// floor divides and rounds down.
 func floor(v, by int64) int64 {
 	if v%by < 0 {
 		v -= by
@@ -132,7 +132,8 @@ func floor(v, by int64) int64 {
 	return v / by
 }
 
-// decimal writes a number by the scale of its type, rounded to nearest, half to even, of the exact value of the number.
+// decimal appends a number with the scale of its type. It rounds the exact value of the number to
+// nearest, half to even.
 func (w *writer) decimal(dst []byte, e value.Element) ([]byte, string) {
 	var room [64]byte
 	var text []byte
@@ -154,9 +155,9 @@ func (w *writer) decimal(dst []byte, e value.Element) ([]byte, string) {
 	of, negative := small[:], text[0] == '-'
 	if v, err := strconv.ParseInt(value.Text(text), 10, 64); err == nil {
 		binary.BigEndian.PutUint64(of, uint64(v))
-		negative = v < 0 // not -0
+		negative = v < 0 // not for -0
 	} else {
-		large, _ := new(big.Int).SetString(string(text), 10) // it is digits
+		large, _ := new(big.Int).SetString(string(text), 10) // the text contains only digits
 		of = complement(large)
 	}
 	for len(of) > 1 && (of[0] == 0 && of[1] < 0x80 || of[0] == 0xff && of[1] >= 0x80) {
@@ -178,12 +179,12 @@ func (w *writer) decimal(dst []byte, e value.Element) ([]byte, string) {
 	return append(dst, of...), ""
 }
 
-// significant counts the digits behind leading zeros.
+// significant counts the digits after leading zeros.
 func significant(text []byte) int {
 	return len(strings.TrimLeft(value.Text(text), "-0"))
 }
 
-// complement returns the bytes of the two's complement of a number, which may begin with bytes that say nothing.
+// complement returns the two's complement of a number. It may begin with redundant bytes.
 func complement(v *big.Int) []byte {
 	size := v.BitLen()/8 + 1
 	if v.Sign() < 0 {
@@ -208,7 +209,7 @@ func appendVector(dst []byte, text string, double bool) []byte {
 	return append(dst, 0)
 }
 
-// list appends an array of one block.
+// list appends an array as one block.
 func (w *writer) list(dst []byte, text string) (made []byte, reason string) {
 	if text == "" {
 		return append(dst, 0), ""
@@ -222,7 +223,7 @@ func (w *writer) list(dst []byte, text string) (made []byte, reason string) {
 	return append(dst, 0), ""
 }
 
-// entries appends a map of one block, in the order of the keys.
+// entries appends a map as one block, sorted by key.
 func (w *writer) entries(dst []byte, text string) (made []byte, reason string) {
 	if text == "" {
 		return append(dst, 0), ""

@@ -9,7 +9,8 @@ import (
 
 var _ decode.Schema = (*Schema)(nil)
 
-// declaredSteps bounds the fields that Declared looks at: records in records can be more than their schema.
+// declaredSteps limits the fields that Declared visits. Records inside records can make far more
+// fields than the schema has.
 const declaredSteps = 10 * decode.DeclaredMax
 
 // Declared implements decode.Schema.
@@ -29,7 +30,8 @@ func (s *Schema) Declared(member string) (list []decode.Declared, open bool) {
 	return d.list, false
 }
 
-// only returns the one type of values that are not null, nil if there are several, and whether there is null.
+// only returns the only non-null type of a value, or nil if there are several. nullable reports
+// whether the value may be null.
 func (n *node) only() (of *node, nullable bool) {
 	if n.kind != union {
 		return n, n.kind == null
@@ -47,7 +49,7 @@ func (n *node) only() (of *node, nullable bool) {
 	return of, nullable
 }
 
-// declaring lists the values of records.
+// declaring collects the values of records.
 type declaring struct {
 	list  []decode.Declared
 	steps int
@@ -82,7 +84,7 @@ func (d *declaring) record(n *node, at []decode.Part, optional bool) {
 	}
 }
 
-// fitting returns the kinds of the fields that can read a type.
+// fitting returns the field kinds that can read a type.
 func fitting(n *node) (kinds []value.Kind) {
 	for _, kind := range decode.DeclaredKinds {
 		if f := (decode.Field{Slot: value.Slot{Type: value.Type{Kind: kind}}}); reading(n, &f).op != 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// write is how a value is written.
+// write is the way to write a value.
 type write uint8
 
 const (
@@ -35,27 +35,27 @@ const (
 	writeMap           //
 )
 
-// Encoder writes records of one schema. It does not change after Schema.Encoder and is safe for
+// Encoder writes records of one schema. It is immutable after Schema.Encoder and safe for
 // concurrent use.
 type Encoder struct{ parts []part }
 
 var _ encode.Format = (*Schema)(nil)
 
-// part is a value of a record, or bytes that all records have there.
+// part is a value of a record, or constant bytes.
 type part struct {
-	before []byte        // the branches of unions; of a part without a field the bytes
-	absent []byte        // stands there if the value is absent; nil if the schema has no null
-	field  *encode.Field // nil: only before
+	before []byte        // the branches of unions; for a part without a field, the constant bytes
+	absent []byte        // written if the value is absent; nil if the schema does not allow null
+	field  *encode.Field // nil writes only before
 	writer
 }
 
-// writer writes values of one kind as a type.
+// writer writes values of one kind as an Avro type.
 type writer struct {
 	write   write
 	of      *node
-	slot    value.Kind // of the values
-	item    *writer    // of an array or a map
-	symbols []symbol   // of an enum, in order
+	slot    value.Kind // kind of the values
+	item    *writer    // writes the items of an array or the values of a map
+	symbols []symbol   // symbols of an enum, sorted
 }
 
 // symbol is a symbol of an enum.
@@ -64,7 +64,7 @@ type symbol struct {
 	index int64
 }
 
-// Encoder implements encode.Format. Fields of the schema that are not written are null.
+// Encoder implements encode.Format. Fields of the schema that the emit does not write are null.
 func (s *Schema) Encoder(fields []encode.Field) (encode.Encoder, error) {
 	if s.root.kind != record {
 		return nil, fmt.Errorf("the schema is of type %s: want a record", s.root.named)
@@ -106,7 +106,7 @@ func (p *planner) record(n *node, object *encode.Object) {
 	}
 }
 
-// null returns the branch of a union that is null; -1 if none is.
+// null returns the null branch of a union, or -1 if there is none.
 func (n *node) null() int {
 	if n.kind != union {
 		return -1
@@ -155,7 +155,8 @@ func (p *planner) member(n *node, m *encode.Member) {
 	p.parts = append(p.parts, of)
 }
 
-// rankOf says how well a branch of a union takes a member: 0 is not at all. Wider types are better.
+// rankOf says how well a branch of a union fits a member. 0 means that it does not fit. Wider types
+// rank higher.
 func rankOf(n *node, m *encode.Member) int {
 	if m.Object != nil {
 		if n.kind == record {
@@ -176,7 +177,7 @@ func rankOf(n *node, m *encode.Member) int {
 	return 1
 }
 
-// writing returns how a value of a kind is written as a type.
+// writing returns the writer for values of a kind as a type. ok is false if the type does not fit.
 func writing(n *node, slot value.Kind) (w writer, ok bool) {
 	w.of, w.slot = n, slot
 	switch {
@@ -198,14 +199,15 @@ func writing(n *node, slot value.Kind) (w writer, ok bool) {
 	return w, w.write != 0
 }
 
-// element has the writer write elements of a kind as a type.
+// element sets the writer for elements of a kind as a type.
 func (w *writer) element(by write, of *node, slot value.Kind) {
 	if item, ok := writing(of, slot); ok {
 		w.write, w.item = by, &item
 	}
 }
 
-// single returns how a value that is no list, map or vector is written; 0 if the type does not fit.
+// single returns the way to write a value that is no list, map or vector, or 0 if the type does not
+// fit.
 func single(n *node, slot value.Kind) write {
 	whole := n.kind == long || n.kind == integer
 	switch {
@@ -216,7 +218,7 @@ func single(n *node, slot value.Kind) write {
 	case slot == value.Time && n.kind == integer && n.logical == "date":
 		return writeDays
 	case whole && (strings.Contains(n.logical, "time") || n.logical == "date"):
-		return 0 // an int does not say its unit
+		return 0 // the unit of an int is unknown
 	}
 	return map[value.Kind]map[kind]write{
 		value.Bool: {boolean: writeBool}, value.Int: {integer: writeInt, long: writeLong, double: writeWhole}, value.Number: {float: writeFloat, double: writeDouble},

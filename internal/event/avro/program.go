@@ -11,32 +11,32 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// op is what a step does with the bytes that are next.
+// op is the action of a step on the next bytes.
 type op uint8
 
 const (
 	skipBytes   op = iota + 1 // n bytes
-	skipVarints               // n of them
-	skipTexts                 // n of them, or bytes
+	skipVarints               // n varints
+	skipTexts                 // n texts or byte strings
 	skipBlocks                // an array
 	skipPairs                 // a map
-	call                      // the program of a record
-	choose                    // the branch of a union: go to branches[index]
-	jump                      // to n
-	clearSlot                 // the value is absent
-	refuse                    // the event is a dead letter: reason
+	call                      // runs the program of a record
+	choose                    // reads the branch of a union and jumps to branches[index]
+	jump                      // jumps to step n
+	clearSlot                 // clears the slot: the value is absent
+	refuse                    // makes the event a dead letter, with a reason
 	readBool
-	readInt     // to a slot of kind int, from an int
-	readLong    // or from a long
+	readInt     // int to a slot of kind int
+	readLong    // int or long to a slot of kind int
 	readNumber  // to a slot of kind number
 	readText    // to a slot of kind string
-	readSymbol  // likewise, from an enum
+	readSymbol  // enum to a slot of kind string
 	readBytes   //
-	readFixed   // to a slot of kind bytes
-	readInstant // to a slot of kind time, from a text
-	readTicks   // from a long: n are a microsecond, or one is -n microseconds
-	readDays    // from an int
-	readVector  // from an array of ints, longs, floats or doubles
+	readFixed   // fixed to a slot of kind bytes
+	readInstant // text to a slot of kind time
+	readTicks   // long to a slot of kind time: n ticks are a microsecond, or a tick is -n microseconds
+	readDays    // int to a slot of kind time
+	readVector  // array of ints, longs, floats or doubles
 	readList    // from an array
 	readMap     //
 )
@@ -45,11 +45,11 @@ const (
 type step struct {
 	op       op
 	n        int
-	want     *decode.Field // its slot; nil if the step skips
-	of       *node         // the type that is read
-	item     *step         // that reads an element of a list or map
-	items    *program      // of an array, a map, or that of a call
-	branches []int         // of a union: where the steps of each begin
+	want     *decode.Field // the field to fill; nil if the step skips
+	of       *node         // the Avro type to read
+	item     *step         // reads an element of a list or map
+	items    *program      // program of the items of an array or map, or of a call
+	branches []int         // for a union: index of the first step of each branch
 	reason   string
 }
 
@@ -59,13 +59,13 @@ type program struct {
 	empty bool // the values have no bytes
 }
 
-// Decoder reads fields of records of one schema. It does not change after
-// Schema.Decoder and is safe for concurrent use.
+// Decoder reads fields of records of one schema. It is immutable after Schema.Decoder and safe for
+// concurrent use.
 type Decoder struct{ program program }
 
 var _ decode.Format = (*Schema)(nil)
 
-// tree is what is wanted of a type: its value, or fields of it by name.
+// tree holds the fields to read from a type: its value, or its fields by name.
 type tree struct {
 	want  *decode.Field
 	below map[string]*tree
@@ -100,7 +100,7 @@ func treeOf(fields []decode.Field) (*tree, error) {
 	return root, nil
 }
 
-// each yields the fields that are wanted of it.
+// each yields all fields to read.
 func (t *tree) each(yield func(*decode.Field)) {
 	if t.want != nil {
 		yield(t.want)
@@ -110,11 +110,11 @@ func (t *tree) each(yield func(*decode.Field)) {
 	}
 }
 
-// names returns the names of the fields that are wanted of it, in order.
+// names returns the names of the fields below, sorted.
 func (t *tree) names() []string { return slices.Sorted(maps.Keys(t.below)) }
 
-// Decoder returns a decoder of the fields. The error names each field that records of the
-// schema cannot fill.
+// Decoder returns a decoder of the fields. The error names each field that records of the schema
+// cannot fill.
 func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	if s.root.kind != record {
 		return nil, fmt.Errorf("the schema is of type %s: want a record", s.root.named)
@@ -134,14 +134,14 @@ func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	return &Decoder{program{steps: c.out}}, nil
 }
 
-// stepsMax bounds a program.
+// stepsMax limits the steps of a program.
 const stepsMax = 1 << 18
 
 // compiler makes a program.
 type compiler struct {
 	out    []step
-	steps  int // of this program and those that it calls
-	fence  int // steps before it stay as they are: others go to what is behind them
+	steps  int // steps of this program and of those that it calls
+	fence  int // do not merge with steps before it: other steps jump to its position
 	skips  map[*node]*program
 	faults []string
 }
@@ -154,7 +154,7 @@ func (c *compiler) emit(s step) {
 
 func (c *compiler) full() bool { return c.steps > stepsMax }
 
-// record reads what is wanted of a record.
+// record reads the wanted fields of a record.
 func (c *compiler) record(n *node, t *tree) {
 	for _, f := range n.fields {
 		if sub := t.below[f.name]; sub != nil {
@@ -170,7 +170,7 @@ func (c *compiler) record(n *node, t *tree) {
 	}
 }
 
-// absent clears what is wanted. Fields that are not optional make the schema useless.
+// absent clears the wanted fields. A field that is not optional makes the schema unusable.
 func (c *compiler) absent(t *tree, reason string) {
 	t.each(func(f *decode.Field) {
 		if !f.Slot.Type.Optional {
@@ -180,7 +180,7 @@ func (c *compiler) absent(t *tree, reason string) {
 	})
 }
 
-// null reads what is wanted of a null.
+// null reads the wanted fields of a null.
 func (c *compiler) null(t *tree) {
 	t.each(func(f *decode.Field) {
 		if f.Slot.Type.Optional {
@@ -191,7 +191,7 @@ func (c *compiler) null(t *tree) {
 	})
 }
 
-// read reads what is wanted of a value.
+// read reads the wanted fields of a value.
 func (c *compiler) read(n *node, t *tree) {
 	switch {
 	case c.full():
@@ -218,8 +218,8 @@ func mistyped(n *node, f *decode.Field) string {
 	return fmt.Sprintf("field %q is of type %s in the schema: want %s", f.Name, n.named, f.Slot.Type.String())
 }
 
-// union reads one of several types. A type that does not fit is an error of the event that
-// has it; if none fits, it is one of the schema.
+// union reads one of several types. If a type does not fit, each event with it gets an error. If no
+// type fits, the schema gets an error.
 func (c *compiler) union(n *node, t *tree) {
 	before, fits := c.faults, false
 	var misfits []string
@@ -239,7 +239,7 @@ func (c *compiler) union(n *node, t *tree) {
 	}
 }
 
-// branches makes the steps of each branch of a union. They go on behind the last.
+// branches makes the steps of each branch of a union. All branches continue after the last.
 func (c *compiler) branches(n *node, each func(branch *node)) {
 	at := len(c.out)
 	c.emit(step{op: choose})
@@ -262,7 +262,7 @@ func (c *compiler) branches(n *node, each func(branch *node)) {
 	c.out[at].branches = begins
 }
 
-// first returns a field that is wanted.
+// first returns the first field to read.
 func (t *tree) first() (first *decode.Field) {
 	t.each(func(f *decode.Field) {
 		if first == nil {
@@ -272,7 +272,7 @@ func (t *tree) first() (first *decode.Field) {
 	return first
 }
 
-// skip passes a value. Steps that do the same become one.
+// skip skips a value. It merges equal consecutive steps.
 func (c *compiler) skip(n *node) {
 	s := step{n: 1}
 	switch n.kind {
@@ -310,7 +310,7 @@ func (c *compiler) skip(n *node) {
 	c.emit(s)
 }
 
-// skipping returns a program that passes the values of a type.
+// skipping returns a program that skips the values of a type.
 func (c *compiler) skipping(n *node) *program {
 	if p := c.skips[n]; p != nil {
 		return p
@@ -330,8 +330,8 @@ func (c *compiler) skipping(n *node) *program {
 	return p
 }
 
-// reading returns the step that reads a value into the slot of a field; its op is 0 if the
-// type does not fit.
+// reading returns the step that reads a value into the slot of a field. Its op is 0 if the type
+// does not fit.
 func reading(n *node, f *decode.Field) step {
 	slot := f.Slot.Type.Kind
 	s := step{want: f, of: n}
@@ -351,14 +351,14 @@ func reading(n *node, f *decode.Field) step {
 	return s
 }
 
-// element has the step read elements of a kind.
+// element makes the step read elements of a kind.
 func (s *step) element(by op, slot value.Kind) {
 	if one := scalar(s.of.items, slot); one != 0 {
 		s.op, s.item = by, &step{op: one, want: s.want, of: s.of.items, n: ticks[s.of.items.logical]}
 	}
 }
 
-// scalar returns what reads a type into a slot of a kind; 0 if it does not fit.
+// scalar returns the op that reads a type into a slot of a kind, or 0 if the type does not fit.
 func scalar(n *node, slot value.Kind) op {
 	decimal := n.logical == "decimal" && (n.kind == bytesType || n.kind == fixed)
 	switch {
@@ -375,6 +375,6 @@ func scalar(n *node, slot value.Kind) op {
 	}[slot][n.kind]
 }
 
-// ticks of a logical type of long: so many are a microsecond; less than 0, one is so many
-// microseconds.
+// ticks holds the unit of logical types of long: the ticks in a microsecond or, if negative, the
+// microseconds in a tick.
 var ticks = map[string]int{"timestamp-millis": -1000, "timestamp-micros": 1, "timestamp-nanos": 1000}

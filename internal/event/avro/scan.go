@@ -13,12 +13,12 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Scan reads the fields of the record in src into their slots of row, and leaves the row's
-// other slots alone. Fields that are not wanted are skipped. Their texts and bools are not
-// looked at. The error is a *decode.Error, and then the slots of the fields hold anything.
+// Scan reads the fields of the record in src into their slots of row. It does not change other
+// slots. It skips other fields without checking their texts and bools. The error is a
+// *decode.Error; after an error the slots of the fields have undefined content.
 //
-// Texts and bytes alias src. It therefore must not change while the row is used. Vectors and
-// lists are allocated, and decimals of more than 18 digits need memory; nothing else is.
+// Texts and bytes alias src, so src must not change while the row is used. Scan allocates memory
+// only for vectors, lists and decimals of more than 18 digits.
 func (d *Decoder) Scan(src []byte, row *value.Row) error {
 	r := reader{src: src, row: row}
 	reason := r.run(&d.program)
@@ -40,11 +40,11 @@ type reader struct {
 	src   []byte
 	i     int
 	row   *value.Row
-	depth int           // of programs
-	field *decode.Field // that is being read
+	depth int           // nesting depth of programs
+	field *decode.Field // the field being read
 }
 
-// run runs a program. It returns why the record is refused, "" if it is not.
+// run runs a program. It returns the reason to refuse the record, or "".
 func (r *reader) run(p *program) (reason string) {
 	if r.depth == MaxDepth {
 		return fmt.Sprintf("nested deeper than %d", MaxDepth)
@@ -103,7 +103,7 @@ func (r *reader) run(p *program) (reason string) {
 	return ""
 }
 
-// short is the reason of a record that has less bytes than its schema wants.
+// short returns the reason for a record that has fewer bytes than its schema requires.
 func (r *reader) short() string {
 	r.i = len(r.src)
 	return decode.EndOfRecord
@@ -139,7 +139,7 @@ func (r *reader) int() (int64, string) {
 	return v, reason
 }
 
-// bytes reads a length and so many bytes.
+// bytes reads a length and that many bytes.
 func (r *reader) bytes() ([]byte, string) {
 	start := r.i
 	n, reason := r.varint()
@@ -156,7 +156,7 @@ func (r *reader) bytes() ([]byte, string) {
 	return r.next(int(n))
 }
 
-// next reads so many bytes.
+// next reads n bytes.
 func (r *reader) next(n int) ([]byte, string) {
 	if len(r.src)-r.i < n {
 		return nil, r.short()
@@ -175,8 +175,8 @@ func (r *reader) text() (string, string) {
 	return value.Text(b), reason
 }
 
-// block reads how many items come next, 0 for no more. If it says how many bytes they have, that is
-// not relied on: decoders that make values do not look at it.
+// block reads the number of items in the next block; 0 means that there are no more. It does not
+// rely on the block's size in bytes, because decoders that build values ignore it.
 func (r *reader) block() (n int64, reason string) {
 	start := r.i
 	if n, reason = r.varint(); n >= 0 || reason != "" {
@@ -190,7 +190,7 @@ func (r *reader) block() (n int64, reason string) {
 	return n, reason
 }
 
-// skip passes an array or a map.
+// skip skips an array or a map.
 func (r *reader) skip(s *step) string {
 	keyed := s.op == skipPairs
 	for {
@@ -330,8 +330,8 @@ func (r *reader) real(k kind) (float64, string) {
 
 const decimalMax = 64 // bytes
 
-// decimal returns the float64 nearest to a decimal: an integer of two's complement, over ten to
-// the scale.
+// decimal returns the float64 nearest to a decimal: a two's complement integer divided by ten to
+// the power of scale.
 func decimal(b []byte, scale int) (float64, string) {
 	if len(b) > decimalMax {
 		return 0, fmt.Sprintf("a decimal of %d bytes: at most %d", len(b), decimalMax)
@@ -438,7 +438,7 @@ func (r *reader) vector(s *step) string {
 	return ""
 }
 
-// list reads the elements of an array. An element has a byte at least.
+// list reads the elements of an array. Each element has at least one byte.
 func (r *reader) list(s *step) string {
 	var list []byte
 	of := s.want.Slot.Type.Kind.Element()
@@ -453,7 +453,7 @@ func (r *reader) list(s *step) string {
 			if reason != "" {
 				return reason
 			}
-			if len(list)+value.ElementBytes(of, e) > decode.ListMax { // symbols are longer than what stands for them
+			if len(list)+value.ElementBytes(of, e) > decode.ListMax { // a symbol can be longer than its encoding
 				return fmt.Sprintf("a list of more than %d bytes", decode.ListMax)
 			}
 			list = value.AppendElement(list, of, e)

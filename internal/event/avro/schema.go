@@ -1,4 +1,4 @@
-// Package avro reads the fields that a pipeline names out of records of Avro.
+// Package avro reads the fields that a pipeline names from Avro records, and writes Avro records.
 package avro
 
 import (
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Bounds of a schema.
+// Limits of a schema.
 const (
 	SchemaMax = 1 << 20 // bytes of its text
-	MaxDepth  = 64      // of types in types, and of a record in records
-	typesMax  = 1 << 16 // in a schema and its references
+	MaxDepth  = 64      // nesting of types in a schema, and of records in a record
+	typesMax  = 1 << 16 // types in a schema and its references
 )
 
 type kind uint8
@@ -46,15 +46,15 @@ type Schema struct{ root *node }
 // node is a type of a schema.
 type node struct {
 	kind     kind
-	named    string // as errors name it
+	named    string // the name for errors
 	logical  string
-	scale    int     // of a decimal
-	digits   int     // that a decimal has at most; 0 if the schema does not say it
-	size     int     // of a fixed
-	fields   []field // of a record
+	scale    int     // scale of a decimal
+	digits   int     // largest number of digits of a decimal; 0 if the schema does not set it
+	size     int     // size of a fixed
+	fields   []field // fields of a record
 	symbols  []string
-	items    *node   // of an array, or the values of a map
-	branches []*node // of a union
+	items    *node   // items of an array, or values of a map
+	branches []*node // branches of a union
 
 	measured bool // empty is known
 	empty    bool // its values have no bytes
@@ -65,8 +65,8 @@ type field struct {
 	of   *node
 }
 
-// Parse reads a schema. The references are texts of schemas whose names it uses, each
-// after those that it uses itself.
+// Parse reads a schema. references are the texts of schemas with names that it uses. Each reference
+// follows the references that it uses itself.
 func Parse(schema string, references ...string) (*Schema, error) {
 	p := parser{names: map[string]*node{}}
 	var root *node
@@ -82,7 +82,8 @@ func Parse(schema string, references ...string) (*Schema, error) {
 	return &Schema{root}, nil
 }
 
-// Column reports whether the JSON of a record is no object, or one with one text or whole number.
+// Column reports whether a record has the JSON form of a key: a scalar, or an object with one text
+// or whole number.
 func (s *Schema) Column() bool { return s.root.column() }
 
 func (n *node) column() bool {
@@ -110,7 +111,7 @@ func (n *node) whole() bool {
 	return false
 }
 
-// parser knows the names that were defined.
+// parser reads a schema. It remembers the types with names.
 type parser struct {
 	names map[string]*node
 	types int
@@ -173,7 +174,7 @@ func (p *parser) of(tree any, namespace string, depth int) (*node, error) {
 	return nil, fmt.Errorf("%v is not a type", tree)
 }
 
-// reference returns a primitive type, or one that was defined.
+// reference returns a primitive type, or a type defined before.
 func (p *parser) reference(name, namespace string) (*node, error) {
 	if k := kinds[name]; k != 0 && k <= text {
 		return p.node(k, name), nil
@@ -211,7 +212,7 @@ func (p *parser) union(branches []any, namespace string, depth int) (*node, erro
 	return u, nil
 }
 
-// unnamed reads a type that has no name: a primitive one, an array or a map.
+// unnamed reads a type without a name: a primitive type, an array or a map.
 func (p *parser) unnamed(k kind, name string, t map[string]any, namespace string, depth int) (n *node, err error) {
 	n = p.node(k, name)
 	n.annotate(t)
@@ -235,7 +236,7 @@ func (n *node) annotate(t map[string]any) {
 	n.digits = int(max(min(digits, 1000), 0))
 }
 
-// definition reads a type that has a name.
+// definition reads a type with a name.
 func (p *parser) definition(k kind, t map[string]any, namespace string, depth int) (*node, error) {
 	name, _ := t["name"].(string)
 	if name == "" {
@@ -298,8 +299,8 @@ func (p *parser) fields(n *node, tree any, namespace string, depth int) error {
 	return nil
 }
 
-// measure finds out whether the values of a type have no bytes, and refuses a record that is
-// a part of itself in all its values.
+// measure finds out whether the values of a type have no bytes. It refuses a record that contains
+// itself in every value, because no such value is finite.
 func (n *node) measure(within map[*node]bool) error {
 	if n.measured {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 )
 
-// textMax bounds the JSON of a record: an enum of one byte can have a long name.
+// textMax limits the JSON of a record, because an enum value of one byte can have a long name.
 const textMax = 4 << 20
 
-// AppendJSON appends a record as JSON, all of it, for people. Bytes are base64, and numbers that are
-// not finite are null.
+// AppendJSON appends a whole record as JSON, for display. Bytes become base64, and numbers that are
+// not finite become null.
 func (s *Schema) AppendJSON(dst, record []byte) ([]byte, error) {
 	t := texts{reader{src: record}, len(dst) + textMax}
 	dst, reason := t.append(dst, s.root)
@@ -29,10 +29,10 @@ func (s *Schema) AppendJSON(dst, record []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// texts reads a record as JSON.
+// texts converts a record to JSON.
 type texts struct {
 	reader
-	most int // bytes
+	most int // limit of the output in bytes
 }
 
 // append appends a value.
@@ -112,7 +112,7 @@ func (t *texts) blocks(dst []byte, n *node) ([]byte, string) {
 	}
 }
 
-// one appends a value that has no others in it.
+// one appends a value that contains no other values.
 func (t *texts) one(dst []byte, n *node) ([]byte, string) {
 	switch n.kind {
 	case null:
@@ -168,11 +168,11 @@ func appendNumber(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 
-// quoted appends a text as a string of JSON.
+// quoted appends a text as a JSON string.
 func quoted(dst []byte, s string) []byte {
 	var made bytes.Buffer
 	encoder := json.NewEncoder(&made)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string always can
+	_ = encoder.Encode(s) // encoding a string cannot fail
 	return append(dst, bytes.TrimSuffix(made.Bytes(), []byte("\n"))...)
 }

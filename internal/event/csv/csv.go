@@ -1,4 +1,4 @@
-// Package csv reads the fields that a pipeline names out of lines of CSV, one line an event.
+// Package csv reads the fields that a pipeline names from lines of CSV. Each line is one event.
 package csv
 
 import (
@@ -16,11 +16,11 @@ type Format struct {
 	delimiter byte
 	quote     byte
 	quotes    bool
-	columns   []string // nil takes the fields in their order
+	columns   []string // nil: the columns are the fields, in their order
 }
 
-// New returns a dialect: "" is a comma as delimiter, and a double quote as quote, which may be
-// "none". Without columns the columns of a line are the fields in their order.
+// New returns a dialect. "" means a comma as delimiter and a double quote as quote; quote may be
+// "none". Without columns, the columns of a line are the fields in their order.
 func New(delimiter, quote string, columns []string) (Format, error) {
 	f := Format{delimiter: ',', quote: '"', quotes: true, columns: columns}
 	for _, c := range []struct {
@@ -75,11 +75,11 @@ func (f Format) Decoder(fields []decode.Field) (decode.Decoder, error) {
 
 type decoder struct {
 	Format
-	columns []*decode.Field // nil where no field takes the column
+	columns []*decode.Field // nil if no field takes the column
 }
 
-// Scan implements decode.Decoder. A line is as encoding/csv reads it, and has a value for each
-// column. A value that is empty, and not quoted, is absent for fields that are no required strings.
+// Scan implements decode.Decoder. It reads a line as encoding/csv does. The line must have a value
+// for each column. An empty, unquoted value is absent, except for a required string.
 func (d *decoder) Scan(src []byte, row *value.Row) error {
 	line := bytes.TrimSuffix(bytes.TrimSuffix(src, []byte{'\n'}), []byte{'\r'})
 	i := 0
@@ -124,7 +124,7 @@ func (d *decoder) wrong(field *decode.Field, n, at int, reason string) error {
 	return err
 }
 
-// next passes the value at line[i:]. doubled says that quotes in it stand twice.
+// next reads the value at line[i:]. doubled reports whether it contains doubled quotes.
 func (d *decoder) next(line []byte, i int) (text []byte, quoted, doubled bool, end int, reason string) {
 	if d.quotes && i < len(line) && line[i] == d.quote {
 		text, doubled, end, reason = d.inQuotes(line, i+1)
@@ -146,7 +146,7 @@ func (d *decoder) next(line []byte, i int) (text []byte, quoted, doubled bool, e
 	return text, false, false, end, ""
 }
 
-// inQuotes passes a value behind its first quote.
+// inQuotes reads a value from after its first quote.
 func (d *decoder) inQuotes(line []byte, i int) (text []byte, doubled bool, end int, reason string) {
 	for start := i; ; i += 2 {
 		n := bytes.IndexByte(line[i:], d.quote)
@@ -167,7 +167,7 @@ func (d *decoder) inQuotes(line []byte, i int) (text []byte, doubled bool, end i
 	}
 }
 
-// unquote returns a value in which quotes stand twice with each of them once.
+// unquote replaces doubled quotes in a value with single ones.
 func (d *decoder) unquote(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte{d.quote, d.quote}, []byte{d.quote})
 }

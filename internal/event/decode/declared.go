@@ -8,31 +8,33 @@ import (
 
 // Declared is a value that a schema declares.
 type Declared struct {
-	Path     []Part       // to the value, from the record or from the member that was asked for
-	Kinds    []value.Kind // of the fields that can read it, the likeliest first; none: no field can
-	Any      bool         // the schema says nothing of its type
-	Optional bool         // it, or a record that it is in, may be null or absent
-	Symbols  []string     // of an enum
-	Type     string       // as the schema names it
+	Path     []Part       // path to the value, from the record or from the requested member
+	Kinds    []value.Kind // field kinds that can read the value, the likeliest first; empty if no field can
+	Any      bool         // the schema does not declare its type
+	Optional bool         // the value, or a record that contains it, may be null or absent
+	Symbols  []string     // symbols of an enum
+	Type     string       // the type's name in the schema
 }
 
-// The bounds of what is returned of a schema.
+// The limits of a listing of a schema.
 const (
 	DeclaredMax   = 1000 // values
 	DeclaredDepth = 5    // names in a path
 )
 
-// Schema says what records have, and turns them into JSON.
+// Schema describes records, and converts them to JSON.
 type Schema interface {
 	AppendJSON(dst, record []byte) ([]byte, error)
 
-	// Declared returns the values of a record in the order of the schema, at most DeclaredMax, or those of the
-	// record that is its member. The values of a record in a record have longer paths. A schema is open if
-	// records may have other values.
+	// Declared returns the values of a record, or of the record that is its member, in the order of
+	// the schema. It returns at most DeclaredMax values. Values of nested records have longer
+	// paths. open means that records may have other values too.
 	Declared(member string) (list []Declared, open bool)
 }
 
-// Fits returns the kind of the fields that read the value: the one that values look like, if a field of it can.
+// Fits returns the kind for a field that reads the value. It is like, the kind that sample values
+// suggest, if a field of that kind can read the value. Otherwise it is the likeliest kind, or 0 if
+// no field can read it.
 func (d *Declared) Fits(like value.Kind) value.Kind {
 	if d.Any || slices.Contains(d.Kinds, like) {
 		return like
@@ -43,8 +45,8 @@ func (d *Declared) Fits(like value.Kind) value.Kind {
 	return d.Kinds[0]
 }
 
-// DeclaredKinds are kinds of fields in the order in which they are proposed. A time that is no text is more
-// than its number.
+// DeclaredKinds are the kinds of fields in the order of preference. Time comes before Int: a time
+// that is no text says more than its number.
 var DeclaredKinds = []value.Kind{
 	value.Bool, value.String, value.Time, value.Int, value.Number, value.Bytes,
 	value.List | value.Bool, value.List | value.String, value.List | value.Time, value.List | value.Int, value.List | value.Number,

@@ -1,10 +1,9 @@
-// Package decode reads the fields that a pipeline names out of JSON records.
+// Package decode reads the fields that a pipeline names from JSON records.
 //
-// A record is accepted if and only if encoding/json would accept the whole of
-// it as one JSON object and it keeps four rules of our own: it is valid UTF-8
-// throughout (encoding/json replaces what is not), nothing nests deeper than
-// MaxDepth, a named field stands in it at most once (encoding/json takes the
-// last), and names match byte for byte (encoding/json ignores case).
+// It accepts a record if and only if encoding/json would accept all of it as one JSON object, and
+// the record follows four stricter rules. It is valid UTF-8 (encoding/json replaces invalid bytes).
+// Nothing nests deeper than MaxDepth. A named field occurs at most once (encoding/json takes the
+// last). Names match byte for byte (encoding/json ignores case).
 package decode
 
 import (
@@ -17,56 +16,57 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// MaxDepth is how deep objects and arrays may nest, the record's own object
-// included.
+// MaxDepth limits the nesting of objects and arrays, the record's own object included.
 const MaxDepth = 64
 
-// Field is one value of the record and the slot that takes it.
+// Field is one value of the record, with the slot that it fills.
 type Field struct {
 	Name string // as in the JSON, without escapes; a dot is part of the name
-	Path []Part // to the value; nil is the member of the record's object with the name
+	Path []Part // path to the value; nil means the member of the record's object with the name
 	Slot value.Slot
 
 	From Origin
 
-	// Verbatim has a slot of kind string take a number too, as it is written.
+	// Verbatim makes a slot of kind string also accept a number, as written.
 	Verbatim bool
 }
 
 // Origin says where in a record the value of a field stands.
 type Origin uint8
 
-// The origins. Decoders of data read fields of the first one. Package envelope reads the others.
+// The origins. Decoders of data read fields with FromData. Package envelope reads the others.
 const (
 	FromData     Origin = iota
-	FromEnvelope        // around the data
+	FromEnvelope        // outside the data
 	FromKey             // the key of the record
 )
 
-// Decoder reads the fields of records into their slots, and leaves the other slots of a row
-// alone. Its errors are of type *Error.
+// Decoder reads the fields of records into their slots. It does not change other slots of the row.
+// Its errors are of type *Error.
 type Decoder interface {
 	Scan(src []byte, row *value.Row) error
 }
 
-// Preparer is a Decoder that needs something from outside to read a record. One goroutine uses it.
+// Preparer is a Decoder that needs external data to read a record. Only one goroutine may use it.
 type Preparer interface {
 	Decoder
 
-	// Prepare reports whether Scan can read a record, and go on to until the next turn. If it cannot,
-	// the caller asks again when wake was called, and why says what failed, if anything did. Another
-	// goroutine may call wake. Turns are counted up; in one, all records are prepared before one is read.
+	// Prepare reports whether Scan can read a record, now and until the next turn. If it cannot,
+	// the caller asks again after wake is called; why is the failure, if any. Another goroutine may
+	// call wake. Turns count up; within a turn, the caller prepares all records before it reads
+	// one.
 	Prepare(src []byte, turn uint64, wake func()) (ready bool, why error)
 }
 
-// Transcoder turns records into JSON. One goroutine uses it.
+// Transcoder converts records to JSON. Only one goroutine may use it.
 type Transcoder interface {
-	// Prepare is that of a Preparer, before AppendJSON.
+	// Prepare works like that of a Preparer, for AppendJSON.
 	Prepare(src []byte, turn uint64, wake func()) (ready bool, why error)
 	AppendJSON(dst, src []byte) ([]byte, error)
 }
 
-// Framed reports whether a key or value begins with the id of its schema in a registry. No text or JSON does.
+// Framed reports whether a key or value begins with the id of its schema in a registry. No text or
+// JSON begins like this.
 func Framed(data []byte) bool { return len(data) > 0 && data[0] == 0 }
 
 // EveryTurn is a turn that never ends.
@@ -83,10 +83,10 @@ type JSON struct{}
 // Decoder returns a Scanner.
 func (JSON) Decoder(fields []Field) (Decoder, error) { return New(fields), nil }
 
-// Error says what is wrong with a record.
+// Error describes an error in a record.
 type Error struct {
-	Field  string // the named field at fault; "" where the JSON itself is
-	Offset int    // in bytes from the record's start; its length where it ends too early
+	Field  string // the named field at fault; "" if the JSON itself is invalid
+	Offset int    // in bytes from the start of the record; its length if the record ends too early
 	Reason string
 }
 
@@ -98,17 +98,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("byte %d: %s", e.Offset, e.Reason)
 }
 
-// Scanner extracts a fixed list of fields. It does not change after
-// New and is safe for concurrent use.
+// Scanner extracts a fixed list of fields. It is immutable after New and safe for concurrent use.
 type Scanner struct {
 	fields []Field
 	root   object
-	bits   int // of what is seen: of the fields, and in words of their own those on the way to them
+	bits   int // number of seen bits: those of the fields and, in words after them, those of values on their paths
 }
 
-// New returns a scanner of the fields. Fields that come in this order in the
-// records are found without a look-up. Two fields of one path are a programming
-// error and panic.
+// New returns a scanner of the fields. Records with the fields in this order need no look-up. Two
+// fields with the same path are a programming error: New panics.
 func New(fields []Field) *Scanner {
 	s := &Scanner{fields: slices.Clone(fields), bits: words(len(fields)) * 64}
 	for i := range s.fields {
@@ -119,26 +117,32 @@ func New(fields []Field) *Scanner {
 
 func words(bits int) int { return (bits + 63) / 64 }
 
-// Scan reads the named fields of the JSON object in src into their slots of
-// row, and leaves the row's other slots alone. Members that are not named are
-// checked and skipped. The error is an *Error, and then the slots of the fields
-// hold anything.
+// Scan reads the named fields of the JSON object in src into their slots of row. It does not change
+// other slots. It checks and skips members without a name. The error is an *Error; after an error
+// the slots of the fields have undefined content.
 //
-// By the kind of the slot a field must be: bool; int, an integer literal within
-// int64 without fraction or exponent; number, a number within float64, rounded
-// to nearest even; string; bytes, a string of standard base64 with padding;
-// time, a string in the form of RFC 3339, cut to the microsecond; a vector, a list
-// of as many numbers within float32, rounded to nearest even; a list, one of values of
-// the kind of its elements; a map, an object of such values, each name once; raw, any
-// value, of which the slot gets the text in one line. A field that is absent or
-// null clears an optional slot and is an error for any other, as null is for an element.
+// The kind of the slot determines the valid values:
 //
-// A field with a path is absent where the path ends early: a member is absent, a list is
-// too short, or null stands on the way. Any other value on the way is an error.
+// - bool
+// - int: an integer literal within int64, without fraction or exponent
+// - number: a number within float64, rounded to nearest even
+// - string
+// - bytes: a string of standard base64 with padding
+// - time: a string in the form of RFC 3339, truncated to the microsecond
+// - a vector: a list of exactly as many numbers within float32, rounded to nearest even
+// - a list: a list of values of the kind of its elements
+// - a map: an object of such values, each name once
+// - raw: any value; the slot gets the text in one line
 //
-// Strings without escapes and raw alias src, which therefore must not change for as
-// long as the row is used. Strings with escapes, bytes, lists, maps, vectors
-// and raw with line breaks are allocated; nothing else is.
+// A field that is absent or null clears an optional slot. For any other slot it is an error, as
+// null is for an element.
+//
+// A field with a path is absent if the path ends early: a member is absent, a list is too short, or
+// a value on the path is null. Any other unexpected value on the path is an error.
+//
+// Strings without escapes, and raw, alias src, so src must not change while the row is used. Scan
+// allocates memory only for strings with escapes, bytes, lists, maps, vectors, and raw with line
+// breaks.
 func (s *Scanner) Scan(src []byte, row *value.Row) error {
 	if !utf8.Valid(src) {
 		return invalidUTF8(src)
@@ -163,16 +167,16 @@ func (s *Scanner) Scan(src []byte, row *value.Row) error {
 	return s.absent(&at, i)
 }
 
-// scan is a record that is being read.
+// scan is the state of reading one record.
 type scan struct {
 	src    []byte
 	row    *value.Row
-	few    [4]uint64  // bits of what is seen
-	rest   []uint64   // those for which few has no room
-	gather *gathering // of the list that is being passed; nil is none
+	few    [4]uint64  // bits of the fields and values seen so far
+	rest   []uint64   // bits that do not fit in few
+	gather *gathering // the list that is being gathered from; nil if none
 }
 
-// word returns the word that has a bit of what is seen.
+// word returns the word that contains a seen bit.
 func (at *scan) word(bit int) *uint64 {
 	if n := bit >> 6; n < len(at.few) {
 		return &at.few[n]
@@ -180,7 +184,7 @@ func (at *scan) word(bit int) *uint64 {
 	return &at.rest[bit>>6-len(at.few)]
 }
 
-// twice reports whether a bit of what is seen is set, and sets it.
+// twice sets a seen bit, and reports whether it was set before.
 func (at *scan) twice(bit int) bool {
 	word, mask := at.word(bit), uint64(1)<<(bit&63)
 	set := *word&mask != 0
@@ -188,7 +192,7 @@ func (at *scan) twice(bit int) bool {
 	return set
 }
 
-// members reads the members of an object from the first one on, at the given depth.
+// members reads the members of an object, starting at the first, at the given depth.
 func (s *Scanner) members(at *scan, o *object, i, depth int) (int, *Error) {
 	src, row, next := at.src, at.row, 0
 	for more := true; more; {
@@ -225,8 +229,8 @@ func (s *Scanner) members(at *scan, o *object, i, depth int) (int, *Error) {
 	return i, nil
 }
 
-// absent clears the optional fields that were not seen, and refuses the record
-// for any other.
+// absent clears the optional fields that were not seen. It returns an error if another field was
+// not seen.
 func (s *Scanner) absent(at *scan, end int) error {
 	count := 0
 	for bit := 0; bit < len(s.fields); bit += 64 {

@@ -7,10 +7,9 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Key returns the text of a field that is a string, unescaped, or an
-// integer, in its shortest form: what events of that field are keyed by. field is a name,
-// or the text of a path. It is not ok where Scan would refuse the record for a required
-// slot of kind string or int. The key may alias src.
+// Key returns the key of a record: the text of a field that is a string, unescaped, or an integer
+// in its shortest form. field is a name, or the text of a path. ok is false if Scan would refuse
+// the record for a required slot of kind string or int. The key may alias src.
 func Key(src []byte, field string) (text []byte, ok bool) {
 	if !utf8.Valid(src) {
 		return nil, false
@@ -45,7 +44,7 @@ func Key(src []byte, field string) (text []byte, ok bool) {
 	return text, true
 }
 
-// keyAt is Key of a path.
+// keyAt is Key for a path.
 func keyAt(src []byte, path string) (text []byte, ok bool) {
 	parts, err := ParsePath(path)
 	if err != nil {
@@ -66,7 +65,7 @@ func keyAt(src []byte, path string) (text []byte, ok bool) {
 	return text, true
 }
 
-// keyText returns the key that the valid value at src[i:] stands for.
+// keyText returns the key for the valid value at src[i:].
 func keyText(src []byte, i int) ([]byte, bool) {
 	if src[i] == '"' {
 		end, escaped, _ := text(src, i+1)
@@ -82,7 +81,7 @@ func keyText(src []byte, i int) ([]byte, bool) {
 	end, _ := number(src, i, &n)
 	v, reason := n.int(src[i:end])
 	if v == 0 {
-		return []byte("0"), reason == "" // -0 is the same key
+		return []byte("0"), reason == "" // -0 is the same key as 0
 	}
 	return src[i:end:end], reason == ""
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// read reads the field's value at src[i:], which is so deep, into its slot.
+// read reads the field's value at src[i:] into its slot. The value is nested depth levels deep.
 func (f *Field) read(src []byte, i, depth int, row *value.Row) (int, string) {
 	if i >= len(src) {
 		return len(src), EndOfRecord
@@ -74,7 +74,7 @@ func (f *Field) read(src []byte, i, depth int, row *value.Row) (int, string) {
 	return i, unexpected(src, i, "a value")
 }
 
-// typeOf names the type of the value that starts with c, or is empty.
+// typeOf returns the type of a value that starts with c, or "".
 func typeOf(c byte) string {
 	switch c {
 	case '"':
@@ -92,7 +92,7 @@ func typeOf(c byte) string {
 	return ""
 }
 
-// readVector reads the numbers of a list behind its bracket.
+// readVector reads the numbers of a list, starting after its bracket.
 func (f *Field) readVector(src []byte, i int, row *value.Row) (int, string) {
 	size := f.Slot.Type.Size
 	numbers := make([]byte, 0, 4*size)
@@ -130,8 +130,8 @@ func (f *Field) readVector(src []byte, i int, row *value.Row) (int, string) {
 	return i + 1, ""
 }
 
-// oneLine returns JSON with spaces in place of line breaks, since a record that has it may
-// become a line of a file. Valid JSON has none in strings.
+// oneLine replaces line breaks in JSON with spaces, because a record with the JSON may become a
+// line of a file. Strings in valid JSON contain no line breaks.
 func oneLine(text []byte) string {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return value.Text(text)
@@ -170,10 +170,10 @@ func (f *Field) readText(src []byte, i int, row *value.Row) (int, string) {
 	return end, ""
 }
 
-// numeral is a number as it is written: value = digits * 10^exponent.
+// numeral is a number as written: its value is digits * 10^exponent.
 type numeral struct {
-	digits   uint64 // the first 19 from the first that is not 0
-	count    int    // of digits, without leading zeros
+	digits   uint64 // the first 19 digits, starting at the first that is not 0
+	count    int    // number of digits without leading zeros
 	exponent int
 	negative bool
 	literal  bool // no fraction and no exponent
@@ -182,7 +182,7 @@ type numeral struct {
 // numeric reports whether c starts a number.
 func numeric(c byte) bool { return c-'0' <= 9 || c == '-' }
 
-// number passes a number and fills n.
+// number reads a number and fills n.
 func number(src []byte, i int, n *numeral) (int, string) {
 	n.literal = true
 	if src[i] == '-' {
@@ -213,7 +213,7 @@ func number(src []byte, i int, n *numeral) (int, string) {
 		}
 		start, e := i, 0
 		for ; i < len(src) && src[i]-'0' <= 9; i++ {
-			e = min(e*10+int(src[i]-'0'), 1<<30) // past every float64 and far from overflow
+			e = min(e*10+int(src[i]-'0'), 1<<30) // beyond every float64, and far from overflow
 		}
 		if i == start {
 			return i, unexpected(src, i, "a digit")
@@ -260,9 +260,9 @@ func (n *numeral) int(literal []byte) (int64, string) {
 // powers are the powers of ten that float64 holds exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// float returns the float64 nearest to the value. Digits below 2^53 and a power
-// of ten up to 10^22 are both exact, so that one multiplication or division
-// rounds once; all else goes the long way.
+// float returns the float64 nearest to the value. Digits below 2^53 and powers of ten up to 10^22
+// are both exact, so one multiplication or division rounds once. All other values are parsed by
+// strconv.
 func (n *numeral) float(literal []byte) (float64, string) {
 	if n.count <= 19 && n.digits < 1<<53 && n.exponent >= -22 && n.exponent <= 22 {
 		v := float64(n.digits)
@@ -283,9 +283,9 @@ func (n *numeral) float(literal []byte) (float64, string) {
 	return v, ""
 }
 
-// float32 returns the float32 nearest to the value. The float64 that is nearest
-// rounds to it unless it lies in the middle of two, where the value may be to
-// either side; below the normal ones the middle is elsewhere.
+// float32 returns the float32 nearest to the value. The nearest float64 rounds to it, with two
+// exceptions. If the float64 lies in the middle of two float32, the value may be on either side.
+// Below the normal numbers the middle is elsewhere.
 func (n *numeral) float32(literal []byte) (float32, string) {
 	if v, reason := n.float(literal); reason == "" {
 		const least, most = 0x1p-126, 0x1.fffffep127
@@ -301,7 +301,7 @@ func (n *numeral) float32(literal []byte) (float32, string) {
 	return float32(v), ""
 }
 
-// clip shortens what an error quotes.
+// clip shortens a quotation for an error.
 func clip(literal []byte) string {
 	if len(literal) > 40 {
 		return string(literal[:37]) + "..."
@@ -309,8 +309,8 @@ func clip(literal []byte) string {
 	return string(literal)
 }
 
-// Instant reads a time of RFC 3339 as microseconds since 1970 UTC; digits past
-// the microsecond are cut. Its own parser, since time.Parse allocates a zone.
+// Instant reads a time of RFC 3339 as microseconds since 1970 UTC. It truncates digits after the
+// microsecond. It does not use time.Parse, which allocates a zone.
 func Instant(s string) (int64, bool) {
 	if len(s) < len("2006-01-02T15:04:05Z") || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' {
 		return 0, false
@@ -341,7 +341,7 @@ func Instant(s string) (int64, bool) {
 	return (date.Unix()-offset)*1_000_000 + micros, ok
 }
 
-// zoneOffset returns the seconds east of UTC of Z, +01:00 or the like.
+// zoneOffset returns the seconds east of UTC for Z, +01:00 and similar zones.
 func zoneOffset(zone string) (int64, bool) {
 	if zone == "Z" {
 		return 0, true

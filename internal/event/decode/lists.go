@@ -6,7 +6,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// element is a row of one slot, which a value of a list or map is read into.
+// element is a row with one slot that takes a value of a list or map.
 type element struct {
 	field   Field
 	num     [1]uint64
@@ -14,7 +14,7 @@ type element struct {
 	present [1]uint64
 }
 
-// read reads a value at src[i:] of a kind.
+// read reads the value at src[i:].
 func (e *element) read(src []byte, i, depth int) (value.Element, int, string) {
 	row := value.Row{Num: e.num[:], Str: e.str[:], Present: e.present[:]}
 	i, reason := e.field.read(src, i, depth, &row)
@@ -25,7 +25,7 @@ func elementOf(kind value.Kind) element {
 	return element{field: Field{Slot: value.Slot{Type: value.Type{Kind: kind.Element()}}}}
 }
 
-// readList reads the elements of a list behind its bracket.
+// readList reads the elements of a list, starting after its bracket.
 func (f *Field) readList(src []byte, i, depth int, row *value.Row) (int, string) {
 	of := f.Slot.Type.Kind.Element()
 	e := elementOf(of)
@@ -51,7 +51,7 @@ func (f *Field) readList(src []byte, i, depth int, row *value.Row) (int, string)
 	return i + 1, ""
 }
 
-// readMap reads the members of an object behind its brace.
+// readMap reads the members of an object, starting after its brace.
 func (f *Field) readMap(src []byte, i, depth int, row *value.Row) (int, string) {
 	e := elementOf(f.Slot.Type.Kind)
 	var entries []value.Entry

@@ -10,15 +10,15 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// pathMax is the most parts of a path.
+// pathMax is the largest number of parts in a path.
 const pathMax = 16
 
-// Part is a step of a path: to a member of an object, to an element of a list, or to all
+// Part is one part of a path. It leads to a member of an object, to an element of a list, or to all
 // elements of a list.
 type Part struct {
 	Name  string
-	Index int  // of an element, where Name does not count
-	List  bool // an element, or all
+	Index int  // index of the element; Name is then unused
+	List  bool // the part leads to one element, or to all
 	All   bool
 }
 
@@ -63,7 +63,7 @@ func ParsePath(text string) ([]Part, error) {
 	}
 }
 
-// partName reads the name that a path begins with.
+// partName reads the name at the beginning of a path.
 func partName(text string) (name, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		end := strings.IndexAny(text, `."[]`)
@@ -85,12 +85,12 @@ func partName(text string) (name, rest string, err error) {
 	return name, text[len(quoted):], nil
 }
 
-// Gathers reports whether a path goes to all elements of a list.
+// Gathers reports whether a path leads to all elements of a list.
 func Gathers(path []Part) bool {
 	return slices.ContainsFunc(path, func(p Part) bool { return p.All })
 }
 
-// PathText returns the text of a path that ParsePath reads, with as few quotes as it takes.
+// PathText returns the text of a path for ParsePath, with as few quotes as possible.
 func PathText(path []Part) (text string) {
 	for i, p := range path {
 		switch {
@@ -112,11 +112,11 @@ func PathText(path []Part) (text string) {
 	return text
 }
 
-// At returns the path of the field as its text: the name of a field without one.
+// At returns the path of the field as text. For a field without a path it is the name.
 func (f *Field) At() string { return PathText(f.path()) }
 
-// Members returns the names on the path of the field. If the path goes to elements of a list, it is
-// not ok, and the names are those up to the list.
+// Members returns the names on the path of the field. If the path leads to elements of a list, ok
+// is false and the names end at the list.
 func (f *Field) Members() (names []string, ok bool) {
 	for _, part := range f.path() {
 		if part.List {
@@ -135,41 +135,41 @@ func (f *Field) path() []Part {
 	return f.Path
 }
 
-// object is what is wanted of an object.
+// object holds the wanted members of an object.
 type object struct {
 	members []wanted
 	byName  map[string]int
 }
 
-// wanted is what is wanted of a value: itself, parts of it, or both.
+// wanted says what to read from a value: the value itself, parts of it, or both.
 type wanted struct {
-	start string // of a member: the text that starts it in compact JSON, `"name":`; empty for a name that JSON has to escape
-	leaf  *Field // that the value is, if nothing else is wanted
-	bit   int    // of what is seen
-	field int    // that the value is; -1 is none
-	label string // of the first field that is wanted, for errors
-	index int    // of an element
+	start string // for a member: its beginning in compact JSON, `"name":`; empty if JSON must escape the name
+	leaf  *Field // the field that the value fills, if nothing else is wanted
+	bit   int    // its seen bit
+	field int    // index of the field that the value fills; -1 if none
+	label string // name of the first wanted field, for errors
+	index int    // index of an element
 
 	object *object
 	places []wanted
 	all    *gather
 }
 
-// gather is what is wanted of all elements of a list.
+// gather says what to read from all elements of a list.
 type gather struct {
 	element wanted
 	fields  []int
-	bits    []int // of what is seen in one element
+	bits    []int // seen bits of one element
 }
 
-// gathering is the lists that are made of the elements of a list.
+// gathering holds the lists made of the elements of a list.
 type gathering struct {
 	*gather
 	lists  [][]byte
 	counts []int
 }
 
-// add adds a field to what is wanted.
+// add adds a field to the wanted values.
 func (s *Scanner) add(i int) {
 	f := &s.fields[i]
 	var at *wanted
@@ -216,7 +216,7 @@ func (s *Scanner) add(i int) {
 	}
 }
 
-// mark gives what is wanted a bit of its own.
+// mark assigns a seen bit to a wanted value.
 func (s *Scanner) mark(w *wanted) int {
 	if w.bit < 0 {
 		w.bit = s.bits
@@ -225,7 +225,7 @@ func (s *Scanner) mark(w *wanted) int {
 	return w.bit
 }
 
-// member returns what is wanted of a member of an object.
+// member returns the wanted member with a name. It adds the member if it is new.
 func (s *Scanner) member(o *object, name, label string) *wanted {
 	if n, ok := o.byName[name]; ok {
 		return &o.members[n]
@@ -242,7 +242,7 @@ func (s *Scanner) member(o *object, name, label string) *wanted {
 	return &o.members[len(o.members)-1]
 }
 
-// element returns what is wanted of an element of a list.
+// element returns the wanted element with an index. It adds the element if it is new.
 func (s *Scanner) element(of *wanted, index int, label string) *wanted {
 	for n := range of.places {
 		if of.places[n].index == index {
@@ -253,8 +253,8 @@ func (s *Scanner) element(of *wanted, index int, label string) *wanted {
 	return &of.places[len(of.places)-1]
 }
 
-// find reads the key at src[i:] and its colon, and returns the member it names,
-// or -1, and the start of its value. It tries the member number next first.
+// find reads the key at src[i:] and its colon. It returns the member with that name, or -1, and the
+// start of the value. It tries the member with number next first.
 func (o *object) find(src []byte, i, next int) (int, int, string) {
 	if next < len(o.members) {
 		start := o.members[next].start
@@ -279,7 +279,7 @@ func (o *object) find(src []byte, i, next int) (int, int, string) {
 	return n, i, ""
 }
 
-// value reads the value at src[i:] that more is wanted of than to fill one field.
+// value reads the value at src[i:] if more is wanted than to fill one field.
 func (s *Scanner) value(at *scan, w *wanted, i, depth int) (end int, err *Error) {
 	if w.field >= 0 {
 		if end, err = s.fill(at, w, i, depth); err != nil {
@@ -323,7 +323,7 @@ func (s *Scanner) value(at *scan, w *wanted, i, depth int) (end int, err *Error)
 	return i, &Error{Field: w.label, Offset: i, Reason: reason}
 }
 
-// fill reads a value into its field, or adds it to the list that is gathered.
+// fill reads a value into its field, or adds it to a gathered list.
 func (s *Scanner) fill(at *scan, w *wanted, i, depth int) (int, *Error) {
 	f := &s.fields[w.field]
 	if g := at.gather; g != nil {
@@ -345,7 +345,7 @@ func (s *Scanner) fill(at *scan, w *wanted, i, depth int) (int, *Error) {
 	return end, nil
 }
 
-// place returns the place of a field among those that are gathered.
+// place returns the index of a field among the gathered fields.
 func (g *gather) place(field int) int {
 	for n := range g.fields {
 		if g.fields[n] == field {
@@ -355,7 +355,7 @@ func (g *gather) place(field int) int {
 	return 0
 }
 
-// gather reads a list of whose elements values are gathered. A field has one of each.
+// gather reads a list and gathers values from its elements. A field gets one value of each element.
 func (s *Scanner) gather(at *scan, w *wanted, i, depth int) (int, *Error) {
 	before, g := at.gather, &gathering{gather: w.all, lists: make([][]byte, len(w.all.fields)), counts: make([]int, len(w.all.fields))}
 	at.gather = g
@@ -370,7 +370,7 @@ func (s *Scanner) gather(at *scan, w *wanted, i, depth int) (int, *Error) {
 	return end, nil
 }
 
-// elements reads the elements of the list at src[i:] that are wanted.
+// elements reads the wanted elements of the list at src[i:].
 func (s *Scanner) elements(at *scan, w *wanted, i, depth int) (_ int, err *Error) {
 	src := at.src
 	if i = space(src, i+1); i < len(src) && src[i] == ']' {
@@ -390,7 +390,7 @@ func (s *Scanner) elements(at *scan, w *wanted, i, depth int) (_ int, err *Error
 	}
 }
 
-// one reads what is wanted of the element of a list at src[i:], the nth.
+// one reads the wanted values of the element at src[i:], the nth of its list.
 func (s *Scanner) one(at *scan, w *wanted, n, i, depth int) (int, *Error) {
 	start, end, of := i, -1, at.gather
 	if w.all != nil {

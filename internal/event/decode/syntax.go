@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// The functions here take the place where something starts and return the
-// place after it, or the place of a fault and a reason that is not empty.
+// The functions below take the position where something starts. They return the position after it,
+// or the position of an error and a reason that is not empty.
 
-// EndOfRecord is the reason of a record that has less bytes than it needs, in any format.
+// EndOfRecord is the reason for a record with fewer bytes than it needs, in any format.
 const EndOfRecord = "the record ends too early"
 
-// ListMax bounds the text of a list or map that a binary format has. It has room for a record's
-// bytes as numbers.
+// ListMax limits, in bytes, the text of a list or map read from a binary format. It has room for
+// the bytes of a record as numbers.
 const ListMax = 8 << 20
 
-// space returns the first place from i on that is not white space.
+// space returns the first position from i on that is not white space.
 func space(src []byte, i int) int {
 	for i < len(src) && (src[i] == ' ' || src[i] == '\n' || src[i] == '\r' || src[i] == '\t') {
 		i++
@@ -27,7 +27,7 @@ func space(src []byte, i int) int {
 	return i
 }
 
-// unexpected says what stands at src[i] in place of something.
+// unexpected returns a reason that names the text at src[i] and the expected text.
 func unexpected(src []byte, i int, want string) string {
 	if i >= len(src) {
 		return EndOfRecord
@@ -52,8 +52,8 @@ func open(src []byte) (i int, more bool, reason string) {
 	return i, true, ""
 }
 
-// after passes what follows a member of an object: more reports whether it was
-// a comma, before a next member, or the end of the object.
+// after reads the separator after a member of an object. more is true for a comma before a next
+// member, and false for the end of the object.
 func after(src []byte, i int) (_ int, more bool, reason string) {
 	i = space(src, i)
 	if i < len(src) {
@@ -67,8 +67,8 @@ func after(src []byte, i int) (_ int, more bool, reason string) {
 	return i, false, unexpected(src, i, "',' or '}'")
 }
 
-// key passes a key and its colon, up to the value. The name is as it stands in
-// src: escaped reports whether it has escapes.
+// key reads a key and its colon, up to the value. The name is the text in src; escaped reports
+// whether it has escapes.
 func key(src []byte, i int) (name []byte, escaped bool, _ int, reason string) {
 	if i >= len(src) || src[i] != '"' {
 		return nil, false, i, unexpected(src, i, "a key in double quotes")
@@ -85,7 +85,7 @@ func key(src []byte, i int) (name []byte, escaped bool, _ int, reason string) {
 	return name, escaped, space(src, i+1), ""
 }
 
-// text passes the inside of a string and its closing quote.
+// text reads the inside of a string and its closing quote.
 func text(src []byte, i int) (_ int, escaped bool, reason string) {
 	for {
 		i = plain(src, i)
@@ -106,9 +106,9 @@ func text(src []byte, i int) (_ int, escaped bool, reason string) {
 	}
 }
 
-// plain returns the first place from i on of a quote, a backslash or a control
-// character. It looks at eight bytes at a time. Each test marks the lowest byte
-// that passes it exactly; its borrow can mark only higher bytes falsely.
+// plain returns the first position from i on of a quote, a backslash or a control character. It
+// checks eight bytes at a time. Each test marks the lowest matching byte exactly; its borrow can
+// falsely mark only higher bytes.
 func plain(src []byte, i int) int {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(src); i += 8 {
@@ -124,7 +124,7 @@ func plain(src []byte, i int) int {
 	return i
 }
 
-// escape passes an escape after its backslash.
+// escape reads an escape, starting after its backslash.
 func escape(src []byte, i int) (int, string) {
 	if i >= len(src) {
 		return len(src), EndOfRecord
@@ -156,8 +156,8 @@ func hex(c byte) rune {
 	return -1
 }
 
-// unescape returns the string that valid text with escapes stands for. A
-// surrogate without its other half becomes U+FFFD, as in encoding/json.
+// unescape returns the string for valid text with escapes. A surrogate without its other half
+// becomes U+FFFD, as in encoding/json.
 func unescape(text []byte) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -199,13 +199,13 @@ func unescape(text []byte) string {
 	return b.String()
 }
 
-// unit returns the UTF-16 unit of four hexadecimal digits.
+// unit returns the UTF-16 unit for four hexadecimal digits.
 func unit(digits []byte) rune {
 	return hex(digits[0])<<12 | hex(digits[1])<<8 | hex(digits[2])<<4 | hex(digits[3])
 }
 
-// skip passes a value of any type at the given depth. Every level is a bit of
-// one word: 1 an object, 0 an array.
+// skip skips a value of any type at the given depth. One bit of a word stands for each level: 1 for
+// an object, 0 for an array.
 func skip(src []byte, i, depth int) (int, string) {
 	var objects uint64
 	var reason string
@@ -265,7 +265,7 @@ func skip(src []byte, i, depth int) (int, string) {
 	}
 }
 
-// scalar passes a string, a number, true, false or null.
+// scalar skips a string, a number, true, false or null.
 func scalar(src []byte, i int) (int, string) {
 	var reason string
 	switch c := src[i]; {
@@ -285,7 +285,7 @@ func scalar(src []byte, i int) (int, string) {
 	return i, unexpected(src, i, "a value")
 }
 
-// word passes true, false or null.
+// word skips true, false or null.
 func word(src []byte, i int, want string) (int, string) {
 	for n := range len(want) {
 		if i+n >= len(src) || src[i+n] != want[n] {

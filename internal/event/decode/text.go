@@ -17,9 +17,9 @@ func Texts(kind value.Kind) bool {
 	return false
 }
 
-// SetText reads a text that is no JSON, such as a header or a column of CSV, into the slot
-// of the field, and returns what is wrong with it. A string is the text itself. Values of
-// other kinds are written as in JSON, without quotes. The text is aliased.
+// SetText reads a text that is not JSON, such as a header or a column of CSV, into the slot of the
+// field. It returns the reason if the text is invalid. A string is the text itself. Values of other
+// kinds have their JSON form, without quotes. The slot aliases the text.
 func (f *Field) SetText(text []byte, row *value.Row) (reason string) {
 	var n numeral
 	switch kind := f.Slot.Type.Kind; kind {
@@ -68,12 +68,12 @@ func (f *Field) SetText(text []byte, row *value.Row) (reason string) {
 	return ""
 }
 
-// unlike says that a text is not of the type of the field.
+// unlike returns the reason for a text that does not have the type of the field.
 func (f *Field) unlike(text []byte) string {
 	return "want " + f.Slot.Type.String() + ", got " + strconv.Quote(clip(text))
 }
 
-// Absent clears the slot of an optional field. For others it says what is wrong.
+// Absent clears the slot of an optional field. For any other field it returns a reason.
 func (f *Field) Absent(row *value.Row) (reason string) {
 	if !f.Slot.Type.Optional {
 		return f.missing()

@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// Walker reads a JSON object or array member by member, for readers that learn
-// only from the members what they want of them. It accepts what a Scanner
-// accepts, arrays beside objects, and does not mind a name that stands there
-// twice. The zero Walker has no members.
+// Walker reads a JSON object or array member by member, for readers that do not know the wanted
+// members in advance. It accepts what a Scanner accepts. It also accepts arrays, and names that
+// occur twice. The zero Walker has no members.
 type Walker struct {
-	Name  []byte // of the member that Next found, without escapes; nil in an array
-	Value []byte // the text of its value, without white space around it
-	At    int    // where Value begins
+	Name  []byte // name of the member that Next found, without escapes; nil in an array
+	Value []byte // text of its value, without surrounding white space
+	At    int    // offset of Value
 
 	src    []byte
 	i      int
@@ -21,8 +20,7 @@ type Walker struct {
 	err    *Error
 }
 
-// Walk enters the object or array that src is. Names and values alias src, but
-// for names with escapes.
+// Walk enters the object or array in src. Values alias src, and so do names without escapes.
 func Walk(src []byte) Walker {
 	w := Walker{src: src}
 	if !utf8.Valid(src) {
@@ -43,11 +41,11 @@ func Walk(src []byte) Walker {
 	return w
 }
 
-// Array reports whether the members are those of an array.
+// Array reports whether the members belong to an array.
 func (w *Walker) Array() bool { return w.closer == ']' }
 
-// Err returns what is wrong with the text as far as it was read, an *Error, or
-// nil. After Next was false all of it was read.
+// Err returns the error in the text read so far, an *Error, or nil. Once Next has returned false,
+// all of the text was read.
 func (w *Walker) Err() error {
 	if w.err == nil {
 		return nil
@@ -55,8 +53,7 @@ func (w *Walker) Err() error {
 	return w.err
 }
 
-// Next goes to the next member; it is false where there is none, and where the
-// text is wrong.
+// Next goes to the next member. It returns false if there is none, or if the text is invalid.
 func (w *Walker) Next() bool {
 	if !w.more {
 		return false
@@ -87,7 +84,7 @@ func (w *Walker) Next() bool {
 	return w.fail(i, unexpected(w.src, i, "',' or '"+string(rune(w.closer))+"'"))
 }
 
-// end sees that nothing follows the last member.
+// end checks that nothing follows the last member.
 func (w *Walker) end(i int) bool {
 	w.more = false
 	if i = space(w.src, i); i < len(w.src) {
@@ -102,8 +99,8 @@ func (w *Walker) fail(i int, reason string) bool {
 	return false
 }
 
-// Number returns the float64 nearest to a number as JSON writes it, and nothing
-// around it. It is not ok for any other text and beyond float64.
+// Number returns the float64 nearest to a JSON number. ok is false for any other text, for
+// surrounding text, and for numbers beyond float64.
 func Number(text []byte) (v float64, ok bool) {
 	if len(text) == 0 || !numeric(text[0]) {
 		return 0, false
@@ -116,8 +113,8 @@ func Number(text []byte) (v float64, ok bool) {
 	return v, reason == ""
 }
 
-// String returns what the value of a Walker stands for where it is a string, and
-// not ok where it is none. The text aliases the value unless it has escapes.
+// String returns the text of a Walker's value. ok is false if the value is no string. The text
+// aliases the value unless the value has escapes.
 func String(value []byte) (text []byte, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return nil, false

@@ -7,7 +7,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Text is the format of records that are one text each: that of their only field, a string.
+// Text is the format of records that are one text each. Their only field is a string.
 type Text struct{}
 
 // Decoder implements Format.
@@ -18,7 +18,8 @@ func (Text) Decoder(fields []Field) (Decoder, error) {
 	return whole{fields[0]}, nil
 }
 
-// Raw is the format of records that are one value each: bytes, or any JSON as raw.
+// Raw is the format of records that are one value each. Their only field is bytes, or raw for any
+// JSON.
 type Raw struct{}
 
 // Decoder implements Format.
@@ -29,7 +30,7 @@ func (Raw) Decoder(fields []Field) (Decoder, error) {
 	return whole{fields[0]}, nil
 }
 
-// whole decodes records that are the value of a field.
+// whole decodes a record as the value of a field.
 type whole struct{ field Field }
 
 // Scan implements Decoder. The slot aliases src.

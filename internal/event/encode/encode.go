@@ -1,5 +1,5 @@
-// Package encode has what the formats of outputs have in common. A format turns slots of a row
-// into the bytes of a record.
+// Package encode defines the common interfaces of output formats. A format encodes slots of a row
+// as the bytes of a record.
 package encode
 
 import (
@@ -13,15 +13,15 @@ import (
 
 // Field is one value of a record.
 type Field struct {
-	Path []string // the names that lead to it, through objects
+	Path []string // names of the objects that contain the value, and of the value
 	Slot value.Slot
 }
 
-// Name returns the names that lead to the field, with dots between them.
+// Name returns the path with dots between its names.
 func (f *Field) Name() string { return strings.Join(f.Path, ".") }
 
-// Encoder appends a record made of a row. Equal values make equal bytes. It is safe for concurrent use. Its
-// errors are of type *Error; what it returns with one has no meaning.
+// Encoder appends a record made from a row. Equal values give equal bytes. It is safe for
+// concurrent use. Its errors are of type *Error; the bytes returned with an error have no meaning.
 type Encoder interface {
 	Append(dst []byte, row *value.Row) ([]byte, error)
 }
@@ -38,17 +38,17 @@ type Error struct{ Field, Reason string }
 // Error returns field and reason.
 func (e *Error) Error() string { return fmt.Sprintf("field %q: %s", e.Field, e.Reason) }
 
-// Object is the fields that stand in an object of a record, in their order.
+// Object holds the members of an object in a record, in their order.
 type Object struct{ Members []Member }
 
-// Member is a member of an object: a field, or an object again.
+// Member is a member of an object: a field, or another object.
 type Member struct {
 	Name   string
 	Field  *Field
 	Object *Object
 }
 
-// ObjectOf returns the object that the fields make. No path is the beginning of another.
+// ObjectOf returns the object that the fields form. No path may be the beginning of another.
 func ObjectOf(fields []Field) *Object {
 	root := &Object{}
 	for i := range fields {
@@ -67,7 +67,7 @@ func ObjectOf(fields []Field) *Object {
 	return root
 }
 
-// Find returns the member of a name; nil if there is none.
+// Find returns the member with a name, or nil.
 func (o *Object) Find(name string) *Member {
 	if i := slices.IndexFunc(o.Members, func(m Member) bool { return m.Name == name }); i >= 0 {
 		return &o.Members[i]
@@ -75,7 +75,7 @@ func (o *Object) Find(name string) *Member {
 	return nil
 }
 
-// Label returns the first field of a member, for errors.
+// Label returns the name of the first field of a member, for errors.
 func (m *Member) Label() string {
 	for m.Object != nil {
 		m = &m.Object.Members[0]
@@ -83,7 +83,7 @@ func (m *Member) Label() string {
 	return m.Field.Name()
 }
 
-// Kind returns what a member is, for errors.
+// Kind returns the kind of a member, for errors.
 func (m *Member) Kind() string {
 	if m.Object != nil {
 		return "an object"
@@ -91,13 +91,14 @@ func (m *Member) Kind() string {
 	return m.Field.Slot.Type.String()
 }
 
-// ExactMax is the greatest int up to which a float64 holds each int.
+// ExactMax is the largest n such that float64 represents every integer from -n to n exactly.
 const ExactMax = 1 << 53
 
-// Exact reports whether a float64 holds an int.
+// Exact reports whether v is in the range that float64 represents exactly.
 func Exact(v int64) bool { return v >= -ExactMax && v <= ExactMax }
 
-// Valid returns a text with U+FFFD in place of each byte that is not valid UTF-8, as outputs of JSON have it.
+// Valid returns a text with U+FFFD in place of each byte that is not valid UTF-8, as JSON outputs
+// have it.
 func Valid(text string) string {
 	if utf8.ValidString(text) {
 		return text
