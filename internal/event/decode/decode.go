@@ -123,16 +123,16 @@ func words(bits int) int { return (bits + 63) / 64 }
 //
 // The kind of the slot determines the valid values:
 //
-// - bool
-// - int: an integer literal within int64, without fraction or exponent
-// - number: a number within float64, rounded to nearest even
-// - string
-// - bytes: a string of standard base64 with padding
-// - time: a string in the form of RFC 3339, truncated to the microsecond
-// - a vector: a list of exactly as many numbers within float32, rounded to nearest even
-// - a list: a list of values of the kind of its elements
-// - a map: an object of such values, each name once
-// - raw: any value; the slot gets the text in one line
+//   - bool
+//   - int: an integer literal within int64, without fraction or exponent
+//   - number: a number within float64, rounded to nearest even
+//   - string
+//   - bytes: a string of standard base64 with padding
+//   - time: a string in the form of RFC 3339, truncated to the microsecond
+//   - a vector: a list of exactly as many numbers within float32, rounded to nearest even
+//   - a list: a list of values of the kind of its elements
+//   - a map: an object of such values, each name once
+//   - raw: any value; the slot gets the text in one line
 //
 // A field that is absent or null clears an optional slot. For any other slot it is an error, as
 // null is for an element.
