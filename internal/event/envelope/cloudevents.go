@@ -19,19 +19,19 @@ const (
 	versionHeader   = "ce_specversion"
 	version         = "1.0"
 
-	contentType       = "datacontenttype" // the attribute that the header content-type is
+	contentType       = "datacontenttype" // the attribute that the header content-type carries
 	contentTypeHeader = "content-type"
 )
 
-// cloudEvents opens CloudEvents. Fields of the envelope are their attributes.
+// cloudEvents opens CloudEvents. Fields of the envelope read their attributes.
 type cloudEvents struct {
 	attributes []attribute
-	structured *decode.Scanner // of the attributes; nil reads none
-	json       bool            // the data is
-	looked     bool            // schemas of the data are looked up before, which is done for values of records alone
+	structured *decode.Scanner // scanner of the attributes; nil reads none
+	json       bool            // the data is JSON
+	looked     bool            // the format looks up schemas before Scan, which works only for values of records
 }
 
-// attribute is a field, and the header that has it in binary mode.
+// attribute is a field, with the header that carries it in binary mode.
 type attribute struct {
 	decode.Field
 	header string
@@ -80,7 +80,7 @@ func (c *cloudEvents) open(r *stream.Record, row *value.Row) (data []byte, at in
 	return c.orNone(r.Value), 0, nil
 }
 
-// orNone returns data, or an object without members if an event has none.
+// orNone returns data, or an empty JSON object if a JSON event has no data.
 func (c *cloudEvents) orNone(data []byte) []byte {
 	if c.json && len(data) == 0 {
 		return []byte("{}")
@@ -92,7 +92,7 @@ func unknownVersion(text []byte, at int) error {
 	return &decode.Error{Field: "specversion", Offset: at, Reason: fmt.Sprintf("want %s, got %.20s", version, text)}
 }
 
-// openStructured opens an event that is one JSON object.
+// openStructured opens an event in structured mode: one JSON object.
 func (c *cloudEvents) openStructured(src []byte, row *value.Row) (data []byte, at int, err error) {
 	var of, plain, encoded part
 	walk, err := members(src, 0, named{"specversion", &of}, named{"data", &plain}, named{"data_base64", &encoded})
@@ -137,7 +137,7 @@ func (c *cloudEvents) dataOf(plain, encoded part) (data []byte, at int, err erro
 		return c.orNone(data), 0, nil
 	case !plain.is():
 		return c.orNone(nil), 0, nil
-	case isText && !c.json: // other formats are in a text
+	case isText && !c.json: // other formats are inside a string
 		return text, 0, nil
 	default:
 		return plain.text, plain.at, nil

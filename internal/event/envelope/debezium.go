@@ -12,10 +12,10 @@ import (
 // deleted is the op of a deletion.
 const deleted = 'd'
 
-// changes opens change events of Debezium. Their data is the row as it is after the change: that
-// of a deletion is the row before it.
+// changes opens change events of Debezium. Their data is the row after the change. For a deletion
+// it is the row before the change.
 type changes struct {
-	around *decode.Scanner // nil reads nothing around the row
+	around *decode.Scanner // nil reads no fields of the envelope
 }
 
 func newChanges(around []decode.Field) *changes {
@@ -41,8 +41,8 @@ func (c *changes) open(r *stream.Record, row *value.Row) (data []byte, at int, e
 
 // change is a change event.
 type change struct {
-	envelope      []byte // with op, before and after
-	at            int    // where it begins
+	envelope      []byte // the object with op, before and after
+	at            int    // its offset
 	op            byte
 	before, after part
 }
@@ -55,7 +55,7 @@ func (c *change) image() part {
 	return c.after
 }
 
-// changeOf reads the change event that a value is, with a schema or without.
+// changeOf reads the change event in a value, with or without a schema.
 func changeOf(value []byte) (c change, err error) {
 	if len(value) == 0 {
 		return c, ErrTombstone
@@ -84,7 +84,7 @@ func changeOf(value []byte) (c change, err error) {
 	return c, c.check(op)
 }
 
-// check sees that a change has the row that its op says.
+// check checks that a change has the row that its op requires.
 func (c *change) check(op part) error {
 	wrong := &decode.Error{Field: "op", Offset: op.at}
 	switch c.op {
@@ -114,13 +114,13 @@ func (c *change) members() (op, payload part, err error) {
 	return op, payload, moved(walk.Err(), c.at)
 }
 
-// column returns the text that a key is: that of its only column, if it is an object, with a schema
-// or without. It is not ok for other objects.
+// column returns the text of a key. A key that is an object, with or without a schema, gives the
+// text of its only column. ok is false for any other object.
 func column(key []byte) (text []byte, ok bool) {
 	if len(key) == 0 || key[0] != '{' && key[0] != '"' {
 		return key, true
 	}
-	if key[0] == '"' { // only a value of a Walker is known to be a string
+	if key[0] == '"' { // decode.String accepts only values of a Walker
 		walk := decode.Walk(append(append([]byte{'['}, key...), ']'))
 		if text, ok = key, true; walk.Next() && !walk.Next() && walk.Err() == nil {
 			text, _ = decode.String(walk.Value)
@@ -155,7 +155,7 @@ func column(key []byte) (text []byte, ok bool) {
 	return only, number && !bytes.ContainsAny(only, ".eE")
 }
 
-// Column returns the text of a key that is JSON: a text, an integer, or an object with one of them.
+// Column returns the text of a JSON key: a text, an integer, or an object with one of them.
 func Column(key []byte) ([]byte, error) {
 	text, ok := column(key)
 	if !ok {
@@ -164,9 +164,9 @@ func Column(key []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Row returns the key and the row of a table that a record is: nil for a row that is deleted.
-// Its error is what is wrong with the record, whose row then is unknown. That of the key says
-// that the record is of no row at all.
+// Row returns the key and the row of a table in a record. The row is nil if the record deletes it.
+// wrong is an error in the value: the row is then unknown. unknown is an error in the key: the
+// record then belongs to no row.
 func (k Kind) Row(r *stream.Record) (key, row []byte, wrong, unknown error) {
 	if k == None {
 		return r.Key, r.Value, nil, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// encodedChanges reads change events of Debezium that a format decodes as a whole, such as Avro. The
+// encodedChanges reads change events of Debezium that a format such as Avro decodes as a whole. The
 // row of a change is in a member of the record, after or before.
 type encodedChanges struct {
 	op            decode.Decoder
 	opSlot        value.Slot
-	around        decode.Decoder // nil: nothing is read around the row
+	around        decode.Decoder // nil reads no fields of the envelope
 	after, before decode.Decoder
-	rows          sync.Pool // of rows with opSlot
+	rows          sync.Pool // pool of rows with opSlot
 }
 
 func newEncodedChanges(format decode.Format, data, around []decode.Field) (*encodedChanges, error) {
@@ -37,7 +37,7 @@ func newEncodedChanges(format decode.Format, data, around []decode.Field) (*enco
 	return c, errors.Join(errs[:]...)
 }
 
-// inside returns fields of a row as fields of the record that has the row in a member.
+// inside returns the fields of a row as fields of the record that contains the row in a member.
 func inside(member string, fields []decode.Field) []decode.Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
@@ -51,7 +51,7 @@ func inside(member string, fields []decode.Field) []decode.Field {
 	return fields
 }
 
-// Fields returns where the fields of an envelope stand in the values of its records.
+// Fields returns the paths of the fields of an envelope in the values of its records.
 func (k Kind) Fields(fields []decode.Field) (all []decode.Field) {
 	for _, f := range fields {
 		switch {
@@ -66,8 +66,8 @@ func (k Kind) Fields(fields []decode.Field) (all []decode.Field) {
 	return all
 }
 
-// FitsRows returns why rows with the fields cannot be read of records that fits says it of. Rows are read as JSON, in
-// which times and bytes are texts.
+// FitsRows checks with fits whether records have the fields of rows, and returns its error. Rows
+// are read as JSON, with times and bytes as texts.
 func (k Kind) FitsRows(fields []decode.Field, fits func([]decode.Field) error) error {
 	fields = k.Fields(fields)
 	for i := range fields {
@@ -82,10 +82,10 @@ func (k Kind) FitsRows(fields []decode.Field, fits func([]decode.Field) error) e
 	return fits(fields)
 }
 
-// texts are the kinds whose values a slot takes as they are in JSON.
+// texts lists, for each kind of slot, the kinds of values that have the same JSON form.
 var texts = map[value.Kind][]value.Kind{value.String: {value.String, value.Time, value.Bytes}, value.Bytes: {value.Bytes, value.String}}
 
-// scan reads a change event. deletion says that it is one, if that is known.
+// scan reads a change event. deletion reports that the event is known to be a deletion.
 func (c *encodedChanges) scan(record []byte, row *value.Row) (deletion bool, err error) {
 	if len(record) == 0 {
 		return false, ErrTombstone
@@ -114,7 +114,7 @@ func (c *encodedChanges) scan(record []byte, row *value.Row) (deletion bool, err
 	return deletion, of.Scan(record, row)
 }
 
-// decoders returns all that read records.
+// decoders returns all decoders of a record.
 func (c *encodedChanges) decoders() []decode.Decoder {
 	all := []decode.Decoder{c.op, c.after, c.before}
 	if c.around != nil {
@@ -123,10 +123,10 @@ func (c *encodedChanges) decoders() []decode.Decoder {
 	return all
 }
 
-// preparers prepare records for several decoders.
+// preparers prepares records for several decoders.
 type preparers []decode.Preparer
 
-// preparerOf returns what prepares records for decoders; nil if nothing is needed.
+// preparerOf returns a preparer for decoders, or nil if none needs one.
 func preparerOf(decoders ...decode.Decoder) decode.Preparer {
 	var all preparers
 	for _, d := range decoders {
@@ -143,7 +143,8 @@ func preparerOf(decoders ...decode.Decoder) decode.Preparer {
 	return all
 }
 
-// Prepare implements decode.Preparer. A record without a value is no event, and needs nothing.
+// Prepare implements decode.Preparer. A record without a value is not an event and needs no
+// preparation.
 func (p preparers) Prepare(src []byte, turn uint64, wake func()) (ready bool, why error) {
 	ready = true
 	for _, one := range p {
@@ -156,7 +157,7 @@ func (p preparers) Prepare(src []byte, turn uint64, wake func()) (ready bool, wh
 	return ready, why
 }
 
-// Scan implements decode.Decoder: all that read a record read it.
+// Scan implements decode.Decoder. It runs all decoders.
 func (p preparers) Scan(src []byte, row *value.Row) error {
 	for _, one := range p {
 		if err := one.Scan(src, row); err != nil {

@@ -1,4 +1,4 @@
-// Package envelope reads records whose data stands in an envelope: change events of Debezium,
+// Package envelope reads records that carry their data in an envelope: change events of Debezium,
 // and CloudEvents. A format decodes the data.
 package envelope
 
@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kind is a kind of envelopes, by its name in the pipeline file. The zero value is none: the
-// value of a record is its data.
+// Kind is a kind of envelope, by its name in the pipeline file. The zero value means no envelope:
+// the value of a record is its data.
 type Kind string
 
 // The kinds.
@@ -22,28 +22,27 @@ const (
 	Debezium Kind = "debezium"
 )
 
-// ErrTombstone is the error of a record that has no value, and is no event.
+// ErrTombstone is the error for a record without a value. Such a record is not an event.
 var ErrTombstone = errors.New("the record has no value")
 
-// Reader reads the fields of records into their slots. It does not change, and is safe for
-// concurrent use.
+// Reader reads the fields of records into their slots. It is immutable and safe for concurrent use.
 type Reader struct {
 	kind    Kind
 	data    decode.Decoder
 	open    opener            // nil reads the value of a record as data
-	changes *encodedChanges   // instead of both
-	keys    []decode.Field    // that the key of a record is
-	values  decode.Preparer   // of the values of records; nil if nothing is needed
-	texts   decode.Transcoder // of keys that begin with the id of a schema; nil without a schema registry
+	changes *encodedChanges   // set instead of data and open
+	keys    []decode.Field    // fields that read the key of a record
+	values  decode.Preparer   // prepares the values of records; nil if not needed
+	texts   decode.Transcoder // for keys that begin with the id of a schema; nil without a schema registry
 }
 
-// opener finds the data of a record, and reads what stands around it. at is where the data
-// begins in the value of the record.
+// opener finds the data of a record, and reads the fields of the envelope. at is the offset of the
+// data in the value of the record.
 type opener interface {
 	open(r *stream.Record, row *value.Row) (data []byte, at int, err error)
 }
 
-// New returns a reader of the fields of records whose data has a format.
+// New returns a reader of the fields of records. format decodes the data.
 func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error) {
 	var of [decode.FromKey + 1][]decode.Field
 	for _, f := range fields {
@@ -88,7 +87,7 @@ func New(kind Kind, format decode.Format, fields []decode.Field) (*Reader, error
 	return r, err
 }
 
-// Prepares reports whether records have to be prepared.
+// Prepares reports whether the values of records must be prepared.
 func (r *Reader) Prepares() bool { return r.values != nil }
 
 // Prepare prepares a record, as a decode.Preparer does.
@@ -107,8 +106,8 @@ func (r *Reader) Prepare(record *stream.Record, turn uint64, wake func()) (ready
 	return ready, why
 }
 
-// Scan reads the fields of a record. The error is ErrTombstone or of type *decode.Error, and
-// then the slots of the fields hold anything.
+// Scan reads the fields of a record. The error is ErrTombstone or of type *decode.Error. After an
+// error the slots of the fields have undefined content.
 func (r *Reader) Scan(record *stream.Record, row *value.Row) error {
 	if r.open == nil && r.keys == nil && r.changes == nil {
 		return r.data.Scan(record.Value, row)
@@ -119,7 +118,7 @@ func (r *Reader) Scan(record *stream.Record, row *value.Row) error {
 	return r.scanKey(record.Key, row)
 }
 
-// scan reads what the value of a record has.
+// scan reads the fields in the value of a record.
 func (r *Reader) scan(record *stream.Record, row *value.Row) error {
 	if r.changes != nil {
 		deletion, err := r.changes.scan(record.Value, row)
@@ -143,7 +142,7 @@ func (r *Reader) scan(record *stream.Record, row *value.Row) error {
 	return explain(wrong == nil && c.op == deleted, moved(err, at))
 }
 
-// scanKey reads the fields that the key of a record is.
+// scanKey reads the fields in the key of a record.
 func (r *Reader) scanKey(key []byte, row *value.Row) error {
 	text, err := r.Key(key)
 	for i := range r.keys {
@@ -158,7 +157,7 @@ func (r *Reader) scanKey(key []byte, row *value.Row) error {
 	return nil
 }
 
-// explain adds to the error of a field that a deletion does not have what to do.
+// explain adds advice to the error about a field that a deletion does not have.
 func explain(deletion bool, err error) error {
 	wrong, ok := errors.AsType[*decode.Error](err)
 	if deletion && ok && strings.Contains(wrong.Reason, "required") {
@@ -167,7 +166,7 @@ func explain(deletion bool, err error) error {
 	return err
 }
 
-// moved returns an error with its place in the value of the record.
+// moved adds an offset to the position of an error.
 func moved(err error, by int) error {
 	var wrong *decode.Error
 	if by > 0 && errors.As(err, &wrong) {
@@ -176,8 +175,8 @@ func moved(err error, by int) error {
 	return err
 }
 
-// Data returns the member of an envelope that its data is, but for deletions; "" without an
-// envelope.
+// Data returns the member of an envelope that contains the data, deletions excepted. It returns ""
+// without an envelope.
 func (k Kind) Data() string {
 	switch k {
 	case Debezium:
@@ -188,9 +187,9 @@ func (k Kind) Data() string {
 	return ""
 }
 
-// Key returns the text that events of the key of a record are keyed by. That of Debezium and
-// of Kafka Connect may be JSON with a schema or without: a text, a number, or an object with one
-// column. So may one that begins with the id of a schema. Another key is its own text.
+// Key returns the text that keys the events of a record with this key. A key of Debezium or Kafka
+// Connect may be JSON, with or without a schema: a text, a number, or an object with one column. A
+// key that begins with the id of a schema may have the same forms. Any other key is its own text.
 func (r *Reader) Key(key []byte) ([]byte, error) {
 	json := key
 	if decode.Framed(key) && r.texts != nil {
@@ -209,21 +208,21 @@ func (r *Reader) Key(key []byte) ([]byte, error) {
 
 // part is the value of a member.
 type part struct {
-	text []byte // nil is none
+	text []byte // nil if the member is absent
 	at   int
 }
 
-// is reports whether there is a value but null.
+// is reports whether there is a value other than null.
 func (p part) is() bool { return p.text != nil && string(p.text) != "null" }
 
-// named is where a member of an object goes.
+// named names a member of an object, and where to store it.
 type named struct {
 	name string
 	into *part
 }
 
-// members finds members of a JSON object, which begins at an offset of the record. The error is that
-// of a second value. What else is wrong, the Walker says.
+// members finds members of a JSON object that begins at an offset of the record. The error reports
+// a member that occurs twice. The Walker reports all other errors.
 func members(object []byte, at int, wanted ...named) (decode.Walker, error) {
 	walk := decode.Walk(object)
 	for walk.Next() {

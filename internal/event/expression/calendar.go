@@ -27,10 +27,10 @@ var calendar = []Function{
 	},
 }
 
-// inZone is how functions of a time are called.
+// inZone lists the signatures of functions of a time.
 var inZone = []string{"(at time) int", "(at time, zone string) int"}
 
-// clock makes a function of a time in a zone, which is a literal; UTC without one.
+// clock returns a function of a time in a zone. The zone is a literal, or UTC by default.
 func clock(f func(time.Time) int) func(call) (operand, *Error) {
 	return func(c call) (operand, *Error) {
 		if err := c.takes(0, "a time", value.Time); err != nil {
@@ -44,7 +44,7 @@ func clock(f func(time.Time) int) func(call) (operand, *Error) {
 	}
 }
 
-// zone returns the zone that a function of a time is called with.
+// zone returns the zone argument of a call.
 func (c call) zone() (*time.Location, *Error) {
 	if len(c.args) == 1 {
 		return time.UTC, nil

@@ -11,16 +11,16 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// compiler checks the tree of one expression and turns it into closures.
+// compiler checks the tree of one expression and compiles it to closures.
 type compiler struct {
 	names        Names
 	uses         []string
 	nodes, depth int
-	within       *lambda  // that is compiled
-	known        []string // names that are not absent where the compiled node is evaluated
+	within       *lambda  // the lambda being compiled
+	known        []string // names that are never absent when the compiled node is evaluated
 }
 
-// compile returns the operand of a node and what is under it.
+// compile returns the operand for a node and its children.
 func (c *compiler) compile(node ast.Node) (operand, *Error) {
 	c.nodes++
 	c.depth++
@@ -85,7 +85,7 @@ func (c *compiler) part(node ast.Node) (operand, *Error) {
 	return operand{}, &Error{Column: column(node), Message: "this syntax is not supported"}
 }
 
-// method refuses x.f(), and says how functions are called.
+// method returns the error for x.f(), with a hint how to call functions.
 func method(n *ast.CallNode) *Error {
 	e := &Error{Column: column(n), Message: "methods are not supported", Hint: "call functions as f(x)"}
 	if of, ok := n.Callee.(*ast.MemberNode); ok && len(n.Arguments) == 0 {
@@ -101,8 +101,8 @@ func constant[T any](kind value.Kind, v T) operand {
 	return operand{typ: value.Type{Kind: kind}, fn: fixed(v), literal: true, loose: true}
 }
 
-// derived returns the operand that f computes from parts. Of literals only, it
-// is computed at once.
+// derived returns the operand that f computes from parts. If all parts are literals, it computes
+// the result at once.
 func derived[T any](kind value.Kind, f eval[T], parts ...operand) (operand, *Error) {
 	for _, p := range parts {
 		if !p.literal {
@@ -113,8 +113,8 @@ func derived[T any](kind value.Kind, f eval[T], parts ...operand) (operand, *Err
 	return constant(kind, v), err
 }
 
-// dotted returns the name that a node writes: a.b is one, a["b"] is not, and
-// only the place of the member tells them apart.
+// dotted returns the name that a node writes. a.b is a name and a["b"] is not; only the position of
+// the member distinguishes them.
 func dotted(node ast.Node) (string, bool) {
 	switch n := node.(type) {
 	case *ast.IdentifierNode:
@@ -130,7 +130,7 @@ func dotted(node ast.Node) (string, bool) {
 	return "", false
 }
 
-// read returns the value of a slot or constant.
+// read returns the operand for a slot or constant.
 func (c *compiler) read(node ast.Node, name string) (operand, *Error) {
 	if slot, ok := c.names.Slot(name); ok {
 		if slot.Type.Kind == value.Content {
@@ -167,7 +167,7 @@ func (c *compiler) use(name string) {
 	c.uses = append(c.uses, name)
 }
 
-// unknown is the error of a name that nothing introduces.
+// unknown returns the error for a name that no step introduces.
 func (c *compiler) unknown(node ast.Node, name string) *Error {
 	e := &Error{Column: column(node), Message: "unknown name " + name}
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
@@ -200,9 +200,9 @@ func scalar(v any) (operand, bool) {
 	return operand{}, false
 }
 
-// slotValue reads a slot. A slot that is not optional has a value by contract, and a
-// number is finite; one that is not would make every comparison with it mean something,
-// so it is an error of the evaluation.
+// slotValue reads a slot. By contract a slot that is not optional has a value, and a number is
+// finite. A NaN would make comparisons meaningless, so a number that is not finite is an error of
+// the evaluation.
 func slotValue(slot value.Slot, column int) operand {
 	o := operand{typ: slot.Type}
 	index := slot.Index
@@ -273,8 +273,8 @@ func (c *compiler) lookup(n *ast.MemberNode) (operand, *Error) {
 	return o, nil
 }
 
-// headers is the name of the headers of a record. One is read as meta.headers["name"], and Names
-// has a slot of that name.
+// headers is the name of the headers of a record. Expressions read one as meta.headers["name"].
+// Names has a slot with that name.
 const headers = "meta.headers"
 
 // header compiles meta.headers["name"].
@@ -286,9 +286,9 @@ func (c *compiler) header(n *ast.MemberNode) (operand, *Error) {
 	return c.read(n, headers+"["+strconv.Quote(key.Value)+"]")
 }
 
-// element compiles list[n], what a list or vector has at n, from 0, or from its end where n
-// is negative, and map[key]. The number of a vector that is absent is absent; there is no
-// literal that could stand for the vector.
+// element compiles list[n] and map[key]. n counts from 0, or from the end if it is negative; a
+// vector works like a list. An element of an absent vector is absent, because no literal could
+// stand for the vector.
 func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	list, err := c.compile(n.Node)
 	if err != nil {
@@ -319,7 +319,7 @@ func (c *compiler) element(n *ast.MemberNode) (operand, *Error) {
 	return o, err
 }
 
-// at compiles the element at a place of a list. One of literals is checked here.
+// at compiles the element at an index of a list. It checks an element of literals at load.
 func (c *compiler) at(n *ast.MemberNode, list, index operand) (operand, *Error) {
 	get, place, kind := list.fn.(eval[string]), index.fn.(eval[int64]), list.typ.Kind
 	one := func(row *value.Row) (value.Element, *Error) {
@@ -351,8 +351,7 @@ func (c *compiler) at(n *ast.MemberNode, list, index operand) (operand, *Error) 
 	return ofElement(kind.Element(), one), nil
 }
 
-// component compiles the number at a place of a vector. A place that is known is
-// checked here.
+// component compiles the number at an index of a vector. It checks a literal index at load.
 func (c *compiler) component(n *ast.MemberNode, vector, index operand) (operand, *Error) {
 	get, place, size := vector.fn.(eval[string]), index.fn.(eval[int64]), vector.typ.Size
 	outside := func(i int64) *Error {
@@ -386,8 +385,8 @@ func (c *compiler) component(n *ast.MemberNode, vector, index operand) (operand,
 	}, vector, index)
 }
 
-// fromStart returns a place from the start of so many elements; ok is false where
-// there is no such place.
+// fromStart converts an index to one from the start of a list. ok is false if the list has no such
+// element.
 func fromStart(i int64, elements int) (place int, ok bool) {
 	if i < 0 {
 		i += int64(elements)
@@ -395,7 +394,7 @@ func fromStart(i int64, elements int) (place int, ok bool) {
 	return int(i), i >= 0 && i < int64(elements)
 }
 
-// table reads a table by key. A table of ints and numbers is one of numbers.
+// table compiles reading a table by key. A table of ints and numbers is a table of numbers.
 func table(entries map[string]any, key eval[string]) (operand, string) {
 	var kind value.Kind
 	literals := make(map[string]operand, len(entries))
@@ -450,7 +449,7 @@ func entry[T any](literals map[string]operand, kind value.Kind, key eval[string]
 	}
 }
 
-// present compiles a node whose value must not be optional.
+// present compiles a node. It reports an error if the value is optional.
 func (c *compiler) present(node ast.Node) (operand, *Error) {
 	o, err := c.compile(node)
 	if err == nil && o.typ.Optional {
@@ -544,7 +543,7 @@ func first[T any](a eval[T], other any) eval[T] {
 	}
 }
 
-// converter names the function that makes one kind of another, or is empty.
+// converter returns the name of the function that converts one kind to another, or "".
 func converter(from, to value.Kind) string {
 	switch {
 	case to == value.String && from < value.String:
@@ -557,7 +556,7 @@ func converter(from, to value.Kind) string {
 	return ""
 }
 
-// convert suggests how an operand becomes one of another kind, or is empty.
+// convert suggests how to convert an operand to a kind. It returns "" if there is no way.
 func convert(o operand, to value.Kind) string {
 	if f := converter(o.typ.Kind, to); f != "" {
 		return "use " + f + "(" + o.text() + ")"
@@ -565,11 +564,10 @@ func convert(o operand, to value.Kind) string {
 	return ""
 }
 
-// conversion suggests what makes two operands of different kinds one without
-// loss, or is empty.
+// conversion suggests a lossless conversion that gives two operands the same kind, or "".
 func conversion(a, b operand) string {
 	if a.typ.Kind > b.typ.Kind {
-		a, b = b, a // by the order of kinds: bool, int, number, time, string, bytes
+		a, b = b, a // order the kinds: bool, int, number, time, string, bytes
 	}
 	return convert(a, b.typ.Kind)
 }

@@ -23,7 +23,7 @@ var conversions = []Function{
 	},
 }
 
-// toString compiles string(x): as JSON writes it, without quotes.
+// toString compiles string(x): the JSON form of x, without quotes.
 func toString(c call) (operand, *Error) {
 	x := c.args[0]
 	switch x.typ.Kind {
@@ -41,8 +41,8 @@ func toString(c call) (operand, *Error) {
 	return operand{}, wrong("string", "a bool, int, number, time or string", x)
 }
 
-// toInt compiles int(x): a number is cut towards zero, a time becomes
-// microseconds since 1970 UTC.
+// toInt compiles int(x). It truncates a number towards zero. A time becomes microseconds since 1970
+// UTC.
 func toInt(c call) (operand, *Error) {
 	x := c.args[0]
 	switch x.typ.Kind {
@@ -51,7 +51,7 @@ func toInt(c call) (operand, *Error) {
 	case value.Time:
 		return mapped(value.Int, x, func(v int64) (int64, bool) { return v, true }, nil)
 	case value.Number:
-		// -2^63 is a float64 and 2^63-1 is not.
+		// float64 represents -2^63, but not 2^63-1.
 		return mapped(value.Int, x, func(v float64) (int64, bool) {
 			if v < -1<<63 || v >= 1<<63 {
 				return 0, false

@@ -8,10 +8,10 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// element is the evaluation of a value of any kind.
+// element evaluates to a value of any kind.
 type element func(row *value.Row) (value.Element, *Error)
 
-// ofElement returns an operand of a kind whose values get returns.
+// ofElement returns an operand of a kind. get returns its values.
 func ofElement(kind value.Kind, get element) operand {
 	o := operand{typ: value.Type{Kind: kind}}
 	switch kind {
@@ -39,7 +39,7 @@ func ofElement(kind value.Kind, get element) operand {
 	return o
 }
 
-// element returns the evaluation of an operand.
+// element returns the evaluation of an operand as a value of any kind.
 func (o operand) element() element {
 	switch f := o.fn.(type) {
 	case eval[bool]:
@@ -68,13 +68,13 @@ func (o operand) element() element {
 	}
 }
 
-// asNumber returns an int of a list as a number.
+// asNumber converts an int of a list to a number.
 func asNumber(e value.Element) value.Element {
 	return value.Element{Num: math.Float64bits(float64(int64(e.Num)))}
 }
 
-// fitted returns a literal list or map as one of another kind: an empty one fits any, and
-// ints fit numbers. Any other operand it returns as it is.
+// fitted converts a literal list or map to another kind: an empty one fits any kind, and ints fit
+// numbers. It returns any other operand unchanged.
 func (o operand) fitted(kind value.Kind) operand {
 	text, ok := known[string](o)
 	of := o.typ.Kind
@@ -97,7 +97,7 @@ func listable(kind value.Kind) bool {
 	return kind <= value.String || kind == value.Raw
 }
 
-// list compiles a literal list: of values of one kind, where ints are numbers beside numbers.
+// list compiles a literal list. Its values have one kind; ints next to numbers become numbers.
 func (c *compiler) list(n *ast.ArrayNode) (operand, *Error) {
 	parts, of := make([]operand, len(n.Nodes)), value.String
 	for i, node := range n.Nodes {
@@ -137,7 +137,7 @@ func (c *compiler) list(n *ast.ArrayNode) (operand, *Error) {
 	}, parts...)
 }
 
-// inList compiles x in a list that is no literal, and key in a map.
+// inList compiles x in list, for a list that is no literal, and key in map.
 func (c *compiler) inList(n *ast.BinaryNode, x operand) (operand, *Error) {
 	list, err := c.present(n.Right)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *compiler) inList(n *ast.BinaryNode, x operand) (operand, *Error) {
 	return derived(value.Bool, has(x, list.fn.(eval[string]), of), x, list)
 }
 
-// has evaluates whether a list of a kind has an element that is equal to x.
+// has evaluates whether a list of a kind has an element equal to x.
 func has(x operand, list eval[string], of value.Kind) eval[bool] {
 	get, float := x.element(), x.typ.Kind == value.Number
 	return func(row *value.Row) (bool, *Error) {
@@ -203,7 +203,7 @@ func entryOf(text string, of value.Kind, key string) (value.Element, bool) {
 	return value.Element{}, false
 }
 
-// entry compiles map[key], which is absent where the map is or has no such key.
+// entry compiles map[key]. The result is absent if the map is absent or has no such key.
 func (c *compiler) entry(n *ast.MemberNode, from operand) (operand, *Error) {
 	key, err := c.present(n.Property)
 	if err != nil {

@@ -1,19 +1,17 @@
-// Package expression compiles and evaluates the expressions of a pipeline over
-// the typed slots of a row. The syntax and its meaning are expr-lang's; the
-// types are stricter and every result depends on the row alone.
+// Package expression compiles the expressions of a pipeline and evaluates them over the typed slots
+// of a row. Syntax and semantics are those of expr-lang. The types are stricter, and every result
+// depends only on the row.
 //
-// Types. There is no implicit conversion but from int to number, in arithmetic,
-// comparisons, min and max, and of literal ints wherever a number is wanted. The
-// branches of ?: and both sides of ?? have one type. A value that may be absent
-// must pass ?? before anything else uses it.
+// Types. The only implicit conversion is from int to number: in arithmetic, comparisons, min and
+// max, and for literal ints wherever a number is needed. The branches of ?: have one type, and so
+// have both sides of ??. A value that may be absent must pass ?? before any other use.
 //
-// Errors. Arithmetic never yields NaN, an infinity or a wrapped int: division by
-// zero and every result out of range are errors of the evaluation.
+// Errors. Arithmetic never yields NaN, an infinity or a wrapped int. Division by zero and results
+// out of range are errors of the evaluation.
 //
-// Operators: + - * / % ** (or ^), == != < <= > >=, && || ! (or and, or, not),
-// ?:, ??, in and not in with a list or map, contains, startsWith, endsWith,
-// matches with a literal regular expression (RE2), table[key], list[n], map[key]. Functions are
-// those of Groups.
+// Operators: + - * / % ** (or ^), == != < <= > >=, && || ! (or and, or, not), ?:, ??, in and not in
+// with a list or map, contains, startsWith, endsWith, matches with a literal regular expression
+// (RE2), table[key], list[n], map[key]. Groups lists the functions.
 package expression
 
 import (
@@ -26,37 +24,36 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Bounds of one expression.
+// Limits of one expression.
 const (
-	MaxBytes = 4096 // of its text
-	MaxDepth = 256  // of operators inside operators
-	MaxNodes = 4096 // names, literals, operators and calls, where a < b < c counts b twice
+	MaxBytes = 4096 // bytes of its text
+	MaxDepth = 256  // nesting of operators
+	MaxNodes = 4096 // names, literals, operators and calls; a < b < c counts b twice
 )
 
-// Names resolves what an expression reads. A name may have dots, as in
-// meta.offset.
+// Names resolves the names that an expression reads. A name may have dots, as in meta.offset.
 type Names interface {
 	Slot(name string) (value.Slot, bool)
 	Constant(name string) (Constant, bool)
-	Known() []string // every name, for suggestions
+	Known() []string // all names, for suggestions
 }
 
-// Constant is a named scalar, or a table from string to scalars of one kind that
-// is read as table[key] ?? otherwise. A scalar is bool, int64, float64 or string;
-// a table of ints and numbers is one of numbers.
+// Constant is a named scalar, or a table from string to scalars of one kind, read as table[key] ??
+// otherwise. A scalar is bool, int64, float64 or string. A table of ints and numbers is a table of
+// numbers.
 type Constant struct {
-	Value any // nil where Table is set
+	Value any // nil if Table is set
 	Table map[string]any
 }
 
-// Error says what is wrong with an expression, or with its evaluation.
+// Error describes an error in an expression, or in its evaluation.
 type Error struct {
-	Column  int    // in characters from 1; 0 where no place is at fault
-	Message string // what is wrong
+	Column  int    // in characters from 1; 0 if the error has no position
+	Message string // the error
 	Hint    string // what to do next; may be empty
 
-	Name string     // that has another type than the expression wants; "" where that is not what is wrong
-	Want value.Kind // the type that is wanted of Name
+	Name string     // a name with the wrong type; "" for any other error
+	Want value.Kind // the type that the expression needs Name to have
 }
 
 // Error returns column, message and hint.
@@ -71,24 +68,23 @@ func (e *Error) Error() string {
 	return text
 }
 
-// absent is how the evaluation of an optional value says that there is none.
+// absent is returned by the evaluation of an optional value that is absent.
 var absent = &Error{Message: "the value is absent"}
 
-// eval is a compiled expression of one type. Its errors are made at load, so
-// that evaluation allocates nothing but text that it composes.
+// eval is a compiled expression of one type. Its errors are created at load, so evaluation
+// allocates memory only for text that it composes.
 type eval[T any] func(row *value.Row) (T, *Error)
 
-// Program is a compiled expression. It does not change and is safe for
-// concurrent use.
+// Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	operand
 	uses []string
 
-	// The evaluation, by kind. Ints that are literals have a number too.
+	// The evaluation for each kind. Literal ints also set number.
 	bool   eval[bool]
-	int    eval[int64] // int and time
+	int    eval[int64] // for int and time
 	number eval[float64]
-	text   eval[string] // string and bytes
+	text   eval[string] // for string and bytes
 }
 
 // Compile checks an expression against names and compiles it.
@@ -113,8 +109,8 @@ func Compile(source string, names Names) (*Program, *Error) {
 	return p, nil
 }
 
-// NamesIn returns the names that an expression writes, slots and constants, in no order.
-// It is nil where the text is no expression.
+// NamesIn returns the names of slots and constants in an expression, in no order. It returns nil if
+// the text is no valid expression.
 func NamesIn(source string) []string {
 	tree, _, err := parse(source)
 	if err != nil {
@@ -125,10 +121,10 @@ func NamesIn(source string) []string {
 	return slices.Collect(maps.Values(names))
 }
 
-// written has the names of a tree, by the nodes that write them.
+// written maps the nodes of a tree to the names that they write.
 type written map[ast.Node]string
 
-// Visit implements ast.Visitor. A node comes after those under it, which are part of its
+// Visit implements ast.Visitor. It visits children before their parent, and they are part of its
 // name.
 func (w written) Visit(n *ast.Node) {
 	name, ok := dotted(*n)
@@ -145,20 +141,18 @@ func (w written) Visit(n *ast.Node) {
 // Type returns the type of the result.
 func (p *Program) Type() value.Type { return p.typ }
 
-// Uses returns the names of the slots that the expression reads, in the order of
-// their first use.
+// Uses returns the names of the slots that the expression reads, in the order of their first use.
 func (p *Program) Uses() []string { return slices.Clone(p.uses) }
 
-// Name returns the name of the slot whose value the expression is, where it is
-// no more than that.
+// Name returns the name of a slot if the expression consists only of that name.
 func (p *Program) Name() (name string, ok bool) {
 	name, ok = dotted(p.node)
 	return name, ok && len(p.uses) == 1 && p.uses[0] == name
 }
 
-// Fits returns why the result cannot be stored in a slot of type t, or nil. Its
-// type must be the slot's, except that the slot may be optional where the
-// result is not, and that a result chosen among literal ints fits a number.
+// Fits returns the reason why the result cannot be stored in a slot of type t, or nil. The types
+// must be the same, with two exceptions. An optional slot accepts a result that is not optional. A
+// number slot accepts a result chosen among literal ints.
 func (p *Program) Fits(t value.Type) *Error {
 	if wanted := (operand{typ: t}); !wanted.alike(p.operand) && !(t.Kind == value.Number && p.number != nil) {
 		e := &Error{Column: 1, Message: fmt.Sprintf("want %s, got %s", wanted.kind(), p.kind())}
@@ -179,18 +173,15 @@ func (p *Program) Bool(row *value.Row) (bool, error) { return run(p, p.bool, val
 // Int evaluates an expression of kind int or time.
 func (p *Program) Int(row *value.Row) (int64, error) { return run(p, p.int, value.Int, row) }
 
-// Number evaluates an expression of kind number, or one chosen among literal
-// ints.
+// Number evaluates an expression of kind number, or one chosen among literal ints.
 func (p *Program) Number(row *value.Row) (float64, error) {
 	return run(p, p.number, value.Number, row)
 }
 
-// Text evaluates an expression of kind string or bytes. The result may alias the
-// row's text.
+// Text evaluates an expression of kind string or bytes. The result may alias the row's text.
 func (p *Program) Text(row *value.Row) (string, error) { return run(p, p.text, value.String, row) }
 
-// run evaluates f, which is nil where p has another kind. An absent result is an
-// error.
+// run evaluates f, which is nil if p has another kind. An absent result is an error.
 func run[T any](p *Program, f eval[T], want value.Kind, row *value.Row) (v T, _ error) {
 	if f == nil {
 		return v, p.Fits(value.Type{Kind: want, Optional: true})
@@ -203,9 +194,8 @@ func run[T any](p *Program, f eval[T], want value.Kind, row *value.Row) (v T, _ 
 	return v, nil
 }
 
-// Store evaluates the expression into a slot that its result fits. A result that
-// is absent clears the slot. On an error the slot is as it was: also where the text is
-// larger than value.Row.Make takes.
+// Store evaluates the expression into a slot of a fitting type. An absent result clears the slot.
+// On an error the slot stays unchanged; a text larger than value.Row.Make accepts is an error.
 func (p *Program) Store(row *value.Row, slot value.Slot) error {
 	if err := p.Fits(slot.Type); err != nil {
 		return err
@@ -244,28 +234,28 @@ func (p *Program) Store(row *value.Row, slot value.Slot) error {
 	return err
 }
 
-// alike reports whether values of two operands are of one type.
+// alike reports whether two operands have the same type, ignoring optional.
 func (o operand) alike(other operand) bool {
 	return o.typ.Kind == other.typ.Kind && o.typ.Size == other.typ.Size
 }
 
-// kind returns the type as the file writes it, whether it is optional or not.
+// kind returns the type as the file writes it, without optional.
 func (o operand) kind() string { return value.Type{Kind: o.typ.Kind, Size: o.typ.Size}.String() }
 
 // operand is a compiled part of an expression.
 type operand struct {
 	typ     value.Type
 	fn      any            // eval of bool, int64 (int, time), float64 or string (string, bytes), by typ.Kind
-	literal bool           // known at load
-	loose   bool           // a literal, or one of several by ?:
-	known   bool           // a name that may be absent, but not here: a condition before it says so
-	parts   []eval[string] // what + puts one behind the other; nil of anything else
+	literal bool           // the value is known at load
+	loose   bool           // a literal, or a choice of literals by ?:
+	known   bool           // an optional name that a condition proves to be present here
+	parts   []eval[string] // the texts that a chain of + concatenates; nil for any other operand
 	node    ast.Node
-	each    *lambda // of the body of a lambda
-	written string  // as an expression, where node prints otherwise
+	each    *lambda // for the body of a lambda
+	written string  // text of the expression, if node prints differently
 }
 
-// column returns where the operand starts.
+// column returns the column where the operand starts.
 func (o operand) column() int { return column(o.node) }
 
 // text returns the operand as an expression, for messages.
@@ -280,7 +270,7 @@ func (o operand) text() string {
 	return s
 }
 
-// mistyped notes in e that o has another type than is wanted, where o is a name alone.
+// mistyped notes in e that o has the wrong type, if o is only a name.
 func (e *Error) mistyped(o operand, want value.Kind) *Error {
 	if name, ok := dotted(o.node); ok && !o.literal {
 		e.Name, e.Want = name, want
@@ -288,13 +278,13 @@ func (e *Error) mistyped(o operand, want value.Kind) *Error {
 	return e
 }
 
-// mayBeAbsent is the error of using an optional operand.
+// mayBeAbsent returns the error for using an optional operand.
 func (o operand) mayBeAbsent() *Error {
 	return &Error{Column: o.column(), Message: o.text() + " may be absent", Hint: "say what then: " + o.text() + " ?? ..."}
 }
 
-// promoted returns a loose int as a number where a number is wanted, and any
-// other operand as it is.
+// promoted converts a loose int to a number if kind is Number. It returns any other operand
+// unchanged.
 func (o operand) promoted(kind value.Kind) operand {
 	if o.loose && o.typ.Kind == value.Int && kind == value.Number {
 		return o.number()
@@ -302,7 +292,7 @@ func (o operand) promoted(kind value.Kind) operand {
 	return o
 }
 
-// number returns an operand of kind int or number as a number.
+// number converts an operand of kind int or number to a number.
 func (o operand) number() operand {
 	f, ok := o.fn.(eval[int64])
 	if !ok {
@@ -320,5 +310,5 @@ func (o operand) number() operand {
 	return o
 }
 
-// fixed is the evaluation of a literal.
+// fixed returns the evaluation of a literal.
 func fixed[T any](v T) eval[T] { return func(*value.Row) (T, *Error) { return v, nil } }

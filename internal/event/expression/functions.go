@@ -10,21 +10,21 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Function is a function of expressions. These tables are what the compiler reads, and
-// what the reference page is made of.
+// Function is a function of expressions. The compiler reads these tables, and the reference page is
+// generated from them.
 type Function struct {
 	Name    string
-	Forms   []string // the types of its arguments and of its result
-	Is      string   // what it returns
-	Fails   string   // where it has no value, which makes the event a dead letter; "" is nowhere
+	Forms   []string // signatures: the types of its arguments and of its result
+	Is      string   // the result in words
+	Fails   string   // when it has no value, which makes the event a dead letter; "" if it always has one
 	Example string   // an expression
-	Result  string   // and its value as JSON
+	Result  string   // the value of Example as JSON
 
-	least, most int // arguments; a most of 0 is no bound
+	least, most int // number of arguments; most 0 means no limit
 	compile     func(call) (operand, *Error)
 }
 
-// Group is functions of one subject.
+// Group holds the functions of one subject.
 type Group struct {
 	Title     string
 	Functions []Function
@@ -43,7 +43,7 @@ var groups = []Group{
 	{"Conversions", conversions},
 }
 
-// functions are all functions by name.
+// functions maps names to functions.
 var functions = byName()
 
 func byName() map[string]Function {
@@ -56,7 +56,7 @@ func byName() map[string]Function {
 	return all
 }
 
-// Functions returns the names that a call may have.
+// Functions returns the names of all functions.
 func Functions() []string {
 	var names []string
 	for name := range functions {
@@ -68,7 +68,7 @@ func Functions() []string {
 
 const onlyFour = "the functions of lists are any, all, filter, map, sum, mean, min and max"
 
-// refused are functions of expr with the reason why they are none of ours.
+// refused maps functions of expr that are not supported to the reason.
 var refused = map[string]string{
 	"now": "its result differs from run to run", "date": "it reads the time zones of the machine", "timezone": "it reads the time zones of the machine",
 	"toPairs": "use keys(...) and values(...)",
@@ -118,7 +118,7 @@ func (c *compiler) call(node ast.Node, name string, arguments []ast.Node) (opera
 	return f.compile(call{node, name, args})
 }
 
-// arity says how many arguments a function takes.
+// arity describes how many arguments a function takes.
 func (f Function) arity() string {
 	switch {
 	case f.most == 0:
@@ -131,12 +131,12 @@ func (f Function) arity() string {
 	return fmt.Sprintf("%d arguments", f.least)
 }
 
-// wrong is the error of an argument.
+// wrong returns the error for an argument of the wrong type.
 func wrong(name, want string, x operand) *Error {
 	return &Error{Column: x.column(), Message: fmt.Sprintf("%s takes %s, not %s", name, want, x.typ.Kind)}
 }
 
-// takes refuses an argument that is of none of the kinds.
+// takes reports an argument that has none of the kinds.
 func (c call) takes(i int, want string, kinds ...value.Kind) *Error {
 	x := c.args[i]
 	if slices.Contains(kinds, x.typ.Kind) {
@@ -154,7 +154,7 @@ func (c call) takes(i int, want string, kinds ...value.Kind) *Error {
 	return e
 }
 
-// fault is the error of an evaluation. It names the function and its arguments.
+// fault returns an error of an evaluation that names the function and its arguments.
 func (c call) fault(reason string, args ...string) *Error {
 	return at(c.node, fmt.Sprintf("%s(%s): %s", c.name, strings.Join(args, ", "), reason))
 }
@@ -185,7 +185,7 @@ func known[T any](o operand) (v T, ok bool) {
 	return v, err == nil
 }
 
-// mapped applies f, which is not ok at a fault.
+// mapped applies f to x. If f returns false, the evaluation fails with fault.
 func mapped[T, R any](kind value.Kind, x operand, f func(T) (R, bool), fault func(T) *Error) (operand, *Error) {
 	get := x.fn.(eval[T])
 	return derived(kind, func(row *value.Row) (r R, err *Error) {

@@ -37,9 +37,9 @@ func digest(c call) (operand, *Error) {
 	}, nil)
 }
 
-// hashed compiles hash(x) and hash(x, salt): hash.Of the text of x. The text is as
-// string(x) writes it, but that of a whole number is the int of the same value: ints and
-// numbers that are equal have one hash. Bytes are hashed as they are.
+// hashed compiles hash(x) and hash(x, salt): hash.Of the text of x. The text is that of string(x),
+// with two exceptions. A whole number has the text of the int with the same value, so equal ints
+// and numbers have one hash. Bytes are hashed directly.
 func hashed(c call) (operand, *Error) {
 	xs := c.args
 	salt := constant(value.String, "")
@@ -93,7 +93,7 @@ func hashInt(v int64, salt string) int64 {
 	return hash.Of(strconv.AppendInt(digits[:0], v, 10), salt)
 }
 
-// hashNumber writes a whole number as an int, -0 among them.
+// hashNumber hashes a whole number, including -0, as an int.
 func hashNumber(v float64, salt string) int64 {
 	if v >= -1<<63 && v < 1<<63 && v == float64(int64(v)) {
 		return hashInt(int64(v), salt)

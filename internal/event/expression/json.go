@@ -11,14 +11,13 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// timeLayout is RFC 3339 with microseconds, always of one width up to the year
-// 9999.
+// timeLayout is RFC 3339 with microseconds. It has a constant width up to the year 9999.
 const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-// AppendValue appends a slot's value as JSON: null where it is absent, numbers
-// and strings as encoding/json writes them without HTML escaping, a time as a
-// string of RFC 3339 in UTC with microseconds, bytes in standard base64, a vector
-// or list as a list, a map as an object, and raw as the event has it.
+// AppendValue appends a slot's value as JSON. An absent value becomes null. Numbers and strings
+// have the form of encoding/json without HTML escaping. A time becomes a string of RFC 3339 in UTC
+// with microseconds, bytes become standard base64, a vector or list becomes a list, and a map
+// becomes an object. raw is appended unchanged.
 func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
 	if !row.Has(*slot) {
 		return append(dst, "null"...)
@@ -26,10 +25,10 @@ func AppendValue(dst []byte, row *value.Row, slot *value.Slot) []byte {
 	return AppendElement(dst, slot.Type.Kind, row.Element(slot))
 }
 
-// AppendName appends the name of a member of an object, any text, with the colon behind it.
+// AppendName appends the name of a member of an object, which may be any text, and a colon.
 func AppendName(dst []byte, name string) []byte { return append(appendString(dst, name), ':') }
 
-// AppendElement appends a value of a kind as AppendValue would.
+// AppendElement appends a value of a kind as AppendValue does.
 func AppendElement(dst []byte, kind value.Kind, e value.Element) []byte {
 	switch kind {
 	case value.Bool:
@@ -56,9 +55,8 @@ func AppendElement(dst []byte, kind value.Kind, e value.Element) []byte {
 	return appendString(dst, e.Str)
 }
 
-// AppendRow appends the values that a row of the schema has as a JSON object, in
-// the schema's order. Slots without a name of their own, which begins with a zero
-// byte, are left out.
+// AppendRow appends the present values of a row as a JSON object, in the order of the schema. It
+// leaves out hidden slots: their names begin with a zero byte.
 func AppendRow(dst []byte, row *value.Row, schema *value.Schema) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -78,7 +76,7 @@ func AppendRow(dst []byte, row *value.Row, schema *value.Schema) []byte {
 
 func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
 
-// appendVector writes a list of numbers that read back as the float32 that v holds.
+// appendVector appends a list of numbers that read back as the float32 values in v.
 func appendVector(dst []byte, v string) []byte {
 	dst = append(dst, '[')
 	for i := 0; i+4 <= len(v); i += 4 {
@@ -91,7 +89,7 @@ func appendVector(dst []byte, v string) []byte {
 	return append(dst, ']')
 }
 
-// appendList writes a list of elements of a kind.
+// appendList appends a list of elements of a kind.
 func appendList(dst []byte, of value.Kind, text string) []byte {
 	dst = append(dst, '[')
 	first := len(dst)
@@ -104,7 +102,7 @@ func appendList(dst []byte, of value.Kind, text string) []byte {
 	return append(dst, ']')
 }
 
-// appendMap writes a map as an object.
+// appendMap appends a map as an object.
 func appendMap(dst []byte, of value.Kind, text string) []byte {
 	dst = append(dst, '{')
 	first := len(dst)
@@ -118,8 +116,8 @@ func appendMap(dst []byte, of value.Kind, text string) []byte {
 	return append(dst, '}')
 }
 
-// appendNumber writes the shortest digits that read back as v, with an exponent
-// below 1e-6 and from 1e21.
+// appendNumber appends the shortest digits that read back as v. It uses an exponent below 1e-6 and
+// from 1e21 on.
 func appendNumber(dst []byte, v float64) []byte { return appendFloat(dst, v, 64) }
 
 func appendFloat(dst []byte, v float64, bits int) []byte {

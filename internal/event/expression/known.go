@@ -2,8 +2,8 @@ package expression
 
 import "github.com/expr-lang/expr/ast"
 
-// knowing compiles a node that is evaluated only if a condition has an outcome: names that
-// are never absent then need no ??.
+// knowing compiles a node that is evaluated only if a condition has an outcome. Names that are
+// never absent in that case need no ??.
 func (c *compiler) knowing(condition ast.Node, outcome bool, compile func(ast.Node) (operand, *Error), node ast.Node) (operand, *Error) {
 	before := len(c.known)
 	c.known = c.compared(c.known, condition, outcome)

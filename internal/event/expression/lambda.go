@@ -9,16 +9,16 @@ import (
 	"github.com/expr-lang/expr/parser/lexer"
 )
 
-// A lambda is written x -> x + "s". To the parser the element is #, and YAML
-// takes a # for a comment. So the arrow and the name before it become spaces, and
-// the name in the body a #: each character stays at its place.
+// A lambda is written x -> x + "s". For the parser the element is #, which would begin a comment in
+// YAML. Before parsing, spaces therefore replace the arrow and the name before it, and a # replaces
+// the name in the body. Each character keeps its position.
 
 // arrowAt reports whether a lambda begins at a token.
 func arrowAt(tokens []lexer.Token, i int) bool {
 	return i+2 < len(tokens) && tokens[i].Kind == lexer.Identifier && tokens[i+1].Is(lexer.Operator, "-") && tokens[i+2].Is(lexer.Operator, ">")
 }
 
-// lambdas returns a source as the parser reads it, and the names of the elements of its lambdas.
+// lambdas returns the source for the parser, and the names of the elements of its lambdas.
 func lambdas(source string, tokens []lexer.Token) (plain string, elements []lexer.Token, err *Error) {
 	if !strings.Contains(source, ">") {
 		return source, nil, nil
@@ -64,7 +64,7 @@ func nested(column int) *Error {
 	return &Error{Column: column, Message: "a lambda within a lambda is not supported", Hint: "introduce a name for one of them with a let step"}
 }
 
-// shadows refuses an element of a lambda that has the name of something else.
+// shadows reports an element of a lambda that has the name of something else.
 func shadows(elements []lexer.Token, names Names) *Error {
 	for _, t := range elements {
 		_, slot := names.Slot(t.Value)
@@ -75,15 +75,15 @@ func shadows(elements []lexer.Token, names Names) *Error {
 	return nil
 }
 
-// Bounds of a lambda.
+// Limits of a lambda.
 const (
 	ItemsMax     = 1000     // elements of its list
-	itemsReadMax = 64 << 20 // bytes of the texts that it reads, for all elements together
+	itemsReadMax = 64 << 20 // bytes of text that it reads, for all elements together
 )
 
 // lambda is an expression over each element of a list.
 type lambda struct {
-	of    value.Kind // of the elements
+	of    value.Kind // kind of the elements
 	reads []value.Slot
 }
 

@@ -44,7 +44,7 @@ var lists = []Function{
 
 const manyItems = "the list has more than 1,000 elements, or the expression reads texts of more than 64 MiB for all elements together"
 
-// over returns the list of a lambda, within its bounds.
+// over returns the list of a lambda, and checks its limits.
 func (c call) over() eval[string] {
 	get, kind, reads := c.args[0].fn.(eval[string]), c.args[0].typ.Kind, c.args[1].each.reads
 	return func(row *value.Row) (string, *Error) {
@@ -65,7 +65,7 @@ func (c call) over() eval[string] {
 	}
 }
 
-// condition refuses a lambda that is no condition.
+// condition reports a lambda that is no condition.
 func (c call) condition() *Error {
 	if body := c.args[1]; body.typ.Kind != value.Bool {
 		return &Error{Column: body.column(), Message: fmt.Sprintf("the lambda of %s is a bool, not %s", c.name, body.typ.Kind)}
@@ -73,7 +73,7 @@ func (c call) condition() *Error {
 	return nil
 }
 
-// quantified compiles any and all. The first element that decides ends it.
+// quantified compiles any and all. It stops at the first decisive element.
 func quantified(decisive bool) func(call) (operand, *Error) {
 	return func(c call) (operand, *Error) {
 		if err := c.condition(); err != nil {
@@ -122,7 +122,7 @@ func made(c call) (operand, *Error) {
 	})
 }
 
-// collected makes a list of a kind of what choose returns for elements.
+// collected makes a list of a kind from the values that choose returns for elements.
 func collected(c call, kind value.Kind, choose func(row *value.Row) (value.Element, bool, *Error)) (operand, *Error) {
 	items, of, limit := c.over(), c.args[0].typ.Kind.Element(), bound{c.node}
 	f := func(row *value.Row) (string, *Error) {
@@ -149,7 +149,7 @@ func collected(c call, kind value.Kind, choose func(row *value.Row) (value.Eleme
 	return operand{typ: value.Type{Kind: value.List | kind}, fn: eval[string](f)}, nil
 }
 
-// ofNumbers refuses an argument that is no list of ints or numbers.
+// ofNumbers reports an argument that is no list of ints or numbers.
 func (c call) ofNumbers() *Error {
 	return c.takes(0, "a list of ints or numbers", value.List|value.Int, value.List|value.Number)
 }
@@ -178,8 +178,8 @@ func sumOfInts(text string) (sum int64, ok bool) {
 	return sum, true
 }
 
-// sumOf adds ints or numbers in their order, as Neumaier has it: what an addition rounds
-// off is kept apart.
+// sumOf adds ints or numbers in their order with Neumaier's method: it keeps the rounding error of
+// each addition separately.
 func sumOf(text string, of value.Kind) float64 {
 	sum, rest := 0.0, 0.0
 	for e := range value.Elements(text, of) {
@@ -263,7 +263,7 @@ func values(c call) (operand, *Error) {
 	return c.ofMap(func(of value.Kind) value.Kind { return of }, func(e value.Entry) value.Element { return e.Element })
 }
 
-// ofMap makes a list of what one returns for the entries of a map.
+// ofMap makes a list of the values that one returns for the entries of a map.
 func (c call) ofMap(kindOf func(of value.Kind) value.Kind, one func(value.Entry) value.Element) (operand, *Error) {
 	from := c.args[0]
 	if !from.typ.Kind.IsMap() {

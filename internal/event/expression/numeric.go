@@ -77,13 +77,13 @@ var numeric = []Function{
 	},
 }
 
-// one is how functions of one number are called.
+// one lists the signature of functions of one number.
 var one = []string{"(x number) number"}
 
-// check says why a function has no value for numbers; "" where it has one.
+// check returns the reason why a function has no value for numbers, or "".
 type check func(x [4]float64) string
 
-// within refuses a first number that is not from least to most.
+// within returns a check that refuses a first number outside least to most.
 func within(reason string, least, most float64) check {
 	return func(x [4]float64) string {
 		if x[0] < least || x[0] > most {
@@ -93,7 +93,7 @@ func within(reason string, least, most float64) check {
 	}
 }
 
-// places refuses latitudes and longitudes that no place has.
+// places refuses invalid latitudes and longitudes.
 func places(x [4]float64) string {
 	switch {
 	case math.Abs(x[0]) > 90 || math.Abs(x[2]) > 90:
@@ -104,7 +104,7 @@ func places(x [4]float64) string {
 	return ""
 }
 
-// number makes a function of up to four numbers. Its result must be finite.
+// number compiles a function of up to four numbers. Its result must be finite.
 func number(f func(x [4]float64) float64, checks ...check) func(call) (operand, *Error) {
 	return func(c call) (operand, *Error) {
 		n := len(c.args)
@@ -139,8 +139,8 @@ func number(f func(x [4]float64) float64, checks ...check) func(call) (operand, 
 	}
 }
 
-// numbers is the fault of a call with numbers. It takes them by value, so that they stay
-// on the stack if there is no fault.
+// numbers returns the fault of a call with numbers. It takes them by value, so that they stay on
+// the stack if there is no fault.
 func (c call) numbers(reason string, x [4]float64) *Error {
 	var texts []string
 	for _, v := range x[:len(c.args)] {

@@ -12,12 +12,12 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// at returns an error at the place of a node: of its operator where it is one.
+// at returns an error at the position of a node. For an operator this is the operator itself.
 func at(node ast.Node, message string) *Error {
 	return &Error{Column: node.Location().From + 1, Message: message}
 }
 
-// The faults of arithmetic.
+// Errors of arithmetic.
 const (
 	intRange    = "the result is out of the range of int"
 	numberRange = "the result is out of the range of number"
@@ -123,7 +123,7 @@ func (c *compiler) binary(n *ast.BinaryNode) (operand, *Error) {
 	return operand{}, at(n, n.Operator+" is not supported")
 }
 
-// isNull reports whether a node is null or nil, unless a name is.
+// isNull reports whether a node is null or nil, and not a name spelled like that.
 func (c *compiler) isNull(node ast.Node) bool {
 	if _, ok := node.(*ast.NilNode); ok {
 		return true
@@ -141,7 +141,7 @@ func nullAlone(node ast.Node) *Error {
 	return &Error{Column: column(node), Message: "null is no value", Hint: "compare with it by == or !=, or say what stands for an absent value: a ?? b"}
 }
 
-// absence compiles a == null and a != null of what may be absent.
+// absence compiles a == null and a != null for an optional a.
 func (c *compiler) absence(n *ast.BinaryNode, side ast.Node) (operand, *Error) {
 	if c.isNull(side) {
 		return operand{}, nullAlone(side)
@@ -167,7 +167,7 @@ func (c *compiler) absence(n *ast.BinaryNode, side ast.Node) (operand, *Error) {
 	return operand{typ: value.Type{Kind: value.Bool}, fn: o.fn}, nil
 }
 
-// isAbsent evaluates to equal where a value is absent.
+// isAbsent evaluates to equal if a value is absent, and to !equal otherwise.
 func isAbsent[T any](f eval[T], equal bool) eval[bool] {
 	return func(row *value.Row) (bool, *Error) {
 		switch _, err := f(row); err {
@@ -249,7 +249,7 @@ func comparison(n *ast.BinaryNode, a, b operand) (operand, *Error) {
 	}
 }
 
-// numberAgainstText says what to do about a comparison of a number with a string.
+// numberAgainstText adds a hint to the error about a comparison of a number with a string.
 func numberAgainstText(e *Error, number, text operand, ordered bool) {
 	switch {
 	case text.literal:
@@ -261,7 +261,7 @@ func numberAgainstText(e *Error, number, text operand, ordered bool) {
 	case number.literal:
 		e.Hint = fmt.Sprintf("compare float(%s), or introduce %s as a number", text.text(), text.text())
 		e.mistyped(text, value.Number)
-	case ordered: // texts are ordered otherwise: "10" < "9"
+	case ordered: // texts have another order: "10" < "9"
 		e.Hint = "use float(" + text.text() + ")"
 	}
 }
@@ -278,7 +278,7 @@ func equal[T comparable](operator string, left eval[T], a, b operand) (operand, 
 	}, a, b)
 }
 
-// ordered compares by one order for all operators: no value is NaN.
+// ordered compiles a comparison. One order serves all operators, because no value is NaN.
 func ordered[T cmp.Ordered](operator string, left eval[T], a, b operand) (operand, *Error) {
 	right := b.fn.(eval[T])
 	less := operator == "<" || operator == "<=" || operator == "!="
@@ -383,7 +383,7 @@ func remainder(v, w int64) (int64, bool) {
 	return v % w, true
 }
 
-// both applies f, which is not ok at the fault.
+// both applies f to two operands. If f returns false, the evaluation fails with fault.
 func both[T, R any](kind value.Kind, a, b operand, f func(v, w T) (R, bool), fault *Error) (operand, *Error) {
 	left, right := a.fn.(eval[T]), b.fn.(eval[T])
 	return derived(kind, func(row *value.Row) (r R, err *Error) {
@@ -403,7 +403,7 @@ func both[T, R any](kind value.Kind, a, b operand, f func(v, w T) (R, bool), fau
 	}, a, b)
 }
 
-// numbers applies f to two numbers; the result must be finite.
+// numbers applies f to two numbers. The result must be finite.
 func numbers(n *ast.BinaryNode, a, b operand, f func(v, w float64) float64) (operand, *Error) {
 	a, b = a.number(), b.number()
 	left, right := a.fn.(eval[float64]), b.fn.(eval[float64])
@@ -429,7 +429,7 @@ func numbers(n *ast.BinaryNode, a, b operand, f func(v, w float64) float64) (ope
 	}, a, b)
 }
 
-// finite returns what says why a result is not finite.
+// finite returns a function that returns the error for a result that is not finite, or nil.
 func finite(node ast.Node) func(float64) *Error {
 	infinite, nan := at(node, numberRange), at(node, notANumber)
 	return func(r float64) *Error {

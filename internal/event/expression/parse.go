@@ -16,10 +16,9 @@ import (
 	"github.com/expr-lang/expr/parser/utils"
 )
 
-// parse reads the syntax. Its own pass over the tokens comes first: it refuses
-// the words that the evaluation does not know, and numbers out of range, at
-// their exact place, which the tree does not tell of all of them. elements are the names of the
-// elements of lambdas.
+// parse parses a source. First it checks the tokens: it refuses words that the evaluation does not
+// know, and numbers out of range. It does so before the parser, because the tree does not have the
+// exact positions of all of them. elements are the names of the elements of lambdas.
 func parse(source string) (tree ast.Node, elements []lexer.Token, err *Error) {
 	switch {
 	case len(source) > MaxBytes:
@@ -53,7 +52,7 @@ func parse(source string) (tree ast.Node, elements []lexer.Token, err *Error) {
 	return parsed.Node, elements, nil
 }
 
-// syntaxError words an error of expr's lexer or parser as ours.
+// syntaxError converts an error of expr's lexer or parser.
 func syntaxError(source string, err error) *Error {
 	e := &Error{Column: 1, Message: err.Error()}
 	var fault *file.Error
@@ -80,7 +79,7 @@ func syntaxError(source string, err error) *Error {
 	return e
 }
 
-// unfinished says what most likely lacks at the end of an expression.
+// unfinished returns what is most likely missing at the end of an expression.
 func unfinished(source string) string {
 	switch {
 	case strings.Count(source, "(") > strings.Count(source, ")"):
@@ -93,8 +92,8 @@ func unfinished(source string) string {
 	return "write a value behind the last operator"
 }
 
-// refuseComment refuses // outside of texts: expr reads it as a comment up to the end of the
-// line, and a // b is meant as a division.
+// refuseComment reports // outside texts. expr would read a comment up to the end of the line, but
+// the author of a // b means a division.
 func refuseComment(source string, tokens []lexer.Token) *Error {
 	if !strings.Contains(source, "//") {
 		return nil
@@ -119,7 +118,7 @@ func refuseComment(source string, tokens []lexer.Token) *Error {
 	return nil
 }
 
-// refuse says why the token number i cannot stand in an expression, or nil.
+// refuse returns the error for the token with index i, or nil.
 func refuse(tokens []lexer.Token, i int) *Error {
 	t := tokens[i]
 	switch t.Kind {
@@ -160,7 +159,7 @@ func refuse(tokens []lexer.Token, i int) *Error {
 	return nil
 }
 
-// refuseNumber says why a number cannot be one, or nil.
+// refuseNumber returns the error for an invalid number, or nil.
 func refuseNumber(text string) *Error {
 	plain := strings.ReplaceAll(text, "_", "")
 	base := strings.ToLower(plain)
@@ -185,9 +184,9 @@ func refuseNumber(text string) *Error {
 	return nil
 }
 
-// column returns where the part of the expression under a node starts, in
-// characters from 1. Binary nodes carry the place of their operator and
-// conditional ones none, so it follows the left edge.
+// column returns the column where the source of a node starts, in characters from 1. It follows the
+// left edge of the tree, because binary nodes have the position of their operator and conditional
+// nodes have none.
 func column(node ast.Node) int {
 	start := math.MaxInt
 	for node != nil {
@@ -207,7 +206,7 @@ func column(node ast.Node) int {
 		case *ast.CallNode:
 			next = n.Callee
 		case *ast.UnaryNode:
-			next = n.Node // x not in y is a not at the place of its in
+			next = n.Node // x not in y is a not-node with the position of its in
 		}
 		start = min(start, node.Location().From)
 		node = next
@@ -215,12 +214,11 @@ func column(node ast.Node) int {
 	return start + 1
 }
 
-// listedMax is how many known names Suggest lists.
+// listedMax limits the known names that Suggest lists.
 const listedMax = 8
 
-// Suggest returns what to write for an unknown name: the known name that is near. Without
-// one it lists those that begin with the same part, or else all, if they are few; "" if they
-// are many.
+// Suggest returns a hint for an unknown name: the nearest known name. If no name is near, it lists
+// the names with the same first part, or all names if they are few. It returns "" if they are many.
 func Suggest(name string, known []string) string {
 	if near := Nearest(name, known); near != "" {
 		return "did you mean " + near + "?"
@@ -231,7 +229,7 @@ func Suggest(name string, known []string) string {
 		switch first, _, dotted := strings.Cut(k, "."); {
 		case first == part && dotted:
 			same = append(same, k)
-		case first != "meta" || !dotted: // where a record is, which every pipeline has
+		case first != "meta" || !dotted: // every pipeline has meta.*, the position of a record
 			all = append(all, k)
 		}
 	}
@@ -249,8 +247,8 @@ func Suggest(name string, known []string) string {
 	}
 }
 
-// Nearest returns the known name closest to name in edits, for a did-you-mean, or "" where none is
-// close: a third of its length, at least one, and not all of a known name.
+// Nearest returns the known name with the fewest edits from name. It returns "" if none is close:
+// the limit is a third of the length of name, at least one, and less than the whole known name.
 func Nearest(name string, known []string) string {
 	best, limit := "", max(1, utf8.RuneCountInString(name)/3)
 	for _, k := range known {
@@ -264,8 +262,8 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// distance returns the fewest inserted, deleted, replaced and neighbouring
-// swapped characters that make a into b.
+// distance returns the smallest number of edits that make a into b: insertions, deletions,
+// replacements, and swaps of neighbours.
 func distance(a, b []rune) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -291,13 +289,13 @@ func distance(a, b []rune) int {
 	return rows[len(a)][len(b)]
 }
 
-// Canonical returns the one text of all sources that differ in white space, comments
-// and quotes: their tokens, with a space between two of them, but none around a dot. It
-// returns a text that has no tokens as it is.
+// Canonical returns the same text for all sources that differ only in white space, comments and
+// quotes. The text consists of the tokens with a space between them, except around a dot. It
+// returns a text without tokens unchanged.
 func Canonical(source string) string { return Rename(source, nil) }
 
-// Rename returns the canonical text of an expression, with word(name) in place of each
-// name that it reads. It calls word in the order of the text. A nil word keeps the names.
+// Rename returns the canonical text of an expression with word(name) in place of each name that it
+// reads. It calls word in the order of the text. A nil word keeps the names.
 func Rename(source string, word func(name string) string) string {
 	if len(source) > MaxBytes || !utf8.ValidString(source) {
 		return source
@@ -338,8 +336,8 @@ func Rename(source string, word func(name string) string) string {
 	return text.String()
 }
 
-// nameAt returns how many tokens the longest of names has that tokens begin with, 0 for
-// none. A function that is called is no name.
+// nameAt returns the number of tokens of the longest of names that tokens begin with, or 0. The
+// name of a called function does not count.
 func nameAt(tokens []lexer.Token, names []string) int {
 	longest := 0
 	for n := 1; n < len(tokens) && len(names) > 0 && tokens[n-1].Kind == lexer.Identifier; n += 2 {
@@ -353,7 +351,7 @@ func nameAt(tokens []lexer.Token, names []string) int {
 	return longest
 }
 
-// joined returns the texts of tokens, one behind the other.
+// joined concatenates the texts of tokens.
 func joined(tokens []lexer.Token) string {
 	var text strings.Builder
 	for _, t := range tokens {

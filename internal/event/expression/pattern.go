@@ -7,8 +7,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Patterns are regular expressions of RE2, as package regexp has them: their time is linear
-// in the length of the text. They are literals, and compiled when a file is read.
+// Patterns are regular expressions of RE2, as in package regexp: matching takes time linear in the
+// length of the text. They are literals, compiled when the file is read.
 var patterns = []Function{
 	{
 		Name: "extract", Forms: []string{"(text string, pattern string) optional string"}, least: 2, most: 2, compile: extract,
@@ -72,8 +72,8 @@ func extract(c call) (operand, *Error) {
 	return operand{typ: value.Type{Kind: value.String, Optional: true}, fn: eval[string](f)}, nil
 }
 
-// replacePattern compiles regexp_replace(text, pattern, with). A result that is too large is refused
-// when it is at most the text itself and one replacement beyond the bound of a text.
+// replacePattern compiles regexp_replace(text, pattern, with). It stops a result that becomes too
+// large. By then the result exceeds the limit by at most the text itself and one replacement.
 func replacePattern(c call) (operand, *Error) {
 	for _, i := range []int{0, 2} {
 		if err := c.takes(i, "strings", value.String); err != nil {

@@ -2,18 +2,17 @@ package expression
 
 import "math"
 
-// exp, log and pow give the same bits on every architecture, which package math
-// does not promise: it has assembly on some, and compilers may fuse a product
-// into a sum unless it is converted explicitly. The methods and coefficients are
-// those of FreeBSD's e_exp.c and e_log.c (Sun Microsystems, 1993), as in Go's
-// package math; errors stay below 1 ulp for exp and log.
+// exp, log and pow give the same bits on every architecture. Package math does not promise this: it
+// uses assembly on some, and compilers may fuse a product into a sum unless the product is
+// converted explicitly. The methods and coefficients come from FreeBSD's e_exp.c and e_log.c (Sun
+// Microsystems, 1993), as in Go's package math. Errors stay below 1 ulp for exp and log.
 
 const (
 	ln2Hi = 6.93147180369123816490e-01
 	ln2Lo = 1.90821492927058770002e-10
 )
 
-// exp returns e**x of a finite x: +Inf past the range.
+// exp returns e**x for a finite x, or +Inf beyond the range.
 func exp(x float64) float64 {
 	const (
 		log2e = 1.44269504088896338700e+00
@@ -83,9 +82,8 @@ func log(x float64) float64 {
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+r)) + float64(k*ln2Lo))) - f)
 }
 
-// pow returns x**y of finite x and y: NaN where x < 0 and y is no integer,
-// infinite past the range. An integer y is exact but for the rounding of its
-// products.
+// pow returns x**y for finite x and y. It is NaN if x < 0 and y is no integer, and infinite beyond
+// the range. For an integer y only the products are rounded.
 func pow(x, y float64) float64 {
 	switch {
 	case y == 0 || x == 1:
@@ -121,7 +119,7 @@ func pow(x, y float64) float64 {
 	if part != 0 {
 		product = exp(float64(part * log(x)))
 	}
-	// The rest by squaring, with powers of two apart so that nothing overflows.
+	// Compute the rest by squaring, with powers of two kept apart so that nothing overflows.
 	fraction, e := math.Frexp(x)
 	for i := int64(whole); i != 0; i >>= 1 {
 		if e < -1<<12 || e > 1<<12 {

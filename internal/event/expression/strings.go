@@ -69,8 +69,8 @@ func trim(c call) (operand, *Error) {
 	return mapped(value.String, c.args[0], func(s string) (string, bool) { return strings.TrimSpace(s), true }, nil)
 }
 
-// cased compiles lower and upper, which are f of a text and each of a rune. Some runes
-// have more bytes in the other case.
+// cased compiles lower and upper. f converts a text and each converts one rune. Some runes have
+// more bytes in the other case.
 func cased(f func(string) string, each func(rune) rune) func(call) (operand, *Error) {
 	return func(c call) (operand, *Error) {
 		if err := c.takes(0, "a string", value.String); err != nil {
@@ -139,7 +139,7 @@ func substring(c call) (operand, *Error) {
 	}, c.args...)
 }
 
-// outside is the fault of a part that a text has not.
+// outside returns the fault of a substring outside the text.
 func (c call) outside(s string, from, amount int64, characters int) *Error {
 	args := []string{quoted(s), intText(from)}
 	if len(c.args) == 3 {
@@ -148,13 +148,13 @@ func (c call) outside(s string, from, amount int64, characters int) *Error {
 	return c.fault(fmt.Sprintf("the text has %d characters", characters), args...)
 }
 
-// cut returns so many characters of a text from a place on.
+// cut returns amount characters of a text, starting at a position.
 func cut(s string, start, amount int) string {
 	from := skip(s, start)
 	return s[from : from+skip(s[from:], amount)]
 }
 
-// skip returns where the character at n of a text begins.
+// skip returns the byte offset of the nth character of a text.
 func skip(s string, n int) int {
 	for i := range s {
 		if n == 0 {
@@ -199,7 +199,7 @@ func replace(c call) (operand, *Error) {
 	}, c.args...)
 }
 
-// join compiles join(list, between): the strings one behind the other.
+// join compiles join(list, between): it concatenates the strings.
 func join(c call) (operand, *Error) {
 	list, between := c.args[0], c.args[1]
 	if list.typ.Kind != value.List|value.String {
@@ -218,7 +218,7 @@ func join(c call) (operand, *Error) {
 		if err != nil {
 			return "", err
 		}
-		size := -len(with) // none before the first
+		size := -len(with) // no separator before the first
 		for s := range value.EachString(text) {
 			size += len(with) + len(s)
 		}

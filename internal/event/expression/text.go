@@ -7,15 +7,15 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// bound refuses texts that an expression must not make. Each operator and function
-// that composes a text asks for its size first. The digits of string(x) are few, and
-// a part of a text takes no memory: they do not ask.
+// bound limits the texts that an expression makes. Each operator and function that composes a text
+// asks for its size first. Two do not ask: string(x), because it has few digits, and a part of a
+// text, because it takes no memory.
 type bound struct{ node ast.Node }
 
 // take asks for the memory of a text.
 func (b bound) take(row *value.Row, size int) *Error { return b.of(row.Compose(size)) }
 
-// grow appends an element of a kind to a list, which stays within the bounds of a text.
+// grow appends an element of a kind to a list, within the size limit of a text.
 func (b bound) grow(row *value.Row, list []byte, of value.Kind, e value.Element) ([]byte, *Error) {
 	size := value.ElementBytes(of, e)
 	if len(list)+size > value.TextMax {
@@ -24,7 +24,7 @@ func (b bound) grow(row *value.Row, list []byte, of value.Kind, e value.Element)
 	return value.AppendElement(list, of, e), b.take(row, size)
 }
 
-// of returns an error of package value with the expression that it is of.
+// of adds the position of the expression to an error of package value.
 func (b bound) of(err error) *Error {
 	if err == nil {
 		return nil

@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// sin, cos, asin and atan2 give the same bits on every architecture, as exp, log and pow
-// do (portable.go). The methods and coefficients are those of FreeBSD's k_sin.c, k_cos.c,
-// e_asin.c, s_atan.c and e_atan2.c (Sun Microsystems, 1993). Errors stay below
-// 1 ulp, those of atan2 below 2.
+// sin, cos, asin and atan2 give the same bits on every architecture, like exp, log and pow
+// (portable.go). The methods and coefficients come from FreeBSD's k_sin.c, k_cos.c, e_asin.c,
+// s_atan.c and e_atan2.c (Sun Microsystems, 1993). Errors stay below 1 ulp, and below 2 for atan2.
 
 const (
 	pi2Hi = 1.57079632679489655800e+00 // pi/2
@@ -37,7 +36,7 @@ func turned(x float64, turns uint64) float64 {
 	return r
 }
 
-// sinKernel returns the sine of hi+lo, where |hi| is at most pi/4.
+// sinKernel returns the sine of hi+lo. |hi| is at most pi/4.
 func sinKernel(hi, lo float64) float64 {
 	const (
 		s1 = -1.66666666666666324348e-01
@@ -57,7 +56,7 @@ func sinKernel(hi, lo float64) float64 {
 	return hi - ((float64(z*(float64(0.5*lo)-float64(v*r))) - lo) - float64(v*s1))
 }
 
-// cosKernel returns the cosine of hi+lo, where |hi| is at most pi/4.
+// cosKernel returns the cosine of hi+lo. |hi| is at most pi/4.
 func cosKernel(hi, lo float64) float64 {
 	const (
 		c1 = 4.16666666666666019037e-02
@@ -75,8 +74,8 @@ func cosKernel(hi, lo float64) float64 {
 	return rest + (((1 - rest) - half) + (float64(z*r) - float64(hi*lo)))
 }
 
-// reduced returns x - n*pi/2 as hi+lo, which is at most pi/4, and n modulo 4. The method
-// is that of Payne and Hanek: x is multiplied by the bits of 4/pi that matter, in integers.
+// reduced returns x - n*pi/2 as hi+lo, which is at most pi/4, and n modulo 4. It uses the method of
+// Payne and Hanek: it multiplies x with the significant bits of 4/pi, in integers.
 func reduced(x float64) (quadrant uint64, hi, lo float64) {
 	const pi4 = math.Pi / 4
 	if math.Abs(x) <= pi4 {
@@ -84,8 +83,8 @@ func reduced(x float64) (quadrant uint64, hi, lo float64) {
 	}
 	mantissa := math.Float64bits(x)&(1<<52-1) | 1<<52
 	exponent := int(math.Float64bits(x)>>52&0x7ff) - 1023 - 52
-	// |x| is mantissa * 2**exponent. Bits of 4/pi above those that make an eighth turn
-	// of it do not matter.
+	// |x| is mantissa * 2**exponent. Bits of 4/pi that contribute only multiples of 8 eighth turns do
+	// not matter.
 	at := uint(exponent + 61)
 	digit, shift := at/64, at%64
 	word := func(i uint) uint64 { return fourOverPi[digit+i]<<shift | fourOverPi[digit+i+1]>>(64-shift) }
@@ -114,7 +113,7 @@ func reduced(x float64) (quadrant uint64, hi, lo float64) {
 	return quadrant, hi, lo
 }
 
-// scaled returns the fraction high:low of 2**128, times pi/4, as hi+lo.
+// scaled returns the fraction high:low of 2**128, multiplied by pi/4, as hi+lo.
 func scaled(high, low uint64) (hi, lo float64) {
 	const (
 		pi4Hi = pi2Hi / 2
@@ -138,8 +137,8 @@ func scaled(high, low uint64) (hi, lo float64) {
 	return hi, remainder - (hi - product)
 }
 
-// exactProduct returns a*b as a sum of two floats, by the method of Dekker and Veltkamp:
-// each factor is divided into halves whose products are exact.
+// exactProduct returns a*b as a sum of two floats, with the method of Dekker and Veltkamp: it
+// splits each factor into halves with exact products.
 func exactProduct(a, b float64) (product, remainder float64) {
 	product = float64(a * b)
 	aHi, aLo := halves(a)
@@ -154,7 +153,7 @@ func halves(v float64) (hi, lo float64) {
 	return hi, v - hi
 }
 
-// fourOverPi has the binary digits of 4/pi: the first word is its integer part.
+// fourOverPi holds the binary digits of 4/pi. The first word is its integer part.
 var fourOverPi = [...]uint64{
 	0x0000000000000001, 0x45f306dc9c882a53, 0xf84eafa3ea69bb81, 0xb6c52b3278872083,
 	0xfca2c757bd778ac3, 0x6e48dc74849ba5c0, 0x0c925dd413a32439, 0xfc3bd63962534e7d,
@@ -163,7 +162,7 @@ var fourOverPi = [...]uint64{
 	0xea4f758fd7cbe2f6, 0x7a0e73ef14a525d4, 0xd7f6bf623f1aba10, 0xac06608df8f6d757,
 }
 
-// asin returns the inverse sine of x in radians: NaN where |x| is above 1.
+// asin returns the inverse sine of x in radians, or NaN if |x| is above 1.
 func asin(x float64) float64 {
 	const pi4 = pi2Hi / 2
 	a := math.Abs(x)
@@ -191,7 +190,7 @@ func asin(x float64) float64 {
 	return math.Copysign(t, x)
 }
 
-// asinRatio is a rational approximation of (asin(x)-x)/x of z = x*x.
+// asinRatio is a rational approximation of (asin(x)-x)/x in z = x*x.
 func asinRatio(z float64) float64 {
 	const (
 		p0 = 1.66666666666666657415e-01
@@ -240,7 +239,7 @@ func atan(x float64) float64 {
 	return math.Copysign(base-((float64(a*atanSeries(a))-baseLo)-a), x)
 }
 
-// atanSeries approximates (x-atan(x))/x of a small x.
+// atanSeries approximates (x-atan(x))/x for a small x.
 func atanSeries(x float64) float64 {
 	const (
 		a0  = 3.33333333333329318027e-01
@@ -266,14 +265,14 @@ func atanSeries(x float64) float64 {
 	return even + odd
 }
 
-// atan2 returns the angle of the point (x, y) in radians, from -pi to pi. That of the
-// origin is 0 or pi, by the sign of its x, with the sign of its y.
+// atan2 returns the angle of the point (x, y) in radians, from -pi to pi. The angle of the origin
+// is 0 or pi by the sign of x, with the sign of y.
 func atan2(y, x float64) float64 {
 	const piLo = 1.2246467991473531772e-16
 	if x == 0 && y != 0 {
 		return math.Copysign(pi2Hi+pi2Lo, y)
 	}
-	var z float64 // of the first quadrant
+	var z float64 // angle in the first quadrant
 	switch _, above := math.Frexp(y); {
 	case y == 0:
 	case above-exponentOf(x) > 60:
@@ -293,13 +292,13 @@ func exponentOf(x float64) int {
 	return e
 }
 
-// EarthRadius is the mean radius of the earth in kilometres that geo_km reckons with: R1 of
-// the International Union of Geodesy and Geophysics, for the ellipsoid of GPS (WGS 84).
+// EarthRadius is the mean radius of the earth in kilometres that geo_km uses: R1 of the
+// International Union of Geodesy and Geophysics, for the ellipsoid of GPS (WGS 84).
 const EarthRadius = 6371.0088
 
-// haversine returns the distance of two places on a sphere, in kilometres, of latitudes
-// and longitudes in degrees. It is at most half of the circumference: rounding cannot take
-// the sine above 1.
+// haversine returns the distance of two places on a sphere in kilometres. Latitudes and longitudes
+// are in degrees. The result is at most half of the circumference: rounding cannot take the sine
+// above 1.
 func haversine(lat1, lon1, lat2, lon2 float64) float64 {
 	const degree = math.Pi / 180
 	dLat, dLon := sin(float64((lat2-lat1)*(degree/2))), sin(float64((lon2-lon1)*(degree/2)))

@@ -1,6 +1,6 @@
-// Package hash defines the hash by which Afterbay takes shares: which keys are compared,
-// sampled or rolled out to. It is what hash(x, salt) of expressions returns, and the same
-// in every version, process and partition. See docs/adr/0036-hash.md.
+// Package hash defines the hash that selects shares of keys: the keys to compare, sample or roll
+// out to. The expression hash(x, salt) returns it. It is the same in every version, process and
+// partition. See docs/adr/0036-hash.md.
 package hash
 
 import (
@@ -13,16 +13,16 @@ import (
 	"sync"
 )
 
-// Bits is how many bits a hash has. A number holds each hash exactly.
+// Bits is the size of a hash in bits. A number represents each hash exactly.
 const Bits = 53
 
-// short is the size of the messages that are hashed on the stack.
+// short is the largest message that is hashed on the stack.
 const short = 256
 
-// Of returns the hash of x: an int from 0 to 2^53-1. It is the first 53 bits of the
-// SHA-256 digest of a message, as a big-endian integer. The message is the number of
-// bytes of the salt in decimal, a colon, the salt, and x. Each use needs a salt of its
-// own, or all uses take the same keys.
+// Of returns the hash of x: an int from 0 to 2^53-1. It is the first 53 bits of the SHA-256 digest
+// of a message, as a big-endian integer. The message is the number of bytes of the salt in decimal,
+// a colon, the salt, and x. Each use needs its own salt: uses with the same salt select the same
+// keys.
 func Of[T string | []byte](x T, salt string) int64 {
 	var room [short]byte
 	message := append(strconv.AppendInt(room[:0], int64(len(salt)), 10), ':')
@@ -33,8 +33,8 @@ func Of[T string | []byte](x T, salt string) int64 {
 	return first(digest[:])
 }
 
-// Share reads a share, such as 5% or 0.05, and returns the hash below which keys are in it.
-// ok is false for what is no share from 0 to 1.
+// Share reads a share, such as 5% or 0.05. Keys with a hash below the result are in the share. ok
+// is false if text is no share from 0 to 1.
 func Share(text string) (below int64, ok bool) {
 	digits, percent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(digits, 64)
@@ -47,7 +47,7 @@ func Share(text string) (below int64, ok bool) {
 // first returns the first 53 bits of a digest.
 func first(digest []byte) int64 { return int64(binary.BigEndian.Uint64(digest) >> (64 - Bits)) }
 
-// stream hashes a message that is not in one piece.
+// stream hashes a message that consists of several pieces.
 type stream struct {
 	hash.Hash
 	piece [1024]byte
@@ -55,7 +55,7 @@ type stream struct {
 
 var streams = sync.Pool{New: func() any { return &stream{Hash: sha256.New()} }}
 
-// long is Of of a message that is longer than short.
+// long is Of for a message longer than short.
 func long[T string | []byte](head []byte, x T, salt string) int64 {
 	s := streams.Get().(*stream)
 	defer streams.Put(s)

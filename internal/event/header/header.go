@@ -14,50 +14,52 @@ const (
 	Position    = prefix + "position"    // topic/partition@offset of the event
 	Models      = prefix + "models"      // name@version sha256:digest, ...
 	Pipeline    = prefix + "pipeline"    // name sha256:digest generation
-	Approximate = prefix + "approximate" // features of windows beyond their max, read in panes
-	Fallback    = prefix + "fallback"    // name@version of models that were down, whose scores are the fallback
+	Approximate = prefix + "approximate" // features with windows beyond their max, read in panes
+	Fallback    = prefix + "fallback"    // name@version of models that were down; their scores are the fallback
 
-	Event     = prefix + "event"     // id of a dead letter's event, which it gets back when it is sent back
-	Stage     = prefix + "stage"     // where a dead letter's event failed
-	Error     = prefix + "error"     // and why
-	Attempts  = prefix + "attempts"  // how often it was tried
-	Watermark = prefix + "watermark" // RFC 3339, at the event's position
+	Event     = prefix + "event"     // id of a dead letter's event; a redrive gives it back to the event
+	Stage     = prefix + "stage"     // stage where a dead letter's event failed
+	Error     = prefix + "error"     // the error
+	Attempts  = prefix + "attempts"  // number of attempts
+	Watermark = prefix + "watermark" // watermark at the event's position, RFC 3339
 	Row       = prefix + "row"       // JSON of the names computed so far
 	Truncated = prefix + "truncated" // parts of a dead letter that did not fit: id and key, value, row, headers, or read headers if the pipeline reads them
-	Resume    = prefix + "resume"    // where its event goes on when it is sent back, as package redrive writes it
-	Redrive   = prefix + "redrive"   // topic/partition@offset of the dead letter that an event sent back was
+	Resume    = prefix + "resume"    // where its event continues after a redrive, as package redrive writes it
+	Redrive   = prefix + "redrive"   // topic/partition@offset of the dead letter that was redriven as this event
 
-	// Copied is the Source of the copy that a dead letter was.
+	// Copied is the Source of a dead letter's event, if that event was a copy.
 	Copied = prefix + "copied"
 
-	// Source is topic/partition@offset of the event that a copy is of.
+	// Source is topic/partition@offset of the event that was copied.
 	Source = prefix + "source"
-	// Order is the place of a copy in the order of its sources, and Frontier how far these
-	// are: see package state/order.
+	// Order is the position of a copy in the order of its sources. Frontier is the progress of the
+	// sources. See package state/order.
 	Order    = prefix + "order"
 	Frontier = prefix + "frontier"
-	// Asked names the fields by which stages were asked for a copy, Ask is where an ask has
-	// to be answered, and AnswerTo says of which event an answer is: see package state/order.
-	// Answer has what was answered, in an event that is read in order; the log has none.
+	// Asked names the fields of the stages that were asked for a copy. Ask is where to answer an
+	// ask. AnswerTo identifies the event of an answer. See package state/order. Answer holds the
+	// answers in an event that is read in order; no record of the log has it.
 	Asked    = prefix + "asked"
 	Ask      = prefix + "ask"
 	AnswerTo = prefix + "answer-to"
 	Answer   = prefix + "answer"
-	// Repartition is partition@number of the event in the order of the repartition topic, from
-	// which an output was made. It depends on the partitions of that topic; Position, which is
-	// that of the source, does not.
+	// Repartition is partition@number of the event, in the order of the repartition topic, that an
+	// output was made from. It depends on the partitions of that topic. Position, which is that of
+	// the source, does not.
 	Repartition = prefix + "repartition"
 )
 
 const prefix = "afterbay-"
 
-// Get returns the value of a record's header; "" where it has none.
+// Get returns the value of a record's header, or "" if the record does not have it.
 func Get(r *stream.Record, key string) string { return string(Value(r, key)) }
 
-// SourceOf returns the Source of a copy, or of the copy that a dead letter was; "" of others.
+// SourceOf returns the Source of a copy, or of a dead letter's event that was a copy. It returns ""
+// for any other record.
 func SourceOf(r *stream.Record) string { return cmp.Or(Get(r, Source), Get(r, Copied)) }
 
-// Value is Get without a copy: nil where the record has no such header.
+// Value is Get without copying. It returns nil if the record has no such header. The caller must
+// not change the result.
 func Value(r *stream.Record, key string) []byte {
 	for i := range r.Headers {
 		if r.Headers[i].Key == key {
@@ -67,8 +69,8 @@ func Value(r *stream.Record, key string) []byte {
 	return nil
 }
 
-// Written reports whether a pipeline wrote a record with these headers: then its
-// time is the event's, and does not say how long it has been in the log.
+// Written reports whether a pipeline wrote a record with these headers. The time of such a record
+// is the event's, and does not tell how long the record has been in the log.
 func Written(headers []stream.Header) bool {
 	for i := range headers {
 		if key := headers[i].Key; key == Position || key == Source {
@@ -78,7 +80,7 @@ func Written(headers []stream.Header) bool {
 	return false
 }
 
-// Bytes is about how many bytes headers take in a log.
+// Bytes returns the approximate size in bytes of headers in a log.
 func Bytes(headers []stream.Header) int {
 	n := 0
 	for i := range headers {
@@ -87,8 +89,8 @@ func Bytes(headers []stream.Header) int {
 	return n
 }
 
-// AppendForeign appends the headers that an event came with, but not those that
-// its dead letter has of its own.
+// AppendForeign appends the headers that an event came with, without those that its dead letter
+// added.
 func AppendForeign(dst, headers []stream.Header) []stream.Header {
 	for _, h := range headers {
 		if !strings.HasPrefix(h.Key, prefix) {
@@ -98,8 +100,7 @@ func AppendForeign(dst, headers []stream.Header) []stream.Header {
 	return dst
 }
 
-// AppendCarried appends the headers that go on with a copy: those of its maker,
-// and its id.
+// AppendCarried appends the headers that a copy keeps: those of the producer, and the id.
 func AppendCarried(dst, headers []stream.Header) []stream.Header {
 	for _, h := range headers {
 		if h.Key == ID || !strings.HasPrefix(h.Key, prefix) {
@@ -109,7 +110,7 @@ func AppendCarried(dst, headers []stream.Header) []stream.Header {
 	return dst
 }
 
-// MovesTime reports whether a record of a repartition topic is no event: it says how far sources
-// are. If it is read in order it says that time moved on, and its offset is that of the next
-// event.
+// MovesTime reports whether a record of a repartition topic only tells the progress of the sources
+// and is not an event. A consumer that reads in order advances time on it; its offset is that of
+// the next event.
 func MovesTime(r *stream.Record) bool { return len(r.Headers) == 1 && r.Headers[0].Key == Frontier }

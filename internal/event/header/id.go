@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The id of a record that a pipeline writes says what the record is, and never how it
-// was made, so that it stays as it is when the file changes around it:
+// The id of a record that a pipeline writes identifies the record. It does not say how the record
+// was made, so it stays the same when other parts of the file change:
 //
 //	<pipeline>:<event>:<topic>            the output of an event to a topic
 //	<pipeline>:<event>:<topic>#<name>     the output of a step that has a name
@@ -27,15 +27,16 @@ import (
 //	<event>~<join>~<event>                of a join that goes on with each pair, by its left and right
 //	<function>~<due>~<timer>~<set by>~<key>  of a timer; <set by> is the hash of the id that set it
 //
-// Names of pipelines, topics, steps and outputs have no ':', '#', '/' or '~'. So the
-// first ':' ends the pipeline, the last ':' begins the topic, and two ids are equal only
-// if all their parts are equal. docs/adr/0026-ids.md has the reasons.
+// Names of pipelines, topics, steps and outputs have no ':', '#', '/' or '~'. So the first ':' ends
+// the pipeline and the last ':' begins the topic. Two ids are equal only if all their parts are
+// equal. docs/adr/0026-ids.md has the reasons.
 
-// IDMaxBytes is the largest id that a pipeline writes. A larger one is replaced by
-// hashed and its SHA-256 in hexadecimal.
+// IDMaxBytes is the size of the largest id that a pipeline writes. A larger id is replaced by the
+// prefix hashed and its SHA-256 in hexadecimal.
 const IDMaxBytes = 512
 
-// hashed has one ':', and so begins no id of three parts that is as long.
+// hashed is the prefix of a hashed id. Such an id has only one ':', so it differs from every id of
+// three parts.
 const hashed = "sha256:"
 
 // AppendPosition appends topic/partition@offset.
@@ -45,9 +46,8 @@ func AppendPosition(dst []byte, p stream.Partition, offset stream.Offset) []byte
 	return strconv.AppendInt(append(dst, '@'), int64(offset), 10)
 }
 
-// AppendID appends the id of an output of a pipeline for an event to a topic. Step is
-// the name of the step that writes it, output the one that a function gives it; "" is
-// none.
+// AppendID appends the id of a pipeline's output for an event to a topic. step is the name of the
+// step that writes it, and output is the name that a function gives it; both may be "".
 func AppendID(dst []byte, pipeline, event, topic, step, output string) []byte {
 	at := len(dst)
 	dst = append(append(dst, pipeline...), ':')
@@ -62,7 +62,7 @@ func AppendID(dst []byte, pipeline, event, topic, step, output string) []byte {
 	return Shorten(dst, at)
 }
 
-// Shorten replaces the id from at on by its hash if it is over IDMaxBytes.
+// Shorten replaces the id that starts at at with its hash if it is longer than IDMaxBytes.
 func Shorten(dst []byte, at int) []byte {
 	if len(dst)-at <= IDMaxBytes {
 		return dst
@@ -71,10 +71,9 @@ func Shorten(dst []byte, at int) []byte {
 	return hex.AppendEncode(append(dst[:at], hashed...), sum[:])
 }
 
-// IDOf returns the id that a record brought: its header, or else the position where a
-// copy was read first. It returns nil if the record brought none: then its own position
-// is its id. An empty header is no id, and an announcement of a watermark has no
-// position. The memory is that of the record.
+// IDOf returns the id that a record brought: its header, or else the position where a copy was read
+// first. It returns nil if the record brought none: then its own position is its id. An empty
+// header is no id, and a watermark record has no position. The result aliases the record.
 func IDOf(r *stream.Record) []byte {
 	var source []byte
 	for i := range r.Headers {
@@ -89,12 +88,12 @@ func IDOf(r *stream.Record) []byte {
 	return source
 }
 
-// OfGroup returns the id of the event that a group makes of its members, by the id of
-// the first of them in time.
+// OfGroup returns the id of the event that a group makes. first is the id of its first member in
+// time.
 func OfGroup(first, group string) string { return first + "~" + group }
 
-// OfJoin returns the id of the event that a join makes of a left, by the ids of the left and
-// right; the right's is "" if the left goes on once.
+// OfJoin returns the id of the event that a join makes of the events with the ids left and right.
+// right is "" if the left event goes on once.
 func OfJoin(left, join, right string) string {
 	if right == "" {
 		return left + "~" + join
@@ -102,9 +101,9 @@ func OfJoin(left, join, right string) string {
 	return left + "~" + join + "~" + right
 }
 
-// OfTimer returns the id of a timer of a function and key that is due at a time in
-// microseconds. A timer may be set again for the time at which it fired, so its id has
-// the hash of the id of the event or timer that set it.
+// OfTimer returns the id of a timer of a function and key. due is in microseconds. A timer may be
+// set again for the time at which it fired, so its id contains the hash of the id of the event or
+// timer that set it.
 func OfTimer(function string, due int64, timer string, setBy [8]byte, key string) string {
 	dst := append([]byte(function), '~')
 	dst = time.UnixMicro(due).UTC().AppendFormat(dst, time.RFC3339Nano)
@@ -113,14 +112,14 @@ func OfTimer(function string, due int64, timer string, setBy [8]byte, key string
 	return string(append(append(dst, '~'), key...))
 }
 
-// escapeTimer keeps the end of a timer's name apart from what follows it.
+// escapeTimer separates a timer's name from the text after it.
 var escapeTimer = strings.NewReplacer("%", "%25", "~", "%7E")
 
-// OutputID has the parts of an id that AppendID wrote.
+// OutputID holds the parts of an id that AppendID wrote.
 type OutputID struct{ Pipeline, Event, Topic, Step, Output string }
 
-// ParseID returns the parts of an id. It reports false for one that is hashed, and for
-// one that no pipeline made.
+// ParseID returns the parts of an id. ok is false for a hashed id, and for one that no pipeline
+// made.
 func ParseID(text string) (id OutputID, ok bool) {
 	first, last := strings.IndexByte(text, ':'), strings.LastIndexByte(text, ':')
 	if first <= 0 || first == last {
