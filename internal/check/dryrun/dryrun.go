@@ -1,4 +1,5 @@
-// Package dryrun runs the pipelines of a file on a log in memory, for afterbay try, dataset and skew.
+// Package dryrun runs the pipelines of a file on a log in memory, for afterbay try, dataset and
+// skew.
 package dryrun
 
 import (
@@ -31,44 +32,44 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Program is the parts of the program that a dry run uses.
+// Program holds the parts of the program that a dry run uses.
 type Program struct {
 	Loader   *process.Loader
 	Events   func(path, format string) (*ingest.Source, error)
 	Out, Err io.Writer
 }
 
-// dryRun runs the pipelines of a file on a private log in memory. It returns
-// the results batch by batch, in the order of the events.
+// dryRun runs the pipelines of a file on a private log in memory. It returns the results batch by
+// batch, in the order of the events.
 //
-// A pipeline that stands alone has the partitions it has in production, so that
-// watermarks, ids and rows are those. If it reads in the order of several partitions, these are
-// silent when all events are given: no clock decides. Where records of several partitions meet
-// in an order that depends on timing, in a chain or with `order: arrival`, all topics have one
-// partition, and events keep the order in which they came.
+// A single pipeline has the same partitions as in production, so watermarks, ids and rows are the
+// same too. If it reads several partitions in order, these become idle when all events are given:
+// no clock decides. Records of several partitions may meet in an order that depends on timing, in a
+// chain or with `order: arrival`. All topics then have one partition, and events keep the order in
+// which they were given.
 type dryRun struct {
 	*Program
 	ctx      context.Context
 	log      *memory.Log
-	parts    []*part                                            // upstream first
+	parts    []*part                                            // pipelines, upstream first
 	straight bool                                               // all topics have one partition
-	ordered  bool                                               // a pipeline reads in the order of several partitions
-	quiet    bool                                               // the log forgets outputs that no pipeline reads
-	mirrors  bool                                               // the events have the offsets of their log
-	apart    bool                                               // events are handed over without their outputs, in the order in which partitions computed them
-	tables   []string                                           // files of rows, as --table has them
-	past     func(topic string) iter.Seq2[stream.Record, error] // of a log: the rows of tables as of the event; nil is none
-	notes    pipeline.Notes                                     // about the order of the pipeline in a log
-	mirrored map[string]bool                                    // tables whose rows are those of the log, as the notes say
+	ordered  bool                                               // a pipeline reads several partitions in order
+	quiet    bool                                               // the log drops outputs that no pipeline reads
+	mirrors  bool                                               // the events keep the offsets of their log
+	apart    bool                                               // batch gets events without their outputs, in the order in which partitions computed them
+	tables   []string                                           // files of rows, in the form of --table
+	past     func(topic string) iter.Seq2[stream.Record, error] // yields the rows of tables as of the event from a log; may be nil
+	notes    pipeline.Notes                                     // notes about the pipeline's processing order in a log
+	mirrored map[string]bool                                    // tables with the rows of the log, read as the notes say
 	batch    func([]*seen) error
 
 	appended int64
-	numbers  map[string]int64 // of the batch's events, and of what they led to, by position; of all events if ordered
+	numbers  map[string]int64 // numbers of the batch's events and of records made from them, by position; of all events if ordered
 	next     map[stream.Partition]stream.Offset
-	appends  map[stream.Partition]stream.Offset // behind the events given
+	appends  map[stream.Partition]stream.Offset // end offsets of the given events
 
 	mu   sync.Mutex // guards seen
-	seen []*seen    // of the batch
+	seen []*seen    // events of the batch
 }
 
 // part is a pipeline of a dry run.
@@ -76,30 +77,30 @@ type part struct {
 	pipeline lang.Pipeline
 	runner   *pipeline.Runner
 	index    int
-	stages   map[string]string // of names, and of all names of a prefix: prefix.*
+	stages   map[string]string // name to stage; prefix.* stands for all names with the prefix
 }
 
 // seen is an event of a pipeline with its outcome.
 type seen struct {
 	*part
-	number      int64 // of the event given that it is, or comes from; from 1
+	number      int64 // number of the given event that it is, or comes from; from 1
 	record      stream.Record
 	row         value.Row
 	time        time.Time
 	late        bool
 	dropped     bool
-	collected   bool     // by a group or join
-	made        bool     // by a group or join, of others
-	approximate []string // features that are approximate
+	collected   bool     // a group or join collected it
+	made        bool     // a group or join made it of other events
+	approximate []string // approximate features
 	failed      bool
 	failure     string // the stage where it failed
-	copied      bool   // by the task that copies several inputs: its row has no names
+	copied      bool   // seen by the repartitioner: its row has no names
 	outputs     []stream.Record
 }
 
-// newDryRun loads the pipelines of a file for which runs returns true. A pipeline for
-// which cut returns true ends before the first score whose model cannot be loaded; a nil
-// cut cuts none. batch gets the results of each batch of events.
+// newDryRun loads the pipelines of a file for which runs returns true. If cut returns true for a
+// pipeline, it ends before the first score of a model that cannot be loaded; a nil cut cuts none.
+// batch gets the results of each batch of events.
 func (a *Program) newDryRun(ctx context.Context, path string, members int, runs, cut func(*lang.Pipeline) bool, batch func([]*seen) error) (*dryRun, error) {
 	file, err := config.Load(path, a.Loader.Kinds)
 	if errors.As(err, new(*fs.PathError)) {
@@ -153,7 +154,7 @@ func (a *Program) newDryRun(ctx context.Context, path string, members int, runs,
 	return r, nil
 }
 
-// byArrival reports whether events of several partitions meet in the order of their copies.
+// byArrival reports whether events of several partitions are processed in order of arrival.
 func byArrival(p *lang.Pipeline) bool {
 	for _, in := range p.EachInput() {
 		if in.Time.ByArrival() {
@@ -163,7 +164,7 @@ func byArrival(p *lang.Pipeline) bool {
 	return false
 }
 
-// computeAtOnce has no event wait for the rows of tables, which are there before.
+// computeAtOnce removes the wait for rows of tables, because the rows are appended first.
 func computeAtOnce(p *lang.Pipeline) {
 	for s := range lang.EachStep(p.Steps) {
 		if l, ok := s.(*steps.Lookup); ok {
@@ -172,8 +173,8 @@ func computeAtOnce(p *lang.Pipeline) {
 	}
 }
 
-// onePartition gives a topic one partition, and what it is copied to. A value
-// out of range stays, to be found.
+// onePartition gives a topic and its repartition topic one partition each. It keeps a value out of
+// range, so that the compiler reports it.
 func onePartition(in *lang.Input) {
 	if in.Topic != "" && in.Partitions >= 0 && in.Partitions <= 1024 {
 		in.Partitions = 1
@@ -183,7 +184,7 @@ func onePartition(in *lang.Input) {
 	}
 }
 
-// stagesOf returns which stage introduces each name of a pipeline.
+// stagesOf returns the stage that introduces each name of a pipeline.
 func stagesOf(p *lang.Pipeline) map[string]string {
 	stages := map[string]string{"meta.*": ""}
 	for _, in := range append(slices.Clone(p.Inputs), p.Input) {
@@ -199,7 +200,7 @@ func stagesOf(p *lang.Pipeline) map[string]string {
 	return stages
 }
 
-// addMade adds the names that joins and groups introduce, if the pipeline uses any.
+// addMade adds the names that joins and groups introduce, if the pipeline uses any of them.
 func (p *part) addMade() {
 	for s := range lang.EachStep(p.pipeline.Steps) {
 		name := ""
@@ -216,8 +217,8 @@ func (p *part) addMade() {
 	}
 }
 
-// shown returns the stages in the order in which their names are shown: what is decided
-// comes last, behind kinds of steps that have no place of their own here.
+// shown returns the stages in display order. decide comes last, after kinds of steps without a
+// fixed position.
 func (p *part) shown() []string {
 	list := []string{"event", "lookup", "let", "features", "fetch", "score", "call"}
 	for _, kind := range slices.Sorted(maps.Values(p.stages)) {
@@ -228,7 +229,7 @@ func (p *part) shown() []string {
 	return append(list, "decide")
 }
 
-// stage returns the stage that introduces a name; "" is none to show.
+// stage returns the stage that introduces a name, or "" if the name is not shown.
 func (p *part) stage(name string) string {
 	if s, ok := p.stages[name]; ok {
 		return s
@@ -237,7 +238,7 @@ func (p *part) stage(name string) string {
 	return p.stages[prefix+".*"]
 }
 
-// observe keeps an event. Pipelines call it at the same time.
+// observe records an event. Pipelines call it concurrently.
 func (r *dryRun) observe(p *part, o *pipeline.Observed) {
 	reads := p.runner.Reads()
 	s := &seen{
@@ -253,7 +254,7 @@ func (r *dryRun) observe(p *part, o *pipeline.Observed) {
 			s.row.Str[i] = strings.Clone(text)
 		}
 	case !s.failed && !s.dropped:
-		return // it is seen again as an event of the pipeline proper
+		return // the pipeline itself observes it again
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,8 +293,8 @@ func (r *dryRun) run(feed func(ctx context.Context) error) error {
 	return err
 }
 
-// fillTables appends the rows of tables. The rows of a table that no pipeline of the
-// file writes must be given: without them the results would differ from live ones.
+// fillTables appends the rows of tables. The caller must give the rows of a table that no pipeline
+// of the file writes: without them the results would differ from live ones.
 func (r *dryRun) fillTables() error {
 	given := map[string]bool{}
 	for _, text := range r.tables {
@@ -335,7 +336,7 @@ func (r *dryRun) fillTables() error {
 	return nil
 }
 
-// copyTable appends the rows that a log has of a table, with the times of their appends.
+// copyTable appends the rows of a table from a log, with the times of their appends.
 func (r *dryRun) copyTable(topic string) error {
 	for record, err := range r.past(topic) {
 		if err != nil {
@@ -349,8 +350,7 @@ func (r *dryRun) copyTable(topic string) error {
 	return nil
 }
 
-// publish appends the events of a source to a topic; "" is the input of the
-// first pipeline.
+// publish appends the events of a source to a topic; "" is the input of the first pipeline.
 func (r *dryRun) publish(ctx context.Context, source *ingest.Source, topic string) error {
 	to, err := r.input(ctx, topic)
 	if err != nil {
@@ -387,8 +387,7 @@ func (f *feed) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 	return 0, f.play(ctx, records)
 }
 
-// play appends a batch, waits until the pipelines have computed it, and passes on
-// the results.
+// play appends a batch, waits until the pipelines have processed it, and hands over the results.
 func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 	write := r.log.Append
 	if r.mirrors {
@@ -418,7 +417,7 @@ func (r *dryRun) play(ctx context.Context, records []stream.Record) error {
 	return r.handOver(ctx)
 }
 
-// finish has the pipelines compute what waits for other events, and hands it over.
+// finish makes the pipelines process the events that wait for others, and hands over the results.
 func (r *dryRun) finish(ctx context.Context) error {
 	for _, p := range r.parts {
 		if err := p.runner.Finish(ctx, r.log); err != nil {
@@ -428,13 +427,13 @@ func (r *dryRun) finish(ctx context.Context) error {
 	return r.handOver(ctx)
 }
 
-// handOver hands over what was made of events.
+// handOver passes the observed events to batch.
 func (r *dryRun) handOver(ctx context.Context) error {
 	r.mu.Lock()
 	batch := r.seen
 	r.seen = nil
 	r.mu.Unlock()
-	slices.SortFunc(batch, func(a, b *seen) int { // causes before what they led to
+	slices.SortFunc(batch, func(a, b *seen) int { // an event before the events made from it
 		return cmp.Or(a.index-b.index, compareBool(b.copied, a.copied), strings.Compare(a.record.Partition.Topic, b.record.Partition.Topic),
 			int(a.record.Partition.Index-b.record.Partition.Index), cmp.Compare(a.record.Offset, b.record.Offset))
 	})
@@ -473,19 +472,19 @@ func position(r *stream.Record) string {
 	return string(header.AppendPosition(make([]byte, 0, 64), r.Partition, r.Offset))
 }
 
-// at returns where the event was read first.
+// at returns the position where the event was read first.
 func (s *seen) at() string { return cmp.Or(header.SourceOf(&s.record), position(&s.record)) }
 
 // cause returns the position of the record that a pipeline made a record from.
 func cause(r *stream.Record) string {
-	if at := header.Get(r, header.Source); at != "" { // a merged input's, which is nearer
+	if at := header.Get(r, header.Source); at != "" { // set on a copy: the position of the record that was copied
 		return at
 	}
 	return header.Get(r, header.Position)
 }
 
-// madeAt returns the position of the event of a part of which it made a record; in the order of
-// several partitions, the number of release.
+// madeAt returns the position of the part's event that a record was made from. If the part reads
+// several partitions in order, this is the event's number in that order.
 func (p *part) madeAt(r *stream.Record) string {
 	if at := header.Get(r, header.Repartition); at != "" {
 		return p.runner.Plan.Topic + "/" + at
@@ -493,8 +492,9 @@ func (p *part) madeAt(r *stream.Record) string {
 	return header.Get(r, header.Position)
 }
 
-// made returns the event of which a part made a record; nil if it is not among them. What is due
-// after the last one is made at the place of the next one, and belongs to the last.
+// made returns the event that a part made a record from, or nil if events does not contain it. A
+// timer that fires after the last event has the position of the next one; its record belongs to the
+// last.
 func (p *part) made(events map[string]*seen, r *stream.Record) *seen {
 	at := p.madeAt(r)
 	s := events[p.runner.Name()+" "+at]
@@ -506,8 +506,7 @@ func (p *part) made(events map[string]*seen, r *stream.Record) *seen {
 	return s
 }
 
-// outputs adds the records written since the last batch to the events that they come
-// from.
+// outputs adds the records written since the last batch to the events that they were made from.
 func (r *dryRun) outputs(ctx context.Context, events map[string]*seen) error {
 	topics, err := r.log.Topics(ctx)
 	if err != nil {
@@ -524,14 +523,14 @@ func (r *dryRun) outputs(ctx context.Context, events map[string]*seen) error {
 				return err
 			}
 			if r.next[p] == end {
-				continue // a tail would wait for more
+				continue // Tail would wait for more records
 			}
 			for record, err := range r.log.Tail(ctx, p, r.next[p]) {
 				if err != nil {
 					return err
 				}
 				name, _, _ := strings.Cut(header.Get(&record, header.Pipeline), " ")
-				name, _, _ = strings.Cut(name, ".") // of the task that copies its input
+				name, _, _ = strings.Cut(name, ".") // drop the suffix of a repartitioner
 				i := slices.IndexFunc(r.parts, func(p *part) bool { return p.runner.Name() == name })
 				if i >= 0 {
 					if s := r.parts[i].made(events, &record); s != nil {
@@ -552,11 +551,11 @@ func (s *seen) dead(output *stream.Record) bool {
 	return output.Partition.Topic == s.runner.Outputs()[len(s.runner.Outputs())-1]
 }
 
-// forgetful is a log that drops the outputs that no pipeline reads: over a long
-// run they would be most of what is in memory.
+// forgetful is a log that drops outputs that no pipeline reads. In a long run they would take most
+// of the memory.
 type forgetful struct {
 	*memory.Log
-	read map[string]bool // topics
+	read map[string]bool // topics that pipelines read
 }
 
 func newForgetful(r *dryRun) *forgetful {

@@ -14,8 +14,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// follow has the tables whose newest rows are found be read as the notes of the pipeline say,
-// unless files give their rows.
+// follow copies tables into the replay, with instructions from the notes of the pipeline about when
+// to read their rows. It skips tables that are read as of the event, and those with rows from
+// files.
 func (l *recorded) follow() error {
 	p := l.part
 	for _, topic := range p.runner.Tables() {
@@ -42,7 +43,7 @@ func (l *recorded) follow() error {
 // complete returns an error if the notes begin after the events do.
 func (l *recorded) complete() error {
 	plan := l.part.runner.Plan
-	var first map[int32]stream.Offset // of partitions with events
+	var first map[int32]stream.Offset // first offsets of partitions with events
 	if plan.Sources == nil {
 		first = map[int32]stream.Offset{}
 		about, err := inspect.Find(l.ctx, l.directory, plan.Topic)
@@ -62,7 +63,7 @@ func (l *recorded) complete() error {
 	return inspect.NotesFrom(plan.Notes(), &l.notes, first)
 }
 
-// found returns what lookups find in a table whose newest rows they read.
+// found returns the names introduced by lookups that find the newest rows of a table.
 func (p *part) found(topic string) (names []string) {
 	for s := range lang.EachStep(p.pipeline.Steps) {
 		if l, ok := s.(*steps.Lookup); ok && l.Table == topic && l.Versions.AsOf != "event" {
@@ -72,7 +73,7 @@ func (p *part) found(topic string) (names []string) {
 	return names
 }
 
-// mirror has the log of the replay hold the rows that a log has of a table.
+// mirror copies the rows of a table from the log into the log of the replay.
 func (l *recorded) mirror(topic string) error {
 	about, err := inspect.Find(l.ctx, l.directory, topic)
 	if err != nil {
@@ -96,11 +97,12 @@ func (l *recorded) mirror(topic string) error {
 	return nil
 }
 
-// tailMost is how long a replay may take to read tables behind its last event.
+// tailMost limits how long a replay may read tables after its last event.
 const tailMost = 10 * time.Second
 
-// readTablesOut waits until the replay has read tables as the last notes say. If it does not
-// come so far, what was read is not that of the run: who compares it has to look.
+// readTablesOut waits until the replay has read tables as far as the last notes say. After tailMost
+// it returns anyway: the tables then differ from those of the live run, and a caller that compares
+// them must check this.
 func (r *Rows) readTablesOut(ctx context.Context) error {
 	name := r.part.runner.Name()
 	for begun := time.Now(); len(r.mirrored) > 0 && time.Since(begun) < tailMost; {

@@ -8,11 +8,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// repeatBatch is how many records repeat appends at once.
+// repeatBatch is the number of records that repeat appends at once.
 const repeatBatch = 500
 
-// repeat appends records of a topic to another one, in the order of their times: a pipeline reads all
-// partitions at a time.
+// repeat appends records of a topic to another topic, sorted by time, because a pipeline reads all
+// partitions concurrently.
 func (r *dryRun) repeat(ctx context.Context, records iter.Seq2[stream.Record, error], topic string) error {
 	to, err := r.input(ctx, topic)
 	if err != nil {

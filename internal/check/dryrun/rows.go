@@ -20,27 +20,27 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// RowsOptions select the events to compute and the columns to return.
+// RowsOptions select the events to process and the columns to return.
 type RowsOptions struct {
 	File, Events string
-	Pipeline     string   // whose rows; "" is the only one of the file
-	Columns      []string // names, or prefix.*, in order; none is meta.id, meta.key, meta.time and all others
-	Topic        string   // that the events go to; "" is the input of the first pipeline; with FromLog the inputs of Pipeline, which runs alone
-	Format       string   // of the events
-	Partitions   int32    // of the topic that the events of a file go to; 0 is as the pipeline file says
-	Key          string   // field by which they are placed there; "" is the key of the input
+	Pipeline     string   // name of the pipeline; "" is the only one of the file
+	Columns      []string // names, or prefix.*, in order; empty means meta.id, meta.key, meta.time and all others
+	Topic        string   // topic for the events; "" is the input of the first pipeline. With FromLog, "" means the inputs of Pipeline, which runs alone
+	Format       string   // format of the events
+	Partitions   int32    // partitions of the topic for events of a file; 0 uses the pipeline file
+	Key          string   // field that keys them there; "" is the key of the input
 	Tables       []string // TOPIC:KEY=FILE
-	Parallelism  int      // members of the group of each pipeline; 0 is 1
-	Outputs      bool     // the log of the replay keeps what the pipelines write
+	Parallelism  int      // members in the consumer group of each pipeline; 0 is 1
+	Outputs      bool     // keep the pipelines' outputs in the log of the replay
 
-	// FromLog takes the events from the topic in the log that Open opens, not from a file.
+	// FromLog takes the events from the topic in the log that Open opens, and not from a file.
 	FromLog bool
 	Open    func() (inspect.Directory, func() error, error)
 
-	// Committed takes only what the pipelines have committed in that log.
+	// Committed takes only events that the pipelines have committed in that log.
 	Committed bool
 
-	// End is called with the log of the replay when all is computed; nil is not.
+	// End is called with the log of the replay when all events are processed. It may be nil.
 	End func(log *memory.Log) error
 }
 
@@ -48,18 +48,18 @@ type RowsOptions struct {
 type Event struct {
 	Record      *stream.Record
 	Row         *value.Row
-	Time        time.Time // zero where it is not known
+	Time        time.Time // zero if unknown
 	Late        bool
 	Dropped     bool
-	Collected   bool // a group or join has it: an event made of it comes too
-	Made        bool // by a group or join, of others; Record is none of the log
+	Collected   bool // a group or join collected it: an event made of it follows
+	Made        bool // a group or join made it of other events; Record is not in the log
 	Failed      bool
-	Uncopied    bool     // a repartitioner dropped it, or failed: Row has nothing
-	Stage       string   // where it failed
-	Approximate []string // features that are approximate
+	Uncopied    bool     // a repartitioner dropped it, or failed: Row is empty
+	Stage       string   // stage where it failed
+	Approximate []string // approximate features
 }
 
-// Source is a partition that events were taken from, and which of its records.
+// Source is a partition that events were taken from, with the range of its records.
 type Source struct {
 	Topic     string        `json:"topic"`
 	Partition int32         `json:"partition"`
@@ -67,19 +67,19 @@ type Source struct {
 	Next      stream.Offset `json:"next"`
 }
 
-// Rows computes the rows of a pipeline. NewRows makes it.
+// Rows computes the rows of a pipeline. Create it with NewRows.
 type Rows struct {
 	RowsOptions
-	Columns  []value.Slot // what is wanted
-	Missing  []string     // names that a missing model cuts off
-	Appended int64        // events so far
-	Sources  []Source     // what events were taken from, by topic and partition, once Run has returned
+	Columns  []value.Slot // the selected columns
+	Missing  []string     // names that are missing because of a missing model
+	Appended int64        // number of events so far
+	Sources  []Source     // the partitions that events were taken from, by topic and partition; set when Run has returned
 
-	// TablesRead is the offset up to which rows of tables as of the event were taken. It is
-	// set with Committed: the pipelines have read the tables so far.
+	// TablesRead is the end offset of the rows of tables as of the event that the replay took. It
+	// is set with Committed: the pipelines have read the tables up to there.
 	TablesRead map[stream.Partition]stream.Offset
 
-	Forced inspect.Forced // events of the live pipeline, once Run has returned
+	Forced inspect.Forced // forced events of the live pipeline; set when Run has returned
 
 	*dryRun
 	part *part
@@ -91,7 +91,7 @@ func (a *Program) NewRows(ctx context.Context, o RowsOptions) (*Rows, error) {
 	r := &Rows{RowsOptions: o}
 	var err error
 	wanted := func(p *lang.Pipeline) bool { return o.Pipeline == "" || p.Name == o.Pipeline }
-	alone := o.FromLog && o.Topic == "" && !o.Committed // what the others wrote is in the log
+	alone := o.FromLog && o.Topic == "" && !o.Committed // the log contains the outputs of the others
 	runs := func(p *lang.Pipeline) bool { return !alone || wanted(p) }
 	if r.dryRun, err = a.newDryRun(ctx, o.File, o.Parallelism, runs, wanted, r.batch); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (a *Program) NewRows(ctx context.Context, o RowsOptions) (*Rows, error) {
 	return r, r.choose()
 }
 
-// Run computes the events, and calls each with those of the pipeline: each partition's in the
-// order in which it computes them.
+// Run processes the events, and calls each for every event of the pipeline, in processing order
+// within each partition.
 func (r *Rows) Run(each func(*Event) error) error {
 	r.each = each
 	feed, end, err := r.source()
@@ -129,10 +129,11 @@ func (r *Rows) Run(each func(*Event) error) error {
 	return errors.Join(err, end())
 }
 
-// Runner returns the pipeline.
+// Runner returns the runner of the pipeline.
 func (r *Rows) Runner() *pipeline.Runner { return r.part.runner }
 
-// Stage returns the step that introduces a name: its kind, or event; "" is none.
+// Stage returns the kind of the step that introduces a name, or event. It returns "" if the name is
+// not shown.
 func (r *Rows) Stage(name string) string { return r.part.stage(name) }
 
 // Straight reports whether all topics of the replay have one partition.
@@ -141,15 +142,15 @@ func (r *Rows) Straight() bool { return r.straight }
 // FollowsNotes reports whether tables are read as the notes of the pipeline say.
 func (r *Rows) FollowsNotes() bool { return len(r.mirrored) > 0 }
 
-// AbsentModels returns the names of the models whose file is not there.
+// AbsentModels returns the names of the models with a missing file.
 func (r *Rows) AbsentModels() []string { return r.part.absentModels() }
 
-// Timeless reports whether the pipeline takes the times of its events from no field.
+// Timeless reports whether the input has no field for event time.
 func (r *Rows) Timeless() bool {
 	return r.part.pipeline.Input.Topic != "" && r.part.pipeline.Input.Time.Field == ""
 }
 
-// Arrivals returns the causes that make rows depend on the order of arrival.
+// Arrivals returns the reasons why rows depend on the order of arrival.
 func (r *Rows) Arrivals() []string {
 	var runners []*pipeline.Runner
 	for _, p := range r.parts {
@@ -169,7 +170,7 @@ func (r *Rows) Arrivals() []string {
 	})
 }
 
-// taken returns the records that were appended to the log of the run.
+// taken returns the ranges of records that were appended to the log of the replay.
 func (r *Rows) taken() (list []Source) {
 	for p, next := range r.appends {
 		list = append(list, Source{p.Topic, p.Index, 0, next})
@@ -195,7 +196,7 @@ func (e *Rows) choose() error {
 	for _, name := range columns {
 		found := e.expand(name)
 		if len(found) == 0 && slices.Contains(e.Missing, name) {
-			continue // said at the end
+			continue // reported at the end
 		}
 		if len(found) == 0 {
 			return failure.Usage("--columns %s: pipeline %s has no such name", name, e.part.runner.Name())
@@ -211,13 +212,13 @@ func (e *Rows) choose() error {
 	return nil
 }
 
-// expand returns the slots of a name of --columns.
+// expand returns the slots for a name in --columns.
 func (e *Rows) expand(name string) []value.Slot {
 	var found []value.Slot
 	prefix, several := strings.CutSuffix(name, "*")
 	for _, slot := range e.part.runner.Plan.Schema.Slots {
 		switch {
-		case e.part.runner.Plan.OfElements(slot): // events do not have it
+		case e.part.runner.Plan.OfElements(slot): // elements of lists have it, and events do not
 		case slot.Name == name,
 			name == "*" && e.part.stage(slot.Name) != "",
 			several && strings.HasSuffix(prefix, ".") && strings.HasPrefix(slot.Name, prefix):
@@ -227,8 +228,8 @@ func (e *Rows) expand(name string) []value.Slot {
 	return found
 }
 
-// beyond returns the names of the pipeline that its schema lacks, since they
-// come with or after a score whose model is not there.
+// beyond returns the names of the pipeline that its schema lacks, because they come with or after a
+// score of a missing model.
 func (p *part) beyond() []string {
 	var list []string
 	schema := p.runner.Plan.Schema
@@ -247,9 +248,9 @@ func (p *part) beyond() []string {
 	return list
 }
 
-// mayLack reports whether a row may lack a name although its type is not
-// optional: a route leads past it, a group computes what is used alone, or the pipeline was cut
-// and a feature reads a name of the part that is missing.
+// mayLack reports whether a row may lack a name although its type is not optional. There are three
+// reasons: a route bypasses it, a group computes only used names, or the pipeline was cut and a
+// feature reads a name of the missing part.
 func (p *part) mayLack(name string, cut bool) bool {
 	stage := p.stage(name)
 	if stage == "" || stage == "event" {
@@ -260,7 +261,7 @@ func (p *part) mayLack(name string, cut bool) bool {
 	})
 }
 
-// absentModels returns the names of the models whose file is not there.
+// absentModels returns the names and files of the models with a missing file.
 func (p *part) absentModels() []string {
 	var list []string
 	for _, m := range p.pipeline.Models {
@@ -289,8 +290,8 @@ func (e *Rows) source() (feed func(context.Context) error, end func() error, err
 	return func(ctx context.Context) error { return e.publish(ctx, source, e.Topic) }, source.Close, nil
 }
 
-// placeFile makes the topic that the events of a file go to, as the options say: so they have the
-// partitions that they have in production.
+// placeFile creates the topic for the events of a file as the options say, so that the events have
+// the same partitions as in production.
 func (e *Rows) placeFile() error {
 	if e.Partitions == 0 && e.Key == "" {
 		return nil
@@ -313,11 +314,11 @@ func (e *Rows) placeFile() error {
 		}
 		return e.log.CreateTopic(e.ctx, about)
 	}
-	return nil // publish says that there is no such topic
+	return nil // publish reports that there is no such topic
 }
 
-// data returns the source for the topics of a log. The records keep their times and, if the
-// replay has the same partitions, their partitions.
+// data returns the source for the topics of a log. The records keep their times. If the replay has
+// the same partitions, they also keep their partitions.
 func (e *Rows) data() (feed func(context.Context) error, end func() error, err error) {
 	topics := []string{e.Topic}
 	if e.Topic == "" {
@@ -352,7 +353,7 @@ func (e *Rows) data() (feed func(context.Context) error, end func() error, err e
 	return log.feed, closeDirectory, nil
 }
 
-// sourceTopics returns the topics that the pipelines read and none of them writes.
+// sourceTopics returns the topics that the pipelines read and do not write themselves.
 func (e *Rows) sourceTopics() (list []string) {
 	for _, p := range e.parts {
 		for _, topic := range p.runner.Inputs() {
@@ -365,13 +366,13 @@ func (e *Rows) sourceTopics() (list []string) {
 	return list
 }
 
-// recorded is the records that a log has of the topics that the pipelines read.
+// recorded holds the records of a log in the topics that the pipelines read.
 type recorded struct {
 	*Rows
 	directory inspect.Directory
 }
 
-// add takes a topic.
+// add adds a topic to the sources.
 func (l *recorded) add(topic string) error {
 	about, err := inspect.Find(l.ctx, l.directory, topic)
 	if errors.Is(err, stream.ErrUnknownTopic) {
@@ -386,7 +387,7 @@ func (l *recorded) add(topic string) error {
 		}
 	}
 	var committed map[int32]stream.Offset
-	limited := l.Committed || len(l.mirrored) > 0 // what the others found is not known
+	limited := l.Committed || len(l.mirrored) > 0 // the rows that later events found are unknown
 	if limited {
 		if committed, err = l.committed(topic); err != nil {
 			return err
@@ -402,7 +403,7 @@ func (l *recorded) add(topic string) error {
 	return nil
 }
 
-// ends returns up to where partitions are read.
+// ends returns the end offsets of the partitions.
 func (l *recorded) ends() map[stream.Partition]stream.Offset {
 	ends := map[stream.Partition]stream.Offset{}
 	for _, s := range l.Sources {
@@ -411,7 +412,7 @@ func (l *recorded) ends() map[stream.Partition]stream.Offset {
 	return ends
 }
 
-// past yields the rows that the log has of a table.
+// past yields the rows of a table from the log.
 func (l *recorded) past(topic string) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for r, err := range l.directory.Records(l.ctx, inspect.Query{Topic: topic, Partition: inspect.AllPartitions}) {
@@ -425,8 +426,7 @@ func (l *recorded) past(topic string) iter.Seq2[stream.Record, error] {
 	}
 }
 
-// readTables finds the greatest offsets up to which partitions of the pipelines have read
-// tables.
+// readTables finds, for each partition of a table, how far the pipelines have read it at most.
 func (l *recorded) readTables() error {
 	l.TablesRead = map[stream.Partition]stream.Offset{}
 	for _, p := range l.parts {
@@ -443,8 +443,8 @@ func (l *recorded) readTables() error {
 	return nil
 }
 
-// committed returns, for each partition of a topic, the greatest offset that one of the
-// pipelines has committed.
+// committed returns, for each partition of a topic, the greatest offset that one of the pipelines
+// has committed.
 func (l *recorded) committed(topic string) (map[int32]stream.Offset, error) {
 	committed := map[int32]stream.Offset{}
 	for _, p := range l.parts {
@@ -461,9 +461,9 @@ func (l *recorded) committed(topic string) (map[int32]stream.Offset, error) {
 	return committed, nil
 }
 
-// feed replays the records: partition by partition or, if records of several partitions meet, in
-// the order of their times. If they are read in an order of their own, that keeps few of them
-// waiting; no result depends on it.
+// feed replays the records partition by partition. If records of several partitions meet, it
+// replays them sorted by time instead. If the pipeline sorts them itself, this only keeps few of
+// them waiting; no result depends on it.
 func (l *recorded) feed(ctx context.Context) error {
 	const batch = 4096
 	var records []stream.Record
@@ -498,7 +498,7 @@ func (l *recorded) feed(ctx context.Context) error {
 	return l.play(ctx, records)
 }
 
-// records yields the records to replay of a partition.
+// records yields the records of a partition to replay.
 func (l *recorded) records(ctx context.Context, s Source) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		if s.First >= s.Next {
@@ -512,13 +512,12 @@ func (l *recorded) records(ctx context.Context, s Source) iter.Seq2[stream.Recor
 	}
 }
 
-// byTime yields records of several partitions in the order of their times. Those of a
-// partition stay in their order.
+// byTime merges records of several partitions by time. Records of one partition keep their order.
 func byTime(all []iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		type head struct {
 			stream.Record
-			turn time.Time // the newest of the partition
+			turn time.Time // the newest time in the partition so far
 			next func() (stream.Record, error, bool)
 		}
 		var heads []*head
@@ -568,7 +567,7 @@ func byTime(all []iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, erro
 	}
 }
 
-// batch hands over the events of a batch.
+// batch passes the events of the pipeline in a batch to each.
 func (r *Rows) batch(batch []*seen) error {
 	r.Appended = r.appended
 	for _, s := range batch {

@@ -23,17 +23,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TryOptions are the flags of afterbay try, which say what each is.
+// TryOptions are the flags of afterbay try. Their help texts describe them.
 type TryOptions struct {
 	File   string
 	Topic  string
-	Limit  int64 // events that are printed; -1 is all
+	Limit  int64 // number of events to print; -1 is all
 	Tables []string
 	JSON   bool
 }
 
-// Try prints what the pipelines of a file make of events, and keeps nothing. The events are those of a source or,
-// if it is nil, the records of a topic.
+// Try prints what the pipelines of a file do with events, and stores nothing. The events come from
+// source or, if it is nil, from the records of a topic.
 func (a *Program) Try(ctx context.Context, source *ingest.Source, records iter.Seq2[stream.Record, error], o TryOptions) error {
 	p := &printer{Program: a, limit: o.Limit, json: o.JSON, out: term.NewLines(a.Out, false)}
 	r, err := a.newDryRun(ctx, o.File, 1, func(*lang.Pipeline) bool { return true }, nil, p.batch)
@@ -53,16 +53,16 @@ func (a *Program) Try(ctx context.Context, source *ingest.Source, records iter.S
 	return errors.Join(err, p.out.Close(), p.summary(r))
 }
 
-// printer prints events and sums them up.
+// printer prints events, and a summary.
 type printer struct {
 	*Program
 	out     *term.Lines
 	json    bool
-	limit   int64 // events printed; -1 is all
+	limit   int64 // number of events to print; -1 is all
 	tallies []*tally
 }
 
-// batch takes what a batch of events led to.
+// batch prints and counts the events of a batch.
 func (p *printer) batch(batch []*seen) error {
 	for _, s := range batch {
 		if s.made {
@@ -85,7 +85,7 @@ func (p *printer) batch(batch []*seen) error {
 	return nil
 }
 
-// show prints an event for people.
+// show prints an event as text.
 func (p *printer) show(s *seen) error {
 	head := []string{fmt.Sprintf("event %d", s.number)}
 	if len(p.tallies) > 1 {
@@ -120,7 +120,7 @@ func (p *printer) show(s *seen) error {
 	return p.out.Write([]byte(text))
 }
 
-// names returns the names of a stage that the event has, as name=value.
+// names returns the names of a stage that have a value in the event, as name=value.
 func (s *seen) names(stage string) []string {
 	var list []string
 	for slot := range s.slots(stage) {
@@ -129,7 +129,7 @@ func (s *seen) names(stage string) []string {
 	return list
 }
 
-// slots yields the names of a stage that the event has.
+// slots yields the slots of a stage that have a value in the event.
 func (s *seen) slots(stage string) func(func(value.Slot) bool) {
 	return func(yield func(value.Slot) bool) {
 		if s.copied {
@@ -143,7 +143,7 @@ func (s *seen) slots(stage string) func(func(value.Slot) bool) {
 	}
 }
 
-// short6 writes a value for people: numbers in six digits, long texts cut.
+// short6 formats a value for display: numbers with six digits, and long texts truncated.
 func short6(row *value.Row, slot value.Slot) string {
 	if slot.Type.Kind == value.Number {
 		return strconv.FormatFloat(row.Number(slot), 'g', 6, 64)
@@ -155,7 +155,7 @@ func short6(row *value.Row, slot value.Slot) string {
 	return string(text)
 }
 
-// wrap writes words behind a title, on lines of about a hundred characters.
+// wrap writes words after a title, on lines of about a hundred characters.
 func wrap(title string, words []string) string {
 	var text strings.Builder
 	width := 0
@@ -195,7 +195,7 @@ func (p *printer) object(s *seen) error {
 		Time        string          `json:"time,omitempty"`
 		Late        bool            `json:"late,omitempty"`
 		Dropped     bool            `json:"dropped,omitempty"`
-		Approximate []string        `json:"approximate,omitempty"` // features of windows beyond their max
+		Approximate []string        `json:"approximate,omitempty"` // features with windows beyond their max
 		Names       json.RawMessage `json:"names"`
 		Outputs     []output        `json:"outputs,omitempty"`
 		Dead        []dead          `json:"dead_letters,omitempty"`
@@ -214,7 +214,7 @@ func (p *printer) object(s *seen) error {
 		}
 		made := output{o.Partition.Topic, string(o.Key), s.runner.Shown(o.Partition.Topic, o.Value)}
 		if !json.Valid(made.Value) {
-			made.Value, _ = json.Marshal(string(made.Value)) // a string always can
+			made.Value, _ = json.Marshal(string(made.Value)) // encoding a string cannot fail
 		}
 		event.Outputs = append(event.Outputs, made)
 	}
@@ -227,7 +227,7 @@ func (p *printer) object(s *seen) error {
 	return p.out.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 }
 
-// object writes the names that the event has as JSON, by stage.
+// object returns the names that have a value in the event as JSON, by stage.
 func (s *seen) object() []byte {
 	text := []byte{'{'}
 	for _, stage := range s.shown() {
@@ -247,22 +247,22 @@ func (s *seen) object() []byte {
 	return append(bytes.TrimSuffix(text, []byte{','}), '}')
 }
 
-// tally counts what became of a pipeline's events.
+// tally counts the outcomes of a pipeline's events.
 type tally struct {
 	*part
 	events, late, dropped int
-	approximate           map[string]int            // events by the feature that is approximate
-	outputs               map[string]int            // by topic
-	dead                  map[string]int            // by stage
-	examples              map[string]string         // of dead letters
-	decisions             map[string]map[string]int // values by name
+	approximate           map[string]int            // number of events by approximate feature
+	outputs               map[string]int            // number of outputs by topic
+	dead                  map[string]int            // number of dead letters by stage
+	examples              map[string]string         // an example of a dead letter by stage
+	decisions             map[string]map[string]int // number of events by name and value
 }
 
 func newTally(p *part) *tally {
 	return &tally{part: p, approximate: map[string]int{}, outputs: map[string]int{}, dead: map[string]int{}, examples: map[string]string{}, decisions: map[string]map[string]int{}}
 }
 
-const decisionsMax = 20 // values of a name that are told apart
+const decisionsMax = 20 // different values counted for a name
 
 func (t *tally) add(s *seen) {
 	t.events++
@@ -303,14 +303,14 @@ func (t *tally) add(s *seen) {
 	}
 }
 
-// writeApproximate says of how many events which features are approximate.
+// writeApproximate writes the approximate features, each with its number of events.
 func writeApproximate(out io.Writer, events map[string]int) {
 	if len(events) > 0 {
 		fmt.Fprintf(out, "  %-13s %s events: their windows hold more than max, so they are read in panes of a sixtieth\n", "approximate", term.Counts(events))
 	}
 }
 
-// summary prints what became of all events.
+// summary prints the outcomes of all events.
 func (p *printer) summary(r *dryRun) error {
 	var text strings.Builder
 	if p.limit >= 0 && p.limit < r.appended {

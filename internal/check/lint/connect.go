@@ -12,10 +12,10 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-const connectMax = 30 * time.Second // of one sink
+const connectMax = 30 * time.Second // time limit for one sink
 
-// askLookups asks where lookups outside of the log find rows and documents whether they
-// can be found as the lookups say. It changes nothing there.
+// askLookups asks the sources of lookups outside the log whether they can find rows and documents
+// as the lookups say. It changes nothing there.
 func askLookups(ctx context.Context, finders []lang.Finder) (found spec.Problems) {
 	for _, f := range finders {
 		if err := f.Check(ctx); err != nil {
@@ -25,7 +25,7 @@ func askLookups(ctx context.Context, finders []lang.Finder) (found spec.Problems
 	return found
 }
 
-// askSinks asks the service of each sink what it lacks that the sink needs. It changes
+// askSinks asks the service of each sink whether it has everything that the sink needs. It changes
 // nothing there.
 func askSinks(ctx context.Context, r *pipeline.Runner) (found spec.Problems) {
 	for i := range r.Sinks {

@@ -15,12 +15,11 @@ import (
 type lintedGateway struct {
 	file     *config.Gateway
 	in       *lintedFile
-	of       string // key and pipelines, for the line that says it is valid
+	of       string // text about keys and pipelines, for the line that reports the gateway as valid
 	warnings []string
 }
 
-// checkGateway finds what is wrong with a gateway file, and with the files that it
-// names.
+// checkGateway finds the errors in a gateway file, and in the files that it names.
 func (l *linter) checkGateway(path string) {
 	f := l.begin(path)
 	g, err := config.LoadGatewayPartly(path, l.loader.Kinds)
@@ -54,11 +53,10 @@ func (l *linter) checkGateway(path string) {
 	l.gateways = append(l.gateways, lintedGateway{file: g, in: f})
 }
 
-// answered finds what does not fit between the gateways and the pipelines, where
-// there are both.
+// answered finds mismatches between gateways and pipelines. It needs both.
 func (l *linter) answered() {
 	if len(l.right) == 0 || slices.ContainsFunc(l.files, func(f *lintedFile) bool { return f.pipelines && len(f.found) > 0 }) {
-		return // what is not valid may read or write what is missing
+		return // an invalid file may contain the missing topic
 	}
 	runners := make([]*pipeline.Runner, len(l.right))
 	for i, p := range l.right {
@@ -67,7 +65,7 @@ func (l *linter) answered() {
 	for i := range l.gateways {
 		g := &l.gateways[i]
 		if slices.ContainsFunc(g.in.found, func(e *config.Error) bool { return e.Field == "" || strings.HasPrefix(e.Field, "pipeline") }) {
-			continue // what it has is not known
+			continue // its topics are unknown
 		}
 		u := process.CompareGateway(g.file, runners)
 		if g.warnings = u.Warnings; len(u.Gateway) > 0 {

@@ -20,14 +20,14 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Report is what is said of files.
+// Report is the result of checking files.
 type Report struct {
-	Findings config.Errors // by file, and in the order of each file
-	Files    int           // with findings
-	Valid    []string      // what is valid, and warnings, a line each
+	Findings config.Errors // sorted by file, and by position in each file
+	Files    int           // number of files with findings
+	Valid    []string      // lines about valid files, and warnings
 }
 
-// CheckFiles checks files. With connect it asks servers, too.
+// CheckFiles checks files. If connect is true, it also sends requests to servers.
 func CheckFiles(ctx context.Context, loader *process.Loader, files []string, connect bool) *Report {
 	l := &linter{loader: loader, ctx: ctx, pipelines: make(map[string]string), engine: &process.Engine{}, reach: connect}
 	for _, path := range files {
@@ -58,7 +58,7 @@ func CheckFiles(ctx context.Context, loader *process.Loader, files []string, con
 	return r
 }
 
-// valid says what is valid of the files that have no finding.
+// valid returns the lines about files without findings.
 func (l *linter) valid(wrong map[string]bool) (lines []string) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	arrivals := l.arrivals()
@@ -92,28 +92,28 @@ func (l *linter) valid(wrong map[string]bool) (lines []string) {
 	return lines
 }
 
-// linter gathers what is wrong with files.
+// linter collects the errors in files.
 type linter struct {
 	loader    *process.Loader
 	ctx       context.Context
-	reach     bool              // servers of models have to answer
-	pipelines map[string]string // the file of each pipeline's name
-	engine    *process.Engine   // the newest that a pipeline names
+	reach     bool              // servers of models must answer
+	pipelines map[string]string // name of a pipeline to the file that has it
+	engine    *process.Engine   // the newest one that a pipeline names
 	files     []*lintedFile
-	right     []lintedPipeline // without findings of their own
-	gateways  []lintedGateway  // without findings
-	manifests []lintedManifest // without findings
-	tokens    []*config.Tokens // without findings
+	right     []lintedPipeline // pipelines without findings
+	gateways  []lintedGateway  // gateways without findings
+	manifests []lintedManifest // manifests without findings
+	tokens    []*config.Tokens // token files without findings
 }
 
-// lintedManifest is the manifest of a model, valid by itself.
+// lintedManifest is a model manifest that is valid by itself.
 type lintedManifest struct {
 	*config.Manifest
 	path string
-	open string // what the model's file leaves open
+	open string // facts that the model's file does not define
 }
 
-// next says how to check what lint does not: it runs no program and calls no server.
+// next returns a hint for checks that lint does not do: it runs no program and calls no server.
 func (m *lintedManifest) next() string {
 	if models.Inside(m.Kind) {
 		return ""
@@ -124,18 +124,18 @@ func (m *lintedManifest) next() string {
 type lintedFile struct {
 	path      string
 	file      *config.File
-	pipelines bool // it is a pipeline file
+	pipelines bool // the file contains pipelines
 	found     config.Errors
 }
 
 type lintedPipeline struct {
 	process.Pipeline
 	in    *lintedFile
-	index int // in its file
+	index int // index in its file
 }
 
-// check finds what is wrong with the shape of a file and with what its pipelines
-// mean: where the shape is not valid, above the first mistake.
+// check finds the errors in the form of a pipeline file, and in its pipelines. If the form is
+// invalid, it checks the pipelines only above the first error.
 func (l *linter) check(path string) {
 	file, err := config.LoadPartly(path, l.loader.Kinds)
 	f := l.begin(path)
@@ -169,15 +169,14 @@ func (l *linter) check(path string) {
 	}
 }
 
-// begin adds a file to those that are checked.
+// begin adds a file to the checked files.
 func (l *linter) begin(path string) *lintedFile {
 	f := &lintedFile{path: path}
 	l.files = append(l.files, f)
 	return f
 }
 
-// checkManifest finds the errors of a model's manifest. It calls no program and no
-// server.
+// checkManifest finds the errors in a model's manifest. It runs no program and calls no server.
 func (l *linter) checkManifest(path string) {
 	f := l.begin(path)
 	m, err := config.LoadManifest(path, l.loader.Kinds)
@@ -210,7 +209,7 @@ func (l *linter) checkTokens(path string) {
 	l.tokens = append(l.tokens, file)
 }
 
-// runners are those of the pipelines that are right.
+// runners returns the runners of the valid pipelines.
 func (l *linter) runners() []*pipeline.Runner {
 	runners := make([]*pipeline.Runner, len(l.right))
 	for i, p := range l.right {
@@ -219,7 +218,7 @@ func (l *linter) runners() []*pipeline.Runner {
 	return runners
 }
 
-// arrivals says where the order of arrival decides rows, by pipeline of l.right.
+// arrivals returns why rows depend on the order of arrival, by index in l.right.
 func (l *linter) arrivals() map[int][]string { return pipeline.Arrivals(l.runners()) }
 
 // chain finds the errors between pipelines.
@@ -231,8 +230,8 @@ func (l *linter) chain() {
 	}
 }
 
-// connect finds what is not as the pipelines need it where their sinks write, where they
-// look up rows and documents, and where the schemas of their events are.
+// connect finds problems in the services that the pipelines use: those of sinks and lookups, and
+// the schema registry.
 func (l *linter) connect() {
 	for _, p := range l.right {
 		schemas, warnings := p.Runner.AskRegistry(l.ctx)
@@ -245,7 +244,7 @@ func (l *linter) connect() {
 	}
 }
 
-// add notes what err says is wrong with the file.
+// add adds the errors in err to the findings of the file.
 func (f *lintedFile) add(err error) {
 	var list config.Errors
 	var access *fs.PathError
@@ -268,7 +267,7 @@ func (f *lintedFile) sorted() config.Errors {
 	return f.found
 }
 
-// lineOf orders findings about a file as a whole last.
+// lineOf returns the line of a finding. Findings about a whole file come last.
 func lineOf(e *config.Error) int {
 	if e.Line == 0 {
 		return math.MaxInt

@@ -16,7 +16,8 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Addition is a version of a model that is added to a folder. The flags of afterbay model add say what each field is.
+// Addition is a version of a model to add to a folder. The flags of afterbay model add describe the
+// fields.
 type Addition struct {
 	File, Name      string
 	Version         int
@@ -26,7 +27,8 @@ type Addition struct {
 	Dir             string
 }
 
-// Add writes the folder of a model's version. It returns the path of the manifest, and how many golden vectors hold.
+// Add writes the folder of a model's version. It returns the path of the manifest, and how many
+// golden vectors passed.
 func (r *Registry) Add(ctx context.Context, c Addition) (string, int, error) {
 	said, err := c.describe(ctx, r)
 	if err != nil {
@@ -43,7 +45,7 @@ func (r *Registry) Add(ctx context.Context, c Addition) (string, int, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	defer os.RemoveAll(made) // it is renamed where all went well
+	defer os.RemoveAll(made) // on success the folder has been renamed
 	rows, err := c.write(ctx, r, made, said)
 	if err != nil {
 		return "", 0, err
@@ -54,7 +56,7 @@ func (r *Registry) Add(ctx context.Context, c Addition) (string, int, error) {
 	return filepath.Join(target, manifestName), rows, nil
 }
 
-// describe returns the manifest of the model's file.
+// describe returns the manifest for the model's file.
 func (c *Addition) describe(ctx context.Context, r *Registry) (*model.Manifest, error) {
 	m, _, _, err := r.Load(ctx, c.File)
 	var graph *models.GraphError
@@ -74,13 +76,13 @@ func (c *Addition) describe(ctx context.Context, r *Registry) (*model.Manifest, 
 	return said, nil
 }
 
-// withManifest returns err with the manifest of a graph of ONNX to be completed.
+// withManifest adds to err a manifest for an ONNX graph that the user must complete.
 func withManifest(path string, graph *models.GraphError, err error) error {
 	said := *graph.Manifest
 	base := filepath.Base(path)
 	short := strings.TrimSuffix(base, filepath.Ext(base))
 	said.Name, said.Version, said.File = cmp.Or(said.Name, short), cmp.Or(said.Version, 1), base
-	said.Golden = "" // not made yet
+	said.Golden = "" // not created yet
 	var text strings.Builder
 	for _, open := range graph.Open {
 		fmt.Fprintf(&text, "# %s\n", open)
@@ -89,7 +91,7 @@ func withManifest(path string, graph *models.GraphError, err error) error {
 	return failure.As(failure.OfFiles, fmt.Errorf("%w. Or complete this manifest, save it beside the model as %s, and name that file instead:\n\n%s", err, short+".yaml", strings.TrimSuffix(text.String(), "\n")))
 }
 
-// manifest says of a model what its file says.
+// manifest returns a manifest with the facts of the model's file.
 func (c *Addition) manifest(info model.Info) *model.Manifest {
 	said := &model.Manifest{
 		Name: c.Name, Version: c.Version, Kind: info.Kind, File: filepath.Base(c.File), Digest: info.Digest, Golden: goldenName,
@@ -114,8 +116,7 @@ func (c *Addition) manifest(info model.Info) *model.Manifest {
 	return said
 }
 
-// write fills the folder of a version, verifies it, and returns how many golden
-// vectors it has.
+// write fills the folder of a version, verifies it, and returns its number of golden vectors.
 func (c *Addition) write(ctx context.Context, r *Registry, dir string, said *model.Manifest) (int, error) {
 	data, err := os.ReadFile(c.File)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package registry opens models of files and manifests, and keeps versions of models in folders.
+// Package registry opens models from files and manifests, and stores versions of models in folders.
 package registry
 
 import (
@@ -24,27 +24,27 @@ import (
 const (
 	manifestName = "model.yaml"
 	goldenName   = "golden.csv"
-	goldenRows   = 64   // that are made up, or taken of --rows
-	sweepRows    = 1024 // of the largest call that is measured
+	goldenRows   = 64   // generated rows, or rows taken from --rows
+	sweepRows    = 1024 // rows in the largest measured call
 )
 
 const modelHelp = "a model of trees, XGBoost .json or .ubj, LightGBM .txt, CatBoost .json or .onnx, a text model, or the manifest of one, .yaml"
 
-// Registry opens models, and keeps versions of models in folders.
+// Registry opens models, and stores versions of models in folders.
 type Registry struct {
 	Kinds   config.Kinds
 	Opening models.Opening
 	Logger  *slog.Logger
-	Own     func(model.Model) // takes each model that is open, to close it
+	Own     func(model.Model) // takes ownership of each open model, to close it
 }
 
-// Load loads a model, or verifies that of a manifest, which is nil where
-// there is none.
+// Load loads a model from its file, or loads and verifies the model of a manifest. The returned
+// manifest is nil if the model has none.
 func (r *Registry) Load(ctx context.Context, path string) (model.Model, *config.Manifest, models.Report, error) {
 	return r.loadBy(ctx, path, r.verified)
 }
 
-// loadBy loads a model, that of a manifest by a function.
+// loadBy loads a model. For the model of a manifest it calls open.
 func (r *Registry) loadBy(ctx context.Context, path string, open func(context.Context, *model.Manifest) (model.Model, models.Report, error)) (model.Model, *config.Manifest, models.Report, error) {
 	if !lang.NamesManifest(path) {
 		m, err := models.File(path)
@@ -69,8 +69,8 @@ func (r *Registry) loadBy(ctx context.Context, path string, open func(context.Co
 	return m, manifest, report, nil
 }
 
-// verified loads the model of a manifest, which may be of any kind. What it has
-// outside of the process ends with the command.
+// verified loads and verifies the model of a manifest of any kind. Its processes outside this one
+// end with the command.
 func (r *Registry) verified(ctx context.Context, manifest *model.Manifest) (model.Model, models.Report, error) {
 	m, report, err := models.Verified(ctx, manifest, r.Opening)
 	if err == nil {
@@ -79,12 +79,12 @@ func (r *Registry) verified(ctx context.Context, manifest *model.Manifest) (mode
 	return m, report, err
 }
 
-// Inspect returns a model to look at. It runs no program.
+// Inspect returns a model for display. It runs no program.
 func (r *Registry) Inspect(ctx context.Context, path string) (model.Model, *config.Manifest, models.Report, error) {
 	return r.loadBy(ctx, path, r.inspected)
 }
 
-// inspected returns the model of a manifest to look at. It runs no program.
+// inspected returns the model of a manifest for display. It runs no program.
 func (r *Registry) inspected(ctx context.Context, manifest *model.Manifest) (model.Model, models.Report, error) {
 	if _, runs := manifest.Config.(model.Program); !runs {
 		return r.verified(ctx, manifest)
@@ -93,7 +93,9 @@ func (r *Registry) inspected(ctx context.Context, manifest *model.Manifest) (mod
 	return m, models.Report{}, err
 }
 
-// Sweep measures calls of a model by their size, with rows of a file or, for "", rows of its own. The manifest is nil where there is none.
+// Sweep measures calls of a model by size. The rows come from file; for "" they come from the
+// golden vectors of the manifest, or are generated. The returned manifest is nil if the model has
+// none.
 func (r *Registry) Sweep(ctx context.Context, path, file string, duration time.Duration) ([]models.Cost, model.Policy, *config.Manifest, error) {
 	m, manifest, err := r.widest(ctx, path)
 	if err != nil {
@@ -117,8 +119,8 @@ func (r *Registry) Sweep(ctx context.Context, path, file string, duration time.D
 	return costs, policy, manifest, err
 }
 
-// widest loads a model, one of ONNX as it computes any number of rows in a call:
-// unless that changes their scores by too much.
+// widest loads a model. It makes an ONNX model compute any number of rows in a call, unless this
+// changes its scores by too much.
 func (r *Registry) widest(ctx context.Context, path string) (model.Model, *config.Manifest, error) {
 	if lang.NamesManifest(path) {
 		if wide, err := config.LoadManifest(path, r.Kinds); err == nil && wide.Kind == "onnx" {
@@ -145,7 +147,8 @@ func (r *Registry) WritePolicy(path string, policy model.Policy) error {
 	return replace.WriteFile(path, text, 0o666)
 }
 
-// List returns the manifests of a folder, by name and version. It hands those that are not valid to wrong.
+// List returns the manifests in a folder, sorted by name and version. It passes the error of an
+// invalid manifest to wrong.
 func (r *Registry) List(dir string, wrong func(error)) ([]*config.Manifest, error) {
 	var found []*config.Manifest
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

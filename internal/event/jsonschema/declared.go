@@ -11,7 +11,8 @@ import (
 
 var _ decode.Schema = (*Schema)(nil)
 
-// Declared implements decode.Schema. Values are in the order of their names. Lists of objects are not among them.
+// Declared implements decode.Schema. Values are sorted by name. It does not return lists of
+// objects.
 func (s *Schema) Declared(member string) (list []decode.Declared, open bool) {
 	root := &s.root
 	if member != "" {
@@ -30,7 +31,7 @@ func (n *node) declared(list []decode.Declared, at []decode.Part, optional bool)
 		}
 		of := n.properties[name]
 		if of == nil {
-			continue // of null
+			continue // only null fits
 		}
 		path := append(slices.Clone(at), decode.Part{Name: name})
 		types := slices.DeleteFunc(slices.Clone(of.types), func(name string) bool { return name == "null" })
@@ -49,7 +50,7 @@ func (n *node) declared(list []decode.Declared, at []decode.Part, optional bool)
 	return list
 }
 
-// kinds returns the kinds of the fields that can read values of a type.
+// kinds returns the field kinds that can read values of a type.
 func (n *node) kinds(name string) []value.Kind {
 	switch name {
 	case "boolean":

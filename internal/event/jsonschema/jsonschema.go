@@ -1,4 +1,4 @@
-// Package jsonschema writes records as JSON, and compares what they have with a JSON Schema.
+// Package jsonschema writes records as JSON, and compares their members with a JSON Schema.
 package jsonschema
 
 import (
@@ -13,24 +13,24 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// SchemaMax is how many bytes a schema has at most.
+// SchemaMax is the size limit of a schema in bytes.
 const SchemaMax = 1 << 20
 
-// Schema is what a JSON Schema says of the members of records and their types. Other keywords, such as
-// oneOf and pattern, are not compared, and neither is a member that has a $ref.
+// Schema holds the members of records and their types from a JSON Schema. It ignores other
+// keywords, such as oneOf and pattern, and members with a $ref.
 type Schema struct{ root node }
 
 var _ encode.Format = (*Schema)(nil)
 
-// node is a schema in a schema.
+// node is a schema inside a schema.
 type node struct {
 	never      bool     // no value fits
-	types      []string // none: any
+	types      []string // empty: any
 	properties map[string]*node
 	required   []string
-	closed     bool     // there are no other members
+	closed     bool     // other members are not allowed
 	items      *node    // nil: any
-	symbols    []string // of an enum of texts
+	symbols    []string // symbols of an enum of texts
 }
 
 // Parse reads a schema.
@@ -66,7 +66,7 @@ func (n *node) UnmarshalJSON(text []byte) error {
 	}
 	n.types, n.properties, n.required = of.Type, of.Properties, of.Required
 	if json.Unmarshal(of.Enum, &n.symbols) != nil {
-		n.symbols = nil // values that are no texts are not compared
+		n.symbols = nil // values other than texts are not compared
 	}
 	n.closed = string(of.Additional) == "false" && of.Patterns == nil
 	if len(of.Items) == 0 || of.Items[0] == '[' {
@@ -76,7 +76,7 @@ func (n *node) UnmarshalJSON(text []byte) error {
 	return n.items.UnmarshalJSON(of.Items)
 }
 
-// names is one name, or a list of them.
+// names is one name or a list of names.
 type names []string
 
 func (n *names) UnmarshalJSON(text []byte) error {
@@ -87,7 +87,7 @@ func (n *names) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &(*n)[0])
 }
 
-// Encoder implements encode.Format. A value that is absent is null, as in outputs without a format.
+// Encoder implements encode.Format. An absent value is null, as in outputs without a format.
 func (s *Schema) Encoder(fields []encode.Field) (encode.Encoder, error) {
 	object := encode.ObjectOf(slices.Clone(fields))
 	var f faults
@@ -100,15 +100,15 @@ func (s *Schema) Encoder(fields []encode.Field) (encode.Encoder, error) {
 	return e, nil
 }
 
-// AppendJSON appends a record as JSON, which it is.
+// AppendJSON appends a record unchanged, because it is JSON.
 func (*Schema) AppendJSON(dst, record []byte) ([]byte, error) { return append(dst, record...), nil }
 
-// faults are what does not fit.
+// faults collects the mismatches.
 type faults []string
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
-// object compares an object with its schema, which label names.
+// object compares an object with its schema. label is the name of the object.
 func (f *faults) object(n *node, label string, object *encode.Object) {
 	if n.never || !n.takes("object") {
 		f.add("%s is of type %s: want object", label, n)
@@ -143,7 +143,7 @@ func (f *faults) value(n *node, m *encode.Member) {
 	}
 }
 
-// fits reports whether values of a kind are of the types of the schema.
+// fits reports whether values of a kind have one of the types of the schema.
 func (n *node) fits(kind value.Kind) bool {
 	switch {
 	case n.never:
@@ -176,19 +176,19 @@ func (n *node) String() string {
 	return strings.Join(n.types, " or ")
 }
 
-// Encoder writes records as JSON. It does not change after Schema.Encoder and is safe for concurrent use.
+// Encoder writes records as JSON. It is immutable after Schema.Encoder and safe for concurrent use.
 type Encoder struct {
 	parts []part
-	after []byte // stands behind the last value
+	after []byte // text after the last value
 }
 
-// part is a value, and what stands before it.
+// part is a value with the text before it.
 type part struct {
 	before []byte
 	slot   value.Slot
 }
 
-// object adds the values of an object. It returns what stands behind the last one.
+// object adds the values of an object. It returns the text after the last one.
 func (e *Encoder) object(before []byte, object *encode.Object) (after []byte) {
 	before = append(before, '{')
 	for i := range object.Members {
@@ -206,7 +206,7 @@ func (e *Encoder) object(before []byte, object *encode.Object) (after []byte) {
 	return append(before, '}')
 }
 
-// Append implements encode.Encoder. It does not fail.
+// Append implements encode.Encoder. It never fails.
 func (e *Encoder) Append(dst []byte, row *value.Row) ([]byte, error) {
 	for i := range e.parts {
 		p := &e.parts[i]

@@ -13,7 +13,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Append implements encode.Encoder. Texts that are not UTF-8 need memory; nothing else does, if dst has room.
+// Append implements encode.Encoder. It allocates memory only for texts that are not UTF-8, provided
+// that dst has enough capacity.
 func (e *Encoder) Append(dst []byte, row *value.Row) ([]byte, error) {
 	return appendParts(dst, e.parts, row)
 }
@@ -41,7 +42,7 @@ func appendParts(dst []byte, parts []part, row *value.Row) (made []byte, err err
 	return dst, nil
 }
 
-// sized puts the size of what stands behind at in front of it.
+// sized inserts at at the size of the bytes that follow.
 func sized(dst []byte, at int) []byte {
 	size := len(dst) - at
 	var room [10]byte
@@ -52,7 +53,7 @@ func sized(dst []byte, at int) []byte {
 	return dst
 }
 
-// append appends a field with its tag. reason says why it cannot be written; "" if it can.
+// append appends a field with its tag. reason says why the field cannot be written, or is "".
 func (p *part) append(dst []byte, e value.Element) (made []byte, reason string) {
 	switch {
 	case p.item == nil:
@@ -90,7 +91,8 @@ func (p *part) append(dst []byte, e value.Element) (made []byte, reason string) 
 	return sized(dst, at), ""
 }
 
-// value appends a field of one value. If the message does not tell zero from a value that is not set, zero is not written.
+// value appends a field with one value. It omits a zero if the message does not distinguish it from
+// a value that is not set.
 func (p *part) value(dst []byte, e value.Element) (made []byte, reason string) {
 	enum := p.kind == protoreflect.EnumKind
 	if !p.always && !enum && e.Num == 0 && e.Str == "" {
@@ -99,7 +101,7 @@ func (p *part) value(dst []byte, e value.Element) (made []byte, reason string) {
 	begin := len(dst)
 	dst, reason = p.single(append(dst, p.tag...), e)
 	if !p.always && enum && reason == "" && dst[len(dst)-1] == 0 {
-		dst = dst[:begin] // the last byte of other numbers is not 0
+		dst = dst[:begin] // the last byte of a number other than zero is not 0
 	}
 	return dst, reason
 }
@@ -115,7 +117,7 @@ func (w *writer) vector(dst []byte, text string) []byte {
 	return dst
 }
 
-// entries appends a map, in the order of the keys.
+// entries appends a map, sorted by key.
 func (p *part) entries(dst []byte, text string) (made []byte, reason string) {
 	for e := range value.Entries(text, p.slot.Element()) {
 		dst = append(dst, p.tag...)
@@ -129,7 +131,7 @@ func (p *part) entries(dst []byte, text string) (made []byte, reason string) {
 	return dst, ""
 }
 
-// clip cuts a text for an error.
+// clip shortens a text for an error.
 func clip(text string) string { return text[:min(len(text), 100)] }
 
 // single appends one value, in its wrapper if it has one.

@@ -9,7 +9,8 @@ import (
 
 var _ decode.Schema = (*Schema)(nil)
 
-// Declared implements decode.Schema. A message in a message has no values that a field can read.
+// Declared implements decode.Schema. It returns no values of a message in a message, because no
+// field can read them.
 func (s *Schema) Declared(member string) (list []decode.Declared, open bool) {
 	if member != "" {
 		return nil, false

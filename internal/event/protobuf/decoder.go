@@ -13,42 +13,42 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// smallMax is the last number of a field that is found without a map.
+// smallMax is the largest number of a field that is found without a map.
 const smallMax = 255
 
-// Decoder reads fields of messages of one type. It does not change after Schema.Decoder and is safe for
+// Decoder reads fields of messages of one type. It is immutable after Schema.Decoder and safe for
 // concurrent use.
 type Decoder struct {
 	targets []target
-	small   []uint16                 // by number: its place among targets, from 1; 0 is none
-	large   map[protowire.Number]int // likewise, of greater numbers
-	lists   int                      // targets that collect their elements
+	small   []uint16                 // for each number: index in targets plus 1; 0 means none
+	large   map[protowire.Number]int // the same for larger numbers
+	lists   int                      // number of targets that collect elements
 }
 
 var _ decode.Format = (*Schema)(nil)
 
 // target is a field of the message.
 type target struct {
-	want   *decode.Field // nil if it only ends what another member of its oneof said
+	want   *decode.Field // nil if the target only clears other members of its oneof
 	kind   protoreflect.Kind
-	inside protoreflect.Kind // of the value of a wrapper, such as google.protobuf.StringValue; 0 for others
+	inside protoreflect.Kind // kind of the value in a wrapper, such as google.protobuf.StringValue; 0 without a wrapper
 	wire   protowire.Type
 	enum   protoreflect.EnumDescriptor
-	list   int     // where it collects its elements, from 1; 0 is no list, no vector and no map
-	value  *target // of a map: its values; nil for others
-	absent bool    // it may be absent; else it has its default then
-	others []int   // targets of its oneof
+	list   int     // number of the list that collects its elements, from 1; 0 if it is no list, vector or map
+	value  *target // for a map: target of its values; nil for any other field
+	absent bool    // the field may be absent; otherwise it then has its default
+	others []int   // other targets of its oneof
 }
 
 const timestamp = "google.protobuf.Timestamp"
 
-// wrappers are messages that are a value or absent.
+// wrappers are messages with one value that may be absent.
 var wrappers = map[protoreflect.FullName]bool{
 	"google.protobuf.DoubleValue": true, "google.protobuf.FloatValue": true, "google.protobuf.Int64Value": true, "google.protobuf.UInt64Value": true, "google.protobuf.Int32Value": true,
 	"google.protobuf.UInt32Value": true, "google.protobuf.BoolValue": true, "google.protobuf.StringValue": true, "google.protobuf.BytesValue": true,
 }
 
-// wires are the wire types of the kinds of values; others are varints.
+// wires maps kinds of values to their wire types. All other kinds are varints.
 var wires = map[protoreflect.Kind]protowire.Type{
 	protoreflect.Fixed32Kind: protowire.Fixed32Type, protoreflect.Sfixed32Kind: protowire.Fixed32Type, protoreflect.FloatKind: protowire.Fixed32Type,
 	protoreflect.Fixed64Kind: protowire.Fixed64Type, protoreflect.Sfixed64Kind: protowire.Fixed64Type, protoreflect.DoubleKind: protowire.Fixed64Type,
@@ -99,7 +99,7 @@ func (s *Schema) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	return d, nil
 }
 
-// typeOf returns the type of a field as the schema has it.
+// typeOf returns the type of a field in the schema.
 func typeOf(of protoreflect.FieldDescriptor) string {
 	name := of.Kind().String()
 	switch {
@@ -116,7 +116,7 @@ func typeOf(of protoreflect.FieldDescriptor) string {
 	return name
 }
 
-// add adds a field that is wanted. It reports whether its type fits.
+// add adds a wanted field. It reports whether the type fits.
 func (d *Decoder) add(f *decode.Field, of protoreflect.FieldDescriptor) bool {
 	slot := f.Slot.Type.Kind
 	t, element := targetOf(f, of), slot
@@ -153,7 +153,7 @@ func targetOf(f *decode.Field, of protoreflect.FieldDescriptor) target {
 	if m := of.Message(); m != nil && wrappers[m.FullName()] {
 		t.inside = m.Fields().ByNumber(1).Kind()
 	} else if m != nil && m.FullName() != timestamp {
-		t.kind = protoreflect.GroupKind // of which nothing can be read
+		t.kind = protoreflect.GroupKind // a kind that no slot can read
 	}
 	return t
 }
@@ -183,7 +183,7 @@ func (t *target) fits(slot value.Kind) bool {
 	return slot == value.Int || slot == value.Number
 }
 
-// find has a number lead to a target.
+// find makes a number lead to a target.
 func (d *Decoder) find(number protowire.Number, at int) {
 	if number > smallMax {
 		d.large[number] = at + 1
@@ -195,7 +195,7 @@ func (d *Decoder) find(number protowire.Number, at int) {
 	d.small[number] = uint16(at + 1)
 }
 
-// oneof has the members of the oneof of a field that is wanted end what it said.
+// oneof adds the other members of a wanted field's oneof, because they clear the field.
 func (d *Decoder) oneof(of protoreflect.FieldDescriptor) {
 	in := of.ContainingOneof()
 	if in == nil || in.IsSynthetic() {
@@ -216,7 +216,7 @@ func (d *Decoder) oneof(of protoreflect.FieldDescriptor) {
 	}
 }
 
-// at returns the target of a number, -1 for none.
+// at returns the index of the target for a number, or -1.
 func (d *Decoder) at(number protowire.Number) int {
 	if int(number) < len(d.small) {
 		return int(d.small[number]) - 1

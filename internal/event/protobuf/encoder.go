@@ -14,8 +14,8 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Encoder writes messages of one type, their fields by number. It does not change after Schema.Encoder
-// and is safe for concurrent use.
+// Encoder writes messages of one type, with their fields sorted by number. It is immutable after
+// Schema.Encoder and safe for concurrent use.
 type Encoder struct{ parts []part }
 
 var _ encode.Format = (*Schema)(nil)
@@ -24,9 +24,9 @@ var _ encode.Format = (*Schema)(nil)
 type part struct {
 	number protowire.Number
 	tag    []byte
-	field  *encode.Field // nil of a message of its own
-	inside []part        // of that message
-	always bool          // it is there if it is zero, too
+	field  *encode.Field // nil for a nested message
+	inside []part        // fields of the nested message
+	always bool          // written even if it is zero
 	writer
 }
 
@@ -34,11 +34,11 @@ type part struct {
 type writer struct {
 	slot   value.Kind
 	kind   protoreflect.Kind
-	inside bool                  // the value stands in a wrapper, such as google.protobuf.StringValue
-	item   *writer               // of the elements of a list, or the values of a map
-	packed bool                  // of a list
-	enum   []enumName            // in order
-	named  protoreflect.FullName // of enum
+	inside bool                  // the value is in a wrapper, such as google.protobuf.StringValue
+	item   *writer               // writes the elements of a list, or the values of a map
+	packed bool                  // the list is packed
+	enum   []enumName            // names of the enum, sorted
+	named  protoreflect.FullName // full name of the enum
 }
 
 // enumName is a name of an enum.
@@ -47,7 +47,7 @@ type enumName struct {
 	number protoreflect.EnumNumber
 }
 
-// Encoder implements encode.Format. Fields of the schema that are not emitted are not set.
+// Encoder implements encode.Format. Fields of the schema that the emit does not write are not set.
 func (s *Schema) Encoder(fields []encode.Field) (encode.Encoder, error) {
 	p := planner{}
 	parts := p.message(s.message, encode.ObjectOf(slices.Clone(fields)))
@@ -57,7 +57,7 @@ func (s *Schema) Encoder(fields []encode.Field) (encode.Encoder, error) {
 	return &Encoder{parts}, nil
 }
 
-// planner notes what does not fit.
+// planner makes the parts of an encoder, and collects mismatches.
 type planner struct{ faults []string }
 
 func (p *planner) fault(format string, args ...any) {
@@ -134,14 +134,14 @@ func (p *planner) member(f protoreflect.FieldDescriptor, m *encode.Member) (part
 	return of, true
 }
 
-// element has the part write a list or a map. It reports whether elements of a kind fit.
+// element makes the part write a list or a map. It reports whether elements of a kind fit.
 func (p *part) element(f protoreflect.FieldDescriptor, slot, of value.Kind) bool {
 	item, ok := writing(f, of)
 	p.writer = writer{slot: slot, item: &item, packed: f.IsPacked()}
 	return ok && !item.inside
 }
 
-// writing returns how one value of a kind is written. It is not ok if the type does not fit.
+// writing returns the writer for one value of a kind. ok is false if the type does not fit.
 func writing(f protoreflect.FieldDescriptor, slot value.Kind) (w writer, ok bool) {
 	t := targetOf(nil, f)
 	w = writer{slot: slot, kind: t.kind}

@@ -14,13 +14,13 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Scan reads the fields of the message in src into their slots of row, and leaves the row's other slots
-// alone. Fields that are not wanted are skipped, and their bytes are not looked at. A field without
-// presence that the message does not have is 0, false or empty, and a list or map is empty. The error is
-// a *decode.Error, and then the slots of the fields hold anything.
+// Scan reads the fields of the message in src into their slots of row. It does not change other
+// slots. It skips other fields without checking their bytes. A field without presence that the
+// message does not contain is 0, false or empty, and a list or map is empty. The error is a
+// *decode.Error; after an error the slots of the fields have undefined content.
 //
-// Texts and bytes alias src. It therefore must not change while the row is used. Lists, maps, vectors and
-// numbers of an enum that have no name are allocated; nothing else is.
+// Texts and bytes alias src, so src must not change while the row is used. Scan allocates memory
+// only for lists, maps, vectors and enum numbers without a name.
 func (d *Decoder) Scan(src []byte, row *value.Row) error {
 	r := reader{Decoder: d, src: src, row: row}
 	at, reason := r.message()
@@ -34,7 +34,7 @@ func (d *Decoder) Scan(src []byte, row *value.Row) error {
 	return err
 }
 
-// reader reads one message.
+// reader is the state of reading one message.
 type reader struct {
 	*Decoder
 	src   []byte
@@ -42,15 +42,15 @@ type reader struct {
 	row   *value.Row
 	lists []collected
 	seen  [4]uint64
-	more  []uint64 // of targets behind those of seen
+	more  []uint64 // seen bits of targets that do not fit in seen
 }
 
-// collected is what the message had so far of a list or map.
+// collected holds the elements of a list or map read so far.
 type collected struct {
-	text    []byte // of a list or vector
+	text    []byte // for a list or vector
 	count   int
 	entries []value.Entry
-	bytes   int // of entries
+	bytes   int // size of entries
 }
 
 func (r *reader) mark(at int, has bool) {
@@ -72,7 +72,8 @@ func (r *reader) has(at int) bool {
 	return r.more[at>>6-len(r.seen)]>>(at&63)&1 != 0
 }
 
-// message reads the message. If it is refused, it returns the target at fault, -1 for none, and why.
+// message reads the message. If it refuses the message, it returns the reason and the target at
+// fault, or -1.
 func (r *reader) message() (at int, reason string) {
 	if n := len(r.targets)>>6 + 1 - len(r.seen); n > 0 {
 		r.more = make([]uint64, n)
@@ -108,7 +109,8 @@ func (r *reader) message() (at int, reason string) {
 	return r.rest()
 }
 
-// broken says what protowire found. The texts of its own errors differ from build to build.
+// broken returns the reason for an error code of protowire. It does not use protowire's error
+// texts, because they differ between builds.
 func broken(n int) string {
 	reasons := [...]string{1: decode.EndOfRecord, "an invalid number of a field", "an integer of more than 64 bits", "a reserved wire type", "a group that ends without a begin", "groups are nested too deep"}
 	if -n < len(reasons) {
@@ -117,8 +119,8 @@ func broken(n int) string {
 	return "no message of Protobuf"
 }
 
-// field reads a field behind its tag. It is not taken if it is of another wire type, as if the schema did not know
-// it.
+// field reads a field after its tag. It does not take a field with another wire type, and treats it
+// as unknown to the schema.
 func (r *reader) field(at int, wire protowire.Type) (took bool, reason string) {
 	t := &r.targets[at]
 	if t.list > 0 {
@@ -146,14 +148,15 @@ func (r *reader) field(at int, wire protowire.Type) (took bool, reason string) {
 	return true, ""
 }
 
-// end ends what other members of a oneof said.
+// end clears the other members of a oneof.
 func (r *reader) end(t *target) {
 	for _, other := range t.others {
 		r.mark(other, false)
 	}
 }
 
-// value reads a value of the wire type of a target. It is not ok if the value is unknown to a closed enum.
+// value reads a value with the wire type of a target. ok is false if a closed enum does not know
+// the value.
 func (r *reader) value(t *target) (e value.Element, ok bool, reason string) {
 	slot := t.want.Slot.Type.Kind
 	if slot.IsList() || slot.IsMap() {
@@ -184,7 +187,7 @@ func (r *reader) value(t *target) (e value.Element, ok bool, reason string) {
 	return e, ok, reason
 }
 
-// raw reads a value: its bits, or its bytes.
+// raw reads the bits or the bytes of a value.
 func raw(wire protowire.Type, src []byte) (v uint64, b []byte, n int) {
 	switch wire {
 	case protowire.VarintType:
@@ -201,7 +204,7 @@ func raw(wire protowire.Type, src []byte) (v uint64, b []byte, n int) {
 	return v, b, n
 }
 
-// element returns the value that the bits or bytes of a kind are in a slot. Bits of a time are microseconds.
+// element returns the slot value for the bits or bytes of a kind. Bits of a time are microseconds.
 func element(kind protoreflect.Kind, enum protoreflect.EnumDescriptor, slot value.Kind, v uint64, b []byte) (e value.Element, ok bool, reason string) {
 	var whole int64
 	var number float64
@@ -256,8 +259,8 @@ func element(kind protoreflect.Kind, enum protoreflect.EnumDescriptor, slot valu
 	return value.Element{Num: uint64(whole)}, true, ""
 }
 
-// symbol returns the name or number of a value of an enum. A number without a name is its own name, but for an enum that
-// is closed, as in proto2: such a value is no value.
+// symbol returns the name or number of an enum value. A number without a name is its own name. In a
+// closed enum, as in proto2, such a number is no value.
 func symbol(enum protoreflect.EnumDescriptor, number int32, slot value.Kind) (e value.Element, ok bool, reason string) {
 	of := enum.Values().ByNumber(protoreflect.EnumNumber(number))
 	switch {
@@ -271,7 +274,7 @@ func symbol(enum protoreflect.EnumDescriptor, number int32, slot value.Kind) (e 
 	return value.Element{Str: string(of.Name())}, true, ""
 }
 
-// wrapped reads the value of a wrapper: its bits, or its bytes.
+// wrapped reads the bits or the bytes of the value in a wrapper.
 func wrapped(src []byte, kind protoreflect.Kind) (v uint64, b []byte, reason string) {
 	for len(src) > 0 {
 		number, wire, n := protowire.ConsumeTag(src)
@@ -291,13 +294,13 @@ func wrapped(src []byte, kind protoreflect.Kind) (v uint64, b []byte, reason str
 	return v, b, ""
 }
 
-// The seconds of the years 1 to 9999, which a Timestamp may have.
+// The range of a Timestamp: the seconds of the years 1 to 9999.
 const (
 	leastSecond = -62_135_596_800
 	mostSecond  = 253_402_300_799
 )
 
-// instant reads a Timestamp. It returns microseconds, of which digits are cut.
+// instant reads a Timestamp as microseconds. It truncates further digits.
 func instant(src []byte) (micros uint64, reason string) {
 	var parts [3]int64
 	for len(src) > 0 {
@@ -321,7 +324,7 @@ func instant(src []byte) (micros uint64, reason string) {
 	return uint64(seconds*1_000_000 + nanos/1000), notInstant(seconds, nanos)
 }
 
-// notInstant returns why a Timestamp is not valid; "" if it is.
+// notInstant returns the reason why a Timestamp is invalid, or "".
 func notInstant(seconds, nanos int64) string {
 	if seconds < leastSecond || seconds > mostSecond || nanos < 0 || nanos > 999_999_999 {
 		return fmt.Sprintf("a Timestamp of %d seconds and %d nanoseconds is none of the years 1 to 9999", seconds, nanos)
@@ -329,7 +332,7 @@ func notInstant(seconds, nanos int64) string {
 	return ""
 }
 
-// element reads elements of a list or a vector, many if they are packed, or an entry of a map.
+// element reads one element of a list or vector, several packed elements, or an entry of a map.
 func (r *reader) element(t *target, wire protowire.Type) (took bool, reason string) {
 	l := &r.lists[t.list-1]
 	switch {
@@ -357,7 +360,7 @@ func (r *reader) element(t *target, wire protowire.Type) (took bool, reason stri
 		if reason != "" {
 			return false, reason
 		}
-		if !ok { // a value that a closed enum does not know
+		if !ok { // a closed enum does not know the value
 			_, _, n := raw(t.wire, packed[within.i:])
 			within.i += n
 		}
@@ -441,7 +444,8 @@ func (r *reader) entry(t *target, l *collected) (took bool, reason string) {
 	return true, ""
 }
 
-// rest gives fields that the message does not have their defaults, and lists what was collected.
+// rest sets the defaults of fields that the message does not contain, and stores the collected
+// lists.
 func (r *reader) rest() (at int, reason string) {
 	for at := range r.targets {
 		t := &r.targets[at]
@@ -463,7 +467,7 @@ func (r *reader) rest() (at int, reason string) {
 	return -1, ""
 }
 
-// collect stores a list, a vector or a map. Of entries of one key the last counts.
+// collect stores a list, a vector or a map. If a key occurs several times, its last entry counts.
 func (r *reader) collect(t *target) string {
 	l, slot := &r.lists[t.list-1], t.want.Slot
 	switch {

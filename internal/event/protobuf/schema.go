@@ -1,4 +1,5 @@
-// Package protobuf reads the fields that a pipeline names out of messages of Protobuf.
+// Package protobuf reads the fields that a pipeline names from Protobuf messages, and writes
+// Protobuf messages.
 package protobuf
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Bounds of a schema.
+// Limits of a schema.
 const (
 	SchemaMax = 1 << 20 // bytes of all its files
 	filesMax  = 256
@@ -32,12 +33,12 @@ type Schema struct {
 	message protoreflect.MessageDescriptor
 }
 
-// File is a file of the language of Protobuf, with all that it imports.
+// File is a .proto file with all its imports.
 type File struct{ linker.File }
 
-// Parse reads a file of the language of Protobuf. open opens files by the names that the file and its
-// imports use, the file itself among them. Those of google/protobuf are known. A file may be the base64
-// of a FileDescriptorProto, as clients of schema registries write it.
+// Parse reads a .proto file. open opens files, including this one, by the names that the file and
+// its imports use. The files of google/protobuf are built in. A file may be the base64 of a
+// FileDescriptorProto, as clients of schema registries write it.
 func Parse(file string, open func(name string) (io.ReadCloser, error)) (*File, error) {
 	left, files := SchemaMax, 0
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(protocompile.ResolverFunc(func(name string) (found protocompile.SearchResult, err error) {
@@ -70,8 +71,8 @@ func Parse(file string, open func(name string) (io.ReadCloser, error)) (*File, e
 	return &File{found[0]}, nil
 }
 
-// descriptorOf reads a FileDescriptorProto of another name. Generated code leaves out the names of
-// JSON, which the compiler wants.
+// descriptorOf reads a FileDescriptorProto and gives it a name. It adds JSON names, which the
+// compiler requires and generated code leaves out.
 func descriptorOf(encoded []byte, name string) (*descriptorpb.FileDescriptorProto, error) {
 	var file descriptorpb.FileDescriptorProto
 	if err := proto.Unmarshal(encoded, &file); err != nil {
@@ -89,12 +90,12 @@ func descriptorOf(encoded []byte, name string) (*descriptorpb.FileDescriptorProt
 	return &file, nil
 }
 
-// Named returns the message type of a full name; of "" the first of the file.
+// Named returns the message type with a full name, or the first of the file for "".
 func (f *File) Named(message string) (*Schema, error) {
 	return named(message, f.Messages(), func() protoreflect.Descriptor { return f.FindDescriptorByName(protoreflect.FullName(message)) })
 }
 
-// At returns the message type at an index: the number of a message of the file, then of one that is
+// At returns the message type at an index: the number of a message of the file, then of a message
 // declared inside it, and so on.
 func (f *File) At(index ...int) (*Schema, error) {
 	all := f.Messages()
@@ -112,7 +113,7 @@ func (f *File) At(index ...int) (*Schema, error) {
 	return &Schema{of}, nil
 }
 
-// Index returns where the message type stands in its file: At has the form of an index.
+// Index returns the index of the message type in its file, in the form that At takes.
 func (s *Schema) Index() (index []int) {
 	for of := protoreflect.Descriptor(s.message); of != nil; of = of.Parent() {
 		if _, is := of.(protoreflect.MessageDescriptor); !is {
@@ -124,7 +125,8 @@ func (s *Schema) Index() (index []int) {
 	return index
 }
 
-// Column reports whether the JSON of a message is an object with one text or whole number.
+// Column reports whether a message has the JSON form of a key: an object with one text or whole
+// number.
 func (s *Schema) Column() bool {
 	if s.message.Fields().Len() != 1 {
 		return false
@@ -134,7 +136,7 @@ func (s *Schema) Column() bool {
 	return !f.IsList() && !f.IsMap() && (t.fits(value.Int) || t.fits(value.String) || t.fits(value.Bytes) || t.fits(value.Time))
 }
 
-// Uses returns the files that the file imports, but for those of google/protobuf.
+// Uses returns the files that the file imports, except those of google/protobuf.
 func (f *File) Uses() (names []string) {
 	all := f.Imports()
 	for i := range all.Len() {
@@ -145,8 +147,8 @@ func (f *File) Uses() (names []string) {
 	return names
 }
 
-// ParseSet reads a FileDescriptorSet, as protoc --descriptor_set_out --include_imports makes it. message is
-// the full name of the type; "" is the first of the last file.
+// ParseSet reads a FileDescriptorSet, as protoc --descriptor_set_out --include_imports writes it.
+// message is the full name of the type; "" is the first of the last file.
 func ParseSet(set []byte, message string) (*Schema, error) {
 	if len(set) > SchemaMax {
 		return nil, fmt.Errorf("the schema has %d bytes: at most %d", len(set), SchemaMax)
@@ -172,7 +174,7 @@ func ParseSet(set []byte, message string) (*Schema, error) {
 	})
 }
 
-// named returns the schema of a name, or of the first of some types.
+// named returns the schema for a name, or for the first of the types if the name is empty.
 func named(message string, all protoreflect.MessageDescriptors, find func() protoreflect.Descriptor) (*Schema, error) {
 	if message == "" {
 		if all.Len() == 0 {

@@ -19,16 +19,16 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 )
 
-// Bounds of the JSON of a message.
+// Limits of the JSON of a message.
 const (
-	textMax  = 4 << 20 // bytes: fields that a message does not set are written too
+	textMax  = 4 << 20 // bytes; fields that a message does not set are included
 	depthMax = decode.MaxDepth
 )
 
-// AppendJSON appends a message as JSON, all of it. Fields have the names of the schema, and the values that a Decoder
-// reads: integers are numbers, a Timestamp is a text of RFC 3339, an enum is its name, and a field without presence
-// has its default. Fields with presence that the message does not set are left out. Bytes are base64, and numbers that
-// are not finite are null.
+// AppendJSON appends a whole message as JSON. Fields have the names of the schema and the values
+// that a Decoder reads. Integers are numbers, a Timestamp is a text of RFC 3339, and an enum is its
+// name. A field without presence has its default; an unset field with presence is left out. Bytes
+// are base64, and numbers that are not finite are null.
 func (s *Schema) AppendJSON(dst, message []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(s.message)
 	if !read(message, m) {
@@ -45,8 +45,9 @@ func (s *Schema) AppendJSON(dst, message []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// read reads a message. It says no more of one that is not valid, as the texts of the library's errors differ from build to build.
-// The library panics at an entry of a map whose key stands there twice, the second time of another wire type.
+// read reads a message, and reports only whether it is valid: the library's error texts differ
+// between builds. read also handles a panic of the library. The library panics if the key of a map
+// entry occurs twice, the second time with another wire type.
 func read(message []byte, m proto.Message) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -56,9 +57,9 @@ func read(message []byte, m proto.Message) (ok bool) {
 	return proto.UnmarshalOptions{RecursionLimit: depthMax, AllowPartial: true}.Unmarshal(message, m) == nil
 }
 
-// texts writes messages as JSON, until there is a reason against it.
+// texts writes messages as JSON, until there is a reason to stop.
 type texts struct {
-	most   int // bytes
+	most   int // limit of the output in bytes
 	reason string
 }
 
@@ -108,7 +109,7 @@ func (t *texts) list(dst []byte, f protoreflect.FieldDescriptor, l protoreflect.
 	return append(dst, ']')
 }
 
-// entries appends a map, in the order of the texts of its keys.
+// entries appends a map, sorted by the texts of its keys.
 func (t *texts) entries(dst []byte, f protoreflect.FieldDescriptor, m protoreflect.Map) []byte {
 	type entry struct {
 		key   string
@@ -167,12 +168,12 @@ func (t *texts) time(dst []byte, m protoreflect.Message) []byte {
 	return quoted(dst, time.Unix(seconds, nanos).UTC().Format(time.RFC3339Nano))
 }
 
-// known are messages of google/protobuf that have a JSON of their own. No field of an event reads them.
+// known are messages of google/protobuf with a special JSON form. No field of an event reads them.
 var known = map[protoreflect.FullName]bool{
 	"google.protobuf.Duration": true, "google.protobuf.FieldMask": true, "google.protobuf.Struct": true, "google.protobuf.Value": true, "google.protobuf.ListValue": true,
 }
 
-// known appends such a message.
+// known appends a message with a special JSON form.
 func (t *texts) known(dst []byte, m protoreflect.Message) []byte {
 	text, err := protojson.Marshal(m.Interface())
 	made := bytes.NewBuffer(dst)
@@ -185,11 +186,11 @@ func (t *texts) known(dst []byte, m protoreflect.Message) []byte {
 	return made.Bytes()
 }
 
-// quoted appends a text as a string of JSON.
+// quoted appends a text as a JSON string.
 func quoted(dst []byte, s string) []byte {
 	var made bytes.Buffer
 	encoder := json.NewEncoder(&made)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string always can
+	_ = encoder.Encode(s) // encoding a string cannot fail
 	return append(dst, bytes.TrimSuffix(made.Bytes(), []byte("\n"))...)
 }

@@ -1,5 +1,5 @@
-// Package registry reads records whose schemas are in a schema registry that speaks Confluent's API. A
-// record begins with a byte 0 and the id of the schema that it was written with.
+// Package registry reads and writes records with schemas in a schema registry that implements
+// Confluent's API. A record begins with a byte 0 and the id of the schema that it was written with.
 package registry
 
 import (
@@ -23,25 +23,25 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/httpclient"
 )
 
-// The bounds of what is asked.
+// Limits of requests.
 const (
-	answerMax    = 4 << 20 // bytes of an answer: a schema of the most bytes, as text of JSON
+	answerMax    = 4 << 20 // bytes of a response: the largest schema, as a JSON string
 	callMax      = 10 * time.Second
-	referenceMax = 256 // schemas that a schema uses
+	referenceMax = 256 // schemas that a schema references
 )
 
-// Options say where a registry is and how it is asked. Its address is the operator's choice, so no
-// network is refused; redirections are not followed.
+// Options say where a registry is and how to authenticate. The operator chooses the address, so no
+// network is refused. The client does not follow redirects.
 type Options struct {
-	URL            string // http or https; credentials are sent by http to this machine alone
-	User, Password string // of basic authentication; "" is none
-	Token          string // of the header Authorization: Bearer; "" is none
-	TokenFile      string // a file of the token, read at each request; "" is none
+	URL            string // http or https; http sends credentials only to this machine
+	User, Password string // for basic authentication; "" sends none
+	Token          string // for the header Authorization: Bearer; "" sends none
+	TokenFile      string // file with the token, read for each request; "" if not used
 
 	Now func() time.Time // nil is time.Now
 }
 
-// Validate returns what is wrong with the options.
+// Validate returns the errors in the options.
 func (o *Options) Validate() error {
 	to, err := url.Parse(o.URL)
 	credentials := o.User != "" || o.Password != "" || o.Token != "" || o.TokenFile != ""
@@ -84,7 +84,7 @@ func newClient(o *Options) (*sr.Client, *http.Client, error) {
 	return client, plain, err
 }
 
-// bounded refuses answers that are too large.
+// bounded refuses responses that are too large.
 type bounded struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -111,23 +111,24 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer is what the registry said of an id. It is a schema, the id of the version before it, or neither.
+// answer is the registry's answer about an id. It holds a schema, the id of the previous version,
+// or neither.
 type answer struct {
 	avro     *avro.Schema
 	protobuf *protobuf.File
 	json     *jsonschema.Schema
-	before   int // 0 is none
+	before   int // id of the previous version, or 0
 
-	err   error     // why there is no schema
-	until time.Time // from when on another answer may come; zero is never
+	err   error     // reason why there is no schema
+	until time.Time // when to ask again, because the answer may change; zero means never
 }
 
-// awayError is the error of an attempt that is tried again: nothing is known of the id.
+// awayError is the error of an attempt that will be retried: the id is still unknown.
 type awayError struct{ err error }
 
 func (e *awayError) Error() string { return e.err.Error() }
 
-// refusal returns the code of an answer that is an error, 0 if there was none that the registry itself gave.
+// refusal returns the error code of a 404 response from the registry itself, or 0.
 func refusal(err error) int {
 	var said *sr.ResponseError
 	if errors.As(err, &said) && said.StatusCode == http.StatusNotFound {
@@ -136,7 +137,8 @@ func refusal(err error) int {
 	return 0
 }
 
-// away is the error of a request that failed by a fault of the registry, of the network or of credentials.
+// away wraps the error of a request that failed because of the registry, the network or
+// credentials.
 func away(err error) error {
 	var said *sr.ResponseError
 	if errors.As(err, &said) {
@@ -145,7 +147,7 @@ func away(err error) error {
 	return &awayError{httpclient.Bare(err)}
 }
 
-// ask asks for an id. The error is an *awayError.
+// ask asks the registry about an id. Its error is an *awayError.
 func (r *Registry) ask(ctx context.Context, of question) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
@@ -159,7 +161,7 @@ func (r *Registry) ask(ctx context.Context, of question) (*answer, error) {
 	return r.judge(err, "the registry does not know it", sr.ErrSchemaNotFound)
 }
 
-// judge returns what an error says of an id.
+// judge decides what an error means for an id: an answer, or an *awayError.
 func (r *Registry) judge(err error, unknown string, codes ...*sr.Error) (*answer, error) {
 	switch code := refusal(err); {
 	case errors.Is(err, errTooLarge):
@@ -170,7 +172,8 @@ func (r *Registry) judge(err error, unknown string, codes ...*sr.Error) (*answer
 	return nil, away(err)
 }
 
-// askBefore asks for the id of the version before a schema, in the first of its subjects that has one.
+// askBefore asks for the id of the version before a schema. It uses the first subject of the schema
+// that has such a version.
 func (r *Registry) askBefore(ctx context.Context, id int) (*answer, error) {
 	versions, err := r.client.SchemaVersionsByID(ctx, id)
 	slices.SortFunc(versions, func(a, b sr.SubjectVersion) int {
@@ -183,17 +186,17 @@ func (r *Registry) askBefore(ctx context.Context, id int) (*answer, error) {
 	}
 	var said *sr.ResponseError
 	if err == nil || errors.As(err, &said) && said.StatusCode < http.StatusInternalServerError && said.StatusCode != http.StatusTooManyRequests {
-		return &answer{before: before.ID}, nil // an error adds nothing to the reason that is known
+		return &answer{before: before.ID}, nil // without a previous version, the known reason stands alone
 	}
 	return nil, away(err)
 }
 
-// parse reads a schema, with those that it uses.
+// parse reads a schema and the schemas that it references.
 func (r *Registry) parse(ctx context.Context, schema sr.Schema) (*answer, error) {
 	if schema.Type == sr.TypeJSON {
 		read, err := jsonschema.Parse(schema.Schema)
 		if err != nil {
-			read = &jsonschema.Schema{} // records are read by their names all the same
+			read = &jsonschema.Schema{} // JSON records are read by names, with or without a schema
 		}
 		return &answer{json: read}, nil
 	}
@@ -210,7 +213,8 @@ func (r *Registry) parse(ctx context.Context, schema sr.Schema) (*answer, error)
 	return made, nil
 }
 
-// references are the schemas that a schema uses, each behind those that it uses itself.
+// references are the schemas that a schema references. Each follows those that it references
+// itself.
 type references struct {
 	registry *Registry
 	seen     map[string]bool
@@ -219,7 +223,7 @@ type references struct {
 	bytes    int
 }
 
-// add brings references. If they cannot be had it returns the answer that says why, or an *awayError.
+// add fetches references. If it cannot, it returns the answer with the reason, or an *awayError.
 func (u *references) add(ctx context.Context, list []sr.SchemaReference) (*answer, error) {
 	for _, one := range list {
 		if u.seen[one.Name] {
@@ -244,10 +248,10 @@ func (u *references) add(ctx context.Context, list []sr.SchemaReference) (*answe
 	return nil, nil
 }
 
-// rootFile is how Protobuf calls a schema that nothing imports.
+// rootFile is the Protobuf file name of a schema that no file imports.
 const rootFile = "the schema"
 
-// opener opens a schema and those that it uses as files of Protobuf.
+// opener opens a schema and its references as .proto files.
 func (u *references) opener(root string) func(name string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		if name == rootFile {

@@ -11,38 +11,39 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// The bounds of a decoder.
+// Limits of a decoder.
 const (
-	programsMax = 256 // schemas, and message types of those of Protobuf
-	indexMax    = 16  // numbers of the index of a message type
+	programsMax = 256 // schemas, and message types of Protobuf schemas
+	indexMax    = 16  // numbers in the index of a message type
 )
 
-// PrefixBytes is the length of what a record begins with: a byte 0 and the id of its schema. In
-// Protobuf the index of the message type follows.
+// PrefixBytes is the length of a record's prefix: a byte 0 and the id of its schema. With Protobuf
+// the index of the message type follows.
 const PrefixBytes = 5
 
-// Decoder reads fields of records by the schemas that they name. One goroutine uses it.
+// Decoder reads fields of records with the schemas that the records name. Only one goroutine may
+// use it.
 type Decoder struct {
 	registry *Registry
 	fields   []decode.Field
-	whole    bool // records are turned into JSON, and no fields are read
+	whole    bool // converts records to JSON, and reads no fields
 	programs map[typeOf]*program
 }
 
 var _ decode.Preparer = (*Decoder)(nil)
 
-// typeOf is what a record says of its type.
+// typeOf identifies the type of a record.
 type typeOf struct {
 	id    int
-	index string // of the message type, with a schema of Protobuf; "" is the schema itself
+	index string // index of the message type in a Protobuf schema; "" is the schema itself
 }
 
-// program is what is known of a type.
+// program is the decoder of a type, or an error.
 type program struct {
-	*answer                // of the schema
-	decoder decode.Decoder // nil: err of the program or of the answer says why
+	*answer                // about the schema
+	decoder decode.Decoder // nil if err of the program or of the answer is set
 	err     error
-	turn    uint64 // in which it was prepared last
+	turn    uint64 // turn of the last Prepare for this type
 }
 
 var errNoPrefix = errors.New("the record does not begin with the id of a schema, a byte 0 and 4 bytes: its producer uses no schema registry")
@@ -59,7 +60,7 @@ func idOf(src []byte) (int, error) {
 	return int(id), nil
 }
 
-// indexOf returns the bytes of the index of a message type, with its length in front.
+// indexOf returns the bytes of the index of a message type, with the leading length.
 func indexOf(src []byte) (index []byte, err error) {
 	end := 0
 	next := func() int64 {
@@ -84,7 +85,7 @@ func indexOf(src []byte) (index []byte, err error) {
 func (d *Decoder) Prepare(src []byte, turn uint64, wake func()) (ready bool, why error) {
 	id, err := idOf(src)
 	if err != nil {
-		return true, nil // which Scan says
+		return true, nil // Scan reports the error
 	}
 	of := typeOf{id: id}
 	p := d.programs[of]
@@ -105,7 +106,7 @@ func (d *Decoder) Prepare(src []byte, turn uint64, wake func()) (ready bool, why
 	var index []byte
 	if base := p.answer; base.protobuf != nil {
 		if index, err = indexOf(src[PrefixBytes:]); err != nil {
-			return true, nil // which Scan says
+			return true, nil // Scan reports the error
 		}
 		if p = d.programs[typeOf{id, string(index)}]; p == nil {
 			if p = d.add(typeOf{id, string(index)}, base, turn, wake); p == nil {
@@ -120,8 +121,8 @@ func (d *Decoder) Prepare(src []byte, turn uint64, wake func()) (ready bool, why
 	return d.compile(typeOf{id, string(index)}, p, wake)
 }
 
-// add adds a type. It returns nil if this turn needs all those that are there; in the next one there
-// is room.
+// add adds a type. It returns nil if the decoder is full and this turn needs all its types; the
+// next turn then has room.
 func (d *Decoder) add(of typeOf, found *answer, turn uint64, wake func()) *program {
 	if len(d.programs) >= programsMax && turn != decode.EveryTurn {
 		var oldest typeOf
@@ -176,7 +177,7 @@ func decoderOf(index string, of *answer, fields []decode.Field) (decode.Decoder,
 
 // messageAt returns the message type at an index.
 func messageAt(of *answer, index string) (*protobuf.Schema, error) {
-	numbers := []int{0} // which a count of 0 is short for
+	numbers := []int{0} // a count of 0 stands for this
 	if count, at := binary.Varint([]byte(index)); count > 0 {
 		numbers = nil
 		for at < len(index) {
@@ -196,7 +197,7 @@ func (d *Decoder) Scan(src []byte, row *value.Row) error {
 	return moved(p.decoder.Scan(src[begin:], row), begin)
 }
 
-// find returns what is known of the type of a record, and where the data begins.
+// find returns the program for a record, and the offset of its data.
 func (d *Decoder) find(src []byte) (p *program, begin int, err error) {
 	id, err := idOf(src)
 	if err != nil {
@@ -223,7 +224,7 @@ func (d *Decoder) find(src []byte) (p *program, begin int, err error) {
 	return p, begin, err
 }
 
-// moved returns an error of data with its place in the record.
+// moved returns an error of the data with its position in the record.
 func moved(err error, begin int) error {
 	if wrong, ok := errors.AsType[*decode.Error](err); ok {
 		return &decode.Error{Field: wrong.Field, Offset: wrong.Offset + begin, Reason: wrong.Reason}
@@ -231,7 +232,7 @@ func moved(err error, begin int) error {
 	return err
 }
 
-// Transcoder returns what turns records into JSON by the schemas that they name.
+// Transcoder returns a converter of records to JSON, with the schemas that the records name.
 func (r *Registry) Transcoder() decode.Transcoder {
 	return r.decoder(nil, true)
 }

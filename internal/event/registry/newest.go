@@ -16,16 +16,16 @@ type Version struct {
 	subject     string
 	id, version int
 	known       *answer
-	mode        sr.CompatibilityLevel // of the next version
+	mode        sr.CompatibilityLevel // compatibility mode for the next version
 }
 
-// Subject returns the subject of the values of a topic, as producers name it by default.
+// Subject returns the default subject for the values of a topic.
 func Subject(topic string) string { return topic + "-value" }
 
-// KeySubject returns the subject of the keys of a topic, as producers name it by default.
+// KeySubject returns the default subject for the keys of a topic.
 func KeySubject(topic string) string { return topic + "-key" }
 
-// Newest asks for the newest version of a subject; nil if there is no such subject.
+// Newest requests the newest version of a subject. It returns nil if the subject does not exist.
 func (r *Registry) Newest(ctx context.Context, subject string) (*Version, error) {
 	schema, err := r.client.SchemaByVersion(ctx, subject, -1)
 	if code := refusal(err); code == sr.ErrSubjectNotFound.Code || code == sr.ErrVersionNotFound.Code {
@@ -39,7 +39,7 @@ func (r *Registry) Newest(ctx context.Context, subject string) (*Version, error)
 		return nil, err
 	}
 	mode := r.client.Compatibility(sr.WithParams(ctx, sr.DefaultToGlobal), subject)[0]
-	if v.mode = mode.Level; refusal(mode.Err) != 0 { // of older registries, which know no default
+	if v.mode = mode.Level; refusal(mode.Err) != 0 { // for older registries, which have no default
 		mode = r.client.Compatibility(ctx)[0]
 		v.mode = mode.Level
 	}
@@ -49,7 +49,8 @@ func (r *Registry) Newest(ctx context.Context, subject string) (*Version, error)
 	return v, nil
 }
 
-// Fits returns why events of the version cannot be read. With Protobuf one of its messages has to fit.
+// Fits returns the reason why events of the version cannot be read, or nil. With Protobuf one of
+// its messages must fit.
 func (v *Version) Fits(fields []decode.Field) error {
 	err := v.known.err
 	if err == nil {
@@ -58,7 +59,7 @@ func (v *Version) Fits(fields []decode.Field) error {
 	return v.wrong(err)
 }
 
-// wrong returns an error with the version that it is of; nil for none.
+// wrong adds the version to an error. It returns nil for nil.
 func (v *Version) wrong(err error) error {
 	if err == nil {
 		return nil
@@ -66,10 +67,11 @@ func (v *Version) wrong(err error) error {
 	return fmt.Errorf("version %d of subject %s, schema id %d, does not fit: %w", v.version, v.subject, v.id, err)
 }
 
-// Paths reports whether fields may be inside of members of a record.
+// Paths reports whether fields may be inside members of a record.
 func (v *Version) Paths() bool { return v.known.protobuf == nil }
 
-// FitsKey returns why keys of the version cannot be read. If column is set, a key is one text or whole number.
+// FitsKey returns the reason why keys of the version cannot be read, or nil. If column is true, a
+// key must be one text or whole number.
 func (v *Version) FitsKey(column bool) error {
 	err := v.known.err
 	switch {
@@ -80,8 +82,8 @@ func (v *Version) FitsKey(column bool) error {
 	return v.wrong(err)
 }
 
-// column reports whether records are no object as JSON, or one with one text or whole number. With Protobuf one of its messages
-// has to be one.
+// column reports whether records have the JSON form of a key: no object, or an object with one text
+// or whole number. With Protobuf one of its messages must have this form.
 func (a *answer) column() bool {
 	if a.protobuf == nil {
 		return a.avro.Column()
@@ -115,11 +117,11 @@ func fits(known *answer, fields []decode.Field) error {
 	return first
 }
 
-// Unsafe returns what the next version may change by the compatibility mode of the subject, so that
-// its events are dead letters; "" if it may not.
+// Unsafe returns the changes that the subject's compatibility mode allows for the next version and
+// that would make its events dead letters. It returns "" if there are none.
 func (v *Version) Unsafe() string {
 	if v.known.json != nil {
-		return "" // fields of JSON are looked for by name, whatever the schema says
+		return "" // JSON fields are found by name, independent of the schema
 	}
 	switch v.mode {
 	case sr.CompatForward, sr.CompatForwardTransitive, sr.CompatFull, sr.CompatFullTransitive:

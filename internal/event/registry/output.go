@@ -16,18 +16,18 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Output is the schema of the records of a topic that a pipeline writes. The registry has it in the
-// subject of the topic.
+// Output is the schema of the records that a pipeline writes to a topic. The registry stores it
+// under the subject of the topic.
 type Output struct {
 	registry *Registry
 	subject  string
 	schema   sr.Schema
-	index    []byte // stands behind the id; only with a schema of Protobuf
+	index    []byte // bytes after the id; only for a Protobuf schema
 	register bool
-	id       atomic.Uint32 // 0 until it is found
+	id       atomic.Uint32 // 0 until found
 }
 
-// Type says what a schema is.
+// Type is the type of a schema.
 type Type = sr.SchemaType
 
 // The types of schemas.
@@ -37,21 +37,21 @@ const (
 	JSON     = sr.TypeJSON
 )
 
-// Written is the schema that records are written by.
+// Written is the schema that records are written with.
 type Written struct {
 	Type  Type
 	Text  string
-	Index []int // of the message type, with a schema of Protobuf: the number of a message of the file, then of one inside it, and so on
+	Index []int // for a Protobuf schema: the number of a message of the file, then of one inside it, and so on
 }
 
 // Output returns the schema of a topic. If its subject does not have the schema, FindOutputs
-// registers it if register is true, and else returns an error.
+// registers it if register is true; otherwise FindOutputs returns an error.
 func (r *Registry) Output(topic string, of Written, register bool) *Output {
 	return &Output{registry: r, subject: Subject(topic), schema: sr.Schema{Schema: of.Text, Type: of.Type}, index: appendIndex(nil, of.Index), register: register}
 }
 
-// appendIndex appends the index of a message type, with its length in front. That of the first message of a
-// file is 0 alone.
+// appendIndex appends the index of a message type, with a leading length. The index of the first
+// message of a file is a single 0.
 func appendIndex(dst []byte, index []int) []byte {
 	switch {
 	case index == nil:
@@ -69,7 +69,7 @@ func appendIndex(dst []byte, index []int) []byte {
 // Encoder returns an encoder of records that begin with the id of the schema.
 func (o *Output) Encoder(of encode.Encoder) encode.Encoder { return framed{o, of} }
 
-// Data returns a record without what it begins with.
+// Data returns a record without its prefix.
 func (o *Output) Data(record []byte) []byte {
 	return record[min(PrefixBytes+len(o.index), len(record)):]
 }
@@ -85,9 +85,10 @@ func (p framed) Append(dst []byte, row *value.Row) ([]byte, error) {
 	return p.Encoder.Append(append(dst, p.of.index...), row)
 }
 
-// FindOutputs finds the ids of outputs. It registers a schema that is missing, if mayRegister and its
-// Output allow that. An id that was found stays. While the registry is away, FindOutputs tries again, and
-// calls away with the reason after each attempt. Other errors say what is wrong with a schema or a subject.
+// FindOutputs finds the ids of outputs. It registers a missing schema if mayRegister and the Output
+// allow it. An id does not change once found. If the registry does not answer, FindOutputs retries,
+// and calls away with the reason after each attempt. It returns an error only for an invalid schema
+// or subject, or if ctx ends.
 func (r *Registry) FindOutputs(ctx context.Context, outputs []*Output, mayRegister bool, away func(error)) error {
 	for _, o := range outputs {
 		for attempt := 1; o.id.Load() == 0; attempt++ {
@@ -147,7 +148,7 @@ func (o *Output) find(ctx context.Context, register bool) (int, error) {
 	return o.valid(id)
 }
 
-// lookUp returns the id of the schema in the subject; 0 if the subject does not have it.
+// lookUp returns the id of the schema in the subject, or 0 if the subject does not have it.
 func (o *Output) lookUp(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
@@ -161,7 +162,7 @@ func (o *Output) lookUp(ctx context.Context) (int, error) {
 	return o.valid(known.ID)
 }
 
-// valid refuses an id that no record can begin with.
+// valid refuses an id that a record's prefix cannot hold.
 func (o *Output) valid(id int) (int, error) {
 	if id < 1 || id > math.MaxInt32 {
 		return 0, &awayError{fmt.Errorf("the registry says that the schema of subject %s has the id %d", o.subject, id)}
@@ -169,7 +170,7 @@ func (o *Output) valid(id int) (int, error) {
 	return id, nil
 }
 
-// judge tells a refusal of the schema from a registry that is away.
+// judge distinguishes a refusal of the schema from a registry that does not answer.
 func (o *Output) judge(err error, doing string) error {
 	said, ok := errors.AsType[*sr.ResponseError](err)
 	if ok && said.ErrorCode != 0 && (said.StatusCode == http.StatusConflict || said.StatusCode == http.StatusUnprocessableEntity) {
@@ -178,8 +179,8 @@ func (o *Output) judge(err error, doing string) error {
 	return fmt.Errorf("subject %s: %s: %w", o.subject, doing, away(err))
 }
 
-// Check returns what is wrong with the schema for its subject, and changes nothing. reached is false if the
-// registry did not answer, and err says why.
+// Check returns the errors in the schema for its subject, and changes nothing. If reached is false,
+// the registry did not answer, and err is the reason.
 func (o *Output) Check(ctx context.Context) (reached bool, err error) {
 	id, err := o.lookUp(ctx)
 	if err == nil && id == 0 {
@@ -189,7 +190,7 @@ func (o *Output) Check(ctx context.Context) (reached bool, err error) {
 	return !unreachable, err
 }
 
-// next returns why the schema cannot be the next version of the subject.
+// next returns the reason why the schema cannot be the next version of the subject, or nil.
 func (o *Output) next(ctx context.Context) error {
 	if !o.register {
 		return fmt.Errorf("subject %s does not have the schema: register it, or write `register: true`", o.subject)
@@ -199,7 +200,7 @@ func (o *Output) next(ctx context.Context) error {
 	result, err := o.registry.client.CheckCompatibility(ctx, o.subject, -1, o.schema)
 	switch code := refusal(err); {
 	case code == sr.ErrSubjectNotFound.Code || code == sr.ErrVersionNotFound.Code:
-		return nil // it is the first
+		return nil // it is the first version
 	case err != nil:
 		return o.judge(err, "check its compatibility")
 	case !result.Is:

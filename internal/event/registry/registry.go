@@ -15,64 +15,64 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 )
 
-// The bounds of what is kept, and of waiting.
+// Limits of the cache, and of waiting.
 const (
-	answersMax = 1000        // answers about ids
-	unknownFor = time.Minute // how long an id stays unknown: its schema may be registered late
+	answersMax = 1000        // cached answers about ids
+	unknownFor = time.Minute // how long an id counts as unknown: its schema may be registered later
 
-	stalledAfter = 10 * time.Second // the time between two probes of readiness of Kubernetes
+	stalledAfter = 10 * time.Second // the time between two readiness probes of Kubernetes
 )
 
-// Registry finds schemas by their ids, and keeps what it found. It is safe for concurrent use.
+// Registry finds schemas by their ids, and caches them. It is safe for concurrent use.
 type Registry struct {
 	options Options
 	client  *sr.Client
 	http    *http.Client
-	ctx     context.Context // of lookups; done when the registry is closed
+	ctx     context.Context // for lookups; cancelled when the registry is closed
 	cancel  context.CancelFunc
 	lookups sync.WaitGroup
 	backoff control.Backoff
 
 	mu      sync.Mutex
 	known   map[question]*entry
-	used    uint64 // uses of entries so far
+	used    uint64 // number of uses of entries so far
 	stats   Stats
-	awaited error // why the newest attempt to find an output failed; nil if it did not
+	awaited error // why the newest attempt to find an output did not reach the registry; nil if it did
 }
 
-// question is what is asked of the registry: the schema of an id, or the id of the version before it.
+// question asks the registry for the schema of an id, or for the id of the version before it.
 type question struct {
 	id     int
 	before bool
 }
 
-// entry is what is known of a question.
+// entry is the state of one question.
 type entry struct {
-	*answer                     // nil while it is looked up
-	fault   error               // of the newest attempt to look it up
-	since   time.Time           // of the first attempt that failed
-	waiting map[*Decoder]func() // to be woken when it is known, or when it failed
+	*answer                     // nil while the lookup runs
+	fault   error               // error of the newest attempt
+	since   time.Time           // time of the first failed attempt
+	waiting map[*Decoder]func() // decoders to wake when the answer is known, or when the first attempt fails
 	used    uint64
 }
 
-// Stats counts what a registry was asked.
+// Stats counts the requests to a registry.
 type Stats struct {
-	Lookups uint64 `json:"lookups"` // requests that brought an answer
-	Faults  uint64 `json:"faults"`  // requests that failed, and were tried again
+	Lookups uint64 `json:"lookups"` // requests that were answered
+	Faults  uint64 `json:"faults"`  // requests that failed and were retried
 	Unknown uint64 `json:"unknown"` // Lookups of ids that the registry did not know
-	Evicted uint64 `json:"evicted"` // answers that made room for others
-	Kept    int    `json:"kept"`    // answers
-	Waiting int    `json:"waiting"` // ids that are looked up now
+	Evicted uint64 `json:"evicted"` // answers evicted from the cache
+	Kept    int    `json:"kept"`    // answers in the cache
+	Waiting int    `json:"waiting"` // ids being looked up now
 
-	// Away is the schema id or subject that is waited for, and why its newest lookup failed; "" if none
-	// did. Of several ids it is the lowest.
+	// Away names a schema id or subject that the engine waits for, with the error of its newest
+	// lookup. It is "" if no lookup failed. Of several ids it is the lowest.
 	Away string `json:"away,omitempty"`
-	// Stalled is set if an id is waited for since at least 10 s, or an output at all: nothing is computed before
-	// its schema is found.
+	// Stalled reports that the engine has waited for an id for at least 10 s, or waits for an
+	// output. Processing stops until the schema is found.
 	Stalled bool `json:"-"`
 }
 
-// New returns a registry. Nothing is asked yet.
+// New returns a registry. It sends no request.
 func New(o Options) (*Registry, error) {
 	client, plain, err := newClient(&o)
 	if err != nil {
@@ -86,7 +86,7 @@ func New(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Close ends lookups. What waits for them is not woken.
+// Close ends lookups. It does not wake the decoders that wait for them.
 func (r *Registry) Close() {
 	r.cancel()
 	r.lookups.Wait()
@@ -95,7 +95,7 @@ func (r *Registry) Close() {
 
 func (r *Registry) now() time.Time { return r.options.Now() }
 
-// Stats returns what was asked so far.
+// Stats returns the counts so far.
 func (r *Registry) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,8 +121,8 @@ func (r *Registry) Stats() Stats {
 	return s
 }
 
-// Decoder implements decode.Format. Whether the fields are as a schema has them is known when a
-// record names it.
+// Decoder implements decode.Format. Whether a schema has the fields is checked when a record names
+// the schema.
 func (r *Registry) Decoder(fields []decode.Field) (decode.Decoder, error) {
 	return r.decoder(fields, false), nil
 }
@@ -131,8 +131,9 @@ func (r *Registry) decoder(fields []decode.Field, whole bool) *Decoder {
 	return &Decoder{registry: r, fields: fields, whole: whole, programs: map[typeOf]*program{}}
 }
 
-// find returns what is known of a question; nil if it is looked up, and then why the newest
-// attempt failed. wake is called once, when it is known or when an attempt failed.
+// find returns the answer to a question. While the lookup runs it returns nil, and the error of the
+// newest attempt. It then calls wake once: when the answer is known, or when the first attempt
+// fails.
 func (r *Registry) find(of question, d *Decoder, wake func()) (*answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +173,7 @@ func (r *Registry) evict() {
 	}
 }
 
-// lookUp asks until the registry answers.
+// lookUp asks until the registry answers or is closed.
 func (r *Registry) lookUp(of question, e *entry) {
 	for attempt := 1; ; attempt++ {
 		found, err := r.ask(r.ctx, of)
@@ -191,10 +192,10 @@ func (r *Registry) lookUp(of question, e *entry) {
 	}
 }
 
-// settle notes the result of an attempt, and wakes those that wait.
+// settle stores the result of an attempt, and wakes the waiting decoders.
 func (r *Registry) settle(e *entry, found *answer, err error) {
 	r.mu.Lock()
-	var first bool // attempt that failed
+	var first bool // the first failed attempt
 	if err == nil {
 		r.stats.Lookups++
 		if !found.until.IsZero() {
@@ -211,7 +212,7 @@ func (r *Registry) settle(e *entry, found *answer, err error) {
 	if err == nil || first {
 		e.waiting = map[*Decoder]func(){}
 	} else {
-		waiting = nil // they know that it is away
+		waiting = nil // they already know that the registry does not answer
 	}
 	r.mu.Unlock()
 	for _, wake := range waiting {

@@ -7,26 +7,26 @@ import (
 	"github.com/afterbay/afterbay/internal/event/decode"
 )
 
-// Schemas finds the schemas that records were written with. It blocks while the registry is asked. One
-// goroutine uses it.
+// Schemas finds the schemas that records were written with. It blocks during a request to the
+// registry. Only one goroutine may use it.
 type Schemas struct {
 	decoder *Decoder
 	turn    uint64
 }
 
-// Schemas returns what finds schemas of records.
+// Schemas returns a finder of the schemas of records.
 func (r *Registry) Schemas() *Schemas { return &Schemas{decoder: r.decoder(nil, true)} }
 
-// AwayError says that the registry did not answer.
+// AwayError means that the registry did not answer.
 type AwayError struct{ Err error }
 
-// Error says why.
+// Error returns the reason.
 func (e *AwayError) Error() string {
 	return fmt.Sprintf("the schema registry does not answer: %v", e.Err)
 }
 
-// Of returns the schema of a record, its id, and the data behind the id. The error is an *AwayError if the
-// registry does not answer, and a *decode.Error if the record has no schema.
+// Of returns the schema of a record, its id, and the data after the id. The error is an *AwayError
+// if the registry does not answer, and a *decode.Error if the record has no schema.
 func (s *Schemas) Of(ctx context.Context, record []byte) (of decode.Schema, id int, data []byte, err error) {
 	for s.turn++; ; {
 		woken := make(chan struct{}, 1)
@@ -52,7 +52,7 @@ func (s *Schemas) Of(ctx context.Context, record []byte) (of decode.Schema, id i
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	id, _ = idOf(record) // which find read
+	id, _ = idOf(record) // find checked the id
 	data = record[begin:]
 	switch {
 	case p.json != nil:
@@ -60,7 +60,7 @@ func (s *Schemas) Of(ctx context.Context, record []byte) (of decode.Schema, id i
 	case p.avro != nil:
 		return p.avro, id, data, nil
 	}
-	index, _ := indexOf(record[PrefixBytes:]) // which find read
+	index, _ := indexOf(record[PrefixBytes:]) // find checked the index
 	message, err := messageAt(p.answer, string(index))
 	if err != nil {
 		return nil, 0, nil, &decode.Error{Offset: PrefixBytes, Reason: err.Error()}

@@ -12,13 +12,13 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// The bounds of a row group, which is in memory until it is written.
+// Limits of a row group, which stays in memory until it is written.
 const (
 	groupRows  = 1 << 16
 	groupBytes = 64 << 20 // of strings and bytes
 )
 
-// Codec is how the pages of a Parquet file are compressed.
+// Codec is the compression of the pages of a Parquet file.
 type Codec string
 
 // The codecs.
@@ -32,16 +32,15 @@ const (
 type columnar struct {
 	out     *parquet.GenericWriter[any]
 	columns []value.Slot
-	leaves  []int // the first column of Parquet that each is: a map is two, keys and values
+	leaves  []int // index of the first Parquet column of each column: a map has two, keys and values
 	row     parquet.Row
 	numbers []float32
 	number  int64
-	rows    int // in the row group
+	rows    int // rows in the current row group
 	bytes   int
 }
 
-// NewParquet returns a writer of the columns as Parquet, compressed by codec; "" is
-// snappy.
+// NewParquet returns a writer of the columns as Parquet, compressed with codec; "" is snappy.
 func NewParquet(w io.Writer, codec Codec, columns []value.Slot) (Writer, error) {
 	by, ok := map[Codec]compress.Codec{"": &parquet.Snappy, Snappy: &parquet.Snappy, Gzip: &parquet.Gzip, Zstd: &parquet.Zstd}[codec]
 	if !ok {
@@ -127,8 +126,8 @@ func (c *columnar) Write(row *value.Row) error {
 	return c.out.Flush()
 }
 
-// list appends the elements of a list, or the values of a map. level is that of a list
-// without elements.
+// list appends the elements of a list, or the values of a map. level is the definition level of an
+// empty list.
 func (c *columnar) list(row *value.Row, column value.Slot, at, level int) {
 	first, kind := len(c.row), column.Type.Kind
 	of := kind.Element()
@@ -164,8 +163,8 @@ func (c *columnar) keys(row *value.Row, column value.Slot, at, level int) {
 	c.repeat(first, at, level)
 }
 
-// repeat gives the values from first on their levels: all but the first repeat it.
-// Without any there is a null in place of them, a level below.
+// repeat sets the levels of the values from first on: all but the first repeat it. Without values,
+// it appends a null one level below.
 func (c *columnar) repeat(first, at, level int) {
 	if len(c.row) == first {
 		c.row = append(c.row, parquet.NullValue().Level(0, level, at))
@@ -193,8 +192,7 @@ func (c *columnar) value(kind value.Kind, e value.Element) parquet.Value {
 // Close implements Writer.
 func (c *columnar) Close() error { return c.out.Close() }
 
-// ordered is a group whose columns keep their order: those of parquet.Group are
-// sorted by name.
+// ordered is a group that keeps the order of its columns. A parquet.Group sorts them by name.
 type ordered struct {
 	parquet.Group // empty
 	columns       []parquet.Field
@@ -212,5 +210,5 @@ type field struct {
 // Name implements parquet.Field.
 func (f field) Name() string { return f.name }
 
-// Value implements parquet.Field. Rows come as values, never as structs.
+// Value implements parquet.Field. Rows are always written as values, never as structs.
 func (f field) Value(base reflect.Value) reflect.Value { return base.MapIndex(reflect.ValueOf(f.name)) }

@@ -1,5 +1,5 @@
-// Package tabular writes feature rows for training: CSV, NDJSON and Parquet, with
-// every number at full precision. Memory is bounded whatever the number of rows.
+// Package tabular writes feature rows for training as CSV, NDJSON and Parquet, with every number at
+// full precision. Memory does not grow with the number of rows.
 //
 //	type      CSV                          NDJSON        Parquet
 //	bool      true, false                  the same      BOOLEAN
@@ -14,9 +14,9 @@
 //	raw       JSON in double quotes        the same      BYTE_ARRAY, UTF8
 //	absent    an empty cell                null          null, in optional columns
 //
-// Numbers in CSV and NDJSON have the digits that a pipeline emits them with. A number that is
-// not finite, which a model may return, is NaN, +Inf or -Inf in CSV, and null where JSON has
-// no word for it: in NDJSON and in lists.
+// Numbers in CSV and NDJSON have the same digits as in a pipeline's outputs. A model may return a
+// number that is not finite. It becomes NaN, +Inf or -Inf in CSV, and null in NDJSON and in lists,
+// because JSON has no word for it.
 package tabular
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Format is how rows are written.
+// Format is the file format of rows.
 type Format string
 
 // The formats.
@@ -41,8 +41,7 @@ const (
 	Parquet Format = "parquet"
 )
 
-// FormatOf returns the format that the ending of a file's name says: .csv,
-// .ndjson, .jsonl or .parquet.
+// FormatOf returns the format for the extension of a file name: .csv, .ndjson, .jsonl or .parquet.
 func FormatOf(path string) (Format, error) {
 	for ending, format := range map[string]Format{".csv": CSV, ".ndjson": NDJSON, ".jsonl": NDJSON, ".parquet": Parquet} {
 		if strings.HasSuffix(path, ending) {
@@ -52,18 +51,18 @@ func FormatOf(path string) (Format, error) {
 	return "", fmt.Errorf("%q says no format: end it with .parquet, .csv or .ndjson", path)
 }
 
-// Writer writes rows that have the same columns.
+// Writer writes rows with the same columns.
 type Writer interface {
-	// Write writes a row, which may be changed after. A column that is not
-	// optional must have a value.
+	// Write writes a row. The caller may change the row afterwards. A column that is not optional
+	// must have a value.
 	Write(row *value.Row) error
 
-	// Close writes what is left. It does not close what is written to.
+	// Close writes buffered rows. It does not close the underlying writer.
 	Close() error
 }
 
-// New returns a writer of the columns, in their order, to w. A column is the
-// slot of the rows that it is read from.
+// New returns a writer of the columns, in their order, to w. A column is the slot that its values
+// are read from.
 func New(w io.Writer, format Format, columns []value.Slot) (Writer, error) {
 	if err := named(columns); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func New(w io.Writer, format Format, columns []value.Slot) (Writer, error) {
 	return nil, fmt.Errorf("unknown format %q: use csv, ndjson or parquet", format)
 }
 
-// named returns an error where the columns have no names of their own.
+// named returns an error if two columns have the same name, or if there are no columns.
 func named(columns []value.Slot) error {
 	names := map[string]bool{}
 	for _, c := range columns {
@@ -94,7 +93,7 @@ func named(columns []value.Slot) error {
 	return nil
 }
 
-// check returns an error where a column that always has a value has none.
+// check returns an error if a column that is not optional has no value.
 func check(columns []value.Slot, row *value.Row, number int64) error {
 	for i := range columns {
 		if !columns[i].Type.Optional && !row.Has(columns[i]) {
@@ -104,13 +103,13 @@ func check(columns []value.Slot, row *value.Row, number int64) error {
 	return nil
 }
 
-// text writes a row a line.
+// text writes one row on each line.
 type text struct {
 	out     *bufio.Writer
 	columns []value.Slot
 	form    func(dst []byte, row *value.Row, columns []value.Slot) []byte
 	line    []byte
-	number  int64 // of the row, from 1
+	number  int64 // number of the row, from 1
 }
 
 func newText(w io.Writer, columns []value.Slot, form func([]byte, []value.Slot) (start []byte, row func([]byte, *value.Row, []value.Slot) []byte)) (*text, error) {
@@ -134,8 +133,8 @@ func (t *text) Write(row *value.Row) error {
 // Close implements Writer.
 func (t *text) Close() error { return t.out.Flush() }
 
-// csvForm is CSV as RFC 4180 has it, but for line ends without CR. A string is
-// always in quotes, so that "7" is not 7 and "" is not absent.
+// csvForm is CSV as in RFC 4180, but with line ends without CR. A string is always in quotes, so
+// that "7" differs from 7, and "" from absent.
 func csvForm(dst []byte, columns []value.Slot) ([]byte, func([]byte, *value.Row, []value.Slot) []byte) {
 	for i, c := range columns {
 		if i > 0 {
@@ -181,7 +180,7 @@ func appendQuoted(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// notFinite are the words of numbers for which JSON has none.
+// notFinite replaces the words for numbers that JSON cannot represent.
 var notFinite = strings.NewReplacer("NaN", "null", "+Inf", "null", "-Inf", "null")
 
 // appendJSON appends a value as JSON.
@@ -194,12 +193,12 @@ func appendJSON(dst []byte, row *value.Row, c *value.Slot) []byte {
 	return dst
 }
 
-// ndjsonForm is a JSON object a line.
+// ndjsonForm is one JSON object on each line.
 func ndjsonForm(_ []byte, columns []value.Slot) ([]byte, func([]byte, *value.Row, []value.Slot) []byte) {
 	var name value.Schema
 	slot, err := name.Add("name", value.Type{Kind: value.String})
 	if err != nil {
-		panic(err) // one name
+		panic(err) // a single name cannot be a duplicate
 	}
 	row := name.NewRows(1)[0]
 	keys := make([][]byte, len(columns))

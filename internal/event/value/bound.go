@@ -2,21 +2,21 @@ package value
 
 import "fmt"
 
-// Bounds of the texts that the steps of an event make: values of kind string, bytes
-// and string[]. What an event brings is bounded by its record, the lists of a group by
-// the group's max, and a vector by its type.
+// Limits of the texts that the steps of an event make: values of kind string, bytes and string[].
+// Other limits apply to other texts: the size of the record to what an event brings, the max of a
+// group to its lists, and the type to a vector.
 const (
 	TextMax  = 1 << 20 // bytes of one text
 	TextsMax = 4 << 20 // bytes of all texts of an event
 )
 
-// Excess is the error of a text that is larger than a bound.
+// Excess is the error for a text that exceeds a limit.
 type Excess struct {
 	Size int  // bytes
-	All  bool // Size is of all texts of the event
+	All  bool // Size is the size of all texts of the event
 }
 
-// Error names the size and the bound.
+// Error returns the size and the limit.
 func (e *Excess) Error() string {
 	if e.All {
 		return fmt.Sprintf("the texts that the steps of the event make have %d bytes, over the limit of %d", e.Size, TextsMax)
@@ -24,16 +24,16 @@ func (e *Excess) Error() string {
 	return fmt.Sprintf("a text of %d bytes is over the limit of %d", e.Size, TextMax)
 }
 
-// Begin begins the evaluation of an expression.
+// Begin starts the evaluation of an expression. r may be nil.
 func (r *Row) Begin() {
 	if r != nil {
 		r.working = 0
 	}
 }
 
-// Compose asks for the memory of a text that an expression is about to compose. The
-// texts of one evaluation count together with those that the event has. A nil row is
-// that of a constant: only the text itself is checked.
+// Compose reserves memory for a text that an expression is about to compose. The texts of one
+// evaluation count together with those that the event has. A nil row stands for a constant
+// expression: only the text itself is checked.
 func (r *Row) Compose(size int) error {
 	switch {
 	case size > TextMax:
@@ -47,8 +47,8 @@ func (r *Row) Compose(size int) error {
 	return nil
 }
 
-// Make stores a text that a step made. On an error the slot is as it was. It takes a
-// pointer because a Slot and a text together do not fit in registers.
+// Make stores a text that a step made. On an error the slot stays unchanged. s is a pointer because
+// a Slot and a text together do not fit in registers.
 func (r *Row) Make(s *Slot, v string) error {
 	if s.Type.Kind != Vector {
 		before := 0
@@ -63,8 +63,7 @@ func (r *Row) Make(s *Slot, v string) error {
 	return nil
 }
 
-// Made counts the text that a step has read into a slot. On an error the slot is
-// absent.
+// Made counts the text that a step has read into a slot. On an error the slot becomes absent.
 func (r *Row) Made(s Slot) error {
 	if !s.Type.Kind.Text() || s.Type.Kind == Vector || !r.Has(s) {
 		return nil
@@ -76,7 +75,7 @@ func (r *Row) Made(s Slot) error {
 	return err
 }
 
-// Drop makes a slot absent whose text Make or Made counted.
+// Drop clears a slot with a text that Make or Made counted.
 func (r *Row) Drop(s Slot) {
 	if s.Type.Kind.Text() && s.Type.Kind != Vector && r.Has(s) {
 		r.made -= len(r.Str[s.Index])
@@ -84,7 +83,7 @@ func (r *Row) Drop(s Slot) {
 	r.Clear(s)
 }
 
-// Recount counts the texts of slots in a row that was stored, of those that steps make.
+// Recount counts the texts of slots in a stored row, for the slots that steps fill.
 func (r *Row) Recount(slots []Slot) error {
 	r.made = 0
 	for _, s := range slots {
@@ -95,7 +94,7 @@ func (r *Row) Recount(slots []Slot) error {
 	return nil
 }
 
-// count counts a text in place of one of so many bytes.
+// count replaces the size before with size in the count.
 func (r *Row) count(size, before int) error {
 	made := r.made + size - before
 	switch {

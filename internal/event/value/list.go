@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// List and Map are kinds together with that of their elements: List|Int is int[], and
-// Map|Int is map of int. The text of a list has its elements one behind the other, as
-// AppendElement makes them. The text of a map has its entries in the order of their keys,
-// as AppendEntry makes them. So equal lists and maps have equal texts.
+// List and Map combine with the kind of their elements: List|Int is int[], and Map|Int is map of
+// int. The text of a list is the sequence of its elements, as AppendElement encodes them. The text
+// of a map is the sequence of its entries, sorted by key, as AppendEntry encodes them. Equal lists
+// and maps have equal texts.
 const (
 	List Kind = 1 << 6 // of bool, int, number, time, string or raw
 	Map  Kind = 1 << 7 // from string to bool, int, number or string
@@ -19,13 +19,13 @@ const (
 // Element returns the kind of the elements of a list or map.
 func (k Kind) Element() Kind { return k &^ (List | Map) }
 
-// IsList reports whether the kind is that of a list.
+// IsList reports whether the kind is a list.
 func (k Kind) IsList() bool { return k&List != 0 }
 
-// IsMap reports whether the kind is that of a map.
+// IsMap reports whether the kind is a map.
 func (k Kind) IsMap() bool { return k&Map != 0 }
 
-// listed reads a type such as int[], and one such as map of int.
+// listed reads a list type such as int[], or a map type such as map of int.
 func listed(name string) (Kind, bool) {
 	if of, ok := strings.CutSuffix(name, "[]"); ok {
 		i := slices.Index([]string{"bool", "int", "number", "time", "string", "raw"}, of)
@@ -44,13 +44,13 @@ func listed(name string) (Kind, bool) {
 	return 0, false
 }
 
-// Element is a value of a kind: what a Row has of it in Num, or in Str.
+// Element is a value of a kind. As in a Row, it is in Num or in Str.
 type Element struct {
 	Num uint64
 	Str string
 }
 
-// Element returns the value of a slot that has one.
+// Element returns the value of a slot. The slot must have one.
 func (r *Row) Element(s *Slot) Element {
 	if s.Type.Kind.Text() {
 		return Element{Str: r.Str[s.Index]}
@@ -63,12 +63,12 @@ func (r *Row) SetElement(s Slot, e Element) {
 	if s.Type.Kind.Text() {
 		r.SetText(s, e.Str)
 	} else {
-		r.SetInt(s, int64(e.Num)) // all kinds are so many bits
+		r.SetInt(s, int64(e.Num)) // the setters of all these kinds store the same bits
 	}
 }
 
-// AppendElement appends an element of a kind to the text of a list: a text behind its
-// length, a byte of a bool, and else 8 bytes, the lowest first.
+// AppendElement appends an element of a kind to the text of a list. A text follows its length, a
+// bool takes one byte, and any other value takes 8 bytes, little endian.
 func AppendElement(dst []byte, kind Kind, e Element) []byte {
 	switch {
 	case kind.Text():
@@ -90,8 +90,8 @@ func ElementBytes(kind Kind, e Element) int {
 	return 8
 }
 
-// NextElement returns the first element of the text of a list, which is not empty, and the
-// text behind it. It is not ok of a text that AppendElement has not made.
+// NextElement returns the first element of the text of a list, and the rest of the text. The text
+// must not be empty. ok is false if AppendElement did not make the text.
 func NextElement(text string, kind Kind) (e Element, rest string, ok bool) {
 	switch {
 	case kind.Text():
@@ -127,13 +127,13 @@ type Entry struct {
 	Element
 }
 
-// AppendEntry appends an entry to the text of a map, whose last key is less.
+// AppendEntry appends an entry to the text of a map. Its key must be greater than the last key.
 func AppendEntry(dst []byte, kind Kind, e Entry) []byte {
 	return AppendElement(AppendString(dst, e.Key), kind, e.Element)
 }
 
-// AppendMap appends the text of a map that has entries of keys of their own, which are put
-// in order.
+// AppendMap appends the text of a map with the given entries, which need distinct keys. It sorts
+// entries in place.
 func AppendMap(dst []byte, kind Kind, entries []Entry) []byte {
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 	for _, e := range entries {
@@ -142,8 +142,8 @@ func AppendMap(dst []byte, kind Kind, entries []Entry) []byte {
 	return dst
 }
 
-// NextEntry returns the first entry of the text of a map, which is not empty, and the text
-// behind it. It is not ok of a text that AppendEntry has not made.
+// NextEntry returns the first entry of the text of a map, and the rest of the text. The text must
+// not be empty. ok is false if AppendEntry did not make the text.
 func NextEntry(text string, kind Kind) (e Entry, rest string, ok bool) {
 	if e.Key, rest, ok = NextString(text); !ok || rest == "" {
 		return e, "", false
@@ -152,7 +152,7 @@ func NextEntry(text string, kind Kind) (e Entry, rest string, ok bool) {
 	return e, rest, ok
 }
 
-// Entries yields the entries of the text of a map, in the order of their keys.
+// Entries yields the entries of the text of a map, sorted by key.
 func Entries(text string, kind Kind) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for text != "" {
@@ -165,7 +165,7 @@ func Entries(text string, kind Kind) iter.Seq[Entry] {
 	}
 }
 
-// Count returns how many elements the text of a list or map of a kind has.
+// Count returns the number of elements in the text of a list or map.
 func Count(text string, kind Kind) (n int) {
 	of := kind.Element()
 	switch {

@@ -1,6 +1,5 @@
-// Package value holds the typed slots of one event: the flat set of names that
-// a pipeline introduces, and the row that carries their values from stage to
-// stage without boxing them.
+// Package value holds the typed slots of one event: the flat set of names that a pipeline
+// introduces, and the row that carries their values between operators without boxing.
 package value
 
 import (
@@ -13,11 +12,11 @@ import (
 	"unsafe"
 )
 
-// Kind is what a slot holds.
+// Kind is the kind of value that a slot holds.
 type Kind uint8
 
-// The kinds of the pipeline file. Bool, Int, Number and Time live in Row.Num,
-// the others in Row.Str.
+// The kinds of the pipeline file. Row.Num stores Bool, Int, Number and Time. Row.Str stores the
+// others.
 const (
 	Bool   Kind = iota + 1 // 0 or 1
 	Int                    // int64
@@ -25,13 +24,13 @@ const (
 	Time                   // int64, microseconds since 1970 UTC
 	String
 	Bytes
-	Vector  // Type.Size float32, little endian, one behind the other
-	_       // stored rows may have it
-	Content // a reference to bytes outside of the event, which models alone are given
-	Raw     // the text of a value of JSON, as the event has it
+	Vector  // Type.Size float32 values, little endian
+	_       // reserved: stored rows may contain it
+	Content // a reference to bytes outside the event; only models may read it
+	Raw     // the JSON text of a value, as in the event
 )
 
-// VectorMax is the most numbers of a Vector.
+// VectorMax is the largest number of components of a Vector.
 const VectorMax = 1 << 16
 
 var kindNames = [...]string{Bool: "bool", Int: "int", Number: "number", Time: "time", String: "string", Bytes: "bytes", Vector: "numbers", Content: "content", Raw: "raw"}
@@ -47,14 +46,14 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Text reports whether the kind lives in Row.Str.
+// Text reports whether Row.Str stores the kind.
 func (k Kind) Text() bool { return k >= String }
 
-// Type is a kind that may be absent.
+// Type is a kind, with its size and whether the value may be absent.
 type Type struct {
 	Kind     Kind
 	Optional bool
-	Size     int // numbers of a Vector; of other kinds 0
+	Size     int // components of a Vector; 0 for other kinds
 }
 
 // String returns the type as the pipeline file writes it.
@@ -69,14 +68,13 @@ func (t Type) String() string {
 	return name
 }
 
-// ParseType reads a type as the pipeline file writes it: one of bool, int,
-// number, string, bytes, time and, of so many numbers, number[384], with
-// "optional " before it or not.
+// ParseType reads a type as the pipeline file writes it: bool, int, number, string, bytes, time, or
+// number[384] for a vector of that size. Each may follow "optional ".
 func ParseType(text string) (Type, error) {
 	return parse(text, "bool, int, number, string, bytes, time or number[384]")
 }
 
-// parse is ParseType; an error names the types that can be used.
+// parse is ParseType. types lists the valid types for an error.
 func parse(text, types string) (Type, error) {
 	name, optional := strings.CutPrefix(text, "optional ")
 	if inside, ok := strings.CutPrefix(name, "number["); ok {
@@ -95,8 +93,8 @@ func parse(text, types string) (Type, error) {
 	return Type{}, fmt.Errorf("unknown type %q: use %s, with \"optional \" before it where the value may be absent", text, types)
 }
 
-// ReadType reads the type of a field of an event, and what Type.String wrote: what
-// ParseType reads, lists such as int[], maps such as map of int, and raw.
+// ReadType reads the type of a field of an event, or a text of Type.String. It accepts the types of
+// ParseType, lists such as int[], maps such as map of int, and raw.
 func ReadType(text string) (Type, error) {
 	name, optional := strings.CutPrefix(text, "optional ")
 	if name == Raw.String() {
@@ -108,16 +106,15 @@ func ReadType(text string) (Type, error) {
 	return parse(text, "bool, int, number, string, bytes, time, number[384], raw, a list such as string[] or a map such as map of int")
 }
 
-// Slot is the place of one name in a row.
+// Slot is the position of one name in a row.
 type Slot struct {
 	Name  string
 	Type  Type
-	Index int // in Row.Num or Row.Str, by Type.Kind
-	Bit   int // in Row's set of present values
+	Index int // index in Row.Num or Row.Str, by Type.Kind
+	Bit   int // bit in Row.Present
 }
 
-// Schema is the flat set of names of one pipeline, in the order they were
-// introduced.
+// Schema is the flat set of names of one pipeline, in the order of their introduction.
 type Schema struct {
 	Slots  []Slot
 	byName map[string]int
@@ -125,7 +122,7 @@ type Schema struct {
 	str    int
 }
 
-// Add introduces a name. It is an error to introduce one twice.
+// Add introduces a name. It fails if the name exists.
 func (s *Schema) Add(name string, t Type) (Slot, error) {
 	if _, ok := s.byName[name]; ok {
 		return Slot{}, fmt.Errorf("%q is introduced twice: names are one flat set without shadowing", name)
@@ -155,25 +152,24 @@ func (s *Schema) Lookup(name string) (Slot, bool) {
 	return s.Slots[i], true
 }
 
-// Finite reports whether v is a number, neither NaN nor an infinity. Whatever gives an
-// event a number refuses one that is not: features, models, lookups, functions and
-// expressions. So no row has one, and nothing that reads or writes rows looks for it.
+// Finite reports whether v is neither NaN nor an infinity. Each source of numbers refuses a number
+// that is not finite: features, models, lookups, functions and expressions. So no row contains one,
+// and code that reads or writes rows does not check for it.
 func Finite(v float64) bool { return v-v == 0 }
 
-// Text views bytes as a string without copying. The bytes must not change while
-// the string is used.
+// Text returns a string that shares memory with b. b must not change while the string is used.
 func Text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Row is the values of one event. Strings may alias the record they came from.
+// Row holds the values of one event. Strings may alias the record they came from.
 type Row struct {
 	Num     []uint64 // bits of bool, int64, float64 or microseconds
 	Str     []string
-	Present []uint64 // bit set: which slots have a value
+	Present []uint64 // bit set of the slots that have a value
 
-	Item Element // that an expression looks at
+	Item Element // the element that a lambda currently reads
 
 	made    int // bytes of the texts that the event's steps made
-	working int // bytes of text that the evaluation under way has composed
+	working int // bytes of text that the current evaluation has composed
 }
 
 // NewRows returns n empty rows for the schema, in three allocations.
@@ -214,12 +210,11 @@ func (r *Row) SetBool(s Slot, v bool) {
 // SetInt stores an int or a time.
 func (r *Row) SetInt(s Slot, v int64) { r.Num[s.Index] = uint64(v); r.set(s) }
 
-// SetNumber stores a number, which is Finite.
+// SetNumber stores a number, which must be Finite.
 func (r *Row) SetNumber(s Slot, v float64) { r.Num[s.Index] = math.Float64bits(v); r.set(s) }
 
-// Numbers marks n number slots as present, those that the schema got one after
-// the other from first on, and returns where their values lie: what is written
-// there is what they hold.
+// Numbers marks n number slots as present, starting at first, and returns the slice that stores
+// their values. The caller writes the values into it. The slots must be consecutive in the schema.
 func (r *Row) Numbers(first Slot, n int) []float64 {
 	for bit := first.Bit; bit < first.Bit+n; bit++ {
 		r.Present[bit>>6] |= 1 << (bit & 63)
@@ -228,7 +223,8 @@ func (r *Row) Numbers(first Slot, n int) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(num))), n)
 }
 
-// SetVector stores the numbers of a vector, as many as its type says, each Finite.
+// SetVector stores the numbers of a vector. Their count must match the type, and each must be
+// Finite.
 func (r *Row) SetVector(s Slot, numbers []float32) {
 	text := make([]byte, 0, 4*len(numbers))
 	for _, v := range numbers {
@@ -246,13 +242,13 @@ func StringBytes(s string) int {
 	return n
 }
 
-// AppendString appends a string to the text of a list of strings: its length, a varint,
-// and its bytes.
+// AppendString appends a string to the text of a list of strings: its length as a varint, and its
+// bytes.
 func AppendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// EachString yields the strings that the text of a list of strings is made of.
+// EachString yields the strings in the text of a list of strings.
 func EachString(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {
@@ -265,8 +261,8 @@ func EachString(text string) iter.Seq[string] {
 	}
 }
 
-// NextString returns the first string of the text of a list that is not empty, and the
-// text behind it. It is not ok of a text that AppendString has not made.
+// NextString returns the first string in the text of a list, and the rest of the text. The text
+// must not be empty. ok is false if AppendString did not make the text.
 func NextString(text string) (s, rest string, ok bool) {
 	size, shift, n := 0, 0, 0
 	for n < len(text)-1 && text[n] >= 0x80 {
@@ -288,7 +284,7 @@ func AppendVector[T float32 | float64](r *Row, dst []T, s Slot) []T {
 	return dst
 }
 
-// Component returns the number at i of a vector's text, which has it.
+// Component returns the number at index i of a vector's text. i must be in range.
 func Component(text string, i int) float32 {
 	text = text[4*i : 4*i+4]
 	return math.Float32frombits(uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16 | uint32(text[3])<<24)
@@ -317,8 +313,8 @@ func (r *Row) AppendKey(dst []byte, s Slot) []byte {
 	return strconv.AppendInt(dst, r.Int(s), 10)
 }
 
-// Bytes returns how many bytes the texts of a row have, those of slots without a name
-// of their own left out, which begins with a zero byte.
+// Bytes returns the size of the texts of a row. It leaves out hidden slots: their names begin with
+// a zero byte.
 func (r *Row) Bytes(s *Schema) (n int) {
 	for i := range s.Slots {
 		if slot := &s.Slots[i]; slot.Type.Kind.Text() && r.Has(*slot) && slot.Name[0] != 0 {
@@ -328,8 +324,7 @@ func (r *Row) Bytes(s *Schema) (n int) {
 	return n
 }
 
-// AsNumber returns the slot's value as a float64: a number as it is, an int or
-// bool converted.
+// AsNumber returns the slot's value as a float64. It converts an int or bool.
 func (r *Row) AsNumber(s Slot) float64 {
 	if s.Type.Kind == Number {
 		return r.Number(s)

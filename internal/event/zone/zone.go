@@ -1,6 +1,6 @@
-// Package zone has the rules of time zones. They are compiled in, so that a time has the
-// same hour of the day on each machine: the zones of the operating system differ between
-// machines and change under a process.
+// Package zone contains the rules of time zones. They are compiled in, so that a time has the same
+// hour of the day on each machine. The zones of the operating system differ between machines and
+// change under a process.
 package zone
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Version is the release of the IANA time zone database that the rules are of.
+// Version is the release of the IANA time zone database that the rules come from.
 const Version = "2025c"
 
 // data is lib/time/zoneinfo.zip of the Go distribution, byte for byte. Its files are not
