@@ -1,9 +1,9 @@
 // Package dataset writes training rows: the names that a pipeline computed for each event, with
-// labels as they were known in time. A manifest beside the file names the inputs of the rows.
+// labels as they were known in time. A manifest beside the file describes the inputs of the rows.
 //
 // Package dryrun computes the rows in a replay. The rows are sorted by the time, partition and
-// offset of their events. So the same events give the same bytes, with any parallelism and
-// engine.
+// offset of their events. The same events therefore produce the same bytes, with any parallelism
+// and any engine.
 package dataset
 
 import (
@@ -27,18 +27,18 @@ import (
 // Options select the rows to write.
 type Options struct {
 	dryrun.RowsOptions
-	Out          string    // file of rows; the manifest lies beside it
-	Since, Until time.Time // rows of events from Since on and before Until; zero is no bound
+	Out          string    // file of rows; the manifest is beside it
+	Since, Until time.Time // only events from Since on and before Until; zero is no limit
 	Labels       Labels
-	Negatives    string    // share of the rows without a positive label that is kept, such as 5%; "" is all
-	Keep         string    // expression: which rows are kept
-	Now          time.Time // no label was known after it; zero is no bound
-	Command      []string  // arguments, for the manifest
-	Version      string    // of the program, for the manifest
+	Negatives    string    // share of the rows without a positive label to keep, such as 5%; "" keeps all
+	Keep         string    // expression that selects the rows to keep
+	Now          time.Time // labels known after this time are ignored; zero is no limit
+	Command      []string  // command-line arguments, for the manifest
+	Version      string    // version of the program, for the manifest
 }
 
-// Write computes the rows and writes them. It replaces the file, and the manifest, when all
-// went well. Memory is that of the replay: rows and labels are sorted in temporary files.
+// Write computes and writes the rows. It replaces the file and the manifest only if everything
+// succeeded. It uses as much memory as the replay: rows and labels are sorted in temporary files.
 func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) {
 	format, err := tabular.FormatOf(o.Out)
 	if err != nil {
@@ -80,11 +80,11 @@ func Write(ctx context.Context, program *dryrun.Program, o Options) (err error) 
 	return nil
 }
 
-// create begins to write the rows and the manifest.
+// create opens the new files for the rows and the manifest.
 //
-// The manifest is committed first. So there is no file of rows without one: if the program is
-// killed in between, the manifest has another digest than the rows that are there, or there
-// are none.
+// The manifest is committed first. A file of rows therefore always has a manifest. If the program
+// is killed between the two commits, the digest in the manifest does not match the rows, or there
+// are no rows.
 func (o *Options) create() (file, manifest *replace.File, err error) {
 	if file, err = replace.Create(o.Out, 0o666); err != nil {
 		return nil, nil, err
@@ -105,7 +105,7 @@ func (o *Options) sparesInputs() error {
 	for _, out := range []string{o.Out, manifestOf(o.Out)} {
 		old, err := os.Stat(out)
 		if err != nil {
-			continue // it is not there
+			continue // it does not exist
 		}
 		for _, input := range inputs {
 			if read, err := os.Stat(input); err == nil && os.SameFile(old, read) {
@@ -124,16 +124,16 @@ type writer struct {
 	rows     *dryrun.Rows
 	manifest *Manifest
 
-	base     *value.Schema // of the pipeline
-	schema   *value.Schema // and of the label
+	base     *value.Schema // schema of the pipeline
+	schema   *value.Schema // base and the label
 	columns  []value.Slot
 	row      value.Row
-	text     []byte  // of it
-	labels   *labels // nil without
+	text     []byte  // encoded row
+	labels   *labels // nil if Labels.Source is ""
 	keep     *keep   // nil keeps all
 	negative *negatives
 
-	texts, numbers int // of a row of base
+	texts, numbers int // slots of a row of base
 	filled         []uint64
 	approximate    map[string]int
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Labels says where labels come from and how they join the rows. Source "" means no labels.
+// Labels defines the source of labels and how they join the rows. Source "" means no labels.
 type Labels struct {
 	Source  string        // file of labels, NDJSON or CSV, or topic:NAME in the log
-	On      string        // name of the rows, and with =FIELD the field of the labels, that say which belong together
-	Time    string        // field that says when a label was known, and with :UNIT how; "" is the append to the topic
-	Label   string        // field of the label, and with :TYPE its type; number is the default
-	Horizon time.Duration // after the event: a label that is known later is not one
-	AsOf    string        // RFC 3339; rows younger than Horizon then are left out; "" is when the newest label was known that is not of the future
+	On      string        // join key: a name of the rows, or NAME=FIELD if the field of the labels has another name
+	Time    string        // field with the time when a label was known, or FIELD:UNIT; "" is the time of the append to the topic
+	Label   string        // field of the label, or FIELD:TYPE; the default type is number
+	Horizon time.Duration // after the event; labels known later are ignored
+	AsOf    string        // RFC 3339; rows younger than Horizon at that time are left out; "" is the time of the newest label not in the future
 }
 
-// labels are the labels by key and time.
+// labels holds the labels, by key and time.
 type labels struct {
 	Labels
 	program *dryrun.Program
@@ -35,33 +35,33 @@ type labels struct {
 	counts  *LabelCounts
 	sorter  sorter
 
-	on     value.Slot // of the rows
-	slot   value.Slot // of the rows: the label
+	on     value.Slot // join key in the rows
+	slot   value.Slot // label in the rows
 	asOf   int64      // in microseconds
-	known  bool       // asOf was said
-	now    int64      // no label was known later, or will have been; likewise
-	newest place      // of the label that asOf is of, if it was not said
+	known  bool       // the options set asOf
+	now    int64      // labels known later are ignored; in microseconds
+	newest place      // place of the label that determined asOf, if the options did not
 
 	scanner            *decode.Scanner
 	row                value.Row
-	key, label         value.Slot // of row
+	key, label         value.Slot // slots of row
 	at                 operator.EventTime
-	taken              int64 // labels
+	taken              int64 // number of labels
 	buffer, bufferText []byte
 }
 
-// label is a label and when it was known.
+// label is a label with the time when it was known.
 type label struct {
-	on    []byte // as appendOn appends it
+	on    []byte // in the form of appendOn
 	known int64
-	value []byte // nil takes an earlier label back
+	value []byte // nil retracts an earlier label
 	used  bool
 }
 
 var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond, "rfc3339": 0}
 
-// newLabels checks the options, and adds the label to the schema of the rows. It returns nil
-// without labels.
+// newLabels checks the options, and adds the label to the schema of the rows. It returns nil if
+// there are no labels.
 func newLabels(program *dryrun.Program, o *Options, schema *value.Schema) (*labels, error) {
 	l := &labels{Labels: o.Labels, program: program, open: o.Open, asOf: math.MinInt64, now: math.MaxInt64}
 	if l.Source == "" {
@@ -124,7 +124,7 @@ func (l *labels) declare(schema *value.Schema) error {
 		fields = append(fields, decode.Field{Name: name, Slot: slot, Verbatim: true})
 		return slot
 	}
-	key := value.String // also of an int: 7 and "7" are one
+	key := value.String // also for an int: 7 and "7" are the same key
 	if l.on.Type.Kind == value.Bytes {
 		key = value.Bytes
 	}
@@ -152,7 +152,7 @@ func (l *labels) declare(schema *value.Schema) error {
 	return nil
 }
 
-// appendSized appends a text behind its size, so that no text is the beginning of another.
+// appendSized appends a text after its size, so that no encoded text is a prefix of another.
 func appendSized(dst, text []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(text))), text...)
 }

@@ -19,8 +19,8 @@ import (
 // ManifestVersion is the format of a Manifest.
 const ManifestVersion = 1
 
-// Manifest describes a file of rows and its inputs. It has no time of writing: the same command
-// over the same events makes the same manifest.
+// Manifest describes a file of rows and its inputs. It has no time of writing, so the same command
+// over the same events produces the same manifest.
 type Manifest struct {
 	Version  int               `json:"version"`
 	File     FileDigest        `json:"file"`
@@ -74,9 +74,9 @@ type EventCounts struct {
 	Read        int64           `json:"read"`
 	Late        int64           `json:"late"`
 	Dropped     int64           `json:"dropped"`
-	Collected   int64           `json:"collected"`        // by a group or join: the events that it makes have the rows
+	Collected   int64           `json:"collected"`        // taken by a group or join; the events that it makes have the rows
 	DeadLetters map[string]int  `json:"dead_letters"`     // by step
-	Outside     int64           `json:"outside"`          // of --since and --until
+	Outside     int64           `json:"outside"`          // outside --since and --until
 	Forced      *inspect.Forced `json:"forced,omitempty"` // of the live pipeline; absent if none was
 }
 
@@ -85,18 +85,18 @@ type LabelCounts struct {
 	Records    int64     `json:"records"`
 	Unreadable int64     `json:"unreadable"`
 	First      string    `json:"first_unreadable,omitempty"`
-	Ahead      int64     `json:"ahead"` // known after as_of, or after the program was run: not used
+	Ahead      int64     `json:"ahead"` // known after as_of or after the program ran; not used
 	FirstAhead string    `json:"first_ahead,omitempty"`
-	Unused     int64     `json:"unused"`     // of no row: not known in time, before its event, replaced by a newer one, or without a row
+	Unused     int64     `json:"unused"`     // not known in time, before its event, replaced by a newer label, or without a row
 	Labelled   int64     `json:"labelled"`   // rows with a label
-	Unlabelled int64     `json:"unlabelled"` // rows that nothing was known of within the horizon
-	Retracted  int64     `json:"retracted"`  // of those: a label was known, and taken back by null
-	Young      int64     `json:"too_young"`  // rows left out: younger than the horizon at as_of
+	Unlabelled int64     `json:"unlabelled"` // rows without a label within the horizon
+	Retracted  int64     `json:"retracted"`  // unlabelled rows with a label that null retracted
+	Young      int64     `json:"too_young"`  // rows left out because they were younger than the horizon at as_of
 	AsOf       time.Time `json:"as_of"`
-	AsOfFrom   string    `json:"as_of_from"` // --as-of, or the label that says so
+	AsOfFrom   string    `json:"as_of_from"` // --as-of, or the label that determined as_of
 }
 
-// Kept counts rows that options excluded.
+// Kept counts the rows that options excluded.
 type Kept struct {
 	Negatives  int64 `json:"negatives"`
 	Expression int64 `json:"keep"`
@@ -131,13 +131,13 @@ func timeText(at time.Time) string {
 	return at.UTC().Format(time.RFC3339Nano)
 }
 
-// finish completes the manifest when the rows are written.
+// finish completes the manifest after the rows are written.
 func (m *Manifest) finish(w *writer, d *digest) {
 	m.File.Bytes, m.File.SHA256, m.Rows.SHA256 = d.bytes, sum(d.file), sum(d.rows)
 	text := sha256.New()
 	for _, c := range w.columns {
 		m.Schema.Columns = append(m.Schema.Columns, Column{c.Name, c.Type.String()})
-		io.WriteString(text, c.Name+" "+c.Type.String()+"\n") // a hash has no errors
+		io.WriteString(text, c.Name+" "+c.Type.String()+"\n") // a hash never returns an error
 	}
 	m.Schema.SHA256 = sum(text)
 	plan := w.rows.Runner().Plan
@@ -188,7 +188,7 @@ type written struct{ *digest }
 func (w written) Write(text []byte) (int, error) {
 	n, err := w.to.Write(text)
 	w.bytes += int64(n)
-	w.file.Write(text[:n]) // a hash has no errors
+	w.file.Write(text[:n]) // a hash never returns an error
 	return n, err
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// place is where a label stands: a line of a file, or a record of a topic.
+// place is the place of a label: a line of a file, or a record of a topic.
 type place struct {
 	stream.Partition // of a topic
 	file             string
@@ -52,7 +52,8 @@ func (p *place) wrong(value []byte, err error) string {
 	return where + ": " + at.Reason
 }
 
-// columnOf returns the number of the member of an object that has a name, from 1; 0 without one.
+// columnOf returns the number (from 1) of the member of an object with a name, or 0 if there is no
+// such member.
 func columnOf(object []byte, name string) int {
 	members := decode.Walk(object)
 	for n := 1; members.Next(); n++ {
@@ -63,10 +64,10 @@ func columnOf(object []byte, name string) int {
 	return 0
 }
 
-// farthest is a time that no label is known after.
+// farthest is a time in microseconds later than that of any label.
 const farthest = math.MaxInt64 / 1000
 
-// clocks is how far the clock of a producer may be ahead of that of a log.
+// clocks is how far the clock of a producer may be ahead of the clock of a log.
 const clocks = time.Hour
 
 // read sorts the labels by key and time.
@@ -116,7 +117,7 @@ func (l *labels) readAll(ctx context.Context) error {
 	return errors.Join(err, end())
 }
 
-// errRow is a row of CSV that has no cells to read.
+// errRow is the error for a row of CSV without readable cells.
 var errRow = errors.New("not a row with the cells of the header")
 
 func (l *labels) readFile(ctx context.Context) error {
@@ -136,7 +137,7 @@ func (l *labels) readFile(ctx context.Context) error {
 }
 
 // take adds a label. It counts invalid labels and labels of the future, and leaves them out.
-// Appended is the time of the append to a topic.
+// appended is the time of the append to a topic.
 func (l *labels) take(at *place, value []byte, appended int64, wrong error) error {
 	c := l.counts
 	c.Records++
@@ -176,7 +177,7 @@ func (l *labels) take(at *place, value []byte, appended int64, wrong error) erro
 	return l.sorter.add(l.buffer, l.bufferText)
 }
 
-// scan reads a label into row, and returns when it was known.
+// scan decodes a label into row, and returns the time when it was known.
 func (l *labels) scan(value []byte, appended int64, wrong error) (known int64, err error) {
 	if wrong != nil {
 		return 0, wrong
@@ -198,8 +199,8 @@ func (l *labels) scan(value []byte, appended int64, wrong error) (known int64, e
 	return known, err
 }
 
-// bound returns the latest valid time of a label: --as-of or, without it, the present. A label of
-// a topic is also bounded by its append.
+// bound returns the latest valid time of a label: --as-of or, without it, the present. For a label
+// of a topic, the time of its append is also a limit.
 func (l *labels) bound(appended int64) int64 {
 	if l.known {
 		return l.asOf

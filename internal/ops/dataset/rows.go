@@ -11,9 +11,10 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
-// appendPlace appends the sort key of an event: its time, partition and offset. A copy has the
-// partition and offset of the original event. An event that a group or join made has those of
-// its first event or its left, and its id. So the key is the same with any parallelism.
+// appendPlace appends the sort key of an event: its time, partition and offset. A repartitioned
+// event has the partition and offset of the original event. An event that a group or join made has
+// those of its first or left event, and its own id. The key is therefore the same with any
+// parallelism.
 func appendPlace(dst []byte, at time.Time, e *dryrun.Event) []byte {
 	r := e.Record
 	partition, offset := r.Partition, r.Offset
@@ -32,16 +33,16 @@ func appendPlace(dst []byte, at time.Time, e *dryrun.Event) []byte {
 	return dst
 }
 
-// appendTime appends a time in microseconds so that bytes are ordered as times are.
+// appendTime appends a time in microseconds in an encoding that sorts by time.
 func appendTime(dst []byte, us int64) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(us)^1<<63)
 }
 
-// timeOf reads a time of appendTime.
+// timeOf decodes a time of appendTime.
 func timeOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
 
-// appendRow appends a row as it is kept in a run: whether each slot has a value, numbers in
-// 8 bytes, and texts behind their sizes.
+// appendRow appends a row in the encoding of a run: a bit for each slot with a value, numbers in 8
+// bytes, and texts after their sizes.
 func appendRow(dst []byte, row *value.Row) []byte {
 	for _, words := range [][]uint64{row.Present, row.Num} {
 		for _, word := range words {
@@ -54,10 +55,10 @@ func appendRow(dst []byte, row *value.Row) []byte {
 	return dst
 }
 
-// errRun is the error of a temporary file that has other contents than were written.
+// errRun means that the contents of a temporary file changed after it was written.
 var errRun = errors.New("a temporary file was changed while it was read")
 
-// readRow reads a row of appendRow that has at most as many slots. Its texts alias src.
+// readRow decodes a row of appendRow with at most the given numbers of slots. Its texts alias src.
 func readRow(src []byte, row *value.Row, slots, numbers, texts int) error {
 	row.Reset()
 	words := (slots + 63) / 64

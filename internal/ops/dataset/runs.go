@@ -12,14 +12,14 @@ import (
 	"slices"
 )
 
-// runBytes is how much of a sorter is in memory, about.
+// runBytes is the approximate size of a sorter in memory.
 const runBytes = 64 << 20
 
 // entry is a sort key with its value.
 type entry struct{ key, value []byte }
 
-// sorter sorts entries by their keys, which differ. What has no room in memory is in files of
-// a folder, sorted runs, which are merged.
+// sorter sorts entries by their keys, which are unique. Entries that do not fit in memory are
+// written to files of a folder as sorted runs, and merged later.
 type sorter struct {
 	folder string
 	room   int // bytes; 0 is runBytes
@@ -73,7 +73,7 @@ func (s *sorter) spill() error {
 	return err
 }
 
-// all yields the entries in order, once. Their bytes are the caller's.
+// all yields the entries in order. It can be used once. The caller owns the bytes of the entries.
 func (s *sorter) all() iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		s.sort()
@@ -120,7 +120,7 @@ func (s *sorter) close() error {
 	return errors.Join(errs...)
 }
 
-// run is entries in order: in memory or in a file.
+// run is a sorted list of entries, in memory or in a file.
 type run struct {
 	head entry
 	rest []entry

@@ -1,4 +1,5 @@
-// Package inspect is what tools read of a log and do with it: topics, records, state, lag, dead letters, the async queue.
+// Package inspect provides the operations of tools on a log: topics, records, state, lag, dead
+// letters and the async queue.
 package inspect
 
 import (
@@ -15,60 +16,59 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Directory is what tools do with a data directory. Local does it with the log, the
-// client of package admin through the process that holds it.
+// Directory provides the operations of tools on a data directory. Local works on the log itself.
+// The client of package admin works through the process that holds the log.
 type Directory interface {
 	ingest.Appender
 
-	// CreateTopic makes a topic, as stream.Log says.
+	// CreateTopic creates a topic, as stream.Log describes.
 	CreateTopic(ctx context.Context, topic stream.Topic) error
 
-	// DeleteTopic deletes a topic, as stream.Log says. It is refused with ErrNamed
-	// while a pipeline, table, sink or gateway of the process names it.
+	// DeleteTopic deletes a topic, as stream.Log describes. It returns ErrNamed while a pipeline,
+	// table, sink or gateway of the process uses the topic.
 	DeleteTopic(ctx context.Context, name string) error
 
-	// List describes the topics by name.
+	// List returns the topics, sorted by name.
 	List(ctx context.Context) ([]Topic, error)
 
-	// Records yields what q selects: partition by partition, or where it
-	// follows as they come. An error ends it.
+	// Records yields the records that q selects, partition by partition. If q.Follow is set, it
+	// yields them in the order of arrival. It ends after an error.
 	Records(ctx context.Context, q Query) iter.Seq2[stream.Record, error]
 
-	// Entries yields the state of a pipeline in the order of partition and
-	// key: all of it, or what belongs to one user key. An error ends it.
+	// Entries yields the state of a pipeline in the order of partition and key: all entries, or
+	// those of one user key. It ends after an error.
 	Entries(ctx context.Context, pipeline string, key *string) iter.Seq2[Entry, error]
 
-	// EntriesOf yields those of a kind, of package statekey, in the same order.
+	// EntriesOf yields the entries of one kind of package statekey, in the same order.
 	EntriesOf(ctx context.Context, pipeline string, kind byte) iter.Seq2[Entry, error]
 
-	// Lag returns how far a pipeline, or with "" every one, is behind in each
-	// partition that it reads, the worst first. One that does not run is known
-	// by what it committed.
+	// Lag returns the lag of a pipeline, or of all pipelines for "", in each partition that it
+	// reads, the largest first. For a pipeline that does not run, Lag uses its committed offsets.
 	Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
 
 	// Letters yields the dead letters of a pipeline, as deadletter.Letters does.
 	Letters(ctx context.Context, pipeline string, f deadletter.Filter, all bool) iter.Seq2[deadletter.Letter, error]
 
-	// Settle sends the events of dead letters back, or drops them, as deadletter.Settle
+	// Settle sends the events of dead letters back or drops the dead letters, as deadletter.Settle
 	// does.
 	Settle(ctx context.Context, job deadletter.Job) iter.Seq2[deadletter.Progress, error]
 
-	// Resume lets a pipeline go on that stands still for its dead letters. Only
-	// the process that runs it can.
+	// Resume resumes a pipeline that stopped because of its dead letters. Only the process that
+	// runs the pipeline can do this.
 	Resume(ctx context.Context, pipeline string) error
 }
 
 var _ Directory = (*Local)(nil)
 
-// Topic is a topic and what its partitions hold.
+// Topic is a topic with the extents of its partitions.
 type Topic struct {
 	Name       string      `json:"name"`
 	Key        string      `json:"key,omitempty"`
 	Partitions []Partition `json:"partitions"`
 }
 
-// Partition is the first offset that a partition retains, and the next one to
-// be written.
+// Partition is the extent of a partition: its first retained offset and its next offset to be
+// written.
 type Partition struct {
 	First stream.Offset `json:"first"`
 	Next  stream.Offset `json:"next"`
@@ -77,31 +77,31 @@ type Partition struct {
 // Query selects records of a topic.
 type Query struct {
 	Topic     string
-	Partition int32 // AllPartitions takes every one
-	From      int64 // offset; below 0 so many before the end
+	Partition int32 // AllPartitions selects all of them
+	From      int64 // first offset; -n starts n records before the end
 	Limit     int64 // most records; 0 is no limit
-	Follow    bool  // wait for more
+	Follow    bool  // wait for new records
 
-	// View reads the topic as generation.ViewOf says, from its beginning; From is 0.
+	// View reads the topic as generation.ViewOf describes, from its beginning. From must be 0.
 	View bool
 }
 
-// AllPartitions in a Query stands for every partition of the topic.
+// AllPartitions in a Query selects all partitions of the topic.
 const AllPartitions int32 = -1
 
 // Entry is one key of a pipeline's state.
 type Entry struct {
 	Partition int32  `json:"partition"`
 	Kind      string `json:"kind"` // first byte of the stored key
-	Key       string `json:"key"`  // its rest, quoted as Go does, without the quotes
+	Key       string `json:"key"`  // the rest of it, in Go's quoted form without the quotes
 	Value     []byte `json:"value"`
 }
 
-// ErrUnknownPipeline says that no pipeline of that name has state.
+// ErrUnknownPipeline means that no pipeline of that name has state.
 var ErrUnknownPipeline = errors.New("unknown pipeline")
 
-// Find returns a topic of d. One that is not there is a stream.ErrUnknownTopic
-// that says what to do.
+// Find returns a topic of d. If it does not exist, the error wraps stream.ErrUnknownTopic and says
+// what to do.
 func Find(ctx context.Context, d Directory, name string) (Topic, error) {
 	topics, err := d.List(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func Find(ctx context.Context, d Directory, name string) (Topic, error) {
 	return Topic{}, fmt.Errorf("topic %q: %w: %s", name, stream.ErrUnknownTopic, ingest.TopicHint(ctx, names))
 }
 
-// Stored returns the key as it is stored, kind and all.
+// Stored returns the complete stored key, including the kind.
 func (e Entry) Stored() ([]byte, error) {
 	rest, err := strconv.Unquote(`"` + e.Key + `"`)
 	return append([]byte(e.Kind), rest...), err
@@ -132,11 +132,11 @@ func newEntry(partition int32, e stream.Entry) Entry {
 	return entry
 }
 
-// AppendEntry appends an entry as one line of JSON, without its end.
+// AppendEntry appends an entry as one line of JSON, without the newline.
 func AppendEntry(dst []byte, e Entry) []byte {
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic("serve: an entry cannot be encoded: " + err.Error()) // plain data always can
+		panic("serve: an entry cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	return append(dst, text...)
 }

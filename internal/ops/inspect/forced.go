@@ -13,17 +13,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Forced says which events of a live pipeline were forced, as docs/adr/0037-order.md has it.
+// Forced describes the forced events of a live pipeline. docs/adr/0037-order.md explains them.
 type Forced struct {
-	Events   int64  `json:"events"`           // that the pipeline and its stages have computed out of their turn
-	Followed bool   `json:"followed"`         // a replay computes them where the pipeline did
+	Events   int64  `json:"events"`           // events that the pipeline and its stages computed out of their turn
+	Followed bool   `json:"followed"`         // a replay computes them at the same place as the pipeline
 	Reason   string `json:"reason,omitempty"` // why it does not
 }
 
-// FollowForced has a replay of the sources compute forced events where the live pipeline did. The
-// copies say where. Those of the pipeline and of its stages are all there, or none are followed:
-// events wait for each other, so one order alone would stop the replay. next is up to where the
-// replay reads each partition of the sources.
+// FollowForced makes a replay of the sources compute forced events at the same place as the live
+// pipeline. The repartition topics hold these places. If the places are not complete for the
+// pipeline and all of its stages, FollowForced uses none of them: events wait for each other, so
+// the order of one stage alone would block the replay. next is the end of the replay in each source
+// partition.
 func FollowForced(ctx context.Context, d Directory, r *pipeline.Runner, next map[stream.Partition]stream.Offset, notes *pipeline.Notes) (f Forced, err error) {
 	all := map[string]map[int32][]order.ForcedTurn{}
 	for _, plan := range r.Keepers() {
@@ -47,7 +48,7 @@ func FollowForced(ctx context.Context, d Directory, r *pipeline.Runner, next map
 	return f, nil
 }
 
-// ForcedEvents returns how many events a pipeline or stage has computed out of their turn.
+// ForcedEvents returns how many events a pipeline or stage computed out of their turn.
 func ForcedEvents(ctx context.Context, d Directory, pipeline string) (n int64, err error) {
 	for e, err := range d.EntriesOf(ctx, pipeline, statekey.Released) {
 		if errors.Is(err, ErrUnknownPipeline) {
@@ -65,8 +66,8 @@ func ForcedEvents(ctx context.Context, d Directory, pipeline string) (n int64, e
 	return n, nil
 }
 
-// forcedTurns returns the turns of forced events by partition, or why they are not known. The
-// copies say of the events that the plan counted, at least, that they were forced.
+// forcedTurns returns the turns of forced events by partition, or the reason why they are unknown.
+// The repartition topic must mark at least counted events as forced, which is the plan's own count.
 func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int64, partitions int32, next map[stream.Partition]stream.Offset) (turns map[int32][]order.ForcedTurn, reason string, err error) {
 	about, err := Find(ctx, d, plan.Topic)
 	if errors.Is(err, stream.ErrUnknownTopic) {
@@ -98,7 +99,7 @@ func forcedTurns(ctx context.Context, d Directory, plan *task.Plan, counted int6
 			return nil, "", err
 		}
 		counted -= int64(len(found))
-		turns[int32(i)] = slices.DeleteFunc(found, func(t order.ForcedTurn) bool { // that was copied since the replay knows where the sources end
+		turns[int32(i)] = slices.DeleteFunc(found, func(t order.ForcedTurn) bool { // copied after the replay determined the ends of the sources
 			number, offset := t.Event()
 			return offset >= int64(next[stream.Partition{Topic: topics[order.Topic(number)], Index: order.Partition(number)}])
 		})

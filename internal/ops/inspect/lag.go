@@ -19,7 +19,7 @@ import (
 // Lag implements Directory.
 func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error) {
 	mine := func(group string) bool {
-		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".") // of its inputs and sinks
+		return pipeline == "" || group == pipeline || strings.HasPrefix(group, pipeline+".") // groups of its inputs and sinks
 	}
 	var reads []observe.Read
 	for _, r := range l.reads {
@@ -51,10 +51,10 @@ func (l *Local) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error)
 		}
 	}
 	slices.SortFunc(list, observe.CompareLags)
-	return append([]observe.Lag{}, list...), err // in JSON an empty list
+	return append([]observe.Lag{}, list...), err // not nil, so that JSON has an empty list
 }
 
-// readsOf finds the topics that a group has committed offsets of.
+// readsOf returns the topics that a group has committed offsets in.
 func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, error) {
 	topics, err := l.Topics(ctx)
 	if err != nil {
@@ -76,17 +76,17 @@ func (l *Local) readsOf(ctx context.Context, group string) ([]observe.Read, erro
 	return reads, nil
 }
 
-// LagOf measures how far readers are behind, the worst first. Of what this process reads in order,
-// the records are events: marks and answers are none. Those of partitions that another process
-// reads count too, until it commits: Lag looks at them.
+// LagOf measures the lag of readers, the largest first. In topics that this process reads in time
+// order, only events count, not watermark broadcasts and answers. In partitions that another
+// process reads, all records count until they are committed; Lag examines those further.
 func (l *Local) LagOf(ctx context.Context, reads ...observe.Read) ([]observe.Lag, error) {
 	list, _, err := l.lagOf(ctx, reads...)
 	slices.SortFunc(list, observe.CompareLags)
 	return list, err
 }
 
-// lagOf is LagOf in no order. It also returns the lags of what is read in order whose records may
-// be other than events.
+// lagOf is LagOf without sorting. It also returns the lags of topics read in time order that may
+// count records other than events.
 func (l *Local) lagOf(ctx context.Context, reads ...observe.Read) (list []observe.Lag, left []*observe.Lag, err error) {
 	if list, err = l.lag.Measure(ctx, l, reads...); err != nil {
 		return nil, nil, err
@@ -114,18 +114,20 @@ func (l *Local) lagOf(ctx context.Context, reads ...observe.Read) (list []observ
 	return list, left, nil
 }
 
-// inOrder reports whether the pipeline of the topic reads it in order, with marks between the events.
+// inOrder reports whether the topic is read in time order, and so has watermark broadcasts between
+// its events.
 func inOrder(lag *observe.Lag) bool {
 	_, copies := naming.Owner(lag.Topic, naming.Repartition)
 	return copies || naming.IsBy(lag.Topic)
 }
 
-// lookedAt is how many records of a partition countCopies looks at.
+// lookedAt is the most records of a partition that countCopies reads.
 const lookedAt = 1 << 16
 
-// countCopies counts the events from the first one on that is not in a step, of what another
-// process reads in order, or none. Events behind that one that had their turn before it count too:
-// only the state tells them, which takes long to read on Kafka. So do all records beyond lookedAt.
+// countCopies corrects the lag of a partition that another process, or no process, reads in time
+// order. It counts the events from the first uncommitted one onwards. It also counts later events
+// that already had their turn: only the state shows them, and reading it from Kafka takes long. It
+// counts all records beyond lookedAt.
 func (l *Local) countCopies(ctx context.Context, lag *observe.Lag) error {
 	at := stream.Partition{Topic: lag.Topic, Index: lag.Partition}
 	first, _, err := l.Offsets(ctx, at)
@@ -155,11 +157,12 @@ func (l *Local) countCopies(ctx context.Context, lag *observe.Lag) error {
 	return nil
 }
 
-// countEvents counts the events that wait in a partition that this process reads in order, with the
-// records that were not read yet. It reports whether the process reads it, and has all in memory.
+// countEvents counts the waiting events of a partition that this process reads in time order, and
+// the records not yet read. counted is false if the process does not read the partition, or does
+// not hold all its events in memory.
 func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.Order) (counted bool, err error) {
 	at := stream.Partition{Topic: lag.Topic, Index: lag.Partition}
-	if lag.Group != o.Pipeline { // a stage, which the process does not look at all the time
+	if lag.Group != o.Pipeline { // a stage; the process does not always know its events
 		first, found, err := l.Peek(ctx, at, lag.Committed)
 		if err != nil {
 			return false, fmt.Errorf("the first event of %v: %w", at, err)
@@ -188,5 +191,5 @@ func (l *Local) countEvents(ctx context.Context, lag *observe.Lag, o *pipeline.O
 	return true, nil
 }
 
-// OwnLag is LagOf the pipelines and sinks of this process.
+// OwnLag returns LagOf for the pipelines and sinks of this process.
 func (l *Local) OwnLag(ctx context.Context) ([]observe.Lag, error) { return l.LagOf(ctx, l.reads...) }

@@ -19,7 +19,7 @@ func (l *Local) Settle(ctx context.Context, job deadletter.Job) iter.Seq2[deadle
 	return deadletter.Settle(ctx, l.Log, job)
 }
 
-// ErrNotStopped says that a pipeline that is to be resumed is not stopped.
+// ErrNotStopped means that a pipeline cannot be resumed because it is not stopped.
 var ErrNotStopped = errors.New("is not stopped")
 
 // Resume implements Directory.

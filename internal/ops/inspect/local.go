@@ -16,25 +16,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Log is what can be inspected.
+// Log is a log that can be inspected.
 type Log interface {
 	stream.Log
 	stream.Inspector
 }
 
-// Local is the Directory of a log that this process has open.
+// Local is the Directory of a log that this process has opened.
 type Local struct {
 	Log
 
-	runners []*pipeline.Runner // of this process
-	gateway []string           // topics that the gateway of this process names
-	own     []string           // and that it keeps to itself
-	reads   []observe.Read     // theirs
+	runners []*pipeline.Runner // pipelines of this process
+	gateway []string           // topics that the gateway of this process uses
+	own     []string           // topics that the gateway keeps for itself
+	reads   []observe.Read     // of the runners
 	lag     observe.LagMeter
 }
 
-// NewLocal returns the Directory of a log in a process that runs pipelines, and maybe a
-// gateway, which names topics and keeps some of its own.
+// NewLocal returns the Directory of a log for a process that runs pipelines and possibly a gateway.
+// gateway are the topics that the gateway uses, and own are those that it keeps for itself.
 func NewLocal(log Log, runners []*pipeline.Runner, gateway, own []string) *Local {
 	l := &Local{Log: log, runners: runners, gateway: gateway, own: own}
 	for _, r := range runners {
@@ -99,8 +99,7 @@ func (l *Local) Records(ctx context.Context, q Query) iter.Seq2[stream.Record, e
 	}
 }
 
-// tail yields the records of one partition, and reports whether to go on with
-// the next one.
+// tail yields the records of one partition. It reports whether to continue with the next partition.
 func (l *Local) tail(ctx context.Context, topic Topic, p int32, q Query, yield func(stream.Record, error) bool) bool {
 	at := topic.Partitions[p]
 	from := stream.Offset(q.From)
@@ -126,7 +125,7 @@ func (l *Local) tail(ctx context.Context, topic Topic, p int32, q Query, yield f
 	return true
 }
 
-// merge follows several partitions at once.
+// merge follows several partitions at the same time.
 func (l *Local) merge(ctx context.Context, topic Topic, partitions []int32, q Query, yield func(stream.Record, error) bool) {
 	type found struct {
 		record stream.Record
@@ -198,8 +197,8 @@ func (l *Local) entries(ctx context.Context, pipeline string, prefixes [][]byte,
 	}
 }
 
-// prefixes returns what the stored keys of a user key start with, in order; nil
-// is every stored key.
+// prefixes returns the prefixes of the stored keys of a user key, in order. For nil it returns the
+// prefix of all stored keys.
 func prefixes(key *string) [][]byte {
 	if key == nil {
 		return [][]byte{nil}
@@ -220,8 +219,7 @@ type stateView struct {
 	state     stream.View
 }
 
-// views returns the state of a pipeline beside each partition that it has
-// committed.
+// views returns the state of a pipeline for each partition that it has committed in.
 func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error) {
 	groups, err := l.Groups(ctx)
 	if err != nil {
@@ -234,8 +232,8 @@ func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	// There are events that had their turn, and so state, while the first record waits for its own.
-	ordered := []string{pipeline, naming.Of(naming.Root(pipeline), naming.Repartition)} // of a stage, or of a pipeline
+	// In time order, later events can have state while the first record still waits for its turn.
+	ordered := []string{pipeline, naming.Of(naming.Root(pipeline), naming.Repartition)} // topics of a stage or of a pipeline
 	var views []stateView
 	for _, t := range topics {
 		for i := range t.Partitions {
@@ -255,7 +253,7 @@ func (l *Local) views(ctx context.Context, pipeline string) ([]stateView, error)
 	return views, nil
 }
 
-// FindRunner returns what runs a pipeline of this process.
+// FindRunner returns the runner of a pipeline of this process.
 func FindRunner(runners []*pipeline.Runner, pipeline string) (*pipeline.Runner, error) {
 	var names []string
 	for _, r := range runners {

@@ -6,11 +6,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Made is a directory and a topic that is made before its first records: a topic keeps
-// its key, so a key that no record has must not make one.
+// Made is a Directory that creates a topic before its first records. A topic keeps its key field
+// for good, so a key that no record has must not create the topic.
 type Made struct {
 	Directory
-	Ready func() error // makes the topic, or has made it
+	Ready func() error // creates the topic once
 }
 
 // Append implements ingest.Appender.

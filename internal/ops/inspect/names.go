@@ -14,14 +14,14 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
-// Takes reports whether a topic may get records from outside. One with a name that
-// package naming builds may if other systems write it: a pipeline reads it, and the name
-// that it begins with is that of no pipeline or gateway. Without pipelines of its own,
-// Local takes the groups that have committed in the topic for its readers.
+// Takes reports whether clients can append records to a topic. For a topic with a name of package
+// naming, they can if other systems write it. That is the case if a pipeline reads the topic, and
+// the first part of its name is not the name of a pipeline or gateway. If this process runs no
+// pipelines, Local regards the groups that have committed in the topic as its readers.
 func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 	owner := naming.Root(topic)
 	switch {
-	case strings.HasPrefix(topic, "__"): // of the log itself
+	case strings.HasPrefix(topic, "__"): // a topic of the log itself
 		return false, nil
 	case !naming.Topic(topic):
 		return l.takesNotes(ctx, topic)
@@ -45,8 +45,8 @@ func (l *Local) Takes(ctx context.Context, topic string) (bool, error) {
 	return l.readBy(ctx, groups, topic)
 }
 
-// takesNotes reports whether a topic is not that of the notes of a pipeline. Its name is a
-// common word: a topic of another system may have it.
+// takesNotes reports whether a topic is not the notes topic of a pipeline. The name of such a topic
+// is a common word, so topics of other systems may have it too.
 func (l *Local) takesNotes(ctx context.Context, topic string) (bool, error) {
 	owner, ok := naming.Owner(topic, naming.Order)
 	if !ok {
@@ -61,7 +61,7 @@ func (l *Local) takesNotes(ctx context.Context, topic string) (bool, error) {
 	return !slices.Contains(groups, owner), err
 }
 
-// KeyOf returns the field of JSON that a topic is keyed by; "" is none.
+// KeyOf returns the JSON field that a topic is keyed by, or "" if it has none.
 func (l *Local) KeyOf(ctx context.Context, topic string) (field string, err error) {
 	topics, err := l.Topics(ctx)
 	if err != nil {
@@ -86,7 +86,8 @@ func (l *Local) readBy(ctx context.Context, groups []string, topic string) (bool
 	return false, nil
 }
 
-// ErrNamed says that a topic cannot be deleted: something that runs names it.
+// ErrNamed means that a topic cannot be deleted because a running pipeline, table, sink or gateway
+// uses it.
 var ErrNamed = errors.New("topic is in use")
 
 // Writer returns the pipeline of this process that writes a topic.
@@ -99,7 +100,7 @@ func (l *Local) Writer(topic string) (pipeline string, ok bool) {
 	return "", false
 }
 
-// named returns what names a topic in this process, "" for nothing.
+// named returns the user of a topic in this process, or "" if there is none.
 func (l *Local) named(topic string) string {
 	if pipeline, ok := l.Writer(topic); ok {
 		return fmt.Sprintf("pipeline %q writes it", pipeline)
@@ -118,7 +119,7 @@ func (l *Local) named(topic string) string {
 				return fmt.Sprintf("a sink of pipeline %q reads it", r.Name())
 			}
 		}
-		gateway := deadletter.Topic(naming.Of(r.Name(), naming.Sequence)) // of a gateway of that name
+		gateway := deadletter.Topic(naming.Of(r.Name(), naming.Sequence)) // of a gateway with the pipeline's name
 		if topic == generation.Topic(r.Name()) || topic == r.Plan.Notes() || deadletter.IsTopic(topic) && naming.Root(topic) == r.Name() && topic != gateway {
 			return fmt.Sprintf("pipeline %q keeps it", r.Name())
 		}

@@ -11,18 +11,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Newest bounds what is read of a topic.
+// Newest limits how much of a topic is read.
 type Newest struct {
 	Records int64
-	Bytes   int           // of keys and values
-	Within  time.Duration // what came until then is all
+	Bytes   int           // total size of keys and values
+	Within  time.Duration // longest time to read
 }
 
-// Sample is what afterbay init and try read of a topic.
+// Sample is how much afterbay init and try read of a topic.
 var Sample = Newest{Records: 10_000, Bytes: 16 << 20, Within: 30 * time.Second}
 
-// Of yields the newest records of a topic, partition by partition. A partition with few records leaves room to the
-// others.
+// Of yields the newest records of a topic, partition by partition. If a partition has few records,
+// the others may yield more.
 func (n Newest) Of(ctx context.Context, d Directory, topic Topic) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		limited, cancel := context.WithTimeout(ctx, n.Within)

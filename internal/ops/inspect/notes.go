@@ -9,8 +9,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// ReadNotes adds to notes what a topic of a pipeline says of the rows that its events found. A
-// topic that is not there says nothing.
+// ReadNotes adds to notes the entries of a pipeline's notes topic about the rows that its events
+// found. A missing topic adds nothing.
 func ReadNotes(ctx context.Context, d Directory, topic string, notes *pipeline.Notes) error {
 	if _, err := Find(ctx, d, topic); errors.Is(err, stream.ErrUnknownTopic) {
 		return nil
@@ -26,7 +26,8 @@ func ReadNotes(ctx context.Context, d Directory, topic string, notes *pipeline.N
 	return nil
 }
 
-// NotesFrom returns an error if notes, of a topic, begin after the events do, as Notes.Whole says.
+// NotesFrom returns an error if the notes of a topic start later than the events, as Notes.Whole
+// describes.
 func NotesFrom(topic string, notes *pipeline.Notes, first map[int32]stream.Offset) error {
 	if len(notes.Reads) == 0 {
 		return fmt.Errorf("topic %s has no notes of which rows its events found", topic)

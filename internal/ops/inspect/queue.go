@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Queued yields the events of the async queue of a pipeline, by partition and offset. An
-// error ends it.
+// Queued yields the events in the async queue of a pipeline, by partition and offset. It ends after
+// an error.
 func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*async.Entry, error] {
 	return func(yield func(*async.Entry, error) bool) {
 		for e, err := range d.Entries(ctx, pipeline, nil) {
@@ -22,7 +22,7 @@ func Queued(ctx context.Context, d Directory, pipeline string) iter.Seq2[*async.
 					continue
 				}
 				if queued, err = parseQueued(e); err == nil && queued.Over {
-					continue // it has ended
+					continue // the event has left the queue
 				}
 			}
 			if !yield(queued, err) || err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// AppendRecord appends a record as one line of JSON, without its end:
+// AppendRecord appends a record as one line of JSON, without the newline:
 //
 //	{"partition":0,"offset":7,"time":"...","key":"c1","headers":[["name","text"]],"value":{...}}
 //
-// A value that is no JSON of one line, or a key or header that is not UTF-8,
-// is written as {"base64":"..."}; a key that is not there is left out.
+// It writes {"base64":"..."} for a value that is not JSON on one line, and for a key or header that
+// is not UTF-8. It omits a missing key.
 func AppendRecord(dst []byte, r *stream.Record) []byte {
 	dst = fmt.Appendf(dst, `{"partition":%d,"offset":%d,"time":"%s"`, r.Partition.Index, r.Offset, r.Time.UTC().Format(time.RFC3339Nano))
 	if r.Key != nil {
@@ -45,14 +45,14 @@ func AppendRecord(dst []byte, r *stream.Record) []byte {
 	return append(dst, '}')
 }
 
-// verbatim reports whether a reader of the envelope gets the same bytes back
-// where the value stands in it as it is.
+// verbatim reports whether a value can stand unchanged in the JSON line, so that a reader gets the
+// same bytes back.
 func verbatim(value []byte) bool {
 	return utf8.Valid(value) && json.Valid(value) && bytes.IndexByte(value, '\n') < 0 &&
 		!bytes.HasPrefix(value, []byte(`{"base64"`)) && len(bytes.Trim(value, " \t\r")) == len(value)
 }
 
-// AppendText appends a text as a value of JSON: {"base64":"..."} if it is not UTF-8.
+// AppendText appends a text as a JSON value, or as {"base64":"..."} if it is not UTF-8.
 func AppendText(dst, text []byte) []byte {
 	if !utf8.Valid(text) {
 		return appendBinary(dst, text)
@@ -69,7 +69,7 @@ func appendBinary(dst, data []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(dst, data), `"}`...)
 }
 
-// ParseRecord reads what AppendRecord wrote.
+// ParseRecord parses a line of AppendRecord.
 func ParseRecord(line []byte, topic string) (stream.Record, error) {
 	var e struct {
 		Partition int32
@@ -103,7 +103,7 @@ func parseText(raw json.RawMessage) []byte {
 		return binary
 	}
 	var text string
-	_ = json.Unmarshal(raw, &text) // the whole line was valid, and AppendRecord writes text or binary
+	_ = json.Unmarshal(raw, &text) // cannot fail: the whole line was valid, and AppendRecord writes only text or binary
 	return []byte(text)
 }
 

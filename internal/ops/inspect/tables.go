@@ -9,9 +9,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// TablesRead returns up to where the partitions of a pipeline have read tables, by their
-// numbers: those with versions, which it looks up as of the event, or the others. A pipeline that
-// has committed nothing has read nothing.
+// TablesRead returns the offsets up to which each partition of a pipeline has read its tables, by
+// partition number. With versions it covers tables that are looked up at the time of the event,
+// otherwise the other tables. A pipeline without commits has read nothing.
 func TablesRead(ctx context.Context, d Directory, pipeline string, versions bool) (map[int32]map[stream.Partition]stream.Offset, error) {
 	read := map[int32]map[stream.Partition]stream.Offset{}
 	for e, err := range d.EntriesOf(ctx, pipeline, statekey.Read) {

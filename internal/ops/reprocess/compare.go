@@ -17,30 +17,30 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Comparison says how the outputs of two generations in a topic differ.
+// Comparison holds the differences between the outputs of two generations in a topic.
 type Comparison struct {
 	Topic   string  `json:"topic"`
-	Both    int64   `json:"both"`     // outputs that both made
-	Changed int64   `json:"changed"`  // of those, differ
-	OnlyOld int64   `json:"only_old"` // of events that both computed
+	Both    int64   `json:"both"`     // outputs of both generations
+	Changed int64   `json:"changed"`  // outputs of both that differ
+	OnlyOld int64   `json:"only_old"` // from events that both generations have computed
 	OnlyNew int64   `json:"only_new"`
-	Fields  []Field `json:"fields"` // that differ or are numbers, by name
+	Fields  []Field `json:"fields"` // fields that differ or are numeric, by name
 }
 
-// Field says how one field of outputs that both generations made differs.
+// Field holds the differences of one field, over the outputs that both generations made.
 type Field struct {
 	Name    string           `json:"name"`
 	Changed int64            `json:"changed"`
-	Values  map[string]int64 `json:"values,omitempty"` // of what are no numbers: "old -> new", the first kinds
-	Old     *Spread          `json:"old,omitempty"`    // of numbers
+	Values  map[string]int64 `json:"values,omitempty"` // counts of "old -> new" for values that are not numbers; the first kinds only
+	Old     *Spread          `json:"old,omitempty"`    // set if the values are numbers
 	New     *Spread          `json:"new,omitempty"`
-	Mean    float64          `json:"mean_difference,omitempty"` // of the size of differences
-	Most    float64          `json:"most,omitempty"`            // difference
+	Mean    float64          `json:"mean_difference,omitempty"` // mean of the absolute differences
+	Most    float64          `json:"most,omitempty"`            // largest absolute difference
 
 	sum float64
 }
 
-// Spread is how numbers are distributed.
+// Spread is the distribution of numbers.
 type Spread struct {
 	Count  int64     `json:"count"`
 	Mean   float64   `json:"mean"`
@@ -49,22 +49,22 @@ type Spread struct {
 	P5     float64   `json:"p5"`
 	P50    float64   `json:"p50"`
 	P95    float64   `json:"p95"`
-	sample []float64 // any of them, sorted
+	sample []float64 // a sample of the numbers; sorted at the end
 	rng    *rand.Rand
 }
 
 const (
-	unmatchedMax = 1_000_000 // outputs that wait for the other generation's
-	kindsMax     = 50        // of changes of a field
-	sampleMax    = 20_000    // numbers of a field
+	unmatchedMax = 1_000_000 // outputs that wait for their counterpart
+	kindsMax     = 50        // kinds of changes of a field
+	sampleMax    = 20_000    // sampled numbers of a field
 )
 
-// errFar says that the outputs of two generations are in orders too far apart.
+// errFar means that too many outputs lie between those of the two generations.
 var errFar = errors.New("the outputs of a million events lie between those of both generations: compare when the new one has caught up")
 
-// Compare compares the records of a topic that are of generations before that of a
-// job with what the job made of the same events, both in the order of partitions and
-// offsets. Other records are passed over.
+// Compare compares the outputs of a job in a topic with those of the generations before it, for the
+// same events. Both inputs must be in the order of partitions and offsets. Compare ignores other
+// records.
 func Compare(topic, pipeline string, job *Progress, old, now iter.Seq2[stream.Record, error]) (*Comparison, error) {
 	c := &comparer{result: &Comparison{Topic: topic}, fields: map[string]*Field{}, reached: map[int32]stream.Offset{}}
 	c.waiting[0], c.waiting[1] = map[string]made{}, map[string]made{}
@@ -103,7 +103,7 @@ func Compare(topic, pipeline string, job *Progress, old, now iter.Seq2[stream.Re
 	return c.sum(), nil
 }
 
-// only yields the records that are wanted.
+// only yields the wanted records.
 func only(all iter.Seq2[stream.Record, error], wanted func(*stream.Record) bool) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for r, err := range all {
@@ -114,18 +114,18 @@ func only(all iter.Seq2[stream.Record, error], wanted func(*stream.Record) bool)
 	}
 }
 
-// made is an output that waits for the other generation's.
+// made is an output that waits for the output of the other generation.
 type made struct {
 	value     []byte
 	partition int32 // of its event
 	offset    stream.Offset
 }
 
-// comparer compares as outputs come.
+// comparer compares outputs one by one, in the order of their arrival.
 type comparer struct {
 	result  *Comparison
 	waiting [2]map[string]made      // by id
-	reached map[int32]stream.Offset // events that the new one has outputs of
+	reached map[int32]stream.Offset // newest event by partition with an output of the new generation
 	fields  map[string]*Field
 }
 
@@ -153,11 +153,11 @@ func (c *comparer) take(side int, r *stream.Record) error {
 	return nil
 }
 
-// compare compares the JSON of an event's outputs.
+// compare compares two outputs of an event as JSON.
 func (c *comparer) compare(old, now []byte) {
 	var values [2]map[string]any
 	if json.Unmarshal(old, &values[0]) != nil || json.Unmarshal(now, &values[1]) != nil {
-		values = [2]map[string]any{{"": string(old)}, {"": string(now)}} // a function's
+		values = [2]map[string]any{{"": string(old)}, {"": string(now)}} // functions can write values that are not JSON
 	}
 	changed := false
 	for name, was := range values[0] {
@@ -216,7 +216,7 @@ func (c *comparer) field(name string, was, is any) (changed bool) {
 	return true
 }
 
-// text returns a value as JSON, and "nothing" for none.
+// text formats a value as JSON, or "nothing" if there is no value.
 func text(v any) string {
 	if v == nil {
 		return "nothing"
@@ -235,7 +235,7 @@ func short(s string) string {
 	return s
 }
 
-// add adds a number to a spread, which it makes where there is none.
+// add adds a number to a spread, and creates the spread if it is nil.
 func (s *Spread) add(into **Spread, v float64) {
 	if s == nil {
 		s = &Spread{Least: v, Most: v, rng: rand.New(rand.NewPCG(1, 1))}
@@ -251,8 +251,8 @@ func (s *Spread) add(into **Spread, v float64) {
 	}
 }
 
-// Share returns which share of the numbers is in each of n parts from one value to
-// another.
+// Share divides the range between two values into n equal parts, and returns the share of the
+// numbers in each part.
 func (s *Spread) Share(from, to float64, n int) []float64 {
 	shares := make([]float64, n)
 	for _, v := range s.sample {
@@ -271,8 +271,8 @@ func (s *Spread) sum() {
 	s.P5, s.P50, s.P95 = at(0.05), at(0.5), at(0.95)
 }
 
-// sum ends the comparison. Outputs of events that the new generation has not come to
-// count for nothing.
+// sum finishes the comparison. It ignores old outputs of events that the new generation has not
+// reached.
 func (c *comparer) sum() *Comparison {
 	for _, m := range c.waiting[0] {
 		if m.offset <= c.reached[m.partition] {

@@ -17,16 +17,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// dryRunBytesMax bounds the state that a dry run keeps in memory.
+// dryRunBytesMax limits the state that a dry run holds in memory, in bytes.
 const dryRunBytesMax = 1 << 30
 
-// errLarge says that a dry run needs more memory than it may have.
+// errLarge means that a dry run needs more memory than its limit.
 var errLarge = errors.New("the state takes more than 1 GiB, which a dry run keeps in memory: use --to, or reprocess without --dry-run")
 
-// DryRun yields what a job would do, and writes nothing. The runner is one with
-// pipeline.Options.DryRun: nothing is asked, and the journal of the live generation
-// is read, so that Models says which calls would be made and what they would cost.
-// What follows an answer that is not there is computed with zeros.
+// DryRun yields what a job would do, and writes nothing. The runner must have
+// pipeline.Options.DryRun, which prevents calls to services. DryRun reads the journal of the live
+// generation: Models counts the calls that the job would make, and their cost. It uses zeros for
+// answers that the journal does not have.
 func DryRun(ctx context.Context, log generation.Log, runner *pipeline.Runner, job Job) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		r := &run{log: log, runner: runner, job: job, yield: yield}
@@ -87,14 +87,14 @@ func (r *run) dryRun(ctx context.Context) error {
 	}
 }
 
-// dryRun is a log whose pipeline reads what the live group has committed, and
-// whose steps go no further than memory.
+// dryRun is a log for a pipeline that reads the events that the live group has committed. It keeps
+// the transactions of the pipeline in memory.
 type dryRun struct {
 	generation.Log
 	run    *run
 	finish func() // ends the run
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	member *dryMember
 	err    error
 }
@@ -111,7 +111,7 @@ func (l *dryRun) CreateTopic(context.Context, stream.Topic) error { return nil }
 // DeleteTopic implements stream.Log. A dry run changes nothing.
 func (l *dryRun) DeleteTopic(context.Context, string) error { return nil }
 
-// Join implements stream.Log. The first member of the pipeline gets all.
+// Join implements stream.Log. The first member of the pipeline gets all partitions.
 func (l *dryRun) Join(ctx context.Context, group string, _ ...string) (stream.Member, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *dryRun) Join(ctx context.Context, group string, _ ...string) (stream.Me
 	return s, nil
 }
 
-// sum says what came of it so far.
+// sum returns the progress so far.
 func (l *dryRun) sum(p Progress) Progress {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,16 +155,16 @@ func (l *dryRun) sum(p Progress) Progress {
 	return p
 }
 
-// held is what a dry run keeps of a partition.
+// held is the data that a dry run holds for a partition.
 type held struct {
 	extent
-	state  memory.State // only the member's goroutine changes it
+	state  memory.State // changed only by the member's goroutine
 	next   func() (stream.Record, error, bool)
 	stop   func()
-	read   bool          // to its end
-	done   stream.Offset // committed
+	read   bool          // read to its end
+	done   stream.Offset // committed offset
 	queued int
-	end    stream.Offset // up to which it is read: of a repartition topic more than until, whose events may wait for what is behind them
+	end    stream.Offset // end of reading; beyond until in a repartition topic, because events before until may wait for later records
 }
 
 // dryMember is the member of a dry run.
@@ -175,7 +175,7 @@ type dryMember struct {
 	order    []*held
 	paused   map[stream.Partition]bool
 
-	// of.mu guards these
+	// guarded by of.mu
 	states                map[stream.Partition]*held
 	bytes                 int
 	events, outputs, dead int64
@@ -282,7 +282,7 @@ func (s *dryMember) change(c stream.Change) {
 	}
 }
 
-// ended ends the run where all is done.
+// ended stops the run when all partitions are done.
 func (s *dryMember) ended() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// aim finds out what Job.Into names.
+// aim resolves the destinations in Job.Into.
 func (r *run) aim(topics []stream.Topic) error {
 	for _, word := range r.job.Into {
 		if err := r.aimAt(word, topics); err != nil {
@@ -34,7 +34,7 @@ func (r *run) aim(topics []stream.Topic) error {
 	return nil
 }
 
-// aimAt adds what a word names.
+// aimAt resolves one destination.
 func (r *run) aimAt(word string, topics []stream.Topic) error {
 	if output, topic, ok := strings.Cut(word, "="); ok {
 		if !slices.Contains(r.runner.Outputs(), output) {
@@ -64,7 +64,7 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 	}
 	for _, output := range r.runner.Outputs() {
 		if output == deadletter.Topic(r.runner.Name()) {
-			continue // what reads the topic expects outputs
+			continue // readers of the topic expect outputs, not dead letters
 		}
 		if err := r.send(output, name); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (r *run) aimAt(word string, topics []stream.Topic) error {
 	return nil
 }
 
-// send has an output go to a topic.
+// send directs an output to a topic.
 func (r *run) send(output, topic string) error {
 	if there, ok := r.into[output]; ok {
 		return fmt.Errorf("%q is to go to %q already: name one topic for each output", output, there)
@@ -85,12 +85,12 @@ func (r *run) send(output, topic string) error {
 	return nil
 }
 
-// owns reports whether a topic is one that the pipeline itself reads or writes.
+// owns reports whether the pipeline itself reads or writes a topic.
 func (r *run) owns(topic string) bool {
 	return topic == r.read.Topic || slices.Contains(slices.Concat(r.runner.Inputs(), r.runner.Outputs(), r.runner.Tables()), topic)
 }
 
-// mayWrite returns why a topic cannot be written to.
+// mayWrite returns an error if a topic cannot be a destination.
 func (r *run) mayWrite(topic string, topics []stream.Topic) error {
 	i := slices.IndexFunc(topics, func(t stream.Topic) bool { return t.Name == topic })
 	switch {
@@ -108,8 +108,8 @@ func (r *run) mayWrite(topic string, topics []stream.Topic) error {
 
 const topicLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// untouched refuses topics that another generation of the pipeline wrote to: each
-// event would be there twice.
+// untouched refuses topics that another generation of the pipeline wrote to, because they would
+// then hold each event twice.
 func (r *run) untouched(h *generation.History, topics []stream.Topic) error {
 	for _, b := range h.Begun {
 		for _, topic := range slices.Sorted(maps.Values(b.Into)) {

@@ -1,6 +1,6 @@
-// Package reprocess computes what a pipeline read again, with what the pipeline is
-// now, as a generation beside the live one, and hands over to it. How that is safe
-// is package generation's.
+// Package reprocess computes the history of a pipeline again, with the pipeline's new version, as a
+// generation beside the live one. It can then hand over to the new generation. Package generation
+// explains why that is safe.
 package reprocess
 
 import (
@@ -21,32 +21,35 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Job is what is to be derived.
+// Job describes what to reprocess.
 type Job struct {
-	From time.Time // of older records, by the time of their append, nothing is written; zero is all
-	To   time.Time // records appended from then on are left out; zero is none
-	// State is whose state is begun with: "live", or the number of a generation that
-	// was derived; "" is none, from the first record that is retained. Only events
-	// that come behind it are derived then, which is never live.
+	From time.Time // records appended before From produce no outputs; zero is no limit
+	To   time.Time // records appended at To or later are left out; zero is no limit
+	// State names the generation that provides the initial state: "live", or the number of a
+	// reprocessed generation. Only later events are then reprocessed, and the result can never
+	// become live. "" starts without state, at the first retained record.
 	State string
 
-	Rate   float64 // most events a second; 0 is as many as can be
-	Follow bool    // goes on when the live generation is caught up with
-	Switch bool    // hands over then
+	Rate   float64 // most events per second; 0 is no limit
+	Follow bool    // continue after catching up with the live generation
+	Switch bool    // hand over after catching up
 
-	// Into says where what is derived goes: to a sink of the pipeline, when the
-	// generation has caught up, or has been live since, and then that is all that is
-	// done; to a topic that all outputs but dead letters go to instead of topics of
-	// the generation; or, by OUTPUT=TOPIC, each of some outputs. A name that is of
-	// both is sink:NAME or topic:NAME. What goes to topics is never live.
+	// Into redirects the results. Each entry has one of these forms:
+	//
+	// - A sink of the pipeline. It receives the results once the generation has caught up, or if the generation is already live. The job does nothing else with them.
+	// - A topic. It receives all outputs except dead letters, in place of the generation's own topics.
+	// - OUTPUT=TOPIC, which redirects one output.
+	//
+	// If a name is both a sink and a topic, write sink:NAME or topic:NAME. Results that are written
+	// to such topics never become live.
 	Into []string
 
-	// HandOver ends what runs the live generation and hands over to one that was
-	// derived, whose run has ended; nil is generation.HandOver, where nothing runs.
+	// HandOver stops the live generation and hands over to a reprocessed one, after the run of the
+	// latter has ended. nil uses generation.HandOver, for a live generation that does not run.
 	HandOver func(ctx context.Context, begun generation.Begun, given func(generation.Live)) error
 }
 
-// Validate returns what is wrong with a job.
+// Validate returns all errors in a job.
 func (j Job) Validate() error {
 	var errs []error
 	if j.Rate < 0 || j.Rate > 0 && j.Rate < 1 {
@@ -67,32 +70,32 @@ func (j Job) Validate() error {
 	return errors.Join(errs...)
 }
 
-// part reports whether not all events are derived again.
+// part reports whether the job covers only a part of the events.
 func (j Job) part() bool { return !j.From.IsZero() || !j.To.IsZero() }
 
-// Progress says how far a job is.
+// Progress is the progress of a job.
 type Progress struct {
 	Generation uint64            `json:"generation"`
 	Group      string            `json:"group"`
-	Topics     []string          `json:"topics"`          // that it writes until it is live
-	Into       map[string]string `json:"into,omitempty"`  // those that are not its own, by output
-	First      []stream.Offset   `json:"first,omitempty"` // event by partition whose outputs are written
+	Topics     []string          `json:"topics"`          // topics that it writes until it is live
+	Into       map[string]string `json:"into,omitempty"`  // topics other than its own, by output
+	First      []stream.Offset   `json:"first,omitempty"` // first event with outputs, by partition
 	Resumed    bool              `json:"resumed,omitempty"`
-	Events     int64             `json:"events"` // done with
-	Of         int64             `json:"of"`     // that there are, of which more may come
-	Rate       float64           `json:"rate"`   // a second, of late
+	Events     int64             `json:"events"` // events done
+	Of         int64             `json:"of"`     // events in total so far; may grow
+	Rate       float64           `json:"rate"`   // recent events per second
 	Models     []journal.Count   `json:"models,omitempty"`
-	Delivered  uint64            `json:"delivered,omitempty"` // to the sink
-	Sink       string            `json:"sink,omitempty"`      // that what was derived goes to
+	Delivered  uint64            `json:"delivered,omitempty"` // records delivered to the sink
+	Sink       string            `json:"sink,omitempty"`      // sink that receives the results
 	CaughtUp   bool              `json:"caught_up"`
-	Outputs    int64             `json:"outputs,omitempty"`      // of a dry run
-	Dead       int64             `json:"dead_letters,omitempty"` // likewise
+	Outputs    int64             `json:"outputs,omitempty"`      // only in a dry run
+	Dead       int64             `json:"dead_letters,omitempty"` // only in a dry run
 	Live       []generation.Live `json:"live,omitempty"`         // partitions handed over
-	Done       bool              `json:"done"`                   // nothing follows
+	Done       bool              `json:"done"`                   // this is the last progress
 }
 
-// Run does a job with a pipeline that was changed, and yields how far it is. Where it
-// ends early, the same job with the same pipeline goes on where it was.
+// Run runs a job with a changed pipeline, and yields its progress. If it ends early, a later Run of
+// the same job with the same pipeline continues where it stopped.
 func Run(ctx context.Context, log generation.Log, runner *pipeline.Runner, job Job) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		r := &run{log: log, runner: runner, job: job, yield: yield}
@@ -121,37 +124,38 @@ func Run(ctx context.Context, log generation.Log, runner *pipeline.Runner, job J
 	}
 }
 
-// errLeft says that nobody wants to know how far it is.
+// errLeft means that the caller stopped reading the progress.
 var errLeft = errors.New("nobody listens")
 
-// run is a job under way.
+// run is a job in progress.
 type run struct {
-	log      generation.Log // itself
+	log      generation.Log // the log itself
 	runner   *pipeline.Runner
 	job      Job
 	yield    func(Progress, error) bool
-	read     pipeline.Read // what is read
+	read     pipeline.Read // the input of the job
 	begun    generation.Begun
-	sink     string            // that gets what is derived
-	into     map[string]string // topics that do, by output
-	live     bool              // the generation is
+	sink     string            // sink that receives the results
+	into     map[string]string // topics that receive the results, by output
+	live     bool              // the generation is live
 	parts    []extent
 	progress Progress
 	shown    time.Time
-	before   int64 // events done with, then
+	before   int64 // events done at that time
 }
 
 // extent is a partition of the input.
 type extent struct {
 	stream.Partition
 	first stream.Offset
-	until stream.Offset // that the live group had committed
+	until stream.Offset // offset that the live group had committed
 }
 
-// ErrUnchanged says that there is nothing to derive.
+// ErrUnchanged means that there is nothing to reprocess: the pipeline is the same as the live
+// generation.
 var ErrUnchanged = errors.New("the pipeline is what the live generation is, so there is nothing to reprocess: change its model or its file first")
 
-// begin finds the generation, or begins one.
+// begin finds the generation of the job, or starts a new one.
 func (r *run) begin(ctx context.Context) error {
 	if err := r.job.Validate(); err != nil {
 		return err
@@ -173,7 +177,7 @@ func (r *run) begin(ctx context.Context) error {
 	return generation.Copy(ctx, r.log, r.runner.Name(), r.begun)
 }
 
-// plan finds the generation, or says which is to be begun.
+// plan finds the generation of the job, or decides which one to start.
 func (r *run) plan(ctx context.Context) error {
 	if err := r.input(); err != nil {
 		return err
@@ -209,7 +213,7 @@ func (r *run) plan(ctx context.Context) error {
 			r.begun, r.live, r.progress.Resumed = begun, true, true
 			return nil
 		}
-		if ok && r.job.Switch { // it was done before, perhaps by a job that was killed behind it
+		if ok && r.job.Switch { // an earlier job did the switch; it may have been killed afterwards
 			r.switched(h, begun)
 			return nil
 		}
@@ -243,7 +247,7 @@ func (r *run) plan(ctx context.Context) error {
 	return r.untouched(h, topics)
 }
 
-// input finds what is read, or says why it cannot be read again.
+// input finds the input to read, or returns why it cannot be read again.
 func (r *run) input() error {
 	if asked := r.runner.StageReads(); len(asked) > 0 {
 		return fmt.Errorf("pipeline %q has features by other fields (topic %s): their stages are of the live generation, so it cannot be processed again: give the changed file another pipeline name, and run both", r.runner.Name(), asked[0].Topic)
@@ -256,7 +260,7 @@ func (r *run) input() error {
 	return nil
 }
 
-// switched says that the generation is live already.
+// switched records that the generation is live already.
 func (r *run) switched(h *generation.History, begun generation.Begun) {
 	r.begins(begun)
 	r.name()
@@ -270,14 +274,14 @@ func (r *run) switched(h *generation.History, begun generation.Begun) {
 	}
 }
 
-// find looks for a generation that this job began.
+// find searches a generation that this job started earlier.
 func (r *run) find(ctx context.Context, h *generation.History, want generation.Begun, live uint64) (bool, error) {
 	for _, b := range slices.Backward(h.Begun) {
 		same := b.Fingerprint == want.Fingerprint && slices.Equal(b.From, want.From) && slices.Equal(b.To, want.To) && maps.Equal(b.Into, want.Into) && b.State == want.State
 		if !same || (want.Group != "" || b.Generation != h.Current()) && (b.Group != want.Group || b.Generation <= live) {
 			continue
 		}
-		if !slices.Equal(b.Start, want.Start) { // the state that it was to begin with went on
+		if !slices.Equal(b.Start, want.Start) { // the generation of the initial state has advanced since then
 			if copied, err := generation.Copied(ctx, r.log, r.runner.Name(), b); err != nil || !copied {
 				return false, err
 			}
@@ -309,7 +313,7 @@ func (r *run) partitions(ctx context.Context, topics []stream.Topic) error {
 	return nil
 }
 
-// current returns the number and the digest of the generation of a group.
+// current returns the number and the digest of a group's generation.
 func (r *run) current(ctx context.Context, h *generation.History, group string) (number uint64, digest string, err error) {
 	if group == "" {
 		return h.Current() - 1, "", nil
@@ -333,8 +337,8 @@ func (r *run) current(ctx context.Context, h *generation.History, group string) 
 	return number, digest, nil
 }
 
-// offsets returns the first offset of each partition whose record was appended at
-// a time or later; nil where the time is zero.
+// offsets returns, for each partition, the first offset with a record appended at or after a time.
+// It returns nil for the zero time.
 func (r *run) offsets(ctx context.Context, at time.Time) ([]stream.Offset, error) {
 	if at.IsZero() {
 		return nil, nil
@@ -361,7 +365,7 @@ func (r *run) offsets(ctx context.Context, at time.Time) ([]stream.Offset, error
 	return list, nil
 }
 
-// paid returns what the generation's journals were good for.
+// paid returns the calls that the journals of the generation paid for and saved.
 func (r *run) paid(ctx context.Context, group string) ([]journal.Count, error) {
 	var all journal.Stats
 	for _, p := range r.parts {
@@ -382,7 +386,7 @@ func (r *run) paid(ctx context.Context, group string) ([]journal.Count, error) {
 	return all.Models, nil
 }
 
-// idle reports whether nothing of the generation is queued.
+// idle reports whether the async queue of the generation is empty.
 func (r *run) idle(ctx context.Context, group string) (bool, error) {
 	if !r.runner.Plan.Queues() {
 		return true, nil

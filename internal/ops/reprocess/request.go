@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Request is a job as it is asked of a process.
+// Request is a job in the form in which it is sent to a process.
 type Request struct {
-	File     string    `json:"file"`               // of the pipeline as it is to be, an absolute path
-	Pipeline string    `json:"pipeline,omitempty"` // of the file; "" is its only one
+	File     string    `json:"file"`               // file of the new version of the pipeline; an absolute path
+	Pipeline string    `json:"pipeline,omitempty"` // pipeline in the file; "" is its only one
 	Models   []string  `json:"models,omitempty"`   // name@version, or name@version=file
 	From     time.Time `json:"from,omitzero"`
 	To       time.Time `json:"to,omitzero"`
@@ -20,19 +20,19 @@ type Request struct {
 	DryRun   bool      `json:"dry_run,omitempty"`
 }
 
-// Job returns what is to be done.
+// Job returns the job of the request.
 func (r *Request) Job() Job {
 	return Job{From: r.From, To: r.To, Rate: r.Rate, Follow: r.Follow, Switch: r.Switch, Into: r.Into, State: r.State}
 }
 
-// String returns the request as Parse reads it.
+// String encodes the request; Parse decodes it.
 func (r *Request) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic("rederive: a request cannot be encoded: " + err.Error()) // plain data always can
+		panic("rederive: a request cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	return string(text)
 }
 
-// Parse reads what String returned.
+// Parse decodes a request that String encoded.
 func Parse(text string) (r Request, err error) { return r, json.Unmarshal([]byte(text), &r) }

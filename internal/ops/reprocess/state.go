@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// snapshot returns the group whose state is begun with, and how far it is.
+// snapshot returns the group that provides the initial state, and its committed offsets.
 func (r *run) snapshot(ctx context.Context, h *generation.History, live string) (group string, start []stream.Offset, err error) {
 	switch n, parsed := strconv.ParseUint(r.job.State, 10, 64); {
 	case r.job.State == "":
@@ -38,18 +38,18 @@ func (r *run) snapshot(ctx context.Context, h *generation.History, live string) 
 	return group, start, nil
 }
 
-// begins notes which generation it is, and with which events it begins.
+// begins records the generation, and the events that it starts with.
 func (r *run) begins(b generation.Begun) {
 	r.begun = b
 	if generation.Numbered(r.read.Topic) {
-		return // Start has offsets of the log
+		return // Start has offsets of the log, not numbers in an order
 	}
 	for i := range min(len(r.parts), len(b.Start)) {
 		r.parts[i].first = max(r.parts[i].first, b.Start[i])
 	}
 }
 
-// mayCopy refuses to copy the state of a generation that runs in this process.
+// mayCopy refuses to copy the state of a generation while it runs in this process.
 func (r *run) mayCopy(ctx context.Context) error {
 	if r.begun.State == "" || r.begun.State != r.begun.Group || r.job.HandOver == nil {
 		return nil

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	lookEvery = 100 * time.Millisecond // how far it is
+	lookEvery = 100 * time.Millisecond // interval between looks at the progress
 	showEvery = time.Second
 )
 
-// name says which generation it is.
+// name stores the number, the group and the topics of the generation in the progress.
 func (r *run) name() {
 	r.progress.Generation, r.progress.Group = r.begun.Generation, generation.Group(r.runner.Name(), r.begun.Generation)
 	for _, topic := range r.begun.Outputs {
@@ -33,7 +33,7 @@ func (r *run) name() {
 	r.progress.Into, r.progress.Sink = r.begun.Into, r.sink
 }
 
-// deliver hands what the generation derived again to a sink.
+// deliver delivers the results of the generation to a sink.
 func (r *run) deliver(ctx context.Context) error {
 	if r.live {
 		r.name()
@@ -59,7 +59,7 @@ func (r *run) work(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { // ended is read before work returns
+	go func() { // work reads ended before it returns
 		ended <- r.runner.Run(running, generation.Derive(r.log, r.runner.Name(), r.begun, r.job.Rate))
 	}()
 	wait := func() error {
@@ -77,7 +77,7 @@ func (r *run) work(ctx context.Context) error {
 		err = generation.HandOver(ctx, r.log, r.runner.Name(), r.read.Topic, r.begun, r.given)
 		if err == nil {
 			r.job.Follow = false
-			err = r.catchUp(ctx, ended) // up to where it is live
+			err = r.catchUp(ctx, ended) // until it has caught up with the live generation
 		}
 	}
 	if err = errors.Join(err, wait()); err == nil && r.sink != "" && ctx.Err() == nil {
@@ -95,8 +95,8 @@ func (r *run) work(ctx context.Context) error {
 
 func (r *run) given(l generation.Live) { r.progress.Live = append(r.progress.Live, l) }
 
-// catchUp waits until the generation is where the live one was a moment ago, with
-// nothing queued; or, where it is to follow, for the end of ctx.
+// catchUp waits until the generation has reached a recent position of the live one and its async
+// queue is empty. If the job is to follow, catchUp waits until ctx is done.
 func (r *run) catchUp(ctx context.Context, ended chan error) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -128,8 +128,8 @@ func (r *run) catchUp(ctx context.Context, ended chan error) error {
 	}
 }
 
-// look notes how far the generation is, and whether it has done what the live group
-// had committed the last time.
+// look records the progress of the generation. there reports whether it has processed everything
+// that the live group had committed at the previous look.
 func (r *run) look(ctx context.Context, first bool) (there bool, err error) {
 	there = !first
 	r.progress.Events, r.progress.Of = 0, 0
@@ -154,7 +154,7 @@ func (r *run) look(ctx context.Context, first bool) (there bool, err error) {
 	return there, nil
 }
 
-// show says how far it is.
+// show yields the progress to the caller.
 func (r *run) show(ctx context.Context) error {
 	if !r.shown.IsZero() {
 		r.progress.Rate = float64(r.progress.Events-r.before) / time.Since(r.shown).Seconds()

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/envelope"
 )
 
-// around is what may stand around the data of an event.
+// around holds the members that an envelope can have around the data of an event.
 type around struct {
 	Op            string
 	Before, After json.RawMessage
@@ -23,7 +23,7 @@ type around struct {
 // object reports whether a value is an object.
 func object(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// image returns the row of a change event; nil for none.
+// image returns the row of a change event, or nil if the event is not one.
 func (a *around) image() []byte {
 	row := a.After
 	if a.Op == "d" {
@@ -35,8 +35,7 @@ func (a *around) image() []byte {
 	return row
 }
 
-// envelopeOf returns the envelope that nearly all events have. Change events may be wrapped in
-// a payload.
+// envelopeOf returns the envelope of nearly all events. Change events may be wrapped in a payload.
 func envelopeOf(texts [][]byte) (kind envelope.Kind, wrapped bool) {
 	var events, changes, payloads, clouds int
 	for _, text := range texts {
@@ -64,7 +63,7 @@ func envelopeOf(texts [][]byte) (kind envelope.Kind, wrapped bool) {
 	return envelope.None, false
 }
 
-// open returns the data of an event, and what is read around it.
+// open returns the data of an event and the values to read from its envelope.
 func (s *scan) open(text []byte) (data []byte, list []leaf, err error) {
 	var a around
 	at := func(path string, raw []byte) {

@@ -12,67 +12,67 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// fits is the share of a field's values that decide its type; an event with
-// another one becomes a dead letter.
+// fits is the share of a field's values that must have its type. Events with other values become
+// dead letters.
 const fits = 0.95
 
-// Field is a name in the events and what stands there.
+// Field is a field of the events with statistics of its values.
 type Field struct {
 	Name     string        // in the pipeline
-	Path     []decode.Part // in the data, or around it
-	Origin   decode.Origin // what Path is of
-	Type     value.Type    // of the pipeline; the zero value where the field is left out
-	Left     string        // why it is left out; "" where it is not
-	Present  int           // events that have it, not null
+	Path     []decode.Part // in the data or the envelope
+	Origin   decode.Origin // the root of Path
+	Type     value.Type    // in the pipeline; the zero value if the field is left out
+	Left     string        // why it is left out; "" if it is not
+	Present  int           // events with a value other than null
 	Distinct int           // different values
 	Misfits  int           // values of another type
-	Example  string        // a value, as JSON or cut
+	Example  string        // a value, as JSON; may be cut
 
 	cells   []cell
-	counts  map[string]int // of each value
+	counts  map[string]int // number of events with each value
 	kinds   [value.Bytes + 1]int
 	parent  *Field
-	inner   inner       // what the object has
-	items   *elements   // of an array
-	of      *value.Kind // of a list of values inside the elements of a list
-	group   bool        // it is read by its members
-	plain   bool        // an expression can use the name
-	unnamed bool        // it is left out for its name alone
+	inner   inner       // members of an object
+	items   *elements   // elements of an array
+	of      *value.Kind // kind of a list made from a member of each object of a list
+	group   bool        // its members are read instead of it
+	plain   bool        // expressions can use the name
+	unnamed bool        // only its name prevents its use
 
 	inSchema
 }
 
-// inner is what the objects and arrays of a field have.
+// inner counts the members of a field's objects and arrays.
 type inner struct {
-	open   byte // '{' or '[' of objects or arrays, '?' of both
-	names  int  // that differ
+	open   byte // '{' for objects, '[' for arrays, '?' for both
+	names  int  // number of different names
 	values int
 }
 
-// inSchema is what the schema of the events says of a field.
+// inSchema is the declaration of a field in the schema of the events.
 type inSchema struct {
-	declared *decode.Declared // nil if it says nothing of it
-	unread   string           // why no field reads what it has there
-	above    bool             // it declares values inside it
+	declared *decode.Declared // nil if the schema does not declare it
+	unread   string           // why no field can read the declared values
+	above    bool             // the schema declares values inside it
 }
 
 // cell is one value of a field.
 type cell struct {
 	event  int32
-	kind   value.Kind // 0 is an object, an array or a number that float64 does not hold
-	int    int64      // of an int or, in microseconds, a time
-	number float64    // of an int too
-	text   string     // as JSON; of a string without quotes and escapes
+	kind   value.Kind // 0 for an object, an array, or a number outside float64
+	int    int64      // value of an int, or a time in microseconds
+	number float64    // also set for an int
+	text   string     // as JSON; a string without quotes and escapes
 }
 
 func newField(path []decode.Part, of decode.Origin) *Field {
 	return &Field{Path: path, Origin: of, counts: map[string]int{}}
 }
 
-// At returns the path of the field as its text.
+// At returns the path of the field as text.
 func (f *Field) At() string { return decode.PathText(f.Path) }
 
-// short reports whether the name of the field says where it is.
+// short reports whether the name of the field is also its path.
 func (f *Field) short() bool {
 	return f.Origin == decode.FromData && len(f.Path) == 1 && f.Path[0].Name == f.Name
 }
@@ -94,7 +94,7 @@ func (f *Field) add(c cell) {
 	}
 }
 
-// decide finds the field's type, or why it has none, in so many events.
+// decide finds the field's type, or why it has none. events is the number of events in the sample.
 func (f *Field) decide(events int) {
 	f.Distinct = len(f.counts)
 	numbers, texts := f.kinds[value.Int]+f.kinds[value.Number], f.kinds[value.String]+f.kinds[value.Time]
@@ -103,14 +103,14 @@ func (f *Field) decide(events int) {
 	case f.Name == "":
 		f.Left, f.unnamed = fmt.Sprintf("its name has no letters or digits: name it yourself, NAME: {path: %s, type: TYPE}", scalar(f.At())), true
 	case f.parent != nil && (f.parent.Left != "" || f.parent.typed()) && !f.parent.group:
-		f.group = true // its object is left out, and with it this
+		f.group = true // its object is left out, so it is too
 		return
 	case f.of != nil:
 		f.Type.Kind = value.List | *f.of
 	case f.unread != "":
 		f.Left = f.unread
 	case f.Present == 0 && f.above:
-		f.group = true // its members are declared
+		f.group = true // the schema declares its members
 		return
 	case f.Present == 0:
 		f.Left = "it is always null"
@@ -162,10 +162,10 @@ func (f *Field) decide(events int) {
 	f.Distinct = len(f.counts)
 }
 
-// typed reports whether the schema of the events says which types the field can have.
+// typed reports whether the schema of the events declares types for the field.
 func (f *Field) typed() bool { return f.declared != nil && !f.declared.Any }
 
-// declare gives the field a type that reads what the schema declares.
+// declare gives the field a type that can read the declared values.
 func (f *Field) declare() {
 	if f.typed() && f.unread == "" && f.Name != "" {
 		f.Left, f.group = "", false
@@ -173,7 +173,7 @@ func (f *Field) declare() {
 	}
 }
 
-// holds reports whether the field's type takes a value of a kind.
+// holds reports whether the field's type accepts values of a kind.
 func (f *Field) holds(kind value.Kind) bool {
 	switch f.Type.Kind {
 	case value.Number:
@@ -186,7 +186,7 @@ func (f *Field) holds(kind value.Kind) bool {
 	return kind == f.Type.Kind
 }
 
-// mixture lists the kinds of the values.
+// mixture lists the kinds of the field's values.
 func (f *Field) mixture() string {
 	var list []string
 	for kind, n := range f.kinds {
@@ -202,10 +202,10 @@ func (f *Field) mixture() string {
 	return strings.Join(list, ", ")
 }
 
-// reserved are names that expressions have.
+// reserved are names with a meaning in expressions.
 var reserved = []string{"meta", "event", "null"}
 
-// identifier reports whether a pipeline can name a field so.
+// identifier reports whether a pipeline accepts a name for a field.
 func identifier(name string) bool {
 	for i, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_'
@@ -216,14 +216,14 @@ func identifier(name string) bool {
 	return name != "" && len(name) <= nameMax && !slices.Contains(reserved, name)
 }
 
-// usable reports whether an expression can use the name: words of the
-// expression language cannot be.
+// usable reports whether expressions can use a name. Keywords of the expression language cannot be
+// used.
 func usable(name string) bool {
 	program, err := expression.Compile(name, only(name))
 	return err == nil && len(program.Uses()) == 1
 }
 
-// only is the one name that an expression knows.
+// only is the single name that an expression knows.
 type only string
 
 // Slot implements expression.Names.
@@ -247,8 +247,7 @@ func (f *Field) numbers() []float64 {
 	return list
 }
 
-// decimals returns how many decimals the values have at most, or -1 where that
-// is more than two.
+// decimals returns the largest number of decimals of the values, or -1 if it is more than two.
 func (f *Field) decimals() int {
 	most := 0
 	for _, c := range f.cells {
@@ -263,7 +262,7 @@ func (f *Field) decimals() int {
 	return most
 }
 
-// symbols returns the values of an enum that the schema declares; nil if the field is none.
+// symbols returns the values of an enum that the schema declares, or nil if the field is no enum.
 func (f *Field) symbols() []string {
 	if f.declared == nil {
 		return nil
@@ -271,7 +270,8 @@ func (f *Field) symbols() []string {
 	return f.declared.Symbols
 }
 
-// coded returns the values that get a number: the most frequent first, then others of an enum.
+// coded returns the values to map to numbers: the most frequent first, then the other values of an
+// enum.
 func (f *Field) coded() []string {
 	list := f.common()
 	for _, symbol := range f.symbols() {
@@ -297,8 +297,7 @@ func (f *Field) common() []string {
 	return list
 }
 
-// words splits a name at "_" and where capitals begin a word: userID is user
-// and id.
+// words splits a name at "_" and before capitals: userID becomes user and id.
 func words(name string) []string {
 	var list []string
 	var word []rune
@@ -325,7 +324,7 @@ func words(name string) []string {
 	return list
 }
 
-// quote writes text as a string of ASCII, cut where it is long.
+// quote formats text as an ASCII string, and cuts it if it is long.
 func quote(text string) string {
 	const most = 24
 	if characters := []rune(text); len(characters) > most {
@@ -334,7 +333,7 @@ func quote(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// cut writes JSON as a line of ASCII, cut where it is long.
+// cut formats JSON as one ASCII line, and cuts it if it is long.
 func cut(text string) string {
 	const most = 40
 	text = strings.Map(func(r rune) rune {
@@ -349,7 +348,7 @@ func cut(text string) string {
 	return text
 }
 
-// thousands writes a count with commas.
+// thousands formats a count with commas.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

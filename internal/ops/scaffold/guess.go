@@ -12,16 +12,16 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// KeyError says that no field can be the key, or not the one asked for.
+// KeyError means that no field can be the key, or that the requested field cannot.
 type KeyError struct {
-	Asked      string   // the field asked for; "" where it had to be guessed
-	Reason     string   // why it cannot be; "" where none was asked for
-	Candidates []*Field // fields that could be, those with the most repetitions first
-	Unnamed    string   // what Findings.Unnamed returns
+	Asked      string   // the requested field; "" if the key was to be guessed
+	Reason     string   // why it cannot be the key; "" if no field was requested
+	Candidates []*Field // possible keys, those with the most repetitions first
+	Unnamed    string   // result of Findings.Unnamed
 	Events     int
 }
 
-// Error returns the reason and the candidates with their numbers.
+// Error returns the reason, and the candidates with their counts.
 func (e *KeyError) Error() string {
 	text := "no field looks like the key that events share state and order by"
 	if e.Asked != "" {
@@ -40,11 +40,11 @@ func (e *KeyError) Error() string {
 	return text + "; name one with --key: " + strings.Join(list, ", ")
 }
 
-// vocabulary is words of names. Their order is part of what they mean.
+// vocabulary splits a text into words. Their order is significant.
 func vocabulary(text string) []string { return strings.Fields(text) }
 
-// The words of names that say what a field is. Who acts is a likelier key than
-// what is acted with, and that a likelier one than where.
+// Words in field names that suggest the meaning of a field. As a key, a person (who) is likelier
+// than a device (what), and a device is likelier than a place (where).
 var (
 	who     = vocabulary("customer client user account acct member player subscriber passenger patient employee driver author owner person buyer sender cardholder citizen student guest uid userid customerid")
 	what    = vocabulary("card device sensor machine vehicle meter asset terminal node host station wallet phone imei msisdn iban robot camera gateway unit equipment engine turbine pump deviceid sensorid")
@@ -59,9 +59,9 @@ var (
 	noMeasures = vocabulary("id uid uuid guid key zip postal postcode phone code port year month day hour minute lat latitude lon lng long longitude version number no num ssn pin seq sequence offset index idx epoch ts timestamp hash")
 )
 
-const idEnds = 5 // of idWords: what the name of an id ends with
+const idEnds = 5 // the first words of idWords: endings of an id's name
 
-// guess finds what the fields are.
+// guess finds the roles of the fields.
 func (f *Findings) guess() error {
 	if err := f.guessTime(); err != nil {
 		return err
@@ -84,25 +84,25 @@ func (f *Findings) guess() error {
 }
 
 const (
-	kindsMax     = 30 // values of a string that get numbers
-	kindRepeats  = 3  // events of each, on average
-	wordsMax     = 12 // values of one that could be a key
+	kindsMax     = 30 // most values of a string that is mapped to numbers
+	kindRepeats  = 3  // least events per value, on average
+	wordsMax     = 12 // most values of a string that could also be a key
 	kindBytesMax = 40
 	measuresMax  = 3
-	textsMax     = 2 // strings whose different values are counted
+	textsMax     = 2 // most strings with a count of distinct values
 )
 
-// unprintable reports whether a text is not for a table of constants.
+// unprintable reports whether a text is unsuitable for a table of constants.
 func unprintable(text string) bool {
 	return len(text) > kindBytesMax || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// taken reports whether the field is something already.
+// taken reports whether the field already has a role.
 func (f *Findings) taken(c *Field) bool {
 	return c == f.Key || c == f.ID || f.Time != nil && c == f.Time.Field
 }
 
-// most reports whether nearly every event has the field in its type.
+// most reports whether nearly every event has the field with its type.
 func (f *Findings) most(c *Field) bool { return float64(len(c.cells)) >= 0.9*float64(f.Events) }
 
 func (f *Findings) field(name string) (*Field, error) {
@@ -151,12 +151,12 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// score is how likely it is that the field is the event's time; 0 is not.
+// score rates how likely the field is the event time; 0 means that it is not.
 func (t *Time) score() int {
 	name := words(t.Field.Name)
 	score := 0
 	if t.Field.Origin == decode.FromEnvelope {
-		return 20 // of the event, where others may be of its data
+		return 20 // the envelope's time is that of the event; times in the data may not be
 	}
 	switch {
 	case t.Unit == "rfc3339" || t.Format != "":
@@ -190,7 +190,7 @@ func (t *Time) score() int {
 	return score
 }
 
-// order returns the share of events that are not before the one ahead of them.
+// order returns the share of events with a time not before that of the previous event.
 func (t *Time) order() float64 {
 	ordered, previous, partition := 0, int64(math.MinInt64), int32(-1)
 	for _, c := range t.Field.cells {
@@ -207,7 +207,7 @@ func (t *Time) order() float64 {
 	return float64(ordered) / float64(len(t.at))
 }
 
-// keyable reports whether a field can be the key at all.
+// keyable reports whether a field is allowed as the key.
 func (f *Findings) keyable(c *Field) bool {
 	return c.Left == "" && (c.Type.Kind == value.String || c.Type.Kind == value.Int) && (f.Time == nil || c != f.Time.Field)
 }
@@ -231,7 +231,7 @@ func (f *Findings) guessKey() error {
 		}
 		score := keyScore(c)
 		if float64(c.Distinct) <= tells*float64(len(c.cells)) && f.topic != nil && f.keyed(c) {
-			score += 100 // the records are in partitions by it
+			score += 100 // the topic is partitioned by this field
 		}
 		if score > best {
 			f.Key, best = c, score
@@ -239,7 +239,7 @@ func (f *Findings) guessKey() error {
 	}
 	if f.Key == nil && f.Envelope == envelope.Debezium {
 		if c, err := f.field("id"); err == nil && f.keyable(c) && f.most(c) {
-			f.Key = c // of the row
+			f.Key = c // the id of the row
 		}
 	}
 	if f.Key == nil {
@@ -248,17 +248,17 @@ func (f *Findings) guessKey() error {
 	return nil
 }
 
-// tells is the share of different values above which a field tells events apart.
+// tells is the share of distinct values above which a field identifies events.
 const tells = 0.95
 
-// keyScore is how likely it is that a field is the key; 0 is not.
+// keyScore rates how likely a field is the key; 0 means that it is not.
 func keyScore(c *Field) int {
 	if float64(c.Distinct) > tells*float64(len(c.cells)) {
-		return 0 // it tells events apart
+		return 0 // it identifies events
 	}
 	name := words(c.Name)
 	if last := len(name) - 1; last > 0 && name[last] == "value" {
-		name = name[:last] // of user_id.value
+		name = name[:last] // for names such as user_id.value
 	}
 	score, ids, unknown := 0, 0, 0
 	for _, word := range name {
@@ -277,7 +277,7 @@ func keyScore(c *Field) int {
 	}
 	id := len(name) > 0 && slices.Contains(idWords[:idEnds], name[len(name)-1])
 	switch {
-	case unknown > 0 && !id: // user_agent is no user
+	case unknown > 0 && !id: // for example, user_agent is no user
 		return 0
 	case score == 0 && (!id || 2*c.Distinct > len(c.cells)):
 		return 0
@@ -289,8 +289,8 @@ func keyScore(c *Field) int {
 	return score + 1 + min(ids, 1)
 }
 
-// Unnamed says which fields are left out for their names alone, and what to do; "" where
-// none is.
+// Unnamed lists the fields that are left out only because of their names, and says what to do. It
+// returns "" if there are no such fields.
 func (f *Findings) Unnamed() string {
 	var list []string
 	for _, c := range f.Fields {
@@ -308,7 +308,7 @@ func (f *Findings) Unnamed() string {
 	return "fields are left out since their names have no letters or digits: read " + strings.Join(list, ", ") + more + " by path under names of your own, such as price: {path: '\"\u20ac\"', type: number}"
 }
 
-// candidates returns the fields that can be the key, the likelier first.
+// candidates returns the fields that can be the key, the likeliest first.
 func (f *Findings) candidates() []*Field {
 	var list []*Field
 	for _, c := range f.Fields {
@@ -316,7 +316,7 @@ func (f *Findings) candidates() []*Field {
 			list = append(list, c)
 		}
 	}
-	rank := func(c *Field) int { // fields that repeat, and not all the time
+	rank := func(c *Field) int { // prefers fields with values that repeat, but not too often
 		if c.Distinct == 1 || 2*c.Distinct > len(c.cells) {
 			return 1
 		}
@@ -328,7 +328,7 @@ func (f *Findings) candidates() []*Field {
 	return list[:min(len(list), 8)]
 }
 
-// guessID finds the field that tells events apart.
+// guessID finds the field that identifies events.
 func (f *Findings) guessID() {
 	best := 0
 	for _, c := range f.Fields {
@@ -355,7 +355,7 @@ func (f *Findings) guessID() {
 	}
 }
 
-// guessMeasures finds the numbers worth adding up.
+// guessMeasures finds the numbers that are worth summing.
 func (f *Findings) guessMeasures() {
 	rank := map[*Field]int{}
 	var list []*Field
@@ -391,7 +391,7 @@ func (f *Findings) guessMeasures() {
 	f.Measures = list[:min(len(list), measuresMax)]
 }
 
-// guessTexts finds the strings whose different values are worth counting.
+// guessTexts finds the strings with distinct values that are worth counting.
 func (f *Findings) guessTexts() {
 	for _, c := range f.Fields {
 		repeats := c.Distinct >= 2 && 2*c.Distinct <= len(c.cells)

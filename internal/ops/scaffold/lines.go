@@ -10,19 +10,19 @@ import (
 	"github.com/afterbay/afterbay/internal/http/ingest"
 )
 
-// lines says how the columns of CSV without a header are separated.
+// lines describes the columns of CSV without a header.
 type lines struct {
 	columns   []string // c1, c2 and so on; nil if events are objects
 	delimiter byte
 }
 
-// withHeader puts a header in front of CSV that has none.
+// withHeader adds a header to CSV that has none.
 func (s *scan) withHeader(source io.Reader) io.Reader {
 	text := bufio.NewReaderSize(source, 64<<10)
-	start, _ := text.Peek(64 << 10) // what is wrong with it, the next read says
+	start, _ := text.Peek(64 << 10) // the next read returns the error
 	if mark := []byte("\uFEFF"); bytes.HasPrefix(start, mark) {
 		start = start[len(mark):]
-		_, _ = text.Discard(len(mark)) // was read
+		_, _ = text.Discard(len(mark)) // Peek has read it already
 	}
 	first, _, _ := bytes.Cut(bytes.TrimLeft(start, "\r\n"), []byte("\n"))
 	l := &s.findings.lines
@@ -42,7 +42,7 @@ func (s *scan) withHeader(source io.Reader) io.Reader {
 	return io.MultiReader(strings.NewReader(strings.Join(l.columns, string(l.delimiter))+"\n"), text)
 }
 
-// format writes how the lines are read.
+// format writes the fields of the pipeline file that describe the lines.
 func (w *writer) format() {
 	l := w.lines
 	if l.columns == nil {

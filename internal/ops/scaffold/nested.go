@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	depthMax    = 5   // names in a path
-	elementsMax = 200 // of a list that are looked at
-	gatherMax   = 8   // lists that are made of a list of objects
-	mapMin      = 16  // members from which an object may be a map
+	depthMax    = 5   // most names in a path
+	elementsMax = 200 // most elements of a list to read
+	gatherMax   = 8   // most fields made from a list of objects
+	mapMin      = 16  // fewest names of an object that can be a map
 )
 
-// leaf is a value of an event, an object that others are in among them.
+// leaf is a value of an event. Objects with members are leaves too.
 type leaf struct {
 	path   []decode.Part
-	parent string // path of the object that it is in; "" is the event
+	parent string // path of the object around it; "" for the event itself
 	raw    json.RawMessage
 }
 
-// members appends what an object has, and what its objects have.
+// members appends the members of an object and, recursively, of its objects.
 func members(list []leaf, object []byte, at []decode.Part) ([]leaf, error) {
 	seen := map[string]bool{}
 	parent := decode.PathText(at)
@@ -57,8 +57,8 @@ func members(list []leaf, object []byte, at []decode.Part) ([]leaf, error) {
 	return list, nil
 }
 
-// event notes the fields of one event. It takes what decode takes, and gives
-// the reason where that is nothing.
+// event records the fields of one event. It accepts the same events as decode, and returns the
+// reason if it refuses one.
 func (s *scan) event(text []byte) error {
 	var row value.Row
 	if err := s.object.Scan(text, &row); err != nil {
@@ -82,7 +82,7 @@ func (s *scan) event(text []byte) error {
 	return nil
 }
 
-// note notes a value of a field.
+// note records a value of a field.
 func (s *scan) note(one leaf, of decode.Origin) {
 	id := fmt.Sprint(of, decode.PathText(one.path))
 	c := s.columns[id]
@@ -106,7 +106,7 @@ func (s *scan) note(one leaf, of decode.Origin) {
 	s.value(c, plain(c.declared, one.raw))
 }
 
-// object decides about a field that is an object.
+// object decides how to read a field that is an object.
 func (f *Field) object() {
 	differ := f.inner.names >= mapMin && 4*f.inner.values < f.inner.names*f.kinds[0]
 	switch {
@@ -122,17 +122,17 @@ func (f *Field) object() {
 	}
 }
 
-// elements is what the lists of a field have.
+// elements describes the lists of a field.
 type elements struct {
-	lists, all int // lists, and elements that were looked at
+	lists, all int // number of lists, and of elements read
 	kinds      [value.Bytes + 1]int
 	objects    int
-	other      int // null, lists, and numbers that float64 does not hold
+	other      int // nulls, lists, and numbers outside float64
 	members    []*Field
 	byName     map[string]*Field
 }
 
-// list notes the elements of a list.
+// list records the elements of a list.
 func (s *scan) list(c *Field, raw []byte) {
 	if c.items == nil {
 		c.items = &elements{byName: map[string]*Field{}}
@@ -141,7 +141,7 @@ func (s *scan) list(c *Field, raw []byte) {
 	l.lists++
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
-		return // it was decoded before
+		return // unreachable: the list was decoded before
 	}
 	for _, one := range all[:min(len(all), elementsMax)] {
 		l.all++
@@ -162,11 +162,11 @@ func (s *scan) list(c *Field, raw []byte) {
 	}
 }
 
-// element notes the members of an object in a list.
+// element records the members of an object in a list.
 func (s *scan) element(l *elements, c *Field, object []byte) {
 	list, err := members(nil, object, slices.Repeat([]decode.Part{{}}, depthMax-1))
 	if err != nil {
-		l.other++ // a name twice
+		l.other++ // duplicate name
 		return
 	}
 	for _, one := range list {
@@ -186,10 +186,11 @@ func (s *scan) element(l *elements, c *Field, object []byte) {
 	}
 }
 
-// kind returns the one kind of the values of a field; 0 is that it has several.
+// kind returns the common kind of the values of a field, or 0 if there are several.
 func (f *Field) kind() value.Kind { return theOne(f.kinds[:]) }
 
-// theOne returns the kind of all values; int is a number beside numbers, and a time is a text.
+// theOne returns the common kind of all values, or 0 if there are several. Ints mixed with numbers
+// count as numbers, and times count as strings.
 func theOne(kinds []int) value.Kind {
 	found := value.Kind(0)
 	for k, n := range kinds {
@@ -212,7 +213,7 @@ func theOne(kinds []int) value.Kind {
 	return found
 }
 
-// gathered returns fields with a value of each object of a list.
+// gathered returns fields that collect one member of each object of a list.
 func (f *Field) gathered() (list []*Field) {
 	if l := f.items; l == nil || l.all == 0 || l.objects != l.all || l.other > 0 || float64(l.lists) < fits*float64(f.Present) {
 		return nil
@@ -228,7 +229,7 @@ func (f *Field) gathered() (list []*Field) {
 	return list
 }
 
-// list decides about a field that is a list.
+// list decides how to read a field that is a list.
 func (f *Field) list() {
 	l := f.items
 	kind := theOne(l.kinds[:])
@@ -245,7 +246,8 @@ func (f *Field) list() {
 	}
 }
 
-// name names the fields: those of the data by their names first, if a pipeline can use them.
+// name gives the fields their names. Fields of the data keep their own names if a pipeline can use
+// them.
 func (f *Findings) name() {
 	taken := map[string]bool{"meta_id": true} // the name of meta.id in outputs
 	for _, c := range f.Fields {
@@ -276,14 +278,14 @@ func (f *Findings) name() {
 	}
 }
 
-// written reports whether a pipeline file can have the path.
+// written reports whether a pipeline file can contain the path.
 func written(path []decode.Part) bool {
 	text := decode.PathText(path)
 	_, err := decode.ParsePath(text)
 	return err == nil && !strings.ContainsAny(text, "$\uFFFD")
 }
 
-// plainName returns a name that a pipeline can use for a path, "" for none.
+// plainName returns a name that a pipeline can use for a path, or "" if it finds none.
 func plainName(path []decode.Part) string {
 	var names []string
 	for _, part := range path {

@@ -19,7 +19,7 @@ import (
 // Output returns the topic that the pipeline writes its decisions to.
 func (f *Findings) Output() string {
 	if f.topic != nil {
-		return f.pipeline() + "-decisions" // others may write a topic of a common name
+		return f.pipeline() + "-decisions" // other programs may write to a topic with a common name
 	}
 	if f.Topic == "decisions" {
 		return "decided"
@@ -27,7 +27,7 @@ func (f *Findings) Output() string {
 	return "decisions"
 }
 
-// KeyPath returns where a record has its key, as afterbay produce takes it.
+// KeyPath returns the path of the key in a record, in the form that afterbay produce accepts.
 func (f *Findings) KeyPath() string {
 	path := f.Key.At()
 	if f.Key.Origin == decode.FromEnvelope {
@@ -42,8 +42,8 @@ func (f *Findings) KeyPath() string {
 	return path
 }
 
-// Pipeline returns the text of a pipeline file that runs as it is. The same
-// findings always give the same text.
+// Pipeline returns the text of a pipeline file that runs without changes. The same findings always
+// produce the same text.
 func (f *Findings) Pipeline() []byte {
 	w := &writer{Findings: f, names: map[string]bool{}}
 	for _, c := range f.Fields {
@@ -64,16 +64,16 @@ func (f *Findings) Pipeline() []byte {
 type writer struct {
 	*Findings
 	text    bytes.Buffer
-	names   map[string]bool // that are taken
+	names   map[string]bool // names in use
 	windows []string
-	panes   []string // of each window, with its "/"; "" is exact
-	tables  []string // names of Kinds' tables
-	recent  []string // names of the Measures' windows
+	panes   []string // pane of each window, with its "/"; "" means exact
+	tables  []string // names of the tables for Kinds
+	recent  []string // names of the windows of Measures
 }
 
 const commentColumn = 52
 
-// line writes a line and what is said about it, if anything.
+// line writes a line, and its comment if there is one.
 func (w *writer) line(text, comment string) {
 	if comment != "" {
 		text = fmt.Sprintf("%-*s # %s", commentColumn, text, comment)
@@ -82,8 +82,8 @@ func (w *writer) line(text, comment string) {
 	w.text.WriteByte('\n')
 }
 
-// free returns a name that nothing has and that starts no other one, in the
-// form in which names are emitted.
+// free returns an unused name, in the form of emitted names. The name is also not the first part of
+// another name.
 func (w *writer) free(name string) string {
 	taken := func() bool {
 		for other := range w.names {
@@ -102,7 +102,7 @@ func (w *writer) free(name string) string {
 
 var plainWord = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]*$`)
 
-// word writes a name so that YAML reads it as text.
+// word formats a name so that YAML reads it as a string.
 func word(name string) string {
 	special := slices.Contains([]string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(name))
 	if special || !plainWord.MatchString(name) {
@@ -137,7 +137,7 @@ func (w *writer) head() {
 	}
 }
 
-// envelope says what stands around the data of the events.
+// envelope writes the envelope of the events.
 func (w *writer) envelope() {
 	switch w.Envelope {
 	case envelope.Debezium:
@@ -148,7 +148,7 @@ func (w *writer) envelope() {
 	}
 }
 
-// span writes a duration as a pipeline file does: 1h, not 1h0m0s.
+// span formats a duration in the syntax of pipeline files: 1h, not 1h0m0s.
 func span(d time.Duration) string {
 	text := d.String()
 	text = strings.TrimSuffix(text, "m0s") + strings.Repeat("m", strings.Count(text, "m0s"))
@@ -187,7 +187,7 @@ func (w *writer) fields() {
 	}
 }
 
-// declared writes what a pipeline file says of a field.
+// declared returns the declaration of a field in a pipeline file.
 func (w *writer) declared(c *Field) string {
 	text := w.typeOf(c).String()
 	if c.short() {
@@ -208,7 +208,7 @@ func (w *writer) declared(c *Field) string {
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]*$`)
 
-// scalar writes a text as a value of YAML.
+// scalar formats a text as a YAML value.
 func scalar(text string) string {
 	printable := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' })
 	switch {
@@ -220,8 +220,7 @@ func scalar(text string) string {
 	return strconv.Quote(text)
 }
 
-// typeOf returns the type of a field in the file: a key or event time is always
-// there.
+// typeOf returns the type of a field in the file. The key and the event time are never optional.
 func (f *Findings) typeOf(c *Field) value.Type {
 	t := c.Type
 	if c == f.Key || f.Time != nil && c == f.Time.Field {
@@ -232,7 +231,7 @@ func (f *Findings) typeOf(c *Field) value.Type {
 
 var dateLike = regexp.MustCompile(`^\d{4}-\d\d-\d\d[ T]\d\d:\d\d|^\d\d[/.]\d\d[/.]\d{4} \d\d:\d\d`)
 
-// about says what was seen of a field.
+// about returns a comment with the statistics of a field.
 func (w *writer) about(c *Field) string {
 	var list []string
 	switch {
@@ -275,13 +274,13 @@ func (w *writer) about(c *Field) string {
 	return strings.Join(list, "; ")
 }
 
-// short writes a number in six digits.
+// short formats a number with six digits.
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// number writes a number without an exponent.
+// number formats a number without an exponent.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// percent writes a share; only all is 100 %, and only none is 0 %.
+// percent formats a share. It rounds to 100 % only for all, and to 0 % only for no events.
 func percent(n, of int) string {
 	share := 100 * float64(n) / float64(of)
 	switch {
@@ -293,7 +292,7 @@ func percent(n, of int) string {
 	return strconv.FormatFloat(math.Round(share*10)/10, 'f', -1, 64) + "%"
 }
 
-// constants writes a table of numbers for each string of few values.
+// constants writes a table of numbers for each string with few values.
 func (w *writer) constants() {
 	if len(w.Kinds) == 0 {
 		return
@@ -308,9 +307,8 @@ func (w *writer) constants() {
 	}
 }
 
-// windowSets are windows to choose from, by the time between two events of a
-// key up to which they are good, and the panes of each where there are many
-// events.
+// windowSets are the windows to choose from. gap is the longest time between two events of a key
+// for a set. panes are for keys with many events.
 var windowSets = []struct {
 	gap            time.Duration
 	windows, panes [3]string
@@ -322,9 +320,9 @@ var windowSets = []struct {
 	{math.MaxInt64, [3]string{"1d", "7d", "30d"}, [3]string{"/30m", "/3h", "/12h"}, [3]time.Duration{24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}},
 }
 
-const paneEvents = 2000 // of the busiest key in a window, above which it is kept in panes
+const paneEvents = 2000 // a window uses panes if its busiest key has more events
 
-// windows chooses windows by how often a key has events.
+// windows chooses windows by the time between the events of a key.
 func (f *Findings) windows() (windows, panes []string) {
 	set := windowSets[1]
 	panes = make([]string, len(set.windows))
@@ -356,8 +354,8 @@ func (f *Findings) windows() (windows, panes []string) {
 	return set.windows[:], panes
 }
 
-// byKey returns the event times of each key, sorted; nothing without a field
-// for them.
+// byKey returns the event times of each key, sorted. It returns nothing if no field has the event
+// time.
 func (f *Findings) byKey() map[string][]int64 {
 	all := map[string][]int64{}
 	if f.Time == nil {
@@ -374,8 +372,8 @@ func (f *Findings) byKey() map[string][]int64 {
 	return all
 }
 
-// busy returns how many events of its key one in a hundred events has within
-// the first window, at least 2.
+// busy returns the 99th percentile, at least 2, of the number of events of a key within the first
+// window.
 func (w *writer) busy() int {
 	length := int64(0)
 	for _, s := range windowSets {
@@ -410,7 +408,7 @@ func (w *writer) list(withPanes bool) string {
 	return "[" + strings.Join(windows, ", ") + "]"
 }
 
-// steps writes let, features, decide and emit.
+// steps writes the steps let, features, decide and emit.
 func (w *writer) steps() {
 	w.line("steps:", "")
 	if len(w.Kinds) > 0 {
@@ -451,7 +449,7 @@ func (w *writer) steps() {
 	}
 	for _, c := range w.Fields {
 		if w.Envelope == envelope.Debezium && c.Origin == decode.FromEnvelope && c.At() == "op" && c.Left == "" {
-			values = append(values, word(c.Name)) // which tells deletions apart
+			values = append(values, word(c.Name)) // the field marks deletions
 		}
 	}
 	values = append(values, seen+".count_"+w.windows[0], action)
@@ -480,7 +478,7 @@ func (w *writer) measure(c *Field) {
 	w.line(fmt.Sprintf("      %s: {value: '%s'%s%s, last: 20, aggregates: [mean]}", w.free("usual_"+c.Name), w.present(c), when, decimals), "")
 }
 
-// different writes the feature of the different values of a string.
+// different writes the feature that counts the distinct values of a string.
 func (w *writer) different(c *Field) {
 	text, when := c.Name, ""
 	if c.Type.Optional {
@@ -491,7 +489,7 @@ func (w *writer) different(c *Field) {
 		"how many different values")
 }
 
-// present writes a field as an expression that has a value.
+// present returns an expression for a field that always has a value.
 func (w *writer) present(c *Field) string {
 	if c.Type.Optional {
 		return "(" + c.Name + " ?? 0)"
@@ -499,8 +497,7 @@ func (w *writer) present(c *Field) string {
 	return c.Name
 }
 
-// high returns a value that about one in a hundred events is above, and some
-// are.
+// high returns a value near the 99th percentile that is below the maximum.
 func (w *writer) high(c *Field) string {
 	sorted := c.numbers()
 	greatest := sorted[len(sorted)-1]
@@ -515,7 +512,7 @@ func (w *writer) high(c *Field) string {
 	return number(v)
 }
 
-// model says, in comments, how a model takes the place of the rule.
+// model writes comments about how to replace the rule by a model.
 func (w *writer) model(seen, gap string) {
 	inputs := []string{seen + ".*", gap}
 	for i, c := range w.Measures {

@@ -9,19 +9,19 @@ import (
 	"github.com/afterbay/afterbay/internal/failure"
 )
 
-// The variables with the secrets of a schema registry. The pipeline file names them.
+// Environment variables with the secrets of a schema registry. The pipeline file refers to them.
 const (
 	RegistryPassword = "AFTERBAY_SCHEMA_REGISTRY_PASSWORD"
 	RegistryToken    = "AFTERBAY_SCHEMA_REGISTRY_TOKEN"
 )
 
-// Registry is a schema registry. Its secrets are in the environment.
+// Registry is a schema registry. Its secrets come from the environment.
 type Registry struct {
 	URL  string
-	User string // of basic authentication; "" is none, or a token
+	User string // user of basic authentication; "" uses a token or no authentication
 }
 
-// open returns the registry, nil for nil.
+// open returns the registry, or nil if r is nil.
 func (r *Registry) open() (*registry.Registry, error) {
 	if r == nil {
 		return nil, nil
@@ -39,10 +39,10 @@ func (r *Registry) open() (*registry.Registry, error) {
 	return found, nil
 }
 
-// plainURL is a URL that YAML reads as text without quotes.
+// plainURL matches URLs that YAML reads as strings without quotes.
 var plainURL = regexp.MustCompile(`^https?://[A-Za-z0-9.:/_-]+$`)
 
-// written is how the pipeline file names the registry.
+// written returns the form of the registry in the pipeline file.
 func (r *Registry) written() string {
 	url := r.URL
 	if !plainURL.MatchString(url) {

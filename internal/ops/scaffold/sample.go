@@ -1,9 +1,9 @@
-// Package scaffold writes a first pipeline file from a sample of events: it reads
-// their fields and types, guesses which of them are key, event time, id and
-// measures, and says in comments what the guesses rest on.
+// Package scaffold writes a first pipeline file from a sample of events. It reads their fields and
+// types, and guesses which fields are the key, the event time, the id and the measures. Comments in
+// the file give the reasons for the guesses.
 //
-// What it writes is checked nowhere here: tests see that config.Parse and
-// pipeline.New take every file it can write.
+// This package does not check its own output. Tests verify that config.Parse and pipeline.New
+// accept every file that it can write.
 package scaffold
 
 import (
@@ -25,27 +25,27 @@ import (
 )
 
 const (
-	columnsMax = 1000 // names that are looked at
-	fieldsMax  = 200  // of the pipeline file
+	columnsMax = 1000 // names to read
+	fieldsMax  = 200  // fields in the pipeline file
 	nameMax    = 100  // bytes
 )
 
-// Options say what Infer reads. The zero value is good for NDJSON.
+// Options configure Infer. The zero value suits NDJSON.
 type Options struct {
-	Name   string        // of the source, for messages and the topic's name; "" is "events"
+	Name   string        // name of the source, for messages and for the topic; "" is "events"
 	Format ingest.Format // "" is NDJSON
 
-	// NoHeader says that the first line of CSV is an event. Columns are named c1, c2 and so on, and the
-	// pipeline reads the lines as they are.
+	// NoHeader means that the first line of CSV is an event. The columns are named c1, c2 and so
+	// on, and the pipeline reads the raw lines.
 	NoHeader bool
 
-	Lines int    // most events that are read; 0 is 10,000
-	Bytes int    // most bytes of events that are read; 0 is 16 MiB
-	Key   string // the field that is the key; "" is guessed
-	Time  string // the field that is the event time; "" is guessed
+	Lines int    // most events to read; 0 is 10,000
+	Bytes int    // most bytes of events to read; 0 is 16 MiB
+	Key   string // the key field; "" guesses it
+	Time  string // the event time field; "" guesses it
 }
 
-// Validate returns why the options cannot be used, or nil.
+// Validate returns an error if the options are not valid.
 func (o Options) Validate() error {
 	if o.NoHeader && o.Format != ingest.CSV {
 		return errors.New("only CSV has a header: leave out --no-header, or add --format csv")
@@ -56,42 +56,42 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Findings are what a sample shows.
+// Findings are the results of reading a sample.
 type Findings struct {
-	Topic     string   // made from the source's name; the pipeline has the same
-	Events    int      // read, without those that are no JSON object
+	Topic     string   // derived from the name of the source; also the name of the pipeline
+	Events    int      // events read, without malformed ones
 	Partial   bool     // the source has more lines than were read
-	Malformed int      // that are none, or have a name twice
-	Problem   string   // of the first malformed one
+	Malformed int      // records that are no JSON object or have a duplicate name
+	Problem   string   // error of the first malformed record
 	Fields    []*Field // in the order of their first occurrence
-	More      int      // values under names that were not looked at, since there are more than 1,000
+	More      int      // values under names beyond the first 1,000, which are not read
 
-	Envelope envelope.Kind // around the data of the events
+	Envelope envelope.Kind // envelope of the events
 	Key      *Field
-	ID       *Field   // nil where no field tells events apart
-	Time     *Time    // nil where events are timed by their append
-	Measures []*Field // numbers worth adding up, the likeliest first
-	Kinds    []*Field // strings of few values
-	Texts    []*Field // strings whose different values are worth counting
+	ID       *Field   // nil if no field identifies events
+	Time     *Time    // nil if the event time is the time of the append
+	Measures []*Field // numbers worth summing, the likeliest first
+	Kinds    []*Field // strings with few values
+	Texts    []*Field // strings with distinct values that are worth counting
 
 	options Options
 	OfTopic
-	wrapped bool // change events stand in a payload
+	wrapped bool // change events are wrapped in a payload
 	lines   lines
 }
 
-// OfTopic is what records of a topic show. It is zero for a file.
+// OfTopic has the findings that only records of a topic provide. It is zero for a file.
 type OfTopic struct {
-	Read    int   // records
+	Read    int   // number of records read
 	Schemas []int // ids of their schemas, the newest last
-	Keyed   bool  // they have the key of the pipeline
+	Keyed   bool  // the records have the same key as the pipeline
 
 	topic *Topic   // nil for a file
 	from  []origin // of the events
 }
 
-// Infer reads the events of source and says what they show. An error is a
-// *KeyError where no field, or not the one asked for, can be the key.
+// Infer reads the events of source and returns findings about them. It returns a *KeyError if no
+// field can be the key, or if the requested field cannot.
 func Infer(source io.Reader, o Options) (*Findings, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -117,26 +117,26 @@ func Infer(source io.Reader, o Options) (*Findings, error) {
 	return f, f.guess()
 }
 
-// errEnough ends the reading of a source.
+// errEnough stops the reading of a source.
 var errEnough = errors.New("enough was read")
 
-// scan is the reading of a source. It is an ingest.Appender, so that a sample
-// is read as produce reads it.
+// scan reads a source. It is an ingest.Appender, so that a sample is read in the same way as by
+// produce.
 type scan struct {
 	findings *Findings
 	texts    [][]byte                        // of the events
-	origins  []origin                        // of the texts; nil of a file
-	schema   decode.Schema                   // the newest of the records; nil if they have none
-	declared map[decode.Origin]*declarations // by it
+	origins  []origin                        // of the texts; nil for a file
+	schema   decode.Schema                   // newest schema of the records; nil if they have none
+	declared map[decode.Origin]*declarations // by schema
 	bytes    int
-	wrapped  bool // change events stand in a payload
+	wrapped  bool // change events are wrapped in a payload
 	columns  map[string]*Field
 	object   *decode.Scanner
 	probes   [value.Bytes + 1]probe
 	buffer   []byte
 }
 
-// probe is a scanner of one field of some kind.
+// probe decodes one field of one kind.
 type probe struct {
 	*decode.Scanner
 	slot value.Slot
@@ -149,14 +149,14 @@ func newScan(o Options) *scan {
 		var schema value.Schema
 		slot, err := schema.Add("v", value.Type{Kind: kind})
 		if err != nil {
-			panic(err) // one name
+			panic(err) // cannot fail: there is only one name
 		}
 		s.probes[kind] = probe{decode.New([]decode.Field{{Name: "v", Slot: slot}}), slot, schema.NewRows(1)[0]}
 	}
 	return s
 }
 
-// topicOf makes a topic's name from that of a file.
+// topicOf derives the name of a topic from the name of a file.
 func topicOf(source string) string {
 	name, _, _ := strings.Cut(filepath.Base(source), ".")
 	name = strings.Map(func(r rune) rune {
@@ -168,7 +168,7 @@ func topicOf(source string) string {
 	return cmp.Or(strings.Trim(name[:min(len(name), nameMax)], "-_"), "events")
 }
 
-// Append implements ingest.Appender: it keeps the values of the records.
+// Append implements ingest.Appender. It stores the values of the records.
 func (s *scan) Append(_ context.Context, records ...stream.Record) error {
 	o := &s.findings.options
 	for i := range records {
@@ -186,7 +186,7 @@ func (s *scan) AppendOnce(ctx context.Context, _ string, _ int64, records ...str
 	return 0, s.Append(ctx, records...)
 }
 
-// look notes the fields of all events, and decides what they are.
+// look records the fields of all events and decides their types.
 func (s *scan) look() {
 	f := s.findings
 	if f.Envelope, s.wrapped = envelopeOf(s.texts); s.schema != nil && !s.changes() {
@@ -194,7 +194,7 @@ func (s *scan) look() {
 	}
 	for i, text := range s.texts {
 		if s.origins != nil && len(text) == 0 && s.origins[i].problem == nil && f.Envelope == envelope.Debezium {
-			continue // of a deletion: it is no event
+			continue // a deletion, which is no event
 		}
 		if err := s.take(i, text); err != nil {
 			if f.Malformed++; f.Problem == "" {
@@ -216,7 +216,7 @@ func (s *scan) look() {
 	f.Fields = slices.DeleteFunc(f.Fields, func(c *Field) bool { return c.group })
 }
 
-// take notes the fields of an event.
+// take records the fields of an event.
 func (s *scan) take(i int, text []byte) error {
 	if s.origins == nil {
 		return s.event(text)
@@ -231,7 +231,7 @@ func (s *scan) take(i int, text []byte) error {
 	return err
 }
 
-// value notes one value of a field.
+// value records one value of a field.
 func (s *scan) value(c *Field, raw []byte) {
 	found := cell{event: int32(s.findings.Events), text: string(raw)}
 	switch raw[0] {
@@ -252,7 +252,7 @@ func (s *scan) value(c *Field, raw []byte) {
 			c.inner.open = raw[0]
 		}
 		if c.inner.open != raw[0] {
-			c.inner.open = '?' // both
+			c.inner.open = '?' // objects and arrays
 		}
 		found.text = string(raw[:1])
 		if raw[0] == '[' {
@@ -270,8 +270,8 @@ func (s *scan) value(c *Field, raw []byte) {
 	c.add(found)
 }
 
-// probe reads a value as one of a kind, as the pipeline will; nil is that it
-// would refuse it.
+// probe decodes a value as a kind, in the same way as the pipeline. It returns nil if the pipeline
+// would reject the value.
 func (s *scan) probe(raw []byte, kind value.Kind) *probe {
 	s.buffer = append(append(append(s.buffer[:0], `{"v":`...), raw...), '}')
 	p := &s.probes[kind]

@@ -7,11 +7,11 @@ import (
 	"text/tabwriter"
 )
 
-// tableRows bounds a table for people.
+// tableRows is the most rows of the printed table.
 const tableRows = 60
 
-// Table returns what was found, a line a field: its type, in how many of the
-// events it is, its different values, one of them, and what it was taken for.
+// Table returns the findings as a table with one line per field: its type, the number of events
+// that have it, the number of distinct values, an example, and its role.
 func (f *Findings) Table() string {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -30,11 +30,11 @@ func (f *Findings) Table() string {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, kind, percent(c.Present, f.Events), thousands(c.Distinct), cmp.Or(c.Example, "-"), f.role(c))
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // writes to memory, so it cannot fail
 	return text.String()
 }
 
-// role says what a field was taken for.
+// role describes the role of a field.
 func (f *Findings) role(c *Field) string {
 	switch {
 	case c.Left != "":

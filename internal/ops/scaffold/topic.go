@@ -18,18 +18,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Topic says which records InferTopic reads.
+// Topic selects the records that InferTopic reads.
 type Topic struct {
 	Name       string
 	Partitions int
 
-	// Records are of the topic, partition by partition.
+	// Records yields records of the topic, partition by partition.
 	Records iter.Seq2[stream.Record, error]
 
-	Registry *Registry // of their schemas; nil if they are JSON
+	Registry *Registry // registry of the records' schemas; nil if they are JSON
 }
 
-// origin is where the text of an event comes from.
+// origin is the origin of an event's text.
 type origin struct {
 	partition int32
 	offset    stream.Offset
@@ -37,8 +37,8 @@ type origin struct {
 	problem   error // why there is no text
 }
 
-// InferTopic reads the records of a topic and says what they show. With schemas the types are those of the newest
-// schema, the one with the highest id.
+// InferTopic reads the records of a topic and returns findings about them. If the records have
+// schemas, the types are those of the newest schema, which is the one with the highest id.
 func InferTopic(ctx context.Context, topic Topic, o Options) (*Findings, error) {
 	o.Name = topic.Name
 	s := newScan(o)
@@ -70,7 +70,7 @@ func InferTopic(ctx context.Context, topic Topic, o Options) (*Findings, error) 
 	return f, f.guess()
 }
 
-// records reads the records. It returns the schemas that they have by their ids.
+// records reads the records. It returns their schemas by id.
 func (s *scan) records(ctx context.Context, records iter.Seq2[stream.Record, error], asked *registry.Registry) (map[int]decode.Schema, error) {
 	schemas := map[int]decode.Schema{}
 	var written *registry.Schemas
@@ -99,7 +99,7 @@ func (s *scan) records(ctx context.Context, records iter.Seq2[stream.Record, err
 	return schemas, nil
 }
 
-// noEvents is the error of a topic none of whose records is an event.
+// noEvents returns the error for a topic without any events.
 func (f *Findings) noEvents(registered bool, s *scan) error {
 	framed := 0
 	for _, text := range s.texts {
@@ -117,7 +117,7 @@ func (f *Findings) noEvents(registered bool, s *scan) error {
 	return fmt.Errorf("%s: records are JSON objects, or have a schema in a schema registry", records)
 }
 
-// declare notes what the schema declares of a field, or why no field can read it.
+// declare stores the declaration of a field in the schema, or why no field can read it.
 func (s *scan) declare(c *Field) {
 	if s.schema == nil {
 		return
@@ -133,7 +133,7 @@ func (s *scan) declare(c *Field) {
 	}
 }
 
-// declarations returns what the schema declares of an origin.
+// declarations returns the schema's declarations for an origin.
 func (s *scan) declarations(of decode.Origin) *declarations {
 	d := s.declared[of]
 	if d != nil {
@@ -156,10 +156,10 @@ func (s *scan) declarations(of decode.Origin) *declarations {
 	return d
 }
 
-// changed is the member of a change event that has the row.
+// changed is the member of a change event that holds the row.
 const changed = "after"
 
-// changes reports whether the schema is one of change events.
+// changes reports whether the schema describes change events.
 func (s *scan) changes() bool {
 	list, open := s.schema.Declared(changed)
 	return s.findings.Envelope == envelope.Debezium && !s.wrapped && (open || len(list) > 0)
@@ -167,15 +167,15 @@ func (s *scan) changes() bool {
 
 func (s *scan) id() int { return slices.Max(s.findings.Schemas) }
 
-// declarations are what a schema declares of the data, or of what is around it.
+// declarations are the declarations of a schema for the data or the envelope.
 type declarations struct {
 	list   []decode.Declared
 	open   bool
 	byPath map[string]*decode.Declared
-	above  map[string]bool // paths of records that others are in
+	above  map[string]bool // paths of records with other records inside
 }
 
-// declareOthers adds the fields that the schema declares and no event has.
+// declareOthers adds the declared fields that no event has.
 func (s *scan) declareOthers() {
 	if s.schema == nil {
 		return
@@ -197,7 +197,7 @@ func (s *scan) declareOthers() {
 	}
 }
 
-// plain returns a value as an event of JSON has it: JSON of Avro has dates without a time.
+// plain converts a value to the form of JSON events. Avro's JSON has dates without a time.
 func plain(d *decode.Declared, raw []byte) []byte {
 	if d != nil && len(d.Kinds) > 0 && d.Kinds[0] == value.Time && len(raw) == len(`"2006-01-02"`) {
 		return fmt.Appendf(nil, `"%sT00:00:00Z"`, raw[1:len(raw)-1])
@@ -205,7 +205,7 @@ func plain(d *decode.Declared, raw []byte) []byte {
 	return raw
 }
 
-// at says where an event of the sample is.
+// at returns the position of an event of the sample.
 func (s *scan) at(i int) string {
 	if s.origins == nil {
 		return fmt.Sprintf("event %d", i+1)
@@ -214,7 +214,7 @@ func (s *scan) at(i int) string {
 	return fmt.Sprintf("%s/%d@%d", s.findings.Topic, from.partition, from.offset)
 }
 
-// keyed reports whether nearly all records have the value of the field as their key.
+// keyed reports whether the value of the field is the key of nearly all records.
 func (f *Findings) keyed(c *Field) bool {
 	same := 0
 	for _, v := range c.cells {
@@ -225,7 +225,7 @@ func (f *Findings) keyed(c *Field) bool {
 	return float64(same) >= fits*float64(f.Events)
 }
 
-// partition returns the partition of an event: times of different ones are in no order.
+// partition returns the partition of an event. Times of different partitions have no common order.
 func (f *Findings) partition(event int32) int32 {
 	if f.topic == nil {
 		return 0
@@ -239,14 +239,14 @@ func (f *Findings) pipeline() string {
 	return strings.Trim(name[:min(len(name), nameMax-len("-decisions"))], "-")
 }
 
-// registered names the schema registry.
+// registered writes the schema registry.
 func (w *writer) registered() {
 	if w.topic != nil && w.topic.Registry != nil {
 		w.line("schema_registry: "+w.topic.Registry.written(), "")
 	}
 }
 
-// source says how records of a topic are read.
+// source writes how to read the records of a topic.
 func (w *writer) source() {
 	if w.topic == nil {
 		return

@@ -11,20 +11,20 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Time is the field that says when an event happened.
+// Time is the field with the event time.
 type Time struct {
 	Field    *Field
-	Unit     string        // s, ms, us, ns or rfc3339; "" where Format says it
-	Format   string        // the layout of a text
-	Newest   time.Time     // in the sample
-	Disorder time.Duration // how far an event is behind an earlier one, at most
+	Unit     string        // s, ms, us, ns or rfc3339; "" if Format is set
+	Format   string        // the layout of a time that is text
+	Newest   time.Time     // newest time in the sample
+	Disorder time.Duration // longest time that an event is behind an earlier one
 	Lateness time.Duration // Disorder rounded up, at most an hour
 
 	at map[int32]int64   // microseconds, by event
-	in func(int32) int32 // the partition of an event
+	in func(int32) int32 // returns the partition of an event
 }
 
-// written says how the field's time is written, for people.
+// written describes the format of the time.
 func (t *Time) written() string {
 	if t.Format != "" {
 		return "like " + t.Format + t.zone()
@@ -32,7 +32,7 @@ func (t *Time) written() string {
 	return "in " + t.Unit
 }
 
-// zone says that times without one are UTC.
+// zone returns a note that the times are UTC, if they have no zone.
 func (t *Time) zone() string {
 	if strings.Contains(t.Format, "Z07") || strings.Contains(t.Format, "-07") || strings.Contains(t.Format, "UTC") || strings.Contains(t.Format, "GMT") {
 		return ""
@@ -40,7 +40,7 @@ func (t *Time) zone() string {
 	return " (taken as UTC)"
 }
 
-// words returns what the pipeline file says of it.
+// words returns the time's format in the syntax of the pipeline file.
 func (t *Time) words() string {
 	if t.Format != "" {
 		return fmt.Sprintf("format: %q", t.Format)
@@ -48,13 +48,13 @@ func (t *Time) words() string {
 	return "unit: " + t.Unit
 }
 
-// units are those of an event time, with how many of them are a second.
+// units are the units of an event time, with the number of units per second.
 var units = []struct {
 	name   string
 	second int64
 }{{"s", 1}, {"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}}
 
-// layouts are those of texts that are times. Digits behind the seconds fit too.
+// layouts are the layouts of times that are text. They also match fractions of seconds.
 var layouts = func() (list []string) {
 	for _, day := range []string{"2006-01-02", "2006/01/02", "2006.01.02", "02.01.2006", "02/01/2006", "01/02/2006"} {
 		for _, clock := range []string{" 15:04:05", "T15:04:05", " 15:04", "T15:04"} {
@@ -67,7 +67,7 @@ var layouts = func() (list []string) {
 	return append(list, "02/Jan/2006:15:04:05 -0700", "Mon, 02 Jan 2006 15:04:05 GMT", "Mon, 02 Jan 2006 15:04:05 -0700", "Mon Jan 02 15:04:05 -0700 2006")
 }()
 
-// timeOf returns the event times that a field gives, or nil.
+// timeOf returns the event times in a field, or nil if it has none.
 func (f *Findings) timeOf(c *Field) *Time {
 	switch c.Type.Kind {
 	case value.Time:
@@ -86,7 +86,7 @@ func (f *Findings) timeOf(c *Field) *Time {
 	return nil
 }
 
-// inUnit reads a number as microseconds.
+// inUnit returns a function that converts a number to microseconds.
 func inUnit(second int64, kind value.Kind) func(*cell) (float64, bool) {
 	return func(v *cell) (float64, bool) {
 		if kind == value.Int {
@@ -103,8 +103,8 @@ func inLayout(layout string) func(*cell) (float64, bool) {
 	}
 }
 
-// layoutsOf returns the layouts that nearly all texts of a field have: the first, and
-// where days and months can be exchanged both.
+// layoutsOf returns the layouts that match nearly all texts of a field. It returns the first one,
+// or two if days and months can be exchanged.
 func layoutsOf(c *Field) (fit []string) {
 	if len(c.cells) == 0 || !strings.ContainsAny(c.cells[0].text, "0123456789") {
 		return nil
@@ -128,8 +128,8 @@ func layoutsOf(c *Field) (fit []string) {
 	return fit
 }
 
-// times reads a field as event times; nil where not so large a share of them is
-// plausible. Those that are not take no part in anything.
+// times reads a field as event times. It ignores implausible times, and returns nil if the share of
+// plausible ones is too small.
 func (f *Findings) times(t *Time, read func(*cell) (float64, bool), share float64) *Time {
 	t.at, t.in = map[int32]int64{}, f.partition
 	newest := int64(math.MinInt64)
@@ -163,14 +163,15 @@ func (f *Findings) times(t *Time, read func(*cell) (float64, bool), share float6
 	return t
 }
 
-// lateness are the values that a sample may suggest.
+// lateness are the values to choose a lateness from.
 var lateness = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// OddTime says which field looks like the event time but cannot be read as one, or is
-// not of 2000 to 2100; "" for none, or where another is the event time.
+// OddTime names a field that looks like the event time but cannot be read as one, or is outside the
+// years 2000 to 2100. It returns "" if there is no such field, or if another field is the event
+// time.
 func (f *Findings) OddTime() string {
 	if f.Time != nil {
 		return ""

@@ -15,24 +15,25 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// ofPartitions returns the kinds of state that a group keeps of a partition and of no key, as far as
-// the records of the log decide them. All of it is compared, whatever the sample.
+// ofPartitions returns the kinds of a group's state that belong to a partition rather than a key.
+// It returns only kinds that the records of the log determine. All of that state is compared,
+// independent of the sample.
 func (s *check) ofPartitions(group string) []byte {
 	plan := s.rows.Runner().Plan
 	switch {
-	case s.unlike: // a replay numbers events in another way
+	case s.unlike: // the replay numbers events differently
 	case naming.IsRepartitioner(group):
 		return []byte{statekey.ID, statekey.Watermark}
-	case group != plan.Name: // a stage: marks decide how many turns it has had
+	case group != plan.Name: // a stage: watermark broadcasts determine how many turns it has had
 	case plan.Sources != nil:
 		return []byte{statekey.Released}
-	case plan.Time.Idle == 0: // else a clock moves time on
+	case plan.Time.Idle == 0: // otherwise a clock advances the watermark
 		return []byte{statekey.ID, statekey.Watermark}
 	}
 	return nil
 }
 
-// findUnlike finds whether a replay numbers events in another way than the live pipeline did.
+// findUnlike determines whether the replay numbers events differently than the live pipeline did.
 func (s *check) findUnlike() {
 	if slices.ContainsFunc(s.rows.Sources, func(p dryrun.Source) bool { return p.First > 0 }) {
 		s.unlike = true
@@ -41,7 +42,7 @@ func (s *check) findUnlike() {
 	s.unlike = s.unlike || len(s.settled) > 0
 }
 
-// repartitioners compares what is kept beside the sources of events that are copied.
+// repartitioners compares the state beside the source partitions of repartitioned events.
 func (s *check) repartitioners(again inspect.Directory) (list []found, err error) {
 	for _, read := range s.rows.Runner().CopyReads() {
 		of, err := (&states{check: s, read: read, described: map[place]bool{}}).all(again)
@@ -53,14 +54,15 @@ func (s *check) repartitioners(again inspect.Directory) (list []found, err error
 	return list, nil
 }
 
-// ofPartition is a difference of what is kept of a partition.
+// ofPartition returns a difference in the state of a partition.
 func (c *states) ofPartition(at place, d Difference) []found {
 	d.Key = stream.Partition{Topic: c.read.Topic, Index: at.partition}.String()
 	return []found{c.ofKey(d)}
 }
 
-// decided returns what of the value of an entry the log decides. Of statekey.Released that is how many
-// events had their turn, and the place of the newest one: the rest depends on the marks that were read.
+// decided returns the part of an entry's value that the log determines. For statekey.Released this
+// is the number of events that had their turn and the position of the newest one. The rest depends
+// on which watermark broadcasts were read.
 func decided(kind byte, value []byte) []byte {
 	if kind != statekey.Released {
 		return bytes.Clone(value)

@@ -1,8 +1,8 @@
-// Package skew computes a sample of keys again from a log, and compares the results with the
-// outputs and the state of the live pipeline, bit by bit. There must be no difference.
+// Package skew computes a sample of keys again from a log. It compares the results with the outputs
+// and the state of the live pipeline, bit by bit. There must be no difference.
 //
-// A difference has one of these causes: another binary or processor, damage, a row of a table or
-// a model file that was changed in place, or rows that depend on the order of arrival.
+// A difference has one of these causes: another binary or processor, damage, a table row or model
+// file that was changed in place, or rows that depend on the order of arrival.
 package skew
 
 import (
@@ -28,41 +28,41 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// salt is that of the hash which chooses keys.
+// salt is the salt of the hash that selects keys.
 const salt = "afterbay.skew"
 
 // Options select the keys to compare.
 type Options struct {
 	dryrun.RowsOptions        // of a log
-	Sample             string // share of keys, such as 1%
+	Sample             string // share of the keys, such as 1%
 }
 
-// Result has the counts of a comparison and the differences.
+// Result holds the counts and the differences of a comparison.
 type Result struct {
 	Pipeline    string           `json:"pipeline"`
-	Keys        int              `json:"keys"`   // of the sample, those of stages of other fields too
-	Events      int64            `json:"events"` // of those keys
+	Keys        int              `json:"keys"`   // keys in the sample, including keys of stages with other key fields
+	Events      int64            `json:"events"` // events of those keys
 	Outputs     int64            `json:"outputs"`
-	Entries     int64            `json:"entries"` // of state
+	Entries     int64            `json:"entries"` // state entries
 	Differences int64            `json:"differences"`
-	Names       map[string]int64 `json:"names"` // differences by the name that differs
+	Names       map[string]int64 `json:"names"` // number of differences by name
 	First       *Difference      `json:"first,omitempty"`
 	Notes       []string         `json:"notes,omitempty"` // parts that were not compared
 }
 
-// Difference is one value that differs. Differences of outputs come first, in the order of
-// events, then those of state.
+// Difference is one value that differs. Differences of outputs come first, in the order of their
+// events, and then those of state.
 type Difference struct {
-	Event      string `json:"event"` // position; of state, that of the newest event of the key
+	Event      string `json:"event"` // position; for state, that of the newest event of the key
 	Key        string `json:"key"`
-	ID         string `json:"id,omitempty"` // of the output; "" is state
-	Step       string `json:"step"`         // that introduces the name
+	ID         string `json:"id,omitempty"` // id of the output; "" for state
+	Step       string `json:"step"`         // the step that introduces the name
 	Name       string `json:"name"`         // a feature, a field of an output, or a part of a record or of the state
 	Live       string `json:"live"`
 	Recomputed string `json:"recomputed"`
 }
 
-// none is a value that is not there.
+// none stands for a missing value.
 const none = "nothing"
 
 // Check compares a sample of keys.
@@ -78,7 +78,7 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 		settled: map[string]bool{}, leftOut: map[owner]bool{},
 	}
 	o.End = s.compare
-	o.Open = func() (directory inspect.Directory, end func() error, err error) { // a data directory opens once
+	o.Open = func() (directory inspect.Directory, end func() error, err error) { // a data directory can be opened only once
 		if s.live, end, err = open(); err != nil {
 			return s.live, end, err
 		}
@@ -111,8 +111,8 @@ func Check(ctx context.Context, program *dryrun.Program, o Options) (*Result, er
 	return s.result, err
 }
 
-// letters finds the events whose dead letters are settled. One that was sent back was computed when
-// it came again, from the step that failed on. A replay computes it in its own place, or twice.
+// letters finds the events with settled dead letters. A redriven event was computed when it came
+// back, starting at the step that failed. A replay computes it in its original place, or twice.
 func (s *check) letters() error {
 	for l, err := range s.live.Letters(s.ctx, s.rows.Runner().Name(), deadletter.Filter{}, true) {
 		if err != nil {
@@ -125,8 +125,8 @@ func (s *check) letters() error {
 	return nil
 }
 
-// leaveOut leaves out the keys of events whose dead letters are settled, and events that have such a
-// key of a stage.
+// leaveOut removes the keys of events with settled dead letters. It also removes events with such a
+// key in a stage.
 func (s *check) leaveOut() {
 	maps.DeleteFunc(s.events, func(name string, e *event) bool {
 		out := slices.ContainsFunc(e.owners, func(of owner) bool { return s.leftOut[of] })
@@ -142,8 +142,9 @@ func (s *check) leaveOut() {
 	}
 }
 
-// copies returns an error if the pipeline has not computed all of its copies: a replay does. Its
-// stages have computed then what it waited for. What they hold for later the replay holds too.
+// copies returns an error if the pipeline has not yet computed all of its repartitioned events,
+// because a replay computes them all. Once it has, its stages have computed everything that it
+// waited for. Events that the stages hold back for later are held back in the replay too.
 func (s *check) copies() error {
 	name, merged := s.rows.Runner().Name(), s.rows.Runner().Plan.Topic
 	lags, err := s.live.Lag(s.ctx, name)
@@ -155,23 +156,23 @@ func (s *check) copies() error {
 	return err
 }
 
-// check compares.
+// check is a comparison in progress.
 type check struct {
 	ctx    context.Context
 	rows   *dryrun.Rows
 	live   inspect.Directory
-	below  int64 // hashes of the keys of the sample
-	order  int64 // of the newest event
+	below  int64 // a key is in the sample if its hash is below this
+	order  int64 // number of the newest event
 	result *Result
-	events map[string]*event // of the sample, by position and by id
+	events map[string]*event // events of the sample, by position and by id
 	newest map[owner]*event
 
-	settled map[string]bool // events with a dead letter that was settled, by id
-	leftOut map[owner]bool  // keys of such events, which are not compared
-	unlike  bool            // the replay numbers events in another way
+	settled map[string]bool // ids of events with a settled dead letter
+	leftOut map[owner]bool  // keys of such events; they are not compared
+	unlike  bool            // the replay numbers events differently
 }
 
-// owner is a key of the state of a pipeline or stage, by its name.
+// owner is a key in the state of a pipeline or stage; group is its name.
 type owner struct{ group, key string }
 
 // event is an event of the sample.
@@ -179,16 +180,16 @@ type event struct {
 	number   int64 // in the order of computation
 	position string
 	key      string
-	made     bool    // by a group or join, of others
-	owners   []owner // of it, if some are left out
+	made     bool    // made by a group or join from other events
+	owners   []owner // keys of its state; set only if some events are left out
 }
 
 func (s *check) sampled(key []byte) bool { return hash.Of(key, salt) < s.below }
 
-// note remembers an event if its key is in the sample, or a key that it has in a stage.
+// note records an event if its key, or its key in a stage, is in the sample.
 func (s *check) note(e *dryrun.Event) {
 	if s.order++; e.Uncopied {
-		return // nothing is kept of it but its id and its time
+		return // state has only its id and its time
 	}
 	plans := s.rows.Runner().Keepers()
 	key, id := e.Record.Key, ""
@@ -205,7 +206,7 @@ func (s *check) note(e *dryrun.Event) {
 			if s.sampled(key) {
 				s.newest[owner{stage.Name, string(key)}] = at
 			}
-			if stage.Delay > 0 { // else it counted the event in its place
+			if stage.Delay > 0 { // otherwise the stage counted the event in its place
 				s.owns(at, stage.Name, key, id)
 			}
 		}
@@ -218,13 +219,14 @@ func (s *check) note(e *dryrun.Event) {
 		s.events[strings.Clone(id)] = at
 	}
 	if e.Made {
-		return // its state names events of the log
+		return // its state refers to events of the log
 	}
 	s.result.Events++
 	s.events[at.position], s.newest[owner{plans[0].Name, at.key}] = at, at
 }
 
-// owns notes a group that keeps state of an event by a key, if some events are to be left out.
+// owns records that a group keeps state of an event under a key. It does so only if some events are
+// to be left out.
 func (s *check) owns(e *event, group string, key []byte, id string) {
 	if len(s.settled) == 0 {
 		return
@@ -235,7 +237,7 @@ func (s *check) owns(e *event, group string, key []byte, id string) {
 	}
 }
 
-// of returns the event of the sample that an output comes from; nil for other outputs.
+// of returns the event of the sample that an output was made from, or nil for other outputs.
 func (s *check) of(r *stream.Record) *event {
 	if id, ok := header.ParseID(header.Get(r, header.ID)); ok {
 		if at := s.events[id.Event]; at != nil {
@@ -299,7 +301,7 @@ func (s *check) compare(log *memory.Log) error {
 	return nil
 }
 
-// moved reports whether the live pipeline has committed more than was computed again.
+// moved reports whether the live pipeline has committed more events than the replay computed.
 func (s *check) moved() (bool, error) {
 	lags, err := s.live.Lag(s.ctx, s.result.Pipeline)
 	for _, lag := range lags {
@@ -312,7 +314,7 @@ func (s *check) moved() (bool, error) {
 	return false, err
 }
 
-// found is a difference and the number of its event.
+// found is a difference with the number of its event.
 type found struct {
 	number int64
 	Difference
@@ -351,7 +353,7 @@ func (s *check) outputs(again inspect.Directory, live *inspect.Topic) (list []fo
 	return list, err
 }
 
-// each calls take with the outputs of a topic that come from events of the sample.
+// each calls take for the outputs of a topic that were made from events of the sample.
 func (s *check) each(d inspect.Directory, topic string, take func(id string, r *stream.Record, of *event)) error {
 	about, err := inspect.Find(s.ctx, d, topic)
 	if err != nil || len(about.Partitions) == 0 {
@@ -399,7 +401,7 @@ func (s *check) differences(of *event, id string, live, again *stream.Record) (l
 	return list
 }
 
-// fields returns the members of an object; of another value nothing.
+// fields returns the members of an object, or nothing for other values.
 func fields(value []byte) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if json.Unmarshal(value, &members) != nil {
@@ -408,7 +410,7 @@ func fields(value []byte) map[string]json.RawMessage {
 	return members
 }
 
-// inOrder sorts fields as the pipeline computes them.
+// inOrder sorts fields in the order of their computation.
 func (s *check) inOrder(fields []string) []string {
 	place := map[string]int{}
 	for i, slot := range s.rows.Runner().Plan.Schema.Slots {
@@ -420,7 +422,8 @@ func (s *check) inOrder(fields []string) []string {
 	return fields
 }
 
-// slotOf returns the name of a row that a field of an output has: its dots are underscores.
+// slotOf returns the name in the row that an output field stands for. Output fields have
+// underscores in place of dots.
 func (s *check) slotOf(field string) string {
 	for _, slot := range s.rows.Runner().Plan.Schema.Slots {
 		if strings.ReplaceAll(slot.Name, ".", "_") == field {

@@ -23,16 +23,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// place is an entry of the state: its partition and its key.
+// place identifies a state entry by its partition and its stored key.
 type place struct {
 	partition int32
 	stored    string
 }
 
-// entries are those of the sample, by place.
+// entries are the state entries of the sample.
 type entries map[place][]byte
 
-// state compares the entries of the sample that a plan keeps.
+// state compares the state entries of the sample that a plan keeps.
 func (s *check) state(again inspect.Directory, plan *task.Plan) (list []found, err error) {
 	c := &states{check: s, plan: plan, read: observe.Read{Group: plan.Name, Topic: plan.Topic}, described: map[place]bool{}}
 	return c.all(again)
@@ -61,18 +61,18 @@ func (c *states) all(again inspect.Directory) (list []found, err error) {
 	return list, nil
 }
 
-// states is the state of the sample, as it is live and as it was computed again.
+// states holds the state of the sample: the live one and the recomputed one.
 type states struct {
 	*check
-	plan           *task.Plan // that of the pipeline or of a stage; nil of a repartitioner
+	plan           *task.Plan // plan of the pipeline or of a stage; nil for a repartitioner
 	read           observe.Read
 	live, computed entries
-	described      map[place]bool // features of keys and rows that were compared as such
-	unread         map[int32]bool // partitions that have read less of a table as of the event than others
-	apart          map[int32]bool // partitions that have read other tables not as far as the replay
+	described      map[place]bool // keys and rows that were compared by their features or versions
+	unread         map[int32]bool // partitions that have read less of a versioned table than others
+	apart          map[int32]bool // partitions that have read other tables to another offset than the replay
 }
 
-// compare compares an entry.
+// compare compares one entry.
 func (c *states) compare(at place) []found {
 	stored := []byte(at.stored)
 	if table.IsSwept(stored) {
@@ -134,7 +134,7 @@ func (c *states) compare(at place) []found {
 	return []found{c.ofKey(d)}
 }
 
-// history compares the versions of a row of a table, once for all of its entries.
+// history compares the versions of a table row, once for all of its entries.
 func (c *states) history(partition int32, row *table.Stored) []found {
 	of := place{partition, row.ID + "/" + row.Key}
 	if c.described[of] || c.unread[partition] {
@@ -162,7 +162,7 @@ func (c *states) history(partition int32, row *table.Stored) []found {
 }
 
 // findUnread finds the partitions that have read less of a table than the replay. The replay has
-// read as much as the partition that read most.
+// read as much as the partition that has read the most.
 func (c *states) findUnread(again inspect.Directory) error {
 	read, err := inspect.TablesRead(c.ctx, c.check.live, c.result.Pipeline, true)
 	newest, err1 := inspect.TablesRead(c.ctx, c.check.live, c.result.Pipeline, false)
@@ -189,7 +189,7 @@ func (c *states) findUnread(again inspect.Directory) error {
 	return nil
 }
 
-// ofKey adds the newest event of its key to a difference.
+// ofKey adds to a difference the newest event of its key.
 func (c *states) ofKey(d Difference) found {
 	if newest := c.newest[owner{c.read.Group, d.Key}]; newest != nil {
 		d.Event = newest.position
@@ -197,7 +197,7 @@ func (c *states) ofKey(d Difference) found {
 	return found{math.MaxInt64, d}
 }
 
-// features compares the features of a key, as of its newest event.
+// features compares the features of a key at the time of its newest event.
 func (c *states) features(partition int32, key string) (list []found) {
 	from := func(all entries) func([]byte) ([]byte, error) {
 		return func(stored []byte) ([]byte, error) { return all[place{partition, string(stored)}], nil }
@@ -205,7 +205,7 @@ func (c *states) features(partition int32, key string) (list []found) {
 	a, _, err := c.plan.Describe(key, from(c.live))
 	b, _, err1 := c.plan.Describe(key, from(c.computed))
 	if err != nil || err1 != nil || len(a) != len(b) {
-		return nil // the entries say it
+		return nil // the comparison of the entries shows the difference
 	}
 	for i := range a {
 		if a[i].Value != b[i].Value {
@@ -236,13 +236,13 @@ func (c *states) entries(d inspect.Directory) (entries, error) {
 	return list, nil
 }
 
-// takes reports whether entries of a kind and a key are compared.
+// takes reports whether entries with a kind and a key are compared.
 func (c *states) takes(key []byte, kind byte) bool {
 	return c.sampled(key) && (kind == statekey.Row || !c.leftOut[owner{c.read.Group, string(key)}])
 }
 
-// canonical returns the key of an entry as a replay has it, too: an event of a join has a
-// number made of its id in place of the offset of its copy.
+// canonical returns the key of an entry in a form that is the same in a replay. For an event of a
+// join it replaces the offset of the event's copy with a number made from the event's id.
 func canonical(stored, value []byte) []byte {
 	if stored[0] != statekey.Join {
 		return stored
@@ -254,8 +254,8 @@ func canonical(stored, value []byte) []byte {
 	return binary.BigEndian.AppendUint64(bytes.Clone(stored[:len(stored)-8]), uint64(hash.Of(event.ID, salt)))
 }
 
-// userKey returns the key of the events, or of the table row, that an entry belongs to. ok is
-// false for other entries.
+// userKey returns the key of the events or of the table row that an entry belongs to. ok is false
+// for other entries.
 func (s *check) userKey(partition int32, stored []byte) (key []byte, ok bool) {
 	if len(stored) == 0 {
 		return nil, false
@@ -291,7 +291,7 @@ func (s *check) userKey(partition int32, stored []byte) (key []byte, ok bool) {
 	return nil, false
 }
 
-// memberOf returns the position of an event that a group keeps.
+// memberOf returns the position of an event in a group.
 func (s *check) memberOf(partition int32, stored []byte) string {
 	if len(stored) != 17 {
 		return ""
@@ -301,13 +301,13 @@ func (s *check) memberOf(partition int32, stored []byte) string {
 	return fmt.Sprintf("%v@%d", p, binary.BigEndian.Uint64(stored[9:]))
 }
 
-// functionOf returns the function that keeps an entry.
+// functionOf returns the name of the function that keeps an entry.
 func functionOf(stored []byte) string {
 	_, function, _ := statekey.RowOf(stored)
 	return string(function)
 }
 
-// groupOf returns the group of an entry.
+// groupOf returns the name of the group that keeps an entry.
 func groupOf(stored []byte) string {
 	if stored[0] != statekey.Group {
 		group, _ := statekey.EndedOf(stored)
@@ -317,7 +317,7 @@ func groupOf(stored []byte) string {
 	return name
 }
 
-// group returns a group of the pipeline; nil if it has none of that name.
+// group returns a group of the pipeline, or nil if the name is unknown.
 func (s *check) group(name string) *operator.Group {
 	for _, g := range s.rows.Runner().Plan.Groups.Groups {
 		if g.Name == name {
@@ -327,7 +327,8 @@ func (s *check) group(name string) *operator.Group {
 	return nil
 }
 
-// shown returns a value beside another one: from a few bytes before the first that differs.
+// shown formats a value for comparison with another one. It starts a few bytes before the first
+// difference.
 func shown(value []byte, there bool, other []byte) string {
 	if !there {
 		return none
