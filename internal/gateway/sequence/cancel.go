@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// cancel ends an event that its client gives up, at once, and tells the pipeline to stop.
-// A later outcome of the event is dropped. An event that ended before keeps its result.
+// cancel ends an event at its client's request, at once, and tells the pipeline to stop. The
+// partition drops a later outcome of the event. An event that has already ended keeps its result.
 func (p *partition) cancel(tenant, client, event string, r *stream.Record, t *turn) error {
 	s, err := p.find(tenant, client, event, t)
 	if err != nil {
@@ -37,8 +37,8 @@ func (p *partition) cancel(tenant, client, event string, r *stream.Record, t *tu
 	return nil
 }
 
-// stop returns the record that tells the pipeline to give an event up. It goes where
-// the event went.
+// stop returns the record that tells the pipeline to stop work on an event. It has the same key as
+// the event's record in the pipeline's input.
 func (p *partition) stop(s *subject, r *stream.Record) stream.Record {
 	to := s.entry.key
 	if to == nil {

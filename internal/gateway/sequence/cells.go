@@ -12,23 +12,23 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The state beside a partition of the inbox, by the first byte of the key. An
-// event is its three ids, as header.ClientEvent has them.
+// Kinds of state of an inbox partition, by the first byte of the key. An event is named by its
+// three ids, as in header.ClientEvent.
 const (
 	kindMeta   = 'm' // -> meta
 	kindClient = 'c' // tenant/client -> client
 	kindEvent  = 'i' // event -> entry
-	kindID     = 'n' // number -> time and event, in the order they came
-	kindWait   = 'w' // number -> time and event that is or was held, in the order they came
-	kindHeld   = 'h' // tenant/client/sequence number -> event that is held
+	kindID     = 'n' // number -> time and event, in order of arrival
+	kindWait   = 'w' // number -> time and event that is or was held, in order of arrival
+	kindHeld   = 'h' // tenant/client/sequence number -> held event
 )
 
-// cells is the state with what the step writes.
+// cells is the committed state plus the uncommitted writes.
 type cells struct {
 	partition stream.Partition
 	view      stream.View
-	written   map[string][]byte // nil deletes
-	bytes     int               // written so far
+	written   map[string][]byte // a nil value deletes
+	bytes     int               // total size of the writes so far
 }
 
 func (c *cells) get(key []byte) ([]byte, error) {
@@ -45,7 +45,7 @@ func (c *cells) put(key, value []byte) {
 
 func (c *cells) delete(key []byte) { c.put(key, nil) }
 
-// changes appends what the step writes, each key once.
+// changes appends the uncommitted writes to dst, each key once.
 func (c *cells) changes(dst []stream.Change) []stream.Change {
 	for _, key := range slices.Sorted(maps.Keys(c.written)) {
 		dst = append(dst, stream.Change{Partition: c.partition, Key: []byte(key), Value: c.written[key]})
@@ -61,9 +61,9 @@ func heldKey(clientKey string, sequence int64) []byte {
 	return binary.BigEndian.AppendUint64(key(kindHeld, clientKey+"/"), uint64(sequence))
 }
 
-// place is an event among those in the order they came.
+// place is an entry in a list of events in order of arrival.
 type place struct {
-	at   int64 // the partition's time when it came, microseconds
+	at   int64 // the partition's time at arrival, microseconds
 	name string
 }
 
@@ -78,8 +78,8 @@ func parsePlace(data []byte) (place, error) {
 	return place{at: int64(binary.BigEndian.Uint64(data)), name: string(data[8:])}, nil
 }
 
-// meta is what is known of a partition: its time, the greatest of an append so
-// far, and the first and next numbers of the ids and of the events that waited.
+// meta is the state of a partition. Its clock is the latest append time so far. The numbers are the
+// first and the next of kindID and of kindWait.
 type meta struct {
 	clock               int64 // microseconds
 	firstID, nextID     uint64
@@ -100,10 +100,10 @@ func parseMeta(data []byte) (meta, error) {
 	return m, whole(&r)
 }
 
-// client is what is kept of a client for ever, and of its events that wait.
+// client is the permanent state of a client, and counts its held events.
 type client struct {
-	seq       uint64 // of its newest result
-	sequence  int64  // of its newest event that has one
+	seq       uint64 // of the client's newest result
+	sequence  int64  // of the client's newest event with a sequence number
 	held      int
 	heldBytes int
 }
@@ -121,27 +121,27 @@ func parseClient(data []byte) (client, error) {
 	return c, whole(&r)
 }
 
-// How far an event came.
+// The states of an event.
 const (
-	forwarded = iota // to the pipeline
-	held             // it waits for an earlier one; the record is its own
-	ended            // the record is its outcome
-	redriven         // ended as a dead letter, which was sent back and had a result
+	forwarded = iota // sent to the pipeline
+	held             // waits for an earlier event; entry.record is the event's record
+	ended            // has a result; entry.record is its outcome
+	redriven         // ended as a dead letter, which was redriven and then had a result
 )
 
 const hashBytes = 16
 
-// entry is what is known of an event.
+// entry is the state of an event.
 type entry struct {
 	state    byte
-	at       int64 // the partition's time when it came, microseconds
+	at       int64 // the partition's time at arrival, microseconds
 	sequence int64
-	hash     [hashBytes]byte // of the payload
+	hash     [hashBytes]byte // hash of the payload
 	causal   string
-	record   *stream.Record // key, value, headers, time; nil where it is forwarded
+	record   *stream.Record // key, value, headers, time; nil if forwarded
 
-	correlation string // of one that is forwarded: that of others is in their record
-	key         []byte // of the pipeline's input, of one that is forwarded; nil is the client's
+	correlation string // if forwarded; otherwise the id is in record
+	key         []byte // if forwarded: the event's key in the pipeline's input; nil means the client's key
 }
 
 func (e *entry) append(b []byte) []byte {
@@ -150,7 +150,7 @@ func (e *entry) append(b []byte) []byte {
 	b = packed.AppendText(append(b, e.hash[:]...), e.causal)
 	if e.record == nil {
 		if b = append(b, e.correlation...); e.key != nil {
-			b = append(append(b, 0), e.key...) // a correlation id is printable
+			b = append(append(b, 0), e.key...) // a correlation id has no zero byte
 		}
 		return b
 	}
@@ -192,7 +192,7 @@ func (e *entry) correlationID() string {
 	return e.correlation
 }
 
-// whole returns an error where there was less than was read, or more.
+// whole returns an error if data was missing or left over.
 func whole(r *packed.Reader) error {
 	if !r.Whole() {
 		return packed.ErrDamaged

@@ -15,8 +15,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// copier is the handler of what the pipeline writes: it becomes outcomes in the
-// inbox. It knows nothing, so it has no state.
+// copier is the handler for the pipeline's outputs: it writes them to the inbox as outcomes. It has
+// no state.
 type copier struct{ options *Options }
 
 func (copier) assign(stream.Assigned) error                   { return nil }
@@ -40,7 +40,7 @@ func (c copier) take(r *stream.Record, t *turn) error {
 			result.Status, result.Payload = wire.StatusOK, payload(r.Value)
 		case "late":
 			late(&result)
-		default: // of the group that it was a member of
+		default: // the stage of a group, if the event was a member
 			letter(&result, r)
 		}
 	case Partials:
@@ -52,7 +52,7 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	}
 	if len(result.Payload) > t.valueMax {
 		if result.Status == wire.StatusPartial {
-			return nil // the whole comes, of which this says nothing
+			return nil // the complete result follows; this part is not needed for it
 		}
 		result.Status, result.Payload = wire.StatusDeadLettered, nil
 		result.Error = &wire.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the result of %d bytes is over the limit of %d", len(r.Value), t.valueMax)}
@@ -61,9 +61,9 @@ func (c copier) take(r *stream.Record, t *turn) error {
 	return nil
 }
 
-// letter ends an event as its dead letter says: as dead_lettered, or with a retryable
-// status if the failure was not the event's fault. The reason stays in the letter,
-// because it may contain data that clients must not see.
+// letter ends an event according to its dead letter: as dead_lettered, or with a retryable status
+// if the failure was not the event's fault. The reason stays in the dead letter, because it may
+// contain data that clients must not see.
 func letter(result *wire.Result, r *stream.Record) {
 	stage := header.Get(r, header.Stage)
 	result.Error = &wire.Error{Attempts: number(r, header.Attempts), RetryAfterMs: int64(number(r, header.After))}
@@ -86,11 +86,11 @@ func late(result *wire.Result) {
 }
 
 func number(r *stream.Record, key string) int {
-	n, _ := strconv.Atoi(header.Get(r, key)) // none, where nobody counted
+	n, _ := strconv.Atoi(header.Get(r, key)) // 0 if the header is absent
 	return max(0, n)
 }
 
-// models returns the names and versions of header.Models.
+// models returns the names and versions in header.Models.
 func models(value string) string {
 	var names []string
 	for model := range strings.SplitSeq(value, ", ") {
@@ -100,7 +100,8 @@ func models(value string) string {
 	return strings.Join(names, ", ")
 }
 
-// payload returns a value as JSON in UTF-8: as it is, or {"base64": ...}.
+// payload returns a value as UTF-8 JSON: unchanged if it is that already, otherwise {"base64":
+// ...}.
 func payload(value []byte) json.RawMessage {
 	if len(value) == 0 || json.Valid(value) && utf8.Valid(value) {
 		return value

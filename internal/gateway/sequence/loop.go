@@ -11,28 +11,27 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// handler is what a loop does with the records of one member.
+// handler processes the records of one member.
 type handler interface {
 	assign(stream.Assigned) error
 	take(*stream.Record, *turn) error
-	// due appends what the time has come for, and returns when to look again;
-	// zero is never.
+	// due appends the work that is due at now, and returns when to call it again; zero means never.
 	due(now time.Time, t *turn) (time.Time, error)
-	// settle adds the changes that the turn made to its step.
+	// settle adds the turn's state changes to its transaction.
 	settle(*turn)
 	committed()
 	revoke(stream.Partition)
 }
 
-// turn is a step being made.
+// turn is a transaction that is being built.
 type turn struct {
 	stream.Transaction
-	bytes    int // of outputs and changes
-	valueMax int // bytes of an output's value
+	bytes    int // size of outputs and changes
+	valueMax int // maximum size of an output's value
 }
 
-// headersMax is more than what a gateway's records have beside their value: ids,
-// of at most 128 bytes, and a message.
+// headersMax exceeds the size of a record without its value: ids of at most 128 bytes, and a
+// message.
 const headersMax = 8 << 10
 
 func newTurn(pace stream.Pace) *turn {
@@ -48,12 +47,12 @@ func (t *turn) output(r stream.Record) {
 }
 
 const (
-	pollMax     = 1_024                  // records that one Poll brings
-	rejoinAfter = 100 * time.Millisecond // of a member that died
+	pollMax     = 1_024                  // maximum number of records from one Poll
+	rejoinAfter = 100 * time.Millisecond // delay before a new member replaces a fenced one
 )
 
-// members runs one member after the other, until one ends by an error that is
-// not of the member, or ctx is done.
+// members runs members one after the other, each replacing one that was fenced. It returns on any
+// other error, or when ctx is done.
 func (s *Sequencer) members(ctx context.Context, group string, topics []string, newHandler func() handler) error {
 	for {
 		err := s.member(ctx, group, topics, newHandler())
@@ -80,7 +79,7 @@ func (s *Sequencer) member(ctx context.Context, group string, topics []string, h
 	}
 	defer func() { err = errors.Join(err, member.Close()) }()
 	if early, ok := member.(stream.EarlyReader); ok {
-		early.ReadEarly(true) // nothing outside of the log is changed
+		early.ReadEarly(true) // this loop has no side effects outside the log
 	}
 	timer := time.AfterFunc(time.Hour, member.Wake)
 	defer timer.Stop()
@@ -93,9 +92,9 @@ func (s *Sequencer) member(ctx context.Context, group string, topics []string, h
 	return err
 }
 
-// loop makes steps of what a member brings, one after the other: while one is
-// committed the log gathers the records of the next, so steps are as large as the
-// log is slow.
+// loop turns the records of a member into transactions, one after the other. During a commit the
+// log gathers the records of the next transaction. So transactions grow with the latency of the
+// log.
 type loop struct {
 	handler
 	member stream.Member
@@ -147,7 +146,7 @@ func (l *loop) once(ctx context.Context) error {
 	return nil
 }
 
-// commit commits what the turn made and returns an empty one.
+// commit commits the turn and returns an empty one.
 func (l *loop) commit(ctx context.Context, t *turn) (*turn, error) {
 	l.settle(t)
 	if len(t.Offsets) == 0 {

@@ -7,29 +7,29 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/wire"
 )
 
-// Metrics count what a Sequencer computed, also what it computed again after a
-// commit that failed.
+// Metrics holds the counters of a Sequencer. They also count work that is repeated after a failed
+// commit.
 type Metrics struct {
-	Accepted   atomic.Uint64 // events that went on to the pipeline
-	Held       atomic.Uint64 // events that had to wait for an earlier one
-	Rejected   atomic.Uint64 // events: by sequence, time or size
-	Duplicates atomic.Uint64 // events that came again
-	Conflicts  atomic.Uint64 // of another payload
-	Results    atomic.Uint64 // records of the results topic
-	Expired    atomic.Uint64 // events that had no outcome within the window
-	Redriven   atomic.Uint64 // results of dead letters that were sent back
-	Dropped    atomic.Uint64 // outcomes of events that had ended
-	Unknown    atomic.Uint64 // outcomes of events that are not known, or not any more
-	Foreign    atomic.Uint64 // records of the pipeline that are of no client
-	Ends       Ends          // of events, each once
+	Accepted   atomic.Uint64 // events sent to the pipeline
+	Held       atomic.Uint64 // events that had to wait for an earlier event
+	Rejected   atomic.Uint64 // events rejected for their sequence, time or size, or cancelled
+	Duplicates atomic.Uint64 // events sent again
+	Conflicts  atomic.Uint64 // events that reuse an id with another payload
+	Results    atomic.Uint64 // records written to the results topic
+	Expired    atomic.Uint64 // events without an outcome within the window
+	Redriven   atomic.Uint64 // results of redriven dead letters
+	Dropped    atomic.Uint64 // outcomes of events that had already ended
+	Unknown    atomic.Uint64 // outcomes of events that are unknown or forgotten
+	Foreign    atomic.Uint64 // records of the pipeline that belong to no client
+	Ends       Ends          // ended events, each once
 	Bad        atomic.Uint64 // records of the inbox that became dead letters
-	Rejoined   atomic.Uint64 // members after one that died
+	Rejoined   atomic.Uint64 // members that replaced a fenced one
 }
 
-// Ends counts how events ended. An event that has not ended is on its way.
+// Ends counts ended events by status.
 type Ends struct{ ok, rejected, deadLettered, expired atomic.Uint64 }
 
-// All returns how many events ended with each status.
+// All returns the number of ended events for each status.
 func (e *Ends) All() iter.Seq2[wire.Status, uint64] {
 	return func(yield func(wire.Status, uint64) bool) {
 		for _, status := range [...]wire.Status{wire.StatusOK, wire.StatusRejected, wire.StatusDeadLettered, wire.StatusExpired} {

@@ -11,22 +11,21 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
-// Options of a Sequencer. Zero values stand for the defaults beside them.
+// Options configures a Sequencer. Each comment gives the default that replaces a zero value.
 type Options struct {
-	// Name is that of the gateway: its topics are <name>.inbox and
-	// <name>.results, its groups <name>.sequence and <name>.outcomes.
+	// Name is the name of the gateway. Its topics are <name>.inbox and <name>.results; its groups
+	// are <name>.sequence and <name>.outcomes.
 	Name       string
-	Partitions int32    // of inbox and results, for ever: 8
-	Input      string   // topic that the pipeline reads; its records are keyed as its stream.Topic.Key says, or else by client
-	Sources    []Source // topics that the pipeline writes, which clients get
+	Partitions int32    // of inbox and results, cannot change: 8
+	Input      string   // topic that the pipeline reads; its records are keyed by its stream.Topic.Key, or else by client
+	Sources    []Source // topics that the pipeline writes and clients receive
 	Limits     Limits
 
-	Metrics *Metrics     // nil: counted for nobody
+	Metrics *Metrics     // nil: a new Metrics
 	Logger  *slog.Logger // nil: slog.Default
 
-	// Fault is called at the stages of both loops with a step in flight
-	// (sequence-write, -sync and -after, and those of outcomes): crash tests end the
-	// process there.
+	// Fault is called around the commits of both loops (sequence-write, -sync and -after, and the
+	// same of outcomes). Crash tests end the process there.
 	Fault func(stage string)
 }
 
@@ -36,38 +35,37 @@ type Source struct {
 	Kind  Kind
 }
 
-// Kind is what the records of a source are to the client of their event.
+// Kind says what the records of a source mean for the client of their event.
 type Kind int
 
-// The kinds of sources.
+// The values of Kind.
 const (
-	Outputs  Kind = iota // the result: the first one of an event. It is ok, but of ends that say otherwise (Pipeline.Answers)
-	Partials             // parts of it, which come before
-	Letters              // dead letters: dead_lettered
-	Late                 // events that came too late: rejected
+	Outputs  Kind = iota // results: the first one ends its event. The status is ok, except for records that carry another end (Pipeline.Answers)
+	Partials             // partial results, before the final one
+	Letters              // dead letters: status dead_lettered, or expired or rejected
+	Late                 // events that came too late: status rejected
 )
 
-// Limits bound what is kept of clients and their events.
+// Limits limits the state of clients and events.
 type Limits struct {
-	// Window is how long ids are remembered after the append, with their
-	// results: 24 h. An event without an outcome ends then, as expired.
+	// Window is how long an id and its result are remembered after the append: 24 h. An event
+	// without an outcome then ends as expired.
 	Window time.Duration
-	// IDs is how many a partition remembers, the newest: 1,000,000, of about 200
-	// bytes each and their results.
+	// IDs is the number of newest ids that a partition remembers: 1,000,000. Each takes about 200
+	// bytes plus its result.
 	IDs int
-	// Held and HeldBytes are how many events of a client wait for one with a
-	// smaller sequence number, and the bytes of their payloads: 32, 512 KiB.
+	// Held and HeldBytes limit the events of a client that wait for one with a smaller sequence
+	// number: 32 events, with payloads of 512 KiB in total.
 	Held, HeldBytes int
-	// HeldFor is how long they wait: 30 s.
+	// HeldFor is how long such an event waits: 30 s.
 	HeldFor time.Duration
-	// Ahead is how far the time that a client gives may be after the append:
-	// 1 h.
+	// Ahead is how far a client's timestamp may be after the append time: 1 h.
 	Ahead time.Duration
-	// EventBytes bounds an event's payload: 256 KiB.
+	// EventBytes limits the payload of an event: 256 KiB.
 	EventBytes int
 }
 
-// The defaults of Options and Limits.
+// Defaults of Options and Limits.
 const (
 	DefaultPartitions = 8
 	DefaultWindow     = 24 * time.Hour
@@ -79,20 +77,19 @@ const (
 	DefaultEventBytes = 256 << 10
 )
 
-// Inbox returns the topic that a gateway appends events to.
+// Inbox returns the topic to append a gateway's events to.
 func Inbox(name string) string { return naming.Of(name, naming.Inbox) }
 
-// Results returns the topic of results.
+// Results returns the topic of a gateway's results.
 func Results(name string) string { return naming.Of(name, naming.Results) }
 
-// Group returns the group whose state is what is known of clients.
+// Group returns the consumer group that owns the state of clients.
 func Group(name string) string { return naming.Of(name, naming.Sequence) }
 
-// CopyGroup returns the group that copies what the pipeline writes.
+// CopyGroup returns the consumer group that copies the pipeline's outputs to the inbox.
 func CopyGroup(name string) string { return naming.Of(name, naming.Outcomes) }
 
-// DeadTopic returns the topic of records of the inbox that nobody should have
-// written.
+// DeadTopic returns the dead letter topic for invalid records of the inbox.
 func DeadTopic(name string) string { return deadletter.Topic(Group(name)) }
 
 func (o *Options) setDefaults() {
@@ -108,7 +105,7 @@ func (o *Options) setDefaults() {
 	l.Ahead, l.EventBytes = cmp.Or(l.Ahead, DefaultAhead), cmp.Or(l.EventBytes, DefaultEventBytes)
 }
 
-// validate returns all that is wrong with options that have their defaults.
+// validate returns all errors in the options, after defaults are set.
 func (o *Options) validate() error {
 	var errs []error
 	wrong := func(bad bool, format string, args ...any) {

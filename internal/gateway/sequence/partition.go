@@ -16,29 +16,29 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// partition judges the records of one partition of the inbox, in their order. What
-// it decides is a function of them alone:
+// partition processes the records of one inbox partition in order. Its decisions depend only on
+// these records:
 //
-//  1. An id is known from its first event until it is forgotten: by age, counted in
-//     the time of appends, or because there are too many. It has one entry.
-//  2. An entry ends once, with the result that it keeps. One that is forgotten
-//     before ends as expired.
-//  3. Results of a client are numbered in the order in which they are written.
-//  4. At most forgetMax entries end by time with a record, so that steps are
-//     bounded; the others follow with the next ones, which the loop writes one
-//     after the other where nobody appends.
+//  1. An id is known from its first event until it is forgotten, because of its age in
+//     append time or because there are too many. A known id has one entry.
+//  2. An entry ends once, and keeps its result. An entry that is forgotten before it has
+//     ended ends as expired.
+//  3. The results of a client are numbered in write order.
+//  4. One record ends at most forgetMax entries by time, so that transactions stay
+//     bounded. The rest follow with later records. If no client appends any, the loop
+//     writes time records.
 type partition struct {
 	cells   cells
 	meta    meta
-	dirty   bool // meta is not as it is stored
+	dirty   bool // meta differs from the stored value
 	next    stream.Offset
-	asked   time.Time // when a record of time was written last
+	asked   time.Time // when the last time record was written
 	options *Options
-	field   string // that the pipeline's input is keyed by; "" is none
+	field   string // key field of the pipeline's input; "" if none
 }
 
-// forgetMax entries are some 600 KB of a step, and 2 MB where all ids are as long as
-// they may be.
+// forgetMax limits the entries that one record ends by time. They add some 600 KB to a transaction,
+// or 2 MB if all ids have the maximum length.
 const forgetMax = 1024
 
 func restore(a stream.Assigned, o *Options, field string) (*partition, error) {
@@ -54,7 +54,7 @@ func restore(a stream.Assigned, o *Options, field string) (*partition, error) {
 	return p, err
 }
 
-// settle writes what the state is to have of the partition itself.
+// settle writes the state of the partition itself.
 func (p *partition) settle() {
 	if p.dirty {
 		p.cells.put([]byte{kindMeta}, p.meta.append(nil))
@@ -62,11 +62,11 @@ func (p *partition) settle() {
 	}
 }
 
-// subject is an event that is being judged.
+// subject is an event that is being processed, with its state.
 type subject struct {
-	name      string // of its entry: the three ids
+	name      string // the three ids, the name of its entry
 	clientKey string
-	event     string // its id
+	event     string // the event's own id
 	client    client
 	entry     entry
 	known     bool // it has an entry
@@ -93,7 +93,7 @@ func (p *partition) find(tenant, id, event string, t *turn) (s subject, err erro
 	return s, nil
 }
 
-// keep writes what is known of the event and its client.
+// keep writes the state of the event and its client.
 func (p *partition) keep(s *subject) {
 	p.cells.put(key(kindClient, s.clientKey), s.client.append(nil))
 	p.cells.put(key(kindEvent, s.name), s.entry.append(nil))
@@ -159,7 +159,7 @@ func (p *partition) owns(tenant, client string) error {
 	return nil
 }
 
-// submit judges an event.
+// submit processes an event: it forwards, holds, rejects or deduplicates it.
 func (p *partition) submit(e *wire.Event, r *stream.Record, t *turn) error {
 	s, err := p.find(e.Tenant, e.Client, e.ID, t)
 	if err != nil {
@@ -189,7 +189,7 @@ func (p *partition) submit(e *wire.Event, r *stream.Record, t *turn) error {
 	return err
 }
 
-// again answers an event whose id is known.
+// again answers an event with a known id.
 func (p *partition) again(s *subject, e *wire.Event, r *stream.Record, hash [hashBytes]byte) error {
 	result := wire.Result{Tenant: e.Tenant, Client: e.Client, Event: e.ID, Causal: e.Causal, Correlation: e.Correlation, Status: wire.StatusError, Time: r.Time}
 	switch {
@@ -197,7 +197,7 @@ func (p *partition) again(s *subject, e *wire.Event, r *stream.Record, hash [has
 		p.options.Metrics.Conflicts.Add(1)
 		result.Error = &wire.Error{Code: wire.CodeEventIDConflict, Message: "another event has this id: give each event one of its own"}
 	case s.entry.state == forwarded || s.entry.state == held:
-		p.options.Metrics.Duplicates.Add(1) // its result is to come
+		p.options.Metrics.Duplicates.Add(1) // the result will follow
 		return nil
 	default:
 		p.options.Metrics.Duplicates.Add(1)
@@ -212,7 +212,7 @@ func (p *partition) again(s *subject, e *wire.Event, r *stream.Record, hash [has
 	return nil
 }
 
-// forward sends an event whose turn it is to the pipeline.
+// forward sends an event to the pipeline. Its predecessors have been sent.
 func (p *partition) forward(s *subject, e *wire.Event, r *stream.Record) {
 	limits := &p.options.Limits
 	if e.Time.Sub(r.Time) > limits.Ahead {
@@ -232,8 +232,8 @@ func (p *partition) forward(s *subject, e *wire.Event, r *stream.Record) {
 	s.turn.output(inputRecord(p.options.Input, s.name, key, e, r))
 }
 
-// inputKey returns the key of an event in the pipeline's input. It is the client's
-// where the payload has none: the pipeline says what is wrong with that.
+// inputKey returns the key of an event in the pipeline's input. If the payload has no key, it is
+// the client's key: the pipeline will report the error.
 func (p *partition) inputKey(e *wire.Event, r *stream.Record) []byte {
 	if p.field != "" {
 		if key, ok := decode.Key(e.Payload, p.field); ok {
@@ -243,8 +243,8 @@ func (p *partition) inputKey(e *wire.Event, r *stream.Record) []byte {
 	return r.Key
 }
 
-// inputRecord returns the record of the pipeline's input. Its time is the event's,
-// where the client gave one.
+// inputRecord returns the record for the pipeline's input. Its time is the client's timestamp, if
+// there is one.
 func inputRecord(topic, name string, key []byte, e *wire.Event, r *stream.Record) stream.Record {
 	record := stream.Record{
 		Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Time: r.Time, Key: key, Value: e.Payload,
@@ -267,7 +267,7 @@ func inputRecord(topic, name string, key []byte, e *wire.Event, r *stream.Record
 	return record
 }
 
-// reject ends an event that is not to go to the pipeline.
+// reject ends an event without sending it to the pipeline.
 func (p *partition) reject(s *subject, e *wire.Event, at time.Time, code string, retryable bool, message string) {
 	p.options.Metrics.Rejected.Add(1)
 	p.end(s, &wire.Result{
@@ -276,7 +276,7 @@ func (p *partition) reject(s *subject, e *wire.Event, at time.Time, code string,
 	})
 }
 
-// end writes the result that an event ends with.
+// end writes the final result of an event.
 func (p *partition) end(s *subject, result *wire.Result) {
 	record := wire.Outcome("", result)
 	s.entry.state, s.entry.record = ended, &record
@@ -284,7 +284,7 @@ func (p *partition) end(s *subject, result *wire.Result) {
 	p.write(s, result)
 }
 
-// write numbers a result and writes it.
+// write numbers and writes a result.
 func (p *partition) write(s *subject, result *wire.Result) {
 	p.options.Metrics.Results.Add(1)
 	s.client.seq++
@@ -294,7 +294,7 @@ func (p *partition) write(s *subject, result *wire.Result) {
 	s.turn.output(record)
 }
 
-// outcome takes what the pipeline made of an event.
+// outcome processes the pipeline's outcome of an event.
 func (p *partition) outcome(result wire.Result, t *turn) error {
 	s, err := p.find(result.Tenant, result.Client, result.Event, t)
 	switch {
@@ -326,7 +326,7 @@ func (p *partition) outcome(result wire.Result, t *turn) error {
 	return nil
 }
 
-// isLetter reports whether an event ended by a dead letter, which may be sent back.
+// isLetter reports whether an event ended with a dead letter, which may be redriven.
 func isLetter(e *entry) bool {
 	switch wire.Status(header.Get(e.record, header.Status)) {
 	case wire.StatusDeadLettered, wire.StatusExpired:
@@ -337,16 +337,17 @@ func isLetter(e *entry) bool {
 	return false
 }
 
-// redrivenID returns the id of the event that a dead letter which was sent back
-// is: a function of its id, which may be as long as ids are.
+// redrivenID returns the event id for the result of a redriven dead letter. It hashes the original
+// id, which may already have the maximum length.
 func redrivenID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "redriven:" + hex.EncodeToString(sum[:hashBytes])
 }
 
-// bad makes a record that no gateway writes a dead letter.
+// bad turns a record that no gateway has written into a dead letter.
 func (p *partition) bad(r *stream.Record, reason error, t *turn) {
-	// Together with what is added they are less than what came.
+	// With these limits the dead letter, with its added headers, is smaller than the original
+	// record.
 	valueMax, headersMax, keyMax := min(512<<10, t.valueMax/2), min(32<<10, t.valueMax/4), min(4<<10, t.valueMax/8)
 	p.options.Metrics.Bad.Add(1)
 	at := p.cells.partition

@@ -1,6 +1,6 @@
-// Package sequence decides what becomes of what clients send. Beside the inbox
-// partition that owns a client it keeps which of its events it knows and how they
-// ended, and numbers the results. See docs/design/gateway.md.
+// Package sequence orders, deduplicates and numbers the events and results of clients. For each
+// inbox partition it keeps the known events of its clients and how they ended. See
+// docs/design/gateway.md.
 package sequence
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Sequencer is the loops of a gateway in the log. As many as one likes, in as many
-// processes, share the partitions. Make one with New.
+// Sequencer runs the log loops of a gateway. Any number of sequencers, in any number of processes,
+// share the partitions. Create one with New.
 type Sequencer struct {
 	log     stream.Log
 	options Options
 }
 
-// New returns a sequencer. The error is all that is wrong with the options.
+// New returns a sequencer. The error joins all errors in the options.
 func New(log stream.Log, o Options) (*Sequencer, error) {
 	o.setDefaults()
 	if err := o.validate(); err != nil {
@@ -31,9 +31,9 @@ func New(log stream.Log, o Options) (*Sequencer, error) {
 	return &Sequencer{log: log, options: o}, nil
 }
 
-// MakeTopics makes the gateway's own topics. It is an error where they have
-// another number of partitions: clients would be owned by others than before. It is a
-// stream.PartitionsError if the inbox or the results got more since the gateway began.
+// MakeTopics creates the gateway's own topics. An existing topic with another number of partitions
+// is an error, because clients would move to other partitions. If the inbox or the results got more
+// partitions since the gateway began, the error is a stream.PartitionsError.
 func (s *Sequencer) MakeTopics(ctx context.Context) error {
 	if err := s.Grown(ctx); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (s *Sequencer) MakeTopics(ctx context.Context) error {
 	return nil
 }
 
-// Grown returns a stream.PartitionsError if a topic of the gateway's own got more
-// partitions since the gateway began, and the log can tell.
+// Grown returns a stream.PartitionsError if one of the gateway's own topics got more partitions
+// since the gateway began, and the log can tell.
 func (s *Sequencer) Grown(ctx context.Context) error {
 	topics, err := s.log.Topics(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Sequencer) Grown(ctx context.Context) error {
 	}
 	began, err := optional.StatePartitions(ctx, s.log, Group(s.options.Name), Inbox(s.options.Name), 0)
 	if err != nil || began != s.options.Partitions {
-		return err // a number that the options do not have is a mistake in them
+		return err // if the options disagree, the options are wrong
 	}
 	own := []string{Inbox(s.options.Name), Results(s.options.Name), DeadTopic(s.options.Name)}
 	for _, t := range topics {
@@ -66,8 +66,8 @@ func (s *Sequencer) Grown(ctx context.Context) error {
 	return nil
 }
 
-// Run makes the topics and sequences until ctx is done; then its error is nil. The
-// topics of the pipeline have to be there.
+// Run creates the topics and processes events until ctx is done; the error is then nil. The topics
+// of the pipeline must exist.
 func (s *Sequencer) Run(ctx context.Context) error {
 	err := s.MakeTopics(ctx)
 	var field string
@@ -75,8 +75,8 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		field, err = s.inputKey(ctx)
 	}
 	if err == nil {
-		// Copies have a group of their own: one of all topics would give a member all
-		// of the inbox and another member all of the outputs.
+		// Copying uses a group of its own. In one group for all topics, one member could get all of
+		// the inbox and another all of the outputs.
 		both, ctx := errgroup.WithContext(ctx)
 		both.Go(func() error {
 			return s.members(ctx, Group(s.options.Name), []string{Inbox(s.options.Name)}, func() handler {
@@ -94,8 +94,8 @@ func (s *Sequencer) Run(ctx context.Context) error {
 	return nil
 }
 
-// inputKey returns the field that records of the pipeline's input are keyed by, as
-// whoever made the topic said; "" where nobody did.
+// inputKey returns the field that keys the records of the pipeline's input, as stored with the
+// topic; "" if the topic has none.
 func (s *Sequencer) inputKey(ctx context.Context) (string, error) {
 	topics, err := s.log.Topics(ctx)
 	if err != nil {
@@ -118,10 +118,10 @@ func (s *Sequencer) sources() []string {
 	return topics
 }
 
-// judge is the handler of the inbox.
+// judge is the handler for the inbox.
 type judge struct {
 	options    *Options
-	field      string // that the pipeline's input is keyed by
+	field      string // key field of the pipeline's input
 	partitions map[stream.Partition]*partition
 }
 

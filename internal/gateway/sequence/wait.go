@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// hold keeps an event until those before it came.
+// hold stores an event until its predecessors have arrived.
 func (p *partition) hold(s *subject, e *wire.Event, r *stream.Record) error {
 	limits, next := &p.options.Limits, s.client.sequence+1
 	other, err := p.cells.get(heldKey(s.clientKey, e.Sequence))
@@ -35,14 +35,14 @@ func (p *partition) hold(s *subject, e *wire.Event, r *stream.Record) error {
 	return nil
 }
 
-// unhold takes an event from those that wait.
+// unhold removes an event from the held events.
 func (p *partition) unhold(s *subject) {
 	s.client.held--
 	s.client.heldBytes -= len(s.entry.record.Value)
 	p.cells.delete(heldKey(s.clientKey, s.entry.sequence))
 }
 
-// release forwards the events that waited for one that was forwarded.
+// release forwards the held events that directly follow the event just forwarded.
 func (p *partition) release(s *subject) error {
 	for {
 		name, err := p.cells.get(heldKey(s.clientKey, s.client.sequence+1))
@@ -63,7 +63,7 @@ func (p *partition) release(s *subject) error {
 	}
 }
 
-// waiting returns an event that is held.
+// waiting returns a held event.
 func (p *partition) waiting(name string, t *turn) (s subject, e wire.Event, err error) {
 	if s, err = p.named(name, t); err != nil {
 		return s, e, err
@@ -85,7 +85,7 @@ func (p *partition) named(name string, t *turn) (subject, error) {
 	return p.find(tenant, client, id, t)
 }
 
-// advance moves the partition's time, and rejects what waited for too long.
+// advance moves the partition's time forward, and rejects events that were held for too long.
 func (p *partition) advance(to time.Time, t *turn) error {
 	p.meta.clock = max(p.meta.clock, to.UnixMicro())
 	for range forgetMax {
@@ -97,7 +97,7 @@ func (p *partition) advance(to time.Time, t *turn) error {
 		if err != nil {
 			return err
 		}
-		if s.known && s.entry.state == held && s.entry.at == front.at { // not one that came later by the same id
+		if s.known && s.entry.state == held && s.entry.at == front.at { // not a later event with the same id
 			_, e, err := p.waiting(s.name, t)
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func (p *partition) advance(to time.Time, t *turn) error {
 	return nil
 }
 
-// forget forgets the ids that are too old or too many.
+// forget removes ids that are too old or too many.
 func (p *partition) forget(t *turn) error {
 	for range forgetMax {
 		front, ok, err := p.front(kindID, p.meta.firstID, p.meta.nextID)
@@ -147,7 +147,7 @@ func (p *partition) expire(s *subject, why string) {
 	if s.entry.state == held {
 		p.unhold(s)
 	}
-	tenant, client, event, _ := wire.ParseClientEvent(s.name) // front has read it
+	tenant, client, event, _ := wire.ParseClientEvent(s.name) // front has parsed it already
 	p.end(s, &wire.Result{
 		Tenant: tenant, Client: client, Event: event, Causal: s.entry.causal, Correlation: s.entry.correlationID(), Time: p.time(), Status: wire.StatusExpired,
 		Error: &wire.Error{Code: wire.CodeExpired, Message: why, Retryable: true},
@@ -157,8 +157,8 @@ func (p *partition) expire(s *subject, why string) {
 
 func (p *partition) time() time.Time { return time.UnixMicro(p.meta.clock).UTC() }
 
-// front returns the first of the numbers [first, next); ok is false where there is
-// none.
+// front returns the place with the first of the numbers [first, next); ok is false if the range is
+// empty.
 func (p *partition) front(kind byte, first, next uint64) (front place, ok bool, err error) {
 	if first == next {
 		return front, false, nil
@@ -170,11 +170,11 @@ func (p *partition) front(kind byte, first, next uint64) (front place, ok bool, 
 	return front, true, err
 }
 
-// timeEvery is the least time between two records of time, but where there is more to
-// end than one of them does.
+// timeEvery is the minimum time between two time records, unless one record cannot end everything
+// that is due.
 const timeEvery = time.Second
 
-// pass takes a record of time.
+// pass processes a time record.
 func (p *partition) pass(to time.Time, t *turn) error {
 	if err := p.advance(to, t); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (p *partition) pass(to time.Time, t *turn) error {
 	return err
 }
 
-// first returns when the first entry ends by time; zero where none does.
+// first returns when the next entry ends by time; zero if no entry does.
 func (p *partition) first() (at time.Time, err error) {
 	for _, q := range [...]struct {
 		kind        byte
@@ -207,8 +207,8 @@ func (p *partition) first() (at time.Time, err error) {
 	return at, nil
 }
 
-// due writes a record of time where something waits for that, and nobody may come
-// by whose append it passes. It returns when to look again.
+// due writes a time record if an entry is due and no client may append an event that would move
+// time forward. It returns when to check again.
 func (p *partition) due(now time.Time, t *turn) (time.Time, error) {
 	at, err := p.first()
 	if err != nil || at.IsZero() {

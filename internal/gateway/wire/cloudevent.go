@@ -13,25 +13,25 @@ import (
 	"unicode/utf8"
 )
 
-// Types of the CloudEvents that CloudEvents.Encode writes: one of results, and for
-// each other frame one by its name.
+// Types of the CloudEvents that CloudEvents.Encode writes: one for results, and one for each other
+// frame, by its name.
 const (
 	TypeResult  = "afterbay.result.v1"
 	typeOfFrame = "afterbay.%s.v1"
 )
 
-const specVersion = "1.0" // of CloudEvents 1.0.2
+const specVersion = "1.0" // CloudEvents 1.0.2
 
-// CloudEvent is an event of CloudEvents 1.0.2 as it was received.
+// CloudEvent is a received event of CloudEvents 1.0.2.
 type CloudEvent struct {
-	// Attributes of the context by name, extensions among them. Numbers and
-	// booleans are as JSON has them.
+	// Attributes holds the context attributes by name, including extensions. Numbers and booleans
+	// are in their JSON form.
 	Attributes map[string]string
-	// Payload is what Data, or the JSON format's data, is as JSON.
+	// Payload is the event data as JSON, set by Data or by the JSON format.
 	Payload json.RawMessage
 }
 
-// ParseCloudEvent reads an event in the JSON format.
+// ParseCloudEvent parses an event in the JSON format.
 func ParseCloudEvent(message []byte) (e CloudEvent, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(message, &members); err != nil {
@@ -53,7 +53,7 @@ func ParseCloudEvent(message []byte) (e CloudEvent, err error) {
 	case data != nil:
 		err = errors.New("it has data and data_base64: give one of them")
 	default:
-		var content []byte // as JSON encodes bytes
+		var content []byte // encoding/json decodes base64 into bytes
 		if err = json.Unmarshal(encoded, &content); err == nil {
 			err = e.Data(content)
 		} else {
@@ -70,7 +70,7 @@ func orNull(data json.RawMessage) json.RawMessage {
 	return data
 }
 
-// attribute returns the text of an attribute's value.
+// attribute returns the value of an attribute as text.
 func attribute(value json.RawMessage) (text string, err error) {
 	switch value[0] {
 	case '"':
@@ -82,8 +82,8 @@ func attribute(value json.RawMessage) (text string, err error) {
 	return string(value), nil
 }
 
-// Data makes content the payload, by the attribute datacontenttype: JSON is as it
-// is, other text a JSON string, and what else there is {"base64": ...}.
+// Data sets the payload from content, according to the attribute datacontenttype. JSON stays
+// unchanged, other text becomes a JSON string, and everything else becomes {"base64": ...}.
 func (e *CloudEvent) Data(content []byte) error {
 	kind := e.Attributes["datacontenttype"]
 	media, parameters, err := mime.ParseMediaType(cmp.Or(kind, "application/json"))
@@ -105,17 +105,17 @@ func (e *CloudEvent) Data(content []byte) error {
 	return err
 }
 
-// Base64 returns the payload that bytes are which are no JSON: {"base64": ...}.
+// Base64 returns the payload for bytes that are not JSON: {"base64": ...}.
 func Base64(content []byte) json.RawMessage {
 	return fmt.Appendf(nil, `{"base64":%q}`, base64.StdEncoding.EncodeToString(content))
 }
 
-// SourceOf returns the source of a client's events.
+// SourceOf returns the CloudEvents source of a client's events.
 func SourceOf(tenant, client string) string { return "/tenants/" + tenant + "/clients/" + client }
 
-// Event returns the event that a client of a token sends. A source that names
-// another client is refused; any other is the sender's own, and means nothing here,
-// as attributes without a place in Event do.
+// Event returns the event, sent by the client that owns the token. A source that names another
+// client is an error. Any other source is the sender's choice and has no meaning here. The same is
+// true of attributes without a field in Event.
 func (e *CloudEvent) Event(tenant, client string) (event Event, err error) {
 	a := e.Attributes
 	event = Event{
@@ -151,7 +151,7 @@ func (e *CloudEvent) Event(tenant, client string) (event Event, err error) {
 	return event, nil
 }
 
-// CloudEvents writes the frames of a client as CloudEvents in the JSON format.
+// CloudEvents encodes the frames for a client as CloudEvents in the JSON format.
 type CloudEvents struct{ Tenant, Client, Epoch string }
 
 // outgoing is a CloudEvent that a gateway writes.
@@ -175,9 +175,9 @@ type outgoing struct {
 	Data            json.RawMessage `json:"data,omitempty"`
 }
 
-// Encode returns a frame as a CloudEvent. That of a result has the id epoch.seq,
-// and the payload, or what went wrong, as data. Any other has this id, time now,
-// and the frame as data.
+// Encode returns a frame as a CloudEvent. For a result, the id is epoch.seq and the data is the
+// payload or the error. For any other frame, the id and time are the arguments, and the data is the
+// frame.
 func (c CloudEvents) Encode(f Frame, id string, now time.Time) ([]byte, error) {
 	e := outgoing{SpecVersion: specVersion, Source: SourceOf(c.Tenant, c.Client) + "/results", CorrelationID: CorrelationOf(f)}
 	var problem *Error
@@ -214,5 +214,5 @@ func (c CloudEvents) Encode(f Frame, id string, now time.Time) ([]byte, error) {
 
 func (c CloudEvents) result(e *outgoing, seq uint64, event, cursor string) {
 	e.ID, e.Type, e.Subject, e.CausationID = c.Epoch+"."+strconv.FormatUint(seq, 10), TypeResult, event, event
-	e.Sequence, e.Cursor = fmt.Sprintf("%020d", seq), cursor // sequences are compared as texts
+	e.Sequence, e.Cursor = fmt.Sprintf("%020d", seq), cursor // sequences are compared as text
 }

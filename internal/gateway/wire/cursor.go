@@ -15,17 +15,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Cursor is a client's place in the results: all up to Offset were received.
+// Cursor is a client's position in the results: the client has received all results up to Offset.
 type Cursor struct {
-	Epoch     uint64 // of the log: a log that lost records has another one
+	Epoch     uint64 // epoch of the log; it changes if the log has lost records
 	Partition int32
-	Offset    stream.Offset // of the last result received; -1 is none
-	Digest    uint32        // of the record at Offset, by DigestOf; 0 is unknown. A log that was restored from a copy has another one there
+	Offset    stream.Offset // offset of the last result received; -1 if none
+	Digest    uint32        // DigestOf the record at Offset; 0 if unknown. In a log that was restored from a copy, another record may be there
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// DigestOf tells a record from others that a log may have at its offset; it is not 0.
+// DigestOf returns a checksum that distinguishes a record from others at the same offset. It is
+// never 0.
 func DigestOf(r *stream.Record) uint32 {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(r.Time.UnixMilli()))
@@ -37,12 +38,12 @@ func DigestOf(r *stream.Record) uint32 {
 	return max(1, sum)
 }
 
-// ErrBadCursor says that a cursor is of another client, or damaged.
+// ErrBadCursor means that a cursor belongs to another client or is damaged.
 var ErrBadCursor = errors.New("the cursor is not one that this client was given")
 
 const (
 	cursorVersion       = 1
-	cursorVersionDigest = 2 // the digest follows
+	cursorVersionDigest = 2 // followed by the digest
 	cursorBytes         = 1 + 8 + 4 + 8
 	digestBytes         = 4
 	macBytes            = 16
@@ -50,17 +51,17 @@ const (
 
 var cursorText = base64.RawURLEncoding.Strict()
 
-// CursorKey signs cursors. It may be used by many goroutines.
+// CursorKey signs cursors. It is safe for concurrent use.
 type CursorKey struct{ macs sync.Pool }
 
-// NewCursorKey returns a key of these bytes, at least 32 of them where others are
-// not to guess it.
+// NewCursorKey returns a key made from the given bytes. Use at least 32 bytes, so that attackers
+// cannot guess the key.
 func NewCursorKey(key []byte) *CursorKey {
 	key = bytes.Clone(key)
 	return &CursorKey{sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, key)} }}}
 }
 
-// mac is HMAC-SHA256 by a key, which is hashed once, and room for what it signs.
+// mac is a reusable HMAC-SHA256, which hashes its key only once, with a buffer for the signed text.
 type mac struct {
 	hash.Hash
 	text []byte
@@ -68,8 +69,8 @@ type mac struct {
 
 const cursorContext = "afterbay.cursor."
 
-// sign returns the MAC that binds the bytes of a cursor to a client. The first of them
-// is the version, which fixes how many there are.
+// sign returns the MAC that binds the bytes of a cursor to a client. The first byte is the version,
+// which determines the length.
 func (k *CursorKey) sign(cursor []byte, tenant, client string) (sum [sha256.Size]byte) {
 	m := k.macs.Get().(*mac)
 	defer k.macs.Put(m)
@@ -82,8 +83,8 @@ func (k *CursorKey) sign(cursor []byte, tenant, client string) (sum [sha256.Size
 	return sum
 }
 
-// Encode returns the cursor as text, opaque, that only the same client can use:
-// it ends in an HMAC-SHA256 of it and the client by key, cut to 16 bytes.
+// Encode returns the cursor as opaque text that only the same client can use. The text ends with an
+// HMAC-SHA256 over the cursor and the client, truncated to 16 bytes.
 func (c Cursor) Encode(key *CursorKey, tenant, client string) string {
 	b := append(make([]byte, 0, cursorBytes+digestBytes+macBytes), cursorVersion)
 	b = binary.BigEndian.AppendUint64(b, c.Epoch)
@@ -97,8 +98,8 @@ func (c Cursor) Encode(key *CursorKey, tenant, client string) string {
 	return cursorText.EncodeToString(append(b, sum[:macBytes]...))
 }
 
-// ParseCursor reads what Encode returned, or returns ErrBadCursor. The time that
-// it takes says nothing of the key.
+// ParseCursor parses a text made by Encode, or returns ErrBadCursor. It compares MACs in constant
+// time.
 func ParseCursor(key *CursorKey, tenant, client, text string) (Cursor, error) {
 	if len(text) > cursorText.EncodedLen(cursorBytes+digestBytes+macBytes) {
 		return Cursor{}, ErrBadCursor

@@ -11,14 +11,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Event is what a client sends. Tenant and Client are those of its token.
+// Event is an event that a client sends. Tenant and Client come from its token.
 type Event struct {
 	Tenant, Client string
 	ID             string
-	Sequence       int64           // from 1, in the order of the client's events; 0 is none
-	Causal         string          // id of the event that this one comes of; may be empty
+	Sequence       int64           // from 1, in the client's order; 0 if the event has no order
+	Causal         string          // id of the event that caused this one; may be empty
 	Payload        json.RawMessage // any JSON, in UTF-8
-	Time           time.Time       // of the client; zero where it gave none
+	Time           time.Time       // set by the client; zero if absent
 	TraceParent    string
 	Correlation    string // 1 to 128 printable ASCII characters, or empty
 	Priority       int    // 0 to 9
@@ -27,12 +27,12 @@ type Event struct {
 // PriorityMax is the highest priority of an event.
 const PriorityMax = 9
 
-// TraceParentBytes is how long a traceparent of the W3C's version 00 is.
+// TraceParentBytes is the length of a W3C traceparent, version 00.
 const TraceParentBytes = 55
 
 const correlationBytesMax = 128
 
-// Validate returns what is wrong with the event, the first of it.
+// Validate returns the first error in the event.
 func (e *Event) Validate() error {
 	for _, id := range [...]struct{ name, id string }{{"tenantId", e.Tenant}, {"clientId", e.Client}, {"eventId", e.ID}} {
 		if err := CheckID(id.name, id.id); err != nil {
@@ -52,7 +52,7 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("payload is missing: give any JSON value")
 	case !validJSON(e.Payload):
 		return fmt.Errorf("payload is no JSON")
-	case !utf8.Valid(e.Payload): // which json.Valid lets pass within strings
+	case !utf8.Valid(e.Payload): // json.Valid accepts invalid UTF-8 in strings
 		return fmt.Errorf("payload is no UTF-8: encode its texts, or write \\u escapes")
 	case !printable(e.Correlation) || len(e.Correlation) > correlationBytesMax:
 		return fmt.Errorf("correlationId: use at most %d printable ASCII characters", correlationBytesMax)
@@ -62,8 +62,8 @@ func (e *Event) Validate() error {
 	return nil
 }
 
-// validTime reports whether a time, in UTC, is from 1970 to 9999. In another zone its
-// year may be another one than that in the log, of which no result could come.
+// validTime reports whether a time in UTC is from 1970 to 9999. The caller must convert to UTC: in
+// another zone the year may differ from that in the log, and no result could be written.
 func validTime(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
 
 func printable(s string) bool {
@@ -75,16 +75,15 @@ func printable(s string) bool {
 	return true
 }
 
-// What a record of the inbox is, the value of header.Inbox.
+// The types of inbox records, in header.Inbox.
 const (
 	InboxEvent   = "event"
-	InboxOutcome = "outcome" // of the pipeline, or of whoever rejects or expires an event
-	InboxTime    = "time"    // of the sequencer, where time has to pass
-	InboxCancel  = "cancel"  // of a client that gives an event up
+	InboxOutcome = "outcome" // written for the pipeline, or when an event is rejected or expires
+	InboxTime    = "time"    // written by the sequencer when time must advance
+	InboxCancel  = "cancel"  // written when a client cancels an event
 )
 
-// CancelRecord returns the record that cancels an event of a client, for the topic of an
-// inbox.
+// CancelRecord returns the inbox record that cancels a client's event.
 func CancelRecord(topic, tenant, client, id, correlation string) stream.Record {
 	r, h := newRecord(topic, tenant, client, id, nil)
 	h.add(header.Inbox, InboxCancel)
@@ -94,15 +93,15 @@ func CancelRecord(topic, tenant, client, id, correlation string) stream.Record {
 	return r
 }
 
-// ParseCancel reads what CancelRecord wrote.
+// ParseCancel parses a record made by CancelRecord.
 func ParseCancel(r *stream.Record) (tenant, client, id string, err error) {
 	p := parser{record: r}
 	tenant, client, id = p.ids()
 	return tenant, client, id, p.err
 }
 
-// Submit returns the record of an event for the topic of an inbox: its value is
-// the payload, its key the client's, its time that of the append.
+// Submit returns the inbox record of an event. Its value is the payload, its key is the client's
+// key, and its time is the append time.
 func Submit(topic string, e *Event) stream.Record {
 	r, h := newRecord(topic, e.Tenant, e.Client, e.ID, e.Payload)
 	h.add(header.Inbox, InboxEvent)
@@ -117,8 +116,7 @@ func Submit(topic string, e *Event) stream.Record {
 	return r
 }
 
-// ParseSubmit reads what Submit wrote, and validates it. Payload aliases the
-// record.
+// ParseSubmit parses and validates a record made by Submit. Payload aliases the record.
 func ParseSubmit(r *stream.Record) (Event, error) {
 	e := Event{
 		Payload: r.Value, Causal: header.Get(r, header.Causal),
@@ -141,7 +139,7 @@ func ParseSubmit(r *stream.Record) (Event, error) {
 	return e, nil
 }
 
-// newRecord returns a record of a client, and what adds headers to it.
+// newRecord returns a record of a client, and a builder for its headers.
 func newRecord(topic, tenant, client, id string, value []byte) (stream.Record, headers) {
 	name := len(tenant) + 1 + len(client)
 	h := headers{bytes: make([]byte, 0, 2*name+len(id)+headerBytes), list: make([]stream.Header, 0, headersFew)}
@@ -150,15 +148,15 @@ func newRecord(topic, tenant, client, id string, value []byte) (stream.Record, h
 	return stream.Record{Partition: stream.Partition{Topic: topic, Index: stream.ByKey}, Key: key, Value: value}, h
 }
 
-// headers of a record, in two pieces of memory where they are few.
+// headers builds the headers of a record. A few headers need only two allocations.
 type headers struct {
 	list  []stream.Header
-	bytes []byte // of their values
+	bytes []byte // the values of all headers
 }
 
 const headersFew, headerBytes = 4, 64
 
-// add adds a header where there is a text for it.
+// add adds a header unless text is empty.
 func (h *headers) add(key, text string) {
 	if text == "" {
 		return
@@ -167,13 +165,13 @@ func (h *headers) add(key, text string) {
 	h.end(key, len(text))
 }
 
-// end makes the newest n bytes a header.
+// end adds a header with the last n bytes as its value.
 func (h *headers) end(key string, n int) {
 	end := len(h.bytes)
 	h.list = append(h.list, stream.Header{Key: key, Value: h.bytes[end-n : end : end]})
 }
 
-// addEvent adds the ids of an event.
+// addEvent adds the header with the ids of an event.
 func (h *headers) addEvent(tenant, client, id string) {
 	h.bytes = append(append(append(h.bytes, tenant...), '/'), client...)
 	h.bytes = append(append(h.bytes, '/'), id...)

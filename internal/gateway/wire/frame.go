@@ -9,30 +9,30 @@ import (
 	"unicode/utf8"
 )
 
-// Protocol is the WebSocket subprotocol: JSON text frames, an object each.
+// Protocol is the WebSocket subprotocol: text frames with one JSON object each.
 const Protocol = "afterbay.v1"
 
 // Codes of errors in frames and results.
 const (
-	CodeBadFrame        = "bad_frame"  // no JSON, an unknown type or field
-	CodeBadEvent        = "bad_event"  // an event that Validate refuses
+	CodeBadFrame        = "bad_frame"  // invalid JSON, or an unknown type or field
+	CodeBadEvent        = "bad_event"  // Validate rejected the event
 	CodeBadCursor       = "bad_cursor" // of another client, or damaged
 	CodeBadToken        = "bad_token"
 	CodeUnauthorized    = "unauthorized" // not connected yet
 	CodeEventIDConflict = "event_id_conflict"
-	CodeSequence        = "sequence" // a gap or rewind beyond what is queued
+	CodeSequence        = "sequence" // a gap that is too large, or a number that was used
 	CodeExpired         = "expired"
 	CodeTimestamp       = "timestamp_ahead"
-	CodeDeadLettered    = "dead_lettered" // where the pipeline says no other
-	CodeTooLarge        = "too_large"     // the payload
-	CodeLate            = "late"          // the pipeline does not wait for it any more
+	CodeDeadLettered    = "dead_lettered" // unless the pipeline sets another code
+	CodeTooLarge        = "too_large"     // the payload is too large
+	CodeLate            = "late"          // the event is too late for the pipeline
 	CodeTenantQuota     = "tenant_quota"  // too many events of the tenant wait
-	CodeCancelled       = "cancelled"     // by its client
-	CodeUnknownEvent    = "unknown_event" // that is to be cancelled: it never came, or is forgotten
+	CodeCancelled       = "cancelled"     // by the client
+	CodeUnknownEvent    = "unknown_event" // the event to cancel never came, or is forgotten
 	CodeInternal        = "internal"
 )
 
-// Reasons of Backpressure: the event was not accepted.
+// Values of Backpressure.Reason: why an event was not accepted.
 const (
 	ReasonPendingLimit = "pending_limit"
 	ReasonTenantQuota  = "tenant_quota"
@@ -40,11 +40,11 @@ const (
 	ReasonDraining     = "draining"
 )
 
-// Frame is a message of the protocol. Its name is the JSON's "type".
+// Frame is a message of the protocol. Its name is the JSON field "type".
 type Frame interface{ Name() string }
 
-// head has the field "type" of a frame, which Encode writes and parse reads
-// before: it keeps nothing.
+// head is the field "type" of a frame. It stores nothing: Encode writes the type, and parse has
+// read it before.
 type head struct {
 	Type nothing `json:"type,omitzero"`
 }
@@ -58,12 +58,12 @@ type (
 	// Connect is the first frame of a connection.
 	Connect struct {
 		head
-		ID          int64   `json:"id,omitempty"` // of the request, which the answer has
+		ID          int64   `json:"id,omitempty"` // request id; the answer repeats it
 		Token       string  `json:"token,omitempty"`
 		SessionID   string  `json:"sessionId,omitempty"` // the newest connection of a session ends the others at its gateway
 		Resume      *Resume `json:"resume,omitempty"`
 		MaxInflight int     `json:"maxInflight,omitempty"` // lowers pendingLimit
-		AckEvery    int     `json:"ackEvery,omitempty"`    // results between acks, which the client promises
+		AckEvery    int     `json:"ackEvery,omitempty"`    // results between acks; the client promises it
 	}
 	// Submission is an event.
 	Submission struct {
@@ -77,19 +77,19 @@ type (
 		CorrelationID string          `json:"correlationId,omitempty"`
 		Payload       json.RawMessage `json:"payload"`
 	}
-	// Cancel gives up an event that was accepted.
+	// Cancel cancels an event that was accepted.
 	Cancel struct {
 		head
 		EventID string `json:"eventId"`
 	}
-	// Ack says that all results up to a cursor were received.
+	// Ack confirms that the client has received all results up to a cursor.
 	Ack struct {
 		head
 		Cursor string `json:"cursor"`
 	}
 	// Pong answers Ping.
 	Pong struct{ head }
-	// Refresh brings a new token before the one before expires.
+	// Refresh replaces the token before it expires.
 	Refresh struct {
 		head
 		ID    int64  `json:"id,omitempty"`
@@ -97,8 +97,7 @@ type (
 	}
 )
 
-// Resume says where a connection goes on: strictly after Cursor, or From
-// "latest" or "earliest".
+// Resume says where a connection starts: strictly after Cursor, or at From "latest" or "earliest".
 type Resume struct {
 	Cursor string `json:"cursor,omitempty"`
 	From   string `json:"from,omitempty"`
@@ -112,10 +111,9 @@ const (
 
 // Frames of servers.
 type (
-	// Connected answers Connect. Cursor is where the connection goes on: its
-	// results are those strictly after it. Recovered says that nothing between
-	// the cursor that was asked for and Cursor is missing; where it is not, a Gap
-	// follows. How many results there are is not said: nobody counts them first.
+	// Connected answers Connect. The connection delivers the results strictly after Cursor.
+	// Recovered means that no result is missing between the requested cursor and Cursor; otherwise
+	// a Gap follows. The number of results is unknown at this point.
 	Connected struct {
 		head
 		ID              int64     `json:"id,omitempty"`
@@ -130,8 +128,8 @@ type (
 		MaxMessageBytes int64     `json:"maxMessageBytes"`
 		ExpiresAt       time.Time `json:"expiresAt,omitzero"`
 	}
-	// Accepted says that an event is durable in the log. Whether its id is that of
-	// an event before is decided there: the result says so.
+	// Accepted confirms that an event is durable in the log. The sequencer checks later whether its
+	// id was used before: the result says so.
 	Accepted struct {
 		head
 		EventID       string `json:"eventId"`
@@ -153,8 +151,8 @@ type (
 		Payload       json.RawMessage `json:"payload,omitempty"`
 		Error         *Error          `json:"error,omitempty"`
 	}
-	// ErrorFrame is what was wrong with a frame, and, with Seq and Cursor, a
-	// result of StatusError. The connection stays open.
+	// ErrorFrame is an error in a frame of the client. With Seq and Cursor it is a result with
+	// StatusError. The connection stays open.
 	ErrorFrame struct {
 		head
 		ID            int64  `json:"id,omitempty"`
@@ -163,7 +161,7 @@ type (
 		CorrelationID string `json:"correlationId,omitempty"`
 		Error         *Error `json:"error"`
 	}
-	// Backpressure says that an event was not accepted.
+	// Backpressure means that an event was not accepted.
 	Backpressure struct {
 		head
 		Reason        string `json:"reason"`
@@ -181,8 +179,8 @@ type (
 		ID        int64     `json:"id,omitempty"`
 		ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	}
-	// Gap says that results after Requested are no longer retained: the next
-	// one is after Earliest.
+	// Gap means that results after Requested are no longer retained: the next result is after
+	// Earliest.
 	Gap struct {
 		head
 		Requested string `json:"requested"`
@@ -243,11 +241,11 @@ func (*Gap) Name() string { return "gap" }
 // Name returns "disconnect".
 func (*Disconnect) Name() string { return "disconnect" }
 
-// Encode returns the frame's JSON, always UTF-8: what of a payload is not becomes
-// U+FFFD. It fails only where a payload is no JSON.
+// Encode returns the frame as JSON, always valid UTF-8: invalid bytes of a payload become U+FFFD.
+// It fails only if a payload is not JSON.
 func Encode(f Frame) ([]byte, error) { return Append(nil, f) }
 
-// Append appends the frame's JSON to b, as Encode does.
+// Append appends the frame to b, encoded as by Encode.
 func Append(b []byte, f Frame) ([]byte, error) {
 	var err error
 	start := len(b)
@@ -262,13 +260,13 @@ func Append(b []byte, f Frame) ([]byte, error) {
 	if err != nil {
 		return b, fmt.Errorf("encode frame %s: %w", f.Name(), err)
 	}
-	if !utf8.Valid(b[start:]) { // in a browser it would end the connection
+	if !utf8.Valid(b[start:]) { // invalid UTF-8 makes a browser close the connection
 		b = append(b[:start], toUTF8(b[start:])...)
 	}
 	return b, nil
 }
 
-// toUTF8 returns a copy of b in which what is no UTF-8 is U+FFFD.
+// toUTF8 returns a copy of b with each invalid byte sequence replaced by U+FFFD.
 func toUTF8(b []byte) []byte { return bytes.ToValidUTF8(b, []byte(string(utf8.RuneError))) }
 
 // appendFrame appends any frame.
@@ -284,8 +282,7 @@ func appendFrame(b []byte, f Frame) ([]byte, error) {
 	return append(b, body[1:]...), nil
 }
 
-// append is appendFrame for less, as that of a ResultFrame: these are most of what
-// is sent.
+// append is a faster appendFrame. Accepted and ResultFrame are most of the traffic.
 func (f *Accepted) append(b []byte) []byte {
 	b = appendText(append(b, `{"type":"accepted","eventId":`...), f.EventID)
 	return append(appendField(b, `,"correlationId":`, f.CorrelationID), '}')
@@ -326,7 +323,7 @@ func (f *ResultFrame) append(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendField appends a field that is left out where it is empty.
+// appendField appends a field unless its text is empty.
 func appendField(b []byte, name, text string) []byte {
 	if text == "" {
 		return b
@@ -334,8 +331,8 @@ func appendField(b []byte, name, text string) []byte {
 	return appendText(append(b, name...), text)
 }
 
-// ParseClient reads a frame of a client. It knows its type and all of its
-// fields, or the answer to it has an error of CodeBadFrame.
+// ParseClient parses a frame of a client. If the type or a field is unknown, it returns an answer
+// with CodeBadFrame.
 func ParseClient(data []byte) (Frame, *ErrorFrame) {
 	if event, ok := scanEvent(data); ok {
 		return event, nil
@@ -347,8 +344,7 @@ func ParseClient(data []byte) (Frame, *ErrorFrame) {
 	return frame, nil
 }
 
-// ParseServer reads a frame of a server, and passes over fields that it does not
-// know.
+// ParseServer parses a frame of a server. It ignores unknown fields.
 func ParseServer(data []byte) (Frame, *Error) {
 	return parse(data, newServerFrame, false)
 }
@@ -420,8 +416,8 @@ func parse(data []byte, newFrame func(name string) Frame, strict bool) (Frame, *
 	return frame, nil
 }
 
-// typeOf returns the type of a frame, without reading the rest where it comes
-// first, as clients write it.
+// typeOf returns the type of a frame. If the type comes first, as clients write it, typeOf does not
+// parse the rest.
 func typeOf(data []byte) (string, error) {
 	if rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`)); ok {
 		if end := bytes.IndexByte(rest, '"'); end >= 0 && bytes.IndexByte(rest[:end], '\\') < 0 {
@@ -435,7 +431,7 @@ func typeOf(data []byte) (string, error) {
 	return named.Type, err
 }
 
-// Event returns the event that a client of a token submits.
+// Event returns the event, sent by the client that owns the token.
 func (s *Submission) Event(tenant, client string) Event {
 	return Event{
 		Tenant: tenant, Client: client, ID: s.EventID, Sequence: s.Sequence, Causal: s.CausalID, Payload: s.Payload, Time: s.Timestamp,

@@ -1,6 +1,5 @@
-// Package wire is the words of gateways: the ids of clients and their events,
-// how events and results lie in the log, the frames of protocol afterbay.v1,
-// and cursors. It is pure.
+// Package wire defines the data formats of gateways: the ids of clients and events, the log records
+// of events and results, the frames of protocol afterbay.v1, and cursors. It does no I/O.
 package wire
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// IDBytesMax is how long an id of a tenant, client or event may be.
+// IDBytesMax is the maximum length of the id of a tenant, client or event.
 const IDBytesMax = 128
 
 // ValidID reports whether an id is 1 to 128 bytes of [A-Za-z0-9._:@-].
@@ -33,7 +32,7 @@ var idBytes = func() (valid [256]bool) {
 	return valid
 }()
 
-// CheckID returns what is wrong with an id; name says of what it is.
+// CheckID returns an error if an id is invalid. name is the id's name in the error.
 func CheckID(name, id string) error {
 	if ValidID(id) {
 		return nil
@@ -41,18 +40,18 @@ func CheckID(name, id string) error {
 	return fmt.Errorf("%s %.160q: use 1 to 128 of the characters A-Z a-z 0-9 . _ : @ -", name, id)
 }
 
-// Key returns the key of a client's records in every topic of a gateway, so that
-// one partition owns the client. No id has a slash.
+// Key returns the key of a client's records in every topic of a gateway. So one partition owns the
+// client. An id never contains a slash.
 func Key(tenant, client string) string { return tenant + "/" + client }
 
-// PartitionOf returns the partition, of n, that owns a client in every topic of
-// a gateway, on every engine.
+// PartitionOf returns which of n partitions owns a client. It is the same in every topic of a
+// gateway, and on every log engine.
 func PartitionOf(tenant, client string, n int32) int32 {
 	return stream.Place([]byte(Key(tenant, client)), n)
 }
 
-// ParseClientEvent returns the ids that a value of header.ClientEvent has; ok is
-// false where it is none.
+// ParseClientEvent splits a value of header.ClientEvent into its ids; ok is false if the value is
+// invalid.
 func ParseClientEvent(value string) (tenant, client, id string, ok bool) {
 	tenant, rest, _ := strings.Cut(value, "/")
 	client, id, _ = strings.Cut(rest, "/")

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Refuse returns the answer to a frame of a client that is not taken. It says which request or
-// event it is of, where that can be read: its sender may have many on their way.
+// Refuse returns the answer to a client's frame that was rejected. If possible it includes the id
+// of the request or event, because the client may have many in flight.
 func Refuse(data []byte, problem *Error) *ErrorFrame {
 	var of struct {
 		ID            int64  `json:"id"`
 		EventID       string `json:"eventId"`
 		CorrelationID string `json:"correlationId"`
 	}
-	_ = json.Unmarshal(data, &of) // fields that are of another type are passed over
+	_ = json.Unmarshal(data, &of) // fields with another type are ignored
 	if ValidID(of.EventID) {
 		problem.EventID = of.EventID
 	}
@@ -32,14 +32,14 @@ func badFrame(format string, args ...any) *Error {
 	return &Error{Code: CodeBadFrame, Message: fmt.Sprintf(format, args...)}
 }
 
-// inFrames says what a value of Go is in a frame.
+// inFrames describes a Go kind in terms of JSON.
 var inFrames = map[reflect.Kind]string{
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Uint64: "a whole number",
 	reflect.String: "a string", reflect.Bool: "true or false", reflect.Struct: "an object", reflect.Pointer: "an object",
 }
 
-// explain says what is wrong with the JSON of a frame in the words of its protocol,
-// where those of encoding/json are about the types of this package.
+// explain describes an error in the JSON of a frame in terms of the protocol. The messages of
+// encoding/json would name Go types of this package.
 func explain(err error) string {
 	text := err.Error()
 	var mismatch *json.UnmarshalTypeError

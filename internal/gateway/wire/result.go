@@ -10,11 +10,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Status says what a result is.
+// Status is the kind of a result.
 type Status string
 
-// An accepted event ends in one of the first four, once. StatusError is of a
-// submission that was refused while its event id has, or will have, another end.
+// The values of Status. An accepted event ends with one of the first four, once. StatusError
+// belongs to a submission that was rejected while its event id has, or will have, another end.
 const (
 	StatusOK           Status = "ok"
 	StatusRejected     Status = "rejected"
@@ -24,44 +24,44 @@ const (
 	StatusError        Status = "error"
 )
 
-// Terminal reports whether a result of this status ends its event.
+// Terminal reports whether a result with this status ends its event.
 func (s Status) Terminal() bool {
 	return s == StatusOK || s == StatusRejected || s == StatusDeadLettered || s == StatusExpired
 }
 
 func (s Status) valid() bool { return s.Terminal() || s == StatusPartial || s == StatusError }
 
-// Error is what went wrong, in results and error frames.
+// Error is an error in a result or an error frame.
 type Error struct {
 	Code      string `json:"code"`
 	Message   string `json:"message"`
-	EventID   string `json:"eventId,omitempty"` // in error frames
+	EventID   string `json:"eventId,omitempty"` // only in error frames
 	Retryable bool   `json:"retryable"`
 	Attempts  int    `json:"attempts,omitempty"`
 
-	RetryAfterMs int64 `json:"retryAfterMs,omitempty"` // of a retryable one: when to try again, where that is known
+	RetryAfterMs int64 `json:"retryAfterMs,omitempty"` // if retryable: when to try again; 0 if unknown
 }
 
-// Error returns code and message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Result is what a client gets of an event.
+// Result is a result of an event, as its client receives it.
 type Result struct {
 	Tenant, Client string
-	Seq            uint64 // from 1, dense among all results of the client
+	Seq            uint64 // from 1, consecutive across all results of the client
 	Event          string // id of the event
 	Causal         string
 	Status         Status
-	Attempt        int             // by which a partial result was made that another may replace, from 1; 0 elsewhere
-	Payload        json.RawMessage // nil where there is none
-	Error          *Error          // nil but of rejected, dead_lettered, expired, error
+	Attempt        int             // attempt that made a partial result, from 1; a later attempt replaces it. 0 for other results
+	Payload        json.RawMessage // nil if absent
+	Error          *Error          // nil unless rejected, dead_lettered, expired or error
 	Model          string          // name@version, ...
 	Time           time.Time
 	Correlation    string
-	Duplicate      bool // the client sent the event again: this is the result that there was before
+	Duplicate      bool // the client sent the event again: this is the existing result
 }
 
-// ResultRecord returns the record of a result for the topic of results.
+// ResultRecord returns the record of a result for the results topic.
 func ResultRecord(topic string, r *Result) stream.Record {
 	record, h := newRecord(topic, r.Tenant, r.Client, r.Event, r.Payload)
 	seq := strconv.FormatUint(r.Seq, 10)
@@ -71,8 +71,8 @@ func ResultRecord(topic string, r *Result) stream.Record {
 	return record
 }
 
-// Outcome returns the record of a result for the topic of an inbox, where it gets
-// its number: that of a pipeline, or of whoever rejects or expires an event.
+// Outcome returns the inbox record of a result without a number; the sequencer numbers it. The
+// result comes from the pipeline, or from the rejection or expiry of an event.
 func Outcome(topic string, r *Result) stream.Record {
 	record, h := newRecord(topic, r.Tenant, r.Client, r.Event, r.Payload)
 	h.add(header.Inbox, InboxOutcome)
@@ -80,7 +80,7 @@ func Outcome(topic string, r *Result) stream.Record {
 	return record
 }
 
-// describe adds what results have in common.
+// describe adds the headers that both kinds of records share.
 func (r *Result) describe(record *stream.Record, h *headers) {
 	record.Time = r.Time
 	h.addEvent(r.Tenant, r.Client, r.Event)
@@ -104,7 +104,7 @@ func (r *Result) describe(record *stream.Record, h *headers) {
 	record.Headers = h.list
 }
 
-// ParseResult reads what ResultRecord wrote. Payload aliases the record.
+// ParseResult parses a record made by ResultRecord. Payload aliases the record.
 func ParseResult(r *stream.Record) (Result, error) {
 	p := parser{record: r}
 	result := p.result()
@@ -118,7 +118,7 @@ func ParseResult(r *stream.Record) (Result, error) {
 	return result, nil
 }
 
-// ParseOutcome reads what Outcome wrote. Payload aliases the record.
+// ParseOutcome parses a record made by Outcome. Payload aliases the record.
 func ParseOutcome(r *stream.Record) (Result, error) {
 	p := parser{record: r}
 	if kind := header.Get(r, header.Inbox); kind != InboxOutcome {
@@ -131,7 +131,7 @@ func ParseOutcome(r *stream.Record) (Result, error) {
 	return result, nil
 }
 
-// result reads what results have in common.
+// result parses the headers that both kinds of records share.
 func (p *parser) result() Result {
 	r := p.record
 	result := Result{

@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// scanner passes over JSON, a token at a time. It knows what the frames of events
-// are made of, and accepts less than encoding/json, never more: who finds it failed
-// asks that, which also says what is wrong.
+// scanner scans JSON, one token at a time. It supports the JSON of event frames. It accepts less
+// than encoding/json, never more. If it fails, the caller must use encoding/json, which also
+// returns the error.
 type scanner struct {
 	src    []byte
 	i      int
 	failed bool
-	untidy bool // json.Marshal writes it in other bytes: there is white space, or one of <>& or the first byte of U+2028
+	untidy bool // json.Marshal would write other bytes: there is white space, or one of <>& or the first byte of U+2028
 }
 
-const scanDepth = 64 // how deep values nest at most
+const scanDepth = 64 // maximum nesting of values
 
-// Classes of the bytes of a string.
+// Classes of the bytes in a string.
 const (
-	plain   = iota // ASCII that stands for itself
-	other          // of a character that is not ASCII
-	altered        // json.Marshal may write it as an escape
-	ending         // quote, backslash and control characters
+	plain   = iota // ASCII without special meaning
+	other          // part of a non-ASCII character
+	altered        // json.Marshal may escape it
+	ending         // quote, backslash or control character
 )
 
 var classes = func() (c [256]byte) {
@@ -40,9 +40,8 @@ var classes = func() (c [256]byte) {
 	return c
 }()
 
-// scanEvent reads the frame of an event as clients write it: a field is there once
-// at most, and what is not the payload is ASCII without escapes. ok is false for
-// every other frame.
+// scanEvent parses an event frame in the form that clients usually write: each field at most once,
+// and only ASCII without escapes outside the payload. ok is false for every other frame.
 func scanEvent(data []byte) (e *Submission, ok bool) {
 	s := scanner{src: data}
 	e = new(Submission)
@@ -59,7 +58,7 @@ func scanEvent(data []byte) (e *Submission, ok bool) {
 	return e, fields&fieldType != 0 && s.end()
 }
 
-// Fields of a Submission that scan found.
+// Flags for the fields of a Submission that scan found.
 const (
 	fieldType = 1 << iota
 	fieldEvent
@@ -72,7 +71,7 @@ const (
 	fieldPayload
 )
 
-// scan reads the value of a field.
+// scan parses the value of a field.
 func (e *Submission) scan(s *scanner, name []byte) (field int) {
 	switch string(name) {
 	case "type":
@@ -109,14 +108,14 @@ func (e *Submission) scan(s *scanner, name []byte) (field int) {
 	return 0
 }
 
-// validJSON is json.Valid.
+// validJSON is a faster json.Valid.
 func validJSON(text []byte) bool {
 	s := scanner{src: text}
 	s.raw()
 	return s.end() || json.Valid(text)
 }
 
-// appendJSON appends a value as json.Marshal writes it.
+// appendJSON appends a value in the form that json.Marshal writes.
 func appendJSON(b []byte, text json.RawMessage) ([]byte, error) {
 	s := scanner{src: text}
 	if s.raw(); s.end() && !s.untidy {
@@ -126,19 +125,18 @@ func appendJSON(b []byte, text json.RawMessage) ([]byte, error) {
 	return append(b, tidy...), err
 }
 
-// appendText appends a string as json.Marshal writes it.
+// appendText appends a string in the form that json.Marshal writes.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if classes[text[i]] != plain {
-			quoted, _ := json.Marshal(text) // a string is never refused
+			quoted, _ := json.Marshal(text) // json.Marshal never fails for a string
 			return append(b, quoted...)
 		}
 	}
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// peek returns the next byte that is no white space; 0 at the end, and after a
-// failure.
+// peek skips white space and returns the next byte; 0 at the end and after a failure.
 func (s *scanner) peek() byte {
 	for ; !s.failed && s.i < len(s.src); s.i++ {
 		switch c := s.src[s.i]; c {
@@ -156,7 +154,7 @@ func (s *scanner) take(c byte) {
 	s.i++
 }
 
-// end reports whether all was passed, and nothing else is there.
+// end reports whether the scan succeeded and only white space is left.
 func (s *scanner) end() bool {
 	s.peek()
 	return !s.failed && s.i == len(s.src)
@@ -172,7 +170,7 @@ func (s *scanner) open(begin, end byte) (more bool) {
 	return !s.failed
 }
 
-// next passes what is behind a member, and reports whether another follows.
+// next skips the separator after a member, and reports whether another member follows.
 func (s *scanner) next(end byte) (more bool) {
 	c := s.peek()
 	s.i++
@@ -180,7 +178,7 @@ func (s *scanner) next(end byte) (more bool) {
 	return c == ','
 }
 
-// text passes a string that is plain, and returns what is in its quotes.
+// text scans a string of plain characters and returns its content.
 func (s *scanner) text() []byte {
 	s.take('"')
 	if s.failed {
@@ -196,7 +194,7 @@ func (s *scanner) text() []byte {
 	return rest[:n]
 }
 
-// integer passes a number of at most 18 digits.
+// integer scans a number of at most 18 digits.
 func (s *scanner) integer() (n int64) {
 	negative := s.peek() == '-'
 	if negative {
@@ -225,7 +223,7 @@ func (s *scanner) digits() []byte {
 	return s.src[s.i-n : s.i]
 }
 
-// raw passes a value of any kind and returns it, without the space around it.
+// raw scans any value and returns it without surrounding white space.
 func (s *scanner) raw() []byte {
 	s.peek()
 	begin := s.i
@@ -267,7 +265,7 @@ func (s *scanner) word(word string) {
 	s.i += len(word)
 }
 
-// string passes a string.
+// string scans a string.
 func (s *scanner) string() {
 	s.take('"')
 	for !s.failed {
@@ -290,7 +288,7 @@ func (s *scanner) string() {
 	}
 }
 
-// escape passes what is behind the backslash c, in front of rest.
+// escape scans the escape that starts with the backslash c and continues with rest.
 func (s *scanner) escape(c byte, rest []byte) {
 	if c != '\\' || len(rest) == 0 {
 		s.failed = true
@@ -311,7 +309,7 @@ func notHex(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'f' || 'A' <= r && r <= 'F')
 }
 
-// number passes a number.
+// number scans a number.
 func (s *scanner) number() {
 	if s.peek() == '-' {
 		s.i++
