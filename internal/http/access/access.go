@@ -1,5 +1,5 @@
-// Package access authenticates and authorises the requests of a server: tokens and
-// their roles, and the table of endpoints that says which role each of them needs.
+// Package access authenticates and authorises the requests of a server. It holds tokens and their
+// roles, and the table that says which role each endpoint requires.
 package access
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Loopback reports whether host, without port and brackets, is this machine alone.
+// Loopback reports whether host, without port and brackets, is a loopback address of this machine.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -24,8 +24,8 @@ func HostOf(r *http.Request) string {
 	return strings.Trim(r.Host, "[]")
 }
 
-// BearerToken returns the token of a request, "" where it has none: the scheme is
-// Bearer, and nothing else is a token.
+// BearerToken returns the token in the Authorization header with the scheme Bearer, or "" if the
+// request has no such header.
 func BearerToken(r *http.Request) string {
 	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
@@ -34,8 +34,8 @@ func BearerToken(r *http.Request) string {
 	return strings.TrimSpace(given)
 }
 
-// Equal compares in a time that tells nothing about either, their lengths
-// included.
+// Equal compares two texts in constant time: the time reveals nothing about them, not even their
+// lengths.
 func Equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

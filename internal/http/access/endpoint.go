@@ -11,24 +11,23 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// Endpoint is one thing that a server answers. A Mux is made of endpoints alone, so
-// that no path can be without a role.
+// Endpoint is one operation of a server. A Mux consists only of endpoints, so every path has a
+// role.
 type Endpoint struct {
-	Method  string // of HTTP
-	Pattern string // as http.ServeMux has it, without the method
-	Role    Role   // that the caller must have
-	Of      string // the wildcard of Pattern that names the topic, model or pool of Role; "" if the handler checks that, or the role has none
+	Method  string // HTTP method
+	Pattern string // pattern of http.ServeMux, without the method
+	Role    Role   // required role of the caller
+	Of      string // wildcard of Pattern that names the topic, model or pool for Role; "" if the handler checks it, or the role needs none
 	Class   server.Class
-	Lasts   func(*http.Request) bool // whether it is of class Stream instead; nil is never
-	Summary string                   // what it does, in a line
+	Lasts   func(*http.Request) bool // whether the request has class Stream instead; nil means never
+	Summary string                   // description in one line
 	Handler http.HandlerFunc
 }
 
-// Mux answers the endpoints of a server, each for callers with its role. Make one
-// with NewMux.
+// Mux routes requests to endpoints, and checks the caller's role for each. Create one with NewMux.
 type Mux struct {
-	// Renamed maps old paths to new ones. A request for an old path, or for one below
-	// it, is refused, and the error names the new path. Set it before the first request.
+	// Renamed maps old paths to new ones. A request for an old path, or for one below it, gets an
+	// error that names the new path. Set it before the first request.
 	Renamed map[string]string
 
 	gate      *Gate
@@ -38,9 +37,8 @@ type Mux struct {
 	all       []Endpoint
 }
 
-// NewMux returns a Mux. refuse answers a request that is not taken, in the form of
-// the surface. NewMux panics if an endpoint lacks its method, role, summary or
-// handler.
+// NewMux returns a Mux. refuse writes the error reply for a rejected request, in the format of the
+// server. NewMux panics if an endpoint lacks its method, role, summary or handler.
 func NewMux(gate *Gate, refuse func(http.ResponseWriter, *http.Request, *server.Refusal), endpoints ...Endpoint) *Mux {
 	m := &Mux{gate: gate, refuse: refuse, mux: http.NewServeMux(), byPattern: map[string]*Endpoint{}, all: endpoints}
 	m.all = append(m.all, Endpoint{Method: http.MethodGet, Pattern: "/{$}", Role: Known, Class: server.Operator, Summary: "List the endpoints.", Handler: m.index})
@@ -68,10 +66,10 @@ func valid(r Role) bool {
 	return false
 }
 
-// Endpoints returns all that the Mux answers.
+// Endpoints returns all endpoints of the Mux.
 func (m *Mux) Endpoints() []Endpoint { return m.all }
 
-// Class says which bound of a server.Server a request counts against.
+// Class returns the class of a request, for the limits of a server.Server.
 func (m *Mux) Class(r *http.Request) server.Class {
 	_, pattern := m.mux.Handler(r)
 	e := m.byPattern[pattern]
@@ -126,7 +124,7 @@ func (m *Mux) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
-	_ = out.Encode(map[string]any{"name": "afterbay", "endpoints": lines}) // the error of a client that is gone has no reader
+	_ = out.Encode(map[string]any{"name": "afterbay", "endpoints": lines}) // an error means that the client has disconnected
 }
 
 func shown(pattern string) string { return strings.TrimSuffix(pattern, "{$}") }
@@ -154,7 +152,7 @@ func (m *Mux) unknown(w http.ResponseWriter, r *http.Request) {
 	m.refuse(w, r, &server.Refusal{Status: http.StatusNotFound, Code: "not_found", Message: r.Method + " " + quote(r.URL.Path) + " is not an endpoint", Hint: hint})
 }
 
-// renamed returns the new path of an old one.
+// renamed returns the new path of a renamed path.
 func (m *Mux) renamed(path string) (string, bool) {
 	for old, renamed := range m.Renamed {
 		if rest, ok := strings.CutPrefix(path, old); ok && (rest == "" || rest[0] == '/') {
@@ -164,7 +162,7 @@ func (m *Mux) renamed(path string) (string, bool) {
 	return "", false
 }
 
-// quote writes a text of others so that it is one line without control characters.
+// quote returns untrusted text as one line without control characters.
 func quote(text string) string {
 	if len(text) > 200 {
 		text = text[:200] + "..."

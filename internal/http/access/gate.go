@@ -10,9 +10,9 @@ import (
 	"github.com/afterbay/afterbay/internal/observe/metric"
 )
 
-// Tokens are the tokens of a file that is read again when it changes.
+// Tokens provides the tokens of a file, which is read again when it changes.
 type Tokens interface {
-	Get() *Set   // the newest that could be read
+	Get() *Set   // the newest set that could be read
 	Stale() bool // whether the file changed and could not be read
 }
 
@@ -23,17 +23,17 @@ var tokensTable = metric.NewTable("token_file_", nil,
 // TokensMetrics describes the metrics of token files.
 func TokensMetrics() []metric.Info { return tokensTable.Infos() }
 
-// NewTokensCollector shows whether a changed token file could be read.
+// NewTokensCollector returns a collector that shows whether a changed token file could be read.
 func NewTokensCollector(tokens Tokens) prometheus.Collector {
 	return metric.NewCollector(func(out chan<- prometheus.Metric) { tokensTable.Show(out, tokens) }, tokensTable)
 }
 
-// Gate tells the callers of a server apart.
+// Gate authenticates the callers of a server.
 type Gate struct {
-	Owner    string // the token of the command line; "" is none
-	Token    string // a token with the role admin; "" is none
-	Tokens   Tokens // the tokens of a token file; nil is none
-	Insecure bool   // without tokens, take requests for any host
+	Owner    string // token of the command line; "" if none
+	Token    string // token with the role admin; "" if none
+	Tokens   Tokens // tokens of a token file; nil if none
+	Insecure bool   // without tokens, accept requests for any host name
 
 	origin http.CrossOriginProtection
 }
@@ -41,9 +41,9 @@ type Gate struct {
 // open reports whether requests need no token.
 func (g *Gate) open() bool { return g.Token == "" && g.Tokens == nil }
 
-// Caller returns the sender of a request. If there are no tokens it is an
-// administrator, provided that no web page can have sent the request: a page may be
-// able to reach this machine's loopback by a name of its own, or by a form.
+// Caller returns the sender of a request. If the Gate has no tokens, every sender is an
+// administrator, unless a web page may have sent the request. A page may be able to reach the
+// loopback address through a host name of its own, or with a form.
 func (g *Gate) Caller(r *http.Request) (*Caller, *server.Refusal) {
 	given := BearerToken(r)
 	switch {
@@ -68,8 +68,8 @@ func (g *Gate) Caller(r *http.Request) (*Caller, *server.Refusal) {
 
 type callerKey struct{}
 
-// From returns the caller of the request that ctx is of. Without a Gate in front of
-// the handler it is an administrator: the program that mounts the handler decides.
+// From returns the caller of the request that ctx belongs to. Without a Gate in front of the
+// handler, the caller is an administrator: the program that mounts the handler decides.
 func From(ctx context.Context) *Caller {
 	if c, ok := ctx.Value(callerKey{}).(*Caller); ok {
 		return c
@@ -77,7 +77,7 @@ func From(ctx context.Context) *Caller {
 	return &Caller{roles: Roles{Admin: true}}
 }
 
-// lacks is the refusal of a caller without a role.
+// lacks returns the refusal of a caller without a role.
 func (c *Caller) lacks(role Role, of string) *server.Refusal {
 	what := "the role " + string(role)
 	if of != "" {
@@ -90,8 +90,8 @@ func (c *Caller) lacks(role Role, of string) *server.Refusal {
 	return &server.Refusal{Status: http.StatusForbidden, Code: "forbidden", Message: "token " + quote(c.Name) + " does not have " + what, Hint: hint}
 }
 
-// Check returns a refusal if the caller of a request lacks a role: for handlers without
-// the topic or model in the path.
+// Check returns a refusal if the caller of a request lacks a role. It is for handlers without the
+// topic or model in their path.
 func Check(ctx context.Context, role Role, of string) *server.Refusal {
 	if c := From(ctx); !c.May(role, of) {
 		return c.lacks(role, of)

@@ -12,25 +12,25 @@ import (
 	"github.com/afterbay/afterbay/internal/naming"
 )
 
-// SecretBytesMin is the length of the shortest token of a token file.
+// SecretBytesMin is the minimum length of a token in a token file.
 const SecretBytesMin = 32
 
-// Role is what a caller must be allowed to do to use an endpoint.
+// Role is a permission that an endpoint requires.
 type Role string
 
-// The roles of endpoints. A token of a token file has the ones from Produce to Admin;
-// Admin includes all of those.
+// The values of Role. A token of a token file can have the roles from Produce to Admin. Admin
+// includes all of those.
 const (
 	Public  Role = "public"  // health: no token is needed
-	Known   Role = "known"   // any token will do
+	Known   Role = "known"   // any valid token
 	Produce Role = "produce" // appends to a topic
 	Read    Role = "read"    // reads the records of a topic
-	Infer   Role = "infer"   // asks a model
+	Infer   Role = "infer"   // calls a model
 	Work    Role = "work"    // takes the work of a pool
 	Metrics Role = "metrics" // reads metrics and the state of the process
-	Admin   Role = "admin"   // changes topics, and reads and changes what pipelines keep
+	Admin   Role = "admin"   // changes topics, and reads and changes the state of pipelines
 	Owner   Role = "owner"   // the command line, which can read the data directory
-	Client  Role = "client"  // a client of a gateway, which checks the token itself: no Mux answers for it
+	Client  Role = "client"  // a client of a gateway, which checks the token itself: no Mux serves this role
 )
 
 // Token is a token of a token file.
@@ -56,7 +56,7 @@ type Roles struct {
 	Admin   bool     // It may do all of the above, create and delete topics, read state and clients, and settle dead letters and queued events; it needs Produce for topics that a pipeline writes.
 }
 
-// patterns returns the names that a role is for.
+// patterns returns the name patterns of a role.
 func (r *Roles) patterns(role Role) []string {
 	switch role {
 	case Produce:
@@ -73,13 +73,13 @@ func (r *Roles) patterns(role Role) []string {
 
 // Caller is the sender of a request.
 type Caller struct {
-	Name  string // of its token; "" is a request that needed none
+	Name  string // name of its token; "" if the request needed none
 	roles Roles
 	owner bool
 }
 
-// Scope returns a prefix that separates the names that this token gives from those of
-// other tokens. It is empty for administrators and for requests that need no token.
+// Scope returns a prefix that separates the names chosen with this token from those of other
+// tokens. It is empty for administrators and for requests that need no token.
 func (c *Caller) Scope() string {
 	if c.owner || c.roles.Admin {
 		return ""
@@ -87,8 +87,9 @@ func (c *Caller) Scope() string {
 	return "token:" + c.Name + ":"
 }
 
-// May reports whether the caller has a role: for a topic, model or pool, or where of
-// is "" for any. No pattern covers a topic that is named like one of the engine.
+// May reports whether the caller has a role for the topic, model or pool named of. If of is "", it
+// reports whether the caller has the role for any name. No pattern matches a topic that is named
+// like one of the engine.
 func (c *Caller) May(role Role, of string) bool {
 	switch {
 	case role == Public, role == Known, c.owner:
@@ -113,18 +114,18 @@ func (c *Caller) May(role Role, of string) bool {
 // Knows reports whether the caller may be told that a topic exists.
 func (c *Caller) Knows(topic string) bool { return c.May(Read, topic) || c.May(Produce, topic) }
 
-// Names reports whether the caller's token has a role for of by its name, neither by a
-// pattern nor as an administrator.
+// Names reports whether the caller's token lists of for a role by its exact name, not by a pattern
+// or the role admin.
 func (c *Caller) Names(role Role, of string) bool { return slices.Contains(c.roles.patterns(role), of) }
 
-// matches reports whether a name fits a pattern. In patterns * alone is special.
+// matches reports whether a name matches a pattern. Only * is special in patterns.
 func matches(pattern, name string) bool {
 	escaped := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `?`, `\?`, `/`, "\x00").Replace(pattern)
 	ok, err := path.Match(escaped, strings.ReplaceAll(name, "/", "\x00"))
 	return err == nil && ok
 }
 
-// Set are the tokens of a file.
+// Set is the set of tokens in a file.
 type Set struct{ tokens []known }
 
 type known struct {
@@ -132,7 +133,7 @@ type known struct {
 	caller Caller
 }
 
-// Add adds a token by its digest. Names and digests are given once.
+// Add adds a token by its SHA-256 digest. A repeated name or digest is an error.
 func (s *Set) Add(name string, digest [sha256.Size]byte, roles Roles) error {
 	for i := range s.tokens {
 		switch t := &s.tokens[i]; {
@@ -146,8 +147,8 @@ func (s *Set) Add(name string, digest [sha256.Size]byte, roles Roles) error {
 	return nil
 }
 
-// find returns the caller that a token is of, nil for an unknown one. The time that
-// it takes tells nothing about the tokens.
+// find returns the caller of a token, nil if the token is unknown. The time it takes reveals
+// nothing about the tokens.
 func (s *Set) find(token string) (found *Caller) {
 	digest := sha256.Sum256([]byte(token))
 	for i := range s.tokens {

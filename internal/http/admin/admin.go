@@ -14,13 +14,13 @@ import (
 	"path/filepath"
 )
 
-// Admin is how the command line reaches the process that holds a data
+// Admin is the address and token with which the command line reaches the process that holds a data
 // directory.
 type Admin struct {
 	Address string `json:"address"` // host:port
 	Token   string `json:"token"`
 	PID     int    `json:"pid"`
-	Cert    string `json:"cert,omitempty"` // file of the certificate of TLS; "" is no TLS
+	Cert    string `json:"cert,omitempty"` // certificate file for TLS; "" means no TLS
 }
 
 func newAdmin(address, token, cert string) Admin {
@@ -28,7 +28,7 @@ func newAdmin(address, token, cert string) Admin {
 		cert = absolute
 	}
 	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() { // all addresses: this machine's will do
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() { // the server listens on all addresses: use loopback
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
 	return Admin{Address: address, Token: token, PID: os.Getpid(), Cert: cert}
@@ -36,8 +36,8 @@ func newAdmin(address, token, cert string) Admin {
 
 func adminPath(dir string) string { return filepath.Join(dir, "ADMIN") }
 
-// Write puts a into the data directory, for its owner alone. It replaces what a
-// process that was killed has left.
+// Write writes a into the data directory, readable only by its owner. It replaces the file of a
+// process that was killed.
 func (a Admin) Write(dir string) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a Admin) Write(dir string) error {
 	return nil
 }
 
-// Client returns a Client of the process.
+// Client returns a Client for the process.
 func (a Admin) Client() (*Client, error) {
 	if a.Cert == "" {
 		return &Client{URL: "http://" + a.Address, Token: a.Token}, nil
@@ -68,8 +68,8 @@ func (a Admin) Client() (*Client, error) {
 	return &Client{URL: "https://" + a.Address, Token: a.Token, http: &http.Client{Transport: &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true}}}, nil
 }
 
-// pinned returns a configuration of TLS that trusts the certificate in a file alone,
-// for whatever name: the address of the process may be none of its names.
+// pinned returns a TLS configuration that trusts only the certificate in a file. It accepts any
+// host name, because the certificate may not name the address of the process.
 func pinned(path string) (*tls.Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func pinned(path string) (*tls.Config, error) {
 	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // VerifyConnection does more
+		InsecureSkipVerify: true, // VerifyConnection makes a stricter check
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 0 || !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
 				return fmt.Errorf("another certificate than that of %s: run the command again if it was just replaced", path)
@@ -94,7 +94,7 @@ func pinned(path string) (*tls.Config, error) {
 	}, nil
 }
 
-// Remove takes a out of the data directory.
+// Remove removes the file that Write wrote into the data directory.
 func (a Admin) Remove(dir string) error {
 	if err := os.Remove(adminPath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", adminPath(dir), err)
@@ -102,8 +102,8 @@ func (a Admin) Remove(dir string) error {
 	return nil
 }
 
-// ReadAdmin returns what the process that holds the data directory, or one that
-// was killed, has written there. It is fs.ErrNotExist where there is nothing.
+// ReadAdmin returns the Admin that a process wrote into the data directory. That process may have
+// been killed since. If there is no such file, the error is fs.ErrNotExist.
 func ReadAdmin(dir string) (Admin, error) {
 	var a Admin
 	text, err := os.ReadFile(adminPath(dir))

@@ -15,35 +15,35 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// backlogs are the bounds of what waits in the topics that the pipelines of a
-// process read. They are kept where records come by HTTP: what waits is what was
-// found at the latest measurement of the lag, and what was admitted since, so
-// that a source that is fast finds the bound between two measurements, too.
+// backlogs limits the records that wait in the topics read by the pipelines of a process. It is
+// used where records arrive by HTTP. The number of waiting records is that of the latest lag
+// measurement, plus the records admitted since. So a fast source reaches the limit even between two
+// measurements.
 type backlogs struct {
 	logger *slog.Logger
 	queued func(*pipeline.Runner) int64 // events in the async queue of a pipeline
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	list     []*backlog
 	admitted map[string]*admitted // by topic
 }
 
-// backlog is the bound of a pipeline on a topic. It counts the records that wait for the
-// pipeline and for those of the process that read its outputs.
+// backlog is the limit of one pipeline for one topic. It counts the records that wait for the
+// pipeline, and for the downstream pipelines of the process.
 type backlog struct {
 	runner  *pipeline.Runner
-	behind  []*pipeline.Runner // they
+	behind  []*pipeline.Runner // downstream pipelines
 	topic   string
 	gate    *control.Gate
-	found   int    // to wait, at the latest measurement
-	refused uint64 // requests
+	found   int    // waiting records in the latest measurement
+	refused uint64 // refused requests
 }
 
-// admitted counts the records of a topic, from the start on.
+// admitted counts the admitted records of a topic since the start.
 type admitted struct {
-	begun, done int // done are appended, or will not be
-	before      int // done before the measurement under way began
-	counted     int // done before the latest one began: they are in what it found
+	begun, done int // done: appended, or the append failed
+	before      int // done before the current measurement began
+	counted     int // done before the latest measurement began: that measurement includes them
 }
 
 func newBacklogs(runners []*pipeline.Runner, logger *slog.Logger) *backlogs {
@@ -58,7 +58,7 @@ func newBacklogs(runners []*pipeline.Runner, logger *slog.Logger) *backlogs {
 	return b
 }
 
-// behind returns the pipelines that read the outputs of r, those that read their
+// behind returns the downstream pipelines of r: those that read its outputs, those that read their
 // outputs, and so on.
 func behind(r *pipeline.Runner, runners []*pipeline.Runner) []*pipeline.Runner {
 	var list []*pipeline.Runner
@@ -74,7 +74,7 @@ func behind(r *pipeline.Runner, runners []*pipeline.Runner) []*pipeline.Runner {
 	return list
 }
 
-// begin notes that a measurement begins: what is appended by then, it will find.
+// begin marks the start of a measurement. The measurement will include all records appended so far.
 func (b *backlogs) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *backlogs) begin() {
 	}
 }
 
-// measured takes what the measurement found.
+// measured applies the result of a measurement.
 func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +97,7 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 				l.found += int(lag.Records)
 			}
 		}
-		for _, r := range l.behind { // what the pipeline itself has queued is bounded by its queue
+		for _, r := range l.behind { // the pipeline's own async queue has its own limit
 			if r.Ended() == nil {
 				l.found += int(b.queued(r))
 			}
@@ -106,9 +106,9 @@ func (b *backlogs) measured(now time.Time, lags []observe.Lag) {
 	}
 }
 
-// counts reports whether what a group has not read waits for the pipeline, in the topic
-// or in the one that it is copied to, or for one behind it. For a pipeline that ended
-// nothing waits: no process reads it until the pipeline is moved.
+// counts reports whether a lag counts for this backlog: the records wait for the pipeline, in the
+// topic or its repartition topic, or for a downstream pipeline. The lag of a pipeline that ended
+// does not count: no process reads its records until the pipeline is moved.
 func (l *backlog) counts(lag observe.Lag) bool {
 	reads := l.runner.Reads()
 	read := observe.Read{Group: lag.Group, Topic: lag.Topic}
@@ -118,7 +118,7 @@ func (l *backlog) counts(lag observe.Lag) bool {
 	return read == reads[len(reads)-1] || lag.Topic == l.topic && slices.Contains(reads, read)
 }
 
-// waiting is how many records wait, those on their way included.
+// waiting returns the number of waiting records, including those that are being appended.
 func (b *backlogs) waiting(l *backlog) int {
 	if l.runner.Ended() != nil {
 		return 0
@@ -136,7 +136,7 @@ func (b *backlogs) observe(now time.Time, l *backlog) {
 	}
 }
 
-// admit is the ingest.Admit of the topics.
+// admit implements ingest.Admit for the topics.
 func (b *backlogs) admit(topic string, records int) (done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +170,7 @@ func (b *backlogs) admit(topic string, records int) (done func(), err error) {
 	}, nil
 }
 
-// sources says how those of a pipeline stand.
+// sources returns the state of a pipeline's backlogs.
 func (b *backlogs) sources(now time.Time, r *pipeline.Runner) (list []pipeline.Source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

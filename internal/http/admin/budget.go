@@ -12,26 +12,26 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// Budget is what the events of a pipeline took of its budget since the process
-// began, as JSON. Times are in seconds; Limit and Share are 0 without a budget.
+// Budget compares the times of a pipeline's events since the process began with the pipeline's
+// budget, as JSON. Times are in seconds; Limit and Share are 0 without a budget.
 type Budget struct {
 	Pipeline string          `json:"pipeline"`
 	Events   uint64          `json:"events"`
-	Own      uint64          `json:"own_limit,omitempty"` // of these, those of Cases, which the limit is not about
+	Own      uint64          `json:"own_limit,omitempty"` // of these, events of Cases, which have limits of their own
 	Missed   uint64          `json:"missed"`              // events that took longer than the limit
-	Limit    float64         `json:"limit_seconds"`       // which 99 of 100 events are to keep
-	P50      float64         `json:"p50_seconds"`         // from an event's append until its outputs were durable
-	P99      float64         `json:"p99_seconds"`         // likewise
-	Bound    float64         `json:"sum_of_p99s_seconds"` // of the phases: pessimistic
-	Phases   []BudgetPhase   `json:"phases"`              // in order
-	Cases    []pipeline.Case `json:"cases,omitempty"`     // of a route, with limits of their own
-	Held     []BudgetHolder  `json:"held,omitempty"`      // in the phase order, by what events waited for, the longest first
+	Limit    float64         `json:"limit_seconds"`       // for the 99th percentile
+	P50      float64         `json:"p50_seconds"`         // from an event's append until its outputs are durable
+	P99      float64         `json:"p99_seconds"`         // the same time
+	Bound    float64         `json:"sum_of_p99s_seconds"` // sum over the phases: a pessimistic estimate
+	Phases   []BudgetPhase   `json:"phases"`              // in processing order
+	Cases    []pipeline.Case `json:"cases,omitempty"`     // cases of a route that have limits of their own
+	Held     []BudgetHolder  `json:"held,omitempty"`      // what events waited for in the phase order, longest wait first
 }
 
 // BudgetHolder is a source partition, or the topic of a stage, that events waited for.
 type BudgetHolder struct {
 	Source  string  `json:"source"`
-	Seconds float64 `json:"seconds"` // the time of all partitions added up
+	Seconds float64 `json:"seconds"` // summed over all partitions
 }
 
 // BudgetPhase is a phase in a Budget.
@@ -40,10 +40,10 @@ type BudgetPhase struct {
 	P50    float64 `json:"p50_seconds"`
 	P99    float64 `json:"p99_seconds"`
 	Share  float64 `json:"share_seconds"`
-	Missed uint64  `json:"missed"` // events that took too long because of this phase more than of others
+	Missed uint64  `json:"missed"` // events over the limit mostly because of this phase
 }
 
-// NewBudget returns what the events of a pipeline took.
+// NewBudget returns the Budget of a pipeline.
 func NewBudget(of *pipeline.Snapshot) Budget {
 	s := &of.Spent
 	b := Budget{
@@ -64,7 +64,7 @@ func NewBudget(of *pipeline.Snapshot) Budget {
 	return b
 }
 
-// heldBy returns the source partitions and stages that events waited for, the longest first.
+// heldBy returns the source partitions and stages that events waited for, longest wait first.
 func heldBy(o *pipeline.Order) (list []BudgetHolder) {
 	for _, s := range o.Sources {
 		list = append(list, BudgetHolder{s.Source, s.Waited})
@@ -77,7 +77,7 @@ func heldBy(o *pipeline.Order) (list []BudgetHolder) {
 	return list
 }
 
-// budget replies with what a pipeline of this process spent.
+// budget replies with the Budget of a pipeline of this process.
 func (s *Server) budget(w http.ResponseWriter, r *http.Request) {
 	runner, err := inspect.FindRunner(s.options.Runners, r.PathValue("pipeline"))
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Server) budget(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, NewBudget(&of))
 }
 
-// Budget returns what the events of a pipeline of the process took.
+// Budget returns the Budget of a pipeline of the process.
 func (c *Client) Budget(ctx context.Context, pipeline string) (b Budget, err error) {
 	return b, c.call(ctx, http.MethodGet, "/v1/budget/"+url.PathEscape(pipeline), nil, &b)
 }

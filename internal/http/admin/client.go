@@ -22,22 +22,22 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Client is the Directory of another process.
+// Client is a Directory that calls another process.
 type Client struct {
 	URL   string // http://host:port
 	Token string // "" sends none
-	Key   string // field that the keys of appended records are taken from; "" is the topic's
+	Key   string // field with the keys of appended records; "" uses the topic's key field
 
 	http *http.Client // nil is http.DefaultClient
 }
 
 var _ inspect.Directory = (*Client)(nil)
 
-// StatusError is a reply that is not a success.
+// StatusError is an error reply.
 type StatusError struct {
 	Status int
 	ingest.Problem
-	After time.Duration // when to send the request again, where the reply says so
+	After time.Duration // when to send the request again, if the reply says so
 }
 
 // Error returns the problem and what to do next.
@@ -52,7 +52,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Unwrap returns the sentinel that the status stands for.
+// Unwrap returns the sentinel error for the status, or nil.
 func (e *StatusError) Unwrap() error {
 	switch {
 	case e.Status == http.StatusNotFound && strings.Contains(e.Problem.Error, inspect.ErrUnknownPipeline.Error()):
@@ -65,7 +65,7 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do sends a request and returns the reply of a success.
+// do sends a request and returns the reply if it is a success.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, headers ...string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	return nil, failure
 }
 
-// call sends a request and reads the JSON of its reply into v, if v is not nil.
+// call sends a request and decodes the JSON reply into v, unless v is nil.
 func (c *Client) call(ctx context.Context, method, path string, body []byte, v any, headers ...string) error {
 	reply, err := c.do(ctx, method, path, body, headers...)
 	if err != nil {
@@ -116,22 +116,22 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, v a
 	return nil
 }
 
-// Append implements Directory. The values must have no newlines; their keys
-// are taken by the other side. While a pipeline is too far behind it waits.
+// Append implements Directory. The values must not contain newlines; the other process extracts
+// their keys. If a pipeline is too far behind, Append waits.
 func (c *Client) Append(ctx context.Context, records ...stream.Record) error {
 	_, err := c.post(ctx, records, func(int) []string { return nil })
 	return err
 }
 
-// AppendOnce implements Directory, as Append does.
+// AppendOnce implements Directory, with the limits of Append.
 func (c *Client) AppendOnce(ctx context.Context, producer string, first int64, records ...stream.Record) (int, error) {
 	return c.post(ctx, records, func(at int) []string {
 		return []string{ingest.HeaderProducer, producer, ingest.HeaderSequence, strconv.FormatInt(first+int64(at), 10)}
 	})
 }
 
-// post appends records in one request, or in several where that has too many of
-// them. numbering returns the headers of those from an index on.
+// post appends records, in several requests if one would be too large. numbering returns the
+// headers for the records from an index on.
 func (c *Client) post(ctx context.Context, records []stream.Record, numbering func(at int) []string) (repeated int, err error) {
 	if len(records) == 0 {
 		return 0, nil
@@ -222,8 +222,7 @@ func (c *Client) Lag(ctx context.Context, pipeline string) ([]observe.Lag, error
 	return all.Lag, err
 }
 
-// Lags returns what Lag does, and how sources of the pipelines stand that the
-// other process runs.
+// Lags returns the lag, and the state of the sources of the pipelines that the other process runs.
 func (c *Client) Lags(ctx context.Context, pipeline string) (all Lags, err error) {
 	path := "/v1/lag"
 	if pipeline != "" {
@@ -232,7 +231,7 @@ func (c *Client) Lags(ctx context.Context, pipeline string) (all Lags, err error
 	return all, c.call(ctx, http.MethodGet, path, nil, &all)
 }
 
-// readLines yields the lines of a stream.
+// readLines yields the lines of a streamed reply.
 func readLines[T any](ctx context.Context, c *Client, method, path string, parse func([]byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -13,16 +13,16 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// Gateway is that of the process, as far as a server shows it.
+// Gateway is the gateway of the process, as the server shows it.
 type Gateway struct {
 	Name      string
-	Topics    []string         // that its file names
+	Topics    []string         // topics that its file names
 	Server    *gateway.Gateway // nil if it ended before it served clients
 	Sequence  *sequence.Metrics
 	Addresses func() limit.Stats
 	Tokens    func() auth.Stats
-	HTTP      *server.Server // that clients connect to; nil is not known
-	Ended     func() error   // why it ended while the process goes on, nil while it runs; a nil Ended is never
+	HTTP      *server.Server // the server that clients connect to; nil if unknown
+	Ended     func() error   // why it ended while the process continues, nil while it runs; a nil Ended means never
 }
 
 func (g *Gateway) ended() error {
@@ -32,25 +32,25 @@ func (g *Gateway) ended() error {
 	return g.Ended()
 }
 
-// Clients is who is connected to a gateway.
+// Clients lists the connections of a gateway.
 type Clients struct {
 	Gateway string   `json:"gateway"`
-	Clients []Talker `json:"clients"` // by tenant and client, the oldest first
+	Clients []Talker `json:"clients"` // by tenant and client, oldest first
 }
 
 // Talker is an open connection of a client.
 type Talker struct {
-	Tenant  string    `json:"tenant"` // "" until it has said who it is, as Client
+	Tenant  string    `json:"tenant"` // "" until the connection is authenticated; the same for Client
 	Client  string    `json:"client"`
 	Kind    string    `json:"kind"` // websocket, sse or poll
 	Opened  time.Time `json:"opened"`
-	Pending int       `json:"pending"`         // events that wait for their result
-	Oldest  time.Time `json:"oldest,omitzero"` // since when the first of these does
-	Unacked int       `json:"unacked"`         // results that were sent to it since it last acknowledged some
-	Behind  int64     `json:"behind"`          // records of its partition of results, of any client, that are not yet passed for it
+	Pending int       `json:"pending"`         // events without a result so far
+	Oldest  time.Time `json:"oldest,omitzero"` // arrival of the oldest of these
+	Unacked int       `json:"unacked"`         // results sent since the client's last acknowledgement
+	Behind  int64     `json:"behind"`          // records of its results partition, of any client, that it has not yet passed
 }
 
-// clients answers with the connections of the gateway.
+// clients replies with the connections of the gateway.
 func (s *Server) clients(w http.ResponseWriter, _ *http.Request) {
 	g := s.options.Gateway
 	if g == nil {
@@ -66,7 +66,7 @@ func (s *Server) clients(w http.ResponseWriter, _ *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, reply)
 }
 
-// Clients returns who is connected to the gateway of the process.
+// Clients returns the connections of the process's gateway.
 func (c *Client) Clients(ctx context.Context) (clients Clients, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/clients", nil, &clients)
 	return clients, err

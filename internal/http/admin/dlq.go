@@ -17,7 +17,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/deadletter"
 )
 
-// letterLine is a dead letter as a line of JSON.
+// letterLine is a dead letter as a JSON line.
 type letterLine struct {
 	Settled bool            `json:"settled"`
 	Record  json.RawMessage `json:"record"`
@@ -39,7 +39,7 @@ func parseLetter(line []byte, pipeline string) (deadletter.Letter, error) {
 	return l, err
 }
 
-// filterValues writes a filter as a query of a URL.
+// filterValues returns a filter as URL query values.
 func filterValues(f *deadletter.Filter) url.Values {
 	values := url.Values{}
 	for name, text := range map[string]string{"stage": f.Stage, "reason": f.Reason, "key": f.Key, "id": f.ID} {
@@ -58,7 +58,7 @@ func filterValues(f *deadletter.Filter) url.Values {
 	return values
 }
 
-// parseFilter reads what filterValues wrote.
+// parseFilter parses the result of filterValues.
 func parseFilter(values url.Values) (f deadletter.Filter, err error) {
 	f = deadletter.Filter{Stage: values.Get("stage"), Reason: values.Get("reason"), Key: values.Get("key"), ID: values.Get("id")}
 	for _, text := range values["partition"] {
@@ -111,12 +111,12 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) {
 func appendProgress(dst []byte, p deadletter.Progress) []byte {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic("serve: progress cannot be encoded: " + err.Error()) // plain data always can
+		panic("serve: progress cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	return append(dst, text...)
 }
 
-// change answers POST /v1/dlq/{pipeline}/{do}.
+// change handles POST /v1/dlq/{pipeline}/{do}.
 func (s *Server) change(w http.ResponseWriter, r *http.Request) {
 	switch r.PathValue("do") {
 	case "redrive", "drop":
@@ -158,8 +158,8 @@ func (c *Client) Resume(ctx context.Context, pipeline string) error {
 	return c.call(ctx, http.MethodPost, "/v1/dlq/"+url.PathEscape(pipeline)+"/resume", nil, nil)
 }
 
-// standing returns why a pipeline stands still for its dead letters, or why none is left
-// running, for readiness; "" if neither is so.
+// standing returns, for readiness, which pipeline is stopped because of its dead letters, or that
+// no pipeline is left running. It returns "" if neither is true.
 func standing(runners []*pipeline.Runner) string {
 	ended := 0
 	for _, r := range runners {
@@ -177,8 +177,8 @@ func standing(runners []*pipeline.Runner) string {
 	return ""
 }
 
-// awaiting returns which schema a pipeline waits for because its schema registry stays away, for
-// readiness; "" if none does.
+// awaiting returns, for readiness, which pipeline waits for a schema because its schema registry is
+// unavailable. It returns "" if no pipeline does.
 func awaiting(runners []*pipeline.Runner) string {
 	for _, r := range runners {
 		if r.Ended() != nil || r.Schemas == nil {

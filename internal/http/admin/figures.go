@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Labels of several families.
+// Labels that several metric families share.
 var (
 	ofPipeline  = []string{"pipeline"}
 	ofCase      = []string{"pipeline", "case"}
@@ -24,8 +24,8 @@ var (
 
 const shared = " Pipelines that share the endpoint all show the same value."
 
-// figures is the one table of what a process shows: a row is a metric of /metrics and of the
-// reference page, a column that Print prints, or both. Rows read a Snapshot.
+// figures is the table of everything that a process shows. A row is a metric of /metrics and of the
+// reference page, a column of Print, or both. Rows read a Snapshot.
 var figures = append(metric.List[*Snapshot]{
 	// Pipelines
 	metric.Each("", ofPipeline, eachPipeline,

@@ -13,17 +13,18 @@ import (
 	"github.com/afterbay/afterbay/internal/gateway/sequence"
 )
 
-// Values of the label tenant that are no tenants: their names have no brackets.
+// Values of the label tenant that are not tenants. They contain brackets, which tenant names
+// cannot.
 const (
-	tenantsOther = "(other)" // all but the first tenantsShown
-	tenantNone   = "(none)"  // connections that have not said who they are
+	tenantsOther = "(other)" // all tenants after the first tenantsShown
+	tenantNone   = "(none)"  // unauthenticated connections
 )
 
-// tenantsShown of a gateway have figures of their own, those whose events wait in
-// the greatest number.
+// tenantsShown is the number of tenants with metrics of their own: those with the most waiting
+// events.
 const tenantsShown = 50
 
-// gatewayOf yields the gateway of a process, with what it serves clients by.
+// gatewayOf yields the gateway of a process if it serves clients.
 func gatewayOf(s *Snapshot, show func(*gateway.Gateway)) {
 	if s.gateway != nil && s.gateway.Server != nil {
 		show(s.gateway.Server)
@@ -97,11 +98,11 @@ func eachRefusal(s *Snapshot, show func(refused int64, labels ...string)) {
 	})
 }
 
-// tenant is what connections of one have together.
+// tenant sums up the connections of one tenant.
 type tenant struct {
 	name                 string
 	connections, pending int
-	pendingMax           int // of a connection
+	pendingMax           int // largest value of one connection
 	age                  time.Duration
 	behind               int64
 }
@@ -113,7 +114,8 @@ func (t *tenant) add(other *tenant) {
 	t.age, t.behind = max(t.age, other.age), max(t.behind, other.behind)
 }
 
-// tenantsOf adds clients up, tenantsShown at most and one for the others.
+// tenantsOf sums up clients by tenant. It returns at most tenantsShown tenants, and one entry for
+// the others.
 func tenantsOf(clients []gateway.Client, now time.Time) []*tenant {
 	by := map[string]*tenant{}
 	var list []*tenant

@@ -50,7 +50,7 @@ func (s *Server) createTopic(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keyBytesMax bounds the name of the field that keys of a topic are taken from.
+// keyBytesMax limits the name of a topic's key field.
 const keyBytesMax = 256
 
 func (s *Server) deleteTopic(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func refuse(w http.ResponseWriter, err error) {
 	}
 }
 
-// parseQuery reads partition, offset, limit and follow.
+// parseQuery parses partition, offset, limit and follow.
 func parseQuery(r *http.Request) (inspect.Query, error) {
 	q := inspect.Query{Topic: r.PathValue("topic"), Partition: inspect.AllPartitions}
 	values := r.URL.Query()

@@ -15,7 +15,7 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// Lags says in JSON how far pipelines are behind, the worst first.
+// Lags holds the lag of pipelines as JSON, largest first.
 type Lags struct {
 	Lag     []observe.Lag     `json:"lag"`
 	Sources []pipeline.Source `json:"sources,omitempty"` // of the pipelines that the process runs
@@ -37,25 +37,25 @@ func (s *Server) showLag(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	lagEvery    = time.Second      // at least so long between two measurements,
-	lagShare    = 10               // and so many times as long as one takes,
-	lagEveryMax = 10 * time.Second // but not longer than this
-	lagStale    = 30 * time.Second // a measurement that is older says nothing
+	lagEvery    = time.Second      // minimum time between two measurements
+	lagShare    = 10               // minimum time as a multiple of a measurement's duration
+	lagEveryMax = 10 * time.Second // maximum time between two measurements
+	lagStale    = 30 * time.Second // an older measurement is not used
 )
 
-// lagWatch measures how far the pipelines of a process are behind, about every
-// second, and compares that with what they allow.
+// lagWatch measures the lag of the pipelines of a process about every second, and compares it with
+// the limits in their files.
 type lagWatch struct {
 	local    *inspect.Local
 	runners  []*pipeline.Runner
 	backlogs *backlogs
 	logger   *slog.Logger
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	latest []observe.Lag
-	at     time.Time       // of the latest; zero before the first
-	err    error           // why there is no later one; nil where nothing went wrong
-	warned map[string]bool // by pipeline, in the log
+	at     time.Time       // time of the latest measurement; zero before the first
+	err    error           // why there is no later one; nil if nothing failed
+	warned map[string]bool // pipelines with a logged warning
 }
 
 func newLagWatch(l *inspect.Local, runners []*pipeline.Runner, b *backlogs, logger *slog.Logger) *lagWatch {
@@ -108,10 +108,10 @@ func (w *lagWatch) measure(ctx context.Context) {
 	}
 }
 
-// worst returns the oldest lag of a pipeline. Its caller holds mu.
+// worst returns the largest lag of a pipeline. The caller holds mu.
 func (w *lagWatch) worst(r *pipeline.Runner) observe.Lag {
 	reads := r.Reads()
-	for _, l := range w.latest { // the worst is the first
+	for _, l := range w.latest { // latest is sorted, largest first
 		if slices.Contains(reads, observe.Read{Group: l.Group, Topic: l.Topic}) {
 			return l
 		}
@@ -119,11 +119,11 @@ func (w *lagWatch) worst(r *pipeline.Runner) observe.Lag {
 	return observe.Lag{}
 }
 
-// exceeds reports whether a lag is beyond a limit; 0 is none.
+// exceeds reports whether a lag exceeds a limit; 0 means no limit.
 func exceeds(l observe.Lag, limit time.Duration) bool { return limit != 0 && l.Age() > limit }
 
-// late returns why a pipeline is too far behind for the process to be ready; ""
-// where none is. What cannot be measured may be as late as it wants.
+// late returns why a pipeline is too far behind for the process to be ready, or "". A lag that
+// cannot be measured does not count.
 func (w *lagWatch) late() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,13 +148,13 @@ func (w *lagWatch) late() string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// bound is whether the lag of a pipeline is above a bound of its file.
+// bound says whether the lag of a pipeline is above a limit in its file.
 type bound struct {
 	pipeline, name string
 	above          bool
 }
 
-// latestLag returns the latest measurement, and none if it is stale.
+// latestLag returns the latest measurement, or nothing if it is stale.
 func (w *lagWatch) latestLag() (lags []observe.Lag, bounds []bound) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

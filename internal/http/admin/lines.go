@@ -12,12 +12,12 @@ import (
 	"github.com/afterbay/afterbay/internal/http/ingest"
 )
 
-// flushAfter is how long a line of a stream may wait for others.
+// flushAfter is how long a line may wait for more lines before it is sent.
 const flushAfter = 20 * time.Millisecond
 
-// streamLines sends what all yields, a line each, until it ends or the server
-// does. An error before the first line is the reply; one after it is sent as
-// the last line, {"error":...}.
+// streamLines sends the items of all, one on each line, until they or the server end. An error
+// before the first line is sent as an error reply; a later one is sent as the last line,
+// {"error":...}.
 func streamLines[T any](s *Server, w http.ResponseWriter, r *http.Request, all func(context.Context) iter.Seq2[T, error], encode func([]byte, T) []byte) {
 	ctx, cancel := context.WithCancel(r.Context())
 	var watch sync.WaitGroup
@@ -42,7 +42,7 @@ func streamLines[T any](s *Server, w http.ResponseWriter, r *http.Request, all f
 			return
 		case err != nil:
 			text, _ := json.Marshal(ingest.Problem{Error: err.Error()})
-			_ = lines.write(text) // the client is gone: nobody is left to tell
+			_ = lines.write(text) // an error means that the client has disconnected
 			return
 		}
 		line = encode(line[:0], item)
@@ -53,12 +53,12 @@ func streamLines[T any](s *Server, w http.ResponseWriter, r *http.Request, all f
 	lines.begin()
 }
 
-// lineWriter sends lines. What waits goes out when nothing follows for a while.
+// lineWriter sends lines. It flushes its buffer if no more lines follow for flushAfter.
 type lineWriter struct {
 	w     http.ResponseWriter
-	begun bool // by the one goroutine that writes
+	begun bool // owned by the writing goroutine
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	buffer *bufio.Writer
 	flush  *time.Timer
 	closed bool
@@ -97,7 +97,7 @@ func (l *lineWriter) send() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
-		// The next write reports what is wrong with the connection.
+		// The next write reports an error of the connection.
 		_ = l.buffer.Flush()
 		_ = http.NewResponseController(l.w).Flush()
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Metrics describes the metrics of servers of pipelines and of gateways, those of an
-// embedded log among them.
+// Metrics describes the metrics of servers, of pipelines and of gateways, including those of an
+// embedded log.
 func Metrics() []metric.Info { return figures.Infos() }
 
-// metrics serves the figures, those of HTTP servers and the process's own.
+// metrics serves the figures, the metrics of HTTP servers and those of the process.
 func (s *Server) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -42,21 +42,21 @@ func (s *Server) metrics() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// Snapshot is what a process does, with what metrics alone show.
+// Snapshot is the status of a process, plus data that only the metrics show.
 type Snapshot struct {
 	Status
 	lags     []observe.Lag
 	bounds   []bound
-	restores []stream.Restoring // states that are restored
-	standbys []stream.Standby   // copies of states that other processes own
+	restores []stream.Restoring // restores in progress
+	standbys []stream.Standby   // standby copies of state that other processes own
 	log      *embedded.Stats
 	gateway  *Gateway
 }
 
-const journalTimeout = 5 * time.Second // to read the counts of all pipelines
+const journalTimeout = 5 * time.Second // for reading the counts of all pipelines
 
-// snapshot returns what the process does, for metrics: lag is that of the latest measurement.
-// The counts of a journal that cannot be read are left out, so that the rest is shown.
+// snapshot returns the data for metrics. The lag is that of the latest measurement. If the counts
+// of a journal cannot be read, snapshot leaves them out and returns the rest.
 func (s *Server) snapshot() *Snapshot {
 	all := &Snapshot{gateway: s.options.Gateway}
 	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
@@ -83,5 +83,5 @@ func (s *Server) snapshot() *Snapshot {
 	return all
 }
 
-// Print prints the tables of a status: one that has no rows is left out.
+// Print prints the tables of a status. It leaves out tables without rows.
 func (s *Status) Print(out io.Writer) error { return figures.Print(out, &Snapshot{Status: *s}) }

@@ -13,16 +13,16 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// Orders says of the pipelines of a process how the events stand that are read in one order.
+// Orders lists the pipelines of a process that read several source partitions in one order, with
+// the state of that order.
 type Orders struct {
 	Pipelines []pipeline.Order `json:"pipelines"`
 }
 
-// copiedTimeout bounds how long is waited for what is known of source partitions, of a topic that
-// may not be reached.
+// copiedTimeout limits the wait for the state of source partitions. Their topic may be unreachable.
 const copiedTimeout = 2 * time.Second
 
-// showOrder replies with how the events stand that a pipeline, or each one, reads in order.
+// showOrder replies with the state of the order of one or of all pipelines.
 func (s *Server) showOrder(w http.ResponseWriter, r *http.Request) {
 	all := Orders{Pipelines: []pipeline.Order{}}
 	name := r.PathValue("pipeline")
@@ -45,7 +45,7 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, all)
 }
 
-// addCopied notes how far the source partitions are copied, as far as they can be reached.
+// addCopied adds how far the source partitions are copied, as far as they can be reached.
 func (s *Server) addCopied(ctx context.Context, r *pipeline.Runner, o *pipeline.Order) {
 	ctx, cancel := context.WithTimeout(ctx, copiedTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (s *Server) addCopied(ctx context.Context, r *pipeline.Runner, o *pipeline.
 	}
 }
 
-// skip has a pipeline not wait for a source partition any more.
+// skip makes a pipeline stop waiting for a source partition.
 func (s *Server) skip(w http.ResponseWriter, r *http.Request) {
 	var command struct {
 		Source string `json:"source"`
@@ -77,8 +77,7 @@ func (s *Server) skip(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, done)
 }
 
-// Orders returns how the events of a pipeline of the process stand that are read in order; with "" those of
-// each one.
+// Orders returns the state of the order of a pipeline of the process; "" means all pipelines.
 func (c *Client) Orders(ctx context.Context, pipeline string) (all Orders, err error) {
 	path := "/v1/order"
 	if pipeline != "" {
@@ -87,7 +86,7 @@ func (c *Client) Orders(ctx context.Context, pipeline string) (all Orders, err e
 	return all, c.call(ctx, http.MethodGet, path, nil, &all)
 }
 
-// Skip has a pipeline of the process not wait for a source partition any more.
+// Skip makes a pipeline of the process stop waiting for a source partition.
 func (c *Client) Skip(ctx context.Context, of, source string) (done pipeline.Skipped, err error) {
 	body, err := json.Marshal(map[string]string{"source": source})
 	if err != nil {

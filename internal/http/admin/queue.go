@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/async"
 )
 
-// Ordered is how many events a command was about.
+// Ordered is the number of events that a command affected.
 type Ordered struct {
 	Events int `json:"events"`
 }
@@ -35,7 +35,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, Ordered{events})
 }
 
-// Command has a process do something with the events of the async queue of a pipeline.
+// Command applies a command to the events in a pipeline's async queue.
 func (c *Client) Command(ctx context.Context, pipeline string, command async.Command) (events int, err error) {
 	body, err := json.Marshal(command)
 	if err != nil {

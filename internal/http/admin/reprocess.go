@@ -11,9 +11,8 @@ import (
 	"github.com/afterbay/afterbay/internal/ops/reprocess"
 )
 
-// reprocess answers POST /v1/reprocess, whose request is in the query: it takes as
-// long as the job does. It names a file, which may say what programs are to be run:
-// so its role is access.Owner.
+// reprocess handles POST /v1/reprocess, with the request in the query. It runs as long as the job.
+// The request names a file, which may name programs to run, so the required role is access.Owner.
 func (s *Server) reprocess(w http.ResponseWriter, r *http.Request) {
 	request, err := reprocess.Parse(r.URL.Query().Get("job"))
 	if err != nil {
@@ -29,16 +28,16 @@ func (s *Server) reprocess(w http.ResponseWriter, r *http.Request) {
 	}, func(dst []byte, p reprocess.Progress) []byte {
 		text, err := json.Marshal(p)
 		if err != nil {
-			panic("serve: progress cannot be encoded: " + err.Error()) // plain data always can
+			panic("serve: progress cannot be encoded: " + err.Error()) // plain data can always be encoded
 		}
 		return append(dst, text...)
 	})
 }
 
-// ErrDeriving says that a process has another job to do.
+// ErrDeriving means that the process is already running another job.
 var ErrDeriving = errors.New("a pipeline of this process is being reprocessed: wait for it, or end that command")
 
-// Reprocess has a process derive a pipeline again, and yields how far it is.
+// Reprocess makes the process reprocess a pipeline, and yields the progress.
 func (c *Client) Reprocess(ctx context.Context, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	path := "/v1/reprocess?job=" + url.QueryEscape(request.String())
 	return readLines(ctx, c, http.MethodPost, path, func(line []byte) (p reprocess.Progress, err error) { return p, json.Unmarshal(line, &p) })

@@ -1,5 +1,5 @@
-// Package admin is the process's HTTP side: publishing, health, metrics, and
-// what the command line asks while the process holds the data directory.
+// Package admin is the HTTP server of a process: publishing, health, metrics, and the commands that
+// need the process while it holds the data directory.
 package admin
 
 import (
@@ -27,47 +27,46 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// DefaultAddress is where a process listens when nothing else is said.
+// DefaultAddress is the default listen address of a process.
 const DefaultAddress = "127.0.0.1:7070"
 
-// Options of a Server. The zero value listens for this machine alone.
+// Options configures a Server. The zero value listens only on this machine.
 type Options struct {
 	Address  string // host:port; "" is DefaultAddress, port 0 picks one
-	Token    string // that every request but health has to bring, with the role admin; "" is none
-	Insecure bool   // listen beyond this machine without a token
-	CertFile string // PEM of TLS, with KeyFile; read again when it changes. "" is no TLS
+	Token    string // required on every request except health, has the role admin; "" if none
+	Insecure bool   // listen on other addresses without a token
+	CertFile string // PEM certificate for TLS, with KeyFile; read again when it changes. "" means no TLS
 	KeyFile  string // PEM
 	Version  string // for /v1/status
 
 	Runners    []*pipeline.Runner     // shown in status and metrics
-	Collectors []prometheus.Collector // more metrics
-	Stats      func() embedded.Stats  // of an embedded log, for its checkpoint in status; nil is none
-	Full       func(error) bool       // whether an append failed for want of space
+	Collectors []prometheus.Collector // additional metrics
+	Stats      func() embedded.Stats  // of an embedded log, for its checkpoint in status; nil if none
+	Full       func(error) bool       // whether an append failed because the disk is full
 	Logger     *slog.Logger           // nil discards
 
-	// Gateway is that of the process, whose clients are shown; nil is none.
+	// Gateway is the gateway of the process; its clients are shown. nil if none.
 	Gateway *Gateway
 
-	// Reprocess derives a pipeline again, and yields how far it is; nil does not.
+	// Reprocess reprocesses a pipeline and yields the progress; nil if unsupported.
 	Reprocess func(ctx context.Context, request reprocess.Request) iter.Seq2[reprocess.Progress, error]
 
-	// Tokens are the tokens of a token file, with their roles; nil is none.
+	// Tokens provides the tokens of a token file, with their roles; nil if none.
 	Tokens access.Tokens
 
-	// Endpoints are more than the server's own, behind the same tokens. HTTP/2 without
-	// TLS is spoken for them, as clients of gRPC do.
+	// Endpoints are served in addition to the server's own, with the same tokens. If there are any,
+	// the server also accepts HTTP/2 without TLS, as gRPC clients use it.
 	Endpoints []access.Endpoint
 
-	// Connections may be open at once; 0 is 1,024, or a quarter of the files that the
-	// process may open where that is less.
+	// Connections is the maximum number of open connections. 0 is 1,024, or a quarter of the files
+	// that the process may open if that is less.
 	Connections int
 
-	// Memory bounds what requests of the process need; nil is a budget of the server's
-	// own.
+	// Memory limits the memory of requests of the process; nil is a budget of the server's own.
 	Memory *server.Budget
 }
 
-// Validate returns why a server cannot have these options.
+// Validate returns an error if the options are invalid.
 func (o Options) Validate() error {
 	host, _, err := net.SplitHostPort(o.address())
 	if err != nil {
@@ -86,7 +85,7 @@ func (o Options) address() string {
 	return o.Address
 }
 
-// Server answers HTTP for one process. Make one with Listen.
+// Server is the HTTP server of one process. Create one with Listen.
 type Server struct {
 	options  Options
 	log      inspect.Log
@@ -97,13 +96,13 @@ type Server struct {
 	http     *server.Server
 	mux      *access.Mux
 	admin    string        // token for the command line on this machine
-	ending   chan struct{} // closed when streams have to end
+	ending   chan struct{} // closed when streams must end
 	ready    atomic.Bool
 	started  time.Time
 }
 
-// Listen takes the address; Run serves it. The server has health at once, and
-// is ready from Ready on.
+// Listen opens the address; Run serves it. Health is available at once. The server is ready after a
+// call of Ready.
 func Listen(log inspect.Log, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func Listen(log inspect.Log, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Unheard returns a server that listens nowhere, for its methods.
+// Unheard returns a server that does not listen; callers use its methods.
 func Unheard(log inspect.Log, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -132,7 +131,7 @@ func Unheard(log inspect.Log, o Options) *Server {
 	return newServer(log, o, nil)
 }
 
-// newServer returns a server that listens nowhere. A nil secure is no TLS.
+// newServer returns a server that does not listen yet. A nil secure means no TLS.
 func newServer(log inspect.Log, o Options, secure *tls.Config) *Server {
 	s := &Server{
 		options: o, log: log, admin: rand.Text(),
@@ -155,10 +154,10 @@ func newServer(log inspect.Log, o Options, secure *tls.Config) *Server {
 	return s
 }
 
-// Address returns the host:port that is listened on.
+// Address returns the listen address as host:port.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// URL returns where the server can be asked.
+// URL returns the base URL of the server.
 func (s *Server) URL() string {
 	if s.options.CertFile != "" {
 		return "https://" + s.Address()
@@ -166,17 +165,16 @@ func (s *Server) URL() string {
 	return "http://" + s.Address()
 }
 
-// Admin returns what the command line needs to reach the server.
+// Admin returns the Admin with which the command line reaches the server.
 func (s *Server) Admin() Admin { return newAdmin(s.Address(), s.admin, s.options.CertFile) }
 
-// Ready makes /readyz say whether the process does its work. It says no besides
-// while a pipeline is further behind than its lag.critical, waits for a schema
-// registry that stays away, or stands still for its dead letters, and if all
-// pipelines ended.
+// Ready sets whether /readyz may report ready. /readyz also reports not ready in other cases: all
+// pipelines have ended, or one has a lag above its lag.critical, waits for an unavailable schema
+// registry, or is stopped because of its dead letters.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
-// Run serves until ctx is done; then it takes no more requests, ends streams
-// and waits for the others, at most 10 s.
+// Run serves until ctx is done. Then it accepts no more requests, ends streams, and waits at most
+// 10 s for the other requests.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -189,7 +187,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// unready returns why the process should get no work; "" where it should.
+// unready returns why the process is not ready, or "" if it is.
 func (s *Server) unready() string {
 	if !s.ready.Load() {
 		return "not ready"

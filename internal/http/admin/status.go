@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
-// Status is what a process does, as JSON.
+// Status is the status of a process, as JSON.
 type Status struct {
 	Version    string              `json:"version"`
 	PID        int                 `json:"pid"`
@@ -24,21 +24,21 @@ type Status struct {
 	Gateway    *GatewayStatus      `json:"gateway,omitempty"`
 }
 
-// GatewayStatus is how the gateway of a process stands.
+// GatewayStatus is the status of the gateway of a process.
 type GatewayStatus struct {
 	Name  string `json:"name"`
-	Ended string `json:"ended,omitempty"` // why it ended while the pipelines go on
+	Ended string `json:"ended,omitempty"` // why it ended while the pipelines continue
 }
 
-// Checkpoint is the newest one of the state of an embedded log.
+// Checkpoint is the newest checkpoint of an embedded log's state.
 type Checkpoint struct {
-	Number uint64  `json:"number"` // since the process began
+	Number uint64  `json:"number"` // checkpoints since the process began
 	Took   float64 `json:"took_seconds"`
-	Bytes  uint64  `json:"bytes"`      // of all that is checkpointed
-	Behind uint64  `json:"lag_frames"` // that a restart would redo
+	Bytes  uint64  `json:"bytes"`      // size of the whole checkpoint
+	Behind uint64  `json:"lag_frames"` // frames that a restart would read again
 }
 
-// status replies with what the process does.
+// status replies with the status of the process.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	all, err := s.Status(r.Context())
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	ingest.WriteJSON(w, http.StatusOK, all)
 }
 
-// Status returns what the process does.
+// Status returns the status of the process.
 func (s *Server) Status(ctx context.Context) (Status, error) {
 	all := Status{Version: s.options.Version, PID: os.Getpid(), Started: s.started.UTC(), Pipelines: []pipeline.Snapshot{}}
 	if s.options.Stats != nil {
@@ -81,18 +81,18 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	return all, nil
 }
 
-// pipeline returns what a pipeline does, with its backlogs.
+// pipeline returns the snapshot of a pipeline, with its backlogs.
 func (s *Server) pipeline(r *pipeline.Runner) pipeline.Snapshot {
 	p := r.Snapshot()
 	p.Sources = append(p.Sources, s.backlogs.sources(time.Now(), r)...)
 	return p
 }
 
-// journalOf adds up what the journals beside the partitions of a pipeline count.
+// journalOf sums up the journal counts over the partitions of a pipeline.
 func (s *Server) journalOf(ctx context.Context, pipeline string) ([]journal.Count, error) {
 	var sum journal.Stats
 	for entry, err := range s.local.EntriesOf(ctx, pipeline, statekey.JournalHead) {
-		if errors.Is(err, inspect.ErrUnknownPipeline) { // it has committed nothing
+		if errors.Is(err, inspect.ErrUnknownPipeline) { // the pipeline has not committed anything
 			break
 		}
 		if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) journalOf(ctx context.Context, pipeline string) ([]journal.Coun
 	return sum.Models, nil
 }
 
-// Status returns what the process does.
+// Status returns the status of the process.
 func (c *Client) Status(ctx context.Context) (all Status, err error) {
 	return all, c.call(ctx, http.MethodGet, "/v1/status", nil, &all)
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/afterbay/afterbay/internal/http/server"
 )
 
-// renamed are paths that the server had before version 0.1.0, and the paths that they
-// have now.
+// renamed maps paths from before version 0.1.0 to the current paths.
 var renamed = map[string]string{
 	"/v1/parked":   "/v1/queue",
 	"/v1/passage":  "/v1/timing",
 	"/v1/rederive": "/v1/reprocess",
 }
 
-// endpoints is all that a server answers, but for those of Options.
+// endpoints returns the server's own endpoints, without those of Options.
 func (s *Server) endpoints() []access.Endpoint {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	const data, operator, health = server.Data, server.Operator, server.Health
@@ -60,13 +59,13 @@ func healthy(wrong func() string) http.HandlerFunc {
 	}
 }
 
-// follows reports whether a request for records waits for more.
+// follows reports whether a request for records waits for new ones.
 func follows(r *http.Request) bool {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	return err == nil && query.Has("follow")
 }
 
-// guarded takes appends to topics that callers may write at all.
+// guarded passes on only appends to topics that the caller may write.
 func (s *Server) guarded(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		topic := r.PathValue("topic")

@@ -26,7 +26,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 		if name := values.Get("pipeline"); name != "" && name != runner.Name() {
 			continue
 		}
-		for _, p := range slices.Backward(runner.Timings()) { // the newest first
+		for _, p := range slices.Backward(runner.Timings()) { // newest first
 			if p.Has(values.Get("topic"), int32(partition), offset) {
 				ingest.WriteJSON(w, http.StatusOK, inspect.NewTiming(runner.Name(), p).Of(offset))
 				return
@@ -36,8 +36,7 @@ func (s *Server) timing(w http.ResponseWriter, r *http.Request) {
 	problem(w, http.StatusNotFound, "a process keeps the times of its newest events", "no times of %s/%d@%d are kept", values.Get("topic"), partition, offset)
 }
 
-// Timing returns how an event came through a pipeline, where the process still
-// has it.
+// Timing returns the times of an event in a pipeline, if the process still has them.
 func (c *Client) Timing(ctx context.Context, pipeline string, p stream.Partition, offset stream.Offset) (timing inspect.Timing, found bool, err error) {
 	values := url.Values{
 		"pipeline": {pipeline}, "topic": {p.Topic},

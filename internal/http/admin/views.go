@@ -16,7 +16,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// What follows yields what the families of figures are about, with the values of labels.
+// The functions below yield the items of metric families, with their label values.
 
 func eachPipeline(s *Snapshot, show func(p *pipeline.Snapshot, labels ...string)) {
 	for i := range s.Pipelines {
@@ -24,7 +24,7 @@ func eachPipeline(s *Snapshot, show func(p *pipeline.Snapshot, labels ...string)
 	}
 }
 
-// parts yields the parts of each pipeline, by their names.
+// parts yields the parts of each pipeline, with their names.
 func parts[T any](of func(p *pipeline.Snapshot) []T, name func(*T) string) func(s *Snapshot, show func(t *T, labels ...string)) {
 	return func(s *Snapshot, show func(t *T, labels ...string)) {
 		for i := range s.Pipelines {
@@ -61,7 +61,7 @@ func eachOrderStage(s *Snapshot, show func(of *pipeline.OrderStage, labels ...st
 	})
 }
 
-// class is what a pipeline did with the events of the async queue that have one priority.
+// class holds the counts of one priority in a pipeline's async queue.
 type class struct {
 	waiting    int64
 	dispatched uint64
@@ -94,7 +94,7 @@ func eachPhase(s *Snapshot, show func(t pipeline.Times, labels ...string)) {
 	}
 }
 
-// eachPass yields how long the passes of the compiler took.
+// eachPass yields the duration of each compiler pass.
 func eachPass(s *Snapshot, show func(took time.Duration, labels ...string)) {
 	for i := range s.Pipelines {
 		for pass, took := range s.Pipelines[i].Took.All() {
@@ -105,7 +105,7 @@ func eachPass(s *Snapshot, show func(took time.Duration, labels ...string)) {
 
 var eachCase = parts(func(p *pipeline.Snapshot) []pipeline.Case { return p.Cases }, func(c *pipeline.Case) string { return c.Case })
 
-// eachLimitedCase yields the cases with a limit of their own.
+// eachLimitedCase yields the cases that have a limit of their own.
 func eachLimitedCase(s *Snapshot, show func(c *pipeline.Case, labels ...string)) {
 	eachCase(s, func(c *pipeline.Case, labels ...string) {
 		if c.Limit > 0 {
@@ -122,7 +122,7 @@ func eachGeneration(s *Snapshot, show func(generation uint64, labels ...string))
 	}
 }
 
-// eachShare yields what the budgets allow.
+// eachShare yields the time that budgets allow each phase.
 func eachShare(s *Snapshot, show func(share time.Duration, labels ...string)) {
 	for i := range s.Pipelines {
 		if p := &s.Pipelines[i]; p.Spent.Budget.P99 > 0 {
@@ -169,7 +169,7 @@ func eachGroupEnd(s *Snapshot, show func(ended uint64, labels ...string)) {
 	}
 }
 
-// backlogQueue is the Queue of a Source whose records are refused while too many wait.
+// backlogQueue is the Queue of a Source that refuses records while too many wait.
 const backlogQueue = "backlog"
 
 func eachBacklog(s *Snapshot, show func(of *pipeline.Source, labels ...string)) {
@@ -212,19 +212,19 @@ func eachLog(s *Snapshot, show func(of *embedded.Stats, labels ...string)) {
 	}
 }
 
-// buckets shows a histogram.
+// buckets converts a histogram snapshot for metrics.
 func buckets(t pipeline.Times) metric.Times {
 	return metric.Times{Count: t.Histogram.Count, Sum: t.Histogram.Sum, Each: t.Histogram.Each}
 }
 
-// bucketsOf shows a histogram that is being counted.
+// bucketsOf converts a live histogram for metrics.
 func bucketsOf(h *observe.Histogram) metric.Times {
 	s := &observe.Snapshot{}
 	s.Add(h)
 	return metric.Times{Count: s.Count, Sum: s.Sum, Each: s.Each}
 }
 
-// Texts of columns.
+// The functions below return the texts of columns.
 
 func digits(seconds float64) string { return metric.Rounded(seconds).String() }
 

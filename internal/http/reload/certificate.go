@@ -6,9 +6,8 @@ import (
 	"log/slog"
 )
 
-// Certificate returns a configuration of TLS 1.2 and later. It reads the certificate
-// again when one of the files changes. Both names are empty for a server without TLS:
-// then it returns nil.
+// Certificate returns a configuration for TLS 1.2 and later. It reads the certificate again when
+// one of the files changes. If both names are empty, it returns nil: the server then uses no TLS.
 func Certificate(certFile, keyFile string, logger *slog.Logger) (*tls.Config, error) {
 	if certFile == "" && keyFile == "" {
 		return nil, nil
@@ -29,7 +28,7 @@ func Certificate(certFile, keyFile string, logger *slog.Logger) (*tls.Config, er
 	}, nil
 }
 
-// CheckFiles returns why two names are no pair of files.
+// CheckFiles returns an error if only one of the two file names is set.
 func CheckFiles(certFile, keyFile string) error {
 	if (certFile == "") != (keyFile == "") {
 		return errors.New("TLS needs a certificate and a key: give both files")

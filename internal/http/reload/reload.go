@@ -1,5 +1,5 @@
-// Package reload keeps a value that is made of files, and makes it again when a file
-// changes: tokens, certificates.
+// Package reload holds values that are loaded from files, such as tokens and certificates, and
+// loads them again when a file changes.
 package reload
 
 import (
@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Every is how long a change of a file may go unnoticed.
+// Every is the maximum time until a changed file is noticed.
 const Every = time.Second
 
-// Value is a value made of files. It starts no goroutine: the files are looked at by
-// Get, at most once in Every. Make one with New. It is safe for concurrent use.
+// Value is a value loaded from files. It starts no goroutine: Get checks the files, at most once in
+// Every. Create one with New. It is safe for concurrent use.
 type Value[T any] struct {
 	load   func() (value T, files []string, err error)
 	what   string
 	logger *slog.Logger
 
 	now    atomic.Pointer[T]
-	looked atomic.Int64 // when, in nanoseconds
-	stale  atomic.Bool  // the files changed and are wrong
+	looked atomic.Int64 // time of the last check, in nanoseconds
+	stale  atomic.Bool  // the files have changed but could not be loaded
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	files []string
-	state []byte // of the files when they were read
+	state []byte // digest of the files when they were loaded
 }
 
-// New loads a value. load returns it with the files that it was made of, and the
-// files also with an error. what names the value in the log.
+// New loads a value. load returns the value and the files that it was loaded from; it also returns
+// the files with an error. what names the value in the log.
 func New[T any](what string, logger *slog.Logger, load func() (value T, files []string, err error)) (*Value[T], error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -48,8 +48,8 @@ func New[T any](what string, logger *slog.Logger, load func() (value T, files []
 	return v, nil
 }
 
-// Get returns the value of the newest files that could be loaded. If the new files
-// are wrong, the value stays as it was, and the log says why.
+// Get returns the newest value that could be loaded. If the new files are invalid, the previous
+// value stays, and the log says why.
 func (v *Value[T]) Get() T {
 	looked := v.looked.Load()
 	if now := time.Now().UnixNano(); now-looked >= int64(Every) && v.looked.CompareAndSwap(looked, now) {
@@ -58,8 +58,7 @@ func (v *Value[T]) Get() T {
 	return *v.now.Load()
 }
 
-// Stale reports whether the newest files could not be loaded, so that Get returns the
-// value from before.
+// Stale reports whether the newest files could not be loaded, so that Get returns an older value.
 func (v *Value[T]) Stale() bool {
 	v.Get()
 	return v.stale.Load()
@@ -72,7 +71,7 @@ func (v *Value[T]) look() {
 	if bytes.Equal(state, v.state) {
 		return
 	}
-	v.state = state // before they are loaded: what changes meanwhile is loaded next time
+	v.state = state // taken before loading, so that a change during the load is loaded next time
 	value, files, err := v.load()
 	if len(files) > 0 {
 		v.files, v.state = files, joined(v.files, v.state, files)
@@ -86,8 +85,8 @@ func (v *Value[T]) look() {
 	v.logger.Info("read again, since a file changed", "of", v.what)
 }
 
-// joined returns the state of the files that a value was made of: the one from before
-// it was loaded where they are the same.
+// joined returns the state for a value that was loaded. If the value has the same files as before,
+// that is the state from before the load.
 func joined(before []string, state []byte, after []string) []byte {
 	if len(before) == len(after) {
 		same := true
@@ -101,8 +100,7 @@ func joined(before []string, state []byte, after []string) []byte {
 	return stateOf(after)
 }
 
-// stateOf returns a digest of what files hold. One that cannot be read has a state
-// too.
+// stateOf returns a digest of the contents of files. An unreadable file has a digest too.
 func stateOf(files []string) []byte {
 	digest := sha256.New()
 	for _, path := range files {
