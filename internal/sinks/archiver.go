@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	archivePollMax = 4096        // records that one Poll brings, of which little is kept
-	hurryEvery     = time.Second // that somebody may want to see the end
+	archivePollMax = 4096        // maximum number of records from one Poll; little of each is held
+	hurryEvery     = time.Second // how often to check Options.Hurry
 )
 
-// archiver has an Archive keep records. What it holds of them is counts: an object
-// is read from the log when it is made.
+// archiver passes records to an Archive. It holds only counts of them: the records of an object are
+// read from the log when it is made.
 type archiver struct {
 	*member[*span]
-	committing []*span // what the outstanding commit is of
-	quiet      bool    // there is nothing to read
+	committing []*span // spans in the outstanding commit
+	quiet      bool    // the last Poll returned no records
 }
 
 func newArchiver(ctx context.Context, d *Deliverer, s stream.Member, from reading) *archiver {
@@ -30,14 +30,14 @@ func newArchiver(ctx context.Context, d *Deliverer, s stream.Member, from readin
 	return w
 }
 
-// finish commits the objects that are made, and ends the calls under way: whoever
-// has their partitions next makes the same objects.
+// finish commits the finished objects and cancels the calls in flight. The next owner of the
+// partitions makes the same objects.
 func (w *archiver) finish() error {
 	w.cancel()
 	return w.member.finish()
 }
 
-// hurried reports that nobody waits for more records.
+// hurried reports whether the caller does not want to wait for more records.
 func (w *archiver) hurried() bool { return w.options.Hurry != nil && w.options.Hurry() }
 
 func (w *archiver) assign(ctx context.Context, a stream.Assigned) (*span, error) {
@@ -48,15 +48,15 @@ func (w *archiver) assign(ctx context.Context, a stream.Assigned) (*span, error)
 	return s, err
 }
 
-// skip begins behind what retention removed before the partition was assigned.
-// What it removes later, of an object that was decided, is an error of its making.
+// skip starts after records that retention removed before the partition was assigned. If retention
+// later removes records of an object with a decided range, making that object fails.
 func (w *archiver) skip(ctx context.Context, s *span) {
 	inspector, ok := w.log.(stream.Inspector)
 	if !ok || s.phase != counting {
 		return
 	}
 	first, _, err := inspector.Offsets(ctx, s.id)
-	if err != nil || first <= s.from { // an error comes again where it matters
+	if err != nil || first <= s.from { // if the error persists, a later call reports it
 		return
 	}
 	if s.from > 0 {
@@ -83,7 +83,7 @@ func (w *archiver) hold(records []stream.Record, now time.Time) {
 	}
 }
 
-// held says that a partition is full of which an object is made.
+// held returns the number of counted records. A partition with an object in progress is full.
 func (w *archiver) held(s *span) (records int, full bool) { return s.held(), s.phase != counting }
 
 func (w *archiver) settled() {
@@ -92,8 +92,8 @@ func (w *archiver) settled() {
 	}
 }
 
-// begin ends the objects that are complete, and makes those whose turn it is, as
-// many as may be made at once.
+// begin closes the objects that are complete, and starts making objects in turn, up to the
+// concurrency limit.
 func (w *archiver) begin(now time.Time) time.Time {
 	due := w.complete(now)
 	for s := range w.inTurn() {
@@ -113,8 +113,7 @@ func (w *archiver) begin(now time.Time) time.Time {
 	return due
 }
 
-// complete ends the objects that have waited for long enough, and returns when to
-// look again.
+// complete closes the objects that have waited long enough, and returns when to check again.
 func (w *archiver) complete(now time.Time) (due time.Time) {
 	for _, s := range w.parts {
 		if s.phase != counting || s.rows == 0 {
@@ -134,7 +133,7 @@ func (w *archiver) object(s *span) sink.Object {
 	return sink.Object{Group: w.from.group, Partition: s.id, From: s.object.From, To: s.object.To, Form: s.object.Form}
 }
 
-// keep makes an object.
+// keep starts making an object.
 func (w *archiver) keep(s *span, passed control.BreakerCall) {
 	s.busy = true
 	o, l, kept := w.object(s), &letters{Deliverer: w.Deliverer, pace: w.pace, noted: s.object.Noted}, 0
@@ -148,7 +147,7 @@ func (w *archiver) keep(s *span, passed control.BreakerCall) {
 	})
 }
 
-// kept takes up what came of the making of an object.
+// kept handles the result of making an object.
 func (w *archiver) kept(s *span, l *letters, kept int, now time.Time, err error) control.Outcome {
 	var split *sink.Split
 	switch {
@@ -169,7 +168,7 @@ func (w *archiver) kept(s *span, l *letters, kept int, now time.Time, err error)
 	return control.Answered
 }
 
-// fill commits what is decided and made.
+// fill adds decided and finished objects to the commit.
 func (w *archiver) fill(step *stream.Transaction, fits func(size int) bool) {
 	w.committing = w.committing[:0]
 	for _, s := range w.parts {

@@ -12,37 +12,36 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-const batchPollMax = 4096 // records that one Poll brings
+const batchPollMax = 4096 // maximum number of records from one Poll
 
-// errOwned says that a Writer knows another owner of a partition.
+// errOwned means that the Writer knows another owner of a partition.
 var errOwned = errors.New("another one writes its records")
 
-// batches hands records to a Writer. Each partition has one call under way at most,
-// of the first records that it holds, so what is done is always a prefix: the offset
-// to commit moves over it, and the service is asked to write nothing again but what
-// was in flight.
+// batches passes records to a Writer. Each partition has at most one call in flight, with the first
+// records that it holds. So the finished records are always a prefix, and the offset to commit
+// moves over it. Only records that were in flight are written again.
 type batches struct{ *member[*lane] }
 
-// lane is a partition that is assigned.
+// lane is an assigned partition.
 type lane struct {
 	assigned
-	claim   sink.Claim // nil before it is claimed
+	claim   sink.Claim // nil before the partition is claimed
 	next    stream.Offset
-	passed  stream.Offset // behind the newest cancel, which is not held
-	safe    stream.Offset // the group's offset, as far as it is known to be durable
-	behind  stream.Offset // no call is made before it is safe: dead letters are to be committed first
-	sent    stream.Offset // in the commit under way
+	passed  stream.Offset // after the newest cancel; cancels are not held
+	safe    stream.Offset // the group's offset that is known to be durable
+	behind  stream.Offset // no calls until safe reaches it: dead letters must be committed first
+	sent    stream.Offset // offset in the outstanding commit
 	held    []stream.Record
 	bytes   int
-	since   time.Time // when the first of them came
+	since   time.Time // arrival of the first held record
 	letters []*delivery
 
 	calling  bool
-	asked    int // of held are in the call, or were in the one that failed
+	asked    int // number of held records in the current or failed call
 	attempts int
-	begun    time.Time // of the first attempt
-	due      time.Time // of the next one
-	err      error     // of the newest one
+	begun    time.Time // start of the first attempt
+	due      time.Time // time of the next attempt
+	err      error     // error of the last attempt
 
 	changed bool // there is something to commit
 }
@@ -77,20 +76,20 @@ func (w *batches) hold(records []stream.Record, now time.Time) {
 	}
 }
 
-// held says that a partition is full with twice what a call takes.
+// held returns the number of held records. A partition is full at twice the size of a call.
 func (w *batches) held(p *lane) (records int, full bool) {
 	return len(p.held), len(p.held) >= 2*w.options.Batch || p.bytes >= 2*w.options.BatchBytes
 }
 
-// settled notes which offsets are durable: begin, which follows, then goes on with
-// the partitions that waited for their dead letters.
+// settled updates the durable offsets. begin, which follows, then continues with partitions that
+// waited for their dead letters.
 func (w *batches) settled() {
 	for _, p := range w.parts {
 		p.safe = max(p.safe, p.sent)
 	}
 }
 
-// begin calls for the partitions whose turn it is.
+// begin starts calls for partitions in turn.
 func (w *batches) begin(now time.Time) (due time.Time) {
 	for p := range w.inTurn() {
 		if p.calling || len(p.held) == 0 || p.safe < p.behind {
@@ -101,7 +100,7 @@ func (w *batches) begin(now time.Time) (due time.Time) {
 				w.refuse(p, &p.held[i], fmt.Errorf("not taken for %v: %w", w.options.Expire, p.err))
 			}
 			w.drop(p, now)
-			p.attempts, p.behind = 0, p.next // a position of the Writer would pass them
+			p.attempts, p.behind = 0, p.next // the Writer's own position would pass them
 			continue
 		}
 		at := p.due
@@ -122,8 +121,8 @@ func (w *batches) begin(now time.Time) (due time.Time) {
 	return due
 }
 
-// write hands the first records of a partition to the service, or claims the
-// partition first.
+// write passes the first records of a partition to the service. It first claims the partition if
+// necessary.
 func (w *batches) write(p *lane, passed control.BreakerCall, now time.Time) {
 	if p.attempts++; p.attempts == 1 {
 		p.begun = now
@@ -143,8 +142,8 @@ func (w *batches) write(p *lane, passed control.BreakerCall, now time.Time) {
 				return w.failed(p, now, err)
 			}
 			p.claim, p.due = claim, time.Time{}
-			p.attempts--                  // it is the records that are tried
-			return control.Abandoned, nil // a write is to say whether it works
+			p.attempts--                  // attempts count writes, not claims
+			return control.Abandoned, nil // only a write shows whether the service works
 		})
 		return
 	}
@@ -163,11 +162,11 @@ func (w *batches) write(p *lane, passed control.BreakerCall, now time.Time) {
 	})
 }
 
-// failed notes that a call failed. The error is that another one owns the partition:
-// then the member may be the one that the log has forgotten.
+// failed handles a failed call. It returns an error if another process owns the partition: the log
+// may then have fenced this member.
 func (w *batches) failed(p *lane, now time.Time, err error) (control.Outcome, error) {
 	w.metrics.Failures.Add(1)
-	p.claim = nil // what the call came to is not known
+	p.claim = nil // the result of the call is unknown
 	p.err, p.due = err, now.Add(backoff.Delay(p.id.String(), p.attempts))
 	if errors.Is(err, stream.ErrFenced) {
 		return control.Faulted, fmt.Errorf("%v: %w: %w", p.id, errOwned, err)
@@ -175,8 +174,8 @@ func (w *batches) failed(p *lane, now time.Time, err error) (control.Outcome, er
 	return control.Faulted, nil
 }
 
-// written notes that the records that were asked for are done, or those until the
-// last refused one where the Writer stopped.
+// written handles a successful write. All its records are done or, if the Writer stopped, those up
+// to the last refused one.
 func (w *batches) written(p *lane, o sink.Outcome, now time.Time) {
 	stopped := o.Stopped && len(o.Refused) > 0
 	if stopped {
@@ -202,13 +201,13 @@ func (w *batches) written(p *lane, o sink.Outcome, now time.Time) {
 	}
 }
 
-// refuse makes a record a dead letter.
+// refuse turns a record into a dead letter.
 func (w *batches) refuse(p *lane, r *stream.Record, err error) {
 	w.metrics.Refused.Add(1)
 	p.letters = append(p.letters, &delivery{record: *r, id: sink.IDOf(r), err: err, attempts: max(1, p.attempts)})
 }
 
-// drop lets the records leave that were asked for.
+// drop removes the records of the last call from held.
 func (w *batches) drop(p *lane, now time.Time) {
 	for i := range p.held[:p.asked] {
 		p.bytes -= sizeOf(&p.held[i])
@@ -220,15 +219,15 @@ func (w *batches) drop(p *lane, now time.Time) {
 	p.pass()
 }
 
-// pass moves over a cancel that no record is before.
+// pass moves next past cancels if no held record is before them.
 func (p *lane) pass() {
 	if len(p.held) == 0 && p.passed > p.next {
 		p.next, p.changed = p.passed, true
 	}
 }
 
-// fill has the offsets move. That of a record that was refused is passed with its
-// dead letter only.
+// fill adds the offsets and dead letters to the commit. The offset moves past a refused record only
+// together with its dead letter.
 func (w *batches) fill(step *stream.Transaction, fits func(size int) bool) {
 	for _, p := range w.parts {
 		if !p.changed {

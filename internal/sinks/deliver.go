@@ -1,17 +1,16 @@
-// Package sinks is the way out: it reads the committed records of a topic in a
-// consumer group of its own and hands each to a service, until that took it.
-// What a service does therefore never holds up the pipeline that wrote them.
+// Package sinks delivers the committed records of a topic to a service. It reads the topic in a
+// consumer group of its own, and retries each record until the service accepts it. So a slow or
+// failing service never blocks the pipeline that wrote the records.
 //
-// A record has an id, which pipelines derive from its event, so that it is the
-// same after every crash. The ids that a service took are state beside the
-// partition, within a window: a record whose id is among them is not handed on
-// again. So a service is called for an id once, and once more for every attempt
-// that failed and for every time the process died, or lost the partition, after a
-// call began and before the commit that follows its answer. Each of these calls
-// brings the same id: a service that looks at it has one effect.
+// A record has an id, which pipelines derive from its event, so the id is the same after every
+// crash. The ids that a service has accepted are stored with the partition, within a window. A
+// record with such an id is not delivered again. So the service gets one call for an id, plus one
+// for every failed attempt. One more call follows each time that the process dies or loses the
+// partition during the call, or before the commit that follows its answer. All of these calls carry
+// the same id, so a service that checks ids applies each record once.
 //
-// What the service refused is a dead letter, which package deadletter sends back to the
-// sink alone.
+// A record that the service refuses becomes a dead letter. Package deadletter can redrive it to
+// this sink only.
 package sinks
 
 import (
@@ -31,36 +30,36 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options of a Deliverer. Group and Topic are needed.
+// Options configures a Deliverer. Group and Topic are required.
 type Options struct {
-	Group       string          // the consumer group, <pipeline>.<sink>
-	Topic       string          // what is read
-	Name        string          // of the sink, in dead letters; "" is the group
-	Timeout     time.Duration   // of a call, up to 10 m; 0 is 3 s, 30 s of a Writer and 2 m of an Archive
-	Concurrency int             // calls at once, up to 1,024, and one more for what is sent back; 0 is 16
-	Window      time.Duration   // of event time in which an id is remembered, 1 s to 366 days; 0 is 24 h
-	Max         int             // ids remembered by partition, 1,024 to 40,000,000; 0 is 1,000,000
-	Expire      time.Duration   // a record that is tried for so long is a dead letter; 0 is never
-	Batch       int             // of a Writer: records of a call, up to 100,000; 0 is 2,000
-	BatchBytes  int             // and about how many bytes of them, up to 1 GiB; 0 is 8 MiB
-	Wait        time.Duration   // for a call to have so many, up to an hour; 0 calls at once with what is there
-	Objects     contract.Bounds // of an Archive, of which Concurrency is 4 where it is 0; Window, Max and Expire say nothing there
-	Hurry       func() bool     // of an Archive: nobody waits for more records than are there; nil is never
+	Group       string          // consumer group, <pipeline>.<sink>
+	Topic       string          // topic to read
+	Name        string          // name of the sink in dead letters; "" is the group
+	Timeout     time.Duration   // timeout of a call, up to 10 m; 0 is 3 s, 30 s for a Writer and 2 m for an Archive
+	Concurrency int             // concurrent calls, up to 1,024, plus one for redriven records; 0 is 16
+	Window      time.Duration   // how long an id is remembered, in event time, 1 s to 366 days; 0 is 24 h
+	Max         int             // ids remembered for each partition, 1,024 to 40,000,000; 0 is 1,000,000
+	Expire      time.Duration   // a record that is retried for this long becomes a dead letter; 0 is never
+	Batch       int             // for a Writer: records in a call, up to 100,000; 0 is 2,000
+	BatchBytes  int             // for a Writer: approximate bytes in a call, up to 1 GiB; 0 is 8 MiB
+	Wait        time.Duration   // for a Writer: how long a call waits to be filled, up to an hour; 0 calls at once with the available records
+	Objects     contract.Bounds // for an Archive, with a default Concurrency of 4; Window, Max and Expire have no effect there
+	Hurry       func() bool     // for an Archive: whether to finish objects without waiting for more records; nil is never
 	Logger      *slog.Logger    // nil discards
 
-	// Fault is called with a call or a commit in flight (call, answer, write,
-	// sync, after): crash tests end the process there. nil is none.
+	// Fault is called with a call or a commit in flight (call, answer, write, sync, after). Crash
+	// tests end the process there. nil is none.
 	Fault func(stage string)
 }
 
 // Defaults of Options.
 const (
 	DefaultTimeout     = 3 * time.Second
-	DefaultConcurrency = 16 // calls at once
+	DefaultConcurrency = 16 // concurrent calls
 	DefaultWindow      = 24 * time.Hour
 	DefaultMax         = 1_000_000
 
-	DefaultWriteTimeout = 30 * time.Second // of a Writer
+	DefaultWriteTimeout = 30 * time.Second // for a Writer
 	DefaultBatch        = 2_000
 	DefaultBatchBytes   = 8 << 20
 
@@ -71,13 +70,13 @@ const (
 const (
 	timeoutMax     = 10 * time.Minute
 	concurrencyMax = 1024
-	idsLeast       = 1024 // more than the records of a partition that are held
+	idsLeast       = 1024 // more than the held records of a partition
 	batchMax       = 100_000
 	batchBytesMax  = 1 << 30
 	waitMax        = time.Hour
 )
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -126,14 +125,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// DeadTopic returns the topic of the dead letters of a group.
+// DeadTopic returns the dead letter topic of a group.
 func DeadTopic(group string) string { return deadletter.Topic(group) }
 
-// Topics returns the topics of a group's own: that of its dead letters, and that
-// of those which are sent back. They have the partitions of what the group reads.
+// Topics returns the group's own topics: its dead letters, and its redriven records. They have as
+// many partitions as the topic that the group reads.
 func Topics(group string) []string { return []string{DeadTopic(group), deadletter.SinkTopic(group)} }
 
-// Deliverer hands the records of a topic to a service. Make one with New.
+// Deliverer delivers the records of a topic to a service. Create one with New.
 type Deliverer struct {
 	log     stream.Log
 	sink    contract.Service
@@ -142,7 +141,7 @@ type Deliverer struct {
 	service *service
 }
 
-// New returns a Deliverer that is ready to Run and counts in metrics.
+// New returns a Deliverer that is ready to Run. It counts in metrics.
 func New(log stream.Log, sink contract.Service, options Options, metrics *Metrics) (*Deliverer, error) {
 	if sink.Kinds() != 1 {
 		return nil, fmt.Errorf("sink %q: it takes records either one at a time, or many, or as objects", options.Group)
@@ -166,15 +165,15 @@ func New(log stream.Log, sink contract.Service, options Options, metrics *Metric
 	return &Deliverer{log: log, sink: sink, options: options, metrics: metrics, service: service}, nil
 }
 
-// Run delivers until ctx is done; then it waits for the calls under way, at most
-// the timeout, commits what was taken and returns nil. The partitions are shared
-// with the other members of the group. A member that lost its partitions, or
-// whose commit failed, is followed by another one.
+// Run delivers records until ctx is done. Then it waits for the calls in flight, at most the
+// timeout, commits the accepted records and returns nil. It shares the partitions with the other
+// members of the group. If a member loses its partitions or its commit fails, Run starts a new
+// member.
 func (d *Deliverer) Run(ctx context.Context) error {
 	err := d.makeTopics(ctx)
 	if err == nil {
-		// What is sent back has a group of its own: one of both topics would give a
-		// member all of the one and another member all of the other.
+		// Redriven records have a group of their own. In one group for both topics, one member
+		// could get all of one topic and another member all of the other.
 		group := d.options.Group
 		both, ctx := errgroup.WithContext(ctx)
 		both.Go(func() error { return d.members(ctx, reading{group, d.options.Topic, d.options.Concurrency}) })
@@ -190,14 +189,13 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	return nil
 }
 
-// reading is what a member reads, and how many calls it makes at once.
+// reading says what a member reads, and how many concurrent calls it makes.
 type reading struct {
 	group, topic string
 	concurrency  int
 }
 
-// members runs one member after the other, until one ends by an error or ctx is
-// done.
+// members runs one member after the other, until one ends with a final error or ctx is done.
 func (d *Deliverer) members(ctx context.Context, from reading) error {
 	for {
 		err := d.member(ctx, from)
@@ -207,7 +205,7 @@ func (d *Deliverer) members(ctx context.Context, from reading) error {
 		case errors.Is(err, stream.ErrFenced):
 			d.metrics.Rejoined.Add(1)
 			d.options.Logger.Info("member was fenced and joins its group again", "sink", from.group, "reason", err)
-			if errors.Is(err, errOwned) { // it must not fence the owner in turn at once
+			if errors.Is(err, errOwned) { // a member that rejoins at once would fence the new owner
 				select {
 				case <-time.After(rejoinAfter):
 				case <-ctx.Done():
@@ -219,8 +217,8 @@ func (d *Deliverer) members(ctx context.Context, from reading) error {
 	}
 }
 
-// makeTopics makes the group's own topics. If the topic got more partitions since the
-// group began, the error is a stream.PartitionsError.
+// makeTopics creates the group's own topics. If the topic got more partitions since the group
+// began, the error is a stream.PartitionsError.
 func (d *Deliverer) makeTopics(ctx context.Context) error {
 	topics, err := d.log.Topics(ctx)
 	if err != nil {
@@ -242,8 +240,8 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 		return &stream.PartitionsError{Topic: d.options.Topic, Partitions: partitions, State: began}
 	}
 	for _, name := range Topics(d.options.Group) {
-		if began >= partitions && existing[name] > partitions { // a log that is no Sizer may say more
-			continue // only its readers have to know
+		if began >= partitions && existing[name] > partitions { // a log that is not a Sizer may report a larger number
+			continue // only the readers of this topic are affected
 		}
 		if err := d.log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: partitions}); err != nil {
 			return err
@@ -252,10 +250,10 @@ func (d *Deliverer) makeTopics(ctx context.Context) error {
 	return nil
 }
 
-// loop is what a member does in turns until it ends.
+// loop is the main loop of a member.
 type loop interface {
 	turn(ctx context.Context) error
-	finish() error // of the calls under way
+	finish() error // waits for the calls in flight, or cancels them
 	end()
 }
 

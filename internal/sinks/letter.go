@@ -10,18 +10,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// StagePrefix is what the stage of a sink's dead letter begins with; the rest is
-// the sink's name.
+// StagePrefix is the prefix of the stage in a sink's dead letters. The sink's name follows.
 const StagePrefix = "sink:"
 
 const (
 	reasonMax  = 4 << 10
-	letterRoom = reasonMax + 1<<10 // of what a dead letter says beside the record
+	letterRoom = reasonMax + 1<<10 // space for the headers that a dead letter adds to the record
 )
 
-// letter is the dead letter of a record: the record as it was, with its id as that of
-// the event, so that it can be delivered when it is sent back, and why it was not taken. That of
-// what is a dead letter itself cannot: its own reason has room once.
+// letter returns the dead letter of a record. It contains the record unchanged, the reason, and the
+// record's id as event id, so that a redrive can deliver it. A record that is a dead letter itself
+// cannot be redriven, because it can hold only one reason.
 func (w *Deliverer) letter(d *delivery, recordBytes int) stream.Record {
 	r := d.record
 	headers := slices.DeleteFunc(slices.Clone(r.Headers), func(h stream.Header) bool {
@@ -37,7 +36,7 @@ func (w *Deliverer) letter(d *delivery, recordBytes int) stream.Record {
 	}
 	add(header.Stage, StagePrefix+w.options.Name)
 	add(header.Error, reason)
-	before, _ := strconv.Atoi(header.Get(&r, header.Attempts)) // where it was sent back
+	before, _ := strconv.Atoi(header.Get(&r, header.Attempts)) // from earlier deliveries, if it was redriven
 	add(header.Attempts, strconv.Itoa(before+d.attempts))
 	if header.Get(&r, header.Stage) == "" {
 		add(header.Resume, deadletter.Deliver)

@@ -14,68 +14,67 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// member is a member of a Deliverer: what worker, batches and archiver, which
-// embed it, have in common. One goroutine owns it; the calls have goroutines of
-// their own, which only answer.
+// member is a member of a Deliverer's group, the common part of worker, batches and archiver, which
+// embed it. One goroutine owns it. Calls run in goroutines of their own, which only send an answer.
 //
-// Each turn: Poll, which ends early when a call was answered, a commit decided or
-// the timer has come; answers; the commit before, where it is decided; new calls; a
-// commit, where there is something to commit and none is outstanding.
+// Each turn performs these steps: Poll, which ends early on an answer, a decided commit or the
+// timer; handle answers; settle the last commit if it is decided; start new calls; and start a
+// commit if there is something to commit and no commit is outstanding.
 type member[P part] struct {
 	*Deliverer
 	member stream.Member
 	pace   stream.Pace
 	from   reading
 	way    way[P]
-	most   int // records that one Poll brings
+	most   int // maximum number of records from one Poll
 
-	parts   []P // that are assigned
-	turns   int // they take turns in beginning calls
+	parts   []P // assigned partitions
+	turns   int // rotates which partition starts calls first
 	calling int
-	waiting int // records that are held, as counted
+	waiting int // held records, as last counted in the metrics
 
-	pending   *stream.Pending // nil where none is undecided
-	committed time.Time       // when the newest commit began
+	pending   *stream.Pending // the outstanding commit, or nil
+	committed time.Time       // start of the last commit
 	timer     *time.Timer     // wakes Poll
 
-	calls   context.Context // of the calls
+	calls   context.Context // context of the calls
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	answers chan answer // has room for all
+	answers chan answer // has room for all calls
 }
 
-// way is how a member hands records on. The member calls it, in its goroutine.
+// way is the strategy for delivering records. The member calls it in its own goroutine.
 type way[P part] interface {
 	assign(ctx context.Context, a stream.Assigned) (P, error)
 	hold(records []stream.Record, now time.Time)
 
-	// begin begins calls, and returns when to look again; zero where nothing is
-	// waited for but what wakes Poll.
+	// begin starts calls, and returns when to call it again; zero if only an event that wakes Poll
+	// can make it necessary.
 	begin(now time.Time) (due time.Time)
 
-	// held returns how many records of a partition are, and whether it is to be
-	// paused since they are too many.
+	// held returns the number of held records of a partition, and whether it holds so many that it
+	// must be paused.
 	held(p P) (records int, full bool)
 
-	// fill makes a step of what is to be committed. It adds an output only where
-	// fits says so of its size.
+	// fill builds a transaction of everything that must be committed. It adds an output only if
+	// fits returns true for its size.
 	fill(step *stream.Transaction, fits func(size int) bool)
 
-	// settled follows each step that is committed, before calls are begun.
+	// settled runs after each successful commit, before calls are started.
 	settled()
 }
 
-// part is a partition that is assigned.
+// part is an assigned partition.
 type part interface {
 	own() *assigned
-	awaited() bool // a call is under way whose end is waited for before another member has it
+	awaited() bool // a call is in flight that must end before another member may own the partition
 
-	// dirty reports whether there is something to commit; where the partition is
-	// left, something that another member does not come to without it.
+	// dirty reports whether there is something to commit. If the partition is being revoked (left),
+	// it only counts work that the next owner would not repeat.
 	dirty(left bool) bool
 }
 
-// assigned is what a member knows of every partition.
+// assigned is the common state of partitions.
 type assigned struct {
 	id     stream.Partition
 	paused bool
@@ -83,7 +82,7 @@ type assigned struct {
 
 func (a *assigned) own() *assigned { return a }
 
-// answer is how a call ended.
+// answer is the result of a call.
 type answer struct {
 	passed control.BreakerCall
 	took   time.Duration
@@ -91,8 +90,7 @@ type answer struct {
 	note   note
 }
 
-// note takes up how a call ended. After an error the member is not to be gone on
-// with.
+// note handles the result of a call. If it returns an error, the member must end.
 type note func(now time.Time, took time.Duration, err error) (control.Outcome, error)
 
 func newMember[P part](ctx context.Context, d *Deliverer, s stream.Member, from reading, how way[P], most int) *member[P] {
@@ -101,12 +99,12 @@ func newMember[P part](ctx context.Context, d *Deliverer, s stream.Member, from 
 		timer: time.AfterFunc(time.Hour, s.Wake), answers: make(chan answer, from.concurrency),
 	}
 	m.timer.Stop()
-	m.calls, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // what was begun is waited for
+	m.calls, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // running calls may finish after ctx is done
 	return m
 }
 
-// end ends the calls under way. Where the member is dead another one has its
-// partitions, and calls for them again.
+// end cancels the calls in flight. If the member is dead, another one owns its partitions and
+// repeats the calls.
 func (m *member[P]) end() {
 	m.cancel()
 	m.running.Wait()
@@ -121,14 +119,14 @@ func (d *Deliverer) fault(stage string) {
 	}
 }
 
-// turn is one turn of the loop.
+// turn runs one turn of the loop.
 func (m *member[P]) turn(ctx context.Context) error {
 	batch, err := m.member.Poll(ctx, m.most)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return errors.Join(fmt.Errorf("poll: %w", err), m.settle()) // why the member is dead
+		return errors.Join(fmt.Errorf("poll: %w", err), m.settle()) // the commit's error says why the member is dead
 	}
 	for _, a := range batch.Assigned {
 		p, err := m.way.assign(ctx, a)
@@ -166,7 +164,7 @@ func (m *member[P]) part(id stream.Partition) P {
 	return m.parts[slices.IndexFunc(m.parts, func(p P) bool { return p.own().id == id })]
 }
 
-// inTurn yields the partitions, from another one on each time.
+// inTurn yields the partitions, starting with a different one each time.
 func (m *member[P]) inTurn() iter.Seq[P] {
 	m.turns++
 	return func(yield func(P) bool) {
@@ -178,8 +176,8 @@ func (m *member[P]) inTurn() iter.Seq[P] {
 	}
 }
 
-// revoke waits for the calls for partitions that go to another member, commits
-// what they came to, and forgets the partitions.
+// revoke waits for the calls of revoked partitions, commits their results, and removes the
+// partitions.
 func (m *member[P]) revoke(partitions []stream.Partition) error {
 	going := func(p P) bool { return slices.Contains(partitions, p.own().id) }
 	for slices.ContainsFunc(m.parts, func(p P) bool { return going(p) && p.awaited() }) {
@@ -194,7 +192,7 @@ func (m *member[P]) revoke(partitions []stream.Partition) error {
 	return nil
 }
 
-// finish waits for the calls under way and commits what they came to.
+// finish waits for the calls in flight and commits their results.
 func (m *member[P]) finish() error {
 	for m.calling > 0 {
 		if err := m.take(<-m.answers); err != nil {
@@ -204,10 +202,10 @@ func (m *member[P]) finish() error {
 	return m.flush()
 }
 
-// free reports whether one more call may be made.
+// free reports whether another call may start.
 func (m *member[P]) free() bool { return m.calling < m.from.concurrency }
 
-// call makes a call of the service beside the loop, which then notes how it ended.
+// call calls the service in a new goroutine. The loop later passes the result to note.
 func (m *member[P]) call(passed control.BreakerCall, ask func(ctx context.Context) error, note note) {
 	m.calling++
 	m.metrics.Calling.Add(1)
@@ -225,7 +223,7 @@ func (m *member[P]) call(passed control.BreakerCall, ask func(ctx context.Contex
 	})
 }
 
-// listen takes the answers that are there.
+// listen handles the available answers.
 func (m *member[P]) listen() error {
 	for {
 		select {
@@ -249,8 +247,7 @@ func (m *member[P]) take(a answer) error {
 	return err
 }
 
-// bound pauses the partitions that hold too much, and resumes those that do not
-// any more.
+// bound pauses the partitions that hold too much, and resumes those that no longer do.
 func (m *member[P]) bound() {
 	waiting := 0
 	for _, p := range m.parts {
@@ -270,14 +267,13 @@ func (m *member[P]) bound() {
 	m.metrics.Resting.Store(m.service.down())
 }
 
-// count says how many records are held.
+// count updates the metric of held records.
 func (m *member[P]) count(held int) {
 	m.metrics.Waiting.Add(int64(held - m.waiting))
 	m.waiting = held
 }
 
-// decided settles the outstanding commit where it is decided; Poll returns when it
-// is.
+// decided settles the outstanding commit if it is decided. Poll returns when that happens.
 func (m *member[P]) decided() error {
 	if m.pending != nil {
 		select {
@@ -289,8 +285,7 @@ func (m *member[P]) decided() error {
 	return nil
 }
 
-// commitDue commits what there is where its time has come; else due is not after
-// that.
+// commitDue starts a commit if its time has come. Otherwise it moves due forward to that time.
 func (m *member[P]) commitDue(now time.Time, due *time.Time) {
 	if m.pending != nil || !m.dirty(false) {
 		return
@@ -306,7 +301,7 @@ func (m *member[P]) dirty(left bool) bool {
 	return slices.ContainsFunc(m.parts, func(p P) bool { return p.dirty(left) })
 }
 
-// flush commits what another member would not come to, and waits for it.
+// flush commits the work that another member would not repeat, and waits for the commit.
 func (m *member[P]) flush() error {
 	err := m.settle()
 	for err == nil && m.dirty(true) {
@@ -316,7 +311,7 @@ func (m *member[P]) flush() error {
 	return err
 }
 
-// commit makes a step of what is done, after the one before it was decided.
+// commit starts a transaction of the finished work. The previous commit must be settled.
 func (m *member[P]) commit() {
 	step, bytes := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}, 0
 	m.way.fill(&step, func(size int) bool {
@@ -331,7 +326,7 @@ func (m *member[P]) commit() {
 	m.fault("sync")
 }
 
-// settle waits for the outstanding commit, where there is one.
+// settle waits for the outstanding commit, if there is one.
 func (m *member[P]) settle() error {
 	if m.pending == nil {
 		return nil
@@ -345,7 +340,7 @@ func (m *member[P]) settle() error {
 	return nil
 }
 
-// sooner returns the earlier of two times, of which the zero one is none.
+// sooner returns the earlier of two times. The zero time means none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

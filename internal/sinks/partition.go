@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	heldMax      = 256 // records of a partition that are held, beyond which it is paused
+	heldMax      = 256 // held records of a partition above which it is paused
 	heldBytesMax = 4 << 20
 )
 
-// delivery is a record on its way to the service.
+// delivery is a record that is being delivered.
 type delivery struct {
 	record stream.Record
 	id     string
 	part   *partition
 
-	// The newest records before it of its key and of its id, which are done
-	// first; nil where there are none that are not.
+	// The newest earlier records with the same key and with the same id, which must be done first;
+	// nil if none is left.
 	key, same *delivery
 
 	state    progress
-	checked  bool // that its id was not taken before: who could take it is done
+	checked  bool // its id was checked against the accepted ids; no unfinished record can add it any more
 	attempts int
-	begun    time.Time // of the first attempt
-	due      time.Time // of the next one
-	err      error     // of the newest one
+	begun    time.Time // start of the first attempt
+	due      time.Time // time of the next attempt
+	err      error     // error of the last attempt
 }
 
 type progress uint8
@@ -44,16 +44,16 @@ const (
 	delivered
 	repeated
 	refused
-	passed // it is the cancel of a client, which no service gets
+	passed // a cancel from a client; no service receives it
 )
 
 func (d *delivery) done() bool { return d.state >= delivered }
 
-// first reports whether nothing has to be done before d.
+// first reports whether no other record must be done before d.
 func (d *delivery) first() bool {
 	for _, before := range []**delivery{&d.key, &d.same} {
 		if *before != nil && (*before).done() {
-			*before = nil // which would keep what it waited for
+			*before = nil // otherwise the chain of finished records would stay in memory
 		}
 	}
 	return d.key == nil && d.same == nil
@@ -61,33 +61,33 @@ func (d *delivery) first() bool {
 
 func (d *delivery) size() int { return sizeOf(&d.record) }
 
-// partition is one that is assigned: records on their way, and the ids that the
-// service took, which run ahead of what is committed.
+// partition is an assigned partition. It holds the records that are being delivered, and the ids
+// that the service has accepted, which are ahead of the committed state.
 //
-//  1. held is in the order of offsets. Records leave at its front when they are
-//     done, and only then does next, the offset to commit, move.
-//  2. An id is remembered when the service took it, also where records before it
-//     are not done: a crash calls with what was in flight again, and with nothing
-//     else. heldMax is below the fewest ids that are remembered.
-//  3. A dead letter is written by the step that moves next beyond its record, so
-//     there is one.
+//  1. held is ordered by offset. Finished records leave at its front, and only then does
+//     next, the offset to commit, move.
+//  2. An id is remembered when the service accepts it, even if earlier records are not
+//     done. So after a crash only calls that were in flight are repeated. heldMax is
+//     below the minimum number of remembered ids.
+//  3. A dead letter is written in the transaction that moves next past its record, so
+//     each record has at most one.
 type partition struct {
 	assigned
 	next    stream.Offset
 	held    []*delivery
 	bytes   int
 	calling int
-	keys    map[string]*delivery // newest held of each key,
+	keys    map[string]*delivery // newest held record of each key,
 	sames   map[string]*delivery // and of each id
 
-	ids    *dedupe.Set // that the service took
+	ids    *dedupe.Set // ids that the service has accepted
 	newest int64       // event time, microseconds
-	moved  bool        // newest is not in a step
+	moved  bool        // newest is not yet committed
 
 	changed bool // there is something to commit
 }
 
-// newPartition restores what is kept beside a partition.
+// newPartition restores the state of a partition.
 func newPartition(a stream.Assigned, ids dedupe.Spec) (*partition, error) {
 	p := &partition{
 		assigned: assigned{id: a.Partition}, next: a.Next, newest: math.MinInt64,
@@ -123,16 +123,16 @@ func (p *partition) hold(r stream.Record) {
 	p.sames[d.id] = d
 }
 
-// isCancel reports whether a record says that a client of a gateway gave an event up. It
-// is for the pipeline that reads the topic, and no event or output.
+// isCancel reports whether a record says that a gateway client cancelled an event. Such a record is
+// for the pipeline that reads the topic. It is neither an event nor an output.
 func isCancel(r *stream.Record) bool { return header.Get(r, header.Cancel) != "" }
 
 func (p *partition) awaited() bool { return p.calling > 0 }
 
 func (p *partition) dirty(bool) bool { return p.changed }
 
-// full reports whether the partition is to be paused: once it holds too much, until
-// half of that is left.
+// full reports whether the partition must be paused. It becomes full when it holds too much, and
+// stays full until half of that is left.
 func (p *partition) full() bool {
 	if p.paused {
 		return len(p.held) > heldMax/2 || p.bytes > heldBytesMax/2
@@ -140,28 +140,28 @@ func (p *partition) full() bool {
 	return len(p.held) >= heldMax || p.bytes >= heldBytesMax
 }
 
-// see moves the partition's time.
+// see advances the partition's time.
 func (p *partition) see(t time.Time) {
 	if at := t.UnixMicro(); at > p.newest {
 		p.newest, p.moved = at, true
 	}
 }
 
-// take notes that the service took d.
+// take marks d as accepted by the service.
 func (p *partition) take(d *delivery) {
 	d.state = delivered
 	p.see(d.record.Time)
-	p.ids.Seen(d.id, p.newest, p.newest) // within the window from here on, however late its event is
+	p.ids.Seen(d.id, p.newest, p.newest) // the window starts now, even if the event is late
 	p.changed = true
 }
 
-// knows reports whether the service took d's id before.
+// knows reports whether the service has accepted d's id before.
 func (p *partition) knows(d *delivery) bool {
 	return p.ids.Has(d.id, max(p.newest, d.record.Time.UnixMicro()))
 }
 
-// pass lets records leave that are done, from the front, until letter does not take
-// one that is to become a dead letter.
+// pass removes finished records from the front. It stops at a refused record if letter does not
+// accept its dead letter.
 func (p *partition) pass(letter func(*delivery) bool) {
 	n := 0
 	for n < len(p.held) && p.held[n].done() {
@@ -186,7 +186,7 @@ func (p *partition) pass(letter func(*delivery) bool) {
 	p.changed = rest > 0 && p.held[0].done()
 }
 
-// changes appends what is to be stored.
+// changes appends the state changes to list.
 func (p *partition) changes(list []stream.Change) []stream.Change {
 	if p.moved {
 		list = append(list, stream.Change{Partition: p.id, Key: []byte{statekey.Watermark}, Value: binary.BigEndian.AppendUint64(nil, uint64(p.newest))})
@@ -194,7 +194,7 @@ func (p *partition) changes(list []stream.Change) []stream.Change {
 	}
 	p.ids.Changes(func(key, value []byte) {
 		change := stream.Change{Partition: p.id, Key: append([]byte{statekey.ID}, key...)}
-		if value != nil { // valid for now
+		if value != nil { // value is only valid during the call
 			change.Value = append([]byte{}, value...)
 		}
 		list = append(list, change)

@@ -10,7 +10,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// records yields those of an object, from the log.
+// records yields the records of an object from the log.
 func (d *Deliverer) records(ctx context.Context, o sink.Object) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for r, err := range d.log.Tail(ctx, o.Partition, o.From) {

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	probeAfter = time.Second // which is a call a second to a service that is down
+	probeAfter = time.Second // probes a service that is down once a second
 	laterMax   = time.Minute
 
 	rejoinAfter = 500 * time.Millisecond
 )
 
-// backoff says how long a record waits that was not taken.
+// backoff computes the delay before a record is retried.
 var backoff control.Backoff
 
-// service is what is known of how a service does. It is safe for concurrent use.
+// service tracks the health of a service. It is safe for concurrent use.
 type service struct {
 	breaker *control.Breaker
 
@@ -32,7 +32,7 @@ func newService() (*service, error) {
 	return &service{breaker: breaker}, err
 }
 
-// begin asks for a call, which may be made where wait is 0.
+// begin asks for permission to make a call. It is granted if wait is 0.
 func (s *service) begin(now time.Time) (call control.BreakerCall, wait time.Duration) {
 	s.mu.Lock()
 	wait = s.rests.Sub(now)
@@ -43,8 +43,7 @@ func (s *service) begin(now time.Time) (call control.BreakerCall, wait time.Dura
 	return s.breaker.Begin(now)
 }
 
-// tell notes how a call ended, and says in the log where the service goes down or
-// comes back.
+// tell records the result of a call. It logs when the service goes down or recovers.
 func (s *service) tell(o Options, now time.Time, call control.BreakerCall, outcome control.Outcome, err error) {
 	switch before, after := s.ended(now, call, outcome, err); {
 	case !before && after:
@@ -54,8 +53,8 @@ func (s *service) tell(o Options, now time.Time, call control.BreakerCall, outco
 	}
 }
 
-// ended reports whether the service is thought to be down before the call ended and
-// after it.
+// ended records the result of a call. It reports whether the service was considered down before the
+// call ended, and after.
 func (s *service) ended(now time.Time, call control.BreakerCall, outcome control.Outcome, err error) (before, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// lettersMax is about the most bytes of dead letters of an object, beyond which it
-// is cut: they are in memory until they are committed.
+// lettersMax is the approximate maximum size of the dead letters of one object; a larger object is
+// split. The dead letters stay in memory until they are committed.
 const lettersMax = 4 << 20
 
-// decision is what is stored about the newest object of a partition. It is made
-// where From is To.
+// decision is the stored state of the newest object of a partition. If From equals To, the object
+// is finished.
 type decision struct {
 	From  stream.Offset `json:"from"`
 	To    stream.Offset `json:"to"`
@@ -23,55 +23,56 @@ type decision struct {
 	Form  []byte        `json:"form"`
 }
 
-// phase is what happens with the object of a partition. It goes on by a commit
-// (of deciding and noting) or an answer (of making).
+// phase is the state of a partition's object. A commit ends the phases deciding and noting; an
+// answer of the Archive ends the phase making.
 type phase uint8
 
 const (
-	counting phase = iota // records of the next one
-	deciding              // where it ends, which is to be committed
-	making                // it, which may be done again
-	noting                // that it is made, which is to be committed with its dead letters
+	counting phase = iota // counting the records of the next object
+	deciding              // committing where the object ends
+	making                // making the object, which may be repeated
+	noting                // committing that the object is made, with its dead letters
 )
 
-// mark is what counts of a record.
+// mark holds the properties of a record that count for an object.
 type mark struct {
 	offset stream.Offset
 	size   int
-	at     time.Time // it came
+	at     time.Time // arrival
 }
 
-// span is a partition that is assigned, of which records become objects.
+// span is an assigned partition that is written as objects.
 //
-//  1. Only what is counted is in memory, and of at most one Poll more: an object is
-//     read from the log when it is made. So a repeat is what happens always.
-//  2. An object is made after the commit that says where it ends, and the offset is
-//     committed after it is made: another process makes the same one, or one that
-//     begins at its end.
-//  3. A dead letter is committed together with Noted beyond its offset, so there is
-//     one.
+//  1. Memory holds only counts, for the object and at most one more Poll. The records
+//     are read from the log when the object is made. So a repeat works like the first
+//     attempt.
+//  2. An object is made after the commit that says where it ends. The offset is committed
+//     after the object is made. So another process makes the same object, or one that
+//     starts at its end.
+//  3. A dead letter is committed together with a Noted past its offset, so each record
+//     has at most one.
 type span struct {
 	assigned
 	phase phase
 
-	from   stream.Offset // committed: the first record of the object
-	end    stream.Offset // behind the last that is counted
-	rest   stream.Offset // the object was cut: its records up to here are the next one; else 0
+	from   stream.Offset // committed: offset of the first record of the object
+	end    stream.Offset // after the last counted record
+	rest   stream.Offset // if the object was split: the records up to here form the next object; else 0
 	rows   int
 	bytes  int
-	since  time.Time // the first came
-	ahead  []mark    // came while an object is made
+	since  time.Time // arrival of the first record
+	ahead  []mark    // records that arrived while the object was being made
 	object decision
 
 	attempts int
-	due      time.Time // of the next one
-	busy     bool      // it is being made
+	due      time.Time // time of the next attempt
+	busy     bool      // the object is being made
 	letters  []stream.Record
-	offsets  []stream.Offset // of their records
-	sent     int             // letters in the commit that is outstanding
+	offsets  []stream.Offset // offsets of the letters' records
+	sent     int             // letters in the outstanding commit
 }
 
-// newSpan restores what is kept beside a partition.
+// newSpan restores the state of a partition.
 func newSpan(a stream.Assigned) (*span, error) {
 	s := &span{assigned: assigned{id: a.Partition}, from: a.Next, end: a.Next}
 	data, err := a.State.Get([]byte{statekey.Object})
@@ -82,7 +83,7 @@ func newSpan(a stream.Assigned) (*span, error) {
 		return nil, fmt.Errorf("stored state is damaged: the newest object: %w", err)
 	}
 	switch o := &s.object; {
-	case o.To <= a.Next: // it is made, or the offset was set to one behind it
+	case o.To <= a.Next: // the object is made, or the offset was reset past it
 		o.From, o.To, o.Noted = a.Next, a.Next, 0
 	case o.From != a.Next || o.Noted > o.To:
 		return nil, fmt.Errorf("stored state is damaged: the newest object is %d-%d, and the next offset %d", o.From, o.To, a.Next)
@@ -92,8 +93,8 @@ func newSpan(a stream.Assigned) (*span, error) {
 	return s, nil
 }
 
-// count takes a record into the object, unless one has it, and reports whether
-// that is complete.
+// count adds a record to the object, unless it is counted already. It reports whether the object is
+// complete.
 func (s *span) count(m mark, b sink.Bounds) (complete bool) {
 	if m.offset < s.end {
 		return false
@@ -107,7 +108,7 @@ func (s *span) count(m mark, b sink.Bounds) (complete bool) {
 	return s.rows >= b.Rows || s.bytes >= b.Bytes
 }
 
-// come takes records that came, in the order of their offsets.
+// come counts new records, in the order of their offsets.
 func (s *span) come(marks []mark, b sink.Bounds, form func([]byte) []byte) {
 	for i, m := range marks {
 		if s.phase != counting {
@@ -120,20 +121,20 @@ func (s *span) come(marks []mark, b sink.Bounds, form func([]byte) []byte) {
 	}
 }
 
-// decide ends the object.
+// decide closes the object at to.
 func (s *span) decide(to stream.Offset, form func([]byte) []byte) {
 	s.object = decision{From: s.from, To: to, Form: form(s.object.Form)}
 	s.phase = deciding
 }
 
-// cut ends an object that cannot be made earlier.
+// cut shortens an object that cannot be made as one.
 func (s *span) cut(at stream.Offset) {
 	s.rest = max(s.rest, s.object.To)
 	s.object.To = at
 	s.phase = deciding
 }
 
-// made goes on behind an object that is committed.
+// made starts the next object after one that is committed.
 func (s *span) made(b sink.Bounds, form func([]byte) []byte) {
 	s.from = s.object.To
 	s.object.From, s.object.Noted = s.from, 0
@@ -150,22 +151,21 @@ func (s *span) made(b sink.Bounds, form func([]byte) []byte) {
 	s.come(ahead, b, form)
 }
 
-// complete reports whether the object is to end since it waited for long enough,
-// and when to look again.
+// complete reports whether the object has waited long enough, and when it will have.
 func (s *span) complete(now time.Time, wait time.Duration) (bool, time.Time) {
 	due := s.since.Add(wait)
 	return !due.After(now), due
 }
 
-// held is how many records are counted.
+// held returns the number of counted records.
 func (s *span) held() int { return s.rows + len(s.ahead) }
 
-// awaited says no: what is being made, another member makes too.
+// awaited returns false: another member can make the same object again.
 func (s *span) awaited() bool { return false }
 
 func (s *span) dirty(left bool) bool { return s.phase == noting || s.phase == deciding && !left }
 
-// step appends what is to be committed, of dead letters as many as fit.
+// step adds the state change, the offset and as many dead letters as fit.
 func (s *span) step(step *stream.Transaction, fits func(size int) bool) {
 	o, next := s.object, s.from
 	if s.phase == noting {
@@ -180,13 +180,13 @@ func (s *span) step(step *stream.Transaction, fits func(size int) bool) {
 	}
 	data, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // numbers and bytes
+		panic(err) // numbers and bytes can always be encoded
 	}
 	step.Changes = append(step.Changes, stream.Change{Partition: s.id, Key: []byte{statekey.Object}, Value: data})
 	step.Offsets[s.id] = next
 }
 
-// committed goes on after a commit of the span's.
+// committed moves to the next phase after a commit of the span.
 func (s *span) committed(b sink.Bounds, form func([]byte) []byte) {
 	switch s.phase {
 	case deciding:
@@ -197,27 +197,27 @@ func (s *span) committed(b sink.Bounds, form func([]byte) []byte) {
 			return
 		}
 		if s.sent == 0 {
-			return // other spans filled the step
+			return // other spans filled the transaction
 		}
 		s.object.Noted = s.offsets[s.sent-1] + 1
 		s.letters, s.offsets = s.letters[s.sent:], s.offsets[s.sent:]
 	}
 }
 
-// letters gathers the dead letters of an object.
+// letters collects the dead letters of an object.
 type letters struct {
 	*Deliverer
 	pace   stream.Pace
 	noted  stream.Offset
 	bytes  int
 	list   []stream.Record
-	offset []stream.Offset // of their records
+	offset []stream.Offset // offsets of the letters' records
 }
 
 // refuse implements Refuse.
 func (l *letters) refuse(r *stream.Record, reason error) error {
 	if r.Offset < l.noted {
-		return nil // it is written
+		return nil // already written
 	}
 	d := &delivery{record: *r, id: sink.IDOf(r), attempts: 1, err: &sink.Refused{Err: reason}}
 	if l.bytes += d.size() + letterRoom; l.bytes > lettersMax && len(l.list) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-const pollMax = 256 // records that one Poll brings
+const pollMax = 256 // maximum number of records from one Poll
 
-// worker hands records to a Sink.
+// worker passes records to a Sink.
 type worker struct{ *member[*partition] }
 
 func newWorker(ctx context.Context, d *Deliverer, s stream.Member, from reading) *worker {
@@ -34,13 +34,12 @@ func (w *worker) hold(records []stream.Record, _ time.Time) {
 
 func (w *worker) held(p *partition) (records int, full bool) { return len(p.held), p.full() }
 
-// settled has nothing to do: what is called for next was never in doubt.
+// settled does nothing: the next calls do not depend on a commit.
 func (w *worker) settled() {}
 
-// begin calls for the records whose turn it is, as many as may be called for at
-// once.
+// begin starts calls for records in turn, up to the concurrency limit.
 func (w *worker) begin(now time.Time) (due time.Time) {
-	refuses := false // the service
+	refuses := false // the service allows no call now
 	for p := range w.inTurn() {
 		for _, d := range p.held {
 			if d.state != waiting || !d.first() {
@@ -69,7 +68,7 @@ func (w *worker) begin(now time.Time) (due time.Time) {
 	return due
 }
 
-// deliver hands a record to the service.
+// deliver passes a record to the service.
 func (w *worker) deliver(d *delivery, passed control.BreakerCall, now time.Time) {
 	if d.attempts++; d.attempts == 1 {
 		d.begun = now
@@ -85,7 +84,7 @@ func (w *worker) deliver(d *delivery, passed control.BreakerCall, now time.Time)
 	})
 }
 
-// note takes up what came of a call for a record.
+// note handles the result of a call for a record.
 func (w *worker) note(d *delivery, now time.Time, err error) control.Outcome {
 	var refusal *sink.Refused
 	switch {
@@ -103,14 +102,14 @@ func (w *worker) note(d *delivery, now time.Time, err error) control.Outcome {
 	return control.Answered
 }
 
-// refuse makes a record a dead letter.
+// refuse marks a record to become a dead letter.
 func (w *worker) refuse(d *delivery, reason error) {
 	d.state, d.err, d.part.changed = refused, reason, true
 	w.metrics.Refused.Add(1)
 }
 
-// fill has the records leave that are done. The offset moves over a record that was
-// refused with its dead letter only.
+// fill removes finished records. The offset moves past a refused record only together with its dead
+// letter.
 func (w *worker) fill(step *stream.Transaction, fits func(size int) bool) {
 	letter := func(d *delivery) bool {
 		if !fits(d.size() + letterRoom) {

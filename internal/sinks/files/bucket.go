@@ -15,23 +15,24 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/s3"
 )
 
-// S3 says where the server of a bucket is, and who asks. The zero value is Amazon's,
-// and the credentials of the environment.
+// S3 configures the S3 server and the credentials. The zero value uses Amazon S3 and the
+// credentials of the environment.
 type S3 struct {
-	Endpoint    string // a URL, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
+	Endpoint    string // a URL of a server with path-style buckets; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's endpoint of the region
 	Region      string // "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
-	Profile     string // in the file; "" is AWS_PROFILE, or default
+	Credentials string // a file in the format of ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
+	Profile     string // profile in the file; "" is AWS_PROFILE, or default
 }
 
-// bucket is a place in a server of S3. An object is one request, which the server
-// refuses where the name is taken.
+// bucket is a place on an S3 server. Each object is one PUT request, which the server rejects if
+// the name exists.
 type bucket struct {
 	store        *s3.Client
 	name, prefix string
 }
 
-// connections are kept open: as many as objects are made at once by default.
+// connections is the number of idle connections to keep, as many as the default number of objects
+// made at once.
 const connections = 4
 
 func newBucket(name, prefix string, o S3) (place, error) {
@@ -63,7 +64,7 @@ func (b *bucket) check(ctx context.Context) error {
 	return err
 }
 
-// ask makes a request, and returns the headers of its answer.
+// ask sends a request and returns the headers of the response.
 func (b *bucket) ask(ctx context.Context, method, key string, headers http.Header, body s3.Body) (http.Header, error) {
 	response, err := b.store.Send(ctx, method, b.name, key, headers, body)
 	if err == nil {
@@ -72,7 +73,7 @@ func (b *bucket) ask(ctx context.Context, method, key string, headers http.Heade
 	return nil, fmt.Errorf("%s %s: %w", method, b.store.Where(b.name, key), httpclient.Bare(err))
 }
 
-// begin implements place. A draft is a file without a name.
+// begin implements place. A draft is an unlinked temporary file.
 func (b *bucket) begin(_ context.Context, name string) (draft, error) {
 	file, err := os.CreateTemp("", "afterbay-*.tmp")
 	if err != nil {
@@ -96,7 +97,7 @@ func (d *objectDraft) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sumHeader tells objects of ours apart.
+// sumHeader holds a checksum: keep uses it to recognise its own objects.
 const sumHeader = "X-Amz-Meta-Afterbay-Sha256"
 
 // keep implements draft.
@@ -133,4 +134,4 @@ func mediaType(name string) string {
 }
 
 // drop implements draft.
-func (d *objectDraft) drop() { _ = d.file.Close() } // nothing of it is read
+func (d *objectDraft) drop() { _ = d.file.Close() } // the file is deleted, so an error does not matter

@@ -1,5 +1,5 @@
-// Package files keeps records as objects, Parquet or NDJSON, in a folder or a
-// bucket: each record in one of them.
+// Package files stores records as objects, in Parquet or NDJSON, in a folder or a bucket. Each
+// record is in exactly one object.
 package files
 
 import (
@@ -23,36 +23,36 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Format is what objects are.
+// Format is the file format of objects.
 type Format string
 
-// The formats.
+// The values of Format.
 const (
 	Parquet Format = "parquet"
 	NDJSON  Format = "ndjson"
 )
 
-// Options of an Archive. URL is needed, and Columns for Parquet.
+// Options configures an Archive. URL is required; Parquet also requires Columns.
 type Options struct {
 	URL      string // file:///FOLDER or s3://BUCKET/PREFIX
 	Format   Format // "" is Parquet
-	Compress string // gzip or zstd, Parquet also snappy; "" is snappy for Parquet and none for NDJSON
+	Compress string // gzip or zstd, for Parquet also snappy; "" is snappy for Parquet and none for NDJSON
 	Columns  []Column
-	Deletes  bool   // records may have no value: Parquet has the column Deleted then
-	Digest   string // of the pipeline that writes records of these columns, as its records say it
+	Deletes  bool   // records may have no value: Parquet then has the column Deleted
+	Digest   string // digest of the pipeline that writes records with these columns, as in the records
 	S3       S3
 
-	FS vfs.FS // of a folder; nil is the operating system's
+	FS vfs.FS // file system of a folder; nil is the operating system's
 }
 
-// Column is a member of the records' values. It is optional, whatever the type
-// says: another version of the pipeline may have written without it.
+// Column is a member of the records' values. It is always optional, because another version of the
+// pipeline may not have written it.
 type Column struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // as the pipeline file writes it
+	Type string `json:"type"` // in the notation of pipeline files
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -97,13 +97,12 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Archive keeps objects. It is safe for concurrent use. Make one with New.
+// Archive stores objects. It is safe for concurrent use. Create one with New.
 //
-// An object is <url>/<group>/generation-<g>/partition-<p>/<from>-<to>.<ending>: g
-// is that of the pipeline when it wrote the records, 0 where none did, and the
-// object has the records of the generation among the offsets from from to before
-// to. Its bytes depend on those records and on the form that was decided for it
-// alone.
+// The path of an object is <url>/<group>/generation-<g>/partition-<p>/<from>-<to>.<ending>. g is
+// the generation of the pipeline that wrote the records, 0 if no pipeline did. The object has the
+// records of that generation with offsets from from up to, but not including, to. Its bytes depend
+// only on those records and on the form decided for it.
 type Archive struct {
 	options Options
 	place   place
@@ -111,38 +110,37 @@ type Archive struct {
 
 var _ sink.Archive = (*Archive)(nil)
 
-// place is where objects are.
+// place is a destination of objects.
 type place interface {
-	// begin makes a draft of an object, which nobody sees.
+	// begin starts a draft of an object, which is not visible.
 	begin(ctx context.Context, name string) (draft, error)
 
-	// check reports why objects cannot be kept here.
+	// check returns an error if objects cannot be stored here.
 	check(ctx context.Context) error
 }
 
-// draft is an object that is being written, by one goroutine. It ends with keep or
-// drop.
+// draft is an object that one goroutine is writing. It ends with keep or drop.
 type draft interface {
 	io.Writer
 
-	// keep makes the object visible as a whole, unless it is there, and returns when
-	// it is durable. sum is the SHA-256 of what was written. Where there is another
-	// one in its place it returns a *TakenError.
+	// keep makes the whole object visible and returns when it is durable. If the same object
+	// exists, keep does nothing. If another object has its name, the error is a *TakenError. sum is
+	// the SHA-256 of the written bytes.
 	keep(ctx context.Context, sum [sha256.Size]byte) error
 
-	// drop forgets the draft. After keep it does nothing.
+	// drop discards the draft. After keep it does nothing.
 	drop()
 }
 
-// TakenError says that there is another object under the name of one.
+// TakenError means that another object already has the name.
 type TakenError struct{ Name string }
 
-// Error says which, and what to do.
+// Error says which object, and what to do.
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s is there, and is another object: nothing is written over it; move it away, or give the sink another url", e.Name)
 }
 
-// New returns an archive. It opens no connection, and makes no folder.
+// New returns an archive. It opens no connection and creates no folder.
 func New(o Options) (*Archive, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -169,15 +167,14 @@ func New(o Options) (*Archive, error) {
 	return a, nil
 }
 
-// Close closes the connections that no call uses.
+// Close closes the idle connections.
 func (a *Archive) Close() {
 	if b, ok := a.place.(*bucket); ok {
 		b.close()
 	}
 }
 
-// Check returns why objects cannot be kept where they are to be. It leaves nothing
-// there.
+// Check returns an error if objects cannot be stored at the destination. It leaves no files there.
 func (a *Archive) Check(ctx context.Context) []error {
 	if err := a.place.check(ctx); err != nil {
 		return []error{err}
@@ -185,7 +182,8 @@ func (a *Archive) Check(ctx context.Context) []error {
 	return nil
 }
 
-// partsMax is how many generations an object's records may be of.
+// partsMax is the maximum number of files that one object may need for different generations and
+// versions.
 const partsMax = 8
 
 // Keep implements sink.Archive.
@@ -224,7 +222,7 @@ func (a *Archive) Keep(ctx context.Context, o sink.Object, records iter.Seq2[str
 	return kept, nil
 }
 
-// keeping is a call of Keep.
+// keeping is the state of one call of Keep.
 type keeping struct {
 	*Archive
 	object sink.Object
@@ -232,12 +230,12 @@ type keeping struct {
 	parts  []*part
 }
 
-// part is an object that is being made: that of a generation, and of a version of
-// the pipeline, of which a generation has one but where it is counted otherwise in
-// another partition of the input.
+// part is a file that is being written for one generation and one version of the pipeline. A
+// generation normally has one version. It has several if another partition of the input counts the
+// generations differently.
 type part struct {
 	generation int
-	version    int // in the form
+	version    int // index in form.Versions
 	name       string
 	draft      draft
 	sum        *summed
@@ -245,7 +243,7 @@ type part struct {
 	records    int
 }
 
-// part returns that of a record.
+// part returns the part for a record.
 func (k *keeping) part(ctx context.Context, r *stream.Record) (*part, error) {
 	digest, generation := writtenBy(r)
 	version := k.form.version(digest)
@@ -278,13 +276,13 @@ func (k *keeping) part(ctx context.Context, r *stream.Record) (*part, error) {
 	return p, nil
 }
 
-// name is that of an object, but for its ending.
+// name returns the name of a file without its ending.
 func (k *keeping) name(generation int) string {
 	o := &k.object
 	return fmt.Sprintf("%s/generation-%d/partition-%d/%020d-%020d", o.Group, generation, o.Partition.Index, o.From, o.To)
 }
 
-// keep makes the object visible. There is none without records.
+// keep makes the file visible. Without records there is no file.
 func (p *part) keep(ctx context.Context) error {
 	if p.records == 0 {
 		return nil
@@ -304,8 +302,8 @@ func (k *keeping) drop() {
 	}
 }
 
-// writtenBy returns the digest and the generation of the pipeline that wrote a
-// record; "" and 0 where none did.
+// writtenBy returns the digest and the generation of the pipeline that wrote a record; "" and 0 if
+// no pipeline did.
 func writtenBy(r *stream.Record) (digest string, generation int) {
 	fields := strings.Fields(header.Get(r, header.Pipeline))
 	if len(fields) != 3 {

@@ -15,15 +15,14 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// folder is a place in a file system. An object is written under a hidden name
-// and synced, then linked to its own, which fails where that is taken, and then the
-// folder is synced.
+// folder is a place in a file system. It writes and syncs an object under a hidden name. Then it
+// links the object to its final name, which fails if the name exists, and syncs the folder.
 type folder struct {
 	fs   vfs.FS
 	root string
 
 	mu    sync.Mutex
-	ready map[string]bool // folders that are there, and without drafts of who died
+	ready map[string]bool // folders that exist and contain no drafts of dead processes
 }
 
 func newFolder(fs vfs.FS, root string) *folder {
@@ -32,8 +31,8 @@ func newFolder(fs vfs.FS, root string) *folder {
 
 const draftEnding = ".tmp"
 
-// check implements place: it writes and removes a file in the folder, or in the one
-// that is to hold it.
+// check implements place. It creates and removes a file in the folder, or in its nearest existing
+// parent.
 func (f *folder) check(context.Context) error {
 	dir := f.root
 	for dir != filepath.Dir(dir) {
@@ -42,7 +41,7 @@ func (f *folder) check(context.Context) error {
 			return fmt.Errorf("%s is no folder", dir)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			break // it is there, or the file says why it cannot be written
+			break // it exists, or creating the file will return the reason
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -54,8 +53,8 @@ func (f *folder) check(context.Context) error {
 	return errors.Join(file.Close(), f.fs.Remove(name))
 }
 
-// prepare makes a folder, durably, and removes the drafts in it: those of another
-// process that is alive have lost their partition.
+// prepare durably creates a folder and removes the drafts in it. If a draft's process is still
+// alive, it has lost the partition.
 func (f *folder) prepare(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +75,7 @@ func (f *folder) prepare(dir string) error {
 			}
 		}
 	}
-	within := true // the root, above which a folder may be another's, and was made long ago
+	within := true // below the root; folders above it may belong to another user and are already durable
 	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
 		within = within && at != f.root
 		if err := f.sync(filepath.Dir(at)); err != nil && within {
@@ -87,7 +86,7 @@ func (f *folder) prepare(dir string) error {
 	return nil
 }
 
-// sync makes the names in a folder durable.
+// sync makes the file names in a folder durable.
 func (f *folder) sync(dir string) error {
 	d, err := f.fs.OpenDir(dir)
 	if err != nil {
@@ -134,10 +133,10 @@ func (d *fileDraft) keep(_ context.Context, sum [sha256.Size]byte) error {
 	if err != nil {
 		return err
 	}
-	return d.folder.sync(d.dir) // also of a link that another process made
+	return d.folder.sync(d.dir) // also for a link that another process made
 }
 
-// same compares the object that is there.
+// same checks whether the existing object has this checksum.
 func (d *fileDraft) same(sum [sha256.Size]byte) (err error) {
 	there, err := d.folder.fs.Open(d.name)
 	if err != nil {
@@ -158,10 +157,10 @@ func (d *fileDraft) same(sum [sha256.Size]byte) (err error) {
 func (d *fileDraft) drop() {
 	if !d.closed {
 		d.closed = true
-		_ = d.Close() // nobody reads it
+		_ = d.Close() // the file is removed, so an error does not matter
 		d.remove()
 	}
 }
 
-// remove removes the draft. What is left of one is removed by the next process.
+// remove removes the draft. If that fails, the next process removes it.
 func (d *fileDraft) remove() { _ = d.folder.fs.Remove(d.draft) }

@@ -13,21 +13,21 @@ import (
 	"github.com/afterbay/afterbay/internal/event/tabular"
 )
 
-// form is how an object is made, as it is stored.
+// form is the stored format of an object.
 type form struct {
 	Format   Format    `json:"format"`
 	Compress string    `json:"compress,omitempty"`
-	Versions []version `json:"versions,omitempty"` // of the pipeline, the newest first
+	Versions []version `json:"versions,omitempty"` // versions of the pipeline, newest first
 }
 
-// version is the columns of what a version of the pipeline writes.
+// version holds the columns that one version of the pipeline writes.
 type version struct {
 	Digest  string   `json:"digest,omitempty"`
 	Columns []Column `json:"columns"`
 }
 
-// versionsMax is how many versions are remembered: records of an older one that
-// were not kept yet have the columns of the newest.
+// versionsMax is the number of remembered versions. Unwritten records of older versions get the
+// columns of the newest.
 const versionsMax = 8
 
 // Form implements sink.Archive.
@@ -41,7 +41,7 @@ func (a *Archive) Form(before []byte) []byte {
 		}
 		f.Versions = []version{{o.Digest, columns}}
 		var old form
-		if json.Unmarshal(before, &old) == nil { // else what was before does not count
+		if json.Unmarshal(before, &old) == nil { // otherwise the previous form is ignored
 			for _, v := range old.Versions {
 				if v.Digest != o.Digest && v.Digest != "" && len(f.Versions) < versionsMax {
 					f.Versions = append(f.Versions, v)
@@ -51,7 +51,7 @@ func (a *Archive) Form(before []byte) []byte {
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // names and numbers
+		panic(err) // names and numbers can always be encoded
 	}
 	return text
 }
@@ -66,7 +66,7 @@ func readForm(text []byte) (f form, err error) {
 	return f, nil
 }
 
-// version returns which of the versions a digest is of.
+// version returns the index of the version with a digest; 0 if no version has it.
 func (f *form) version(digest string) int {
 	for i := range f.Versions {
 		if f.Versions[i].Digest == digest {
@@ -88,7 +88,7 @@ func (f *form) ending() string {
 	return ".ndjson"
 }
 
-// rows returns what writes the records of a version.
+// rows returns a writer for the records of a version.
 func (f *form) rows(to io.Writer, version int) (rowWriter, error) {
 	if f.Format == Parquet {
 		t, err := newTyped(f.Versions[version].Columns)
@@ -100,16 +100,16 @@ func (f *form) rows(to io.Writer, version int) (rowWriter, error) {
 	}
 	switch f.Compress {
 	case "gzip":
-		z := gzip.NewWriter(to) // says no time
+		z := gzip.NewWriter(to) // writes no timestamp
 		return newLines(z, z), nil
 	case "zstd":
-		z, err := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1)) // the same bytes each time
+		z, err := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1)) // one goroutine, so that the bytes are always the same
 		return newLines(z, z), err
 	}
 	return newLines(to, nil), nil
 }
 
-// summed writes on, and sums up.
+// summed is a writer that also computes a checksum.
 type summed struct {
 	hash.Hash
 	to io.Writer

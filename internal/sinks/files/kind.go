@@ -15,7 +15,7 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Kind is a folder or a bucket.
+// Kind stores records in a folder or a bucket.
 var Kind = sink.Kind{
 	Name:    "files",
 	Help:    "a folder or a bucket: the records are kept there as objects, each record in one of them",
@@ -23,17 +23,17 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is where records are kept as objects, each in one of them. An object is
-// complete when the first of Rows, Bytes and Wait is reached.
+// Config stores records as objects, each record in one of them. An object is complete when the
+// first of Rows, Bytes and Wait is reached.
 type Config struct {
 	URL         string           // file:///FOLDER or s3://BUCKET/PREFIX
-	S3          spec.ObjectStore // of a bucket
+	S3          spec.ObjectStore // server and credentials of a bucket
 	Format      string           // parquet (default) or ndjson
 	Compression string           // gzip or zstd; "" is snappy for parquet and none for ndjson
-	Rows        int              // records of an object; 0 is 100,000
-	Bytes       int              // of keys, values and headers of its records; 0 is 128 MiB
-	Wait        time.Duration    // since the first of them came; 0 is 5 m
-	Columns     []Column         // of parquet; nil is those of the emits
+	Rows        int              // records in an object; 0 is 100,000
+	Bytes       int              // size of the keys, values and headers of its records; 0 is 128 MiB
+	Wait        time.Duration    // time since the first of its records arrived; 0 is 5 m
+	Columns     []Column         // columns of parquet; nil is those of the emits
 }
 
 var readColumns = spec.Named(func(c *Column) *string { return &c.Name }, spec.Into(func(c *Column) *string { return &c.Type }, spec.ReadType))
@@ -55,7 +55,7 @@ var configFields = []spec.Field[Config]{
 // FieldTable implements spec.Tabled.
 func (c *Config) FieldTable() spec.Table { return spec.Fields(configFields) }
 
-// ownColumns is what the names of columns begin with that the sink adds.
+// ownColumns is the prefix of the columns that the sink adds.
 const ownColumns = "afterbay_"
 
 // Takes implements sink.Taker.
@@ -101,8 +101,8 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 	return found
 }
 
-// columns returns the columns of Parquet: those of the file, else the members of the
-// values that emit steps write.
+// columns returns the Parquet columns: those of the file, or else the members of the values that
+// emit steps write.
 func (c *Config) columns(t sink.Topic) (columns []Column, found []error) {
 	if c.Columns != nil || c.Format == string(NDJSON) {
 		return c.Columns, nil

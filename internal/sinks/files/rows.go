@@ -20,28 +20,27 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Prefix is what the names of columns begin with that say where a record is from.
+// Prefix is the prefix of the columns that describe the origin of a record.
 const Prefix = "afterbay_"
 
-// Columns of every record.
+// The sink's own columns.
 const (
-	ID        = Prefix + "id"        // the record's own, or topic/partition@offset where it has none
-	Partition = Prefix + "partition" // and
-	Offset    = Prefix + "offset"    // it has in the topic that the sink is from
+	ID        = Prefix + "id"        // id of the record, or topic/partition@offset if it has none
+	Partition = Prefix + "partition" // partition and
+	Offset    = Prefix + "offset"    // offset in the topic that the sink reads
 	Time      = Prefix + "time"
 	Key       = Prefix + "key"
-	Value     = Prefix + "value"        // of NDJSON: a value that is no JSON object, as text
-	Base64    = Prefix + "value_base64" // or, where it is none, as base64
-	Deleted   = Prefix + "deleted"      // true of a record without a value, which deletes its key
+	Value     = Prefix + "value"        // NDJSON: a value that is not a JSON object, as text
+	Base64    = Prefix + "value_base64" // NDJSON: a value that is not valid UTF-8, as base64
+	Deleted   = Prefix + "deleted"      // true for a record without a value, which deletes its key
 )
 
-// provenance lists the headers that are columns, as Prefix and their name.
+// provenance lists the headers that become columns, named Prefix plus the header name.
 var provenance = [...]string{header.Position, header.Pipeline, header.Models, header.Approximate, header.Fallback, header.Stage, header.Error}
 
 func columnOf(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// rowWriter writes records. An error of write that is an *unfit is about the
-// record, of which nothing is written.
+// rowWriter writes records. If write returns an *unfit, the record is invalid and was not written.
 type rowWriter interface {
 	write(r *stream.Record) error
 	close() error
@@ -52,7 +51,7 @@ type unfit struct{ error }
 // typed writes the named members of values into typed columns.
 type typed struct {
 	schema value.Schema
-	err    error // of it
+	err    error // error of building the schema
 	out    tabular.Writer
 	values *decode.Scanner
 	row    value.Row
@@ -125,11 +124,11 @@ func (t *typed) add(name string, typ value.Type) (slot value.Slot) {
 	return slot
 }
 
-// lines writes a JSON object a line: where the record is from, and then the
-// members of its value.
+// lines writes one JSON object on each line: the origin of the record, followed by the members of
+// its value.
 type lines struct {
 	out  *bufio.Writer
-	zip  io.Closer // nil without
+	zip  io.Closer // nil without compression
 	line []byte
 }
 
@@ -183,8 +182,8 @@ func (l *lines) close() error {
 	return l.zip.Close()
 }
 
-// members returns what stands between the braces of a JSON object, on one line; ok
-// is false where text is none, or is not valid UTF-8.
+// members returns the text between the braces of a JSON object, on one line. ok is false if text is
+// not a JSON object or not valid UTF-8.
 func members(text []byte) (inside []byte, ok bool) {
 	if !utf8.Valid(text) || !json.Valid(text) {
 		return nil, false
@@ -210,7 +209,7 @@ func appendText(dst []byte, text string) []byte {
 	}
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string
+		panic(err) // a string can always be encoded
 	}
 	return append(dst, quoted...)
 }

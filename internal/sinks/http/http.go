@@ -1,5 +1,5 @@
-// Package http hands records to a service over HTTP: one request each, with
-// the record's value as its body and its id as its Idempotency-Key.
+// Package http delivers records to a service over HTTP: one request for each record, with the value
+// as body and the id as Idempotency-Key.
 package http
 
 import (
@@ -23,20 +23,20 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options of a Sink. URL is needed.
+// Options configures a Sink. URL is required.
 type Options struct {
-	URL         string      // http or https, with the path that is called
+	URL         string      // http or https, with the path to call
 	Method      string      // POST, PUT or PATCH; "" is POST
-	Headers     http.Header // of every request, beside those of the sink; Content-Type is application/json where it is not among them
-	Token       string      // of the header Authorization: Bearer; "" is none
-	TokenFile   string      // a file of it, read at each request; "" is none
-	Connections int         // kept open; 0 is 16
+	Headers     http.Header // sent with every request, in addition to the sink's own; the default Content-Type is application/json
+	Token       string      // for the header Authorization: Bearer; "" is none
+	TokenFile   string      // a file with the token, read for each request; "" is none
+	Connections int         // idle connections to keep; 0 is 16
 }
 
-// The sink's own headers, and those that a record's headers go on as.
+// The sink's own header, and the maximum length of its value.
 const (
 	keyHeader = "Idempotency-Key"
-	keyMax    = 255 // characters of an id that is sent as it is
+	keyMax    = 255 // maximum length of an id that is sent unchanged
 )
 
 var (
@@ -46,7 +46,7 @@ var (
 	headerName = regexp.MustCompile(`^[0-9A-Za-z!#$%&'*+.^_|~-]+$`)
 )
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -78,13 +78,12 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Sink calls a service for each record. It is safe for concurrent use. Make one
-// with New.
+// Sink calls a service for each record. It is safe for concurrent use. Create one with New.
 //
-// A status of 200 to 299 says that the service took the record; 400, 413, 415 and
-// 422 that the record is wrong, and becomes a dead letter. All else is about the
-// service: a key that is not accepted, a path that is not there and a redirection
-// too, which no record can help.
+// A status from 200 to 299 means that the service accepted the record. 400, 413, 415 and 422 mean
+// that the record is invalid; it becomes a dead letter. Every other status is a failure of the
+// service, including a rejected key, an unknown path and a redirect: no other record would succeed
+// either.
 type Sink struct {
 	options Options
 	client  *http.Client
@@ -113,7 +112,7 @@ func New(o Options) (*Sink, error) {
 	return &Sink{options: o, client: httpclient.NoRedirects(transport)}, nil
 }
 
-// Close closes the connections that no call uses.
+// Close closes the idle connections.
 func (s *Sink) Close() { s.client.CloseIdleConnections() }
 
 // Deliver implements sink.Sink.
@@ -129,7 +128,7 @@ func (s *Sink) Deliver(ctx context.Context, id string, r *stream.Record) error {
 	defer response.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(response.Body, bodyMax))
 	if response.StatusCode >= 200 && response.StatusCode <= 299 {
-		return nil // whatever becomes of a body that nobody reads
+		return nil // an error of reading the body does not matter
 	}
 	if err != nil {
 		said = append(said, fmt.Sprintf(" (%v)", err)...)
@@ -138,19 +137,19 @@ func (s *Sink) Deliver(ctx context.Context, id string, r *stream.Record) error {
 }
 
 const (
-	bodyMax  = 64 << 10 // of an answer that is read, so that its connection can be used again
-	shownMax = 300      // of it in an error
+	bodyMax  = 64 << 10 // how much of the response is read, so that the connection can be reused
+	shownMax = 300      // how much of the response an error shows
 	restMax  = time.Hour
 )
 
-// request is that of one record.
+// request returns the request for one record.
 func (s *Sink) request(ctx context.Context, id string, r *stream.Record) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, s.options.Method, s.options.URL, bytes.NewReader(r.Value))
 	if err != nil {
 		return nil, err
 	}
-	// With it the client would send what failed again by itself, and the service
-	// would be called more often than is counted.
+	// With GetBody the client would resend failed requests by itself, and the service would get
+	// uncounted calls.
 	request.GetBody = nil
 	request.Header = s.options.Headers.Clone()
 	token, err := httpclient.Bearer(s.options.Token, s.options.TokenFile)
@@ -169,8 +168,8 @@ func (s *Sink) request(ctx context.Context, id string, r *stream.Record) (*http.
 	return request, nil
 }
 
-// Key returns what stands in Idempotency-Key for an id: the id, or its SHA-256
-// where it is empty, longer than 255 characters or not printable ASCII.
+// Key returns the Idempotency-Key for an id: the id, or its SHA-256 if it is empty, longer than 255
+// characters or not printable ASCII.
 func Key(id string) string {
 	if id != "" && len(id) <= keyMax && printable(id) {
 		return id
@@ -183,7 +182,7 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// shownLocation is where a redirection leads to, for messages.
+// shownLocation returns the target of a redirect, for messages.
 func shownLocation(response *http.Response, to string) string {
 	u, err := response.Request.URL.Parse(to)
 	if err != nil {
@@ -192,7 +191,7 @@ func shownLocation(response *http.Response, to string) string {
 	return httpclient.ShownOrigin(u)
 }
 
-// failure is the error of an answer that does not say that the record was taken.
+// failure returns the error for a response that is not a success.
 func failure(method string, response *http.Response, said []byte) error {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(said[:min(len(said), shownMax)]), "")), " ")
 	err := fmt.Errorf("%s %s: %s", method, httpclient.ShownOrigin(response.Request.URL), response.Status)

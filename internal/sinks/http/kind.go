@@ -12,7 +12,7 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Kind is a service that is called over HTTP.
+// Kind calls a service over HTTP.
 var Kind = sink.Kind{
 	Name:    "http",
 	Help:    "the service: it gets a request for each record, with the value as its body and the id as its Idempotency-Key",
@@ -20,14 +20,14 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a service that gets a request for each record: the value as its body,
-// the id as its Idempotency-Key.
+// Config configures a service that receives a request for each record: the value as body, the id as
+// Idempotency-Key.
 type Config struct {
-	URL       string        // of the service
+	URL       string        // URL of the service
 	Method    string        // POST (default), PUT or PATCH
-	Headers   []spec.Header // of every request
+	Headers   []spec.Header // headers of every request
 	Token     string        // sent as Authorization: Bearer; "" is none
-	TokenFile string        // a file of the token, read again at each request; "" is none
+	TokenFile string        // a file with the token, read again for each request; "" is none
 }
 
 var configFields = []spec.Field[Config]{
@@ -76,5 +76,5 @@ func (c *Config) Describe() string {
 	if err != nil {
 		return ""
 	}
-	return httpclient.ShownOrigin(u) // the path may be a secret
+	return httpclient.ShownOrigin(u) // the path may contain a secret
 }

@@ -1,4 +1,4 @@
-// Package kafka hands records to a topic of another cluster of Kafka.
+// Package kafka writes records to a topic of another Kafka cluster.
 package kafka
 
 import (
@@ -13,35 +13,35 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Log is a cluster. stream/kafka.Log is one.
+// Log is a Kafka cluster. internal/log/kafka implements it.
 type Log interface {
 	// Topics lists the topics by name.
 	Topics(ctx context.Context) ([]stream.Topic, error)
 
-	// Append writes records in their order, as stream.Log has it.
+	// Append writes records in order, with the contract of stream.Log.
 	Append(ctx context.Context, records ...stream.Record) error
 
-	// AppendNumbered writes those of the records whose number is above the highest
-	// that it wrote for the producer, all or none, and returns how many were not.
-	// Numbers are from 1 on, and rise.
+	// AppendNumbered writes the records with a number above the highest that it wrote for the
+	// producer, all or none. It returns how many records it skipped. Numbers start at 1 and
+	// increase.
 	AppendNumbered(ctx context.Context, producer string, numbers []int64, records ...stream.Record) (repeated int, err error)
 
-	// Close ends the connections.
+	// Close closes the connections.
 	Close() error
 }
 
-// Options of a Writer. All but ExactlyOnce are needed.
+// Options configures a Writer. All fields except ExactlyOnce are required.
 type Options struct {
-	Open  func(ctx context.Context) (Log, error) // connects to the cluster: again, where it failed
+	Open  func(ctx context.Context) (Log, error) // connects to the cluster; called again after a failure
 	Topic string
-	Group string // that reads what is handed on: the names of producers begin with it
+	Group string // consumer group of the sink; the names of producers begin with it
 
-	// ExactlyOnce writes by transactions which hold how far each partition is: who
-	// reads only what is committed sees each record once.
+	// ExactlyOnce writes in transactions that include the position of each partition. A consumer of
+	// committed records sees each record once.
 	ExactlyOnce bool
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns an error if the options are invalid.
 func (o Options) Validate() error {
 	if o.Open == nil || o.Topic == "" || o.Group == "" {
 		return fmt.Errorf("topic %q of group %q: both are needed, and what connects to the cluster", o.Topic, o.Group)
@@ -49,21 +49,20 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Writer writes to a topic. It is safe for concurrent use. Make one with New.
+// Writer writes to a topic. It is safe for concurrent use. Create one with New.
 //
-// A record keeps its key, value, time and headers, and its id is in the header
-// afterbay-id whoever wrote it. It goes to the partition of its key, or, where it
-// has none, of its value.
+// A record keeps its key, value, time and headers. Its id is always in the header afterbay-id. The
+// key determines the partition or, if there is no key, the value.
 type Writer struct {
 	options Options
 
-	mu  sync.Mutex // guards what follows, and is held while connecting
-	log Log        // nil before the first record
+	mu  sync.Mutex // guards log, also while connecting
+	log Log        // nil before the first connection
 }
 
 var _ sink.Writer = (*Writer)(nil)
 
-// New returns a writer. It connects to nobody.
+// New returns a writer. It opens no connection.
 func New(o Options) (*Writer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -71,17 +70,17 @@ func New(o Options) (*Writer, error) {
 	return &Writer{options: o}, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.log != nil {
-		_ = w.log.Close() // nothing is under way
+		_ = w.log.Close() // no call is in flight
 		w.log = nil
 	}
 }
 
-// connect returns the cluster.
+// connect returns the cluster, and connects first if necessary.
 func (w *Writer) connect(ctx context.Context) (Log, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +94,7 @@ func (w *Writer) connect(ctx context.Context) (Log, error) {
 	return log, err
 }
 
-// Check returns what of the cluster is not as it has to be. It changes nothing.
+// Check returns an error if the cluster cannot be used or the topic is missing. It changes nothing.
 func (w *Writer) Check(ctx context.Context) []error {
 	if _, err := w.ready(ctx); err != nil {
 		return []error{err}
@@ -103,7 +102,7 @@ func (w *Writer) Check(ctx context.Context) []error {
 	return nil
 }
 
-// ready returns the cluster, where it has the topic.
+// ready returns the cluster if it has the topic.
 func (w *Writer) ready(ctx context.Context) (Log, error) {
 	log, err := w.connect(ctx)
 	if err != nil {
@@ -119,8 +118,7 @@ func (w *Writer) ready(ctx context.Context) (Log, error) {
 	return log, nil
 }
 
-// Claim implements sink.Writer. With ExactlyOnce the first write ends what an
-// earlier owner writes.
+// Claim implements sink.Writer. With ExactlyOnce, the first write fences an earlier owner.
 func (w *Writer) Claim(ctx context.Context, p stream.Partition, _ stream.Offset) (sink.Claim, error) {
 	log, err := w.ready(ctx)
 	if err != nil {
@@ -129,23 +127,22 @@ func (w *Writer) Claim(ctx context.Context, p stream.Partition, _ stream.Offset)
 	return &claim{Writer: w, log: log, producer: w.options.Group + "/" + p.String()}, nil
 }
 
-// claim is a partition that is written from.
+// claim is a claimed partition of the sink's topic.
 type claim struct {
 	*Writer
 	log      Log
 	producer string
 }
 
-// Write implements sink.Claim. Records that are too large for the cluster are
-// refused. With ExactlyOnce those behind a refused one wait for its dead letter: the
-// number of the producer would pass it, and after a crash it would be taken for one
-// that is written.
+// Write implements sink.Claim. It refuses records that are too large for the cluster. With
+// ExactlyOnce, the records after a refused one wait for its dead letter. Otherwise the producer's
+// number would pass the refused record, and after a crash it would count as written.
 func (c *claim) Write(ctx context.Context, _ stream.Offset, records []stream.Record) (outcome sink.Outcome, err error) {
 	err = c.append(ctx, records)
 	if !errors.Is(err, stream.ErrTooLarge) {
 		return outcome, err
 	}
-	for i := range records { // which of them
+	for i := range records { // find the one that is too large
 		switch err := c.append(ctx, records[i:i+1]); {
 		case errors.Is(err, stream.ErrTooLarge):
 			outcome.Refused = append(outcome.Refused, sink.Refusal{Index: i, Err: err})

@@ -15,7 +15,7 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Kind is another cluster of Kafka.
+// Kind writes to another Kafka cluster.
 var Kind = sink.Kind{
 	Name:    "kafka",
 	Help:    "a topic of another cluster of Kafka",
@@ -23,11 +23,11 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a topic of a cluster of Kafka that is not the pipeline's, which is to
-// be there. Records keep their key, value, time and headers.
+// Config is a topic of a Kafka cluster other than the pipeline's. The topic must exist. Records
+// keep their key, value, time and headers.
 type Config struct {
-	Cluster     kafka.Settings // how it is reached, with its own user and secrets
-	Topic       string         // of the cluster
+	Cluster     kafka.Settings // connection to the cluster, with its own user and secrets
+	Topic       string         // topic of the cluster
 	ExactlyOnce bool           // by transactions that include the position of each partition: consumers of committed records see each record once
 }
 
@@ -41,8 +41,8 @@ var configFields = []spec.Field[Config]{
 // FieldTable implements spec.Tabled.
 func (c *Config) FieldTable() spec.Table { return spec.Fields(configFields) }
 
-// partitionsMax is how many partitions a topic of a pipeline has at most: each has
-// a producer of its own where records are written exactly once.
+// partitionsMax is the maximum number of partitions of a pipeline's topic. With exactly_once each
+// partition has a producer of its own.
 const partitionsMax = 1024
 
 // Takes implements sink.Taker.
@@ -79,8 +79,7 @@ func (c *Config) Check(t sink.Topic) (found []error) {
 	return found
 }
 
-// checkCluster returns what is wrong with how the cluster is reached, without a look at
-// files.
+// checkCluster returns the errors in the cluster's settings. It does not read files.
 func (c *Config) checkCluster() spec.Problems {
 	e := c.Cluster
 	found := e.Check()
@@ -97,7 +96,7 @@ func (c *Config) checkCluster() spec.Problems {
 	return found
 }
 
-// mistakes says where in the sink it is what is wrong with its cluster.
+// mistakes converts problems of the cluster into mistakes of the sink.
 func mistakes(found spec.Problems) (list []error) {
 	for _, f := range found {
 		list = append(list, &sink.Mistake{Field: "cluster." + f.Path, Hint: f.Hint, Err: errors.New(f.Message)})
@@ -112,7 +111,7 @@ func (c *Config) Open(_ context.Context, t sink.Topic) (sink.Service, error) {
 	}
 	writer, err := New(Options{
 		Open: func(ctx context.Context) (Log, error) {
-			// Nothing of the environment: it is for the engine.
+			// The environment holds the settings of the engine, not of this cluster.
 			options, found := c.Cluster.Options(kafka.Environment{Get: func(string) string { return "" }})
 			if len(found) > 0 {
 				return nil, errors.Join(mistakes(found)...)

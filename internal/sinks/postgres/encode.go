@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Types, as the server numbers them.
+// Object ids of PostgreSQL types.
 const (
 	boolType   = 16
 	byteaType  = 17
@@ -34,19 +34,19 @@ func elementOf(kind value.Kind) uint32 {
 	return textType
 }
 
-// epoch is the start of 2000 in microseconds, from which the server counts.
+// epoch is the PostgreSQL epoch, the start of 2000, in Unix microseconds.
 const epoch = 946_684_800_000_000
 
-// array is a column of rows in the server's own form of an array.
+// array is a column of rows in PostgreSQL's binary array format.
 type array struct{ bytes []byte }
 
-// begin makes it an array of so many elements, in the memory it has.
+// begin starts an array of n elements. It reuses the memory.
 func (a *array) begin(element uint32, n int) {
-	b := binary.BigEndian.AppendUint32(a.bytes[:0], 1) // dimensions
+	b := binary.BigEndian.AppendUint32(a.bytes[:0], 1) // number of dimensions
 	b = binary.BigEndian.AppendUint32(b, 0)            // whether there are nulls
 	b = binary.BigEndian.AppendUint32(b, element)
 	b = binary.BigEndian.AppendUint32(b, uint32(n))
-	a.bytes = binary.BigEndian.AppendUint32(b, 1) // the first index
+	a.bytes = binary.BigEndian.AppendUint32(b, 1) // lower bound
 }
 
 func (a *array) null() {
@@ -62,7 +62,7 @@ func (a *array) text(v string) {
 	a.bytes = append(binary.BigEndian.AppendUint32(a.bytes, uint32(len(v))), v...)
 }
 
-// add appends a value of a row. form is how the server takes it.
+// add appends a value of a row. form is the format of the column.
 func (a *array) add(form form, row *value.Row, slot value.Slot) {
 	if !row.Has(slot) {
 		a.null()
@@ -92,9 +92,8 @@ func (a *array) add(form form, row *value.Row, slot value.Slot) {
 	}
 }
 
-// vector appends a vector, of float32 with the lowest byte first. That of pgvector
-// has the highest first, behind its length; to other columns it goes as an array
-// of text.
+// vector appends a vector of little-endian float32. pgvector uses big-endian, after the length. For
+// other columns the vector becomes the text of an array.
 func (a *array) vector(form form, v string) {
 	n := len(v) / 4
 	b := a.bytes
@@ -123,8 +122,8 @@ func (a *array) vector(form form, v string) {
 	a.bytes = b
 }
 
-// elements appends a list or map as the text of JSON, or a list as that of an array. What
-// JSON has of elements that are no texts is what an array has of them.
+// elements appends a list or map as JSON text, or a list as array text. Elements that are not texts
+// look the same in both formats.
 func (a *array) elements(form form, kind value.Kind, text string) {
 	start := len(a.bytes)
 	b := append(a.bytes, 0, 0, 0, 0)
@@ -149,8 +148,8 @@ func (a *array) elements(form form, kind value.Kind, text string) {
 	a.bytes = b
 }
 
-// appendQuoted appends a text as an element of an array. It takes control characters as
-// they are.
+// appendQuoted appends a text as an element of an array. The array format needs no escapes for
+// control characters.
 func appendQuoted(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	for _, c := range []byte(text) {

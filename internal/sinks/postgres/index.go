@@ -10,9 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// makeIndex makes the index of the vectors where there is none, while rows are
-// written. One that was left half made is made again. Of several sinks one makes
-// it.
+// makeIndex creates the vector index if it is missing, while rows are being written. It drops an
+// unfinished index and creates it again. If there are several sinks, only one creates the index.
 func (s *Sink) makeIndex() {
 	if err := s.index(s.background); err != nil && s.background.Err() == nil {
 		s.options.Logger.Warn("the index of a sink was not made: it is tried again when the sink starts", "table", s.options.Table, "reason", err)
@@ -53,7 +52,7 @@ func (s *Sink) index(ctx context.Context) error {
 	return nil
 }
 
-// indexName is what the index is called, in the 63 bytes that a name has.
+// indexName returns the name of the index, at most 63 bytes long.
 func (s *Sink) indexName() string {
 	name := strings.ReplaceAll(s.options.Table, ".", "_") + "_" + s.options.Vector.Column
 	return name[:min(len(name), 50)] + "_hnsw"

@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Kind is a table of PostgreSQL.
+// Kind writes to a PostgreSQL table.
 var Kind = sink.Kind{
 	Name:    "postgres",
 	Help:    "a table of PostgreSQL that has a row for each key, of the newest event",
@@ -21,22 +21,22 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a table that has a row for each key: that of the newest event.
+// Config is a table with one row for each key, with the content of the newest event.
 type Config struct {
-	URL         string       // postgres://user@host/database; the password may stand in it, in PGPASSWORD or in the file that PGPASSFILE names
-	Table       string       // its name, or schema.name; it is made where there is none
-	Key         string       // the name that rows are found by
-	Columns     []row.Column // what is written: nil is every name that the records have, each to the column of its name
+	URL         string       // postgres://user@host/database; the password may be in it, in PGPASSWORD or in the file that PGPASSFILE names
+	Table       string       // its name, or schema.name; the sink creates a missing table
+	Key         string       // the name that identifies rows
+	Columns     []row.Column // the names to write; nil is every name that the records have, each to the column of its name
 	Vector      *Vector      // the column of pgvector's type; nil is none
-	Version     string       // an expression over the names of the records, of type int, number or time, by which rows of a key from different partitions are compared; "" refuses those of another partition than the first one's
-	ExactlyOnce bool         // positions are kept in the database, in the transactions of the rows
+	Version     string       // an expression over the names of the records, of type int, number or time, that compares rows of a key from different partitions; "" refuses those of another partition than the first one's
+	ExactlyOnce bool         // stores positions in the database, in the same transactions as the rows
 }
 
-// Vector is a column of type vector, of pgvector.
+// Vector is a column of pgvector's type vector.
 type Vector struct {
-	Column   string // of the table
-	Index    string // hnsw, which is made if there is none; "" is no index
-	Distance string // that the index is for: cosine (default), l2 or inner_product
+	Column   string // column of the table
+	Index    string // hnsw, which is created if it is missing; "" is no index
+	Distance string // distance of the index: cosine (default), l2 or inner_product
 }
 
 var configFields = []spec.Field[Config]{

@@ -12,38 +12,38 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// positionsTable keeps how far each shard of a partition is.
+// positionsTable stores the position of each shard of a partition.
 const positionsTable = `CREATE TABLE IF NOT EXISTS afterbay_positions (
 	sink text, partition text, shard int, shards int NOT NULL, owner bigint NOT NULL, next bigint NOT NULL, refused bigint[] NOT NULL,
 	PRIMARY KEY (sink, partition, shard))`
 
-// position is how far a shard of a partition is, as a row of the database says that
-// moves in the transactions of its rows.
+// position is the position of a shard of a partition. It is a row in the database, updated in the
+// same transactions as the shard's rows.
 //
-//  1. It moves from what the owner knows it to be, and only while that one owns it:
-//     what an earlier owner still writes, or what is written twice, is undone.
-//  2. It may have moved over records that were refused, whose dead letters are not
-//     in the log yet: refused has them, so that a crash forgets none.
+//  1. An update succeeds only from the position that the owner knows, and only while it
+//     is the owner. So writes of an earlier owner and repeated writes are rolled back.
+//  2. The position may have passed refused records before their dead letters are in the
+//     log. refused lists them, so that a crash does not lose them.
 type position struct {
 	owner   int64
 	next    stream.Offset
 	refused []stream.Offset
-	moved   stream.Offset // in the transaction under way
+	moved   stream.Offset // new position in the current transaction
 }
 
-// needs reports whether the record at an offset is still to be written.
+// needs reports whether the record at an offset must still be written.
 func (p *position) needs(at stream.Offset) bool {
 	return at >= p.next || slices.Contains(p.refused, at)
 }
 
-// refuse notes a record that the database will not take.
+// refuse adds a record that the database refused.
 func (p *position) refuse(at stream.Offset) {
 	if !slices.Contains(p.refused, at) {
 		p.refused = append(p.refused, at)
 	}
 }
 
-// forget lets go of what was refused and has its dead letter.
+// forget removes refused records with committed dead letters.
 func (p *position) forget(committed stream.Offset) {
 	p.refused = slices.DeleteFunc(p.refused, func(at stream.Offset) bool { return at < committed })
 }
@@ -56,8 +56,8 @@ func (p *position) list() string {
 	return "{" + strings.Join(texts, ",") + "}"
 }
 
-// own makes the caller the owner of the shards of a partition. Where there were
-// others of them they have to be done with all that they began.
+// own makes the caller the owner of all shards of a partition. If the number of shards has changed,
+// the earlier shards must have completed all their writes.
 func (c *claim) own(ctx context.Context, next stream.Offset) error {
 	conn, err := pgconn.ConnectConfig(ctx, c.server)
 	if err != nil {
@@ -114,8 +114,8 @@ func orZero(text string) string {
 	return text
 }
 
-// begin starts a transaction and moves the position in it, if it is still where,
-// and whose, the caller knows it to be.
+// begin starts a transaction and moves the position. It fails with stream.ErrFenced if the position
+// or its owner has changed.
 func (b *batch) begin(ctx context.Context, behind stream.Offset) error {
 	if err := run(ctx, b.conn, "BEGIN"); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (b *batch) begin(ctx context.Context, behind stream.Offset) error {
 
 func number(v int64) []byte { return strconv.AppendInt(nil, v, 10) }
 
-// commit ends the transaction. What was refused in it is noted before that.
+// commit commits the transaction. It first stores the refused records, if there are new ones.
 func (b *batch) commit(ctx context.Context, refused bool) error {
 	p := b.position
 	if refused {

@@ -1,11 +1,10 @@
-// Package postgres writes records as rows of a table of PostgreSQL: one row for
-// each key, that of the newest event, however often and by however many sinks a
-// record is written.
+// Package postgres writes records as rows of a PostgreSQL table. Each key has one row with the
+// content of its newest event. This holds however often, and by however many sinks, a record is
+// written.
 //
-// Beside the columns of the records a row has four that say which event it is of
-// (sink.Version): afterbay_source, afterbay_generation, afterbay_offset and
-// afterbay_record. A fifth, afterbay_version, is there where a version is computed.
-// A row is only written over by a newer one.
+// In addition to the columns of the records, a row has four columns that identify its event
+// (sink.Version): afterbay_source, afterbay_generation, afterbay_offset and afterbay_record. If the
+// version is computed, there is a fifth, afterbay_version. Only a newer event overwrites a row.
 package postgres
 
 import (
@@ -27,30 +26,30 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options of a Sink. URL, Table, Key and Columns are needed.
+// Options configures a Sink. URL, Table, Key and Columns are required.
 type Options struct {
-	URL         string       // postgres://user@host/database, by TLS beyond loopback unless it says sslmode; the password may stand in it, in PGPASSWORD or in a file that PGPASSFILE names
-	Table       string       // its name, or schema.name; it is made where there is none
-	Columns     []Column     // what of the records is written
-	Key         string       // the column that rows are found by, unique in the table
-	Vector      *Vector      // nil where no column is of pgvector
-	Version     *row.Version // says which of two rows of a key from different sources is newer; nil refuses the one that comes later
-	ExactlyOnce bool         // keeps positions in the table afterbay_positions, in the transactions that write the rows
-	Deletes     bool         // records without a value delete the row of their key
-	Connections int          // rows are spread over them by key, up to 64; 0 is 4
-	Group       string       // the sink's consumer group, by which its positions are found
+	URL         string       // postgres://user@host/database, with TLS unless the host is loopback or the URL sets sslmode; the password may be in it, in PGPASSWORD or in a file that PGPASSFILE names
+	Table       string       // its name, or schema.name; the sink creates a missing table
+	Columns     []Column     // the columns to write
+	Key         string       // the column that identifies rows, unique in the table
+	Vector      *Vector      // nil if no column has a pgvector type
+	Version     *row.Version // decides which of two rows of a key from different sources is newer; nil refuses the later one
+	ExactlyOnce bool         // stores positions in the table afterbay_positions, in the same transactions as the rows
+	Deletes     bool         // a record without a value deletes the row of its key
+	Connections int          // rows are distributed over them by key, up to 64; 0 is 4
+	Group       string       // consumer group of the sink, part of the key of its positions
 
 	Logger *slog.Logger // nil discards
 }
 
-// Column is a field of the records and the column that takes it.
+// Column maps a field of the records to a column.
 type Column struct {
-	Name   string // of the field
+	Name   string // name of the field
 	Column string
 	Type   value.Type
 }
 
-// DefaultConnections is how many there are where Options do not say.
+// DefaultConnections is the default of Options.Connections.
 const DefaultConnections = 4
 
 const connectionsMax = 64
@@ -63,17 +62,17 @@ const (
 	generationColumn = "afterbay_generation"
 	offsetColumn     = "afterbay_offset"
 	recordColumn     = "afterbay_record"
-	versionColumn    = "afterbay_version" // where the version is none of the columns
+	versionColumn    = "afterbay_version" // if the version is computed
 )
 
 var ownColumns = []string{sourceColumn, generationColumn, offsetColumn, recordColumn}
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if _, err := pgconn.ParseConfig(o.URL); err != nil || !strings.HasPrefix(o.URL, "postgres") {
-		fail("the URL is not as postgres://host/database") // it may hold a password
+		fail("the URL is not as postgres://host/database") // the URL may contain a password
 	}
 	if parts := strings.Split(o.Table, "."); len(parts) > 2 || slices.Contains(parts, "") {
 		fail("%q is not the name of a table: use name or schema.name", o.Table)
@@ -125,24 +124,24 @@ func (o Options) names() string {
 	return strings.Join(names, ", ")
 }
 
-// Sink writes rows. It is safe for concurrent use. Make one with New.
+// Sink writes rows. It is safe for concurrent use. Create one with New.
 //
-// Rows are spread over connections by a hash of their key, so that those of a key
-// are written one after the other. What the database refuses of a batch, such as a
-// text that is too long for its column, is found by halving it.
+// Rows are distributed over connections by a hash of their key, so that rows of one key are written
+// in order. The database may refuse part of a batch, such as a text that is too long for its
+// column. The sink finds that part by halving the batch.
 type Sink struct {
-	options Options // with the column of a version that is computed
+	options Options // includes the column of a computed version
 	server  *pgconn.Config
 	reader  *row.Reader
-	slots   []value.Slot // of the columns
-	key     int          // among the columns
-	version int          // likewise; -1 where there is none
+	slots   []value.Slot // slots of the columns
+	key     int          // index of the key column
+	version int          // index of the version column; -1 if there is no version
 	shards  []*shard
 
-	checking chan struct{} // holds a token while nobody checks the table
-	layout   *layout       // nil before it was, and after it changed
+	checking chan struct{} // holds a token; take it to check the table
+	layout   *layout       // nil before the first check, and after the table changed
 
-	background context.Context // of the making of an index
+	background context.Context // context of index creation
 	cancel     context.CancelFunc
 	indexing   sync.WaitGroup
 }
@@ -186,7 +185,7 @@ func New(o Options) (*Sink, error) {
 	return s, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (s *Sink) Close() {
 	s.cancel()
 	s.indexing.Wait()
@@ -209,7 +208,7 @@ func (s *Sink) Claim(ctx context.Context, p stream.Partition, next stream.Offset
 	return c, nil
 }
 
-// ready returns the layout of the table, which is checked, or made, first.
+// ready returns the layout of the table. If it is unknown, ready first checks or creates the table.
 func (s *Sink) ready(ctx context.Context) (*layout, error) {
 	select {
 	case <-s.checking:
@@ -233,14 +232,14 @@ func (s *Sink) ready(ctx context.Context) (*layout, error) {
 	return l, nil
 }
 
-// forget has the table checked again: it is not what it was.
+// forget makes the next write check the table again, because the table has changed.
 func (s *Sink) forget() {
 	<-s.checking
 	s.layout = nil
 	s.checking <- struct{}{}
 }
 
-// said is an error of the server, without what pgconn tells of the connection.
+// said wraps an error of the server. It leaves out connection details that pgconn adds.
 func said(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {

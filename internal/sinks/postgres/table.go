@@ -14,7 +14,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// form is how the server takes the values of a column.
+// form is the format of a column's values on the connection.
 type form uint8
 
 const (
@@ -28,24 +28,24 @@ func appendFloat(dst []byte, v float32) []byte {
 	return strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
 }
 
-// layout is the table as it was found, and how it is written.
+// layout describes the existing table and the statements that write to it.
 type layout struct {
 	forms    []form
-	elements []uint32 // the type of each column's values, as the server numbers them
-	upsert   string   // takes an array for each column and for each of the sink's own
+	elements []uint32 // object id of the type of each column's values
+	upsert   string   // takes an array for each column and for each of the sink's own columns
 	remove   string   // takes arrays of keys and of the sink's own columns
-	foreign  string   // takes arrays of keys and sources, and returns the places of those whose rows are of another source
+	foreign  string   // takes arrays of keys and sources, and returns the indexes of keys with a row from another source
 }
 
-// found is a column of the table.
+// found is an existing column of the table.
 type found struct {
-	sql     string // its type
+	sql     string // SQL type
 	notNull bool
 	filled  bool // has a default
 }
 
-// fits are the types of columns that take a kind, but for vectors of pgvector; the
-// first is the one that a table is made with.
+// fits returns the column types that can store a type, except pgvector types. New tables use the
+// first one.
 func fits(t value.Type) []string {
 	switch t.Kind {
 	case value.Bool:
@@ -74,7 +74,7 @@ func fits(t value.Type) []string {
 	return []string{"text", "character varying", "character", "uuid", "jsonb", "json"}
 }
 
-// wanted returns the types of column i, as the server writes them.
+// wanted returns the SQL types that column i may have.
 func (s *Sink) wanted(i int) []string {
 	if t := s.slots[i].Type; s.isVector(i) {
 		return []string{fmt.Sprintf("vector(%d)", t.Size), "vector"}
@@ -90,8 +90,7 @@ func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 func (s *Sink) table() string { return pgx.Identifier(strings.Split(s.options.Table, ".")).Sanitize() }
 
-// prepareTable makes the table where there is none, checks it, and returns how it
-// is written.
+// prepareTable creates the table if it is missing, checks it, and returns its layout.
 func (s *Sink) prepareTable(ctx context.Context, conn *pgconn.PgConn) (*layout, error) {
 	if s.options.Vector != nil {
 		if err := s.makeExtension(ctx, conn); err != nil {
@@ -125,9 +124,8 @@ func (s *Sink) prepareTable(ctx context.Context, conn *pgconn.PgConn) (*layout, 
 	return l, err
 }
 
-// Check says what of the database is not as the sink needs it, one error in the
-// list for each thing. It makes and changes nothing: a table that is not there is
-// made when the sink starts.
+// Check returns one error for each thing in the database that the sink cannot use. It creates and
+// changes nothing: a missing table is not an error, because the sink creates it when it starts.
 func (s *Sink) Check(ctx context.Context) []error {
 	conn, err := pgconn.ConnectConfig(ctx, s.server)
 	if err != nil {
@@ -160,7 +158,7 @@ func (s *Sink) Check(ctx context.Context) []error {
 	return nil
 }
 
-// makeExtension makes pgvector usable.
+// makeExtension creates the extension pgvector if it is missing.
 func (s *Sink) makeExtension(ctx context.Context, conn *pgconn.PgConn) error {
 	there, err := ask(ctx, conn, "SELECT to_regtype('vector') IS NOT NULL")
 	if err != nil || there[0][0] == "t" {
@@ -172,7 +170,7 @@ func (s *Sink) makeExtension(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// definition is what makes the table.
+// definition returns the statement that creates the table.
 func (s *Sink) definition() string {
 	var list []string
 	for i, c := range s.options.Columns {
@@ -198,7 +196,7 @@ func ownType(name string) string {
 	return "bigint"
 }
 
-// columns returns those of the table; nil where there is no table.
+// columns returns the columns of the table; nil if there is no table.
 func (s *Sink) columns(ctx context.Context, conn *pgconn.PgConn) (map[string]found, error) {
 	there, err := ask(ctx, conn, "SELECT to_regclass($1) IS NOT NULL", s.table())
 	if err != nil || there[0][0] != "t" {
@@ -216,8 +214,8 @@ func (s *Sink) columns(ctx context.Context, conn *pgconn.PgConn) (map[string]fou
 	return columns, nil
 }
 
-// compare says, for all of the table that is not as the sink needs it, where, what
-// was found, what is wanted and what makes it so.
+// compare returns an error for each column that the sink cannot use. The error names the column,
+// its state, the needed state, and the statement that corrects it.
 func (s *Sink) compare(ctx context.Context, conn *pgconn.PgConn, columns map[string]found) error {
 	var errs []error
 	fail := func(column, format string, args ...any) {
@@ -261,7 +259,7 @@ func (s *Sink) compare(ctx context.Context, conn *pgconn.PgConn, columns map[str
 	return errors.Join(errs...)
 }
 
-// bare is a type without what it holds at most.
+// bare returns a type without its length.
 func bare(sql string) string {
 	if open := strings.IndexByte(sql, '('); open > 0 && !strings.HasPrefix(sql, "vector") && strings.HasSuffix(sql, ")") {
 		return sql[:open]
@@ -269,7 +267,7 @@ func bare(sql string) string {
 	return sql
 }
 
-// layoutOf returns how the table is written.
+// layoutOf returns the layout of an existing table.
 func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[string]found) (*layout, error) {
 	l := &layout{}
 	var takes, names, casts, sets []string
@@ -279,7 +277,7 @@ func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[st
 		names = append(names, quote(name))
 		cast := fmt.Sprintf("u.c%d", n)
 		if to := bare(sql); to != take {
-			cast += "::" + to // without its length, which would cut what is too long
+			cast += "::" + to // without the length, because a cast to it would truncate long values
 		}
 		casts = append(casts, cast)
 		if name != s.options.Key {
@@ -312,8 +310,8 @@ func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[st
 		}
 		add(name, ownType(name), ownType(name), element, asIs)
 	}
-	// Arrays that are unnested side by side in a SELECT are not copied first, as
-	// those in a FROM are.
+	// PostgreSQL does not copy arrays that are unnested side by side in a SELECT, but copies those
+	// in a FROM.
 	l.upsert = fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM (SELECT %s) AS u ON CONFLICT (%s) DO UPDATE SET %s WHERE %s",
 		s.table(), strings.Join(names, ", "), strings.Join(casts, ", "), strings.Join(takes, ", "), quote(s.options.Key), strings.Join(sets, ", "), s.newer())
 	keyType := fits(s.slots[s.key].Type)[0]
@@ -325,10 +323,10 @@ func (s *Sink) layoutOf(ctx context.Context, conn *pgconn.PgConn, columns map[st
 	return l, nil
 }
 
-// structured reports whether values of a kind go as the text of an array or of JSON.
+// structured reports whether values of a kind are sent as the text of an array or of JSON.
 func structured(kind value.Kind) bool { return kind == value.Vector || kind.IsList() || kind.IsMap() }
 
-// newer is the condition under which a row is written over.
+// newer returns the condition under which an existing row is overwritten.
 func (s *Sink) newer() string {
 	row := func(of string, names ...string) string {
 		for i, name := range names {
@@ -353,7 +351,7 @@ func run(ctx context.Context, conn *pgconn.PgConn, sql string) error {
 	return err
 }
 
-// ask returns the rows of a query in the server's text.
+// ask returns the rows of a query in text format.
 func ask(ctx context.Context, conn *pgconn.PgConn, sql string, parameters ...string) (rows [][]string, err error) {
 	var values [][]byte
 	for _, p := range parameters {

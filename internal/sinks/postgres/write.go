@@ -17,26 +17,26 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// claim is a partition whose rows the sink writes.
+// claim is a claimed partition of the sink's topic.
 type claim struct {
 	*Sink
 	partition stream.Partition
-	rows      []value.Row // memory of a batch
-	positions []*position // of the shards; nil where none are kept
-	broken    bool        // a write failed: what came of it is not known
+	rows      []value.Row // memory for a batch
+	positions []*position // positions of the shards; nil without ExactlyOnce
+	broken    bool        // a write failed, and its result is unknown
 }
 
-// item is a record on its way.
+// item is a record that is being written.
 type item struct {
-	index   int // among the records of the batch
+	index   int // index in the records of the batch
 	offset  stream.Offset
 	key     string
-	row     *value.Row // of one that deletes the key alone
+	row     *value.Row // only the key is set if deletes is true
 	version sink.Version
 	deletes bool
 }
 
-// newer reports whether i is to be written rather than other, of its key.
+// newer reports whether i must be written instead of other, an item with the same key.
 func (c *claim) newer(i, other *item) bool {
 	if c.version >= 0 {
 		slot := c.slots[c.version]
@@ -98,7 +98,7 @@ func (c *claim) Write(ctx context.Context, committed stream.Offset, records []st
 	return total, nil
 }
 
-// read makes a row of a record.
+// read parses a record into an item.
 func (c *claim) read(i int, r *stream.Record) (item, error) {
 	row := &c.rows[i]
 	if r.Value == nil && c.options.Deletes {
@@ -121,7 +121,7 @@ func (c *claim) read(i int, r *stream.Record) (item, error) {
 	return it, nil
 }
 
-// deletion makes an item of a record without a value, whose key is that of a row.
+// deletion returns the item of a record without a value. The record's key identifies the row.
 func (c *claim) deletion(i int, r *stream.Record) (item, error) {
 	it := item{index: i, offset: r.Offset, key: string(r.Key), row: &c.rows[i], version: sink.VersionOf(r), deletes: true}
 	slot := c.slots[c.key]
@@ -137,12 +137,12 @@ func (c *claim) deletion(i int, r *stream.Record) (item, error) {
 	return it, nil
 }
 
-// shard is a connection of its own, which one claim uses at a time.
+// shard is a connection. Only one claim uses it at a time.
 type shard struct {
-	turn     chan struct{} // holds a token while nobody uses it
+	turn     chan struct{} // holds a token; take it to use the shard
 	conn     *pgconn.PgConn
 	prepared *layout
-	arrays   []array // memory of a batch
+	arrays   []array // memory for a batch
 }
 
 func newShard() *shard {
@@ -151,17 +151,17 @@ func newShard() *shard {
 	return sh
 }
 
-// drop ends the connection.
+// drop closes the connection.
 func (sh *shard) drop() {
 	if sh.conn != nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // it does not say good-bye to a server that does not answer
+		cancel() // so that Close does not wait for an unresponsive server
 		sh.conn.Close(ctx)
 		sh.conn, sh.prepared = nil, nil
 	}
 }
 
-// connect makes the connection ready for a layout of the table.
+// connect opens and prepares the connection for a layout, if necessary.
 func (sh *shard) connect(ctx context.Context, s *Sink, l *layout) error {
 	if sh.conn != nil && (sh.conn.IsClosed() || sh.prepared != l) {
 		sh.drop()
@@ -189,9 +189,10 @@ func (sh *shard) connect(ctx context.Context, s *Sink, l *layout) error {
 	return nil
 }
 
-// settings of a connection: what is committed is not to be lost with a server that
-// dies, since offsets go on; a plan is made once, not of the arrays of each batch;
-// and who hangs in a transaction is not to keep a position from its next owner.
+// settings are the settings of a connection. Commits are synchronous, because offsets move on and a
+// server crash must not lose committed rows. Plans are generic, so that they are not made for the
+// arrays of each batch. The idle timeout keeps a hanging transaction from blocking the next owner
+// of a position.
 const settings = `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 	SET plan_cache_mode = force_generic_plan; SET idle_in_transaction_session_timeout = '5s'`
 
@@ -201,17 +202,17 @@ const (
 	removeName  = "remove"
 )
 
-// batch is what a shard writes of a batch.
+// batch is the part of a batch that one shard writes.
 type batch struct {
 	*claim
 	*layout
 	*shard
-	number   int       // of the shard
-	position *position // nil where none is kept
+	number   int       // number of the shard
+	position *position // nil without ExactlyOnce
 	outcome  sink.Outcome
 }
 
-// writeShard writes the rows of a shard. next is the offset behind the batch.
+// writeShard writes the items of a shard. next is the offset after the batch.
 func (c *claim) writeShard(ctx context.Context, l *layout, k int, committed stream.Offset, items []item, next stream.Offset) (sink.Outcome, error) {
 	sh := c.shards[k]
 	select {
@@ -230,7 +231,7 @@ func (c *claim) writeShard(ctx context.Context, l *layout, k int, committed stre
 		err = b.write(ctx, items, next)
 	}
 	if err != nil {
-		sh.drop() // what a statement under way comes to does not concern the next one
+		sh.drop() // a statement may still be running on the connection
 		if isOfTable(err) {
 			c.forget()
 		}
@@ -239,8 +240,9 @@ func (c *claim) writeShard(ctx context.Context, l *layout, k int, committed stre
 	return b.outcome, nil
 }
 
-// write writes the newest row of each key, halves what the server refuses, and
-// goes on with what it could not compare. next is the offset behind the items.
+// write writes the newest item of each key. If the server refuses rows, it halves the items to find
+// them. Then it continues with items that could not be compared. next is the offset after the
+// items.
 func (b *batch) write(ctx context.Context, items []item, next stream.Offset) error {
 	for len(items) > 0 {
 		rows, rest := b.pick(items)
@@ -274,9 +276,9 @@ func (b *batch) refuse(i *item, err error) {
 	}
 }
 
-// pick returns the newest item of each key, by key, so that no two sinks wait for
-// each other's rows, and those that are of another source than the first of their
-// key, which are to be written after it.
+// pick returns the newest item of each key, sorted by key, so that two sinks cannot deadlock. rest
+// holds the items from another source than the first item of their key; they must be written
+// afterwards.
 func (b *batch) pick(items []item) (rows []*item, rest []item) {
 	byKey := make(map[string]int, len(items))
 	for i := range items {
@@ -296,8 +298,7 @@ func (b *batch) pick(items []item) (rows []*item, rest []item) {
 	return rows, rest
 }
 
-// exec writes rows, which are the newest of items without rest, whole or not at
-// all.
+// exec writes rows, all or none. rows are the newest of items, without rest.
 func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behind stream.Offset) error {
 	if b.position != nil {
 		if err := b.begin(ctx, behind); err != nil {
@@ -308,7 +309,7 @@ func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behi
 	for _, part := range parts(rows) {
 		n, err := b.apply(ctx, part, items, rest)
 		if err != nil {
-			b.outcome = before // what was refused is written again
+			b.outcome = before // the refused items are written again
 			return b.undo(ctx, err)
 		}
 		older += n
@@ -322,7 +323,7 @@ func (b *batch) exec(ctx context.Context, rows []*item, items, rest []item, behi
 	return nil
 }
 
-// parts parts rows that are written from those that are deleted.
+// parts separates the rows to write from the rows to delete.
 func parts(rows []*item) (parts [][]*item) {
 	var written, deleted []*item
 	for _, it := range rows {
@@ -340,7 +341,7 @@ func parts(rows []*item) (parts [][]*item) {
 	return parts
 }
 
-// apply writes rows, or deletes them, and returns how many changed nothing.
+// apply writes or deletes rows, and returns how many changed nothing.
 func (b *batch) apply(ctx context.Context, rows []*item, items, rest []item) (older int, err error) {
 	name, values := upsertName, [][]byte(nil)
 	if rows[0].deletes {
@@ -360,7 +361,7 @@ func (b *batch) apply(ctx context.Context, rows []*item, items, rest []item) (ol
 	return older, nil
 }
 
-// undo ends a transaction that keeps a position.
+// undo rolls back a transaction that includes a position.
 func (b *batch) undo(ctx context.Context, err error) error {
 	if b.position != nil && isOfRow(err) {
 		if undone := run(ctx, b.conn, "ROLLBACK"); undone != nil {
@@ -409,7 +410,7 @@ func (b *batch) encodeKeys(rows []*item) (values [][]byte) {
 	return values
 }
 
-// addVersion adds the version of an item to the sink's own columns.
+// addVersion appends the version of an item to the sink's own columns.
 func addVersion(own []array, it *item) {
 	own[0].text(it.version.Source)
 	own[1].int64(it.version.Generation)
@@ -417,8 +418,8 @@ func addVersion(own []array, it *item) {
 	own[3].int64(it.version.Record)
 }
 
-// findForeign refuses the items whose rows the table has from another source, and
-// returns how many of rows they are.
+// findForeign refuses the items with a row from another source in the table. It returns how many of
+// rows these are.
 func (b *batch) findForeign(ctx context.Context, rows []*item, items, rest []item) (int, error) {
 	values := [][]byte{b.arrays[b.key].bytes, b.arrays[len(b.slots)].bytes}
 	result := b.conn.ExecPrepared(ctx, foreignName, values, binaries, nil).Read()
@@ -443,14 +444,14 @@ func (b *batch) findForeign(ctx context.Context, rows []*item, items, rest []ite
 	return len(result.Rows), nil
 }
 
-// isOfRow reports whether the server refuses what a statement writes, rather than
-// the statement: data, constraints, what a trigger raises, and sizes.
+// isOfRow reports whether the error is about the written data, not the statement: data,
+// constraints, errors of triggers, and sizes.
 func isOfRow(err error) bool {
 	class := classOf(err)
 	return class == "22" || class == "23" || class == "44" || class == "54" || class == "P0"
 }
 
-// isOfTable reports whether the table is not what it was.
+// isOfTable reports whether the error means that the table has changed.
 func isOfTable(err error) bool { return classOf(err) == "42" || classOf(err) == "0A" }
 
 func classOf(err error) string {

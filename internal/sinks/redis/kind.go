@@ -11,7 +11,7 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Kind is a server of Redis.
+// Kind writes to a Redis server.
 var Kind = sink.Kind{
 	Name:    "redis",
 	Help:    "a hash or JSON text for each key, of the newest event, on a server of Redis",
@@ -19,16 +19,16 @@ var Kind = sink.Kind{
 	New:     func() sink.Config { return &Config{} },
 }
 
-// Config is a server that has a hash, or a JSON text, for each key: that of the
+// Config is a Redis server that stores a hash or a JSON text for each key, with the content of the
 // newest event.
 type Config struct {
-	URL     string        // redis://host:port/0, rediss:// for an encrypted way; user and password may stand in it
-	Prefix  string        // before each key; "" is none
-	Key     string        // the name that keys are made of
+	URL     string        // redis://host:port/0, or rediss:// with TLS; it may contain user and password
+	Prefix  string        // prefix of each key; "" is none
+	Key     string        // the name that holds the key
 	As      string        // hash (default), or json: a JSON text
-	Columns []row.Column  // what is written: nil is every name that the records have, each to the field of its name
-	TTL     time.Duration // after which a key goes that was not written again; 0 is never
-	Version string        // an expression over the names of the records, of type int, number or time, by which those of a key from different partitions are compared; "" refuses those of another partition than the first one's
+	Columns []row.Column  // the names to write; nil is every name that the records have, each to the field of its name
+	TTL     time.Duration // a key that is not written again for this long expires; 0 is never
+	Version string        // an expression over the names of the records, of type int, number or time, that compares records of a key from different partitions; "" refuses those of another partition than the first one's
 }
 
 var configFields = []spec.Field[Config]{

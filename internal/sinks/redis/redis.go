@@ -1,8 +1,8 @@
-// Package redis writes records to Redis: a hash or a JSON text for each key, that
-// of the newest event, however often and by however many sinks a record is written.
+// Package redis writes records to Redis. Each key has a hash or a JSON text with the content of its
+// newest event. This holds however often, and by however many sinks, a record is written.
 //
-// Beside the fields of the records it has two that say which event it is of:
-// afterbay_source, and afterbay_stamp, which is greater for a newer one.
+// In addition to the fields of the records, a value has two fields that identify its event:
+// afterbay_source, and afterbay_stamp, which is greater for a newer event.
 package redis
 
 import (
@@ -25,19 +25,19 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options of a Sink. URL, Key and Fields are needed.
+// Options configures a Sink. URL, Key and Fields are required.
 type Options struct {
-	URL     string        // redis://host:port/0, rediss:// for an encrypted way; user and password may stand in it
-	Prefix  string        // before each key, such as artifact:
-	Key     string        // the name, of type string or int, that keys are made of
-	Fields  []Field       // what of the records is written
-	JSON    bool          // the value of a key is a JSON text instead of a hash
-	TTL     time.Duration // after which a key goes that is not written again, at least 1 ms; 0 is never
-	Deletes bool          // records without a value delete the key that theirs is
-	Version *row.Version  // says which of two records of a key from different sources is newer; nil refuses the one that comes later
+	URL     string        // redis://host:port/0, or rediss:// with TLS; it may contain user and password
+	Prefix  string        // prefix of each key, such as artifact:
+	Key     string        // the name, of type string or int, that holds the key
+	Fields  []Field       // the fields to write
+	JSON    bool          // store a JSON text instead of a hash
+	TTL     time.Duration // a key that is not written again for this long expires, at least 1 ms; 0 is never
+	Deletes bool          // a record without a value deletes its key
+	Version *row.Version  // decides which of two records of a key from different sources is newer; nil refuses the later one
 }
 
-// Field is a name of the records and the field that takes it.
+// Field maps a name of the records to a field in Redis.
 type Field struct {
 	Name  string
 	Field string
@@ -49,12 +49,12 @@ const (
 	stampField  = "afterbay_stamp"
 )
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options, joined.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if _, err := rueidis.ParseURL(o.URL); err != nil {
-		fail("the URL is not as redis://host:port/0") // it may hold a password
+		fail("the URL is not as redis://host:port/0") // the URL may contain a password
 	}
 	at := func(name string) int {
 		return slices.IndexFunc(o.Fields, func(f Field) bool { return f.Name == name })
@@ -76,7 +76,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Sink writes keys. It is safe for concurrent use. Make one with New.
+// Sink writes keys. It is safe for concurrent use. Create one with New.
 type Sink struct {
 	options Options
 	client  rueidis.ClientOption
@@ -84,8 +84,8 @@ type Sink struct {
 	key     value.Slot
 	script  *rueidis.Lua
 
-	connecting chan struct{}  // holds a token while nobody connects
-	connected  rueidis.Client // nil before; whoever has the token may set it
+	connecting chan struct{}  // holds a token; take it to connect
+	connected  rueidis.Client // nil before the first connection; only the holder of the token sets it
 }
 
 var _ sink.Writer = (*Sink)(nil)
@@ -100,8 +100,8 @@ func New(o Options) (*Sink, error) {
 		return nil, errors.New("the URL is not as redis://host:port/0")
 	}
 	client.DisableCache = true
-	client.DisableRetry = true // who delivers says when it is tried again
-	client.AlwaysRESP2 = true  // serves as well, and older servers too
+	client.DisableRetry = true // the Deliverer decides when to retry
+	client.AlwaysRESP2 = true  // sufficient, and works with older servers
 	if client.Dialer.Timeout == 0 {
 		client.Dialer.Timeout = time.Second
 	}
@@ -122,14 +122,14 @@ func New(o Options) (*Sink, error) {
 	return s, nil
 }
 
-// Close ends the connections. Nothing is written after it.
+// Close closes the connections. The sink must not be used after it.
 func (s *Sink) Close() {
 	if <-s.connecting; s.connected != nil {
 		s.connected.Close()
 	}
 }
 
-// Check says what of the server is not as the sink needs it. It writes nothing.
+// Check returns an error if the server cannot be used. It writes nothing.
 func (s *Sink) Check(ctx context.Context) []error {
 	client, err := s.connect(ctx)
 	if err == nil {
@@ -141,7 +141,7 @@ func (s *Sink) Check(ctx context.Context) []error {
 	return nil
 }
 
-// connect returns the client, whose servers are looked for at its first use.
+// connect returns the client. The first call connects to the servers.
 func (s *Sink) connect(ctx context.Context) (rueidis.Client, error) {
 	select {
 	case <-s.connecting:
@@ -160,8 +160,8 @@ func (s *Sink) connect(ctx context.Context) (rueidis.Client, error) {
 	return client, nil
 }
 
-// Claim implements sink.Writer. What an earlier owner still writes is older, or
-// the same.
+// Claim implements sink.Writer. It need not fence an earlier owner: that one writes only versions
+// that are older or equal.
 func (s *Sink) Claim(ctx context.Context, _ stream.Partition, _ stream.Offset) (sink.Claim, error) {
 	client, err := s.connect(ctx)
 	if err != nil {
@@ -170,11 +170,14 @@ func (s *Sink) Claim(ctx context.Context, _ stream.Partition, _ stream.Offset) (
 	return &claim{Sink: s, client: client, row: s.reader.NewRows(1)[0]}, nil
 }
 
-// Scripts write a key unless the stored one is newer: 1, or 0; or is of another
-// source: 2. KEYS has the key, and the mark of its deletion if there is one; ARGV the source, or
-// nothing where stamps of different ones compare, the stamp, and milliseconds to live, 0 for ever;
-// then what is written. Without that the key is deleted, and the mark keeps its source and stamp
-// for a day. What has no stamp somebody else wrote, before.
+// The scripts write a key and return 1. They return 0 if the stored version is not older, and 2 if
+// it is from another source.
+//
+// KEYS holds the key and, if keys are deleted, the key of its deletion marker. ARGV holds the
+// source, or "" if stamps of different sources can be compared; the stamp; the time to live in
+// milliseconds, 0 for no expiry; and the content. Without content the script deletes the key, and
+// the marker keeps the source and stamp for a day. A stored value without a stamp was not written
+// by a sink and counts as older.
 const (
 	markScript = `
 if KEYS[2] then
@@ -213,19 +216,18 @@ end` + markScript + `if ARGV[3] ~= '0' then redis.call('SET', KEYS[1], ARGV[4], 
 return 1`
 )
 
-// claim is a partition whose keys the sink writes.
+// claim is a claimed partition of the sink's topic.
 type claim struct {
 	*Sink
 	client rueidis.Client
 	row    value.Row
 }
 
-// Write implements sink.Claim: the records of a batch go one behind the other,
-// without waiting for each answer.
+// Write implements sink.Claim. It pipelines the records of a batch.
 func (c *claim) Write(ctx context.Context, _ stream.Offset, records []stream.Record) (sink.Outcome, error) {
 	var o sink.Outcome
 	var calls []rueidis.LuaExec
-	var of []int // the records of the calls
+	var of []int // index of the record of each call
 	for i := range records {
 		call, err := c.call(&records[i])
 		if err != nil {
@@ -257,7 +259,7 @@ func (c *claim) Write(ctx context.Context, _ stream.Offset, records []stream.Rec
 	return o, nil
 }
 
-// call is how the script is called for a record.
+// call returns the arguments of the script for a record.
 func (c *claim) call(r *stream.Record) (rueidis.LuaExec, error) {
 	row := &c.row
 	v := sink.VersionOf(r)
@@ -287,16 +289,16 @@ func (c *claim) call(r *stream.Record) (rueidis.LuaExec, error) {
 	return rueidis.LuaExec{Keys: keys, Args: append(args, sourceField, v.Source, stampField, stamp)}, nil
 }
 
-// keysOf returns a key, and the mark of its deletion if keys are deleted.
+// keysOf returns a key and, if keys are deleted, the key of its deletion marker.
 func (c *claim) keysOf(key string) []string {
 	tag := key
-	if _, rest, ok := strings.Cut(key, "{"); ok { // a cluster places keys by what stands in the first braces
+	if _, rest, ok := strings.Cut(key, "{"); ok { // a cluster places a key by the text in its first braces
 		if inside, _, ok := strings.Cut(rest, "}"); ok && inside != "" {
 			tag = inside
 		}
 	}
 	if !c.options.Deletes || strings.Contains(tag, "}") {
-		return []string{key} // no other key has the place of one with such a brace
+		return []string{key} // with such a brace, no other key can share the slot
 	}
 	return []string{key, "afterbay_deleted:{" + tag + "}" + key}
 }
@@ -305,24 +307,24 @@ func stampOf(v sink.Version) string {
 	return ordered(v.Generation) + ordered(v.Offset) + ordered(v.Record)
 }
 
-// ordered is a number whose texts are in the order of the numbers.
+// ordered returns a text for v that sorts like the number.
 func ordered(v int64) string { return fmt.Sprintf("%016x", uint64(v)^1<<63) }
 
-// versionOf is the version of a row, likewise.
+// versionOf returns the version of a row as a text that sorts like the version.
 func (c *claim) versionOf(row *value.Row) string {
 	slot := c.reader.Slots[c.reader.Version]
 	if slot.Type.Kind != value.Number {
 		return ordered(row.Int(slot))
 	}
-	bits := int64(math.Float64bits(row.Number(slot) + 0)) // -0 is 0
+	bits := int64(math.Float64bits(row.Number(slot) + 0)) // turns -0 into 0
 	if bits < 0 {
 		bits ^= math.MaxInt64
 	}
 	return ordered(bits)
 }
 
-// text is a value as a field of a hash: a vector as the float32 that it is of, the
-// lowest byte first, as Redis searches them; a list as JSON.
+// text returns a value as a hash field. A vector becomes little-endian float32, the format of Redis
+// search. A list becomes JSON.
 func text(row *value.Row, slot value.Slot) string {
 	switch slot.Type.Kind {
 	case value.String, value.Bytes, value.Vector:
@@ -333,13 +335,13 @@ func text(row *value.Row, slot value.Slot) string {
 	return string(expression.AppendValue(nil, row, &slot))
 }
 
-// json is a row as a JSON object.
+// json returns a row as a JSON object.
 func (c *claim) json(row *value.Row, source, stamp string) string {
 	b := []byte{'{'}
 	name := func(text string) {
 		quoted, err := json.Marshal(text)
 		if err != nil {
-			panic(err) // a text is always JSON
+			panic(err) // a string can always be encoded
 		}
 		b = append(append(b, quoted...), ':')
 	}

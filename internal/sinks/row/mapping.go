@@ -12,30 +12,31 @@ import (
 	"github.com/afterbay/afterbay/sink"
 )
 
-// Column is a name of the records and the column that takes it, as a file says it.
+// Column maps a name of the records to a column, as in the pipeline file.
 type Column struct {
 	Name   string
-	Column string // of the service; "" is the name
+	Column string // column in the service; "" is the name
 }
 
 // ReadColumns reads a mapping from names to columns.
 var ReadColumns = spec.Named(func(c *Column) *string { return &c.Name }, spec.Into(func(c *Column) *string { return &c.Column }, spec.ReadName))
 
-// Typed is a column with the type of what it takes.
+// Typed is a column with the type of its values.
 type Typed struct {
 	Name   string
 	Column string
 	Type   value.Type
 }
 
-// Mapping is what a sink writes of the records of a topic.
+// Mapping says which parts of the records of a topic a sink writes.
 type Mapping struct {
 	Columns []Typed
-	Version *Version // which of two rows of a key is newer; nil says nothing
+	Version *Version // decides which of two rows of a key is newer; nil if there is no such expression
 }
 
-// Map returns what a sink writes of a topic, and what is wrong with it: the columns that
-// the file names, else all; the key; and a version that is no more than a name.
+// Map returns the mapping of a topic, and all errors in it. The mapping contains the columns that
+// the file names, or else all columns. It always contains the key, and the version if that is only
+// a name.
 func Map(t sink.Topic, columns []Column, key, version string) (*Mapping, []error) {
 	m, found := &Mapping{}, []error(nil)
 	if version != "" && t.Columns != nil {
@@ -60,7 +61,7 @@ func Map(t sink.Topic, columns []Column, key, version string) (*Mapping, []error
 	return m, found
 }
 
-// deletable says what keeps the records of a topic that have no value from deleting rows.
+// deletable returns errors if records without a value cannot delete rows.
 func deletable(t sink.Topic, key, version string) (found []error) {
 	if version != "" {
 		found = append(found, &sink.Mistake{Field: "version", Err: fmt.Errorf("the emits to %q delete keys, and a record without a value has no version", t.Name), Hint: "remove it, and see that all events of a key come by one partition"})
@@ -71,7 +72,7 @@ func deletable(t sink.Topic, key, version string) (found []error) {
 	return found
 }
 
-// Open opens a sink of rows. open is given what the sink writes, as Map returns it.
+// Open opens a sink of rows. It passes the result of Map to open.
 func Open(t sink.Topic, columns []Column, key, version string, open func(*Mapping) (sink.Writer, error)) (sink.Service, error) {
 	mapping, found := Map(t, columns, key, version)
 	if err := errors.Join(found...); err != nil {
@@ -81,7 +82,7 @@ func Open(t sink.Topic, columns []Column, key, version string, open func(*Mappin
 	return sink.Service{Many: made}, err
 }
 
-// Names returns the columns.
+// Names returns the names of the columns in the service.
 func (m *Mapping) Names() []string {
 	names := make([]string, len(m.Columns))
 	for i, c := range m.Columns {
@@ -90,13 +91,13 @@ func (m *Mapping) Names() []string {
 	return names
 }
 
-// keyed checks the name that rows are found by.
+// keyed checks the key name.
 func (m *Mapping) keyed(key string) error {
 	if key == "" {
 		return &sink.Mistake{Field: "key", Err: fmt.Errorf("missing: name what rows are found by")}
 	}
 	at := slices.IndexFunc(m.Columns, func(c Typed) bool { return c.Name == key })
-	if at < 0 { // add said that there is none
+	if at < 0 { // add has reported it
 		return nil
 	}
 	if of := m.Columns[at].Type; of != (value.Type{Kind: value.String}) && of != (value.Type{Kind: value.Int}) && of != (value.Type{}) {
@@ -105,11 +106,11 @@ func (m *Mapping) keyed(key string) error {
 	return nil
 }
 
-// newer compiles what says which of two records of a topic is newer.
+// newer compiles the version expression of a topic.
 func newer(t sink.Topic, source string) (*Version, error) {
 	var fields []Field
 	for _, c := range t.Columns {
-		if of, err := value.ReadType(c.Type); err == nil { // else it is of several
+		if of, err := value.ReadType(c.Type); err == nil { // otherwise the column has several types
 			fields = append(fields, Field{Name: c.Name, Type: of})
 		}
 	}
@@ -128,8 +129,8 @@ func newer(t sink.Topic, source string) (*Version, error) {
 	return v, nil
 }
 
-// add adds the columns of a topic's records. Those named by always are written whatever
-// the file names.
+// add adds the columns of a topic's records. It adds the names in always even if the file does not
+// name them.
 func (m *Mapping) add(t sink.Topic, list []Column, always []string) (found []error) {
 	fail := func(field, hint, format string, args ...any) {
 		found = append(found, &sink.Mistake{Field: field, Hint: hint, Err: fmt.Errorf(format, args...)})

@@ -1,5 +1,5 @@
-// Package row reads records as rows of typed values, for the sinks that keep a row
-// for each key, and compiles what says which of two rows of a key is newer.
+// Package row reads records as rows of typed values, for sinks that keep one row for each key. It
+// also compiles the expression that decides which of two rows is newer.
 package row
 
 import (
@@ -11,28 +11,27 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Field is a name of the records: a member of the JSON object that is their value.
+// Field is a name of the records: a member of the JSON object in their value.
 type Field struct {
 	Name string
 	Type value.Type
 }
 
-// Reader reads records. It does not change and is safe for concurrent use. Make one
-// with NewReader.
+// Reader reads records. It is immutable and safe for concurrent use. Create one with NewReader.
 type Reader struct {
-	Slots   []value.Slot // of the fields, in their order, and then that of the version where it is none of them
-	Version int          // its place in Slots; -1 where there is none
+	Slots   []value.Slot // slots of the fields in order; a computed version follows
+	Version int          // index of the version in Slots; -1 if there is no version
 
 	schema  value.Schema
 	scanner *decode.Scanner
-	program *expression.Program // of the version; nil where it is a field
+	program *expression.Program // computes the version; nil if it is a field
 }
 
-// NewReader returns a reader of fields and, where it is not nil, of a version. A
-// field whose type is another one for the version is an error.
+// NewReader returns a reader of fields and of a version, unless v is nil. It is an error if a field
+// has a different type in the version.
 func NewReader(fields []Field, v *Version) (*Reader, error) {
 	r := &Reader{Version: -1}
-	if v != nil { // its program reads the slots that it was compiled with
+	if v != nil { // the program uses the slots with which it was compiled
 		for _, slot := range v.schema.Slots {
 			if _, err := r.schema.Add(slot.Name, slot.Type); err != nil {
 				return nil, err
@@ -48,7 +47,7 @@ func NewReader(fields []Field, v *Version) (*Reader, error) {
 	for _, f := range fields {
 		slot, ok := r.schema.Lookup(f.Name)
 		if !ok {
-			slot, _ = r.schema.Add(f.Name, f.Type) // it is not there
+			slot, _ = r.schema.Add(f.Name, f.Type) // Lookup did not find it, so Add succeeds
 		}
 		if slot.Type != f.Type {
 			return nil, fmt.Errorf("%q is of type %v, and of type %v elsewhere: a name has one type", f.Name, f.Type, slot.Type)
@@ -69,14 +68,14 @@ func NewReader(fields []Field, v *Version) (*Reader, error) {
 	return r, nil
 }
 
-// version gives the version its place.
+// version sets the place of the version.
 func (r *Reader) version(fields []Field, v *Version) error {
 	if name, ok := v.Name(); ok {
 		if r.Version = slices.IndexFunc(fields, func(f Field) bool { return f.Name == name }); r.Version >= 0 {
 			return nil
 		}
 	}
-	slot, err := r.schema.Add("\x00version", v.program.Type()) // which no record can name
+	slot, err := r.schema.Add("\x00version", v.program.Type()) // no record can use this name
 	r.Slots, r.Version, r.program = append(r.Slots, slot), len(fields), v.program
 	return err
 }
@@ -84,8 +83,8 @@ func (r *Reader) version(fields []Field, v *Version) error {
 // NewRows returns n empty rows.
 func (r *Reader) NewRows(n int) []value.Row { return r.schema.NewRows(n) }
 
-// Read reads the value of a record into a row, whose texts may alias it. What is
-// wrong is an error of the record.
+// Read parses the value of a record into a row. The texts of the row may alias the value. The error
+// is about the record.
 func (r *Reader) Read(record []byte, row *value.Row) error {
 	if err := r.scanner.Scan(record, row); err != nil {
 		return err

@@ -9,15 +9,15 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// Version says by its value, an int, number or time, which of two rows of a key is
-// newer: the one that has the greater one. Make one with Compile.
+// Version compares rows of a key by a value of type int, number or time: the row with the greater
+// value is newer. Create one with Compile.
 type Version struct {
 	schema  value.Schema
 	program *expression.Program
 }
 
-// Compile compiles an expression over the names of the records and constants. One
-// whose result has no order, may be absent or is the same for all is an error.
+// Compile compiles an expression over the names of the records and constants. It returns an error
+// if the result has no order, may be absent, or is the same for all records.
 func Compile(source string, fields []Field, constants map[string]expression.Constant) (*Version, *expression.Error) {
 	v := &Version{}
 	for _, f := range fields {
@@ -42,10 +42,10 @@ func Compile(source string, fields []Field, constants map[string]expression.Cons
 	return v, nil
 }
 
-// Name returns the field whose value the version is, where it is no more than that.
+// Name returns the field that is the version; ok is false if the version is computed.
 func (v *Version) Name() (name string, ok bool) { return v.program.Name() }
 
-// names are what a version is made of.
+// names are the names that a version may use.
 type names struct {
 	schema    *value.Schema
 	constants map[string]expression.Constant
