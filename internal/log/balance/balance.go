@@ -1,23 +1,23 @@
-// Package balance says which member of a group is to have which partition, for the
-// engines that decide that themselves.
+// Package balance distributes partitions over the members of a group, for logs that do this
+// themselves.
 package balance
 
 import "slices"
 
-// Targets returns the member that is to have each partition: 0 to members-1, or -1
-// where there is none. Members get the same number of partitions, but for one, and as
-// many as possible stay with their owners, which are given in the same way.
+// Targets returns the member that should own each partition: 0 to members-1, or -1 if there are no
+// members. The numbers of partitions per member differ by at most one. As many partitions as
+// possible stay with their owners; owners uses the same numbers.
 func Targets(owners []int, members int) []int {
 	targets := slices.Repeat([]int{-1}, len(owners))
 	if members == 0 {
 		return targets
 	}
 	counts := make([]int, members)
-	fewest, more := len(owners)/members, len(owners)%members // so many members have one more
+	fewest, more := len(owners)/members, len(owners)%members // more is how many members own one partition more than fewest
 	for i, m := range owners {
 		switch {
 		case m < 0 || counts[m] > fewest || counts[m] == fewest && more == 0:
-			continue // it moves
+			continue // the partition moves
 		case counts[m] == fewest:
 			more--
 		}

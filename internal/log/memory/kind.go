@@ -7,8 +7,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kind is a log that is forgotten when it is closed. No file names it, since no other
-// process could read it: it is for tests and for programs in Go.
+// Kind is a log that loses its data when it is closed. It is for tests and for Go programs. No
+// pipeline file can name it, since no other process could read it.
 var Kind = stream.Kind{
 	Name:    "memory",
 	Help:    "a log that is forgotten when its process ends",
@@ -17,7 +17,7 @@ var Kind = stream.Kind{
 	New:     func() stream.Config { return &Config{URL: "memory:"} },
 }
 
-// Config is a log in memory, which has no settings.
+// Config is the configuration of a log in memory. It has no settings.
 type Config struct {
 	URL string `field:"url" required:"true" help:"memory:" example:"'memory:'"`
 }
@@ -30,7 +30,7 @@ func (c *Config) Check() []error {
 	return []error{&stream.Mistake{Field: "url", Err: fmt.Errorf("%q is no engine", c.URL), Hint: "write memory:, which has no settings"}}
 }
 
-// Open implements stream.Config. Each log is a new one.
+// Open implements stream.Config. Each call returns a new log.
 func (c *Config) Open(context.Context, stream.Process) (stream.Engine, error) {
 	return New(Options{}), nil
 }

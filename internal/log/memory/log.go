@@ -1,6 +1,5 @@
-// Package memory is a stream.Log that forgets everything when it is closed: the
-// reference that other engines are compared with, and the log of tests and
-// simulations.
+// Package memory is a stream.Log that loses its data when it is closed. It is the reference that
+// other logs are compared with, and the log of tests and simulations.
 package memory
 
 import (
@@ -24,23 +23,22 @@ var (
 	_ stream.View      = (*view)(nil)
 )
 
-// Options bound a Log. The zero value is a good default.
+// Options limits a Log. The zero value is a good default.
 type Options struct {
-	// RebalanceTimeout is how long a member may go without Poll while others
-	// wait for its partitions, as it computes; 0 is 5 min.
+	// RebalanceTimeout is how long a member may go without Poll, for example because it computes,
+	// while others wait for its partitions; 0 is 5 min.
 	RebalanceTimeout time.Duration
-	// MaxRecordBytes bounds the key, value and headers of one record
-	// together; 0 is 1 MiB and 64 KiB, room for the headers of a value of
-	// 1 MiB.
+	// MaxRecordBytes limits the key, value and headers of one record together; 0 is 1 MiB + 64 KiB,
+	// room for a value of 1 MiB and its headers.
 	MaxRecordBytes int
 	// MaxProducers is how many producers AppendOnce remembers; 0 is 10,000.
 	MaxProducers int
-	// MaxPartitions bounds the partitions of all topics together, those of deleted
-	// topics that had records included; 0 is 65,536.
+	// MaxPartitions limits the partitions of all topics together, including those of deleted topics
+	// that had records; 0 is 65,536.
 	MaxPartitions int
 }
 
-// Validate returns all that is wrong with the options, and why.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.RebalanceTimeout < 0 {
@@ -58,32 +56,31 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Log is a stream.Log and stream.Inspector in memory. Make one with New.
+// Log is a stream.Log and stream.Inspector in memory. New returns one.
 //
-// One mutex guards all of it, members included, so that every operation is one
-// moment: what a Commit changes is changed before the mutex is given back.
-// Whoever waits (Poll, Tail) takes the channel of the next change under the
-// mutex, and looks again when it is closed.
+// One mutex guards the whole log, including its members, so every operation is atomic: Commit makes
+// all of its changes before it unlocks. To wait, Poll and Tail take the channel of the next change
+// under the mutex, and check again when it is closed.
 type Log struct {
 	options Options
 
-	mu        sync.Mutex // guards what follows, and the fields of groups and members
+	mu        sync.Mutex // guards the fields below and those of groups and members
 	topics    map[string]*topic
 	groups    map[string]*group
 	producers map[string]producer
-	calls     int64         // of AppendOnce, to tell the least recent producer
-	changed   chan struct{} // closed by the next change; nil while nobody waits
+	calls     int64         // number of AppendOnce calls, to find the least recent producer
+	changed   chan struct{} // closed by the next change; nil while no call waits
 	closed    bool
 }
 
 type topic struct {
 	stream.Topic
 	partitions []partition
-	deleted    bool // its offsets go on when it is created again
+	deleted    bool // its offsets continue when it is created again
 }
 
-// partition is the records of a partition, by their offsets. Those before base were deleted,
-// or are not there.
+// partition holds the records of a partition by offset. Records before base were deleted or never
+// existed.
 type partition struct {
 	base    stream.Offset
 	records []stream.Record
@@ -96,9 +93,9 @@ func (p *partition) next() stream.Offset {
 	return p.base
 }
 
-// from returns the records from offset on, which is at least base.
+// from returns the records from offset on. offset must be at least base.
 func (p *partition) from(offset stream.Offset) []stream.Record {
-	at := min(int(offset-p.base), len(p.records)) // if no offset before it is of no record
+	at := min(int(offset-p.base), len(p.records)) // correct if every earlier offset has a record
 	if at > 0 && p.records[at-1].Offset >= offset {
 		at, _ = slices.BinarySearchFunc(p.records, offset, func(r stream.Record, at stream.Offset) int { return cmp.Compare(r.Offset, at) })
 	}
@@ -107,10 +104,10 @@ func (p *partition) from(offset stream.Offset) []stream.Record {
 
 type producer struct {
 	highest int64 // number of its newest record
-	call    int64 // its latest
+	call    int64 // number of its latest call
 }
 
-// New returns an empty log. It panics where the options are invalid.
+// New returns an empty log. It panics if the options are invalid.
 func New(o Options) *Log {
 	if err := o.Validate(); err != nil {
 		panic(fmt.Sprintf("memory.New: %v", err))
@@ -175,7 +172,8 @@ func (l *Log) forgetProducer() {
 	delete(l.producers, oldest)
 }
 
-// Mirror appends records of another log, at their offsets there. These grow in each partition.
+// Mirror appends records of another log at their offsets in that log. The offsets must grow in each
+// partition.
 func (l *Log) Mirror(_ context.Context, records ...stream.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,10 +211,10 @@ func (l *Log) append(records []stream.Record) error {
 	return nil
 }
 
-// atEnd gives a record the next offset.
+// atEnd sets the offset of a record to the next one.
 func atEnd(p *partition, r *stream.Record) { r.Offset = p.next() }
 
-// check returns why records cannot be written.
+// check returns an error if the records cannot be written.
 func (l *Log) check(records []stream.Record) error {
 	for i := range records {
 		r := &records[i]
@@ -231,8 +229,8 @@ func (l *Log) check(records []stream.Record) error {
 	return nil
 }
 
-// write appends copies of records that check let pass, and sets Partition and Time in the
-// slice. place sets Offset.
+// write appends copies of records that passed check. It sets Partition and Time in the slice; place
+// sets Offset.
 func (l *Log) write(records []stream.Record, place func(*partition, *stream.Record)) {
 	total := 0
 	for i := range records {
@@ -257,7 +255,7 @@ func (l *Log) write(records []stream.Record, place func(*partition, *stream.Reco
 	l.notify()
 }
 
-// stored returns r with its bytes copied into arena, which has room for them.
+// stored returns r with its bytes copied into arena. arena must have room for them.
 func stored(r stream.Record, arena *[]byte) stream.Record {
 	keep := func(b []byte) []byte {
 		if b == nil {
@@ -297,8 +295,9 @@ func (l *Log) notify() {
 	}
 }
 
-// Tail implements stream.Log. It has no retention: stream.ErrTrimmed is for
-// negative offsets and those of a topic that was deleted.
+// Tail implements stream.Log. The log has no retention. Tail returns stream.ErrTrimmed only for
+// offsets before the partition's base: negative ones, those of deleted records, and those before
+// the first mirrored record.
 func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for next := from; ctx.Err() == nil; {
@@ -324,8 +323,8 @@ func (l *Log) Tail(ctx context.Context, p stream.Partition, from stream.Offset) 
 	}
 }
 
-// read returns the records of p from offset on, or where there are none the
-// channel that the next change closes.
+// read returns the records of p from offset on. If there are none, it returns the channel that the
+// next change closes.
 func (l *Log) read(p stream.Partition, from stream.Offset) ([]stream.Record, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -353,7 +352,7 @@ func (l *Log) partition(p stream.Partition) (*partition, error) {
 	return &t.partitions[p.Index], nil
 }
 
-// Close implements stream.Log. What the log held is gone.
+// Close implements stream.Log. It discards all data.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,53 +11,51 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// group is what a group committed, and its members.
+// group holds the committed offsets of a group and its members.
 //
-// A membership change sets the target of every share; the shares then move when
-// members Poll, which is when they may be told:
+// A membership change sets the target of every share. The shares then move when members call Poll:
 //
-//  1. The owner's Poll returns the share as Revoked. It remains the owner's.
+//  1. The owner's Poll returns the share as Revoked. The owner keeps it.
 //  2. The owner's next Poll gives it up.
 //  3. The target's next Poll owns it, from the committed offset on.
 //
-// A target that waits for an owner longer than the rebalance timeout removes
-// the owner from the group. So a share has one owner at most, and only its owner
-// commits it.
+// If a target waits for an owner longer than the rebalance timeout, it removes the owner from the
+// group. So a share has at most one owner, and only its owner commits it.
 type group struct {
 	log           *Log
 	all           map[stream.Partition]*share
 	everCommitted bool
 
-	topics  []string  // of the members; sorted
-	shares  []*share  // of topics, in order
-	members []*member // in order of joining
-	settled bool      // every share is its target's
+	topics  []string  // topics of the members; sorted
+	shares  []*share  // shares of topics, in order
+	members []*member // in the order of joining
+	settled bool      // every share is owned by its target
 }
 
-// share is one partition as its group sees it.
+// share is the assignment of one partition in a group.
 type share struct {
 	partition stream.Partition
 	committed stream.Offset
 	state     State
 
-	owner   *member   // who may read and commit it; nil is nobody
-	target  *member   // who shall own it
-	wanted  time.Time // since when another than the owner is the target; else zero
+	owner   *member   // member that may read and commit it; nil if it has no owner
+	target  *member   // member that should own it
+	wanted  time.Time // since when the target differs from the owner; zero if it does not
 	revoked bool      // the owner was told to give it up
 	paused  bool
-	next    stream.Offset // that the owner's Poll returns
+	next    stream.Offset // offset that the owner's Poll returns next
 }
 
 // member is a stream.Member.
 type member struct {
 	log   *Log
 	group *group
-	wake  chan struct{} // holds one token
+	wake  chan struct{} // one token: Poll returns early
 
 	shares []*share  // owned
-	turn   int       // which of shares the next Poll starts at
-	seen   time.Time // when a Poll last looked; a change of shares makes one look
-	err    error     // why it is dead
+	turn   int       // index into shares at which the next Poll starts
+	seen   time.Time // time of the last check in Poll; a change of shares triggers one
+	err    error     // why the member is unusable
 }
 
 func (l *Log) group(name string) *group {
@@ -78,8 +76,8 @@ func (g *group) share(p stream.Partition) *share {
 	return sh
 }
 
-// Join implements stream.Log. A member that names other topics than the members
-// before it is refused.
+// Join implements stream.Log. It rejects a member that names other topics than the existing
+// members.
 func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Member, error) {
 	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
 	l.mu.Lock()
@@ -110,7 +108,7 @@ func (l *Log) Join(_ context.Context, name string, topics ...string) (stream.Mem
 	return s, nil
 }
 
-// remove ends a member, whose shares are free at once.
+// remove removes a member and frees its shares at once.
 func (g *group) remove(s *member, err error) {
 	s.err = err
 	for _, sh := range s.shares {
@@ -121,7 +119,7 @@ func (g *group) remove(s *member, err error) {
 	g.rebalance()
 }
 
-// rebalance sets the targets.
+// rebalance sets the targets of all shares.
 func (g *group) rebalance() {
 	owners := make([]int, len(g.shares))
 	for i, sh := range g.shares {
@@ -167,7 +165,7 @@ func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	}
 }
 
-// take returns what there is, or a channel that says when to look again.
+// take returns the next batch, or a channel that is closed when the caller must look again.
 func (s *member) take(limit int, woken bool) (stream.Batch, <-chan struct{}, error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -224,7 +222,7 @@ func (s *member) giveUp(sh *share) {
 
 const never time.Duration = 1<<63 - 1
 
-// overdue returns how long the owner may keep a share that another wants.
+// overdue returns how long the owner may still keep a share with another target.
 func (sh *share) overdue() time.Duration {
 	if sh.wanted.IsZero() {
 		return never
@@ -236,7 +234,7 @@ func (sh *share) overdue() time.Duration {
 	return sh.owner.log.options.RebalanceTimeout - time.Since(since)
 }
 
-// overdue returns a channel that says when an owner kept s waiting too long.
+// overdue returns a channel that fires when an owner has kept s waiting too long.
 func (s *member) overdue() <-chan time.Time {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -254,7 +252,7 @@ func (s *member) overdue() <-chan time.Time {
 	return time.After(soonest)
 }
 
-// fetch adds records to batch, from another share first each time.
+// fetch adds records to batch. Each call starts with another share.
 func (s *member) fetch(batch *stream.Batch, limit int) {
 	if len(s.shares) == 0 {
 		return
@@ -265,7 +263,7 @@ func (s *member) fetch(batch *stream.Batch, limit int) {
 		if sh.paused || sh.revoked {
 			continue
 		}
-		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].from(sh.next) // a step may have committed more than there is
+		records := s.log.topics[sh.partition.Topic].partitions[sh.partition.Index].from(sh.next) // a transaction may have committed an offset after the end
 		records = records[:max(0, min(len(records), limit-len(batch.Records)))]
 		batch.Records = append(batch.Records, records...)
 		if n := len(records); n > 0 {
@@ -301,7 +299,7 @@ func (s *member) setPaused(partitions []stream.Partition, paused bool) {
 	}
 }
 
-// Commit implements stream.Member. It decides before it returns.
+// Commit implements stream.Member. The commit is decided when Commit returns.
 func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	pending := stream.NewPending()
 	pending.Decide(s.commit(step))
@@ -330,7 +328,7 @@ func (s *member) commit(step stream.Transaction) error {
 	return nil
 }
 
-// check returns why step cannot be committed.
+// check returns an error if step cannot be committed.
 func (s *member) check(step stream.Transaction) error {
 	for p := range step.Offsets {
 		if sh := s.group.all[p]; sh == nil || sh.owner != s {

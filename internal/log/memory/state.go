@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// State is the state beside a partition as a map, by key. It shares no memory with
-// what it returns and takes, and is not safe for concurrent use.
+// State is the state of a partition as a map, by key. It copies the slices that it takes and
+// returns. It is not safe for concurrent use.
 type State map[string][]byte
 
 var _ stream.View = State(nil)
@@ -30,7 +30,7 @@ func (s State) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 	}
 }
 
-// Apply writes what a step changes.
+// Apply applies the state changes of a transaction.
 func (s State) Apply(changes ...stream.Change) {
 	for _, c := range changes {
 		if c.Value == nil {
@@ -41,8 +41,8 @@ func (s State) Apply(changes ...stream.Change) {
 	}
 }
 
-// view reads the state of a share: for its owner, whose error it returns once
-// the share is not its own, or for an Inspector.
+// view reads the state of a share, for its owner or for an Inspector. If the owner has lost the
+// share, view returns the owner's error.
 type view struct {
 	log    *Log
 	share  *share
@@ -59,7 +59,7 @@ func (v *view) Get(key []byte) ([]byte, error) {
 	return v.share.state.Get(key)
 }
 
-// Scan implements stream.View. It copies what it yields first.
+// Scan implements stream.View. It copies the entries before it yields them.
 func (v *view) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 	return func(yield func(stream.Entry, error) bool) {
 		part, err := v.copy(string(prefix))
@@ -80,7 +80,7 @@ func (v *view) copy(prefix string) (State, error) {
 	part := State{}
 	for key, value := range v.share.state {
 		if strings.HasPrefix(key, prefix) {
-			part[key] = value // which nothing writes into
+			part[key] = value // values are never modified
 		}
 	}
 	return part, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// topic returns a topic, nil if it does not exist.
+// topic returns a topic, or nil if it does not exist.
 func (l *Log) topic(name string) *topic {
 	if t := l.topics[name]; t != nil && !t.deleted {
 		return t

@@ -1,5 +1,5 @@
-// Package optional asks logs and their members for what only some of them can tell, and
-// knows what holds for the others.
+// Package optional calls optional interfaces of logs and their members, and has defaults for those
+// that lack them.
 package optional
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Pace returns the pace of a member, and 2 ms, 8,192 events and 1 MiB, which
-// fit in the largest frame of any log, where it says none.
+// Pace returns the pace of a member. The default is 2 ms, 8,192 events and 1 MiB, which fits into
+// the largest frame of any log.
 func Pace(s stream.Member) stream.Pace {
 	if p, ok := s.(stream.Pacer); ok {
 		return p.Pace()
@@ -21,8 +21,9 @@ func Pace(s stream.Member) stream.Pace {
 	return stream.Pace{Interval: 2 * time.Millisecond, Events: 8192, Bytes: 1 << 20, RecordBytes: math.MaxInt}
 }
 
-// StatePartitions asks a Sizer. Another log only knows whether the group ever committed;
-// then it returns beside, the number of partitions of a topic that is made with the state.
+// StatePartitions asks a Sizer. Any other log only knows whether the group ever committed. If it
+// did, StatePartitions returns beside, the number of partitions of a topic that is created together
+// with the state.
 func StatePartitions(ctx context.Context, log stream.Log, group, topic string, beside int32) (int32, error) {
 	if s, ok := log.(stream.Sizer); ok {
 		if n, err := s.StatePartitions(ctx, group, topic); !errors.Is(err, errors.ErrUnsupported) {
