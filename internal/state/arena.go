@@ -1,13 +1,13 @@
 package state
 
-// arena gives memory in large pieces that the garbage collector knows nothing
-// of, where the system can: else it would let as much garbage grow beside the
-// cells as they take. What is not given back goes with release.
+// arena allocates large pieces of memory outside the garbage-collected heap, if the system can.
+// Inside the heap, the collector would let garbage grow to the size of the cells. release frees
+// pieces that were not given back.
 type arena struct {
 	taken map[*byte][]byte
 }
 
-// arenaLeast is the size from which on memory is the system's.
+// arenaLeast is the size from which arena uses system memory.
 const arenaLeast = 64 << 10
 
 // take returns size zero bytes.
@@ -21,7 +21,7 @@ func (a *arena) take(size int) []byte {
 	return make([]byte, size)
 }
 
-// give gives back what take returned.
+// give gives back memory that take returned.
 func (a *arena) give(b []byte) {
 	if _, ok := a.taken[&b[0]]; ok {
 		delete(a.taken, &b[0])
@@ -29,7 +29,7 @@ func (a *arena) give(b []byte) {
 	}
 }
 
-// release gives back all.
+// release frees all memory.
 func (a *arena) release() {
 	for _, b := range a.taken {
 		returnMemory(b)

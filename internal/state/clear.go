@@ -5,16 +5,15 @@ import (
 	"fmt"
 )
 
-// Clear deletes all that the space holds, as of frame seq, without a look at
-// its keys on the disk. It becomes durable as changes do, after those that an
-// earlier Checkpoint covers. A Get or Scan beside it may see some of what was
-// there; nobody may Apply meanwhile.
+// Clear deletes all entries of the space, as of frame seq, without reading its keys on disk. The
+// deletion becomes durable like a change, after the changes that an earlier Checkpoint covers. A
+// concurrent Get or Scan may see some old entries. The caller must not call Apply meanwhile.
 func (s *Space) Clear(ctx context.Context, seq uint64) error {
 	raise(&s.store.latest, seq)
 	if s.empty() {
 		return nil
 	}
-	s.store.checkpointing.Lock() // no cell is on its way to Pebble
+	s.store.checkpointing.Lock() // no checkpoint is handing cells to Pebble
 	defer s.store.checkpointing.Unlock()
 	batch := s.store.db.NewBatch()
 	err := batch.DeleteRange(s.prefix, after(s.prefix), nil)
@@ -41,13 +40,13 @@ func (s *Space) Clear(ctx context.Context, seq uint64) error {
 	s.store.used.Add(-bytes)
 	s.store.filters.Add(-bytes)
 	s.dirty, s.pending, s.taken = nil, nil, 0
-	s.known, s.away = true, filter{} // Pebble has nothing of it
+	s.known, s.away = true, filter{} // Pebble has no entry of the space
 	s.store.crowded.Store(false)
 	s.store.tellRoom()
 	return nil
 }
 
-// empty reports that neither memory nor Pebble has anything of the space.
+// empty reports whether neither memory nor Pebble has entries of the space.
 func (s *Space) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

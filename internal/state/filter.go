@@ -2,24 +2,24 @@ package state
 
 import "math/bits"
 
-// filter remembers hashes, at 12 bits each, and forgets none: what it does not
-// have was never added; of others it takes one in a hundred for one it has. It
-// grows by layers, each of four times the room of the one before.
+// filter is a growing Bloom filter of hashes, 12 bits per hash. It never forgets a hash. It falsely
+// reports one in a hundred of the other hashes. It grows in layers, each four times as large as the
+// previous one.
 type filter struct {
 	layers [][]line
-	room   int // hashes that the last layer still takes
+	room   int // free hashes in the last layer
 }
 
-// line is a cache line, which a hash sets bits of.
+// line is a cache line. All bits of a hash are in one line.
 type line [8]uint64
 
 const (
-	filterLeast = 1 << 12 // hashes of the first layer
-	hashBits    = 12      // of a filter, by hash
+	filterLeast = 1 << 12 // hashes in the first layer
+	hashBits    = 12      // bits per hash
 	hashProbes  = 6
 )
 
-// place returns the line of a layer that a hash belongs to, and where in it.
+// place returns the line of a hash in a layer, and bits that select positions in it.
 func place(layer []line, hash uint64) (b *line, at uint64) {
 	i, _ := bits.Mul64(hash, uint64(len(layer)))
 	return &layer[i], hash * 0x9e3779b97f4a7c15
@@ -27,7 +27,7 @@ func place(layer []line, hash uint64) (b *line, at uint64) {
 
 // has reports whether hash may have been added.
 func (f *filter) has(hash uint64) bool {
-	for k := len(f.layers) - 1; k >= 0; k-- { // most are in the last ones
+	for k := len(f.layers) - 1; k >= 0; k-- { // most hashes are in the last layers
 		b, at := place(f.layers[k], hash)
 		found := true
 		for range hashProbes {
@@ -49,7 +49,7 @@ func (f *filter) bytes() (n int64) {
 	return n
 }
 
-// add adds a hash and returns by how many bytes memory grew.
+// add adds a hash and returns the growth of memory in bytes.
 func (f *filter) add(hash uint64) (grown int64) {
 	if f.has(hash) {
 		return 0

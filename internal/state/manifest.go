@@ -10,24 +10,22 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// checkManifest returns a *DamageError where Pebble would take damage of its
-// MANIFEST for the end of it. The file is a list of records, each of which
-// changes the database; Pebble stops at the first that is not whole, which is
-// what an interrupted write leaves, and goes on with the database as it was
-// before it, whatever follows.
+// checkManifest returns a *DamageError if Pebble would mistake damage of its MANIFEST for the end
+// of the file. The MANIFEST is a list of records, and each record changes the database. Pebble
+// stops at the first incomplete record, as after an interrupted write. It then continues with the
+// database before that record, whatever follows.
 //
-// A record is synced before the next is begun, and a MANIFEST becomes the
-// current one when its first two are, or one that lists no tables. Hence
+// A record is synced before the next one begins. A MANIFEST becomes current when its first two
+// records are synced, or its first if that lists no tables. Therefore:
 //
-//  1. no record begins behind one that is not whole;
-//  2. behind a first record that lists tables there is another. The first does
-//     not say which sequence numbers were given out: with it alone Pebble hides
-//     what was written under them, gives them out again, and ends the process
-//     with a panic in a goroutine of its own when it merges the two.
+//  1. No record follows an incomplete one.
+//  2. A first record that lists tables is followed by another. The first record
+//     does not say which sequence numbers are in use. With it alone, Pebble
+//     hides the data with these numbers and reuses the numbers. When it merges
+//     both, it ends the process with a panic in its own goroutine.
 //
-// What is left is a MANIFEST that ends with an earlier record. That is the
-// database of an earlier moment, as after a crash: the log redoes what it
-// lacks, or refuses where frames are gone.
+// One case remains: a MANIFEST that ends with an earlier record. This is the database of an earlier
+// time, as after a crash. The log redoes the missing frames, or refuses if they are gone.
 func checkManifest(files vfs.FS, dir string) error {
 	desc, err := pebble.Peek(dir, files)
 	if err != nil || !desc.Exists {
@@ -60,21 +58,20 @@ func checkManifest(files vfs.FS, dir string) error {
 	return nil
 }
 
-// Records lie in chunks, and chunks in blocks, whose end stays empty where no
-// header fits. A chunk is a checksum (4 bytes), a length (2), its kind and bytes
-// of its record.
+// Records consist of chunks, and chunks are in blocks. If no header fits, the end of a block is
+// empty. A chunk is a checksum (4 bytes), a length (2), a kind (1) and bytes of the record.
 const (
 	manifestBlock = 32 << 10
 	chunkHeader   = 7
 
-	fullChunk  = 1 // all of a record
+	fullChunk  = 1 // a whole record
 	firstChunk = 2
-	lastChunk  = 4 // 3 is one in between
+	lastChunk  = 4 // 3 is a middle chunk
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// manifestChunk returns the chunk at pos; kind 0 is one that is not whole.
+// manifestChunk returns the chunk at pos, with kind 0 if the chunk is incomplete.
 func manifestChunk(b []byte, pos int) (kind byte, payload []byte) {
 	if pos > len(b) {
 		return 0, nil
@@ -94,8 +91,8 @@ func manifestChunk(b []byte, pos int) (kind byte, payload []byte) {
 	return b[6], b[chunkHeader:end]
 }
 
-// manifestRecord returns the record at pos and where the next one begins; 0 is
-// where this one is not whole.
+// manifestRecord returns the record at pos and the position of the next one. The position is 0 if
+// the record is incomplete.
 func manifestRecord(b []byte, pos int) (edit []byte, next int) {
 	for begun := false; ; begun = true {
 		if left := manifestBlock - pos%manifestBlock; left < chunkHeader {
@@ -113,8 +110,8 @@ func manifestRecord(b []byte, pos int) (edit []byte, next int) {
 	}
 }
 
-// listsTables reports whether a record has other fields than the numbers and the
-// name of an order that one of an empty database has.
+// listsTables reports whether a record has fields that the record of an empty database lacks. That
+// one has only numbers and the name of an order.
 func listsTables(edit []byte) bool {
 	const order, log, nextFile, lastSequence, previousLog = 1, 2, 3, 4, 9
 	for len(edit) > 0 {

@@ -18,17 +18,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// breaker is what Pebble believes to be its logger. Pebble calls Fatalf where
-// it cannot go on and expects it not to return, as the process would exit. Here
-// the store fails instead, and the goroutine that called ends by
-// runtime.Goexit, which runs its deferred unlocks. Pebble's own goroutines may
-// end like that; calls of ours that can reach Fatalf run inside guard.
+// breaker is the logger that Pebble gets. If Pebble cannot continue, it calls Fatalf and expects
+// that Fatalf never returns, because the process exits. Here the store fails instead, and the
+// calling goroutine ends with runtime.Goexit, which runs its deferred unlocks. Pebble's own
+// goroutines may end like that. Our calls that can reach Fatalf run inside guard.
 type breaker struct {
 	once   sync.Once
 	failed chan struct{}
 	reason error
 	exits  sync.Once
-	gone   chan struct{} // closed when Pebble lacks a goroutine: its Close might wait for ever
+	gone   chan struct{} // closed when a Pebble goroutine has ended; Pebble's Close might then never return
 }
 
 func newBreaker() *breaker { return &breaker{failed: make(chan struct{}), gone: make(chan struct{})} }
@@ -47,13 +46,13 @@ func (b *breaker) Fatalf(format string, args ...any) {
 	b.exit()
 }
 
-// exit ends the calling goroutine, which is Pebble's.
+// exit ends the calling goroutine, which belongs to Pebble.
 func (b *breaker) exit() {
 	b.exits.Do(func() { close(b.gone) })
 	runtime.Goexit()
 }
 
-// fatal is what Pebble told Fatalf.
+// fatal is the message of a Fatalf call.
 type fatal struct {
 	text  string
 	cause error
@@ -78,9 +77,8 @@ func (b *breaker) err() error {
 	}
 }
 
-// guard runs f on a goroutine of its own, and returns the store's failure where
-// Fatalf ended it, or another goroutine failed that f may wait for. Where ctx
-// ends first, f goes on.
+// guard runs f in a new goroutine and returns its error. It returns the store's failure if Fatalf
+// ended f, or if another goroutine failed that f may wait for. If ctx ends first, f continues.
 func (b *breaker) guard(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -107,16 +105,15 @@ func (b *breaker) guard(ctx context.Context, f func() error) error {
 	}
 }
 
-// damage is what Pebble found to be changed in a file.
+// damage is a corruption of a file that Pebble reported.
 type damage struct{ info pebble.DataCorruptionInfo }
 
 func (d damage) Error() string { return fmt.Sprintf("%s is damaged: %v", d.info.Path, d.info.Details) }
 func (d damage) Unwrap() error { return d.info.Details }
 
-// users are the reads of Pebble under way, which panics when it is read after
-// it was closed.
+// users counts the running reads of Pebble. Pebble panics on a read after it was closed.
 type users struct {
-	mu     sync.Mutex // guards closed, and count against close
+	mu     sync.Mutex // guards closed, and the start of reads against close
 	closed bool
 	count  sync.WaitGroup
 }
@@ -134,7 +131,7 @@ func (u *users) enter() error {
 
 func (u *users) leave() { u.count.Done() }
 
-// close lets nobody enter any more and waits for those who did.
+// close rejects new reads and waits for the running ones.
 func (u *users) close() {
 	u.mu.Lock()
 	u.closed = true
@@ -142,16 +139,14 @@ func (u *users) close() {
 	u.count.Wait()
 }
 
-// backgroundError ends a goroutine of Pebble that would try again without rest
-// what cannot succeed any more.
+// backgroundError ends a Pebble goroutine that would retry a hopeless operation without pause.
 func (s *Store) backgroundError(error) {
 	if s.broken.err() != nil || s.cut.Load() {
 		s.broken.exit()
 	}
 }
 
-// closePebble closes the database, and does not wait for one that lacks a
-// goroutine.
+// closePebble closes the database. If one of Pebble's goroutines has ended, it does not wait.
 func (s *Store) closePebble() error {
 	select {
 	case <-s.broken.gone:
@@ -175,14 +170,14 @@ func (s *Store) closePebble() error {
 	}
 }
 
-// locked is a file system whose user has its lock already.
+// locked is a file system with a lock that its user already holds.
 type locked struct{ vfs.FS }
 
 // Lock does nothing.
 func (locked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// cutOff fails the calls that goroutines of a database that gave up still make,
-// so that the folder can be opened again.
+// cutOff fails calls that goroutines of a failed database still make, so that the folder can be
+// opened again.
 func (s *Store) cutOff(vfs.Call) (o vfs.Outcome) {
 	if s.cut.Load() {
 		o.Err = stream.ErrClosed
@@ -190,20 +185,20 @@ func (s *Store) cutOff(vfs.Call) (o vfs.Outcome) {
 	return o
 }
 
-// unlock lets the folder go.
+// unlock releases the lock of the folder.
 func (s *Store) unlock() error {
 	s.cut.Store(true)
 	return s.lock.Close()
 }
 
-// formatVersion is that of the database's files.
+// formatVersion is the format version of the database's files.
 const formatVersion = pebble.FormatTableFormatV6
 
-// damaged is what a read that Pebble refused becomes.
+// damaged converts the error of a failed Pebble read.
 func (s *Store) damaged(err error) error { return damaged(s.opts.Dir, err, s.broken.err()) }
 
-// openPebble opens the database behind s. The lock of the folder is ours and
-// not the database's: one that gave up never releases it.
+// openPebble opens the database of s. The store holds the folder's lock itself, because a failed
+// database never releases it.
 func (s *Store) openPebble() error {
 	fs := s.opts.FS
 	if err := fs.MkdirAll(s.opts.Dir, 0o700); err != nil {
@@ -223,22 +218,21 @@ func (s *Store) openPebble() error {
 		ReadOnly:                    s.opts.ReadOnly,
 		FormatMajorVersion:          formatVersion,
 		CacheSize:                   s.opts.CacheBytes,
-		MemTableSize:                8 << 20, // a full one, and the one behind it
+		MemTableSize:                8 << 20, // one full memtable, and the next one
 		MemTableStopWritesThreshold: 4,
-		// Every checkpoint is a table of L0 over all keys, so that a compaction
-		// writes most of the next level again: four times as many at once cost a
-		// quarter less CPU and half the bytes, and a search, which asks their
-		// filters, no more.
+		// Every checkpoint adds an L0 table over all keys, so a compaction rewrites most of the
+		// next level. Compacting four times as many tables at once takes a quarter less CPU and
+		// half the bytes. Searches do not become slower, since they use the tables' filters.
 		L0CompactionThreshold: 16,
 		L0StopWritesThreshold: 48,
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.backgroundError,
-			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.broken.fail(damage{info}) }, // by default Fatalf, which would end the reader
+			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.broken.fail(damage{info}) }, // the default calls Fatalf, which would end the reading goroutine
 		},
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		opts.Levels[i].Compression = uncompressed // the log's bytes are the most by far
+		opts.Levels[i].Compression = uncompressed // most of the disk space is used by the log anyway
 	}
 	err = s.broken.guard(context.Background(), func() (err error) {
 		s.db, err = pebble.Open(s.opts.Dir, opts)
@@ -253,8 +247,8 @@ func (s *Store) openPebble() error {
 
 func uncompressed() *block.CompressionProfile { return block.NoCompression }
 
-// awaitSpace holds back Pebble's writers while the disk is full, since Pebble
-// itself would retry without rest, or give up for ever. Open does not wait.
+// awaitSpace blocks Pebble's writers while the disk is full. Pebble itself would retry without
+// pause, or fail permanently. During Open it does not wait.
 func (s *Store) awaitSpace() {
 	const enough = 16 << 20
 	for s.opened.Load() && !s.closing.Load() {
@@ -266,12 +260,12 @@ func (s *Store) awaitSpace() {
 	}
 }
 
-// patience is how long a write may go on after its context ended.
+// patience is how long a write may continue after its context ended.
 const patience = 5 * time.Second
 
-// write applies batch, which becomes durable with the next flush, and closes
-// it. A batch left to itself might be applied after a later one and hide it:
-// the store fails rather than that.
+// write applies batch and closes it. The batch becomes durable with the next flush. If a write
+// takes too long, the store fails: the batch might otherwise be applied after a later one and hide
+// it.
 func (s *Store) write(ctx context.Context, batch *pebble.Batch) error {
 	patient, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -286,7 +280,7 @@ func (s *Store) write(ctx context.Context, batch *pebble.Batch) error {
 	return err
 }
 
-// flush waits until everything written is durable.
+// flush waits until all writes are durable.
 func (s *Store) flush(ctx context.Context) error {
 	var flushed <-chan struct{}
 	err := s.broken.guard(ctx, func() (err error) {
@@ -306,7 +300,7 @@ func (s *Store) flush(ctx context.Context) error {
 	}
 }
 
-// read returns a copy of what Pebble has for key, nil for nothing.
+// read returns a copy of Pebble's value for key, or nil if there is none.
 func (s *Store) read(key []byte) ([]byte, error) {
 	if err := s.users.enter(); err != nil {
 		return nil, err
@@ -322,8 +316,7 @@ func (s *Store) read(key []byte) ([]byte, error) {
 	return append([]byte{}, value...), closer.Close()
 }
 
-// lacks reports that Pebble has no key that starts with prefix, as far as it can
-// tell.
+// lacks reports whether Pebble certainly has no key that starts with prefix.
 func (s *Store) lacks(prefix []byte) bool {
 	if s.users.enter() != nil {
 		return false

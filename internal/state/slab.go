@@ -6,32 +6,32 @@ import (
 	"sort"
 )
 
-// slab holds bytes in slots of a few sizes, cut out of chunks.
+// slab stores bytes in slots of a few sizes, cut from chunks.
 type slab struct {
 	arena   *arena
 	classes []class
-	total   int // bytes of all chunks
-	used    int // bytes of the slots in use
+	total   int // size of all chunks in bytes
+	used    int // size of the used slots in bytes
 }
 
-// class is the slots of one size.
+// class holds the slots of one size.
 type class struct {
-	slot   int // bytes; 0 where each slot is a chunk of its own size
+	slot   int // size in bytes; 0 if each slot is a chunk of its own size
 	chunks []chunk
-	open   []uint32 // chunks with a free slot, and some that were filled since
-	empty  []uint32 // chunks without memory, to be used again
-	total  int      // bytes of chunks
+	open   []uint32 // chunks with a free slot, and some that have no free slot any more
+	empty  []uint32 // chunks without memory, for reuse
+	total  int      // size of the chunks in bytes
 }
 
-// chunk is a run of slots. Those never used start at fresh; those used and
-// released are linked through their first four bytes.
+// chunk is a run of slots. Slots from fresh on were never used. Released slots form a linked list
+// through their first four bytes.
 type chunk struct {
 	data  []byte
-	free  uint32 // slot + 1; 0 is none
+	free  uint32 // first free slot + 1; 0 if the list is empty
 	fresh uint32
 	live  uint32
 	open  bool // listed in class.open
-	drain bool // its slots are not to be used again: what is in them moves
+	drain bool // slots are not reused; their content moves to other chunks
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 	largestClass = 32 << 10
 )
 
-// slotSizes grow by about an eighth, so that a slot wastes 6 % on average.
+// slotSizes grow by about an eighth, so a slot wastes 6 % on average.
 var slotSizes = func() []int {
 	var sizes []int
 	for size := 16; size <= largestClass; size += max(8, size/8&^7) {
@@ -58,7 +58,7 @@ func newSlab() slab {
 	return s
 }
 
-// size returns how many bytes the slot of c takes.
+// size returns the slot size of c in bytes.
 func (s *slab) size(c *cell) int {
 	if slot := s.classes[c.class].slot; slot > 0 {
 		return slot
@@ -77,14 +77,13 @@ func (s *slab) at(c *cell) []byte {
 	return data[start : start+k.slot]
 }
 
-// fits reports whether n bytes belong into the slot that c has: neither too
-// large for it, nor so small that most of it would be wasted.
+// fits reports whether n bytes fit into the slot of c without wasting most of it.
 func (s *slab) fits(c *cell, n int) bool {
 	size := s.size(c)
 	return n <= size && (n >= size/2 || size <= 64)
 }
 
-// take gives c a slot of at least n bytes.
+// take assigns c a slot of at least n bytes.
 func (s *slab) take(c *cell, n int) {
 	c.class = uint8(sort.SearchInts(slotSizes, n))
 	k := &s.classes[c.class]
@@ -133,7 +132,7 @@ func (k *class) withRoom(n int, memory *arena) uint32 {
 	return i
 }
 
-// release gives the slot of c back, and the chunk's memory with its last slot.
+// release frees the slot of c. With the last slot it also frees the chunk's memory.
 func (s *slab) release(c *cell) {
 	k := &s.classes[c.class]
 	ch := &k.chunks[c.chunk]
@@ -157,25 +156,25 @@ func (s *slab) release(c *cell) {
 	ch.free = c.slot + 1
 }
 
-// list makes a chunk one of those with free slots.
+// list adds a chunk to those with free slots.
 func (k *class) list(i uint32) {
 	k.chunks[i].open = true
 	k.open = append(k.open, i)
 }
 
-// forget takes a chunk out of those with free slots.
+// forget removes a chunk from those with free slots.
 func (k *class) forget(i uint32) {
 	at := slices.Index(k.open, i)
 	k.open[at] = k.open[len(k.open)-1]
 	k.open = k.open[:len(k.open)-1]
 }
 
-// wasteful reports that a quarter of the memory and more is free slots, as when
-// most values outgrew theirs.
+// wasteful reports whether free slots take a quarter of the memory or more. This happens if most
+// values outgrew their slots.
 func (s *slab) wasteful() bool { return s.total-s.used > s.total/4+chunkMost }
 
-// move gives c, of n bytes, another slot where a third of its chunk is free, so that
-// the chunk's memory can be given back.
+// move gives c, with n bytes, another slot if a third of its chunk is free, so that the chunk's
+// memory can be freed.
 func (s *slab) move(c *cell, n int) {
 	k := &s.classes[c.class]
 	ch := &k.chunks[c.chunk]

@@ -15,33 +15,32 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Space is the state of one group beside one partition. It is safe for
-// concurrent use.
+// Space is the state of one group for one partition. It is safe for concurrent use.
 type Space struct {
 	store  *Store
 	prefix []byte // of its keys in Pebble
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	table   table
-	known   bool     // what Pebble may have of keys without a cell is in away
-	away    filter   // evicted keys, and some that came back since
+	known   bool     // away contains all keys without a cell that Pebble may have
+	away    filter   // evicted keys, including some that were loaded again
 	dirty   []uint32 // cells whose dirty flag was set since the last swap
-	pending []uint32 // swapped out of dirty, the first taken of them handed
+	pending []uint32 // taken from dirty for the checkpoint; the first taken of them are handed over
 	taken   int
-	clock   uint32 // the cell at which eviction goes on
+	clock   uint32 // cell at which eviction continues
 	loads   []*load
 }
 
 var _ stream.View = (*Space)(nil)
 
-// load is a read of Pebble under way for a key with this hash. An Apply of such
-// a key makes it stale: its value must not become a cell.
+// load is a running read of Pebble for a key with this hash. An Apply to such a key makes it stale:
+// its value must not become a cell.
 type load struct {
 	hash  uint64
 	stale bool
 }
 
-// Numbers of cells that one hold of a space's mutex may handle.
+// Limits of the work done during one lock of a space's mutex.
 const (
 	chunkCells = 256
 	chunkBytes = 256 << 10
@@ -54,10 +53,9 @@ func newSpace(store *Store, prefix []byte, known bool) *Space {
 	return s
 }
 
-// Get returns the value of key, or nil where there is none. The slice is the
-// caller's. A key that is not in memory costs a search in the checkpoint, but
-// for most of those that never were in a space that this store has seen from
-// its beginning.
+// Get returns the value of key, or nil if the key is absent. The caller owns the slice. A key that
+// is not in memory costs a search in the checkpoint. Most keys that never existed cost none, if
+// this store has known the space from its beginning.
 func (s *Space) Get(key []byte) ([]byte, error) {
 	hash := maphash.Bytes(s.table.seed, key)
 	for {
@@ -93,7 +91,7 @@ func (s *Space) Get(key []byte) ([]byte, error) {
 	}
 }
 
-// loaded ends a load, keeps what it found, and reports whether it is the value.
+// loaded ends a load and keeps its value in a cell. It reports whether the value is valid.
 func (s *Space) loaded(l *load, key, value []byte, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +108,7 @@ func (s *Space) loaded(l *load, key, value []byte, err error) bool {
 	return true
 }
 
-// set writes the value of a cell and keeps the store's count of bytes.
+// set writes the value of a cell and updates the store's memory counter.
 func (s *Space) set(id uint32, key, value []byte) {
 	s.store.used.Add(s.table.set(id, key, value))
 }
@@ -119,8 +117,8 @@ func (s *Space) diskKey(key []byte) []byte {
 	return append(slices.Clip(s.prefix), key...)
 }
 
-// Apply makes changes, in order, of the durable frame seq of the log: a nil
-// value deletes. The slices are copied. Get and Scan see all of them or none.
+// Apply applies the changes of the durable log frame seq, in order. A nil value deletes. Apply
+// copies the slices. Get and Scan see all of the changes or none.
 func (s *Space) Apply(seq uint64, changes iter.Seq2[[]byte, []byte]) {
 	raise(&s.store.latest, seq)
 	s.mu.Lock()
@@ -138,17 +136,17 @@ func (s *Space) Apply(seq uint64, changes iter.Seq2[[]byte, []byte]) {
 	s.store.evict()
 }
 
-// aheadMost is how many changes are looked for at once.
+// aheadMost is how many changes are looked up at once.
 const aheadMost = 32
 
-// change is a value, nil for none, that a key with this hash gets.
+// change sets the value of the key with this hash; a nil value deletes.
 type change struct {
 	hash       uint64
 	key, value []byte
 }
 
-// applyAll makes changes in order. The cells of many keys are nowhere near each
-// other, so it looks for all of them first: their memory comes meanwhile.
+// applyAll applies changes in order. The cells of many keys are far apart in memory. So it first
+// looks up all of them, and their memory loads in parallel.
 func (s *Space) applyAll(changes []change) {
 	s.table.warm(changes)
 	for i := range changes {
@@ -177,8 +175,8 @@ func (s *Space) apply(hash uint64, key, value []byte) {
 	}
 }
 
-// swapDirty makes the dirty cells those to be handed over next, and returns how
-// many there are. What an interrupted checkpoint left pending stays pending.
+// swapDirty moves the dirty cells to pending and returns how many are pending. Cells that an
+// interrupted checkpoint left pending stay pending.
 func (s *Space) swapDirty() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,8 +185,8 @@ func (s *Space) swapDirty() int {
 	return len(s.pending)
 }
 
-// hand writes the next chunk of pending cells into batch and returns how many
-// there were. A cell changed after that is dirty again.
+// hand writes the next chunk of pending cells into batch and returns their number. A later change
+// makes a cell dirty again.
 func (s *Space) hand(batch *pebble.Batch) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +213,7 @@ func (s *Space) hand(batch *pebble.Batch) (int, error) {
 	return s.taken, nil
 }
 
-// handed says that Pebble has the n cells handed last.
+// handed records that Pebble has the last n handed cells.
 func (s *Space) handed(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +236,8 @@ func (s *Space) slots() int {
 	return int(s.table.made)
 }
 
-// sweep moves the clock's hand over some cells, evicts those that are clean and
-// were not used since it last came by, and returns how many.
+// sweep advances the clock over some cells. It evicts clean cells that were not used since the last
+// pass, and returns how many.
 func (s *Space) sweep(target int64) (evicted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,8 +263,8 @@ func (s *Space) sweep(target int64) (evicted int) {
 	return evicted
 }
 
-// evicted notes that Pebble alone has a key with this hash. Filters take an
-// eighth of the memory at most: cells are worth more.
+// evicted records that only Pebble has a key with this hash. Filters take at most an eighth of the
+// memory, because cells are more useful.
 func (s *Space) evicted(hash uint64) {
 	grown := s.away.add(hash)
 	s.store.used.Add(grown)
@@ -284,9 +282,9 @@ func (s *Space) sizes() (cells, dirty int64) {
 	return int64(s.table.count), int64(len(s.dirty) + len(s.pending))
 }
 
-// Scan yields the entries whose key starts with prefix, in key order, as of one
-// moment between Applies. The slices are the caller's. It costs a look at every
-// cell that is not checkpointed, and then a search in the checkpoint.
+// Scan yields the entries with keys that start with prefix, in key order. All entries are from one
+// point in time between Applies. The caller owns the slices. Scan reads every cell that is not
+// checkpointed and then searches the checkpoint.
 func (s *Space) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 	return func(yield func(stream.Entry, error) bool) {
 		err := s.store.users.enter()
@@ -310,8 +308,8 @@ func (s *Space) Scan(prefix []byte) iter.Seq2[stream.Entry, error] {
 	}
 }
 
-// capture takes what Pebble may lack and an iterator over what Pebble has, both
-// of the same moment.
+// capture returns the entries that Pebble may lack and an iterator over those of Pebble, both of
+// the same point in time.
 func (s *Space) capture(prefix []byte) ([]stream.Entry, *pebble.Iterator, error) {
 	lower := s.diskKey(prefix)
 	s.mu.Lock()
@@ -333,14 +331,14 @@ func (s *Space) capture(prefix []byte) ([]stream.Entry, *pebble.Iterator, error)
 	return memory, it, nil
 }
 
-// errStopped says that the reader of a scan wants no more.
+// errStopped means that the caller of Scan stopped the iteration.
 var errStopped = errors.New("stopped")
 
-// merge yields memory and it in key order; memory wins.
+// merge yields the entries of memory and it in key order. For equal keys it yields that of memory.
 func (s *Space) merge(memory []stream.Entry, it *pebble.Iterator, yield func(stream.Entry, error) bool) error {
 	valid := it.First()
 	for valid || len(memory) > 0 {
-		order := -1 // of the next entry in memory against the next in Pebble
+		order := -1 // compares the next entry in memory with the next one in Pebble
 		if len(memory) == 0 {
 			order = 1
 		} else if valid {
@@ -366,7 +364,7 @@ func (s *Space) merge(memory []stream.Entry, it *pebble.Iterator, yield func(str
 	return it.Error()
 }
 
-// after returns the least key greater than all keys that start with prefix.
+// after returns the smallest key that is greater than all keys with prefix.
 func after(prefix []byte) []byte {
 	upper := bytes.Clone(prefix)
 	for i := len(upper) - 1; i >= 0; i-- {

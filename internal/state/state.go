@@ -1,7 +1,6 @@
-// Package state keeps keyed state beside partitions: committed values only, in
-// cells in memory, with a Pebble database behind them as a checkpoint. The log
-// of the engine is the truth; a store is a cache of it that remembers up to
-// which frame of the log it is complete.
+// Package state stores the keyed state of partitions. It holds only committed values: in memory
+// cells, with a Pebble database as their checkpoint. The log is the source of truth. A store is a
+// cache that knows up to which log frame it is complete.
 package state
 
 import (
@@ -20,23 +19,23 @@ import (
 	"github.com/afterbay/afterbay/internal/sys/vfs"
 )
 
-// Options of a Store. The zero value of every field but Dir is a good default.
+// Options configures a Store. The zero value of every field but Dir is a good default.
 type Options struct {
-	Dir            string // the folder of the checkpoint; made where absent
-	MemoryMaxBytes int64  // of cells in memory; 0 is 1 GiB. Cells not yet checkpointed may exceed it by a quarter
+	Dir            string // folder of the checkpoint; created if missing
+	MemoryMaxBytes int64  // limit for cells in memory; 0 is 1 GiB. Cells that are not checkpointed yet may exceed it by a quarter
 	CacheBytes     int64  // Pebble's block cache; 0 is 64 MiB
-	// Rest is called between the chunks of a checkpoint that is in no hurry,
-	// with the share of its cells that is handed over, from 0 to 1, and holds
-	// the next chunk up until it returns. nil spreads nothing. It is not called
-	// while cells exceed MemoryMaxBytes: those handed over can be evicted.
+	// Rest is called between the chunks of a checkpoint without hurry. share is the part of the
+	// cells that is already handed over, from 0 to 1. The next chunk waits until Rest returns. If
+	// Rest is nil, there is no wait. Rest is not called while cells exceed MemoryMaxBytes, since
+	// handed cells can be evicted.
 	Rest func(ctx context.Context, share float64)
-	FS   vfs.FS // nil is the operating system's
-	// ReadOnly reads a store that is there. Cells can be put in memory; there are
-	// no checkpoints.
+	FS   vfs.FS // nil is the file system of the operating system
+	// ReadOnly opens an existing store for reading. Cells can be stored in memory, but there are no
+	// checkpoints.
 	ReadOnly bool
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
@@ -48,32 +47,32 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ErrFailed says that the checkpoint's database gave up. What is in memory can
-// still be read; nothing can be checkpointed any more.
+// ErrFailed means that the checkpoint database failed. Cells in memory can still be read, but no
+// more checkpoints are possible.
 var ErrFailed = errors.New("state checkpoint failed")
 
-// Store holds the spaces of one engine. It is safe for concurrent use.
+// Store holds the spaces of one log. It is safe for concurrent use.
 //
 // Invariants:
-//  1. A cell that is dirty (changed since it was handed to Pebble) or handed
-//     (in a batch that Pebble may not have applied) stays in memory. So a key
-//     without a cell has exactly the value that Pebble has.
-//  2. Without its write-ahead log Pebble keeps a prefix of the batches applied
-//     to it. The redo point is the last batch of a checkpoint, hence never
-//     durable before the cells it speaks of.
-//  3. Each batch records the newest frame of the log that any cell could come
-//     from (Seen): a log that ends before it has lost frames.
-//  4. A space of which Pebble had nothing knows which of its keys Pebble may
-//     have, but for those with a cell: the evicted ones, and more by chance.
+//  1. A cell stays in memory while it is dirty (changed since it was handed to
+//     Pebble) or handed (in a batch that Pebble may not have applied). So the
+//     value of a key without a cell is exactly the one in Pebble.
+//  2. Without its write-ahead log, Pebble keeps a prefix of the applied batches
+//     after a crash. The redo point is the last batch of a checkpoint, so it is
+//     never durable before the cells that it covers.
+//  3. Each batch records the newest log frame that any of its cells could come
+//     from (Seen). A log that ends before it has lost frames.
+//  4. A space that Pebble had no data of knows which of its keys without a cell
+//     Pebble may have: the evicted ones, and false positives of the filter.
 //
-// A space has a mutex, so that partitions do not wait for each other. The order
-// is Store.checkpointing, Store.mu, Space.mu; no mutex is held while Pebble is
-// written or searched.
+// Each space has its own mutex, so that partitions do not wait for each other. The lock order is
+// Store.checkpointing, Store.mu, Space.mu. No mutex but checkpointing is held during writes to or
+// searches in Pebble.
 type Store struct {
 	opts   Options
 	db     *pebble.DB
 	lock   io.Closer
-	cut    atomic.Bool // the database may use the disk no more
+	cut    atomic.Bool // the database must not use the disk any more
 	broken *breaker
 
 	mu     sync.Mutex // guards spaces and list
@@ -92,11 +91,11 @@ type Store struct {
 	counters counters
 }
 
-// usage is what the cells of a Store take.
+// usage is the memory use of a Store.
 type usage struct {
-	used    atomic.Int64 // bytes of cells and filters
-	filters atomic.Int64 // bytes of filters
-	crowded atomic.Bool  // nothing was evictable; until the next checkpointed chunk
+	used    atomic.Int64 // of cells and filters, in bytes
+	filters atomic.Int64 // of filters, in bytes
+	crowded atomic.Bool  // no cell was evictable; reset by the next checkpointed chunk
 }
 
 type counters struct {
@@ -104,26 +103,26 @@ type counters struct {
 	checkpointTime                                       atomic.Int64
 }
 
-// Stats are counts since Open, and sizes at this moment.
+// Stats holds counters since Open, and current sizes.
 type Stats struct {
 	Cells, Bytes        int64  // in memory
-	DirtyCells          int64  // not yet checkpointed
-	Hits, Misses        uint64 // reads that memory served, and that went to the checkpoint
-	Absent              uint64 // reads of which memory knew that there is nothing
+	DirtyCells          int64  // not checkpointed yet
+	Hits, Misses        uint64 // reads served from memory; reads that searched the checkpoint
+	Absent              uint64 // reads of keys known to be absent
 	Evictions           uint64
 	Checkpoints, Handed uint64        // checkpoints, and cells written by them
-	CheckpointTime      time.Duration // of the last checkpoint
-	DiskBytes           uint64        // of the checkpoint
+	CheckpointTime      time.Duration // duration of the last checkpoint
+	DiskBytes           uint64        // size of the checkpoint
 }
 
-// The store's own keys begin with two zero bytes, which no space's do.
+// The store's own keys begin with two zero bytes. No key of a space does.
 var (
 	keyApplied = []byte("\x00\x00applied")
 	keySeen    = []byte("\x00\x00seen")
 )
 
-// Open opens the store in o.Dir, or makes one. A *DamageError says that the
-// checkpoint is damaged.
+// Open opens the store in o.Dir, or creates one. A *DamageError means that the checkpoint is
+// damaged.
 func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -158,15 +157,16 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Applied is the redo point: the cells of every frame up to it are durable in
-// the checkpoint. 0 is none.
+// Applied returns the redo point: the checkpoint durably contains the cells of every frame up to
+// it. It is 0 without a checkpoint.
 func (s *Store) Applied() uint64 { return s.applied.Load() }
 
-// Seen is the newest frame that a durable cell may come from, as of the last
-// Open; a log that ends before it has lost frames that were durable.
+// Seen returns the newest frame that a durable cell may come from, as of the last Open. A log that
+// ends before it has lost durable frames.
 func (s *Store) Seen() uint64 { return s.seen.Load() }
 
-// Space returns the space called name, which must be 1 to 65,535 bytes.
+// Space returns the space called name. The name must have 1 to 65,535 bytes; otherwise Space
+// panics.
 func (s *Store) Space(name string) *Space {
 	if name == "" || len(name) > 1<<16-1 {
 		panic("state: the name of a space must have 1 to 65,535 bytes")
@@ -178,7 +178,7 @@ func (s *Store) Space(name string) *Space {
 		return space
 	}
 	prefix := append(binary.BigEndian.AppendUint16(nil, uint16(len(name))), name...)
-	empty := s.lacks(prefix) // until there is a space that could hand it some
+	empty := s.lacks(prefix) // valid only until a space exists that could hand over cells
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if space = s.spaces[name]; space == nil {
@@ -195,12 +195,12 @@ func (s *Store) all() []*Space {
 	return slices.Clone(s.list)
 }
 
-// Checkpoint makes every change applied so far durable and Applied equal to
-// seq, of which the caller knows that all changes up to it were applied. It
-// goes in small chunks and rests between them, as Options.Rest says, so that
-// Apply and Get are not held up; with hurry it does not rest. Applied never goes back: what it covers
-// may be gone from the log, so a seq that was overtaken while it waited for its
-// turn does nothing.
+// Checkpoint makes every change applied so far durable and sets Applied to seq. The caller must
+// have applied all changes up to seq. Checkpoint works in small chunks and rests between them, as
+// Options.Rest says, so that Apply and Get are not delayed. With hurry it does not rest.
+//
+// Applied never decreases, since the log may have deleted the frames that it covers. If another
+// checkpoint passed seq while this one waited for its turn, it does nothing.
 func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
 	s.checkpointing.Lock()
 	defer s.checkpointing.Unlock()
@@ -227,7 +227,7 @@ func (s *Store) Checkpoint(ctx context.Context, seq uint64, hurry bool) error {
 	return nil
 }
 
-// handOver gives the cells that are dirty to Pebble.
+// handOver hands the dirty cells to Pebble.
 func (s *Store) handOver(ctx context.Context, hurry bool) error {
 	spaces := s.all()
 	done, total := 0, 0
@@ -253,7 +253,7 @@ func (s *Store) handOver(ctx context.Context, hurry bool) error {
 	return nil
 }
 
-// handChunk gives some pending cells of space to Pebble, and returns how many.
+// handChunk hands some pending cells of space to Pebble and returns their number.
 func (s *Store) handChunk(ctx context.Context, space *Space) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -276,12 +276,12 @@ func (s *Store) handChunk(ctx context.Context, space *Space) (int, error) {
 	return n, nil
 }
 
-// rest holds a checkpoint up after a chunk that was begun at start.
+// rest pauses a checkpoint after a chunk that began at start.
 func (s *Store) rest(ctx context.Context, start time.Time, share float64) {
 	if s.used.Load() > s.opts.MemoryMaxBytes {
-		return // the sooner cells are clean, the sooner they can leave
+		return // clean cells can be evicted, so do not wait
 	}
-	if pause := 2 * time.Since(start); pause > 0 { // a third of a core at most
+	if pause := 2 * time.Since(start); pause > 0 { // use at most a third of a core
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -296,7 +296,7 @@ func setSeq(batch *pebble.Batch, key []byte, seq uint64) error {
 	return batch.Set(key, binary.LittleEndian.AppendUint64(nil, seq), nil)
 }
 
-// evict drops clean cells until memory is within its limit again.
+// evict drops clean cells until memory is within its limit.
 func (s *Store) evict() {
 	limit := s.opts.MemoryMaxBytes
 	if s.used.Load() <= limit || s.crowded.Load() || !s.evicting.TryLock() {
@@ -305,7 +305,7 @@ func (s *Store) evict() {
 	defer s.tellRoom()
 	defer s.evicting.Unlock()
 	target := limit - limit/64
-	for range 2 { // the first pass may only take away second chances
+	for range 2 { // the first pass may only clear the recent flags
 		for _, space := range s.all() {
 			for left := space.slots(); left > 0; left -= sweepCells {
 				s.counters.evictions.Add(uint64(space.sweep(target)))
@@ -318,8 +318,8 @@ func (s *Store) evict() {
 	s.crowded.Store(true)
 }
 
-// Full reports whether memory holds more than a quarter above its limit, as more
-// was changed than checkpoints could write. To wait for them helps then.
+// Full reports whether memory exceeds its limit by more than a quarter, because changes are faster
+// than checkpoints. The caller should then wait for checkpoints.
 func (s *Store) Full() bool {
 	most := s.opts.MemoryMaxBytes + s.opts.MemoryMaxBytes/4
 	if s.used.Load() <= most {
@@ -332,8 +332,8 @@ func (s *Store) Full() bool {
 	})
 }
 
-// Room gets a token, which it holds for one reader, when Full may have become
-// false: cells were handed over or evicted.
+// Room returns a channel that gets one token, for one reader, when Full may have become false:
+// cells were handed over or evicted.
 func (s *Store) Room() <-chan struct{} { return s.room }
 
 func (s *Store) tellRoom() {
@@ -343,13 +343,13 @@ func (s *Store) tellRoom() {
 	}
 }
 
-// Failed is closed when the store gave up; Err then tells why.
+// Failed returns a channel that is closed when the store failed. Err then returns the reason.
 func (s *Store) Failed() <-chan struct{} { return s.broken.failed }
 
-// Err returns why the store gave up, or nil.
+// Err returns why the store failed, or nil.
 func (s *Store) Err() error { return s.broken.err() }
 
-// Stats returns the store's counts.
+// Stats returns the store's counters.
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{
@@ -368,8 +368,8 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Close releases the store without a checkpoint. It waits for reads under way;
-// what reads after it and finds nothing in memory gets stream.ErrClosed.
+// Close releases the store without a checkpoint. It waits for running reads. A later read that does
+// not find its key in memory gets stream.ErrClosed.
 func (s *Store) Close() error {
 	s.closing.Store(true)
 	s.users.close()

@@ -12,36 +12,35 @@ const (
 	live   uint8 = 1 << iota // the cell is in use
 	dirty                    // changed since it was handed to Pebble
 	handed                   // in a batch that Pebble may not have applied
-	recent                   // used since the clock's hand came by
+	recent                   // used since the last pass of the clock
 )
 
-// cell is one key and where its bytes are. It holds no pointer, so that the
-// garbage collector never looks at cells or slabs.
+// cell holds one key and the location of its bytes. It has no pointers, so the garbage collector
+// never scans cells or slabs.
 type cell struct {
 	hash     uint32
 	keyLen   uint32
-	valueLen int32 // -1 is a deletion
+	valueLen int32 // -1 for a deletion
 	chunk    uint32
-	slot     uint32 // also the next free cell's id + 1, where the cell is free
+	slot     uint32 // in a free cell: id + 1 of the next free cell
 	class    uint8
 	flags    uint8
 }
 
-// cellBytes is what a cell costs beside its bytes: itself and its share of the
-// index, at half of the load.
+// cellBytes is the memory of a cell without its bytes: the cell and its share of the index, if the
+// index is half full.
 const cellBytes = 24 + 8
 
-// page is cells that lie together. Cells come by pages, so that they need not be
-// copied when there are more.
+// page is a block of cells. Cells are allocated in pages, so that growth does not copy them.
 type page [1 << 12]cell
 
-// table finds cells by key: open addressing with linear probing over ids.
+// table finds cells by key with open addressing and linear probing over ids.
 type table struct {
 	seed  maphash.Seed
 	index []uint32 // cell id + 1; 0 is empty; length is a power of two
 	pages []*page  // of cells
-	made  uint32   // cells, in use or free
-	mover uint32   // the cell at which compact goes on
+	made  uint32   // number of cells, used or free
+	mover uint32   // cell at which compact continues
 	free  uint32   // id + 1 of the first free cell
 	count int
 	slab  slab
@@ -68,8 +67,9 @@ func (t *table) find(hash uint64, key []byte) (id uint32, found bool) {
 	return 0, false
 }
 
-// warm reads what find and set are to read for at most aheadMost changes. Each
-// loop's reads do not wait for each other, as those of one search do.
+// warm reads the memory that find and set will read for at most aheadMost changes. The reads within
+// a loop are independent, so they run in parallel. The reads of a single search depend on each
+// other.
 func (t *table) warm(changes []change) {
 	var ids [aheadMost]uint32
 	mask := uint32(len(t.index) - 1)
@@ -91,7 +91,7 @@ func (t *table) warm(changes []change) {
 	t.warmed = sum
 }
 
-// insert makes a cell for key, which has none, as a deletion without bytes.
+// insert creates a cell for a new key, as a deletion without bytes.
 func (t *table) insert(hash uint64, key []byte) uint32 {
 	if t.count >= len(t.index)/4*3 {
 		t.grow()
@@ -139,7 +139,7 @@ func (t *table) key(id uint32) []byte {
 	return t.slab.at(c)[:c.keyLen]
 }
 
-// value returns the bytes of the value in place, nil for a deletion.
+// value returns the value in place, without a copy; nil for a deletion.
 func (t *table) value(id uint32) []byte {
 	c := t.cell(id)
 	if c.valueLen < 0 {
@@ -148,8 +148,8 @@ func (t *table) value(id uint32) []byte {
 	return t.slab.at(c)[c.keyLen : c.keyLen+uint32(c.valueLen)]
 }
 
-// set writes key and value, nil for a deletion, into a cell and returns by how
-// many bytes memory grew. The slices must not alias the slab.
+// set writes key and value into a cell and returns the growth of memory in bytes. A nil value is a
+// deletion. The slices must not alias the slab.
 func (t *table) set(id uint32, key, value []byte) (grown int64) {
 	c := t.cell(id)
 	if c.class == noClass {
@@ -173,7 +173,7 @@ func (t *table) set(id uint32, key, value []byte) (grown int64) {
 	return grown + int64(t.slab.size(c))
 }
 
-// compact looks at a few cells and moves those that hold back memory.
+// compact checks a few cells and moves those that prevent the release of memory.
 func (t *table) compact() {
 	for range 8 {
 		if t.mover++; t.mover >= t.made {
@@ -185,8 +185,8 @@ func (t *table) compact() {
 	}
 }
 
-// remove frees a cell and returns how many bytes that gave back. The entries
-// behind it in the index move up, so that a search never meets a gap.
+// remove frees a cell and returns the freed bytes. It moves up the following index entries, so that
+// no search stops at a gap.
 func (t *table) remove(id uint32) int64 {
 	mask := uint32(len(t.index) - 1)
 	i := t.cell(id).hash & mask
@@ -210,7 +210,7 @@ func (t *table) remove(id uint32) int64 {
 	return bytes
 }
 
-// raise sets a to v where v is greater.
+// raise sets a to v if v is greater.
 func raise(a *atomic.Uint64, v uint64) {
 	for old := a.Load(); v > old && !a.CompareAndSwap(old, v); old = a.Load() {
 	}

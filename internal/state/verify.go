@@ -16,22 +16,22 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// DamageError says that a file of the checkpoint is not what was written, in a
-// way that no interrupted write explains.
+// DamageError means that a checkpoint file differs from the written one in a way that no
+// interrupted write explains.
 type DamageError struct {
-	Path   string // the file, or the folder where nothing tells which
-	Offset int64  // in bytes; 0 also where it is unknown
+	Path   string // the file, or the folder if the file is unknown
+	Offset int64  // in bytes; 0 if unknown
 	Reason string
 }
 
-// Error says what is damaged and why.
+// Error says which file is damaged and why.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// damaged makes a *DamageError of what Pebble says of a store in dir, or of its
-// logger, unless a call of the system failed or the store is closed: what is
-// left is bytes that it does not understand, and files that are missing.
+// damaged converts errors of Pebble, or of its logger, to a *DamageError for a store in dir. It
+// leaves errors of system calls and of a closed store unchanged. The others mean bytes that Pebble
+// does not understand, or missing files.
 func damaged(dir string, err, logged error) error {
 	var known *DamageError
 	var file damage
@@ -47,18 +47,17 @@ func damaged(dir string, err, logged error) error {
 	return &DamageError{Path: dir, Reason: err.Error()}
 }
 
-// Contents are what a checkpoint holds.
+// Contents describes the content of a checkpoint.
 type Contents struct {
-	Found         bool   // there is a checkpoint
-	Applied, Seen uint64 // as of the methods of Store
+	Found         bool   // a checkpoint exists
+	Applied, Seen uint64 // as returned by the methods of Store
 	Tables        int
 	Bytes         int64 // of the tables
 }
 
-// Verify reads every block of the checkpoint in dir, which no store has open,
-// and changes nothing. It hands each value of a space to visit, which must not
-// keep the slices. A *DamageError says what is damaged; another error that it
-// could not read.
+// Verify reads every block of the checkpoint in dir and changes nothing. No store may have it open.
+// Verify passes each value of a space to visit, which must not keep the slices. A *DamageError
+// describes damage. Any other error means that it could not read.
 func Verify(files vfs.FS, dir string, visit func(space string, key, value []byte) error) (Contents, error) {
 	v := &verifier{files: files, dir: dir, visit: visit}
 	if _, err := files.List(dir); errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +80,7 @@ type verifier struct {
 	dir   string
 	visit func(space string, key, value []byte) error
 	found Contents
-	most  Contents // as the tables say, whether the database still knows that it wrote them or not
+	most  Contents // maximum over all tables, including tables that the database no longer knows
 }
 
 func (v *verifier) run(broken *breaker) (err error) {
@@ -90,7 +89,7 @@ func (v *verifier) run(broken *breaker) (err error) {
 	}
 	db, err := pebble.Open(v.dir, &pebble.Options{
 		FS: locked{v.files}, ReadOnly: true, Logger: broken, FormatMajorVersion: formatVersion,
-		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}, // the read says it too
+		EventListener: &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}, // the read returns the error too
 	})
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (v *verifier) run(broken *breaker) (err error) {
 	return nil
 }
 
-// table compares the checksum of every block of a table, of its filter too.
+// table verifies the checksum of every block of a table, including its filter.
 func (v *verifier) table(name string) error {
 	path := v.files.PathJoin(v.dir, name)
 	f, err := v.files.Open(path)
@@ -159,7 +158,7 @@ func (v *verifier) marks(r *sstable.Reader) error {
 	return errors.Join(it.Error(), it.Close())
 }
 
-// note takes up one of the store's own keys.
+// note records one of the store's own keys.
 func (c *Contents) note(key, value []byte) {
 	if len(value) != 8 {
 		return
@@ -172,7 +171,7 @@ func (c *Contents) note(key, value []byte) {
 	}
 }
 
-// values reads all keys, in the order in which the database has them.
+// values reads all keys in the order of the database.
 func (v *verifier) values(db *pebble.DB) error {
 	it, err := db.NewIter(nil)
 	if err != nil {
