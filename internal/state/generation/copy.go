@@ -11,15 +11,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// ErrRuns says that a state cannot be copied.
+// ErrRuns means that a state cannot be copied while other processes use it.
 var ErrRuns = errors.New("other processes run that generation: stop them while its state is copied")
 
 const (
-	ownWait   = 15 * time.Second // for all partitions of a group; longer than processes that died keep theirs
-	copyBytes = 1 << 20          // of a step
+	ownWait   = 15 * time.Second // wait for all partitions of a group; longer than dead processes keep theirs
+	copyBytes = 1 << 20          // limit for a transaction
 )
 
-// Copied reports whether a generation has the state that it begins with.
+// Copied reports whether a generation has its initial state.
 func Copied(ctx context.Context, log Log, pipeline string, begun Begun) (bool, error) {
 	for index, start := range begun.Start {
 		p := stream.Partition{Topic: begun.Input, Index: int32(index)}
@@ -31,14 +31,15 @@ func Copied(ctx context.Context, log Log, pipeline string, begun Begun) (bool, e
 	return true, nil
 }
 
-// Copy gives a generation the state of group Begun.State, which is at the offsets
-// Begun.Start and has nothing queued. Answers of its journal are not copied.
+// Copy copies the state of group Begun.State to a generation. That state must be at the offsets
+// Begun.Start and have no queued events. Copy leaves out the answers of the journal.
 //
-//  1. The state of a partition is read by a member of that group, which then commits a
-//     step that changes nothing: that fails where another member came in between. So
-//     what was read is of one moment, and of Start.
-//  2. Steps that move nothing write it; only the last moves to Start. So where Copy
-//     ended early the same entries are written again.
+//  1. A member of that group reads the state of a partition. It then commits a
+//     transaction without changes, which fails if another member has joined in
+//     between. So the state is consistent and as of Start.
+//  2. The state is written by transactions that move no offset. Only the last one
+//     moves to Start. So if Copy is interrupted, it can write the same entries
+//     again.
 func Copy(ctx context.Context, log Log, pipeline string, begun Begun) (err error) {
 	if done, err := Copied(ctx, log, pipeline, begun); err != nil || done {
 		return err
@@ -68,7 +69,7 @@ func Copy(ctx context.Context, log Log, pipeline string, begun Begun) (err error
 	return nil
 }
 
-// copy copies the state beside a partition.
+// copy copies the state of a partition.
 func (b *Begun) copy(ctx context.Context, from, to *owner, p stream.Partition) error {
 	source := from.parts[p]
 	step, size := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{p: to.parts[p].Next}}, 0
@@ -92,8 +93,8 @@ func (b *Begun) copy(ctx context.Context, from, to *owner, p stream.Partition) e
 	return to.member.Commit(step).Wait(ctx)
 }
 
-// Seed yields what a state begins with that is a copy of another one: all but what is
-// known of answers, with the number of the generation.
+// Seed yields the initial entries of a copied state: all entries except journal answers, with the
+// number of the generation.
 func (b *Begun) Seed(of stream.View) iter.Seq2[stream.Entry, error] {
 	return func(yield func(stream.Entry, error) bool) {
 		for e, err := range of.Scan(nil) {
@@ -122,7 +123,7 @@ type owner struct {
 	parts  map[stream.Partition]stream.Assigned
 }
 
-// join becomes the owner of n partitions of a topic.
+// join joins a group and waits until it owns n partitions of a topic.
 func (o *owner) join(ctx context.Context, log Log, group, topic string, n int) (err error) {
 	if o.member, err = log.Join(ctx, group, topic); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (o *owner) close() error {
 	return s.Close()
 }
 
-// pollShortly polls a member whose partitions are to be paused.
+// pollShortly polls a member for a short time. The caller pauses the partitions.
 func pollShortly(ctx context.Context, s stream.Member) (stream.Batch, error) {
 	short, cancel := context.WithTimeout(ctx, waitMost)
 	defer cancel()

@@ -10,51 +10,50 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Deriving is the log of one generation of a pipeline, as it has the pipeline see
-// it: the pipeline's name is the generation's group, what it makes of events from
-// before the generation is live goes to topics of the generation's own, and its
-// journal goes on with that of the generation before.
+// Deriving is the log that the pipeline of one generation sees. The pipeline's name stands for the
+// generation's group. Outputs of events from before the generation is live go to the generation's
+// own topics. Its journal continues that of the previous generation.
 //
-//  1. No record is given out that the group which is live has not committed. So
-//     where that one stops, the generation is at the same offset or before it.
-//  2. A record from the offset of the switch on is given out when all before it is
-//     committed. So an output of a step is from before that offset, or from after
-//     it, as a whole; but for events that were queued, which are known.
+//  1. It returns only records that the live group has committed. So if the live
+//     group stops, the generation is at the same offset or before it.
+//  2. It returns records from the switch offset on only after all earlier ones are
+//     committed. So all outputs of a transaction are from before that offset, or
+//     all from after it. Queued events are the exception; their offsets are known.
 type Deriving struct {
-	Log // itself
+	Log // the log without generations
 
 	pipeline string
 	begun    Begun
-	alone    bool // other groups are not joined
+	alone    bool // joins of other groups get nothing
 	pace     *pace
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	marks map[int32]*mark
 }
 
-// mark is what is known of a partition.
+// mark caches the progress of a partition.
 type mark struct {
-	until stream.Offset // what the live group committed
-	end   stream.Offset // from where the generation is live; below 0 where that is not said yet
-	next  stream.Offset // of the topic of generations
+	until stream.Offset // offset that the live group has committed
+	end   stream.Offset // offset from which the generation is live; below 0 if unknown
+	next  stream.Offset // next offset in the topic of generations
 	asked time.Time
 }
 
-// newDeriving returns the log of a generation that is live, or begins to be.
+// newDeriving returns the log of a generation that is live or will be.
 func newDeriving(log Log, pipeline string, begun Begun) *Deriving {
 	return &Deriving{Log: itself(log), pipeline: pipeline, begun: begun, pace: &pace{}, marks: map[int32]*mark{}}
 }
 
-// Derive returns the log of a generation that is behind the live one, for its
-// pipeline alone: other groups that are joined get nothing. It takes as many events
-// a second as rate says, where that is above 0.
+// Derive returns the log of a generation that reprocesses behind the live one. It is for its
+// pipeline only: members of other groups get nothing. If rate is above 0, it limits the events per
+// second.
 func Derive(log Log, pipeline string, begun Begun, rate float64) *Deriving {
 	d := newDeriving(log, pipeline, begun)
 	d.alone, d.pace.rate = true, rate
 	return d
 }
 
-// below returns d with what wrap makes of its log.
+// below returns a copy of d on the log that wrap returns.
 func (d *Deriving) below(wrap func(stream.Log) stream.Log) *Deriving {
 	log, ok := wrap(d.Log).(Log)
 	if !ok {
@@ -65,8 +64,8 @@ func (d *Deriving) below(wrap func(stream.Log) stream.Log) *Deriving {
 
 func (d *Deriving) group() string { return Group(d.pipeline, d.begun.Generation) }
 
-// CreateTopic implements stream.Log: each that the pipeline writes is made for the
-// generation too.
+// CreateTopic implements stream.Log. It also creates the generation's own copy of each output
+// topic.
 func (d *Deriving) CreateTopic(ctx context.Context, t stream.Topic) error {
 	if err := d.Log.CreateTopic(ctx, t); err != nil || !slices.Contains(d.begun.Outputs, t.Name) {
 		return err
@@ -85,7 +84,7 @@ func (d *Deriving) State(ctx context.Context, group string, p stream.Partition) 
 	return d.Log.State(ctx, d.named(group), p)
 }
 
-// StatePartitions implements stream.Sizer, where the log does.
+// StatePartitions implements stream.Sizer, if the log does.
 func (d *Deriving) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
 	return statePartitions(ctx, d.Log, d.named(group), topic)
 }
@@ -116,11 +115,11 @@ func (d *Deriving) Join(ctx context.Context, group string, topics ...string) (st
 	return s, nil
 }
 
-// askEvery is how often the live group is asked how far it is.
+// askEvery is the interval for reading the progress of the live group.
 const askEvery = 50 * time.Millisecond
 
-// look returns which records of a partition may be given out: those before until,
-// and from end on, where that is not below 0.
+// look returns which records of a partition may be returned: those before until, and those from end
+// on if end is not below 0.
 func (d *Deriving) look(ctx context.Context, p stream.Partition) (until, end stream.Offset, err error) {
 	d.mu.Lock()
 	m := d.marks[p.Index]
@@ -130,15 +129,15 @@ func (d *Deriving) look(ctx context.Context, p stream.Partition) (until, end str
 	}
 	due := m.end < 0 && time.Since(m.asked) >= askEvery
 	if due {
-		m.asked = time.Now() // who comes meanwhile uses what is known
+		m.asked = time.Now() // concurrent callers use the cached values
 	}
 	until, end, next := m.until, m.end, m.next
 	d.mu.Unlock()
 	if !due {
 		return d.bounded(p, until), end, nil
 	}
-	// The record of the switch is read after the offset: it is in the newest step
-	// of the live group, so that without it there is no later one than until.
+	// Read the switch record after the offset. It is in the newest transaction of the live group.
+	// So if there is no record, there is no later committed offset than until.
 	if until, err = Committed(ctx, d.Log, d.begun.Group, p); err == nil {
 		end, next, err = d.ending(ctx, p.Index, next)
 	}
@@ -173,7 +172,7 @@ func (d *Deriving) ending(ctx context.Context, partition int32, from stream.Offs
 	}
 }
 
-// first returns the offset of a partition before whose events nothing is written.
+// first returns the offset before which the generation writes no outputs.
 func (d *Deriving) first(p stream.Partition) stream.Offset {
 	if int(p.Index) < len(d.begun.From) {
 		return d.begun.From[p.Index]
@@ -181,22 +180,22 @@ func (d *Deriving) first(p stream.Partition) stream.Offset {
 	return 0
 }
 
-// pace says how many events are given out, of all members together: so many at
-// once that they share a call and a commit, and so few that live ones hardly wait.
+// pace limits the rate of events of all members together. It releases enough events at once to
+// share calls and a commit. It releases few enough that live events hardly wait.
 type pace struct {
-	rate float64 // a second; 0 is as many as there are
+	rate float64 // events per second; 0 is unlimited
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the fields below
 	left float64
 	at   time.Time
 }
 
-// paceEvery is how often events are given out at a rate.
+// paceEvery is the interval of releases under a rate.
 const paceEvery = 20 * time.Millisecond
 
 func (p *pace) most() float64 { return max(1, p.rate*paceEvery.Seconds()) }
 
-// take returns how many of limit may be given out.
+// take returns how many of limit events may be returned.
 func (p *pace) take(limit int) int {
 	if p.rate <= 0 {
 		return limit
@@ -211,15 +210,14 @@ func (p *pace) take(limit int) int {
 	return n
 }
 
-// fill counts what time has brought: what was not taken is lost but for as much
-// again.
+// fill adds the events for the elapsed time. At most two intervals accumulate.
 func (p *pace) fill() {
 	now := time.Now()
 	p.left = min(2*p.most(), p.left+p.rate*now.Sub(p.at).Seconds())
 	p.at = now
 }
 
-// wait returns how long it is until some may be given out.
+// wait returns the time until the next events may be returned.
 func (p *pace) wait() time.Duration {
 	if p.rate <= 0 {
 		return 0
@@ -230,7 +228,7 @@ func (p *pace) wait() time.Duration {
 	return time.Duration(max(0, p.most()-p.left) / p.rate * float64(time.Second))
 }
 
-// give takes back what was not given out.
+// give returns unused events.
 func (p *pace) give(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Drain returns a log on which pipelines read nothing more: they finish what they
-// have queued, and no more.
+// Drain returns a log on which pipelines read no new records. They only finish their queued events.
 func Drain(log Log) Log { return draining{log} }
 
 type draining struct{ Log }
@@ -22,7 +21,7 @@ func (l draining) Join(ctx context.Context, group string, topics ...string) (str
 	return &drained{Member: s}, nil
 }
 
-// drained is a member whose partitions are paused.
+// drained is a member with all partitions paused.
 type drained struct{ stream.Member }
 
 // Pace implements stream.Pacer.
@@ -34,7 +33,7 @@ func (s *drained) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	for _, a := range batch.Assigned {
 		s.Member.Pause(a.Partition)
 	}
-	batch.Records = nil // which came with their assignment, and are not committed
+	batch.Records = nil // records that arrived with the assignment; they are not committed
 	return batch, err
 }
 

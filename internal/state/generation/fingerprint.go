@@ -12,28 +12,28 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Fingerprint identifies what a pipeline does by hashes of canonical text.
+// Fingerprint identifies the behaviour of a pipeline with hashes of canonical text.
 type Fingerprint struct {
 	Pipeline string
-	Outputs  string // of what decides outputs: another one begins a generation
-	Order    string // of the order of the steps and of the values of a row: events of the async queue need the one that they were stored with
-	State    []Kept // what is stored; features are in the order of their cells
+	Outputs  string // hash of the parts that decide outputs: a change begins a new generation
+	Order    string // hash of the order of the steps and of a row's values: events in the async queue can only be used under the same order
+	State    []Kept // stored parts of the state; features are in the order of their cells
 }
 
-// Kept is a part of the state, and the hash of what decides its meaning.
+// Kept is a part of the state. Hash is that of the text that decides its meaning.
 type Kept struct{ Kind, Name, Hash string }
 
-// KeptOf returns a part of the state with the hash of the text that decides its meaning.
+// KeptOf returns a part of the state; meaning is the text that decides its meaning.
 func KeptOf(kind, name, meaning string) Kept { return Kept{kind, name, Hash(meaning)[:16]} }
 
-// Hash returns the hash of a text as fingerprints have it.
+// Hash returns the hash of a text in the form that fingerprints use.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-// The kinds of Kept. A pipeline and a state have to have the same features and inputs.
-// The cells of features have no names, so the order of features has to be the same too.
+// The kinds of Kept. A pipeline must have the same features and inputs as a state. The cells of
+// features have no names, so the order of features must be the same too.
 const (
 	KindFeature  = "feature"
 	KindInput    = "input" // keys and times
@@ -44,18 +44,18 @@ const (
 	KindTable    = "table"
 )
 
-// Change is what differs between a pipeline and the one that wrote a state.
+// Change is the difference between a pipeline and the pipeline that wrote a state.
 type Change uint8
 
-// What may differ.
+// The possible differences.
 const (
 	Same       Change = iota
-	NewOrder          // outputs are the same, but the steps run in another order
-	NewOutputs        // outputs may be others
+	NewOrder          // same outputs, but another order of steps
+	NewOutputs        // outputs may differ
 )
 
-// Queued says by which pipeline the events of the async queue were stored, and what to
-// do; "" where they can be used.
+// Queued says which pipeline stored the events of the async queue, and what to do. It returns "" if
+// the events can be used.
 func (c Change) Queued() string {
 	switch c {
 	case NewOrder:
@@ -66,15 +66,15 @@ func (c Change) Queued() string {
 	return ""
 }
 
-// A fingerprint is stored as a line with its version, the hash of outputs and that of
-// the order, and a line for each part of the state: kind, hash and quoted name.
+// A fingerprint is stored as a line with its version and the hashes of outputs and order, and a
+// line per part of the state with kind, hash and quoted name.
 const (
 	version = "1"
-	none    = "-"  // in place of a hash of outputs: state was copied, and nothing was made of it
-	noState = "1*" // in place of a fingerprint: nothing was stored yet
+	none    = "-"  // replaces the hash of outputs: the state was copied and has no outputs yet
+	noState = "1*" // replaces the fingerprint: nothing was stored yet
 )
 
-// ErrNewFormat is the error of a fingerprint of a newer version.
+// ErrNewFormat means that a newer version stored the fingerprint.
 var ErrNewFormat = errors.New("a newer version of afterbay wrote this state: run that version")
 
 func (f *Fingerprint) append(dst []byte) []byte {
@@ -85,7 +85,7 @@ func (f *Fingerprint) append(dst []byte) []byte {
 	return dst
 }
 
-// parseFingerprint reads what append wrote, or noState, whose hashes are all empty.
+// parseFingerprint decodes the result of append. For noState it returns empty hashes.
 func parseFingerprint(data []byte) (f Fingerprint, err error) {
 	if string(data) == noState {
 		return f, nil
@@ -93,7 +93,7 @@ func parseFingerprint(data []byte) (f Fingerprint, err error) {
 	lines := strings.Split(string(data), "\n")
 	head := strings.Split(lines[0], " ")
 	if len(head) == 2 && len(lines) == 1 && (len(head[0]) == 32 || head[0] == "*") {
-		return f, stream.ErrOldFormat // two hashes, without a version
+		return f, stream.ErrOldFormat // two hashes without a version
 	}
 	if n, err := strconv.Atoi(head[0]); err == nil && n > 1 && len(head[0]) < 4 {
 		return f, ErrNewFormat
@@ -116,10 +116,10 @@ func parseFingerprint(data []byte) (f Fingerprint, err error) {
 	return f, nil
 }
 
-// differs says what of the stored state cannot be used by the pipeline, "" for nothing.
+// differs describes the part of the stored state that the pipeline cannot use, or returns "".
 func (f *Fingerprint) differs(stored *Fingerprint) string {
 	if stored.Order == "" {
-		return "" // there is none yet
+		return "" // no state yet
 	}
 	for _, k := range f.State {
 		switch at := k.in(stored); {
@@ -140,7 +140,7 @@ func (f *Fingerprint) differs(stored *Fingerprint) string {
 	return ""
 }
 
-// in returns the place of the part in another fingerprint, -1 where it is not there.
+// in returns the index of the part in another fingerprint, or -1.
 func (k *Kept) in(f *Fingerprint) int {
 	return slices.IndexFunc(f.State, func(o Kept) bool { return o.Kind == k.Kind && o.Name == k.Name })
 }

@@ -1,5 +1,5 @@
-// Package generation says which meaning of a pipeline wrote the state beside a
-// partition: a number that goes up with it, and is stamped on outputs.
+// Package generation numbers the generations of a pipeline. The number increases when the
+// pipeline's logic changes. It is stored in the state of each partition and on outputs.
 package generation
 
 import (
@@ -14,9 +14,9 @@ import (
 
 var errDamaged = errors.New("the stored generation is damaged")
 
-// Load returns the number of the generation of a partition, and what changed since it
-// was stored. State whose meaning changed is refused: a guess would make every later
-// score wrong.
+// Load returns the generation number of a partition, and what changed since it was stored. It
+// returns an error if the meaning of the state changed, because a wrong guess would make every
+// later score wrong.
 func (f *Fingerprint) Load(p stream.Partition, view stream.View) (number uint64, change Change, err error) {
 	data, err := view.Get([]byte{statekey.Generation})
 	if err != nil {
@@ -48,8 +48,8 @@ func (f *Fingerprint) Load(p stream.Partition, view stream.View) (number uint64,
 	return number, Same, nil
 }
 
-// Stored reads the number of the generation that wrote the state beside a partition,
-// and its fingerprint of outputs; 0 is that none is stored.
+// Stored returns the number of the generation that wrote the state of a partition, and its
+// fingerprint of outputs. The number is 0 if none is stored.
 func Stored(view stream.View) (number uint64, outputs string, err error) {
 	data, err := view.Get([]byte{statekey.Generation})
 	if err != nil || data == nil {
@@ -58,8 +58,8 @@ func Stored(view stream.View) (number uint64, outputs string, err error) {
 	return ParseStored(data)
 }
 
-// ParseStored reads a generation as it is stored. One that was handed over has no
-// fingerprint, and the number 0.
+// ParseStored decodes a stored generation. A generation that was handed over has no fingerprint and
+// the number 0.
 func ParseStored(data []byte) (number uint64, outputs string, err error) {
 	number, n := binary.Uvarint(data)
 	switch {
@@ -75,19 +75,20 @@ func ParseStored(data []byte) (number uint64, outputs string, err error) {
 	return number, f.Outputs, err
 }
 
-// Append appends a generation as it is stored.
+// Append encodes a generation for the state.
 func (f *Fingerprint) Append(dst []byte, number uint64) []byte {
 	return f.append(binary.AppendUvarint(dst, number))
 }
 
-// seed is what a generation's state begins with, so that its number is n.
+// seed returns the initial value for a generation with number n.
 func seed(n uint64) []byte { return append(binary.AppendUvarint(nil, n-1), noState...) }
 
-// errGone says that a state cannot be copied.
+// errGone means that the state of a generation cannot be copied because the generation was handed
+// over.
 var errGone = errors.New("that generation was handed over and goes on in a newer one, whose state is another: name that one, or live")
 
-// reseed is seed of a state that was copied: what is stored in it, of another
-// generation, says what state it has.
+// reseed is seed for a state that was copied. stored is the value of the other generation and
+// describes the state's parts.
 func reseed(stored []byte, n uint64) ([]byte, error) {
 	number, size := binary.Uvarint(stored)
 	if size == 1 && number == 0 {
@@ -105,15 +106,14 @@ func reseed(stored []byte, n uint64) ([]byte, error) {
 	return f.append(dst), err
 }
 
-// handedOver is what is stored instead of a generation when another group has the
-// partition.
+// handedOver returns the value that replaces a generation when another group has the partition.
 func handedOver(to string) []byte { return append([]byte{0}, to...) }
 
-// ErrHandedOver says that a partition belongs to a newer generation.
+// ErrHandedOver means that a partition belongs to a newer generation.
 type ErrHandedOver struct {
 	Pipeline  string
 	Partition stream.Partition
-	To        string // its group
+	To        string // group of that generation
 }
 
 // Error says what to do next.
@@ -121,12 +121,11 @@ func (e *ErrHandedOver) Error() string {
 	return fmt.Sprintf("%v was handed over to %s, a newer generation of pipeline %q: start afterbay run with the file of that generation", e.Partition, e.To, e.Pipeline)
 }
 
-// ErrOtherState says that a pipeline whose file differs wrote the state beside a
-// partition.
+// ErrOtherState means that a pipeline with a different file wrote the state of a partition.
 type ErrOtherState struct {
 	Pipeline  string
 	Partition stream.Partition
-	What      string // differs: `another feature "past"`
+	What      string // the difference, for example `another feature "past"`
 }
 
 // Error says what to do next.

@@ -10,8 +10,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Begin records a generation, and makes the topic for that, with the partitions of
-// the pipeline's input.
+// Begin records a new generation. It creates the topic for this record, with the partitions of the
+// pipeline's input.
 func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begun Begun) error {
 	log = itself(log)
 	if err := log.CreateTopic(ctx, stream.Topic{Name: Topic(pipeline), Partitions: partitions}); err != nil {
@@ -21,11 +21,11 @@ func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begu
 	return log.Append(ctx, entry{Begun: &begun}.record(stream.Partition{Topic: Topic(pipeline)}))
 }
 
-// HandOver gives the partitions of the group that is live to a generation, as they
-// become this member's, until all have been given, and calls given for each. A step
-// of the live group that moves nothing says from which offset on the generation is
-// live, and that no member of the group may go on there. Partitions with events
-// that are queued are not given: who runs the live group has to finish them.
+// HandOver gives the partitions of the live group to a generation, as this member gets them, until
+// all are given. It calls given for each. A transaction of the live group that moves no offset
+// records the offset from which the generation is live. After it, no member of the group may
+// continue in that partition. HandOver does not give partitions with queued events: the process
+// with the live group must finish them.
 func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun, given func(Live)) error {
 	log = itself(log)
 	h, err := Read(ctx, log, pipeline)
@@ -47,10 +47,10 @@ func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun,
 	return nil
 }
 
-// ErrQueued says that a partition cannot be handed over.
+// ErrQueued means that a partition with queued events cannot be handed over.
 var ErrQueued = errors.New("events are queued there, which the live generation has to finish: run its file until afterbay queue ls shows none, or drop them")
 
-// ErrChanged says that the live generation is not the one that was derived from.
+// ErrChanged means that the live generation is not the one that was reprocessed.
 var ErrChanged = errors.New("the pipeline was changed since the generation began: reprocess again")
 
 // giver is a member of the live group that gives its partitions away.
@@ -59,13 +59,13 @@ type giver struct {
 	pipeline string
 	begun    Begun
 	given    func(Live)
-	missing  map[int32]bool // partitions to be given
+	missing  map[int32]bool // partitions that are not given yet
 }
 
 const missingEvery = time.Second
 
-// member gives what becomes its own, until nothing is missing: other members may
-// give theirs.
+// member joins and gives the partitions that it gets, until none is missing. Other members may give
+// theirs.
 func (g *giver) member(ctx context.Context, topic string) (err error) {
 	s, err := g.log.Join(ctx, g.begun.Group, topic)
 	if err != nil {
@@ -96,7 +96,7 @@ func (g *giver) member(ctx context.Context, topic string) (err error) {
 	return nil
 }
 
-// give gives partitions that are this member's, in one step.
+// give gives partitions of this member in one transaction.
 func (g *giver) give(ctx context.Context, s stream.Member, assigned []stream.Assigned) error {
 	step := stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}
 	var lives []Live

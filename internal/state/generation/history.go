@@ -12,15 +12,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Log is what generations are read from and written to.
+// Log is a log with generations.
 type Log interface {
 	stream.Log
 	stream.Inspector
 }
 
-// Committed returns up to where a group has committed a partition, by the offsets that its
-// pipeline sees. Those of a repartition topic are numbers of events in the order of their
-// release, which the state has.
+// Committed returns the committed offset of a group, as its pipeline sees offsets. In a repartition
+// topic these are the release numbers of events, from the state.
 func Committed(ctx context.Context, log Log, group string, p stream.Partition) (stream.Offset, error) {
 	if !Numbered(p.Topic) {
 		return log.Committed(ctx, group, p)
@@ -32,13 +31,13 @@ func Committed(ctx context.Context, log Log, group string, p stream.Partition) (
 	return released(state)
 }
 
-// Numbered reports whether pipelines read a topic in an order of their own, by numbers.
+// Numbered reports whether pipelines read a topic in their own order, by release numbers.
 func Numbered(topic string) bool {
 	_, numbered := naming.Owner(topic, naming.Repartition)
 	return numbered
 }
 
-// released returns the number of the next event that is released beside a partition.
+// released returns the number of the next event to release, from a state.
 func released(state stream.View) (stream.Offset, error) {
 	data, err := state.Get([]byte{statekey.Released})
 	if err != nil || data == nil {
@@ -48,44 +47,44 @@ func released(state stream.View) (stream.Offset, error) {
 	return stream.Offset(next), err
 }
 
-// Topic returns the topic that says which generations a pipeline has. It has the
-// partitions of the pipeline's input.
+// Topic returns the topic with the history of a pipeline's generations. It has the partitions of
+// the pipeline's input.
 func Topic(pipeline string) string { return naming.Of(pipeline, naming.Generations) }
 
-// Group returns the group of a generation of a pipeline that was derived again.
+// Group returns the group of a reprocessed generation of a pipeline.
 func Group(pipeline string, n uint64) string { return naming.Generation(pipeline, n) }
 
-// TopicOf returns the topic that a generation of a pipeline has for what it makes of
-// events from before it was live, where it writes to topic later.
+// TopicOf returns the topic of a generation for outputs of events from before it is live. From then
+// on the generation writes to topic.
 func TopicOf(pipeline, topic string, n uint64) string { return naming.Derived(pipeline, n, topic) }
 
-// Begun says how a generation began.
+// Begun describes the start of a generation.
 type Begun struct {
 	Pipeline    string          `json:"pipeline"`
 	Generation  uint64          `json:"generation"`
 	Fingerprint string          `json:"fingerprint"`    // of the pipeline's outputs
 	Models      []string        `json:"models"`         // name@version and digest
-	Group       string          `json:"group"`          // that was live
-	Was         string          `json:"was"`            // its fingerprint
-	From        []stream.Offset `json:"from,omitempty"` // by partition: of older events nothing is written; nil is all
-	To          []stream.Offset `json:"to,omitempty"`   // by partition: before it the generation ends, and is never live; nil is never
+	Group       string          `json:"group"`          // the live group at the start
+	Was         string          `json:"was"`            // fingerprint of that group
+	From        []stream.Offset `json:"from,omitempty"` // by partition: no outputs for events before this offset; nil means all events
+	To          []stream.Offset `json:"to,omitempty"`   // by partition: the generation ends before this offset and is never live; nil means no end
 	Input       string          `json:"input"`          // topic
 	Outputs     []string        `json:"outputs"`        // topics
 	Queues      bool            `json:"queues,omitempty"`
 	Time        time.Time       `json:"time"`
 
-	// State is the group whose state the generation begins with, at the offsets Start
-	// by partition, and nothing before them is computed; "" is an empty state. One that
-	// has any is never live.
+	// State is the group with the initial state of the generation, as of the offsets Start by
+	// partition. The generation computes nothing before them. "" is an empty state. A generation
+	// with State is never live.
 	State string          `json:"state,omitempty"`
 	Start []stream.Offset `json:"start,omitempty"`
 
-	// Into says, by output topic, where the generation writes instead of a topic of
-	// its own. One that has any is never live.
+	// Into maps an output topic to the topic that the generation writes instead of its own. A
+	// generation with Into is never live.
 	Into map[string]string `json:"into,omitempty"`
 }
 
-// TopicOf is as the function, but where the generation writes elsewhere.
+// TopicOf is the function TopicOf, except for topics in Into.
 func (b *Begun) TopicOf(topic string) string {
 	if into := b.Into[topic]; into != "" {
 		return into
@@ -93,7 +92,7 @@ func (b *Begun) TopicOf(topic string) string {
 	return TopicOf(b.Pipeline, topic, b.Generation)
 }
 
-// Live says that a partition's records are a generation's from an offset on.
+// Live says that a partition's records belong to a generation from an offset on.
 type Live struct {
 	Generation uint64        `json:"generation"`
 	Partition  int32         `json:"partition"`
@@ -101,7 +100,7 @@ type Live struct {
 	Time       time.Time     `json:"time"`
 }
 
-// entry is a record of the topic: one of both.
+// entry is a record of the topic; one of the fields is set.
 type entry struct {
 	Begun *Begun `json:"begun,omitempty"`
 	Live  *Live  `json:"live,omitempty"`
@@ -110,7 +109,7 @@ type entry struct {
 func (e entry) record(p stream.Partition) stream.Record {
 	value, err := json.Marshal(e)
 	if err != nil {
-		panic("generation: an entry cannot be encoded: " + err.Error()) // plain data always can
+		panic("generation: an entry cannot be encoded: " + err.Error()) // plain data can always be encoded
 	}
 	r := stream.Record{Partition: p, Value: value}
 	if e.Live != nil {
@@ -119,14 +118,14 @@ func (e entry) record(p stream.Partition) stream.Record {
 	return r
 }
 
-// History is what a pipeline's generations were.
+// History is the history of a pipeline's generations.
 type History struct {
 	Pipeline string
 	Begun    []Begun  // in order
 	Live     [][]Live // by partition, in order
 }
 
-// Read returns the history of a pipeline; without partitions where it has none.
+// Read returns the history of a pipeline. It has no partitions if the pipeline has no history.
 func Read(ctx context.Context, log Log, pipeline string) (*History, error) {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -159,8 +158,8 @@ func Read(ctx context.Context, log Log, pipeline string) (*History, error) {
 	return h, nil
 }
 
-// read returns the entry at or after an offset, and the offset after it, which is
-// the same where there is none.
+// read returns the entry at or after an offset, and the offset after it. Without an entry it
+// returns the same offset.
 func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) (e entry, next stream.Offset, err error) {
 	r, found, err := log.Peek(ctx, p, from)
 	if err != nil || !found {
@@ -170,7 +169,7 @@ func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) 
 	return e, r.Offset + 1, err
 }
 
-// Parse reads a record of the topic: one of both is not nil.
+// Parse decodes a record of the topic. One of the results is not nil.
 func Parse(r *stream.Record) (begun *Begun, live *Live, err error) {
 	var e entry
 	if err := json.Unmarshal(r.Value, &e); err != nil {
@@ -179,8 +178,8 @@ func Parse(r *stream.Record) (begun *Begun, live *Live, err error) {
 	return e.Begun, e.Live, nil
 }
 
-// Current returns the newest generation that some partition's records are of; 0 is
-// the pipeline's first group, which was never derived again.
+// Current returns the newest generation that is live in a partition. 0 is the pipeline's first
+// group, before any reprocessing.
 func (h *History) Current() uint64 {
 	n := uint64(0)
 	for _, live := range h.Live {
@@ -191,7 +190,7 @@ func (h *History) Current() uint64 {
 	return n
 }
 
-// Find returns how a generation began.
+// Find returns the start of a generation.
 func (h *History) Find(n uint64) (Begun, bool) {
 	i := slices.IndexFunc(h.Begun, func(b Begun) bool { return b.Generation == n })
 	if i < 0 {
@@ -200,7 +199,7 @@ func (h *History) Find(n uint64) (Begun, bool) {
 	return h.Begun[i], true
 }
 
-// From returns the offset from which a partition's records are of a generation.
+// From returns the offset from which a partition's records belong to a generation.
 func (h *History) From(n uint64, partition int32) (stream.Offset, bool) {
 	if int(partition) < len(h.Live) {
 		for _, l := range h.Live[partition] {
@@ -228,7 +227,7 @@ func (h *History) Everywhere(n uint64) bool {
 	return len(h.Live) > 0 && len(h.missing(n)) == 0
 }
 
-// GroupOf returns the group of a generation; of 0 the pipeline's first.
+// GroupOf returns the group of a generation; for 0 that is the pipeline's first group.
 func (h *History) GroupOf(n uint64) string {
 	if n == 0 {
 		return h.Pipeline
@@ -236,5 +235,5 @@ func (h *History) GroupOf(n uint64) string {
 	return Group(h.Pipeline, n)
 }
 
-// pipelineOf returns the pipeline that a topic is the history of.
+// pipelineOf returns the pipeline of a history topic.
 func pipelineOf(topic string) (string, bool) { return naming.Owner(topic, naming.Generations) }

@@ -6,16 +6,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Idle is a member that gets nothing, of a group that is not joined. Members of what
-// only looks like a log build on it.
+// Idle is a member that gets no partitions, without joining a group. Members of simulated logs
+// embed it.
 type Idle struct{ wake chan struct{} }
 
 var _ stream.Member = (*Idle)(nil)
 
-// NewIdle returns a member that gets nothing.
+// NewIdle returns a member that gets no partitions.
 func NewIdle() *Idle { return &Idle{wake: make(chan struct{}, 1)} }
 
-// Poll implements stream.Member: it waits for Wake or the end of ctx.
+// Poll implements stream.Member. It blocks until Wake or the end of ctx.
 func (s *Idle) Poll(ctx context.Context, _ int) (stream.Batch, error) {
 	select {
 	case <-s.wake:
@@ -31,7 +31,7 @@ func (s *Idle) Pause(...stream.Partition) {}
 // Resume implements stream.Member.
 func (s *Idle) Resume(...stream.Partition) {}
 
-// Commit implements stream.Member: nothing is its own.
+// Commit implements stream.Member. It always fails with stream.ErrFenced.
 func (s *Idle) Commit(stream.Transaction) *stream.Pending {
 	p := stream.NewPending()
 	p.Decide(stream.ErrFenced)

@@ -12,10 +12,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Names is a log on which the name of a pipeline stands for the group of its live
-// generation. Pipelines that were never derived again are as on the log itself.
+// Names is a log on which the name of a pipeline stands for the group of its live generation.
+// Pipelines that were never reprocessed are the same as on the log itself.
 type Names struct {
-	Log // itself
+	Log // the log itself
 
 	mu   sync.Mutex           // guards live
 	live map[string]*Deriving // by pipeline
@@ -29,7 +29,7 @@ var (
 	_ stream.Sizer     = (*Names)(nil)
 )
 
-// TailKeys implements stream.KeyTailer; where the log itself does not, all are kept.
+// TailKeys implements stream.KeyTailer. If the log does not, TailKeys keeps all records.
 func (n *Names) TailKeys(ctx context.Context, p stream.Partition, from stream.Offset, keep func(key []byte) bool) iter.Seq2[stream.Record, error] {
 	if log, ok := n.Log.(stream.KeyTailer); ok {
 		return log.TailKeys(ctx, p, from, keep)
@@ -37,7 +37,7 @@ func (n *Names) TailKeys(ctx context.Context, p stream.Partition, from stream.Of
 	return n.Tail(ctx, p, from)
 }
 
-// itself returns the log on which groups have their own names.
+// itself returns the log without generation names.
 func itself(log Log) Log {
 	if n, ok := log.(*Names); ok {
 		return n.Log
@@ -45,8 +45,8 @@ func itself(log Log) Log {
 	return log
 }
 
-// Below returns a log on which a pipeline reads as on log, with what wrap makes of the log
-// below the generations.
+// Below returns a log on which a pipeline reads as on log, but with wrap applied to the log below
+// the generations.
 func Below(log stream.Log, pipeline string, wrap func(stream.Log) stream.Log) stream.Log {
 	switch l := log.(type) {
 	case *Names:
@@ -60,7 +60,7 @@ func Below(log stream.Log, pipeline string, wrap func(stream.Log) stream.Log) st
 	return wrap(log)
 }
 
-// Open finds out which generations are live.
+// Open reads which generations are live.
 func Open(ctx context.Context, log Log) (*Names, error) {
 	n := &Names{Log: log, live: map[string]*Deriving{}}
 	topics, err := log.Topics(ctx)
@@ -111,7 +111,7 @@ func (n *Names) Group(name string) string {
 	return name
 }
 
-// Check refuses a pipeline that is what a generation was before the live one.
+// Check rejects a pipeline with the fingerprint of the generation before the live one.
 func (n *Names) Check(pipeline, digest string) error {
 	if d := n.of(pipeline); d != nil && digest == d.begun.Was && digest != d.begun.Fingerprint {
 		return &ErrOlder{pipeline, d.begun}
@@ -119,7 +119,7 @@ func (n *Names) Check(pipeline, digest string) error {
 	return nil
 }
 
-// ErrOlder says that a pipeline is what it was before it was derived again.
+// ErrOlder means that a pipeline's file is the one from before it was reprocessed.
 type ErrOlder struct {
 	Pipeline string
 	Begun    Begun // the live generation
@@ -148,7 +148,7 @@ func (n *Names) State(ctx context.Context, group string, p stream.Partition) (st
 	return n.Log.State(ctx, n.Group(group), p)
 }
 
-// StatePartitions implements stream.Sizer, where the log does.
+// StatePartitions implements stream.Sizer, if the log does.
 func (n *Names) StatePartitions(ctx context.Context, group, topic string) (int32, error) {
 	return statePartitions(ctx, n.Log, n.Group(group), topic)
 }
@@ -173,7 +173,7 @@ func (n *Names) Groups(ctx context.Context) ([]string, error) {
 	return slices.Compact(groups), nil
 }
 
-// Restores implements stream.Restorer, where the log does.
+// Restores implements stream.Restorer, if the log does.
 func (n *Names) Restores() []stream.Restoring {
 	if r, ok := n.Log.(stream.Restorer); ok {
 		return r.Restores()
@@ -181,7 +181,7 @@ func (n *Names) Restores() []stream.Restoring {
 	return nil
 }
 
-// Standbys implements stream.Follower, where the log does.
+// Standbys implements stream.Follower, if the log does.
 func (n *Names) Standbys() []stream.Standby {
 	if f, ok := n.Log.(stream.Follower); ok {
 		return f.Standbys()

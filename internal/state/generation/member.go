@@ -19,16 +19,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// member is a member of a generation's group. It holds records that are not to be
-// given out yet; their partitions are paused meanwhile, so that they are few.
+// member is a member of a generation's group. It holds records that it must not return yet. It
+// pauses their partitions meanwhile, so it holds only a few.
 type member struct {
 	stream.Member
 	of    *Deriving
-	ctx   context.Context // of the views
+	ctx   context.Context // context of the views
 	parts map[stream.Partition]*part
 
 	going   []stream.Partition // revoked by the newest Poll
-	flying  *stream.Pending    // nil where none is undecided
+	flying  *stream.Pending    // commit in flight; nil if there is none
 	offsets map[stream.Partition]stream.Offset
 }
 
@@ -37,40 +37,40 @@ var (
 	_ stream.EarlyReader = (*earlyMember)(nil)
 )
 
-// part is a partition that is assigned.
+// part is an assigned partition.
 type part struct {
 	id    stream.Partition
 	state stream.View
-	next  stream.Offset // committed
-	given stream.Offset // after the newest record that was given out
-	until stream.Offset // before it, records may be given out
-	end   stream.Offset // from where the generation is live; below 0 where that is not known
+	next  stream.Offset // committed offset
+	given stream.Offset // offset after the newest returned record
+	until stream.Offset // records before it may be returned
+	end   stream.Offset // offset from which the generation is live; below 0 if unknown
 	held  []stream.Record
 
-	after  bool                   // all before end is committed
-	queued map[stream.Offset]bool // of those, events that are queued
-	paused bool                   // by who polls
-	still  bool                   // in fact
+	after  bool                   // all records before end are committed
+	queued map[stream.Offset]bool // queued events among them
+	paused bool                   // by the caller
+	still  bool                   // actually paused
 }
 
-// give notes that a record was given out. One by which time moves on is at the offset of the next
-// event, and is no event: nothing is committed for it.
+// give records that a record was returned. A record that only advances time has the offset of the
+// next event and is not an event, so the offset does not move.
 func (p *part) give(r *stream.Record) {
 	if p.given = r.Offset; !header.MovesTime(r) {
 		p.given++
 	}
 }
 
-// open reports whether a record may be given out.
+// open reports whether a record may be returned.
 func (p *part) open(at stream.Offset) bool {
 	return p.end >= 0 && at >= p.end && p.after || at < p.until && (p.end < 0 || at < p.end)
 }
 
-// waitMost is how long a Poll waits before it looks again what may be given out.
+// waitMost is how long a Poll waits before it checks again which records may be returned.
 const waitMost = 50 * time.Millisecond
 
-// commitEvery is the least time between the commits of a generation that is behind
-// the live one, whose commits so wait less.
+// commitEvery is the minimum time between the commits of a generation behind the live one, so that
+// commits of the live one wait less.
 const commitEvery = 50 * time.Millisecond
 
 // Pace implements stream.Pacer.
@@ -82,8 +82,7 @@ func (s *member) Pace() stream.Pace {
 	return pace
 }
 
-// settled reports whether all partitions are live, and nothing of before is left to
-// be given out.
+// settled reports whether all partitions are live and all earlier records were returned.
 func (s *member) settled() bool {
 	for _, p := range s.parts {
 		if !p.after || len(p.held) > 0 {
@@ -128,14 +127,14 @@ func (s *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return s.give(batch, limit)
 }
 
-// note says that records were given out.
+// note records that records were returned.
 func (s *member) note(records []stream.Record) {
 	for i := range records {
 		s.parts[records[i].Partition].give(&records[i])
 	}
 }
 
-// settle takes note of the commit that is decided.
+// settle processes the commit in flight if it is decided.
 func (s *member) settle() {
 	if s.flying == nil {
 		return
@@ -155,7 +154,7 @@ func (s *member) settle() {
 	s.flying = nil
 }
 
-// look finds out what may be given out.
+// look updates which records may be returned.
 func (s *member) look(ctx context.Context) (err error) {
 	for _, p := range s.parts {
 		if p.after {
@@ -164,7 +163,7 @@ func (s *member) look(ctx context.Context) (err error) {
 		if p.until, p.end, err = s.of.look(ctx, p.id); err != nil {
 			return err
 		}
-		come := len(p.held) > 0 && p.held[0].Offset >= p.end // offsets before may be of no record
+		come := len(p.held) > 0 && p.held[0].Offset >= p.end // some offsets before it may have no record
 		if p.end >= 0 && p.given <= p.next && (p.next >= p.end || come) {
 			if err := s.pass(p); err != nil {
 				return err
@@ -174,7 +173,8 @@ func (s *member) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// pass notes that all before the switch is committed, and what of that is queued.
+// pass records that all records before the switch are committed, and which of their events are
+// queued.
 func (s *member) pass(p *part) error {
 	p.after, p.queued = true, map[stream.Offset]bool{}
 	for e, err := range p.state.Scan([]byte{statekey.Queued}) {
@@ -188,7 +188,7 @@ func (s *member) pass(p *part) error {
 	return nil
 }
 
-// givable reports whether records that are held may be given out but for the pace.
+// givable reports whether held records may be returned, apart from the pace.
 func (s *member) givable() bool {
 	for _, p := range s.parts {
 		if len(p.held) > 0 && !p.paused && p.open(p.held[0].Offset) {
@@ -198,7 +198,7 @@ func (s *member) givable() bool {
 	return false
 }
 
-// give takes in what came, and gives out what may be.
+// give takes in a batch and returns the records that may be returned now.
 func (s *member) give(batch stream.Batch, limit int) (stream.Batch, error) {
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
@@ -235,7 +235,8 @@ func (s *member) give(batch stream.Batch, limit int) (stream.Batch, error) {
 	return batch, nil
 }
 
-// pausing pauses a partition that nothing is to come from, and resumes others.
+// pausing pauses a partition while it has held records or the caller paused it, and otherwise
+// resumes it.
 func (s *member) pausing(p *part) {
 	switch still := p.paused || len(p.held) > 0; {
 	case still && !p.still:
@@ -278,8 +279,8 @@ func (s *member) Commit(step stream.Transaction) *stream.Pending {
 	return s.flying
 }
 
-// place puts outputs into the topics of the generation that are of events from
-// before it is live, and leaves those out that are from before it begins.
+// place moves outputs of events from before the generation is live to the generation's topics. It
+// drops outputs of events from before the generation begins.
 func (s *member) place(outputs []stream.Record) []stream.Record {
 	plain := s.of.begun.From == nil
 	for _, p := range s.parts {
@@ -292,7 +293,7 @@ func (s *member) place(outputs []stream.Record) []stream.Record {
 	for _, r := range outputs {
 		index, at, known := Event(&r)
 		p := s.parts[stream.Partition{Topic: s.topic(), Index: index}]
-		if header.MovesTime(&r) { // watermarks are those of the live group
+		if header.MovesTime(&r) { // watermarks come from the live group
 			if p = s.parts[stream.Partition{Topic: s.topic(), Index: r.Partition.Index}]; p != nil && p.after {
 				placed = append(placed, r)
 			}
@@ -302,7 +303,7 @@ func (s *member) place(outputs []stream.Record) []stream.Record {
 			continue
 		}
 		switch {
-		case r.Partition.Topic == naming.Of(s.of.pipeline, naming.Order): // of the live generation alone
+		case r.Partition.Topic == naming.Of(s.of.pipeline, naming.Order): // only from the live generation
 			if !s.settled() {
 				continue
 			}
@@ -314,7 +315,7 @@ func (s *member) place(outputs []stream.Record) []stream.Record {
 	return placed
 }
 
-// topic returns the topic that is read.
+// topic returns the topic that the member reads.
 func (s *member) topic() string {
 	for id := range s.parts {
 		return id.Topic
@@ -322,7 +323,7 @@ func (s *member) topic() string {
 	return ""
 }
 
-// Event returns the partition and offset at which the pipeline read an output's event.
+// Event returns the partition and offset at which the pipeline read the event of an output.
 func Event(r *stream.Record) (partition int32, at stream.Offset, known bool) {
 	text := cmp.Or(header.Get(r, header.Repartition), header.Get(r, header.Position))
 	slash, sign := strings.LastIndexByte(text, '/'), strings.LastIndexByte(text, '@')
@@ -334,8 +335,8 @@ func Event(r *stream.Record) (partition int32, at stream.Offset, known bool) {
 	return int32(index), stream.Offset(offset), err == nil && errOffset == nil
 }
 
-// earlyMember is a member of a log that lets records be read early, which is done
-// once nothing has to be held.
+// earlyMember is a member of a log with early reads. It reads early once it no longer has to hold
+// records.
 type earlyMember struct {
 	*member
 	inner  stream.EarlyReader
@@ -355,9 +356,9 @@ func (s *earlyMember) Poll(ctx context.Context, limit int) (stream.Batch, error)
 	return s.member.Poll(ctx, limit)
 }
 
-// View returns the state of the generation beside a partition, of what is stored for
-// it. Where that has no number yet it says which one; answers that it lacks are those
-// of the generation before.
+// View returns the state of the generation for a partition, based on its stored state. If that has
+// no generation number yet, the view adds it. If it lacks a journal answer, the view reads it from
+// the previous generation.
 func (b *Begun) View(ctx context.Context, log Log, p stream.Partition, stored stream.View) stream.View {
 	return &view{View: stored, begun: b, log: log, ctx: ctx, partition: p}
 }
@@ -369,7 +370,7 @@ type view struct {
 	log       Log
 	ctx       context.Context
 	partition stream.Partition
-	before    stream.View // of the generation before; nil until it is asked for
+	before    stream.View // state of the previous generation; nil until needed
 }
 
 // Get implements stream.View.

@@ -12,17 +12,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// View is what a topic would be if the newest generation of its pipeline had always
-// been live: the records of Topic, and then those of the topic itself that Takes
-// takes. The zero View is the topic as it is.
+// View shows a topic as if the newest generation of its pipeline had always been live. It consists
+// of the records of Topic, followed by those of the topic itself that Takes accepts. The zero View
+// is the unchanged topic.
 type View struct {
 	Pipeline   string
 	Generation uint64
 	Topic      string
 }
 
-// ViewOf returns the view of a topic. It moves to a generation when that was given
-// all partitions and is done with all that is from before.
+// ViewOf returns the view of a topic. It switches to a generation when that has all partitions and
+// has finished all earlier events.
 func ViewOf(ctx context.Context, log Log, topic string) (View, error) {
 	log = itself(log)
 	topics, err := log.Topics(ctx)
@@ -52,7 +52,7 @@ func ViewOf(ctx context.Context, log Log, topic string) (View, error) {
 	return View{}, nil
 }
 
-// done reports whether a generation has done all that is from before it is live.
+// done reports whether a generation has finished all events from before it is live.
 func (h *History) done(ctx context.Context, log Log, b *Begun) (bool, error) {
 	for index := range h.Live {
 		p := stream.Partition{Topic: b.Input, Index: int32(index)}
@@ -80,14 +80,14 @@ func (h *History) done(ctx context.Context, log Log, b *Begun) (bool, error) {
 	return true, nil
 }
 
-// Takes reports whether a record of the topic itself is in the view: it is of the
-// view's generation or a later one, or of no pipeline that has generations.
+// Takes reports whether a record of the topic itself is in the view. Such a record is from the
+// view's generation, from a later one, or from another writer.
 func (v *View) Takes(r *stream.Record) bool {
 	pipeline, n := Of(r)
 	return pipeline != v.Pipeline || n >= v.Generation
 }
 
-// Of returns the pipeline and the generation that wrote a record; "" where none did.
+// Of returns the pipeline and the generation that wrote a record; "" if no pipeline wrote it.
 func Of(r *stream.Record) (pipeline string, n uint64) {
 	made := strings.Fields(header.Get(r, header.Pipeline))
 	if len(made) != 3 {

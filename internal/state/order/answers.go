@@ -16,39 +16,41 @@ import (
 
 // Some events wait for more than their turn: see docs/adr/0043-by.md.
 //
-//  1. An event that stages of other keys were asked for waits for their answers. These are
-//     records of the same partition. They are behind the event, as it is durable before a
-//     stage reads its ask. So they are no state: while the event is held, both are read again.
-//  2. Where a stage has a delay, each ask has a turn of its own, so long after the ask and
-//     before all events of that time. It waits for the record by which its event says what is
-//     to be counted then. The ask is needed until the turn is over.
+//  1. An event waits for the answers of the stages that were asked about it. These
+//     stages compute features by another key. Answers are records of the same
+//     partition. They follow the event, because it is durable before a stage reads
+//     its ask. So answers are not state: a restart of the reader reads the held
+//     event and its answers again.
+//  2. If a stage has a delay, each ask has a turn of its own: the delay after the
+//     ask, before all events of that time. The turn waits for the record with the
+//     value of its event to count. The ask is needed until the turn is over.
 //
-// What waits holds back all that is behind it in the order. An event that came when its source
-// was said to be silent may have another place here than in the topic of a stage. So nothing
-// waits for it: it has its place when its answers are there, and in a stage its turn has one when
-// the event has said what is to be counted.
+// A waiting event holds back all events after it in the order. An unawaited event came although its
+// source was said to be silent up to its time. Its place here may differ from its place in the
+// topic of a stage, so no other event waits for it. It gets its place when its answers have
+// arrived. In a stage, its turn gets a place when the value of its event has arrived.
 
-// Stages says what the events of a topic wait for. The zero value is nothing.
+// Stages says what the events of a topic wait for. With the zero value they do not wait.
 type Stages struct {
-	By    []string      // the fields by which stages answer; others that an event was asked by are not there any more
-	Delay time.Duration // the topic is read by a stage, whose asks have a turn of their own so long after; 0 is none
+	By    []string      // fields of the stages that answer; stages of other fields in an event no longer exist
+	Delay time.Duration // set in the topic of a stage: each ask has its own turn this long after it; 0 means no such turns
 }
 
-// Question names an event that a stage was asked for, or that a stage hears from, by its
-// source.
+// Question names an event by its source. It stands for an ask to a stage about the event, or for
+// the value of the event that a stage waits for.
 type Question struct {
 	Source int32
 	Offset int64
-	By     string // the field of the stage that answers; "" is what the event says to the stage
+	By     string // field of the stage that answers; "" for the value of the event, sent to the stage
 }
 
-// Append appends the value of the header of an answer.
+// Append appends the value of an answer's header.
 func (q *Question) Append(to []byte) []byte {
 	to = binary.AppendVarint(to, int64(q.Source))
 	return append(binary.AppendVarint(to, q.Offset), q.By...)
 }
 
-// parseQuestion reads what Append wrote.
+// parseQuestion decodes the result of Append.
 func parseQuestion(data []byte) (q Question, err error) {
 	r := read(data)
 	source := r.Signed()
@@ -60,8 +62,8 @@ func parseQuestion(data []byte) (q Question, err error) {
 	return q, nil
 }
 
-// AppendAsk appends to the value of the header of a copy that a stage was asked for it: by
-// the field of the stage, in a partition of its topic.
+// AppendAsk appends one ask to the value of a copy's header: the field of the stage, and the
+// partition of the stage's topic.
 func AppendAsk(to []byte, by string, partition int32) []byte {
 	if len(to) > 0 {
 		to = append(to, ',')
@@ -70,7 +72,7 @@ func AppendAsk(to []byte, by string, partition int32) []byte {
 	return strconv.AppendInt(to, int64(partition), 10)
 }
 
-// Asks yields what AppendAsk appended to the header of a copy.
+// Asks yields the asks that AppendAsk wrote to the header of a copy.
 func Asks(r *stream.Record) iter.Seq2[string, int32] {
 	return func(yield func(string, int32) bool) {
 		asked := header.Value(r, header.Asked)
@@ -87,30 +89,30 @@ func Asks(r *stream.Record) iter.Seq2[string, int32] {
 	}
 }
 
-// AppendHome appends the value of the header of an ask: the partition of its event.
+// AppendHome appends the value of an ask's header: the partition of its event.
 func AppendHome(to []byte, home int32) []byte { return binary.AppendUvarint(to, uint64(home)) }
 
-// HomeOf reads what AppendHome wrote.
+// HomeOf decodes the result of AppendHome.
 func HomeOf(data []byte) (home int32, ok bool) {
 	n, size := binary.Uvarint(data)
 	return int32(n), size > 0 && n < 1<<20
 }
 
-// asked is an event that waits for answers, by its source.
+// asked names an event that waits for answers, by its source.
 type asked struct {
 	source int32
 	offset int64
 }
 
-// answers are the events of a partition that wait for more than their turn.
+// answers holds the events of a partition that wait for more than their turn.
 type answers struct {
 	Stages
 	waits    map[asked]*held
 	unplaced unplaced
 }
 
-// sources returns how many kinds of keys there are, of so many source partitions: the turns
-// of each have an order of their own.
+// sources returns the number of orders for n source partitions. With a delay, the turns of each
+// source have an order of their own.
 func (a *answers) sources(n int) int {
 	if a.Delay > 0 {
 		return 2 * n
@@ -118,10 +120,10 @@ func (a *answers) sources(n int) int {
 	return n
 }
 
-// ask notes what an event waits for, by what its copy says of its source.
+// ask records the answers that an event waits for, from the header of its copy.
 func (a *answers) ask(h *held, from Key) {
 	if a.Delay > 0 || len(a.By) == 0 {
-		return // its turn waits, or nothing
+		return // with a delay its turn waits instead; without stages nothing waits
 	}
 	for by := range Asks(&h.record) {
 		if slices.Contains(a.By, by) {
@@ -133,19 +135,19 @@ func (a *answers) ask(h *held, from Key) {
 	}
 }
 
-// turn returns the turn that an ask has after the delay.
+// turn returns the turn of an ask after the delay.
 func (a *answers) turn(h *held) *held {
 	k := h.place.key
 	k.Time, k.Source = k.Time+a.Delay.Microseconds(), k.Source|turnBit
 	return &held{offset: h.offset, bytes: h.bytes, record: h.record, event: true, timed: timed{came: h.came, holder: Nothing}, place: Place{k, h.place.moved}, open: []string{""}}
 }
 
-// turnBit is set in the number of the source of a turn: it is before all events of its time.
+// turnBit is set in the source number of a turn. It sorts a turn before all events of its time.
 const turnBit = math.MinInt32
 
-// enterTurn holds a turn, as of a record of the log. One whose place all sources are past is at
-// their frontier, as a forced event is. Those of events that are moved back are in the order in
-// which they have their places.
+// enterTurn holds a turn, with the log record at offset at as its cause. If all sources have passed
+// the place of the turn, it moves to their frontier, like a forced event. Turns of moved events are
+// in the order in which the events got their places.
 func (p *part) enterTurn(t *held, at stream.Offset) {
 	c, _ := ParseCopy(header.Value(&t.record, header.Order))
 	source, known := p.source(c.Key.Source)
@@ -178,8 +180,8 @@ func (p *part) enterTurn(t *held, at stream.Offset) {
 	}
 }
 
-// answer takes in a record that says something of an event. One that nothing waits for is
-// of an event in a page, of one that was released, or of a stage that is not there any more.
+// answer processes an answer record. If no event waits for it, its event is in a page, was
+// released, or asked a stage that no longer exists.
 func (p *part) answer(record *held, r *stream.Record) {
 	q, err := parseQuestion(header.Value(r, header.AnswerTo))
 	h := p.waits[asked{q.Source, q.Offset}]
@@ -199,7 +201,7 @@ func (p *part) answer(record *held, r *stream.Record) {
 	}
 	kept := err == nil && h == nil && !p.spilled.empty() && p.asks(q.By)
 	if !kept && !(waits && h.read) {
-		record.done = true // an event that is in no page is before it in the window
+		record.done = true // an event outside pages is before its answer in the window
 		return
 	}
 	a := &early{Question: q, value: r.Value, record: record, of: h}
@@ -208,8 +210,8 @@ func (p *part) answer(record *held, r *stream.Record) {
 	}
 }
 
-// come gives an event, or a turn, that waited without a place its place. It does nothing while
-// answers are missing.
+// come places an event or turn that waited without a place. It does nothing while answers are
+// missing.
 func (p *part) come(h *held, at stream.Offset) {
 	switch {
 	case !h.later || len(h.open) > 0:
@@ -228,10 +230,10 @@ func (a *answers) asks(by string) bool {
 	return a.Delay > 0 && by == "" || a.Delay == 0 && slices.Contains(a.By, by)
 }
 
-// gone reports whether the stage that answers by a field is not there any more.
+// gone reports whether the stage of a field no longer exists.
 func (a *answers) gone(by string) bool { return by != "" && !slices.Contains(a.By, by) }
 
-// give gives an event that waits an answer.
+// give adds an answer to a waiting event.
 func (a *answers) give(h *held, q Question, answer []byte) {
 	h.record.Headers = append(slices.Clip(h.record.Headers), stream.Header{Key: header.Answer, Value: answer})
 	at := slices.Index(h.open, q.By)

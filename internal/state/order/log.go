@@ -12,45 +12,47 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Log is a log on which the records of one topic, a repartition topic, are read in order.
+// Log is a log with one topic, a repartition topic, that members read in order.
 //
-//  1. The offset of an event is the number of its release: 0, 1, 2, ... in each partition.
-//     The header afterbay-order says its place.
-//  2. Time that moves on without an event is a record with the header afterbay-frontier. It
-//     has the offset of the next event, and takes no number.
-//  3. The committed offset is that of the oldest record that is still needed. So what is
-//     held is no state: it is read again. If it has more than Options.Bytes, see spill.go.
-//  4. The state beside a partition also has how far was released, and the frontiers at the
-//     offset that is committed. What is released is a function of both and of the records
-//     from there on.
+//  1. The offset of an event is its release number: 0, 1, 2, ... in each
+//     partition. The header afterbay-order holds its place.
+//  2. If time advances without an event, members get a record with the header
+//     afterbay-frontier. It has the offset of the next event and uses no number.
+//  3. The committed offset is that of the oldest record that is still needed. So
+//     held events are not state; a restart reads them again. For more than
+//     Options.Bytes of them, see spill.go.
+//  4. The state of a partition also holds the progress of the release, and the
+//     frontiers at the committed offset. The released events depend only on these
+//     and on the records from that offset on.
 type Log struct {
 	stream.Log
 	topic   string
 	options Options
-	sources []int32 // numbers of the source partitions, in order
+	sources []int32 // numbers of the source partitions, sorted
 }
 
-// Options say how a topic is read. The zero value is in order of time, with nothing in state.
+// Options says how a topic is read. The zero value reads in time order and never moves held events
+// to state.
 type Options struct {
-	Arrival bool  // an event has its turn where it stands, at the time that all sources have reached
+	Arrival bool  // keep events in log order, at the time that all sources have reached
 	Stages        // what events wait for
-	Bytes   int64 // most bytes of what a member holds in memory: what is beyond becomes state; 0 is no bound
+	Bytes   int64 // limit of a member's held bytes in memory; the rest becomes state; 0 is unlimited
 
-	Forced map[int32][]ForcedTurn // of a run that is replayed, by partition: its forced events have their turns as there
+	Forced map[int32][]ForcedTurn // forced turns of a replayed run, by partition; the replay uses them too
 
-	Reader *Reader // is that of the member that joins; nil is not looked at
+	Reader *Reader // observes the member that joins; may be nil
 
-	Tell func(Held) // is told with each step, and at the end; nil is not
+	Tell func(Held) // called after each transaction and at the end; may be nil
 }
 
-// Held is what a member holds.
+// Held is the amount of data that a member holds.
 type Held struct {
 	Memory, State int64 // bytes
-	Spilled       int   // events that became state with the step
+	Spilled       int   // events that became state in the transaction
 }
 
-// NewLog returns a log on which a topic is read in the order of source partitions with these
-// numbers. The result is a stream.Inspector if log is one, with the offsets of log.
+// NewLog returns a log that reads topic in the order of the source partitions with these numbers.
+// If log is a stream.Inspector, the result is one too, with the offsets of log.
 func NewLog(log stream.Log, topic string, o Options, sources ...int32) stream.Log {
 	if o.Reader == nil {
 		o.Reader = (&Readers{Now: func() time.Time { return time.Time{} }}).Reader()
@@ -62,18 +64,18 @@ func NewLog(log stream.Log, topic string, o Options, sources ...int32) stream.Lo
 	return l
 }
 
-// inspected is a Log that can be inspected.
+// inspected is a Log that implements stream.Inspector.
 type inspected struct {
 	*Log
 	stream.Inspector
 }
 
-// Number returns the number of a source partition, of the n-th topic in the order of names.
+// Number returns the number of a source partition. topic is the index of its topic in name order.
 func Number(topic int, partition int32) int32 { return int32(topic)<<topicShift | partition }
 
 const topicShift = 20
 
-// Topic returns the place of the topic of a numbered partition in the order of names.
+// Topic returns the topic index of a numbered partition, in name order.
 func Topic(number int32) int { return int(number >> topicShift) }
 
 // Partition returns the index of a numbered partition in its topic.
@@ -93,22 +95,22 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	return m, nil
 }
 
-// Committed returns the number of the next event that a group reads, of what the log has
-// committed; 0 before the first.
+// Committed returns the number of the next event that a group reads, from committed state; 0 before
+// the first.
 func Committed(state stream.View) (stream.Offset, error) {
 	c, err := loadCursor(state)
 	return c.next, err
 }
 
-// Released returns where the newest event had its turn that a group has read, of what the log has
-// committed; at First before the first.
+// Released returns the place of the newest event that a group has read, from committed state; a
+// place at First before the first.
 func Released(state stream.View) (Place, error) {
 	c, err := loadCursor(state)
 	return c.last, err
 }
 
-// Forced returns how many events of a partition have had another turn than their own, by the
-// value of its key statekey.Released; nil is before the first event.
+// Forced returns how many events of a partition were forced. released is the value of the key
+// statekey.Released; nil before the first event.
 func Forced(released []byte) (int64, error) {
 	var c cursor
 	if released == nil {
@@ -118,38 +120,38 @@ func Forced(released []byte) (int64, error) {
 	return c.forced, err
 }
 
-// cursor is how far a partition was released.
+// cursor is the progress of the release of a partition.
 type cursor struct {
 	next stream.Offset // number of the next event
-	last Place         // of the event before it
-	most Key           // of the frontiers at from
-	from stream.Offset // of the first record that is read after a restart, if pages have some before it; else 0
+	last Place         // of the last released event
+	most Key           // greatest key that the frontiers at from know of
+	from stream.Offset // first record to read after a restart, if pages have earlier ones; otherwise 0
 
-	forced int64 // events so far
+	forced int64 // forced events so far
 }
 
-// Place is where the turn of a held event is. Of events at one key the one with a place of
-// its own is first; the others are moved back to there, in the order of the log.
+// Place is the position of an event's turn. Several events can have the same key. An event at its
+// own place comes first. Events that were moved there follow in log order.
 type Place struct {
 	key   Key
-	moved stream.Offset // in the log; -1 has a place of its own
+	moved stream.Offset // log offset of the record that moved the event; -1 if it is at its own place
 }
 
-// PlaceAt returns the place of an event that has its own.
+// PlaceAt returns the place of an event that was not moved.
 func PlaceAt(k Key) Place { return Place{k, -1} }
 
-// Time returns that of the order.
+// Time returns the order time.
 func (p Place) Time() int64 { return p.key.Time }
 
 // Before reports whether p is before other.
 func (p Place) Before(other Place) bool { return p.compare(other) < 0 }
 
-// compare returns -1, 0 or 1 if p is before other, the same, or behind it.
+// compare returns -1, 0 or 1 if p is before, equal to or after other.
 func (p Place) compare(other Place) int {
 	return cmp.Or(p.key.Compare(other.key), cmp.Compare(p.moved, other.moved))
 }
 
-// until reports whether p is other or before it.
+// until reports whether p is before or equal to other.
 func (p Place) until(other Place) bool { return p.compare(other) <= 0 }
 
 func loadCursor(state stream.View) (cursor, error) {
@@ -185,7 +187,7 @@ func (c *cursor) append(to []byte) []byte {
 	return to
 }
 
-// KeyOf returns the place that a copy says; ok is false of other records.
+// KeyOf returns the key in the header of a copy. ok is false for other records.
 func KeyOf(r *stream.Record) (k Key, ok bool) {
 	c, err := ParseCopy(header.Value(r, header.Order))
 	return c.Key, err == nil

@@ -17,9 +17,9 @@ type member struct {
 	reader  *Reader
 	parts   map[stream.Partition]*part
 	turns   []*part
-	turn    int                // of turns is first
+	turn    int                // index into turns of the first partition
 	going   []stream.Partition // revoked by the newest Poll
-	records []stream.Record    // of the newest Poll
+	records []stream.Record    // returned by the newest Poll
 }
 
 var _ stream.Pacer = (*member)(nil)
@@ -27,11 +27,12 @@ var _ stream.Pacer = (*member)(nil)
 // Pace implements stream.Pacer.
 func (m *member) Pace() stream.Pace { return optional.Pace(m.Member) }
 
-// spillSteps is how many times the bytes of a step may become state in one: enough to keep up
-// with what is read, and little enough for a frame of the log.
+// spillSteps limits the spilled bytes of a transaction, in multiples of its normal bytes. This
+// keeps up with the reads and still fits into a frame of the log.
 const spillSteps = 4
 
-// crowded is how many bytes beyond twice the bound are held before a step is waited for.
+// crowded is how many bytes beyond twice the limit are held before Poll stops reading until the
+// next transaction.
 const crowded = 1 << 20
 
 // Poll implements stream.Member.
@@ -40,10 +41,10 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	room := limit
 	for _, p := range m.turns {
 		if p.ready() {
-			m.Wake() // what is there is enough
+			m.Wake() // events are ready, so do not wait
 		}
 		if p.full() && p.bytes > 2*p.most+crowded && !p.paused {
-			room = 0 // until a step has some of what is held
+			room = 0 // until a transaction has spilled some held events
 		}
 	}
 	batch, err := m.Member.Poll(ctx, room)
@@ -66,7 +67,7 @@ func (m *member) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return batch, m.failed()
 }
 
-// take takes in what was read at a time.
+// take processes a batch that was read at time now.
 func (m *member) take(batch *stream.Batch, now time.Time) error {
 	for i := range batch.Assigned {
 		a := &batch.Assigned[i]
@@ -88,7 +89,7 @@ func (m *member) take(batch *stream.Batch, now time.Time) error {
 	return nil
 }
 
-// share gives each partition an even share of the bytes that the member may hold.
+// share divides the member's memory limit evenly over its partitions.
 func (m *member) share() {
 	for _, p := range m.turns {
 		p.most = m.options.Bytes
@@ -98,7 +99,7 @@ func (m *member) share() {
 	}
 }
 
-// failed returns why a partition cannot go on.
+// failed returns the error of a failed partition, or nil.
 func (m *member) failed() error {
 	for _, p := range m.turns {
 		if p.err != nil {
@@ -108,7 +109,7 @@ func (m *member) failed() error {
 	return nil
 }
 
-// drop forgets the partitions that the newest Poll revoked.
+// drop removes the partitions that the newest Poll revoked.
 func (m *member) drop() {
 	m.reader.mu.Lock()
 	defer m.reader.mu.Unlock()
@@ -127,7 +128,7 @@ func (m *member) drop() {
 	m.going = nil
 }
 
-// release returns what may be released, and lets the partitions take turns in being first.
+// release returns the records that are ready. Each call starts with another partition.
 func (m *member) release(limit int, now time.Time) []stream.Record {
 	clear(m.records)
 	m.records = m.records[:0]
@@ -174,7 +175,7 @@ func (m *member) Commit(step stream.Transaction) *stream.Pending {
 	return m.Member.Commit(step)
 }
 
-// step appends to a step how far was released, and returns the offsets to commit.
+// step adds the progress of the release to a transaction and returns the log offsets to commit.
 func (m *member) step(step *stream.Transaction) (offsets map[stream.Partition]stream.Offset, err error) {
 	m.reader.mu.Lock()
 	defer m.reader.mu.Unlock()
@@ -183,7 +184,7 @@ func (m *member) step(step *stream.Transaction) (offsets map[stream.Partition]st
 	for id, next := range step.Offsets {
 		p := m.parts[id]
 		if p == nil {
-			continue // the log refuses what is not owned
+			continue // the log rejects partitions that are not owned
 		}
 		if offsets[id], step.Changes, room, err = p.step(step.Changes, next, room); err != nil {
 			return nil, err
@@ -192,7 +193,7 @@ func (m *member) step(step *stream.Transaction) (offsets map[stream.Partition]st
 	return offsets, nil
 }
 
-// tell says what the member holds.
+// tell reports the amount of held data.
 func (m *member) tell() {
 	if m.options.Tell == nil {
 		return
@@ -211,7 +212,7 @@ func (m *member) Close() error {
 	return m.Member.Close()
 }
 
-// deliverer is a member of a log that writes outputs apart from their step.
+// deliverer is a member of a log that can write outputs outside their transaction.
 type deliverer struct {
 	*member
 	inner stream.Deliverer

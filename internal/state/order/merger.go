@@ -2,22 +2,23 @@ package order
 
 import "slices"
 
-// Merger holds what several sources bring, each nearly in order, and releases it in order. A
-// source may have several parts that are in order, and one of them be far behind another.
-// A source without a mark holds everything back. It is not safe for concurrent use.
+// Merger holds the values of several sources, each nearly in order, and releases them in order. A
+// source may consist of several ordered parts, one far behind another. A source without a mark
+// blocks all releases. Merger is not safe for concurrent use.
 type Merger[V any] struct {
 	queues    []queue[V]
-	heads     tournament // first held key of each source; Last where nothing is held
+	heads     tournament // first held key of each source; Last if it holds none
 	frontiers tournament
 	held      int
 }
 
-// NewMerger returns a merger of so many sources, at least one.
+// NewMerger returns a merger of at least one source.
 func NewMerger[V any](sources int) *Merger[V] {
 	return &Merger[V]{queues: make([]queue[V], sources), heads: newTournament(sources, Last), frontiers: newTournament(sources, First)}
 }
 
-// Mark says that all that a source brings later is behind a key. A frontier never goes back.
+// Mark sets the frontier of a source: all later values of the source have a greater key. A frontier
+// never moves back.
 func (m *Merger[V]) Mark(source int, frontier Key) {
 	if m.frontiers.keys[source].Before(frontier) {
 		m.frontiers.set(source, frontier)
@@ -27,7 +28,7 @@ func (m *Merger[V]) Mark(source int, frontier Key) {
 // At returns the frontier of a source.
 func (m *Merger[V]) At(source int) Key { return m.frontiers.keys[source] }
 
-// Push holds a value of a source.
+// Push adds a value of a source.
 func (m *Merger[V]) Push(source int, k Key, v V) {
 	if m.queues[source].insert(k, v) {
 		m.heads.set(source, k)
@@ -35,21 +36,21 @@ func (m *Merger[V]) Push(source int, k Key, v V) {
 	m.held++
 }
 
-// Held returns how many values are held.
+// Held returns the number of held values.
 func (m *Merger[V]) Held() int { return m.held }
 
-// HoldsOf reports whether a value of one of the first so many sources is held.
+// HoldsOf reports whether a value of the first given number of sources is held.
 func (m *Merger[V]) HoldsOf(sources int) bool {
 	return slices.ContainsFunc(m.heads.keys[:sources], func(k Key) bool { return k != Last })
 }
 
-// Frontier returns a key that all that is pushed later is behind.
+// Frontier returns the least frontier. All values pushed later have a greater key.
 func (m *Merger[V]) Frontier() Key { return m.frontiers.least() }
 
-// Behind returns the source with the least frontier: what is held waits for it.
+// Behind returns the source with the least frontier. Held values wait for it.
 func (m *Merger[V]) Behind() int { return m.frontiers.winner() }
 
-// Next returns the first value that is held, and whether it may be released.
+// Next returns the first held value, and whether it may be released.
 func (m *Merger[V]) Next() (k Key, v V, ok bool) {
 	if m.held == 0 {
 		return k, v, false
@@ -58,7 +59,7 @@ func (m *Merger[V]) Next() (k Key, v V, ok bool) {
 	return k, m.queues[m.heads.winner()].least().value, !m.frontiers.least().Before(k)
 }
 
-// Pop removes the first value that is held.
+// Pop removes the first held value.
 func (m *Merger[V]) Pop() {
 	source := m.heads.winner()
 	q := &m.queues[source]
@@ -70,7 +71,7 @@ func (m *Merger[V]) Pop() {
 	m.held--
 }
 
-// Filter removes the values that are held and that keep does not return true for.
+// Filter removes the held values that keep returns false for.
 func (m *Merger[V]) Filter(keep func(V) bool) {
 	m.held = 0
 	for i := range m.queues {
@@ -91,10 +92,10 @@ func (m *Merger[V]) Filter(keep func(V) bool) {
 	}
 }
 
-// queue is what is held of a source. Most of it comes in order, or is out of order by a few.
+// queue holds the values of a source. Most arrive in order, or slightly out of order.
 type queue[V any] struct {
 	fifo[entry[V]]            // in order
-	far            []entry[V] // a heap of those that came out of order by more than nearBy
+	far            []entry[V] // a heap of entries that arrived out of order by more than nearBy
 }
 
 type entry[V any] struct {
@@ -104,7 +105,7 @@ type entry[V any] struct {
 
 const nearBy = 32
 
-// insert reports whether the value became the first.
+// insert adds a value and reports whether it became the first.
 func (q *queue[V]) insert(k Key, v V) bool {
 	first := q.len()+len(q.far) == 0 || k.Before(q.least().key)
 	if at := len(q.items) - nearBy; at > q.head && k.Before(q.items[at-1].key) {
@@ -128,7 +129,7 @@ func (q *queue[V]) least() *entry[V] {
 	return &q.items[q.head]
 }
 
-// isFar reports whether the first value in order is one of those that came far out of order.
+// isFar reports whether the first value in order is in far.
 func (q *queue[V]) isFar() bool {
 	return len(q.far) > 0 && (q.len() == 0 || q.far[0].key.Before(q.items[q.head].key))
 }
@@ -157,7 +158,7 @@ func (q *queue[V]) insertFar(e entry[V]) {
 	q.far[i] = e
 }
 
-// sink puts an entry into the heap in place of its first one.
+// sink replaces the first entry of the heap by e.
 func (q *queue[V]) sink(e entry[V]) {
 	i := 0
 	for down := 1; down < len(q.far); down = 2*i + 1 {
@@ -176,7 +177,7 @@ func (q *queue[V]) sink(e entry[V]) {
 // fifo is a list that grows at its end and shrinks at its front.
 type fifo[T any] struct {
 	items []T
-	head  int // of items
+	head  int // index of the first item
 }
 
 func (f *fifo[T]) len() int  { return len(f.items) - f.head }
@@ -198,10 +199,9 @@ func (f *fifo[T]) drop(n int) {
 	}
 }
 
-// tournament finds the least of the keys of some players. When the key of one changes, it
-// costs one comparison for each level.
+// tournament finds the least key of several players. A changed key costs one comparison per level.
 type tournament struct {
-	size    int // of the leaves: a power of two
+	size    int // number of leaves: a power of two
 	keys    []Key
 	winners []int32 // by node; 1 is the root
 }
@@ -224,7 +224,7 @@ func newTournament(players int, k Key) tournament {
 	return t
 }
 
-// less returns which of the two players below a node has the lesser key.
+// less returns the player with the lesser key of the two below a node.
 func (t *tournament) less(node int) int32 {
 	a, b := t.winners[2*node], t.winners[2*node+1]
 	if t.keys[b].Before(t.keys[a]) {

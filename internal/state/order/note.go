@@ -8,34 +8,34 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// A note says what decided the rows of events, and is not in their sources. A pipeline writes
-// it to a topic of its own, in the transaction of the first event that it is about. A replay of
+// A note records facts that decided the rows of events and are not in the sources. A pipeline
+// writes it to its own topic, in the transaction of the first event that it concerns. A replay of
 // the sources that follows the notes computes the same rows.
 
-// TableRead is a note: up to where tables were read beside a partition. The events behind it
-// find these rows.
+// TableRead is a note that says how far tables were read for a partition. The events after Behind
+// see the table rows up to there.
 type TableRead struct {
 	Home   int32 // index of the partition
-	Behind Place // the event before; in a topic that is read by its own key, its offset alone
-	Time   int64 // that the partition had reached: what was due by then found the rows before
-	Whole  bool  // Tables has all partitions of the tables; else those that moved
+	Behind Place // place of the last event before the change; in a topic read by its own key, only its offset
+	Time   int64 // time that the partition had reached: earlier timers saw the rows before the change
+	Whole  bool  // Tables has all partitions of the tables; otherwise only those that moved
 	Tables []TableOffset
 }
 
-// TableOffset is up to where a partition of a table was read.
+// TableOffset is the next offset to read of a table's partition.
 type TableOffset struct {
 	stream.Partition
 	Next stream.Offset
 }
 
-// The kinds of notes. The first one had a key in place of Behind: of several events that were moved
-// back to one key it did not say which one.
+// Kinds of notes. noteOld had a key in place of Behind. If several events were moved back to one
+// key, it did not say which one was meant.
 const (
 	noteOld  = 1
 	noteRead = 2
 )
 
-// Append appends the value of the record of the note: about 10 bytes, and 5 and a name for each
+// Append appends the value of the note's record: about 10 bytes, plus 5 bytes and a name per
 // partition that moved.
 func (n *TableRead) Append(to []byte) []byte {
 	to = binary.AppendUvarint(append(to, noteRead), uint64(n.Home))
@@ -58,10 +58,10 @@ func (n *TableRead) Append(to []byte) []byte {
 	return to
 }
 
-// Notes is what decided the rows of a pipeline, and is not in its sources.
+// Notes holds the facts that decided the rows of a pipeline and are not in its sources.
 type Notes struct {
-	Reads  map[int32][]TableRead             // what its notes say, by Home, in their order
-	Forced map[string]map[int32][]ForcedTurn // what its copies say, by the name of the pipeline or stage, and by partition
+	Reads  map[int32][]TableRead             // from notes: by Home, in order
+	Forced map[string]map[int32][]ForcedTurn // from copies: by name of the pipeline or stage, and by partition
 }
 
 var (
@@ -69,7 +69,7 @@ var (
 	errOldNote = errors.New("an earlier build wrote it, which did not note the places of events")
 )
 
-// Add adds the value of a record.
+// Add decodes the value of a record and adds its note.
 func (n *Notes) Add(value []byte) error {
 	r := read(value)
 	switch r.Number() {
@@ -96,9 +96,9 @@ func (n *Notes) Add(value []byte) error {
 	return nil
 }
 
-// Whole reports whether the notes about tables begin with the events; else it returns a partition
-// of which they do not. first has the first offsets of partitions that are read by their own key
-// and have events; nil is that events are read in the order of several partitions.
+// Whole reports whether the notes about tables begin with the events. If not, it returns a
+// partition with missing notes. first has the first offsets of the partitions that are read by
+// their own key and have events. It is nil if events are read in the order of several partitions.
 func (n *Notes) Whole(first map[int32]stream.Offset) (home int32, ok bool) {
 	begins := map[int32]Place{}
 	for home, offset := range first {

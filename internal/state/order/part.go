@@ -12,85 +12,85 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// part is a partition that is assigned.
+// part is an assigned partition.
 type part struct {
 	id      stream.Partition
-	sources []int32 // numbers, in order
+	sources []int32 // numbers, sorted
 	arrival bool    // see Options
 	merger  *Merger[*held]
-	now     frontiers   // behind the window
-	given   fifo[*held] // released, in order, and in no step yet
-	stepped cursor      // in the newest step
+	now     frontiers   // after the window
+	given   fifo[*held] // released in order, not in a transaction yet
+	stepped cursor      // as of the newest transaction
 	heard
 	waiting
 	paused bool
-	err    error // of the state: nothing is released any more
+	err    error // error of the state: the partition releases no more events
 	answers
 	spilled spilled
-	found   func(ForcedTurn) // is told of each forced turn; nil is not
+	found   func(ForcedTurn) // called for each forced turn; may be nil
 
-	// The window is the records from cursor.from on, or from the committed offset on.
+	// The window holds the records from cursor.from on, or from the committed offset on.
 	window fifo[*held]
-	bytes  int64         // of its records
-	most   int64         // bytes beyond which what is held becomes state; 0 is no bound
-	read   stream.Offset // after the window
-	stored stored        // before the window
+	bytes  int64         // size of the window's records
+	most   int64         // limit for bytes; held events beyond it become state; 0 is unlimited
+	read   stream.Offset // offset after the window
+	stored stored        // frontiers before the window
 	unused []*held
 }
 
-// stored are frontiers that are state.
+// stored holds frontiers that are stored as state.
 type stored struct {
 	frontiers
-	dirty []bool        // of the keys, whether the state has another one
-	added map[int32]Key // of source partitions that this reader does not know: the next one may. The state has not these
+	dirty []bool        // by key: the stored value is outdated
+	added map[int32]Key // frontiers of source partitions that only the next reader may know, not stored yet
 }
 
-// heard is what the loop heard.
+// heard is the progress that the task loop has been told.
 type heard struct {
 	told   Key           // frontier
-	over   stream.Offset // records before it are over
+	over   stream.Offset // offset before which all records are finished
 	warned bool          // the window is full
 }
 
-// waiting is what events of a partition wait for.
+// waiting describes what the events of a partition wait for.
 type waiting struct {
 	waitsFor Holder
-	since    time.Time // they wait for it
-	looked   time.Time // at what they wait for
-	first    Key       // of the event that waits
-	forced   followed  // turns, in a replay
+	since    time.Time // start of the wait
+	looked   time.Time // time of the last check
+	first    Key       // key of the waiting event
+	forced   followed  // forced turns, in a replay
 }
 
 // held is a record of the window.
 type held struct {
 	offset stream.Offset
-	bytes  int64         // of the record, in the window
-	record stream.Record // of an event, until it is in a step
+	bytes  int64         // size of the record in the window
+	record stream.Record // of an event, until a transaction has it
 	event  bool
-	sees   Key      // of an event: the frontiers know of it since it was read
+	sees   Key      // of an event: key that the frontiers know since it was read
 	place  Place    // of an event
-	marks  Marks    // of a record that is none
-	done   bool     // nothing is to be released of it, or a step has what was
-	open   []string // what it waits for, beside its turn: fields of Question.By
-	turn   *held    // of an ask; of an answer, the event without a place that it brought back
-	later  bool     // it has its place when nothing is open any more
-	stored int      // bytes that the state has of it, as it had no place; 0 is none
+	marks  Marks    // of a record with marks
+	done   bool     // nothing of it remains to be released, or a transaction has it
+	open   []string // fields of missing answers (Question.By)
+	turn   *held    // of an ask: its turn; of an answer: the unplaced event that it brought back
+	later  bool     // it gets its place when open is empty
+	stored int      // size of its copy in state while it had no place; 0 without one
 
-	spilled, read bool       // a page of the state has it; it is from there
-	kept          []Question // of an event: answers to it that are in state
+	spilled, read bool       // spilled: a page in state has it; read: it was read back from there
+	kept          []Question // of an event: its answers in state
 
 	timed
 }
 
-// timed is how long an event is held.
+// timed measures how long an event is held.
 type timed struct {
 	came     time.Time
 	released bool
-	waited   time.Duration // when it was released
-	holder   Holder        // what it waited for last
+	waited   time.Duration // set at release
+	holder   Holder        // what it last waited for
 }
 
-// over reports whether the record is not needed any more.
+// over reports whether the record is no longer needed.
 func (h *held) over() bool { return h.done && (h.turn == nil || h.turn.done || h.turn.spilled) }
 
 // newPart returns a partition before its first record.
@@ -104,12 +104,12 @@ func newPart(id stream.Partition, sources []int32, o Options) *part {
 	queues := p.answers.sources(n + 1)
 	p.merger = NewMerger[*held](queues)
 	for i := n + 1; i < queues; i++ {
-		p.merger.Mark(i, Last) // turns hold nothing back
+		p.merger.Mark(i, Last) // the queues of turns do not hold back others
 	}
 	return p
 }
 
-// restore returns a partition as its state says.
+// restore returns a partition with its stored state.
 func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	p := newPart(a.Partition, sources, o)
 	var err error
@@ -138,7 +138,7 @@ func restore(a stream.Assigned, sources []int32, o Options) (*part, error) {
 	return p, nil
 }
 
-// source returns the index of a source partition by its number, if there is one.
+// source returns the index of a source partition by number, and whether it is known.
 func (p *part) source(number int32) (at int, known bool) {
 	return slices.BinarySearch(p.sources, number)
 }
@@ -147,10 +147,10 @@ func frontierKey(source int32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{statekey.Source}, uint32(source))
 }
 
-// heldBytes is what a record of the window takes beside its bytes.
+// heldBytes is the memory of a window record without its bytes.
 const heldBytes = 256
 
-// sizeOf returns about how many bytes a record takes in memory.
+// sizeOf returns the approximate memory of a record in bytes.
 func sizeOf(r *stream.Record) int64 {
 	n := heldBytes + len(r.Key) + len(r.Value)
 	for i := range r.Headers {
@@ -159,7 +159,7 @@ func sizeOf(r *stream.Record) int64 {
 	return int64(n)
 }
 
-// take takes in the next record.
+// take processes the next record.
 func (p *part) take(r *stream.Record, now time.Time) {
 	if r.Offset < p.read {
 		return // its event was released, or is in a page
@@ -199,7 +199,8 @@ func (p *part) take(r *stream.Record, now time.Time) {
 	p.awaitForced()
 }
 
-// enter gives an event its place, as of a record of the log, and holds it until its turn.
+// enter places an event, with the log record at offset at as its cause, and holds it until its
+// turn.
 func (p *part) enter(h *held, c Copy, copied bool, at stream.Offset) {
 	source, from := p.place(h, c, copied, at)
 	if copied && p.Delay > 0 {
@@ -208,7 +209,7 @@ func (p *part) enter(h *held, c Copy, copied bool, at stream.Offset) {
 		p.waits[asked{from.Source, from.Offset}] = h.turn
 	}
 	switch {
-	case h.place.until(p.stepped.last): // it was released before the restart
+	case h.place.until(p.stepped.last): // released before the restart
 		if h.record, h.done = (stream.Record{}), true; len(h.open) > 0 {
 			delete(p.waits, asked{from.Source, from.Offset})
 			h.open = nil
@@ -221,9 +222,9 @@ func (p *part) enter(h *held, c Copy, copied bool, at stream.Offset) {
 	}
 }
 
-// mark takes in what marks say of the sources.
+// mark applies the marks of a record to the sources.
 func (p *part) mark(h *held, data []byte) {
-	h.marks, _ = ParseMarks(h.marks, data) // one that is damaged moves nothing
+	h.marks, _ = ParseMarks(h.marks, data) // damaged marks have no effect
 	for _, m := range h.marks {
 		if at, ok := p.source(m.Key.Source); ok && p.now.raise(at, m) {
 			p.merger.Mark(at, p.now.keys[at])
@@ -232,11 +233,12 @@ func (p *part) mark(h *held, data []byte) {
 	}
 }
 
-// place gives an event its place, and returns the index of its source, and the key that its
-// copy says. An event may say none, or one that all sources are past, or be of a source partition
-// that was added. Then its turn is at the frontier as of a record of the log. One that its own
-// source is past, as it was silent, keeps its place while another source holds that back. So its
-// place is a function of the records before it, and a replay is told it.
+// place sets the place of an event. It returns the index of its source and the key in its copy.
+//
+// The event moves to the frontier at this log record in three cases: its copy has no key, all
+// sources have passed the key, or the event is of an added source partition. If only its own source
+// has passed the key, because it was silent, the event keeps its place; another source holds that
+// back. So the place depends only on the records before it. A replay is told the place.
 func (p *part) place(h *held, c Copy, copied bool, at stream.Offset) (source int, from Key) {
 	r := &h.record
 	source, known := p.source(c.Key.Source)
@@ -259,8 +261,7 @@ func (p *part) place(h *held, c Copy, copied bool, at stream.Offset) (source int
 	return len(p.sources), from
 }
 
-// release appends the events whose turn it is, at most limit, and time that moved on
-// behind them.
+// release appends the events that are due, at most limit, and then the advance of time.
 func (p *part) release(to []stream.Record, limit int, now time.Time) []stream.Record {
 	for limit > 0 {
 		h, ok := p.first()
@@ -286,10 +287,11 @@ func (p *part) release(to []stream.Record, limit int, now time.Time) []stream.Re
 	return to
 }
 
-// head returns the held event with the least place, and whether all sources have reached it. After a
-// restart, the record that moved an event of a page may be read again: others that are moved by
-// records before it are released first. Places of a run that is followed are of another log, and
-// awaitForced keeps their order.
+// head returns the held event with the least place, and whether all sources have reached it.
+//
+// After a restart, the record that moved an event of a page may be read again. Events that earlier
+// records moved must be released before that event. In a replay of forced turns, places belong to
+// another log, and awaitForced keeps their order.
 func (p *part) head() (h *held, due bool) {
 	_, h, due = p.merger.Next()
 	if p.spilled.empty() {
@@ -311,13 +313,13 @@ func (p *part) pop(h *held) {
 	}
 }
 
-// first returns the held event whose turn it is, if it waits for nothing else.
+// first returns the held event that is due, and whether it has all answers.
 func (p *part) first() (h *held, ok bool) {
 	h, ok = p.head()
 	return h, ok && len(h.open) == 0
 }
 
-// frontier returns the key up to which all is released that there is.
+// frontier returns the key up to which all events are released.
 func (p *part) frontier() Key {
 	if h, ok := p.head(); ok && len(h.open) > 0 {
 		return h.place.key.previous()
@@ -325,19 +327,19 @@ func (p *part) frontier() Key {
 	return p.merger.Frontier()
 }
 
-// full reports whether what is held has to become state.
+// full reports whether held events must become state.
 func (p *part) full() bool { return p.most > 0 && p.bytes > p.most }
 
-// next returns the number of the next event that is released.
+// next returns the number of the next released event.
 func (p *part) next() stream.Offset { return p.stepped.next + stream.Offset(p.given.len()) }
 
-// moved reports whether time moved on, or a step is to move the window, and the loop has not
-// heard of it.
+// moved reports whether the loop must be told something new: time advanced, or a transaction must
+// move the window.
 func (p *part) moved() bool {
 	return p.told.Before(p.frontier()) || p.given.len() == 0 && p.over < p.low() || p.full() && !p.warned
 }
 
-// low returns the offset of the first record with an event that is in no step.
+// low returns the offset of the first record with an event that no transaction has yet.
 func (p *part) low() stream.Offset {
 	for _, h := range p.window.rest() {
 		if h.event && !h.over() {
@@ -364,9 +366,9 @@ func (p *part) ready() bool {
 	return ok || p.moved()
 }
 
-// step returns the offset to commit where the events before a number are in a step, and
-// appends the changes of state. What is held may take so many bytes of them. It returns how
-// many are left.
+// step adds the events before number next to a transaction. It returns the offset to commit, the
+// state changes, and the rest of room. room limits the bytes of held events that the transaction
+// may spill.
 func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low stream.Offset, changes []stream.Change, left int64, err error) {
 	n := int(next - p.stepped.next)
 	if n < 0 || n > p.given.len() {
@@ -413,7 +415,7 @@ func (p *part) step(to []stream.Change, next stream.Offset, room int64) (low str
 	return p.low(), to, room, p.err
 }
 
-// trim takes the records off the front of the window that are over.
+// trim removes finished records from the front of the window.
 func (p *part) trim() {
 	n, window := 0, p.window.rest()
 	for ; n < len(window) && window[n].over(); n++ {
@@ -423,7 +425,7 @@ func (p *part) trim() {
 	p.window.drop(n)
 }
 
-// leave takes a record out of the window, whose front it is.
+// leave removes the first record of the window.
 func (p *part) leave(h *held) {
 	p.bytes -= h.bytes
 	if h.event {
@@ -438,7 +440,7 @@ func (p *part) leave(h *held) {
 	}
 }
 
-// hold returns a record of the window to fill, whose place and record are of another.
+// hold returns a window record to fill. Its place and record still have old values.
 func (p *part) hold() *held {
 	n := len(p.unused)
 	if n == 0 {

@@ -10,49 +10,49 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Readers are the members of a process that read topics of one pipeline in order. They may
-// be looked at while they read.
+// Readers holds the members of a process that read topics of one pipeline in order. Other
+// goroutines may inspect them while they read.
 type Readers struct {
-	Now func() time.Time // the clock by which they measure
+	Now func() time.Time // clock for measurements
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	all    map[*Reader]bool
 	waited map[Holder]time.Duration
 }
 
-// Holder is what events wait for.
+// Holder says what events wait for.
 type Holder struct {
-	Source int32  // number of the source partition that has not passed them; below 0 is none
-	By     string // the field by which a stage has not answered; "" is none
-	Stage  bool   // events wait for a stage: its answer by By, or in a stage what an event says to it
+	Source int32  // number of the source partition that has not passed them; below 0 if they wait for none
+	By     string // field of the stage with a missing answer; "" if none
+	Stage  bool   // events wait for the answer of stage By, or in a stage for the value of an event
 }
 
-// Nothing is the Holder of events that wait for nothing.
+// Nothing is the Holder of events that do not wait.
 var Nothing = Holder{Source: -1}
 
 // Reader is one member of Readers.
 type Reader struct {
 	of     *Readers
 	mu     sync.Mutex // guards the parts of member while it polls and commits
-	member *member    // nil before it joins
-	newest *part      // that Held was asked about
+	member *member    // nil until it joins
+	newest *part      // last partition passed to Held
 }
 
-// Standing is how a partition that is read in order stands.
+// Standing is the progress of a partition that is read in order.
 type Standing struct {
 	stream.Partition
-	Next      stream.Offset // number of the next event that is released
-	Read      stream.Offset // of the log, behind all that was read
-	Frontiers map[int32]Key // by number of the source
-	Held      int           // events that were read and not released, but for those in state
-	Spilled   bool          // there are events in state
-	Open      int           // events that were read and are in no step, the held ones included
-	First     Key           // place of the first event that is held
-	Waits     Holder        // what it waits for
-	Since     time.Time     // from when on it waited for that
+	Next      stream.Offset // number of the next released event
+	Read      stream.Offset // log offset after the last record read
+	Frontiers map[int32]Key // by source number
+	Held      int           // events that were read and not released, without those in state
+	Spilled   bool          // some events are in state
+	Open      int           // events that were read and are in no transaction, including held ones
+	First     Key           // key of the first held event
+	Waits     Holder        // what that event waits for
+	Since     time.Time     // start of that wait
 }
 
-// Reader returns one that a log has to be made with. The caller closes it.
+// Reader returns a Reader for Options.Reader. The caller must close it.
 func (r *Readers) Reader() *Reader {
 	of := &Reader{of: r}
 	r.mu.Lock()
@@ -64,7 +64,7 @@ func (r *Readers) Reader() *Reader {
 	return of
 }
 
-// Close says that the member reads no more.
+// Close removes the reader when its member no longer reads.
 func (r *Reader) Close() {
 	r.count(r.of.Now())
 	r.of.mu.Lock()
@@ -72,21 +72,21 @@ func (r *Reader) Close() {
 	delete(r.of.all, r)
 }
 
-// join has the reader look at a member.
+// join sets the member that the reader observes.
 func (r *Reader) join(m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.member = m
 }
 
-// lock has nobody look until the reader is unlocked, and returns the time.
+// lock locks the reader and returns the time. The caller must unlock it.
 func (r *Reader) lock() time.Time {
 	r.mu.Lock()
 	return r.of.Now()
 }
 
-// Waited returns how long events have waited for what held them, the time of all partitions
-// added up. It only grows.
+// Waited returns how long events have waited, by what they waited for, summed over all partitions.
+// The values only grow.
 func (r *Readers) Waited() map[Holder]time.Duration {
 	now := r.Now()
 	for _, reader := range r.readers() {
@@ -97,7 +97,7 @@ func (r *Readers) Waited() map[Holder]time.Duration {
 	return maps.Clone(r.waited)
 }
 
-// count notes how long events have waited until now.
+// count adds the waits until now.
 func (r *Reader) count(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,14 +109,14 @@ func (r *Reader) count(now time.Time) {
 	}
 }
 
-// readers returns those that read now.
+// readers returns the open readers.
 func (r *Readers) readers() []*Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.all))
 }
 
-// Standing returns how the partitions of the members stand, by topic and index.
+// Standing returns the progress of all partitions of the members, by topic and index.
 func (r *Readers) Standing() (list []Standing) {
 	for _, reader := range r.readers() {
 		list = reader.standing(list)
@@ -137,7 +137,7 @@ func (r *Reader) standing(list []Standing) []Standing {
 	return list
 }
 
-// waits notes that events of a partition have waited for something until now.
+// waits adds the time since the last check to the waits of a partition.
 func (r *Readers) waits(p *part, now time.Time) {
 	if p.waitsFor == Nothing || !now.After(p.looked) {
 		return
@@ -148,8 +148,8 @@ func (r *Readers) waits(p *part, now time.Time) {
 	p.looked = now
 }
 
-// Held returns how long an event of the newest Poll was held after it was read, and for what
-// last. Only the member's own goroutine may ask, before the step of the event.
+// Held returns how long an event of the newest Poll was held after it was read, and what it waited
+// for last. Only the member's own goroutine may call it, before the transaction of the event.
 func (r *Reader) Held(id stream.Partition, number stream.Offset) (time.Duration, Holder) {
 	p := r.newest
 	if p == nil || p.id != id {
@@ -163,7 +163,7 @@ func (r *Reader) Held(id stream.Partition, number stream.Offset) (time.Duration,
 	return h.waited, h.holder
 }
 
-// standing returns how the partition stands.
+// standing returns the progress of the partition.
 func (p *part) standing() Standing {
 	s := Standing{Partition: p.id, Next: p.next(), Read: p.read, Spilled: !p.spilled.empty() || p.unplaced.offsets.len() > 0, Frontiers: map[int32]Key{}, Waits: p.waitsFor, Since: p.since}
 	for i, number := range p.sources {
@@ -183,7 +183,7 @@ func (p *part) standing() Standing {
 	return s
 }
 
-// holder returns what the first event that is held waits for.
+// holder returns what the first held event waits for.
 func (p *part) holder() Holder {
 	h, ok := p.head()
 	if h != nil {
@@ -199,9 +199,9 @@ func (p *part) holder() Holder {
 	case ok && len(h.open) > 0:
 		return stageOf(h)
 	case ok:
-		return Nothing // it is released with the next Poll
+		return Nothing // the next Poll releases it
 	case h.place.key.Source < 0 && p.spilled.empty() && !p.merger.HoldsOf(len(p.sources)+1):
-		return Nothing // the turn of an ask that was answered: a later event moves time on to it
+		return Nothing // the turn of an answered ask: a later event advances time to it
 	}
 	if behind := p.merger.Behind(); behind < len(p.sources) {
 		return Holder{Source: p.sources[behind]}
@@ -210,7 +210,7 @@ func (p *part) holder() Holder {
 	return Holder{Source: source}
 }
 
-// look notes what events wait for from now on.
+// look records what events wait for from now on.
 func (p *part) look(now time.Time) {
 	p.looked = now
 	was := p.waiting.first

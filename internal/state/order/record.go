@@ -11,16 +11,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Copy is what a copied event says of its place.
+// Copy is the place of a copied event, as its header holds it.
 type Copy struct {
 	Placed
-	Appended int64 // when the source has it from
-	Forced   bool  // it came when its turn was over: it is moved back in the order
-	Written  bool  // a pipeline wrote the record of the source: Appended is the time of its event
-	Moved    Place // where it is moved to; zero has its turn at Key. The log has none: a reader says it
+	Appended int64 // append time of the source record
+	Forced   bool  // it arrived after its turn and is moved back in the order
+	Written  bool  // a pipeline wrote the source record: Appended is the time of its event
+	Moved    Place // place that it moved to; zero if its turn is at Key. Not in the log: readers set it
 }
 
-// Turn returns where the event has its turn.
+// Turn returns the place of the event's turn.
 func (c *Copy) Turn() Place {
 	if c.Moved != (Place{}) {
 		return c.Moved
@@ -28,7 +28,7 @@ func (c *Copy) Turn() Place {
 	return PlaceAt(c.Key)
 }
 
-// AppendTime returns when the record of the source was appended; 0 is not known.
+// AppendTime returns when the source record was appended, or 0 if unknown.
 func (c *Copy) AppendTime() int64 {
 	if c.Written {
 		return 0
@@ -36,8 +36,8 @@ func (c *Copy) AppendTime() int64 {
 	return c.Appended
 }
 
-// Marks are what a repartitioner writes to all partitions behind the copies of a step, of
-// its sources that moved.
+// Marks holds the marks of sources that moved. A repartitioner writes them to all partitions after
+// the copies of a transaction.
 type Marks []Mark
 
 var errDamaged = errors.New("the place in the order cannot be read: only the pipeline writes this topic")
@@ -50,8 +50,8 @@ const (
 	flagUnawaited
 )
 
-// Append appends the value of the header of a copy: varints of the order time, of how much
-// earlier the append was, of source, offset and flags. It is about 20 bytes.
+// Append appends the value of a copy's header. It holds varints of the order time, of the order
+// time minus the append time, and of source, offset and flags. It takes about 20 bytes.
 func (c *Copy) Append(to []byte) []byte {
 	to = c.Key.append(to)
 	to = binary.AppendVarint(to, c.Key.Time-c.Appended)
@@ -74,7 +74,7 @@ func (c *Copy) Append(to []byte) []byte {
 	return binary.AppendUvarint(to, flags)
 }
 
-// headers returns the headers of a record whose place is another one than they say.
+// headers returns headers with the place of c instead of the one in of.
 func (c *Copy) headers(of []stream.Header) []stream.Header {
 	headers := append(make([]stream.Header, 0, len(of)+1), of...)
 	at := slices.IndexFunc(headers, func(h stream.Header) bool { return h.Key == header.Order })
@@ -85,10 +85,10 @@ func (c *Copy) headers(of []stream.Header) []stream.Header {
 	return headers
 }
 
-// copyBytes is more than most headers of copies have.
+// copyBytes is more than the size of most headers of copies.
 const copyBytes = 32
 
-// ParseCopy reads what Append wrote.
+// ParseCopy decodes the result of Append.
 func ParseCopy(data []byte) (c Copy, err error) {
 	r := read(data)
 	c.Key = r.key()
@@ -101,7 +101,7 @@ func ParseCopy(data []byte) (c Copy, err error) {
 	return c, r.end(flags <= flagLate|flagForced|flagMoved|flagWritten|flagUnawaited)
 }
 
-// Append appends the value of the header of marks.
+// Append appends the value of the marks' header.
 func (m Marks) Append(to []byte) []byte {
 	for _, m := range m {
 		to = m.append(to)
@@ -109,12 +109,12 @@ func (m Marks) Append(to []byte) []byte {
 	return to
 }
 
-// Record returns the record of a partition that has the marks, at a time.
+// Record returns a record of p with the marks, at time at.
 func (m Marks) Record(p stream.Partition, at time.Time) stream.Record {
 	return stream.Record{Partition: p, Time: at, Headers: []stream.Header{{Key: header.Frontier, Value: m.Append(nil)}}}
 }
 
-// Records returns a record with the marks for each partition of topics, at a time.
+// Records returns a record with the marks for each partition of topics, at time at.
 func (m Marks) Records(topics []string, partitions int32, at time.Time) (list []stream.Record) {
 	for _, topic := range topics {
 		for i := range partitions {
@@ -124,13 +124,14 @@ func (m Marks) Records(topics []string, partitions int32, at time.Time) (list []
 	return list
 }
 
-// append appends the key, and how long the source is silent: 0 is never, else a microsecond
-// more. A clock before 1970 says nothing.
+// append appends the key, and the silent time plus one microsecond; 0 means never. A clock before
+// 1970 counts as never.
 func (m *Mark) append(to []byte) []byte {
 	return binary.AppendUvarint(m.Key.append(to), uint64(max(m.Silent, -1)+1))
 }
 
-// ParseMarks appends what Append wrote to a list; nothing if a part of it is damaged.
+// ParseMarks decodes the result of Append and appends it to a list. If a part is damaged it appends
+// nothing.
 func ParseMarks(to Marks, data []byte) (Marks, error) {
 	n := len(to)
 	for r := read(data); ; {
@@ -152,7 +153,7 @@ func (k Key) append(to []byte) []byte {
 	return binary.AppendVarint(to, k.Offset)
 }
 
-// reader reads what is behind one another in a header or in the state.
+// reader decodes consecutive values of a header or of the state.
 type reader struct{ packed.Reader }
 
 func read(data []byte) reader { return reader{packed.Reader{Rest: data}} }
@@ -174,7 +175,7 @@ func (r *reader) mark() Mark {
 	return m
 }
 
-// end reports whether all was read.
+// end returns errDamaged unless all was read.
 func (r *reader) end(ok bool) error {
 	if !ok || !r.Whole() {
 		return errDamaged

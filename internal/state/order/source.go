@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// never is a time before each event.
+// never is a time before every event.
 const never = math.MinInt64
 
-// Rules say how events of a source are placed. Times are microseconds.
+// Rules configures the placement of a source's events. Times are microseconds.
 type Rules struct {
 	Lateness int64 // an event that is further behind its own source partition is late
-	Wait     int64 // how long an event is waited for that is out of order in its source partition; at most Lateness
+	Wait     int64 // how long to wait for an event that is out of order in its source partition; at most Lateness
 }
 
-// Source is how far a source partition is placed: state of its repartitioner, committed
-// with the copies.
+// Source is the progress of placement in a source partition. It is state of the repartitioner and
+// committed with the copies.
 type Source struct {
 	Number int32
 	Next   int64 // offset of its next record
 	Newest int64 // greatest event time
-	Silent int64 // time up to which it has no more events, by a clock; it never goes back
+	Silent int64 // time up to which it has no more events, by a clock; never decreases
 
-	// A pipeline may write a topic from several partitions that it reads. The records of each
-	// of these are a source of their own.
-	Writer int32 // the partition that the pipeline read; 0 where no pipeline writes the topic
-	Passed int64 // watermark of the pipeline there; it never goes back
-	Behind int64 // how far an event was before the time of its record, at most
+	// A pipeline may write a topic from several partitions that it reads. The records from each of
+	// these are a separate source.
+	Writer int32 // the partition that the pipeline read; 0 if no pipeline writes the topic
+	Passed int64 // watermark of the pipeline there; never decreases
+	Behind int64 // longest time from an event to the time of its record
 }
 
 // NewSource returns a source partition before its first record.
@@ -34,15 +34,15 @@ func NewSource(number int32) Source {
 	return Source{Number: number, Newest: never, Silent: never, Passed: never}
 }
 
-// Placed is what is said of an event when it is placed.
+// Placed is the result of placing an event.
 type Placed struct {
 	Key       Key
-	Late      bool // it is more than Lateness behind its source partition
-	Unawaited bool // it came although its source was said to be silent up to its time: readers may be past its place
+	Late      bool // more than Lateness behind its source partition
+	Unawaited bool // it came although its source was said to be silent up to its time; readers may have passed its place
 }
 
-// Place places an event of a time, at an offset, that was appended at another time. A time
-// beyond the append moves nothing: a clock that is ahead makes no event late.
+// Place places the event at offset, with its time and append time. A time after the append counts
+// as the append time, so a fast clock makes no event late.
 func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	time = min(time, appended)
 	s.Newest, s.Behind = max(s.Newest, time), max(s.Behind, appended-time)
@@ -54,16 +54,16 @@ func (s *Source) Place(r Rules, offset, time, appended int64) Placed {
 	}
 }
 
-// At returns a place behind the events before an offset.
+// At returns a key after all events before offset.
 func (s *Source) At(offset int64) Key { return Key{s.Newest, s.Number, s.Writer, offset} }
 
-// Mark returns a mark that all later events of the source are behind.
+// Mark returns a mark: all later events of the source are after it.
 func (s *Source) Mark(r Rules) Mark {
 	time := max(before(s.Newest, r.Wait), before(s.Passed, s.Behind))
 	return Mark{Key{time, s.Number, s.Writer, s.Next - 1}, s.Silent}
 }
 
-// And returns a mark of two sources of one topic partition: what is said of both.
+// And combines the marks of two sources of one topic partition. The result holds for both.
 func (m Mark) And(other Mark) Mark {
 	silent := min(max(m.Silent, m.Key.Time), max(other.Silent, other.Key.Time))
 	if other.Key.Before(m.Key) {
@@ -75,7 +75,7 @@ func (m Mark) And(other Mark) Mark {
 	return m
 }
 
-// before returns a time less a duration; never stays.
+// before returns time minus duration; never stays never.
 func before(time, duration int64) int64 {
 	if time == never {
 		return never
@@ -83,41 +83,41 @@ func before(time, duration int64) int64 {
 	return time - duration
 }
 
-// Mark says how far a source is.
+// Mark is the progress of a source.
 type Mark struct {
-	Key    Key   // each later event of the source is behind it
+	Key    Key   // each later event of the source has a greater key
 	Silent int64 // time up to which the source has no more events, by a clock
 }
 
-// Skip is the mark by which a source is silent up to a time, whatever it has.
+// Skip returns a mark that declares a source silent up to a time, whatever events it has.
 func Skip(source int32, until int64) Mark {
 	return Mark{Key{Time: never, Source: source, Offset: -1}, until}
 }
 
-// NoMark is the mark of a source that says nothing.
+// NoMark is the mark of a source that has reported nothing.
 var NoMark = Mark{First, never}
 
-// frontiers are how far the sources of a partition are. A source that is silent is where
-// the others are when it says so, as far as its clock allows: its silence holds nothing
-// back, and moves time no further than events do.
+// frontiers is the progress of the sources of a partition. A silent source counts as being where
+// the others are when it reports its silence, up to its clock. So a silent source does not block
+// others, and does not advance time further than events do.
 type frontiers struct {
 	keys []Key // by source
-	most Key   // of all that is known
+	most Key   // greatest known key
 }
 
-// newFrontiers returns the frontiers of sources that said nothing.
+// newFrontiers returns the frontiers of sources that have reported nothing.
 func newFrontiers(sources int) frontiers {
 	return frontiers{slices.Repeat([]Key{First}, sources), First}
 }
 
-// see notes that there is an event at a key.
+// see records that an event has key k.
 func (f *frontiers) see(k Key) {
 	if f.most.Before(k) {
 		f.most = k
 	}
 }
 
-// raise takes in what a mark says of a source, and reports whether that is more.
+// raise applies a mark of a source and reports whether its frontier advanced.
 func (f *frontiers) raise(source int, m Mark) bool {
 	f.see(m.Key)
 	k := f.reached(m)
@@ -128,7 +128,7 @@ func (f *frontiers) raise(source int, m Mark) bool {
 	return true
 }
 
-// reached returns the key that the source of a mark has reached.
+// reached returns the key that a source has reached according to its mark.
 func (f *frontiers) reached(m Mark) Key {
 	k := m.Key
 	if m.Silent != never {

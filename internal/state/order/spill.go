@@ -12,59 +12,59 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// If the window of a partition has too many bytes, what is held in it becomes state.
+// If the window of a partition exceeds its limit of bytes, its held events become state.
 //
-//  1. A spill writes the records that are held, from the front of the window on, as one run:
-//     entries in the order of their turns, in pages. It is a part of a step. Its records leave
-//     the window, so a restart reads only what is behind them.
-//  2. A page is read back when the turn of its first entry comes. The step that has its last
-//     entry deletes it.
-//  3. The committed offset stays that of the oldest record with a turn to come, so repartitioners
-//     and tools see what waits.
-//  4. An answer to an event in a page becomes state too, by what it answers.
-//  5. An event without a place is in no page: see unplaced.go.
+//  1. A spill writes the held records from the front of the window as one run:
+//     entries in the order of their turns, in pages. It is part of a transaction.
+//     Its records leave the window, so a restart reads only later records.
+//  2. A page is read back when the turn of its first entry comes. The transaction
+//     with its last entry deletes it.
+//  3. The committed offset stays that of the oldest record with a pending turn. So
+//     repartitioners and tools see which records wait.
+//  4. An answer to an event in a page becomes state too, under its question.
+//  5. An event without a place is never in a page: see unplaced.go.
 
 // page is a part of a run: some entries in a state key.
 type page struct {
-	run         stream.Offset // its name: offset of the first record behind the run
-	number      int           // in the run
-	size        int           // bytes
-	last        bool          // of the run
-	first, turn Place         // of its first and last entry
+	run         stream.Offset // name of the run: offset of the first record after it
+	number      int           // index in the run
+	size        int           // in bytes
+	last        bool          // it is the last of the run
+	first, turn Place         // places of its first and last entry
 	low         stream.Offset // least offset of its records
-	data        []byte        // until the step that wrote it is durable
-	came        time.Time     // when one of its entries was read; zero if that was before a restart
+	data        []byte        // until its transaction is durable
+	came        time.Time     // when one of its entries was read; zero if before a restart
 }
 
 const (
-	pageBytes  = 32 << 10 // a page ends with the entry that makes it larger
-	pieceBytes = 64 << 10 // most in one key
+	pageBytes  = 32 << 10 // a page ends with the entry that exceeds this size
+	pieceBytes = 64 << 10 // most bytes in one key
 )
 
-// pieces returns how many keys so many bytes take.
+// pieces returns how many keys size bytes take.
 func pieces(size int) int { return (size + pieceBytes - 1) / pieceBytes }
 
-// spilled is what a partition has in state.
+// spilled is the part of a partition that is state.
 type spilled struct {
 	view    stream.View
-	pages   []*page             // to be read back, by first
-	open    []*page             // read back, or all released
+	pages   []*page             // not read back yet, by first
+	open    []*page             // read back, or all of its entries are released
 	turns   turns               // entries of open pages that are not released
-	low     stream.Offset       // least offset of a record of a page that is in no step; maxOffset without one
-	told    bool                // the state may have answers
+	low     stream.Offset       // least offset of a page's record that no transaction has; maxOffset without one
+	told    bool                // the state may contain answers
 	early   map[Question]*early // answers to events of pages that are not read back
-	unsaved []*early            // answers to events of pages, that are in no step
-	saved   []Question          // answers in early that the newest step has
-	writing []*page             // of the newest step
-	written int                 // entries, since they were counted
+	unsaved []*early            // answers to events of pages that no transaction has
+	saved   []Question          // answers in early that the newest transaction has
+	writing []*page             // pages of the newest transaction
+	written int                 // entries written since they were last counted
 }
 
 // early is an answer to an event of a page.
 type early struct {
 	Question
 	value   []byte
-	record  *held // in the window, until a step has it
-	of      *held // its event, if it was read back
+	record  *held // record in the window, until a transaction has it
+	of      *held // its event, if that was read back
 	inState bool
 }
 
@@ -96,7 +96,7 @@ func (t *turns) Pop() any {
 	return h
 }
 
-// pageKey returns the key of a piece of a page.
+// key returns the state key of a piece of a page.
 func (g *page) key(piece int) []byte {
 	k := binary.BigEndian.AppendUint64([]byte{statekey.Page}, uint64(g.run))
 	k = binary.BigEndian.AppendUint32(k, uint32(g.number))
@@ -109,9 +109,9 @@ func runKey(run stream.Offset) []byte {
 
 func (q *Question) key() []byte { return q.Append([]byte{statekey.Early}) }
 
-// spill takes records off the front of the window until it has at most so many bytes, or until
-// room bytes were written. It appends the changes that keep what is held of them, and returns
-// what is left of the room.
+// spill removes records from the front of the window until it has at most most bytes, or until it
+// has written room bytes. It appends the changes that store their held events, and returns the rest
+// of room.
 func (p *part) spill(to []stream.Change, most, room int64) ([]stream.Change, int64) {
 	var list []*held
 	window, n := p.window.rest(), 0
@@ -145,7 +145,7 @@ func (p *part) spill(to []stream.Change, most, room int64) ([]stream.Change, int
 	return p.write(to, list), room
 }
 
-// write appends the changes that keep a run.
+// write appends the changes that store a run.
 func (p *part) write(to []stream.Change, list []*held) []stream.Change {
 	run, released := p.begin(), p.released()
 	var pages []*page
@@ -175,7 +175,7 @@ func (p *part) write(to []stream.Change, list []*held) []stream.Change {
 	return append(to, stream.Change{Partition: p.id, Key: runKey(run), Value: index})
 }
 
-// shelve puts a page where it is found.
+// shelve adds a page to the list where it belongs.
 func (p *part) shelve(g *page, released Place) {
 	s := &p.spilled
 	if g.turn.until(released) {
@@ -186,7 +186,7 @@ func (p *part) shelve(g *page, released Place) {
 	s.pages = slices.Insert(s.pages, at, g)
 }
 
-// released returns the place of the newest event that was released.
+// released returns the place of the newest released event.
 func (p *part) released() Place {
 	if n := p.given.len(); n > 0 {
 		return p.given.rest()[n-1].place
@@ -194,7 +194,7 @@ func (p *part) released() Place {
 	return p.stepped.last
 }
 
-// readBack reads the pages whose turn has come.
+// readBack reads the pages that are due.
 func (p *part) readBack() {
 	s := &p.spilled
 	for len(s.pages) > 0 && p.err == nil {
@@ -243,7 +243,7 @@ func (p *part) openPage(g *page) error {
 	return nil
 }
 
-// await has an event that was read back wait for its answers. Some came before.
+// await makes an event that was read back wait for its answers. Some may have arrived before.
 func (p *part) await(h *held) error {
 	s := &p.spilled
 	k, _ := KeyOf(&h.record)
@@ -274,8 +274,8 @@ func (p *part) await(h *held) error {
 	return nil
 }
 
-// settle appends the changes of what the step before made durable, and of what this step is
-// done with: pages whose entries all are in steps, and answers.
+// settle appends the changes of finished data. It handles the previous transaction, which is now
+// durable, and the current one: pages with all entries in transactions, and answers.
 func (p *part) settle(to []stream.Change) []stream.Change {
 	s := &p.spilled
 	for _, g := range s.writing {
@@ -309,7 +309,7 @@ func (p *part) settle(to []stream.Change) []stream.Change {
 		if a.of != nil && a.of.done {
 			continue
 		}
-		to = append(to, stream.Change{Partition: p.id, Key: a.key(), Value: append([]byte{}, a.value...)}) // one without a value is an answer, too
+		to = append(to, stream.Change{Partition: p.id, Key: a.key(), Value: append([]byte{}, a.value...)}) // an answer may have no value
 		if s.told, a.inState = true, true; a.of != nil {
 			a.of.kept = append(a.of.kept, a.Question)
 		} else {
@@ -320,8 +320,8 @@ func (p *part) settle(to []stream.Change) []stream.Change {
 	return to
 }
 
-// forget drops answers when no page is left: those that are still there are to events that
-// were released before a restart.
+// forget deletes all answers when no page is left. The remaining ones belong to events that were
+// released before a restart.
 func (p *part) forget(to []stream.Change) []stream.Change {
 	s := &p.spilled
 	for _, a := range s.unsaved {
@@ -339,7 +339,7 @@ func (p *part) forget(to []stream.Change) []stream.Change {
 	return to
 }
 
-// count adds what the partition holds.
+// count adds the data that the partition holds.
 func (p *part) count(to *Held) {
 	s := &p.spilled
 	for _, g := range s.open {
@@ -352,7 +352,7 @@ func (p *part) count(to *Held) {
 	to.Memory, to.Spilled, s.written = to.Memory+p.bytes, to.Spilled+s.written, 0
 }
 
-// lowest returns the least offset of a record in a page that is in no step.
+// lowest returns the least offset of a record in a page that no transaction has.
 func (p *part) lowest() stream.Offset {
 	s, low := &p.spilled, p.unplaced.low()
 	for _, g := range s.pages {
@@ -368,7 +368,7 @@ func (p *part) lowest() stream.Offset {
 	return low
 }
 
-// find finds the pages of a state, and the events without a place.
+// find loads the list of pages in the state, and the events without a place.
 func (p *part) find(view stream.View) error {
 	p.spilled.view = view
 	for e, err := range view.Scan([]byte{statekey.Run}) {
@@ -407,7 +407,7 @@ func (p Place) append(to []byte) []byte { return binary.AppendVarint(p.key.appen
 
 func (r *reader) place() Place { return Place{r.key(), stream.Offset(r.Signed())} }
 
-// append appends an entry of a page.
+// append encodes an entry of a page.
 func (h *held) append(to []byte) []byte {
 	to = binary.AppendUvarint(h.place.append(to), uint64(h.offset))
 	to = binary.AppendUvarint(to, uint64(len(h.open)))
@@ -427,7 +427,7 @@ func (h *held) append(to []byte) []byte {
 	return to
 }
 
-// entry reads what append wrote.
+// entry decodes the result of append.
 func (r *reader) entry(h *held, p stream.Partition) error {
 	h.place, h.offset = r.place(), stream.Offset(r.Number())
 	for range r.Count() {

@@ -11,56 +11,57 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// An unawaited event, or its turn, has no place before its answers are there, so no page can have
-// it. If the window has too many bytes, it becomes state in a key of its own.
+// An unawaited event, or its turn, has no place until its answers arrive, so no page can hold it.
+// If the window exceeds its limit of bytes, such an event becomes state under its own key.
 //
-//  1. A spill writes it by what its answers name, with the answers that it has. Its record leaves
-//     the window.
-//  2. An answer brings it back. The record of the answer holds it, as its own record did: it stays
-//     in the window until the event is in a step, in a page, or in its key again. So a restart
-//     reads the answer again, and the event has the same place.
-//  3. The step that has the event, or that writes it to a page, deletes the key.
+//  1. A spill writes it, with its answers so far, under the name that answers use.
+//     Its record leaves the window.
+//  2. An answer brings it back. The answer's record then holds it and stays in the
+//     window until the event is in a transaction, in a page, or under its key
+//     again. So a restart reads the answer again, and the event gets the same place.
+//  3. The transaction with the event, or with its page, deletes the key.
 //
-// The least offset of these events bounds the committed offset. So memory has the offset of each.
+// The least offset of these events limits the committed offset. So the offset of each stays in
+// memory.
 
-// unplaced are the events without a place that the state has, those included that were brought
-// back and are in no step.
+// unplaced holds the events without a place that are state. It includes those that were brought
+// back and are in no transaction.
 type unplaced struct {
 	id      stream.Partition
 	view    stream.View
-	offsets fifo[stream.Offset] // of their records, in order; ^offset where the state has the event no more
-	bytes   int64               // in state
-	near    map[asked]*held     // those that are brought back, and those that the newest step wrote or deleted
-	changed []asked             // by the newest step
-	stage   Holder              // that one of them waits for: the one written last, or else the first
-	first   Key                 // of that one
-	gone    []asked             // those whose stages all are not there any more
+	offsets fifo[stream.Offset] // of their records, sorted; ^offset if the state no longer has the event
+	bytes   int64               // size in state
+	near    map[asked]*held     // events that were brought back, or that the newest transaction wrote or deleted
+	changed []asked             // by the newest transaction
+	stage   Holder              // a stage that one of them waits for: the last written one, or else the first
+	first   Key                 // key of that event
+	gone    []asked             // events with open answers only of stages that no longer exist
 }
 
 const (
-	sizeBytes   = 4 // the size of an event, before it
-	offsetBytes = 8 // an offset, in memory
+	sizeBytes   = 4 // length of an event, stored before it
+	offsetBytes = 8 // size of an offset in memory
 )
 
-// key returns the key of a piece of an event without a place.
+// key returns the state key of a piece of an event without a place.
 func (a asked) key(piece int) []byte {
 	k := binary.BigEndian.AppendUint32([]byte{statekey.Unplaced}, uint32(a.source))
 	k = binary.BigEndian.AppendUint64(k, uint64(a.offset))
 	return binary.BigEndian.AppendUint32(k, uint32(piece))
 }
 
-// parseAsked reads what key wrote.
+// parseAsked decodes the result of key.
 func parseAsked(key []byte) asked {
 	return asked{int32(binary.BigEndian.Uint32(key[1:])), int64(binary.BigEndian.Uint64(key[5:]))}
 }
 
-// asked returns what answers name a copied event by.
+// asked returns the name that answers use for a copied event.
 func (h *held) asked() asked {
 	k, _ := KeyOf(&h.record)
 	return asked{k.Source, k.Offset}
 }
 
-// key returns the place of an event, or the one that its copy says where it has none yet.
+// key returns the key of the event's place, or the key in its copy if it has no place yet.
 func (h *held) key() Key {
 	if h.place != (Place{}) {
 		return h.place.key
@@ -69,7 +70,7 @@ func (h *held) key() Key {
 	return k
 }
 
-// remove takes out the offset of an event that the state has no more.
+// remove removes the offset of an event that is no longer in the state.
 func (u *unplaced) remove(at stream.Offset) {
 	rest := u.offsets.rest()
 	i, _ := slices.BinarySearchFunc(rest, at, func(a, b stream.Offset) int { return cmp.Compare(max(a, ^a), b) })
@@ -79,7 +80,7 @@ func (u *unplaced) remove(at stream.Offset) {
 	}
 }
 
-// low returns the least offset of an event; maxOffset without one.
+// low returns the least offset of an event, or maxOffset without events.
 func (u *unplaced) low() stream.Offset {
 	if u.offsets.len() == 0 {
 		return maxOffset
@@ -87,7 +88,7 @@ func (u *unplaced) low() stream.Offset {
 	return u.offsets.rest()[0]
 }
 
-// settle notes that the newest step is durable.
+// settle records that the newest transaction is durable.
 func (u *unplaced) settle() {
 	for _, id := range u.changed {
 		if h := u.near[id]; h != nil && (h.spilled || h.done) {
@@ -97,7 +98,7 @@ func (u *unplaced) settle() {
 	u.changed = u.changed[:0]
 }
 
-// count adds what the partition holds of them beside the window.
+// count adds the memory of these events outside the window, and their state.
 func (u *unplaced) count(to *Held) {
 	for _, h := range u.near {
 		if h.spilled && h.later {
@@ -107,13 +108,13 @@ func (u *unplaced) count(to *Held) {
 	to.Memory, to.State = to.Memory+int64(offsetBytes*u.offsets.len()), to.State+u.bytes
 }
 
-// keep appends the changes that write an event without a place.
+// keep appends the changes that store an event without a place.
 func (a *answers) keep(to []stream.Change, h *held) []stream.Change {
 	u, id := &a.unplaced, h.asked()
 	data := h.append(make([]byte, sizeBytes, sizeBytes+h.bytes))
 	binary.BigEndian.PutUint32(data, uint32(len(data)))
 	for i := range max(pieces(len(data)), pieces(h.stored)) {
-		var piece []byte // nil deletes one that it has no more
+		var piece []byte // nil deletes a piece that is no longer needed
 		if from := i * pieceBytes; from < len(data) {
 			piece = data[from:min(len(data), from+pieceBytes)]
 		}
@@ -129,7 +130,7 @@ func (a *answers) keep(to []stream.Change, h *held) []stream.Change {
 	return to
 }
 
-// drop appends the changes that delete what the state has of an event, if it had no place.
+// drop appends the changes that delete the stored copy of an event without a place.
 func (u *unplaced) drop(to []stream.Change, h *held) []stream.Change {
 	if h.stored == 0 {
 		return to
@@ -144,8 +145,8 @@ func (u *unplaced) drop(to []stream.Change, h *held) []stream.Change {
 	return to
 }
 
-// bring returns an event of the state by an answer to it; nil if there is none. If it waits for the
-// answer, the record of that holds it.
+// bring returns the event in the state that an answer belongs to, or nil. If the event waits for
+// the answer, the answer's record holds the event from then on.
 func (a *answers) bring(q Question, record *held) (h *held, err error) {
 	u, id := &a.unplaced, asked{q.Source, q.Offset}
 	if u.offsets.len() == 0 {
@@ -167,10 +168,10 @@ func (a *answers) bring(q Question, record *held) (h *held, err error) {
 	return h, nil
 }
 
-// placeGone gives events their place whose stages all are not there any more: one, and others while
-// memory is not full. They are behind all that was released, and each has a key of its own, so a
-// restart may give those another place that are in no step. Records at the offset of the mark hold
-// them.
+// placeGone places events that wait only for stages that no longer exist. It places one, and more
+// while memory is not full. Their places are after all released events. Each has its own key, so a
+// restart may give other places to events that no transaction has. Window records with the offset
+// of the mark hold them.
 func (u *unplaced) placeGone(p *part, mark *held) {
 	now := p.merger.Frontier()
 	for n := 0; len(u.gone) > 0 && !now.Before(p.stepped.last.key) && (n == 0 || !p.full()); n++ {
@@ -196,7 +197,7 @@ func (u *unplaced) placeGone(p *part, mark *held) {
 	}
 }
 
-// load reads an event without a place; it is nil if the state has none.
+// load reads an event without a place from the state, or returns nil.
 func (a *answers) load(id asked) (*held, error) {
 	data, err := a.unplaced.read(id)
 	if err != nil || data == nil {
@@ -211,7 +212,7 @@ func (a *answers) load(id asked) (*held, error) {
 	return h, nil
 }
 
-// read returns what keep wrote; nil if the state has none.
+// read returns the value that keep wrote, or nil.
 func (u *unplaced) read(id asked) ([]byte, error) {
 	data, err := u.view.Get(id.key(0))
 	if err != nil || data == nil {
@@ -234,7 +235,7 @@ func (u *unplaced) read(id asked) ([]byte, error) {
 	return data, nil
 }
 
-// damaged says of what an error is.
+// damaged adds the partition to an error.
 func (u *unplaced) damaged(err error) error {
 	if err == nil {
 		return nil
@@ -242,11 +243,11 @@ func (u *unplaced) damaged(err error) error {
 	return fmt.Errorf("an event that %v holds in its state: %w", u.id, err)
 }
 
-// find finds the events without a place of a state.
+// find loads the list of events without a place from the state.
 func (a *answers) find(view stream.View) error {
 	u := &a.unplaced
 	u.view = view
-	var first asked // by offset
+	var first asked // event with the least offset
 	least := maxOffset
 	for e, err := range view.Scan([]byte{statekey.Unplaced}) {
 		if err != nil {
@@ -288,8 +289,8 @@ func (a *answers) find(view stream.View) error {
 	return err
 }
 
-// waits returns what an event without a place waits for, and where it is: of the front of the
-// window, or else of the state.
+// waits returns what an event without a place waits for, and its key. It takes the event at the
+// front of the window, or else one in the state.
 func (u *unplaced) waits(window []*held) (of Holder, first Key) {
 	if len(window) > 0 {
 		for _, h := range []*held{window[0], window[0].turn} {
