@@ -7,7 +7,7 @@ type arena struct {
 	taken map[*byte][]byte
 }
 
-// arenaLeast is the size from which arena uses system memory.
+// arenaLeast is the smallest size that uses system memory.
 const arenaLeast = 64 << 10
 
 // take returns size zero bytes.

@@ -1,6 +1,6 @@
 // Package state stores the keyed state of partitions. It holds only committed values: in memory
 // cells, with a Pebble database as their checkpoint. The log is the source of truth. A store is a
-// cache that knows up to which log frame it is complete.
+// cache, and knows the last log frame that it contains completely.
 package state
 
 import (

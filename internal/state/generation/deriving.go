@@ -34,7 +34,7 @@ type Deriving struct {
 // mark caches the progress of a partition.
 type mark struct {
 	until stream.Offset // offset that the live group has committed
-	end   stream.Offset // offset from which the generation is live; below 0 if unknown
+	end   stream.Offset // first offset of the live generation; below 0 if unknown
 	next  stream.Offset // next offset in the topic of generations
 	asked time.Time
 }

@@ -66,8 +66,8 @@ func (c Change) Queued() string {
 	return ""
 }
 
-// A fingerprint is stored as a line with its version and the hashes of outputs and order, and a
-// line per part of the state with kind, hash and quoted name.
+// A fingerprint is stored as lines. The first has its version and the hashes of outputs and order.
+// A line per part of the state follows, with kind, hash and quoted name.
 const (
 	version = "1"
 	none    = "-"  // replaces the hash of outputs: the state was copied and has no outputs yet

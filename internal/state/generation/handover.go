@@ -23,9 +23,9 @@ func Begin(ctx context.Context, log Log, pipeline string, partitions int32, begu
 
 // HandOver gives the partitions of the live group to a generation, as this member gets them, until
 // all are given. It calls given for each. A transaction of the live group that moves no offset
-// records the offset from which the generation is live. After it, no member of the group may
-// continue in that partition. HandOver does not give partitions with queued events: the process
-// with the live group must finish them.
+// records the first offset of the generation. After it, no member of the live group may continue in
+// that partition. HandOver does not give partitions with queued events: the process with the live
+// group must finish them.
 func HandOver(ctx context.Context, log Log, pipeline, topic string, begun Begun, given func(Live)) error {
 	log = itself(log)
 	h, err := Read(ctx, log, pipeline)

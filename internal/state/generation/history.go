@@ -199,7 +199,7 @@ func (h *History) Find(n uint64) (Begun, bool) {
 	return h.Begun[i], true
 }
 
-// From returns the offset from which a partition's records belong to a generation.
+// From returns the first offset of a partition that belongs to a generation.
 func (h *History) From(n uint64, partition int32) (stream.Offset, bool) {
 	if int(partition) < len(h.Live) {
 		for _, l := range h.Live[partition] {

@@ -28,7 +28,7 @@ type member struct {
 	parts map[stream.Partition]*part
 
 	going   []stream.Partition // revoked by the newest Poll
-	flying  *stream.Pending    // commit in flight; nil if there is none
+	flying  *stream.Pending    // commit in flight, or nil
 	offsets map[stream.Partition]stream.Offset
 }
 
@@ -44,7 +44,7 @@ type part struct {
 	next  stream.Offset // committed offset
 	given stream.Offset // offset after the newest returned record
 	until stream.Offset // records before it may be returned
-	end   stream.Offset // offset from which the generation is live; below 0 if unknown
+	end   stream.Offset // first offset of the live generation; below 0 if unknown
 	held  []stream.Record
 
 	after  bool                   // all records before end are committed

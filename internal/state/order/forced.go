@@ -9,10 +9,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// A replay of the sources does not know that a source was silent for a time, so it would place each
-// event at its own time. The copies of the original run record which events were forced, and to
-// which place. A place depends only on the records before it. A replay that follows these places
-// has the same order.
+// A replay of the sources does not know that a source was silent for a time. So it would place each
+// event at its own time. The copies of the original run record the forced events and their places.
+// A place depends only on the records before it. A replay that follows these places has the same
+// order.
 
 // ForcedTurn is the place of a forced event.
 type ForcedTurn struct {
@@ -40,7 +40,7 @@ func FindForced(records iter.Seq2[stream.Record, error], stages Stages, sources 
 			p.merger.Pop()
 		}
 	}
-	slices.SortStableFunc(list, func(a, b ForcedTurn) int { return a.turn.compare(b.turn) }) // turns of asks come first
+	slices.SortStableFunc(list, func(a, b ForcedTurn) int { return a.turn.compare(b.turn) }) // turns of asks are ahead
 	return list, nil
 }
 

@@ -87,7 +87,7 @@ type timed struct {
 	came     time.Time
 	released bool
 	waited   time.Duration // set at release
-	holder   Holder        // what it last waited for
+	holder   Holder        // last reason of the wait
 }
 
 // over reports whether the record is no longer needed.
@@ -209,7 +209,7 @@ func (p *part) enter(h *held, c Copy, copied bool, at stream.Offset) {
 		p.waits[asked{from.Source, from.Offset}] = h.turn
 	}
 	switch {
-	case h.place.until(p.stepped.last): // released before the restart
+	case h.place.until(p.stepped.last): // it was released before the restart
 		if h.record, h.done = (stream.Record{}), true; len(h.open) > 0 {
 			delete(p.waits, asked{from.Source, from.Offset})
 			h.open = nil
@@ -319,7 +319,7 @@ func (p *part) first() (h *held, ok bool) {
 	return h, ok && len(h.open) == 0
 }
 
-// frontier returns the key up to which all events are released.
+// frontier returns the greatest key such that all events at or before it are released.
 func (p *part) frontier() Key {
 	if h, ok := p.head(); ok && len(h.open) > 0 {
 		return h.place.key.previous()

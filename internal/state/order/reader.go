@@ -85,8 +85,8 @@ func (r *Reader) lock() time.Time {
 	return r.of.Now()
 }
 
-// Waited returns how long events have waited, by what they waited for, summed over all partitions.
-// The values only grow.
+// Waited returns how long events have waited, by Holder, summed over all partitions. The values
+// only grow.
 func (r *Readers) Waited() map[Holder]time.Duration {
 	now := r.Now()
 	for _, reader := range r.readers() {
@@ -148,8 +148,8 @@ func (r *Readers) waits(p *part, now time.Time) {
 	p.looked = now
 }
 
-// Held returns how long an event of the newest Poll was held after it was read, and what it waited
-// for last. Only the member's own goroutine may call it, before the transaction of the event.
+// Held returns how long an event of the newest Poll was held after it was read, and its last
+// Holder. Only the member's own goroutine may call it, before the transaction of the event.
 func (r *Reader) Held(id stream.Partition, number stream.Offset) (time.Duration, Holder) {
 	p := r.newest
 	if p == nil || p.id != id {

@@ -20,7 +20,7 @@ type Source struct {
 	Number int32
 	Next   int64 // offset of its next record
 	Newest int64 // greatest event time
-	Silent int64 // time up to which it has no more events, by a clock; never decreases
+	Silent int64 // by a clock, the source has no more events until this time; never decreases
 
 	// A pipeline may write a topic from several partitions that it reads. The records from each of
 	// these are a separate source.
