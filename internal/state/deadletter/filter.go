@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Filter selects dead letters. The zero value takes every one.
+// Filter selects dead letters. The zero value selects all.
 type Filter struct {
-	Stage        string    // where they failed
-	Reason       string    // a part of why
-	Key          string    // of their events
-	ID           string    // of their events, or their own
-	Partitions   []int32   // of their topic; nil is all
-	Since, Until time.Time // of their events, from one to before the other; zero is no bound
+	Stage        string    // stage that failed
+	Reason       string    // part of the error text
+	Key          string    // key of the event
+	ID           string    // id of the event or of the dead letter
+	Partitions   []int32   // of the dead letter topic; nil is all
+	Since, Until time.Time // range of event times, from Since to before Until; zero is unlimited
 }
 
 // Takes reports whether the filter selects l.
@@ -25,38 +25,37 @@ func (f *Filter) Takes(l *Letter) bool {
 		(f.Since.IsZero() || !l.Record.Time.Before(f.Since)) && (f.Until.IsZero() || l.Record.Time.Before(f.Until))
 }
 
-// reads reports whether a partition may have letters that the filter selects.
+// reads reports whether a partition may have dead letters that the filter selects.
 func (f *Filter) reads(partition int32) bool {
 	return f.Partitions == nil || slices.Contains(f.Partitions, partition)
 }
 
-// Empty reports whether the filter takes every letter.
+// Empty reports whether the filter selects every dead letter.
 func (f *Filter) Empty() bool {
 	return f.Stage == "" && f.Reason == "" && f.Key == "" && f.ID == "" && f.Partitions == nil && f.Since.IsZero() && f.Until.IsZero()
 }
 
-// Tally is how many dead letters have one stage and one kind of reason.
+// Tally counts the dead letters with one stage and one kind of reason.
 type Tally struct {
 	Stage   string    `json:"stage"`
-	Reason  string    `json:"reason"` // with # for each number; "" of those beyond the most kinds
+	Reason  string    `json:"reason"` // with # for each number; "" for kinds beyond talliesMax
 	Open    int       `json:"open"`
 	Settled int       `json:"settled"`
-	First   time.Time `json:"first"` // times of the events
+	First   time.Time `json:"first"` // event times
 	Last    time.Time `json:"last"`
 }
 
-// talliesMax bounds how many kinds of reasons are told apart.
+// talliesMax limits the number of distinct kinds.
 const talliesMax = 1000
 
 var numberText = regexp.MustCompile(`-?[0-9]+([.,][0-9]+)*`)
 
-// Tallies counts dead letters by stage and kind of reason. The zero value is
-// ready.
+// Tallies counts dead letters by stage and kind of reason. The zero value is ready to use.
 type Tallies struct {
 	byKind map[[2]string]*Tally
 }
 
-// Add counts a letter.
+// Add counts a dead letter.
 func (t *Tallies) Add(l *Letter) {
 	if t.byKind == nil {
 		t.byKind = map[[2]string]*Tally{}
@@ -83,7 +82,7 @@ func (t *Tallies) Add(l *Letter) {
 	}
 }
 
-// List returns the counts, those with the most open letters first.
+// List returns the counts, the most open dead letters first.
 func (t *Tallies) List() []Tally {
 	list := []Tally{}
 	for _, one := range t.byKind {

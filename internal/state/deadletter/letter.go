@@ -1,7 +1,7 @@
-// Package deadletter reads the dead letters of pipelines and settles them: events are
-// sent back to where they failed, or dropped. What is settled is the state of a
-// group of its own beside the topic of the letters, written in the step that
-// sends the events, so that each is sent once whatever crashes.
+// Package deadletter reads the dead letters of pipelines and settles them: it sends their events
+// back to where they failed, or drops them. Each pipeline has a group for its dead letter topic,
+// with the settled letters as state. The transaction that sends the events also updates this state.
+// So each event is sent exactly once, even after a crash.
 package deadletter
 
 import (
@@ -17,60 +17,59 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Topic returns the topic of the dead letters of a group: of a pipeline, a sink or
-// the sequencer of a gateway.
+// Topic returns the dead letter topic of a group: of a pipeline, a sink or the sequencer of a
+// gateway.
 func Topic(group string) string { return naming.Of(group, naming.DeadLetters) }
 
-// IsTopic reports whether a topic is one of Topic.
+// IsTopic reports whether name is a dead letter topic.
 func IsTopic(name string) bool {
 	_, ok := naming.Owner(name, naming.DeadLetters)
 	return ok
 }
 
-// Group returns the group that knows which dead letters of a pipeline are
-// settled. No pipeline or sink has such a name.
+// Group returns the group that stores which dead letters of a pipeline are settled. No pipeline or
+// sink can have this name.
 func Group(pipeline string) string { return naming.Of(pipeline, naming.DeadLetters) }
 
-// IsGroup reports whether a group is one of Group.
+// IsGroup reports whether group is a group for settled dead letters.
 func IsGroup(group string) bool {
 	_, ok := naming.Owner(group, naming.DeadLetters)
 	return ok
 }
 
-// SinkTopic returns the topic by which the dead letters of a sink are sent back to
-// it, and SinkGroup the group that reads it, beside the sink's own. No other reader
-// of what the pipeline wrote so sees them again.
+// SinkTopic returns the topic that sends dead letters of a sink back to it. The sink reads it with
+// SinkGroup, beside its own group. So other readers of the pipeline's output do not see these
+// records again.
 func SinkTopic(group string) string { return naming.Of(group, naming.Redrive) }
 
 // SinkGroup returns the group that reads SinkTopic.
 func SinkGroup(group string) string { return naming.Of(group, naming.Redrive) }
 
-// Deliver is where the dead letters of sinks go on: they are handed to their
-// service.
+// Deliver is the resume position of a sink's dead letters: the sink delivers them again.
 const Deliver = "deliver"
 
-// Ending is a failure that is no fault of its event: the pipeline had no room or no
-// time for it. Its dead letter has header.Code and header.After. The client of
-// the event gets both, and may send the event again.
+// Ending is a failure without a fault of the event: the pipeline had no room or no time for it. Its
+// dead letter has header.Code and header.After. The client of the event gets both and may send the
+// event again.
 type Ending struct {
 	Code  string        // Expired or TenantQuota
-	After time.Duration // how long the client is to wait
-	Err   error         // for the letter
+	After time.Duration // how long the client should wait
+	Err   error         // for the dead letter
 }
 
 // The codes of an Ending.
 const (
-	Expired     = "expired"      // it waited for too long
-	TenantQuota = "tenant_quota" // too many events of its tenant wait
+	Expired     = "expired"      // the event waited too long
+	TenantQuota = "tenant_quota" // too many events of its tenant are waiting
 )
 
-// Error says what happened.
+// Error returns the text of Err.
 func (e *Ending) Error() string { return e.Err.Error() }
 
-// Unwrap returns what happened.
+// Unwrap returns Err.
 func (e *Ending) Unwrap() error { return e.Err }
 
-// Position is where a record stands.
+// Position is the position of a record in a log.
 type Position struct {
 	stream.Partition
 	Offset stream.Offset
@@ -84,7 +83,7 @@ func (p Position) Compare(o Position) int {
 	return cmp.Or(strings.Compare(p.Topic, o.Topic), cmp.Compare(p.Index, o.Index), cmp.Compare(p.Offset, o.Offset))
 }
 
-// ParsePosition reads what String returned.
+// ParsePosition decodes the result of String.
 func ParsePosition(text string) (Position, error) {
 	at, slash := strings.LastIndexByte(text, '@'), strings.LastIndexByte(text, '/')
 	if slash < 1 || at < slash {
@@ -100,17 +99,17 @@ func ParsePosition(text string) (Position, error) {
 
 // Letter is a dead letter.
 type Letter struct {
-	Record   stream.Record // of its topic: key, value and headers of the event, and those of its failure
-	ID       string        // of the event, or of the record that a sink was to deliver
-	Stage    string        // where it failed
+	Record   stream.Record // in the dead letter topic: key, value and headers of the event, and headers of its failure
+	ID       string        // id of the event, or of the record that a sink could not deliver
+	Stage    string        // stage that failed
 	Reason   string
-	Origin   string // topic/partition@offset where the event was read first: before it was copied
+	Origin   string // topic/partition@offset where the event was first read, before any copy
 	Attempts int
-	Resume   string // where it goes on, as package redrive writes it; "" is nowhere
+	Resume   string // where the event continues, in the format of package redrive; "" if it cannot
 	Settled  bool   // sent back or dropped
 }
 
-// Read returns the dead letter that a record of their topic is.
+// Read decodes a record of a dead letter topic.
 func Read(r stream.Record) Letter {
 	l := Letter{
 		Record: r, ID: header.Get(&r, header.Event), Stage: header.Get(&r, header.Stage), Reason: header.Get(&r, header.Error),
@@ -122,13 +121,13 @@ func Read(r stream.Record) Letter {
 	return l
 }
 
-// Is reports whether an id is that of the letter or of its event.
+// Is reports whether id is the id of the dead letter or of its event.
 func (l *Letter) Is(id string) bool { return id == l.ID || id == header.Get(&l.Record, header.ID) }
 
-// Place returns where the letter stands.
+// Place returns the position of the dead letter.
 func (l *Letter) Place() Position { return Position{l.Record.Partition, l.Record.Offset} }
 
-// Refusal returns why the event cannot be sent back; "" where it can.
+// Refusal returns why the event cannot be sent back, or "" if it can.
 func (l *Letter) Refusal() string {
 	truncated := header.Get(&l.Record, header.Truncated)
 	switch {
@@ -153,9 +152,8 @@ func (l *Letter) Refusal() string {
 	return ""
 }
 
-// Again returns the record that sends the event back, to the partition it was
-// read from, or what a sink was to deliver back to the sink. The letter must not
-// have a Refusal.
+// Again returns the record that sends the event back to the partition it was read from. For a
+// sink's dead letter it returns the record for SinkTopic. The letter must not have a Refusal.
 func (l *Letter) Again() (stream.Record, error) {
 	if l.Resume == Deliver {
 		return l.deliverAgain(), nil
@@ -165,7 +163,7 @@ func (l *Letter) Again() (stream.Record, error) {
 		return stream.Record{}, err
 	}
 	r := stream.Record{Partition: from, Time: l.Record.Time, Key: l.Record.Key, Value: l.Record.Value}
-	if l.Stage == "time" { // its time was wrong, or too far past that of the append
+	if l.Stage == "time" { // its time was wrong, or too far after the append time
 		r.Time = time.Now()
 	}
 	add := func(key, text string) { r.Headers = append(r.Headers, stream.Header{Key: key, Value: []byte(text)}) }
@@ -196,7 +194,7 @@ func (l *Letter) readFrom() (stream.Partition, error) {
 	return at.Partition, err
 }
 
-// deliverAgain returns the record as it was, with how often it was tried.
+// deliverAgain returns the original record, with the number of attempts.
 func (l *Letter) deliverAgain() stream.Record {
 	r := l.Record
 	group, _ := naming.Owner(r.Partition.Topic, naming.DeadLetters)
@@ -208,18 +206,17 @@ func (l *Letter) deliverAgain() stream.Record {
 	return r
 }
 
-// Return is what the record of an event that was sent back says.
+// Return holds the headers of a redriven event.
 type Return struct {
-	Letters  string   // the topic its dead letter is in: that of the pipeline it is for
-	Origin   Position // where the event was read first, which decides its names
+	Letters  string   // topic of its dead letter; it belongs to the pipeline that the event is for
+	Origin   Position // where the event was first read, which decides its names
 	Resume   string
-	Source   string // of a copy: where it was copied from
+	Source   string // for a copy: position of the original
 	Row      []byte // aliases the headers
 	Attempts int    // so far
 }
 
-// Returned returns what the headers of an event that was sent back say, and nil
-// where they are of another.
+// Returned decodes the headers of a redriven event. It returns nil for other events.
 func Returned(headers []stream.Header) *Return {
 	i := slices.IndexFunc(headers, func(h stream.Header) bool { return h.Key == header.Redrive })
 	if i < 0 {
@@ -233,7 +230,7 @@ func Returned(headers []stream.Header) *Return {
 	for i := range headers {
 		switch h := &headers[i]; h.Key {
 		case header.Position:
-			r.Origin, _ = ParsePosition(string(h.Value)) // Again has read it
+			r.Origin, _ = ParsePosition(string(h.Value)) // Again has already parsed it
 		case header.Resume:
 			r.Resume = string(h.Value)
 		case header.Copied:

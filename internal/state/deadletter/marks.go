@@ -8,8 +8,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// marks is which letters of a partition are settled: all before next, and those
-// whose bit is set, a bit for each offset in blocks that are entries of state.
+// marks records which dead letters of a partition are settled: all before next, and those with a
+// set bit. There is a bit per offset, in blocks that are state entries.
 type marks struct {
 	next    stream.Offset
 	blocks  map[int64][]byte
@@ -17,12 +17,12 @@ type marks struct {
 }
 
 const (
-	nextKind     = 'n' // of the entry of next; brokers forget the offset of a group that rests
-	markKind     = 's' // of those of blocks: 8 bytes of the number -> bits
+	nextKind     = 'n' // key kind of next; brokers forget committed offsets of an idle group
+	markKind     = 's' // key kind of blocks: 8 bytes of the block number -> bits
 	blockLetters = 4096
 )
 
-// readMarks reads what the group has committed.
+// readMarks reads the committed marks of the group.
 func readMarks(state stream.View) (*marks, error) {
 	m := &marks{blocks: map[int64][]byte{}, changed: map[int64]bool{}}
 	next, err := state.Get([]byte{nextKind})
@@ -62,7 +62,7 @@ func (m *marks) set(at stream.Offset) {
 	m.changed[number] = true
 }
 
-// changes moves next forward, and returns the entries to write.
+// changes moves next forward and returns the entries to write.
 func (m *marks) changes(p stream.Partition, next stream.Offset) []stream.Change {
 	var list []stream.Change
 	if next > m.next {

@@ -2,12 +2,12 @@ package deadletter
 
 import ()
 
-// Words for events that failed before the first step.
+// Resume positions of events that failed before the first step.
 const (
 	Start = "start"
 	Late  = "late"
 )
 
-// NeedsRow reports whether an event that goes on as the words say needs the row
-// that it had when it failed.
+// NeedsRow reports whether an event with this resume position needs the row that it had when it
+// failed.
 func NeedsRow(words string) bool { return words != Start && words != Late }

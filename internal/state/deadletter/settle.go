@@ -10,16 +10,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Log is a log whose dead letters are read and settled.
+// Log is a log with dead letters to read and settle.
 type Log interface {
 	stream.Log
 	stream.Inspector
 }
 
-// Letters yields the dead letters of a pipeline that a filter selects and that
-// are not settled, partition by partition in the order of their topic; with all,
-// the settled ones too. They are those that were there at the call. An error ends
-// it.
+// Letters yields the dead letters of a pipeline that a filter selects, partition by partition in
+// topic order. It skips settled ones, unless all is true. It yields the letters that exist at the
+// time of the call. An error ends the iteration.
 func Letters(ctx context.Context, log Log, pipeline string, f Filter, all bool) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		partitions, err := partitionsOf(ctx, log, pipeline)
@@ -70,7 +69,7 @@ func partitionsOf(ctx context.Context, log Log, pipeline string) ([]stream.Parti
 	return list, nil
 }
 
-// committed returns what is settled of a partition.
+// committed returns the committed marks of a partition.
 func committed(ctx context.Context, log Log, pipeline string, p stream.Partition) (*marks, error) {
 	state, err := log.State(ctx, Group(pipeline), p)
 	if err != nil {
@@ -79,7 +78,7 @@ func committed(ctx context.Context, log Log, pipeline string, p stream.Partition
 	return readMarks(state)
 }
 
-// read yields the letters of a partition from an offset to its present end.
+// read yields the dead letters of a partition from an offset to its current end.
 func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		first, end, err := log.Offsets(ctx, p)
@@ -98,24 +97,24 @@ func read(ctx context.Context, log Log, p stream.Partition, from stream.Offset) 
 	}
 }
 
-// Job says what to settle.
+// Job says which dead letters to settle.
 type Job struct {
 	Pipeline string
 	Filter   Filter
-	Drop     bool // do not send the events back
-	Limit    int  // most letters; 0 is no limit
+	Drop     bool // drop the events, do not send them back
+	Limit    int  // most dead letters to settle; 0 is no limit
 }
 
-// Progress is how far a Job is.
+// Progress is the progress of a Job.
 type Progress struct {
-	Read     int       `json:"read"`    // letters looked at that were not settled before
+	Read     int       `json:"read"`    // dead letters read that were not settled before
 	Settled  int       `json:"settled"` // durably sent back or dropped
-	Refused  int       `json:"refused"` // selected, but they cannot be sent back: they stay
+	Refused  int       `json:"refused"` // selected dead letters that cannot be sent back; they stay
 	Refusals []Refusal `json:"refusals,omitempty"`
-	Done     bool      `json:"done"` // nothing is left to be looked at
+	Done     bool      `json:"done"` // all dead letters were read
 }
 
-// Refusal is one of the first letters that cannot be sent back.
+// Refusal describes a dead letter that cannot be sent back. Progress lists the first ones.
 type Refusal struct {
 	DeadLetter string `json:"dead_letter"` // topic/partition@offset
 	ID         string `json:"id"`
@@ -123,20 +122,19 @@ type Refusal struct {
 }
 
 const (
-	stepLetters = 256       // settled in one step, at most,
-	stepBytes   = 512 << 10 // or so many bytes sent
-	lookLetters = 10_000    // looked at between two reports, where nothing is settled
+	stepLetters = 256       // most letters settled in a transaction,
+	stepBytes   = 512 << 10 // or most bytes sent
+	lookLetters = 10_000    // letters read between two reports if none is settled
 	refusalsMax = 20
 	joinWait    = 30 * time.Second
 )
 
-// ErrBusy says that another process is settling dead letters of the pipeline.
+// ErrBusy means that another process is settling dead letters of the pipeline.
 var ErrBusy = errors.New("another process is settling dead letters of this pipeline")
 
-// Settle sends the events of dead letters back, or drops them, and yields how far
-// it is after each step and at the end. What was yielded is durable; when it ends
-// in between, the next call goes on with the others. An event that is sent back
-// is once in the log whatever happens.
+// Settle sends the events of dead letters back, or drops them. It yields its progress after each
+// transaction and at the end. Yielded progress is durable. If Settle ends early, the next call
+// continues with the rest. Whatever happens, an event that is sent back is in the log exactly once.
 func Settle(ctx context.Context, log Log, job Job) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		s := &settler{log: log, job: job}
@@ -162,7 +160,7 @@ type settler struct {
 	job      Job
 	member   stream.Member
 	progress Progress
-	report   func() bool // false ends
+	report   func() bool // returns false if the caller wants to stop
 	stopped  bool
 }
 
@@ -190,7 +188,8 @@ func (s *settler) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// assigned waits until the member has all partitions. It reads them itself.
+// assigned waits until the member owns all n partitions. It pauses them, because the settler reads
+// the records itself.
 func (s *settler) assigned(ctx context.Context, n int) (map[stream.Partition]stream.Assigned, error) {
 	within, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
@@ -218,7 +217,7 @@ func (s *settler) full() bool {
 	return s.job.Limit > 0 && s.progress.Settled >= s.job.Limit
 }
 
-// partition settles the letters of one partition.
+// partition settles the dead letters of one partition.
 func (s *settler) partition(ctx context.Context, a stream.Assigned) error {
 	m, err := readMarks(a.State)
 	if err != nil {
@@ -250,19 +249,19 @@ func (s *settler) partition(ctx context.Context, a stream.Assigned) error {
 	return nil
 }
 
-// writing is the step that is being made of one partition.
+// writing is the transaction being built for one partition.
 type writing struct {
 	*settler
 	partition stream.Partition
 	marks     *marks
-	open      stream.Offset // of the first letter that stays; -1 where none does so far
-	next      stream.Offset // after the last letter looked at
+	open      stream.Offset // first letter that is not settled; -1 if there is none so far
+	next      stream.Offset // after the last letter read
 	outputs   []stream.Record
 	bytes     int
 	settled   int
 }
 
-// end returns the offset before which all is settled.
+// end returns the offset before which all letters are settled.
 func (w *writing) end() stream.Offset {
 	if w.open >= 0 {
 		return w.open
@@ -274,7 +273,7 @@ func (w *writing) full() bool {
 	return w.settled >= stepLetters || w.bytes >= stepBytes || w.job.Limit > 0 && w.progress.Settled+w.settled >= w.job.Limit
 }
 
-// take settles a letter, if it is one of the job's.
+// take settles a letter if the job selects it.
 func (w *writing) take(l *Letter) {
 	at := l.Record.Offset
 	w.next = at + 1
@@ -292,8 +291,8 @@ func (w *writing) take(l *Letter) {
 	w.settled++
 }
 
-// send adds the event of a letter to the step, if it is to be sent back. It
-// reports whether the letter is settled.
+// send adds the event of a letter to the transaction, unless the job drops it. It reports whether
+// the letter is settled.
 func (w *writing) send(l *Letter) bool {
 	if w.job.Drop {
 		return true
@@ -323,7 +322,7 @@ func recordBytes(r *stream.Record) int {
 	return n
 }
 
-// commit makes the step durable: events and marks together.
+// commit commits the transaction: events and marks together.
 func (w *writing) commit(ctx context.Context) error {
 	step := stream.Transaction{
 		Outputs: w.outputs, Changes: w.marks.changes(w.partition, w.end()),
@@ -334,7 +333,7 @@ func (w *writing) commit(ctx context.Context) error {
 	}
 	w.progress.Settled += w.settled
 	w.outputs, w.bytes, w.settled = nil, 0, 0
-	w.member.Wake() // a member is to be seen in Poll
+	w.member.Wake() // the member must call Poll regularly; do not block in it
 	batch, err := w.member.Poll(ctx, 1)
 	if err == nil && len(batch.Revoked) > 0 {
 		err = ErrBusy

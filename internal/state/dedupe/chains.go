@@ -5,22 +5,22 @@ import (
 	"math/bits"
 )
 
-// chains finds entries by hash. A chain has the entries of some low bits of the
-// hash, the newest first, each linked to the next older one.
+// chains finds entries by hash. All entries of a chain have the same low bits of the hash. The
+// newest is first, and each links to the next older one.
 //
-//  1. Links are numbers modulo 2^32. Entries leave in order of their numbers, so
-//     the first link of a chain to an entry that is not live ends it, and
-//     leaving takes no work. A number comes round after 2^32 entries: until
-//     then a link is always made dead for good, that of an entry by dead when it
-//     is linked, that of a chain by the sweep, which passes one at every entry.
-//  2. There are as many chains as there ever were live entries. A chain is added
-//     at a time, by linear hashing (W. Litwin, VLDB 1980): chain n takes its
-//     entries from chain n less its highest bit. No event waits for a table
-//     to be rebuilt.
+//  1. Links are numbers modulo 2^32. Entries leave in order of their numbers. So
+//     the first link to an entry that is not live ends the chain, and removal
+//     takes no work. Numbers repeat after 2^32 entries. Before that, a link is
+//     always replaced by a permanently dead one: the link of an entry by dead
+//     when it is linked, the link of a chain by the sweep. The sweep passes one
+//     chain per entry.
+//  2. There are as many chains as there ever were live entries. Linear hashing
+//     (W. Litwin, VLDB 1980) adds one chain at a time: chain n takes its entries
+//     from chain n less its highest bit. So no event waits for a table rebuild.
 type chains struct {
 	pages []*[chainPageLen]uint32
 	n     uint64
-	swept uint64 // the chain that the sweep passes next
+	swept uint64 // chain that the sweep passes next
 }
 
 const chainPageLen = 1_024
@@ -36,11 +36,10 @@ func (c *chains) of(hash []byte) *uint32 {
 	return c.at(h & (mask >> 1))
 }
 
-// live reports that the entry of a link is.
+// live reports whether the entry of a link is live.
 func (s *Set) live(link uint32) bool { return uint64(uint32(s.next)-link-1) < s.next-s.first }
 
-// dead returns a link that is to no entry, for as long as the set may hold the
-// entry that has it.
+// dead returns a link that stays dead as long as the set may hold the entry with the link.
 func (s *Set) dead() uint32 { return uint32(s.next) - 1<<31 }
 
 // find reports whether a live entry has the hash and a time after edge.
@@ -58,7 +57,7 @@ func (s *Set) find(hash *[hashBytes]byte, edge int64) bool {
 	return false
 }
 
-// link makes e, which is to get the number next, the newest of its chain.
+// link adds e, the entry with the next number, to the front of its chain.
 func (s *Set) link(e *entry) {
 	if s.chains.n == 0 {
 		s.chains.pages = append(s.chains.pages, new([chainPageLen]uint32))
@@ -73,7 +72,7 @@ func (s *Set) link(e *entry) {
 	*newest = uint32(s.next)
 }
 
-// split adds a chain where there are more entries than chains, and sweeps one.
+// split adds a chain if there are more entries than chains, and sweeps one.
 func (s *Set) split() {
 	c := &s.chains
 	if s.next-s.first > c.n {

@@ -1,6 +1,6 @@
-// Package dedupe remembers the ids of one partition's newest events, to tell
-// those that come again. It is pure: no clock and no I/O; what it answers and
-// what it has to store are functions of the events in their order.
+// Package dedupe remembers the ids of the newest events of a partition and detects duplicates. It
+// is pure, without a clock or I/O: its answers and stored data depend only on the events and their
+// order.
 package dedupe
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Spec bounds what a Set remembers.
+// Spec limits the ids that a Set remembers.
 type Spec struct {
 	Window time.Duration // of event time: 1 s to 366 days in whole microseconds
 	Max    int           // ids: 1 to 40,000,000, 32 bytes of memory each
@@ -24,8 +24,8 @@ const (
 	idBytes   = 32
 )
 
-// Validate returns what is wrong with the spec. Of too many ids it says the
-// memory that they need and the rate of events that they stand for.
+// Validate returns the error in the spec, or nil. For too many ids the error has the required
+// memory and the corresponding event rate.
 func (s Spec) Validate() error {
 	switch {
 	case s.Window < minWindow || s.Window > maxWindow:
@@ -42,26 +42,24 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// Set is the ids that one partition remembers. It has one user at a time.
+// Set holds the remembered ids of one partition. It is not safe for concurrent use.
 //
 //  1. Remembered ids are numbered from 0 in order of arrival. An entry is the
 //     first 16 bytes of the id's SHA-256 and the event's time. With 128 bits a
-//     collision never happens in practice: among 10^12 ids the chance of one is
+//     collision does not happen in practice: among 10^12 ids its probability is
 //     below 10^-14.
-//  2. The entries [first, next) are live. An entry leaves at the front: when
-//     there are more than the spec's Max, or when it is out of the window. One
-//     out of the window behind one that is in it stays, but makes no event a
-//     duplicate.
-//  3. Entries are in pages, which are taken and given back whole, so nothing is
-//     ever copied to grow. A table of chains, as many as there were ever live
-//     entries, finds them by hash; see chains.
-//  4. The state has the entries in blocks of 64 by number, each whole, from the
-//     block of the first live entry to that of the newest one, which stays when
-//     nothing is live and keeps the numbers going. Entries of the first block
-//     that are not live any more leave again at the first event after loading,
-//     by the rules of 2. So neither a restart nor the moments of writing show.
+//  2. The entries [first, next) are live. The first entry leaves if there are
+//     more than the spec's Max, or if it is outside the window. An entry outside
+//     the window behind one inside it stays, but makes no event a duplicate.
+//  3. Entries are in pages, which are allocated and freed as a whole. So growth
+//     never copies entries. A table of chains finds entries by hash: see chains.
+//  4. The state has the entries in whole blocks of 64 by number, from the block
+//     of the first live entry to that of the newest one. If no entry is live, the
+//     newest block stays and preserves the numbers. After loading, the first block
+//     may have entries that were not live. They leave at the first event by the
+//     rules of 2. So neither restarts nor the times of writes affect results.
 type Set struct {
-	window      int64 // microseconds
+	window      int64 // in microseconds
 	max         uint64
 	first, next uint64 // the live entries
 
@@ -71,19 +69,19 @@ type Set struct {
 
 	chains chains
 
-	savedFrom, savedNext uint64 // the state has the blocks of entries [savedFrom, savedNext)
+	savedFrom, savedNext uint64 // the state has the blocks of the entries [savedFrom, savedNext)
 	scratch              []byte
 }
 
 const (
-	blockLen  = 64    // entries of an entry of the state
-	pageLen   = 1_024 // entries, a multiple of blockLen
+	blockLen  = 64    // entries per state entry
+	pageLen   = 1_024 // entries per page, a multiple of blockLen
 	hashBytes = 16
 	entrySize = hashBytes + 8
 )
 
-// entry is an id as it is stored, its hash and big-endian time, and the number
-// modulo 2^32 of the next older entry of its chain.
+// entry is an id. stored is its hash and its big-endian time. older is the number, modulo 2^32, of
+// the next older entry of its chain.
 type entry struct {
 	stored [entrySize]byte
 	older  uint32
@@ -93,20 +91,19 @@ type page [pageLen]entry
 
 func (e *entry) time() int64 { return int64(binary.BigEndian.Uint64(e.stored[hashBytes:])) }
 
-// New returns an empty Set for a spec that Validate takes.
+// New returns an empty Set. The spec must pass Validate.
 func New(spec Spec) *Set {
 	return &Set{window: spec.Window.Microseconds(), max: uint64(spec.Max)}
 }
 
-// Len returns how many ids are remembered. Just after loading it may count up
-// to 63 that are out of the window.
+// Len returns the number of remembered ids. Right after loading it may include up to 63 ids outside
+// the window.
 func (s *Set) Len() int { return int(s.next - s.first) }
 
-// Seen reports whether an event of this id is a duplicate: whether one of the
-// newest Max ids remembered is the same and its time is after newest less the
-// window. Where it is none it is remembered, unless its own time is not after
-// that. t is the event's time and newest the greatest of the partition so far,
-// t among them, which never decreases; both in microseconds.
+// Seen reports whether an event with this id is a duplicate: whether the id is among the newest Max
+// remembered ids, with a time after newest minus the window. If it is not, Seen remembers the id,
+// unless t is at or before that limit. t is the event's time. newest is the greatest event time of
+// the partition so far, including t, and never decreases. Both are in microseconds.
 func (s *Set) Seen(id string, t, newest int64) bool {
 	edge := max(newest, math.MinInt64+s.window) - s.window
 	for s.first < s.next && s.at(s.first).time() <= edge {
@@ -128,12 +125,12 @@ func (s *Set) Seen(id string, t, newest int64) bool {
 	return false
 }
 
-// at returns the entry of a number, of which the low 32 bits are enough.
+// at returns the entry of a number. The low 32 bits of the number are sufficient.
 func (s *Set) at(n uint64) *entry {
 	return &s.pages[n/pageLen&uint64(len(s.pages)-1)][n%pageLen]
 }
 
-// remember appends an entry and forgets the first one where there are too many.
+// remember appends an entry and removes the first one if there are too many.
 func (s *Set) remember(stored *[entrySize]byte) {
 	if s.next%pageLen == 0 {
 		s.turn()
@@ -148,8 +145,7 @@ func (s *Set) remember(stored *[entrySize]byte) {
 	s.split()
 }
 
-// kept returns the number of the first entry of the first block that the state
-// is to have.
+// kept returns the number of the first entry of the first block that the state must have.
 func (s *Set) kept() uint64 {
 	if s.first == s.next && s.next > 0 {
 		return (s.next - 1) / blockLen * blockLen
@@ -172,7 +168,7 @@ func (s *Set) turn() {
 	s.pages[s.next/pageLen&uint64(len(s.pages)-1)], s.spare = s.spare, nil
 }
 
-// release gives back the pages of which nothing is kept, but for one.
+// release frees pages before the kept entries, except for one spare.
 func (s *Set) release() {
 	for kept := s.kept(); s.base+pageLen <= kept; s.base += pageLen {
 		place := &s.pages[s.base/pageLen&uint64(len(s.pages)-1)]

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Has reports whether Seen would call an event of this id a duplicate, with no
-// event newer than newest, and remembers nothing.
+// Has reports whether Seen would call an event with this id a duplicate if no event is newer than
+// newest. It remembers nothing.
 func (s *Set) Has(id string, newest int64) bool {
 	if s.next == s.first {
 		return false

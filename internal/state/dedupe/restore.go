@@ -7,8 +7,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Restore returns what is remembered beside a partition: a new Set where that is
-// nothing.
+// Restore returns the Set stored in the state of a partition, or a new Set if the state has none.
 func Restore(p stream.Partition, state stream.View, spec Spec) (*Set, error) {
 	s := New(spec)
 	for entry, err := range state.Scan([]byte{statekey.ID}) {

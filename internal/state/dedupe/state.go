@@ -6,15 +6,14 @@ import (
 	"fmt"
 )
 
-// maxBlock bounds the number of a block: 2^56 entries.
+// maxBlock limits the number of a block: 2^56 entries.
 const maxBlock = 1 << 50
 
-// Changes calls fn with every write that the state needs to hold what is
-// remembered, since the last Changes or the loading: first deletes, with a nil
-// value, then blocks of up to 64 entries of 24 bytes, both in key order. Of a
-// few new ids that is one write of at most 1.5 KB. A key is the block's number,
-// 8 bytes big-endian. The slices are valid only during the call. What all calls
-// have written depends on the events alone, not on when Changes was called.
+// Changes calls fn for every state write since the last Changes or the loading. First come deletes,
+// with a nil value, then blocks of up to 64 entries of 24 bytes, both in key order. For a few new
+// ids that is one write of at most 1.5 KB. A key is the block number, 8 bytes big-endian. The
+// slices are valid only during the call. The sum of all writes depends only on the events, not on
+// when Changes was called.
 func (s *Set) Changes(fn func(key, value []byte)) {
 	kept := s.kept()
 	for n := s.savedFrom; n < min(kept, s.savedNext); n += blockLen {
@@ -35,10 +34,9 @@ func (s *Set) Changes(fn func(key, value []byte)) {
 	s.savedFrom, s.savedNext = kept, s.next
 }
 
-// Add loads an entry of the state that Changes wrote: the whole state goes into
-// a new Set in key order, before the first Seen. The spec may be another one
-// than that of the Set that wrote it. What Changes cannot have written is an
-// error, after which the Set is of no use.
+// Add loads a state entry that Changes wrote. Load the whole state into a new Set in key order,
+// before the first Seen. The spec may differ from that of the Set that wrote it. Add returns an
+// error for an entry that Changes cannot have written; the Set is then unusable.
 func (s *Set) Add(key, value []byte) error {
 	if len(key) != 8 {
 		return fmt.Errorf("load ids: corrupt state: a key of %d bytes", len(key))

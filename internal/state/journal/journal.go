@@ -1,7 +1,7 @@
-// Package journal keeps the answers of calls that are paid for, or that another
-// call would answer in another way, in the state beside a partition: so that a
-// crash, a retry or a replay takes the answer that there was. It is pure: it
-// reads a stream.View, and what it writes are changes for a step.
+// Package journal stores answers of calls in the state of a partition. It is for calls that cost
+// money, or that a repeated call would answer differently. After a crash, a retry or a replay, the
+// stored answer is used. The package is pure: it reads a stream.View and returns changes for a
+// transaction.
 package journal
 
 import (
@@ -14,16 +14,14 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Spec bounds what a journal keeps beside a partition.
+// Spec limits the journal of a partition.
 type Spec struct {
-	// Retention is how long an answer is kept, by event time: 7 days where it is
-	// 0. It has to outlast what a record may wait for its turn, and how far back
-	// a replay goes.
+	// Retention is how long an answer is kept, in event time; 0 means 7 days. It must be longer
+	// than the wait of a record for its turn, and than a replay goes back.
 	Retention time.Duration
-	// BytesMax is how much state the answers take: 256 MiB where it is 0. The
-	// oldest go first.
+	// BytesMax limits the state of the answers; 0 means 256 MiB. The oldest are removed first.
 	BytesMax int64
-	// AnswerBytesMax is the most of one answer: 1 MiB where it is 0.
+	// AnswerBytesMax is the largest size of an answer; 0 means 1 MiB.
 	AnswerBytesMax int
 }
 
@@ -31,15 +29,15 @@ const (
 	retention      = 7 * 24 * time.Hour
 	bytesMax       = 256 << 20
 	answerBytesMax = 1 << 20
-	// overhead is what an answer takes beside its bytes: two keys, and its place
-	// in the order.
+	// overhead is the size of an answer in state without its bytes: two keys, and its place in the
+	// order.
 	overhead = 128
-	// agedMost is how many answers leave for their age when another comes, so that
-	// no step is full of them; they leave faster than others come.
+	// agedMost is how many expired answers are removed per new answer. It limits the changes of a
+	// transaction. Since it is above 1, expired answers are removed faster than new ones are added.
 	agedMost = 16
 )
 
-// Validate returns what is wrong with the spec, all of it.
+// Validate returns all errors in the spec.
 func (s Spec) Validate() error {
 	var list []error
 	if s.Retention < 0 {
@@ -54,7 +52,7 @@ func (s Spec) Validate() error {
 	return errors.Join(list...)
 }
 
-// Widest returns the bounds of which each is that of the spec that keeps more.
+// Widest returns the larger value of each limit of both specs.
 func (s Spec) Widest(other Spec) Spec {
 	a, b := s.withDefaults(), other.withDefaults()
 	return Spec{max(a.Retention, b.Retention), max(a.BytesMax, b.BytesMax), max(a.AnswerBytesMax, b.AnswerBytesMax)}
@@ -73,30 +71,29 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// Answer is what a call brought.
+// Answer is the result of a call.
 type Answer struct {
-	Model string  // whose statistics count it
+	Model string  // model that the statistics count it for
 	Bytes []byte  // must not be modified
-	Units uint64  // that it cost: calls or tokens
-	Price float64 // of a unit; 0 is unknown
+	Units uint64  // cost in calls or tokens
+	Price float64 // price of a unit; 0 is unknown
 }
 
-// State says what is to be done about a request.
+// State says what the caller must do about a request.
 type State int
 
 // The states of a request.
 const (
-	// Call is a request that nobody made: the caller makes it, then says Record or
+	// Call means that no call of the request was made: the caller makes it, then calls Record or
 	// Fail.
 	Call State = iota + 1
-	// Wait is one whose answer is on its way: its waiter is in what Committed or
-	// Fail returns.
+	// Wait means that a call is in flight: Committed or Fail will return the waiter.
 	Wait
-	// Found is one that has an answer.
+	// Found means that the request has an answer.
 	Found
 )
 
-// String returns the word for a state.
+// String returns the name of a state.
 func (s State) String() string {
 	switch s {
 	case Call:
@@ -109,67 +106,65 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", int(s))
 }
 
-// Landed is an answer that became durable, and who waits for it: the waiter that
-// made the call first.
+// Landed is an answer that became durable, with its waiters. The waiter that made the call comes
+// first.
 type Landed struct {
 	Key     Key
 	Answer  []byte
 	Waiters []uint64
 }
 
-// Journal is the answers beside one partition. It has one user at a time, the
-// owner of the partition.
+// Journal holds the answers of one partition. It is not safe for concurrent use; the owner of the
+// partition uses it.
 //
-//  1. An answer is used by nobody before the step that holds it is committed:
-//     until then its request is in flight, as before it came. So whatever an
-//     output was made of is in the state, and a crash repeats only calls that
-//     were in flight.
-//  2. There is one call of a request at a time; others wait for it. Two answers
-//     come only where a call was given up and another one made. The first one
-//     counts for ever.
-//  3. Answers are numbered in the order they came, and leave in that order. The
-//     state has each by its key, its key by its number, and one entry with the
-//     first and the next number. All three are read when they are needed, so a
-//     journal of any size takes no time to open and no memory.
-//  4. A request that nobody waits for has an answer where the state says so, though a
-//     step that is not committed may take it out: it is not paid for twice by that.
+//  1. An answer is used only after its transaction is committed. Until then its
+//     request is in flight. So the state holds everything that an output was
+//     computed from, and a crash repeats only calls that were in flight.
+//  2. A request has one call at a time, and others wait for it. Two answers are
+//     possible only if a call was given up and another one was made. The first
+//     answer stays.
+//  3. Answers are numbered in order of arrival and removed in that order. The
+//     state has each answer by its key, its key by its number, and one entry with
+//     the first and the next number. All three are read on demand. So opening a
+//     journal of any size takes no time and no memory.
+//  4. A request without waiters has an answer if the state says so, even if an
+//     uncommitted transaction removes it. So the removal causes no second payment.
 type Journal struct {
 	partition stream.Partition
 	view      stream.View
 	spec      Spec
 
 	head    head
-	newest  int64 // event time of an answer, microseconds
-	dirty   bool  // the head is not in a step
+	newest  int64 // greatest event time of an answer, in microseconds
+	dirty   bool  // head has changed since the last transaction
 	flights map[Key]*flight
-	tail    []place // of the answers whose step is not committed, the newest last
-	steps   []step  // that are not committed, and the one being made
+	tail    []place // places of answers in uncommitted transactions, the newest last
+	steps   []step  // uncommitted transactions, and the one being built
 	keyBuf  []byte
 }
 
-// flight is a request whose answer is not durable.
+// flight is a request without a durable answer.
 type flight struct {
 	waiters  []uint64
-	called   bool    // the first of them makes the call
-	answered *Answer // in a step; nil before
+	called   bool    // the first waiter makes the call
+	answered *Answer // its answer in an uncommitted transaction, or nil
 }
 
-// place is what the state has by the number of an answer.
+// place is the state entry of an answer's number.
 type place struct {
 	key  Key
-	time int64 // event time of the partition when it came, microseconds
+	time int64 // event time of the partition at its arrival, in microseconds
 	size uint64
 }
 
-// step is what the journal changes in one.
+// step is the part of the journal in one transaction.
 type step struct {
 	changes []stream.Change
 	landed  []Landed // without their waiters
-	tail    int      // places of the step
+	tail    int      // number of places in it
 }
 
-// Open returns the journal beside a partition. The view has to be that of the
-// partition's owner.
+// Open returns the journal of a partition. The view must be that of the partition's owner.
 func Open(partition stream.Partition, view stream.View, spec Spec) (*Journal, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -190,8 +185,7 @@ func Open(partition stream.Partition, view stream.View, spec Spec) (*Journal, er
 	return j, nil
 }
 
-// Stats returns what the journal holds and was good for, steps that are not
-// committed among it.
+// Stats returns the counters of the journal, including uncommitted transactions.
 func (j *Journal) Stats() Stats {
 	s := j.head.Stats
 	s.Answers = j.head.next - j.head.first
@@ -199,16 +193,14 @@ func (j *Journal) Stats() Stats {
 	return s
 }
 
-// Lookup returns the answer to a request, nil where there is none that is
-// durable. It counts for nothing.
+// Lookup returns the durable answer to a request, or nil. It does not change statistics.
 func (j *Journal) Lookup(key Key) ([]byte, error) {
 	_, answer, err := j.read(key)
 	return answer, err
 }
 
-// Ask says what is to be done about a request to a model. The answer is that of
-// Found. The waiter is a number that the caller knows the request by; it is of
-// use once.
+// Ask says what to do about a request to a model. answer is set for Found. The caller identifies
+// the request by waiter, a number that it uses once.
 func (j *Journal) Ask(key Key, model string, waiter uint64) (state State, answer []byte, err error) {
 	if f, ok := j.flights[key]; ok {
 		f.waiters = append(f.waiters, waiter)
@@ -226,7 +218,7 @@ func (j *Journal) Ask(key Key, model string, waiter uint64) (state State, answer
 	return Call, nil, nil
 }
 
-// hit counts requests that took the answer of one call of so many units.
+// hit counts n requests that used the answer of a call with this many units.
 func (j *Journal) hit(model string, n, units uint64) {
 	c := j.head.of(model)
 	c.Hits += n
@@ -234,9 +226,9 @@ func (j *Journal) hit(model string, n, units uint64) {
 	j.dirty = true
 }
 
-// Fail gives a call up, and returns who waited for its answer, the waiter that
-// made it first: each may Ask again. Where the answer has come and only its step
-// is not committed there is nobody to return: they get it.
+// Fail gives up a call and returns its waiters, the one that made the call first. Each of them may
+// Ask again. If the answer has arrived and only its transaction is not committed, Fail returns
+// none: the waiters will get the answer.
 func (j *Journal) Fail(key Key) []uint64 {
 	f := j.flights[key]
 	if f == nil || f.answered != nil {
@@ -246,13 +238,13 @@ func (j *Journal) Fail(key Key) []uint64 {
 	return f.waiters
 }
 
-// Record takes the answer of a call into the step being made, also of one that
-// was given up. It is of no use to anybody before Committed returns it. At is the
-// event time of who asked, in microseconds: the age of answers counts from the
-// newest of these. Where the request has an answer already the journal keeps that
-// one and recorded is false. An answer that is too large is stream.ErrTooLarge and
-// not taken, and its call is still in flight; every other error leaves the journal
-// of no use.
+// Record adds the answer of a call to the current transaction, even if the call was given up. The
+// caller must not use the answer before Committed returns it. at is the event time of the request,
+// in microseconds; the age of answers counts from the greatest of these times.
+//
+// If the request already has an answer, the journal keeps that one and recorded is false. If the
+// answer is too large, the error is stream.ErrTooLarge; the answer is not stored and its call stays
+// in flight. After any other error the journal is unusable.
 func (j *Journal) Record(key Key, answer Answer, at int64) (recorded bool, err error) {
 	c := j.head.of(answer.Model)
 	c.Price = answer.Price
@@ -295,9 +287,9 @@ func (j *Journal) Record(key Key, answer Answer, at int64) (recorded bool, err e
 	return true, nil
 }
 
-// makeRoom takes out the oldest answers: as many as another one of this size
-// needs, and some of those that are too old. How many go at once is bounded,
-// since the journal may have been written with wider bounds.
+// makeRoom removes the oldest answers: as many as a new one of this size needs, and some of the
+// expired ones. It removes a limited number at once, since the journal may have been written with
+// larger limits.
 func (j *Journal) makeRoom(size uint64, now int64) error {
 	kept := j.spec.Retention.Microseconds()
 	edge := max(now, math.MinInt64+kept) - kept
@@ -324,9 +316,8 @@ func (j *Journal) change(key, value []byte) {
 	s.changes = append(s.changes, stream.Change{Partition: j.partition, Key: key, Value: value})
 }
 
-// Changes returns what the journal changes in the step being made, and begins
-// the next one. It is called once for every step that is given to Commit; the
-// changes may be none.
+// Changes returns the journal's changes for the current transaction, perhaps none, and begins the
+// next one. The caller must call it once for every transaction that it commits.
 func (j *Journal) Changes() []stream.Change {
 	if j.dirty {
 		j.change([]byte{statekey.JournalHead}, j.head.append(nil))
@@ -337,10 +328,9 @@ func (j *Journal) Changes() []stream.Change {
 	return changes
 }
 
-// Committed says that the oldest step of Changes that was not committed is, and
-// returns the answers in it. It is called once for every commit that succeeded,
-// in order; after one that failed the journal is of no use. An answer stays in
-// memory until whoever has it lets go, whatever left the journal meanwhile.
+// Committed records that the oldest uncommitted transaction is committed and returns the answers in
+// it. The caller must call it once for every successful commit, in order. After a failed commit the
+// journal is unusable. The returned answers stay valid even if the journal removes them.
 func (j *Journal) Committed() []Landed {
 	if len(j.steps) == 1 {
 		panic("journal: a step was committed that Changes did not return")

@@ -8,7 +8,7 @@ import (
 	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
-// The state keys of kind statekey.Journal go on with one of these.
+// Second byte of the state keys of kind statekey.Journal.
 const (
 	byKey    = 'a' // key -> units, answer
 	byNumber = 'o' // number -> key, time, size
@@ -22,13 +22,13 @@ func orderKey(b []byte, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, statekey.Journal, byNumber), number)
 }
 
-// IsAnswer reports whether a state key is that of an answer.
+// IsAnswer reports whether a state key is the key of an answer.
 func IsAnswer(stored []byte) bool {
 	return len(stored) == 2+len(Key{}) && stored[0] == statekey.Journal && stored[1] == byKey
 }
 
-// read returns the durable answer to a request and what it cost; nil where there
-// is none.
+// read returns the durable answer to a request and its cost. The answer is nil if the state has
+// none.
 func (j *Journal) read(key Key) (units uint64, answer []byte, err error) {
 	j.keyBuf = answerKey(j.keyBuf[:0], key)
 	stored, err := j.view.Get(j.keyBuf)
@@ -49,7 +49,7 @@ func appendAnswer(b []byte, a *Answer) []byte {
 	return append(binary.AppendUvarint(b, a.Units), a.Bytes...)
 }
 
-// place returns what is known of a live answer by its number.
+// place returns the place of a live answer by its number.
 func (j *Journal) place(number uint64) (place, error) {
 	if durable := j.head.next - uint64(len(j.tail)); number >= durable {
 		return j.tail[number-durable], nil
@@ -71,7 +71,7 @@ func (p *place) append(b []byte) []byte {
 	return binary.AppendUvarint(b, p.size)
 }
 
-// readPlace reads what append wrote.
+// readPlace decodes the result of append.
 func readPlace(stored []byte) (p place, ok bool) {
 	if len(stored) <= len(p.key)+8 {
 		return p, false

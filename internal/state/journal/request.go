@@ -10,25 +10,25 @@ import (
 	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
-// Key stands for a request: two of the same key have the same answer.
+// Key identifies a request. Requests with the same key have the same answer.
 type Key [sha256.Size]byte
 
-// Request is all that an answer depends on.
+// Request holds everything that an answer depends on.
 type Request struct {
-	Endpoint   string // where it is asked and for what, such as a URL and the name of a model
-	Version    string // of the model, pinned
-	Parameters string // of the call, such as a temperature
-	Body       []byte // what is asked
-	// Event is the id of the event, for models that answer the same question in
-	// different ways; "" for those of which one answer is as good as another.
+	Endpoint   string // destination of the call, such as a URL and the name of a model
+	Version    string // pinned version of the model
+	Parameters string // parameters of the call, such as a temperature
+	Body       []byte // the question
+	// Event is the event id for models that may answer the same question differently. It is "" for
+	// models with interchangeable answers.
 	Event string
 }
 
-// keyed begins what is hashed: hashes of other meanings differ.
+// keyed is a prefix of the hashed bytes. It separates these hashes from others.
 const keyed = "afterbay journal 1"
 
-// Key returns the hash of the whole request. Each field counts with its length,
-// so that no two requests are written alike.
+// Key returns the hash of the whole request. It hashes each field with its length, so that
+// different requests have different input.
 func (r *Request) Key() Key {
 	h := sha256.New()
 	var length [binary.MaxVarintLen64]byte
@@ -36,19 +36,17 @@ func (r *Request) Key() Key {
 		h.Write(length[:binary.PutUvarint(length[:], uint64(len(field)))])
 		h.Write([]byte(field))
 	}
-	h.Write(r.Body) // the last, so its length is that of the rest
+	h.Write(r.Body) // it is the last field, so it needs no length
 	return Key(h.Sum(nil))
 }
 
-// NaNs of float32 that stand in a row for a missing number, and before a number of
-// 64 bits.
+// NaN values of float32 in an encoded row: for a missing number, and before a 64-bit number.
 const missing, wide = 0x7fc00000, 0x7fc00001
 
-// AppendRow appends a row of a model as the body of a request: equal rows are
-// written alike, and different ones differently. Numbers count by their bits,
-// but for NaN, which is missing whatever its bits are. One that float32 holds is
-// written as float32; any other behind a NaN that is not that of missing numbers.
-// Of the bytes nil, which is missing, differs from empty.
+// AppendRow appends a model row as the body of a request. Equal rows have equal encodings, and
+// different rows have different ones. Numbers count by their bits, except that every NaN counts as
+// missing. A number that float32 can hold is encoded as float32. Any other number follows a NaN
+// that marks 64 bits. In bytes, nil means missing and differs from empty.
 func AppendRow(b []byte, values []float64, bytes [][]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(values)))
 	for _, value := range values {
@@ -66,8 +64,8 @@ func AppendRow(b []byte, values []float64, bytes [][]byte) []byte {
 	return packed.AppendTexts(b, bytes)
 }
 
-// AppendAnswer appends the scores and texts of a row as an answer. Of the texts
-// nil, which there is none of, differs from empty.
+// AppendAnswer appends the scores and texts of a row as an answer. A nil text means that there is
+// no text, and differs from an empty one.
 func AppendAnswer(b []byte, scores []float32, texts [][]byte) []byte {
 	for _, score := range scores {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(score))
@@ -77,8 +75,8 @@ func AppendAnswer(b []byte, scores []float32, texts [][]byte) []byte {
 
 var errAnswer = errors.New("not an answer of this model")
 
-// ReadAnswer reads what AppendAnswer wrote, as many scores and texts as there is
-// room for. An answer of others is an error. The texts are those of answer.
+// ReadAnswer decodes the result of AppendAnswer into scores and texts. The numbers of both must
+// match, otherwise it returns an error. The texts alias answer.
 func ReadAnswer(scores []float32, texts [][]byte, answer []byte) error {
 	rest := answer
 	wrong := len(rest) < 4*len(scores)

@@ -10,31 +10,31 @@ import (
 	"github.com/afterbay/afterbay/internal/state/packed"
 )
 
-// Stats says what a journal holds and what it was good for.
+// Stats holds the counters of a journal.
 type Stats struct {
-	Answers uint64  `json:"answers"` // held
-	Bytes   uint64  `json:"bytes"`   // of state that they take
+	Answers uint64  `json:"answers"` // stored answers
+	Bytes   uint64  `json:"bytes"`   // their size in state
 	Models  []Count `json:"models"`  // by name
 }
 
-// Count is what became of the requests to a model, since the journal began.
+// Count counts the requests to a model since the journal began.
 type Count struct {
 	Model string `json:"model"`
-	Calls uint64 `json:"calls"` // answers that came back, paid for
-	Hits  uint64 `json:"hits"`  // requests that took the answer of such a call
-	// Again are those of the calls whose request had an answer: paid once more, such
-	// as a late one that was asked for again meanwhile. What was in flight at a kill
-	// and is asked again has left no answer, and is none of these.
+	Calls uint64 `json:"calls"` // answered calls, which cost money
+	Hits  uint64 `json:"hits"`  // requests that used the answer of such a call
+	// Again counts the calls for a request that already had an answer. They were paid twice, for
+	// example because a late call was repeated. A call that was in flight at a crash has no stored
+	// answer, so its repetition does not count here.
 	Again uint64 `json:"again,omitempty"`
-	// Paid and Saved are the units, calls or tokens, that the calls cost and that
-	// the hits would have cost.
+	// Paid and Saved are the units, calls or tokens, that the calls cost and that the hits would
+	// have cost.
 	Paid  uint64 `json:"paid"`
 	Saved uint64 `json:"saved"`
-	// Price is what a unit costs, as of the newest answer; 0 is unknown.
+	// Price is the price of a unit, as of the newest answer; 0 is unknown.
 	Price float64 `json:"price,omitempty"`
 }
 
-// Add adds what another journal holds and was good for.
+// Add adds the counters of another journal.
 func (s *Stats) Add(other Stats) {
 	s.Answers += other.Answers
 	s.Bytes += other.Bytes
@@ -49,7 +49,7 @@ func (s *Stats) Add(other Stats) {
 	}
 }
 
-// of returns the count of a model, which it adds where there is none.
+// of returns the count of a model. It adds one if needed.
 func (s *Stats) of(model string) *Count {
 	i, found := slices.BinarySearchFunc(s.Models, model, func(c Count, name string) int { return cmp.Compare(c.Model, name) })
 	if !found {
@@ -58,14 +58,14 @@ func (s *Stats) of(model string) *Count {
 	return &s.Models[i]
 }
 
-// ReadStats reads the entry of the state whose kind is statekey.JournalHead.
+// ReadStats decodes the state entry of kind statekey.JournalHead.
 func ReadStats(head []byte) (Stats, error) {
 	h, err := readHead(head)
 	return h.Stats, err
 }
 
-// head is the part of a journal that is written with each step: its answers have
-// the numbers from first to before next.
+// head is the part of a journal that is written with each transaction. The answers have the numbers
+// from first to next-1.
 type head struct {
 	first, next uint64
 	Stats
@@ -73,7 +73,7 @@ type head struct {
 
 const (
 	headFormat    = 3
-	formatNoAgain = 2 // which is read too; 1 had no prices
+	formatNoAgain = 2 // also readable; format 1 had no prices
 )
 
 func (h *head) append(b []byte) []byte {
@@ -91,8 +91,7 @@ func (h *head) append(b []byte) []byte {
 	return b
 }
 
-// readHead reads what append wrote; nil is the head of a journal that holds
-// nothing.
+// readHead decodes the result of append. nil is the head of an empty journal.
 func readHead(b []byte) (head, error) {
 	var h head
 	if b == nil {

@@ -1,5 +1,4 @@
-// Package packed reads values that stand one behind the other, without names: as the
-// state beside a partition has them.
+// Package packed decodes consecutive values without names, as the state of a partition stores them.
 package packed
 
 import (
@@ -7,22 +6,22 @@ import (
 	"errors"
 )
 
-// ErrDamaged is the error of state that is not what was stored.
+// ErrDamaged means that stored state was changed or is incomplete.
 var ErrDamaged = errors.New("stored state is damaged")
 
-// Reader takes values off the front of Rest. What is not there is read as zero, and
-// nothing is behind it.
+// Reader decodes values from the front of Rest. If a value is incomplete, Reader returns zero, sets
+// Bad and drops the rest.
 type Reader struct {
 	Rest []byte
-	Bad  bool // something was not there
+	Bad  bool // a value was incomplete
 }
 
-// Whole reports whether all that was read was there, and nothing is left.
+// Whole reports whether all values were complete and no bytes are left.
 func (r *Reader) Whole() bool { return !r.Bad && len(r.Rest) == 0 }
 
 func (r *Reader) fail() { r.Rest, r.Bad = nil, true }
 
-// Bytes returns the next n bytes, in the memory of Rest; nil where there are fewer.
+// Bytes returns the next n bytes, aliasing Rest, or nil if there are fewer.
 func (r *Reader) Bytes(n uint64) []byte {
 	if n > uint64(len(r.Rest)) {
 		r.fail()
@@ -41,7 +40,7 @@ func (r *Reader) Byte() byte {
 	return 0
 }
 
-// Word returns the number that is the next 8 bytes, little-endian.
+// Word decodes the next 8 bytes as a little-endian number.
 func (r *Reader) Word() uint64 {
 	if b := r.Bytes(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
@@ -49,7 +48,7 @@ func (r *Reader) Word() uint64 {
 	return 0
 }
 
-// Number returns a number of binary.AppendUvarint.
+// Number decodes a number written by binary.AppendUvarint.
 func (r *Reader) Number() uint64 {
 	v, n := binary.Uvarint(r.Rest)
 	if n <= 0 {
@@ -60,7 +59,7 @@ func (r *Reader) Number() uint64 {
 	return v
 }
 
-// Signed returns a number of binary.AppendVarint.
+// Signed decodes a number written by binary.AppendVarint.
 func (r *Reader) Signed() int64 {
 	v, n := binary.Varint(r.Rest)
 	if n <= 0 {
@@ -71,8 +70,8 @@ func (r *Reader) Signed() int64 {
 	return v
 }
 
-// Count returns how many values follow, each of a byte at least: never more than
-// there are bytes.
+// Count decodes the number of following values, each of at least one byte. It is never greater than
+// the number of bytes left.
 func (r *Reader) Count() int {
 	n := r.Number()
 	if n > uint64(len(r.Rest)) {
@@ -82,15 +81,15 @@ func (r *Reader) Count() int {
 	return int(n)
 }
 
-// Text returns what AppendText wrote, in the memory of Rest.
+// Text decodes the result of AppendText, aliasing Rest.
 func (r *Reader) Text() []byte { return r.Bytes(r.Number()) }
 
-// AppendText appends text behind its length.
+// AppendText appends the length of text and text.
 func AppendText[T []byte | string](dst []byte, text T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// AppendTexts appends texts, each behind its length plus 1; 0 is a text that is missing, and nil.
+// AppendTexts appends each text after its length plus 1. A missing text is nil and encoded as 0.
 func AppendTexts(dst []byte, texts [][]byte) []byte {
 	for _, text := range texts {
 		if text == nil {
@@ -102,7 +101,7 @@ func AppendTexts(dst []byte, texts [][]byte) []byte {
 	return dst
 }
 
-// NextText reads the next text of AppendTexts, in the memory of from, and returns the rest.
+// NextText decodes the next text of AppendTexts, aliasing from, and returns the rest.
 func NextText(from []byte) (text, rest []byte, ok bool) {
 	size, n := binary.Uvarint(from)
 	switch {

@@ -1,5 +1,5 @@
-// Package statekey is the keys of a pipeline's state beside a partition: a byte
-// of kind, and what it is of.
+// Package statekey builds and parses the keys of a pipeline's state in a partition. A key is a kind
+// byte and a name.
 package statekey
 
 import (
@@ -7,31 +7,31 @@ import (
 	"errors"
 )
 
-// Kinds of state keys: the first byte of each. A user key has an entry and
-// blocks in each of a plan's two sets of features, early and late.
+// Kinds of state keys: the first byte of each key. A user key has an entry and blocks in each of a
+// plan's two sets of features, early and late.
 const (
-	Generation = 'g' // -> generation, digests
+	Generation = 'g' // -> generation number, fingerprint
 	Watermark  = 'w' // -> newest event time
-	Source     = 's' // number of a source partition -> its frontier; beside a source partition: a writer -> its newest time
-	Released   = 'O' // -> how far the events of an ordered partition were released
-	Run        = 'x' // number of a run of events that an ordered partition holds -> where its pages are in the order
-	Page       = 'X' // run, page, piece -> events of it
-	Early      = 'a' // event, field of a stage -> an answer to an event of a page
-	Unplaced   = 'u' // event, piece -> an event without a place, in an ordered partition, that waits for answers
-	ID         = 'd' // number -> ids seen
+	Source     = 's' // number of a source partition -> its frontier; in the state of a source partition: a writer -> its newest time
+	Released   = 'O' // -> progress of the release in an ordered partition
+	Run        = 'x' // run number in an ordered partition -> places of its pages in the order
+	Page       = 'X' // run, page, piece -> its events
+	Early      = 'a' // event, field of a stage -> an answer to an event in a page
+	Unplaced   = 'u' // event, piece -> an event without a place in an ordered partition that waits for answers
+	ID         = 'd' // number -> remembered ids
 	Call       = 'c' // user key, function -> its state and timers
 	Journal    = 'j' // request, number -> its answer
-	// JournalHead is one entry: what the journal holds and was good for.
+	// JournalHead is one entry with the counters of the journal.
 	JournalHead = 'J'
 	Queued      = 'p' // offset -> a queued event
 	Row         = 'r' // table, key -> the newest record of the key
-	Read        = 'R' // table, partition -> next offset of it
-	Group       = 'G' // group, user key, what it is grouped by -> when the first of its groups ends by time
-	Ended       = 'H' // and offset of an event -> a group that ended
-	Member      = 'M' // offset that its series began at, its own offset -> an event of a group
-	Join        = 'Q' // join, user key, what its pairs have in common, side, offset -> an event that waits for its pair
-	Pane        = 'V' // group, user key, what it is grouped by, start -> what windows have of the events of a pane
-	Object      = 'o' // of a sink of files -> its newest object
+	Read        = 'R' // table, partition -> its next offset
+	Group       = 'G' // group, user key, grouping values -> when the first of its groups ends by time
+	Ended       = 'H' // the same and the offset of an event -> a group that ended
+	Member      = 'M' // start offset of its series, its own offset -> an event of a group
+	Join        = 'Q' // join, user key, common values of its pairs, side, offset -> an event that waits for its pair
+	Pane        = 'V' // group, user key, grouping values, start -> aggregates of the events of a pane
+	Object      = 'o' // of a file sink -> its newest object
 )
 
 const (
@@ -39,11 +39,10 @@ const (
 	blocks  = "EL" // user key, block -> entries of an exact window
 )
 
-// Header returns the prefix of the headers of a set's cells.
+// Header returns the key prefix of the cell headers of a set.
 func Header(set int) []byte { return []byte{headers[set]} }
 
-// AppendCell appends the key of a cell's header, where sub is empty, or of one
-// of its blocks.
+// AppendCell appends the key of a cell's header if sub is empty, or else of one of its blocks.
 func AppendCell(dst []byte, set int, key string, sub []byte) []byte {
 	if len(sub) == 0 {
 		return append(append(dst, headers[set]), key...)
@@ -51,7 +50,7 @@ func AppendCell(dst []byte, set int, key string, sub []byte) []byte {
 	return append(appendSized(dst, blocks[set], key), sub...)
 }
 
-// AppendCall appends the key of what a function keeps of a user key.
+// AppendCall appends the key of a function's state for a user key.
 func AppendCall(dst []byte, key, function string) []byte {
 	return append(appendSized(dst, Call, key), function...)
 }
@@ -61,12 +60,11 @@ func AppendRow(dst []byte, table string, key []byte) []byte {
 	return append(appendSized(dst, Row, table), key...)
 }
 
-// AppendRead appends the prefix of the keys that say how far the partitions of a
-// table were read: their number follows, in 4 bytes.
+// AppendRead appends the key prefix for the read offsets of a table's partitions. The partition
+// number follows, in 4 bytes.
 func AppendRead(dst []byte, table string) []byte { return appendSized(dst, Read, table) }
 
-// RowOf returns the table and the key of a key that AppendRow made; ok is false where it made
-// no such.
+// RowOf returns the table and the key in a key from AppendRow. ok is false for other keys.
 func RowOf(stored []byte) (table string, key []byte, ok bool) {
 	of, ok := CallKey(stored)
 	if !ok {
@@ -76,8 +74,8 @@ func RowOf(stored []byte) (table string, key []byte, ok bool) {
 	return string(of), stored[1+n+len(of):], true
 }
 
-// ReadOf returns the table and the partition of a key that AppendRead began; ok is false
-// where it began no such.
+// ReadOf returns the table and the partition in a key that starts with AppendRead. ok is false for
+// other keys.
 func ReadOf(stored []byte) (table string, partition int32, ok bool) {
 	table, number, ok := RowOf(stored)
 	if !ok || len(number) != 4 {
@@ -86,8 +84,7 @@ func ReadOf(stored []byte) (table string, partition int32, ok bool) {
 	return table, int32(binary.BigEndian.Uint32(number)), true
 }
 
-// CallKey returns the user key of a key that AppendCall made; ok is false where
-// it made no such.
+// CallKey returns the user key in a key from AppendCall. ok is false for other keys.
 func CallKey(stored []byte) (key []byte, ok bool) {
 	size, n := binary.Uvarint(stored[1:])
 	if n <= 0 || size > uint64(len(stored)-1-n) {
@@ -100,8 +97,8 @@ func appendSized(dst []byte, kind byte, key string) []byte {
 	return append(binary.AppendUvarint(append(dst, kind), uint64(len(key))), key...)
 }
 
-// Prefixes returns what the keys of a user key's cells start with, in their
-// order. Owns tells which of the keys found are really its.
+// Prefixes returns the prefixes of a user key's cells, in key order. Owns tells which of the keys
+// with a prefix really belong to the user key.
 func Prefixes(key string) [][]byte {
 	var list [][]byte
 	for _, kind := range []byte(blocks) {
@@ -113,8 +110,8 @@ func Prefixes(key string) [][]byte {
 	return list
 }
 
-// Owns reports whether a state key that starts with one of Prefixes(key) is of
-// that user key, and not of a longer one.
+// Owns reports whether a state key with one of Prefixes(key) belongs to that user key, and not to a
+// longer one.
 func Owns(stored []byte, key string) bool {
 	header := stored[0] == headers[0] || stored[0] == headers[1]
 	return !header || string(stored[1:]) == key
@@ -127,8 +124,7 @@ func AppendGroup(dst []byte, group string, key []byte, by string) []byte {
 	return append(dst, by...)
 }
 
-// GroupOf returns the parts of a key that AppendGroup made; ok is false where it
-// made no such.
+// GroupOf returns the parts of a key from AppendGroup. ok is false for other keys.
 func GroupOf(stored []byte) (group string, key []byte, by string, ok bool) {
 	rest := stored[1:]
 	var parts [2][]byte
@@ -142,14 +138,13 @@ func GroupOf(stored []byte) (group string, key []byte, by string, ok bool) {
 	return string(parts[0]), parts[1], string(rest), true
 }
 
-// AppendEnded appends the key of a group that ended, from a key that AppendGroup made
-// and the offset of one of its events.
+// AppendEnded appends the key of a group that ended. group is a key from AppendGroup, and offset
+// that of one of its events.
 func AppendEnded(dst []byte, group string, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(append(append(dst, Ended), group[1:]...), uint64(offset))
 }
 
-// EndedOf returns the key of AppendGroup that a key of AppendEnded has; ok is false
-// where it made no such.
+// EndedOf returns the AppendGroup key in a key from AppendEnded. ok is false for other keys.
 func EndedOf(stored []byte) (group string, ok bool) {
 	if len(stored) < 9 {
 		return "", false
@@ -157,14 +152,14 @@ func EndedOf(stored []byte) (group string, ok bool) {
 	return string(append([]byte{Group}, stored[1:len(stored)-8]...)), true
 }
 
-// AppendPane appends the key of a pane of windows, from a key that AppendGroup made and the
-// time at which it begins.
+// AppendPane appends the key of a window pane. group is a key from AppendGroup, and start the time
+// at which the pane begins.
 func AppendPane(dst []byte, group string, start int64) []byte {
 	return binary.BigEndian.AppendUint64(append(append(dst, Pane), group[1:]...), uint64(start))
 }
 
-// PaneOf returns the key of AppendGroup that a key of AppendPane has, and the pane's start;
-// ok is false where it made no such.
+// PaneOf returns the AppendGroup key in a key from AppendPane, and the start of the pane. ok is
+// false for other keys.
 func PaneOf(stored []byte) (group string, start int64, ok bool) {
 	group, ok = EndedOf(stored)
 	if ok {
@@ -173,8 +168,8 @@ func PaneOf(stored []byte) (group string, start int64, ok bool) {
 	return group, start, ok
 }
 
-// AppendMembers appends the prefix of the keys of the events of groups that have an
-// anchor: the offset that their series began at. Their own offsets follow, in 8 bytes.
+// AppendMembers appends the key prefix of the events of groups with an anchor, the start offset of
+// their series. The offset of an event follows, in 8 bytes.
 func AppendMembers(dst []byte, anchor int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, Member), uint64(anchor))
 }
@@ -184,16 +179,16 @@ func AppendMember(dst []byte, anchor, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(AppendMembers(dst, anchor), uint64(offset))
 }
 
-// AppendJoin appends what the keys of the events begin with that a join keeps of a user key
-// and that have something in common.
+// AppendJoin appends the key prefix of the events that a join stores for a user key and the common
+// values of a pair.
 func AppendJoin(dst []byte, join string, key []byte, on string) []byte {
 	dst = appendSized(dst, Join, join)
 	dst = append(binary.AppendUvarint(dst, uint64(len(key))), key...)
 	return append(binary.AppendUvarint(dst, uint64(len(on))), on...)
 }
 
-// AppendJoinRow appends the key of an event, from what AppendJoin made, its side and its
-// offset.
+// AppendJoinRow appends the key of an event of a join. of is a prefix from AppendJoin. The side and
+// the offset of the event follow.
 func AppendJoinRow(dst []byte, of string, right bool, offset int64) []byte {
 	side := byte(0)
 	if right {
@@ -202,8 +197,7 @@ func AppendJoinRow(dst []byte, of string, right bool, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(append(append(dst, of...), side), uint64(offset))
 }
 
-// JoinOf returns the parts of a key that AppendJoinRow made; ok is false where it made no
-// such.
+// JoinOf returns the parts of a key from AppendJoinRow. ok is false for other keys.
 func JoinOf(stored []byte) (join, of string, key []byte, right bool, offset int64, ok bool) {
 	n := len(stored) - 9
 	if n < 1 {
@@ -215,13 +209,12 @@ func JoinOf(stored []byte) (join, of string, key []byte, right bool, offset int6
 	return join, string(stored[:n]), key, stored[n] == 1, int64(binary.BigEndian.Uint64(stored[n+1:])), ok
 }
 
-// AppendQueued appends the key of what is kept of a queued event, by its offset.
+// AppendQueued appends the key of a queued event, by its offset.
 func AppendQueued(dst []byte, offset int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, Queued), uint64(offset))
 }
 
-// QueuedOffset returns the offset of a key that AppendQueued made; ok is false
-// where it made no such.
+// QueuedOffset returns the offset in a key from AppendQueued. ok is false for other keys.
 func QueuedOffset(stored []byte) (offset int64, ok bool) {
 	if len(stored) != 9 || stored[0] != Queued {
 		return 0, false
@@ -229,8 +222,8 @@ func QueuedOffset(stored []byte) (offset int64, ok bool) {
 	return int64(binary.BigEndian.Uint64(stored[1:])), true
 }
 
-// ReleasedNext returns the number of the next event of an ordered partition, of the value at
-// Released, which begins with it.
+// ReleasedNext returns the number of the next event of an ordered partition. It is at the beginning
+// of the value of Released.
 func ReleasedNext(value []byte) (uint64, error) {
 	next, n := binary.Uvarint(value)
 	if n <= 0 {

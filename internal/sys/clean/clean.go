@@ -1,5 +1,5 @@
-// Package clean makes text of others safe to print: control characters, which could
-// drive a terminal or forge lines, become escapes.
+// Package clean makes untrusted text safe to print. It escapes control characters, which could
+// drive a terminal or forge lines.
 package clean
 
 import (
@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends text to dst as one line. Line ends become spaces, and other control
-// characters, but for tabs, and those that turn the direction of writing become
-// \u00XX: JSON means the same with both. Bytes that are no UTF-8 become U+FFFD.
+// Append appends text to dst as one line. Line ends become spaces. Other control characters, except
+// tabs, and characters that change the text direction become \u00XX; in JSON both forms mean the
+// same. Invalid UTF-8 becomes U+FFFD.
 func Append(dst, text []byte) []byte { return appendClean(dst, text, false) }
 
-// Text is Append for a string. Tabs become spaces too, so that it fits in a table.
+// Text is Append for a string. It also replaces tabs by spaces, so that the text fits into a table.
 func Text(text string) string {
 	return strings.ReplaceAll(string(appendClean(nil, []byte(text), false)), "\t", " ")
 }
 
-// Lines is Text for several lines.
+// Lines cleans a text of several lines. It keeps line ends and tabs.
 func Lines(text string) string { return string(appendClean(nil, []byte(text), true)) }
 
 func appendClean(dst, text []byte, lines bool) []byte {
@@ -57,7 +57,7 @@ func turns(r rune) bool {
 // Writer cleans its text like Lines.
 type Writer struct {
 	out  io.Writer
-	rest []byte // the beginning of a character
+	rest []byte // incomplete character at the end
 	text []byte
 }
 
@@ -82,7 +82,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unfinished returns how many bytes at the end begin a character that goes on.
+// unfinished returns the number of bytes at the end that are the beginning of an incomplete
+// character.
 func unfinished(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if last := b[len(b)-n]; utf8.RuneStart(last) {

@@ -1,4 +1,4 @@
-// Package httpclient is what callers of a service over HTTP have in common.
+// Package httpclient has helpers for HTTP clients.
 package httpclient
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Bearer returns a token, or what a file of it holds, without the space around it;
-// "" is none. The file is read each time, since tokens are renewed.
+// Bearer returns token, or the content of file without surrounding space if a file is given. ""
+// means no token. It reads the file at each call, since tokens are renewed.
 func Bearer(token, file string) (string, error) {
 	if file == "" {
 		return token, nil
@@ -23,7 +23,7 @@ func Bearer(token, file string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// NoRedirects returns a client that follows none: a token is for one server.
+// NoRedirects returns a client that follows no redirects, so that a token reaches only one server.
 func NoRedirects(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     transport,
@@ -31,8 +31,8 @@ func NoRedirects(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// RetryAfter reads the header of that name, seconds or a date, and returns 0 to
-// most; 0 is nothing to wait for, or nothing that can be read.
+// RetryAfter parses a Retry-After header, in seconds or as a date. It returns 0 to most. 0 means
+// that there is no wait or that the header is invalid.
 func RetryAfter(text string, now time.Time, most time.Duration) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), int(most/time.Second))) * time.Second

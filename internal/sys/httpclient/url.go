@@ -11,13 +11,13 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-const shownMax = 300 // bytes of a URL in a message
+const shownMax = 300 // limit for a URL in a message, in bytes
 
-// Shown returns a URL for messages: without user, query and fragment, which may hold
-// secrets, and at most 300 bytes of the rest.
+// Shown returns a URL for messages, at most 300 bytes. It removes user, query and fragment, which
+// may hold secrets.
 func Shown(u *url.URL) string { return shown(u, u.EscapedPath()) }
 
-// ShownOrigin is Shown without the path, which is the secret of many webhooks.
+// ShownOrigin is Shown without the path. The path of many webhooks is a secret.
 func ShownOrigin(u *url.URL) string {
 	if strings.Trim(u.Path, "/") == "" {
 		return Shown(u)
@@ -34,7 +34,7 @@ func shown(u *url.URL, path string) string {
 	return text
 }
 
-// ShownText is Shown for a text that may be no URL.
+// ShownText is Shown for a text that may be an invalid URL.
 func ShownText(text string) string {
 	text, _, cut := strings.Cut(text, "?")
 	text, _, _ = strings.Cut(text, "#")
@@ -52,18 +52,18 @@ func ShownText(text string) string {
 	return text
 }
 
-// Place returns a URL without user, query and fragment, "" where the text is no URL. It
-// names a service.
+// Place returns a URL without user, query and fragment, as the name of a service. It returns "" for
+// an invalid URL.
 func Place(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "" // who opens it says so
+		return "" // the caller that opens the URL reports the error
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
 }
 
-// Loopback reports whether a host of a URL is this machine.
+// Loopback reports whether the host of a URL is this machine.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -80,8 +80,8 @@ func Bare(err error) error {
 
 var secretName = regexp.MustCompile(`(?i)token|secret|passw|pwd|credential|signature|jwt|api[_-]?key|access[_-]?key|^(key|sig|auth|authorization|code)$`)
 
-// SecretIn returns the name of the first query parameter of a URL that names a secret,
-// or "". A value with the placeholder {key} is no secret.
+// SecretIn returns the name of the first query parameter of a URL that looks like a secret, or "".
+// A value with the placeholder {key} is not a secret.
 func SecretIn(u *url.URL) string {
 	for _, pair := range strings.FieldsFunc(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, _ := strings.Cut(pair, "=")
@@ -95,8 +95,8 @@ func SecretIn(u *url.URL) string {
 	return ""
 }
 
-// Warnings returns what will surprise about the field `url` of a sink or a lookup: a secret
-// in its query. The error of opening a URL says that it cannot be read.
+// Warnings returns warnings about the field `url` of a sink or a lookup: a secret in its query. It
+// ignores an invalid URL, since opening that returns an error.
 func Warnings(text string) []error {
 	u, err := url.Parse(text)
 	if err != nil {

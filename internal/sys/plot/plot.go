@@ -1,5 +1,4 @@
-// Package plot draws charts of lines as SVG or PNG, by the standard library
-// alone.
+// Package plot draws line charts as SVG or PNG with only the standard library.
 package plot
 
 import (
@@ -14,35 +13,35 @@ import (
 	"strings"
 )
 
-// Point is a place in a chart, in the units of its axes.
+// Point is a point in a chart, in the units of its axes.
 type Point struct{ X, Y float64 }
 
-// Line is a series of points in the order of X.
+// Line is a series of points, sorted by X.
 type Line struct {
 	Name   string
 	Points []Point
 }
 
-// Level is a height that is marked.
+// Level is a marked value of Y.
 type Level struct {
 	Name string
 	Y    float64
 }
 
-// Band is a range of X that is shaded.
+// Band is a shaded range of X.
 type Band struct{ From, To float64 }
 
-// Chart is a picture of lines, with axes from 0 or below up to what they need.
+// Chart is a chart of lines. Its axes include 0 and all points.
 type Chart struct {
 	Title    string
 	X, Y     string // labels of the axes
 	Lines    []Line
 	Levels   []Level
-	Bands    []Band // in order, apart from each other
+	Bands    []Band // sorted, without overlap
 	BandName string
 }
 
-// Format is how a chart is written.
+// Format is the file format of a chart.
 type Format int
 
 // The formats.
@@ -51,7 +50,7 @@ const (
 	PNG
 )
 
-// FormatOf returns the format that the name of a file ends in.
+// FormatOf returns the format for the extension of a file name.
 func FormatOf(path string) (Format, error) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".svg":
@@ -62,8 +61,7 @@ func FormatOf(path string) (Format, error) {
 	return 0, fmt.Errorf("%s: a plot is written as .svg or .png: name one", path)
 }
 
-// WriteFile writes charts one below the other, in the format that the name of the
-// file ends in.
+// WriteFile writes charts one below the other. The extension of the file name selects the format.
 func WriteFile(path string, charts ...Chart) error {
 	format, err := FormatOf(path)
 	if err != nil {
@@ -88,15 +86,15 @@ func Write(w io.Writer, format Format, charts ...Chart) error {
 	return c.write(w)
 }
 
-// canvas is what charts are drawn on, in pixels from the upper left corner on.
+// canvas is a drawing surface in pixels, with the origin in the upper left corner.
 type canvas interface {
 	rectangle(x, y, w, h float64, c color.RGBA)
 	polyline(points []Point, c color.RGBA, dashed bool)
-	text(x, y float64, s string, anchor anchor, c color.RGBA) // y is the middle of the letters
+	text(x, y float64, s string, anchor anchor, c color.RGBA) // y is the vertical middle of the letters
 	write(w io.Writer) error
 }
 
-// anchor is which part of a text stands at its place.
+// anchor says which part of a text is at its position.
 type anchor int
 
 const (
@@ -105,12 +103,12 @@ const (
 	end
 )
 
-// The measures of a chart, in pixels.
+// Dimensions of a chart in pixels.
 const (
 	width, height = 960, 320
 	left, right   = 80, 20
 	top, bottom   = 60, 50
-	letter        = 9 // width of a letter, about
+	letter        = 9 // approximate width of a letter
 )
 
 var (
@@ -160,7 +158,7 @@ func (c *Chart) draw(on canvas, y float64) {
 	c.drawLegend(on, y+38)
 }
 
-// scales returns the axes, which include 0 and end at a round number upwards.
+// scales returns the axes. They include 0 and end at a round number at the top.
 func (c *Chart) scales(y float64) (across, up scale) {
 	across = scale{from: math.Inf(1), to: math.Inf(-1), start: left, end: width - right}
 	up = scale{start: y + height - bottom, end: y + top}
@@ -187,8 +185,7 @@ func (c *Chart) scales(y float64) (across, up scale) {
 	return across, up
 }
 
-// stepOf returns how far apart the numbers of an axis are: 1, 2 or 5 times a
-// power of ten.
+// stepOf returns the distance between the numbers of an axis: 1, 2 or 5 times a power of ten.
 func stepOf(s scale) float64 {
 	rough := (s.to - s.from) / 8
 	power := math.Pow(10, math.Floor(math.Log10(rough)))
@@ -200,7 +197,7 @@ func stepOf(s scale) float64 {
 	return 10 * power
 }
 
-// steps returns the numbers that stand at an axis.
+// steps returns the numbers to print at an axis.
 func steps(s scale) []float64 {
 	step := stepOf(s)
 	var list []float64
@@ -212,7 +209,7 @@ func steps(s scale) []float64 {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// drawBands shades bands; those that share a pixel are one.
+// drawBands shades bands. It merges bands that share a pixel.
 func (c *Chart) drawBands(on canvas, across scale, y float64) {
 	var from, to float64
 	flush := func() {
@@ -231,7 +228,7 @@ func (c *Chart) drawBands(on canvas, across scale, y float64) {
 	flush()
 }
 
-// drawLegend names lines and bands, from the right edge on.
+// drawLegend draws the names of lines and bands, from the right edge on.
 func (c *Chart) drawLegend(on canvas, y float64) {
 	x := float64(width - right)
 	entry := func(name string, swatch func(x float64)) {
@@ -251,7 +248,7 @@ func (c *Chart) drawLegend(on canvas, y float64) {
 	}
 }
 
-// thin returns the points, at most the lowest and the highest of each pixel.
+// thin reduces the points to at most the lowest and the highest of each pixel column.
 func thin(points []Point, across scale) []Point {
 	if len(points) <= 2*width {
 		return append([]Point(nil), points...)

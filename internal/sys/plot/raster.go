@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// raster is a canvas that becomes PNG.
+// raster is a canvas for PNG.
 type raster struct{ pixels *image.RGBA }
 
 func newRaster(width, height int) *raster {
@@ -42,7 +42,7 @@ func (r *raster) polyline(points []Point, c color.RGBA, dashed bool) {
 	}
 }
 
-// zoom is how many pixels a dot of a letter is high and wide.
+// zoom is the size of a letter dot in pixels.
 const zoom = 2
 
 func (r *raster) text(x, y float64, s string, a anchor, c color.RGBA) {
@@ -65,18 +65,18 @@ func (r *raster) write(w io.Writer) error { return png.Encode(w, r.pixels) }
 
 func whole(v float64) int { return int(math.Round(v)) }
 
-// glyph returns a column of a letter, the upper dot as the lowest bit. What is no
-// ASCII is a question mark.
+// glyph returns a column of a letter, with the upper dot as the lowest bit. Other than ASCII
+// characters become question marks.
 func glyph(letter byte, column int) byte {
 	if letter < ' ' || letter > '~' {
 		letter = '?'
 	}
 	at := (int(letter-' ')*5 + column) * 2
-	dots, _ := strconv.ParseUint(glyphs[at:at+2], 16, 8) // a test reads all
+	dots, _ := strconv.ParseUint(glyphs[at:at+2], 16, 8) // a test parses all glyphs
 	return byte(dots)
 }
 
-// glyphs are the letters from space to tilde, 5 columns of 8 dots each.
+// glyphs holds the letters from space to tilde, 5 columns of 8 dots each.
 const glyphs = "" +
 	"000000000000005F00000007000700147F147F14242A7F2A12231308646236495620500005030000" +
 	"001C2241000041221C002A1C7F1C2A08083E08080050300000080808080800606000002010080402" +

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// vector is a canvas that becomes SVG.
+// vector is a canvas for SVG.
 type vector struct{ body bytes.Buffer }
 
 func newVector(width, height int) *vector {
@@ -39,7 +39,7 @@ func (v *vector) polyline(points []Point, c color.RGBA, dashed bool) {
 
 func (v *vector) text(x, y float64, s string, a anchor, c color.RGBA) {
 	fmt.Fprintf(&v.body, `<text x="%s" y="%s" dominant-baseline="middle" text-anchor="%s" fill="%s">`, pixels(x), pixels(y), [...]string{"start", "middle", "end"}[a], hex(c))
-	_ = xml.EscapeText(&v.body, []byte(s)) // a buffer takes all
+	_ = xml.EscapeText(&v.body, []byte(s)) // writes to a buffer do not fail
 	v.body.WriteString("</text>\n")
 }
 
@@ -49,7 +49,7 @@ func (v *vector) write(w io.Writer) error {
 	return err
 }
 
-// pixels writes a number to a tenth.
+// pixels formats a number with at most one decimal.
 func pixels(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 1, 64)
 	if n := len(text); text[n-2:] == ".0" {

@@ -1,4 +1,4 @@
-// Package postgres says which connections to PostgreSQL have to be encrypted.
+// Package postgres decides which connections to PostgreSQL must be encrypted.
 package postgres
 
 import (
@@ -36,7 +36,7 @@ func RequireTLS(c *pgconn.Config, text string) {
 	c.Fallbacks = kept
 }
 
-// Explain adds to an error of a server without TLS what to do about it.
+// Explain adds advice to the error of a server without TLS.
 func Explain(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "server refused TLS connection") {
 		return err
@@ -46,7 +46,7 @@ func Explain(err error) error {
 
 var keyword = regexp.MustCompile(`(^|\s)sslmode\s*=`)
 
-// saysMode reports whether a URL, or a text of keywords and values, says sslmode.
+// saysMode reports whether a URL, or a keyword/value string, sets sslmode.
 func saysMode(text string) bool {
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return keyword.MatchString(text)

@@ -1,5 +1,4 @@
-// Package procfs reads what Linux says of processes (proc(5)). On other systems all
-// of it is an error.
+// Package procfs reads process data of Linux (proc(5)). On other systems every function fails.
 package procfs
 
 import (
@@ -21,8 +20,8 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(s.user+s.system) * tick, err
 }
 
-// Memory returns a size of a process in bytes, by its name in /proc/PID/status: VmRSS
-// is what it has in memory, VmHWM the most that it had.
+// Memory returns a memory size of a process in bytes, by its name in /proc/PID/status. VmRSS is the
+// current resident memory, VmHWM its peak.
 func Memory(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -37,22 +36,22 @@ func Memory(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("/proc/PID/status lacks %s", name)
 }
 
-// ForgetPeak has VmHWM of a process begin again with what it has in memory.
+// ForgetPeak resets the VmHWM of a process to its current resident memory.
 func ForgetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// Resident returns what a process has in memory, with those that it started and so
-// on, in bytes; 0 where the system does not say.
+// Resident returns the resident memory of a process and all of its descendants in bytes, or 0 if
+// the system does not report it.
 func Resident(pid int) (bytes int64) {
-	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is good
+	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	pages, children := map[int]int64{}, map[int][]int{}
 	for _, path := range paths {
 		id, err := strconv.Atoi(filepath.Base(path))
 		if err != nil {
 			continue
 		}
-		if s, err := statOf(id); err == nil { // else it ended meanwhile
+		if s, err := statOf(id); err == nil { // otherwise the process has ended
 			pages[id], children[s.parent] = s.pages, append(children[s.parent], id)
 		}
 	}
@@ -64,11 +63,11 @@ func Resident(pid int) (bytes int64) {
 	return bytes
 }
 
-// stat is what /proc/PID/stat says, as far as it concerns us.
+// stat holds the needed fields of /proc/PID/stat.
 type stat struct {
 	parent       int
-	user, system int64 // ticks
-	pages        int64 // in memory
+	user, system int64 // in ticks
+	pages        int64 // resident
 }
 
 func statOf(pid int) (s stat, err error) {
@@ -76,7 +75,7 @@ func statOf(pid int) (s stat, err error) {
 	if err != nil {
 		return s, err
 	}
-	// Fields are counted behind the name, which is in parentheses and may hold blanks.
+	// Count fields after the name. The name is in parentheses and may contain spaces.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) < 22 {
 		return s, errors.New("/proc/PID/stat is short")

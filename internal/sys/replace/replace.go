@@ -1,5 +1,4 @@
-// Package replace writes files whole or not at all: readers see the old content of a file or
-// the new one.
+// Package replace writes files atomically: readers see the old or the new content.
 package replace
 
 import (
@@ -11,17 +10,17 @@ import (
 	"path/filepath"
 )
 
-// File is the new content of a file. It is written beside the file until Commit. Close has to
-// be called in any case.
+// File is the new content of a file. Until Commit it is a separate file in the same folder. The
+// caller must always call Close.
 type File struct {
 	*os.File
-	path string // with links followed
+	path string // with symbolic links resolved
 	done bool
 }
 
-// Create begins to write a file. A new file has the mode less the umask; one that is replaced
-// keeps its permissions. A link is followed, as os.WriteFile does, so the file that it names is
-// replaced and not the link. Something else than a regular file is refused.
+// Create begins to write a file. A new file gets mode minus the umask; a replaced file keeps its
+// permissions. Create follows a symbolic link, as os.WriteFile does: it replaces the target and not
+// the link. It fails if path is something other than a regular file.
 func Create(path string, mode fs.FileMode) (*File, error) {
 	path, err := follow(path)
 	if err != nil {
@@ -49,14 +48,14 @@ func Create(path string, mode fs.FileMode) (*File, error) {
 	return f, nil
 }
 
-const linksMax = 40 // one after the other
+const linksMax = 40 // most consecutive links
 
-// follow returns what a path names if it is a link, which may name nothing yet.
+// follow resolves symbolic links. The target may not exist yet.
 func follow(path string) (string, error) {
 	for range linksMax {
 		to, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // no link, or nothing: opening it says why
+			return path, nil // not a link or missing: opening it reports the error
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(path), to)
@@ -66,7 +65,7 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("%s: more than %d links, one after the other", path, linksMax)
 }
 
-// Commit makes what was written durable, and the content of the file.
+// Commit makes the written data durable and replaces the file.
 func (f *File) Commit() error {
 	err := errors.Join(f.Sync(), f.File.Close())
 	if err == nil {
@@ -78,20 +77,20 @@ func (f *File) Commit() error {
 	return err
 }
 
-// Close drops what was not committed.
+// Close discards data that was not committed.
 func (f *File) Close() error {
 	if f.done {
 		return nil
 	}
 	f.done = true
 	err := f.File.Close()
-	if errors.Is(err, fs.ErrClosed) { // by Commit, which failed
+	if errors.Is(err, fs.ErrClosed) { // a failed Commit has closed it
 		err = nil
 	}
 	return errors.Join(err, os.Remove(f.Name()))
 }
 
-// WriteFile replaces a file by data.
+// WriteFile replaces the content of a file by data.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	f, err := Create(path, mode)
 	if err != nil {

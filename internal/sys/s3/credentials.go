@@ -14,12 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// readAgain is how long what a file of credentials says is used.
+// readAgain is how long the content of a credentials file is cached.
 const readAgain = 10 * time.Second
 
-// cached is what a file of credentials said.
+// cached is the cached content of a credentials file.
 type cached struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	found aws.Credentials
 	until time.Time
 }

@@ -1,5 +1,5 @@
-// Package s3 asks servers of S3 by plain HTTP, with requests that are signed: what
-// is read and written, and how much of it, is the caller's.
+// Package s3 sends signed requests to S3 servers over HTTP. The caller decides which data it reads
+// and writes, and how much.
 package s3
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Options say where the server is, and who asks. The zero value is Amazon's, and
-// the credentials of the environment.
+// Options holds the server and the credentials. The zero value is Amazon's server with the
+// credentials of the environment.
 type Options struct {
 	Endpoint    string // http or https URL of another server, with buckets in its paths; "" is AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon's of the region
 	Region      string // "" is AWS_REGION, AWS_DEFAULT_REGION, or us-east-1
-	Credentials string // a file as ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or else the file that AWS_SHARED_CREDENTIALS_FILE names, or ~/.aws/credentials
-	Profile     string // in the file; "" is AWS_PROFILE, or default
+	Credentials string // a file in the format of ~/.aws/credentials; "" is AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or else the file AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials
+	Profile     string // profile in the file; "" is AWS_PROFILE, or default
 	Client      *http.Client
 	Now         func() time.Time // nil is time.Now
 	Getenv      func(name string) string
 }
 
-// Client asks a server. It is safe for concurrent use.
+// Client sends requests to a server. It is safe for concurrent use.
 type Client struct {
 	options     Options
 	endpoint    *url.URL // nil is Amazon's
@@ -41,7 +41,7 @@ type Client struct {
 	credentials credentials
 }
 
-// New returns a client. Nothing is asked yet. The Client of the options is needed.
+// New returns a client. It sends no request. Options.Client is required.
 func New(o Options) (*Client, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -82,7 +82,7 @@ func (c *Client) Close() { c.options.Client.CloseIdleConnections() }
 // Where returns the URL of an object, for messages.
 func (c *Client) Where(bucket, key string) string { return c.address(bucket, key).String() }
 
-// address returns the URL of an object, or of a bucket where the key is "".
+// address returns the URL of an object, or of a bucket if the key is "".
 func (c *Client) address(bucket, key string) *url.URL {
 	to := url.URL{Scheme: "https", Path: "/" + key}
 	switch {
@@ -92,7 +92,7 @@ func (c *Client) address(bucket, key string) *url.URL {
 		if key != "" {
 			to.Path += "/" + key
 		}
-	case strings.Contains(bucket, "."): // no certificate is good for such a host
+	case strings.Contains(bucket, "."): // no certificate is valid for such a host name
 		to.Host, to.Path = "s3."+c.options.Region+".amazonaws.com", "/"+bucket+"/"+key
 	default:
 		to.Host = bucket + ".s3." + c.options.Region + ".amazonaws.com"
@@ -101,7 +101,7 @@ func (c *Client) address(bucket, key string) *url.URL {
 	return &to
 }
 
-// escape writes a path as signatures want it.
+// escape escapes a path as signatures require.
 func escape(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -115,9 +115,8 @@ func escape(path string) string {
 	return b.String()
 }
 
-// CheckKey returns why an object's key is refused: servers and proxies take "." and
-// ".." in a path as folders, so such a key may lead to another object, or to another
-// bucket.
+// CheckKey returns an error for an invalid object key. Servers and proxies resolve "." and ".." in
+// a path as folders, so such a key may lead to another object or bucket.
 func CheckKey(key string) error {
 	for part := range strings.SplitSeq(key, "/") {
 		if part == "." || part == ".." {
@@ -127,18 +126,17 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Do makes a signed request about an object, or about a bucket where the key is "".
-// Headers may be nil. An answer of a status below 300 is returned, whose body is to
-// be closed; another one is an *Error. That nobody answered, or that there are no
-// credentials, is any other error.
+// Do sends a signed request for an object, or for a bucket if the key is "". headers may be nil. It
+// returns a response with a status below 300, and the caller must close its body. Any other status
+// is an *Error. Other errors mean that the server did not answer or that there are no credentials.
 func (c *Client) Do(ctx context.Context, method, bucket, key string, headers http.Header, body []byte) (*http.Response, error) {
 	return c.Send(ctx, method, bucket, key, headers, Body{
 		Open: func() io.Reader { return bytes.NewReader(body) }, Size: int64(len(body)), Sum: sha256.Sum256(body),
 	})
 }
 
-// Body is what a request brings. Open is called again where a connection broke
-// before anything came.
+// Body is the body of a request. Open is called again if the connection broke before a response
+// arrived.
 type Body struct {
 	Open func() io.Reader
 	Size int64
@@ -183,14 +181,14 @@ func (c *Client) Send(ctx context.Context, method, bucket, key string, headers h
 	return nil, refused(response)
 }
 
-// Error is a server's answer that is not the one asked for.
+// Error is an error response of a server.
 type Error struct {
 	Status  int
-	Code    string // such as NoSuchKey; "" where the server does not say
+	Code    string // such as NoSuchKey; "" if the server sends none
 	Message string
 }
 
-// Error says what the server said.
+// Error returns status, code and message of the response.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
 	for _, part := range []string{e.Code, e.Message} {
@@ -218,8 +216,7 @@ func refused(response *http.Response) error {
 	return e
 }
 
-// OfAccount reports whether the error is about who asks, or how, and not about the
-// object.
+// OfAccount reports whether the error concerns the account or the signature, and not the object.
 func (e *Error) OfAccount() bool {
 	switch e.Code {
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired", "RequestTimeTooSkewed", "AuthorizationHeaderMalformed", "InvalidSecurity", "AccountProblem", "NotSignedUp", "RequestExpired":
@@ -228,8 +225,8 @@ func (e *Error) OfAccount() bool {
 	return e.Status == http.StatusUnauthorized
 }
 
-// credentials are read from the environment, or from a file that is read again
-// while it may change.
+// credentials reads the credentials from the environment, or from a file. It reads the file again,
+// since the file may change.
 type credentials struct {
 	options *Options
 	cached  cached

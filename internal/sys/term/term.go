@@ -1,4 +1,4 @@
-// Package term writes to terminals: lines, and how far a command is.
+// Package term writes lines and progress to terminals.
 package term
 
 import (
@@ -27,28 +27,28 @@ func Is(stream any) bool {
 	return err != nil || !os.SameFile(about, null)
 }
 
-// Meter shows how far something came, on one line that is replaced.
+// Meter shows progress on one line that it replaces.
 type Meter struct {
 	out   io.Writer
 	start time.Time
 	shown time.Time
 	drawn bool
-	plain bool // out is no terminal: lines are not replaced
+	plain bool // out is not a terminal: lines are not replaced
 }
 
-// MeterEvery is the least time between two lines of a meter on a terminal.
+// MeterEvery is the minimum time between two updates on a terminal.
 const MeterEvery = 200 * time.Millisecond
 
 const meterEveryPlain = 5 * time.Second
 
-// NewMeter returns a meter that begins now.
+// NewMeter returns a meter that starts now.
 func NewMeter(out io.Writer) *Meter {
 	m := &Meter{out: out, start: time.Now(), plain: !Is(out)}
 	m.shown = m.start
 	return m
 }
 
-// Show prints the line, at most a few times a second.
+// Show prints the line if the last one is at least MeterEvery old, or 5 s if out is not a terminal.
 func (m *Meter) Show(format string, args ...any) {
 	every := MeterEvery
 	if m.plain {
@@ -72,10 +72,10 @@ func (m *Meter) Clear() {
 	}
 }
 
-// Elapsed returns the time since the meter began.
+// Elapsed returns the time since the meter started.
 func (m *Meter) Elapsed() time.Duration { return time.Since(m.start).Round(time.Millisecond) }
 
-// Rate returns n a second since the meter began, as text.
+// Rate returns n per second since the meter started, as text.
 func (m *Meter) Rate(n int64) string {
 	return fmt.Sprintf("%.0f/s", float64(n)/max(time.Since(m.start).Seconds(), 1e-3))
 }
@@ -83,7 +83,7 @@ func (m *Meter) Rate(n int64) string {
 // Lines writes lines to a stream.
 type Lines struct {
 	out  *bufio.Writer
-	each bool // a line is shown when it was written, not later
+	each bool // show each line at once
 }
 
 // NewLines returns a writer of lines. With each it shows every line at once.
@@ -102,10 +102,10 @@ func (l *Lines) Write(line []byte) error {
 	return l.out.Flush()
 }
 
-// Close shows what is not shown yet.
+// Close shows all lines that are still buffered.
 func (l *Lines) Close() error { return l.out.Flush() }
 
-// Counted returns a number of things as text: 1 file, 2 files.
+// Counted returns a count with a noun: 1 file, 2 files.
 func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

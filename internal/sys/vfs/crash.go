@@ -6,13 +6,17 @@ import (
 	"slices"
 )
 
-// Crash returns what the disk may hold after the power failed now. With a nil
-// rng that is what was synced and nothing else. Otherwise each sector, of 512
-// or 4,096 bytes, holds what was synced or any later content of it, whatever
-// became of the other sectors; a file that grew has any of its later sizes; and
-// of the changes of a folder's names all up to one are there, since journals
-// keep them in order, whatever became of other folders and of the files' bytes.
-// All that the returned file system holds is durable.
+// Crash returns a possible content of the disk after a power failure now. With a nil rng that is
+// exactly the synced data. Otherwise:
+//
+//   - Each sector, of 512 or 4,096 bytes, holds its synced content or any later
+//     one, independently of other sectors.
+//   - A file that grew has any of its later sizes.
+//   - The changes of the names in a folder are present up to any one of them,
+//     since journals keep them in order. This is independent of other folders and
+//     of the bytes of files.
+//
+// All data in the returned file system is durable.
 func (m *Memory) Crash(rng *rand.Rand) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -27,8 +31,8 @@ func (m *Memory) Crash(rng *rand.Rand) *Memory {
 	return after
 }
 
-// Copy returns the same file system once more: what processes see and what is
-// durable of it, as after the process was killed.
+// Copy returns a copy of the file system, with the visible and the durable content, as after the
+// process was killed.
 func (m *Memory) Copy() *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +69,7 @@ func (m *Memory) Copy() *Memory {
 type crash struct {
 	rng     *rand.Rand
 	sector  int
-	percent int // of what was not synced that is there
+	percent int // probability that unsynced data is on the disk
 	done    map[*node]*node
 }
 
@@ -95,20 +99,20 @@ func (c *crash) names(n *node) map[string]*node {
 		}
 		apply(names, ch)
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) { // the order of draws
+	for _, name := range slices.Sorted(maps.Keys(names)) { // sorted, so that the random draws are repeatable
 		names[name] = c.node(names[name])
 	}
 	return names
 }
 
-// data returns the bytes of a file: for each sector as of some moment.
+// data returns the bytes of a file. Each sector is from some point in time.
 func (c *crash) data(n *node) []byte {
 	data := slices.Clone(n.disk)
 	if c.rng == nil || len(n.writes) == 0 {
 		return data
 	}
 	size := len(data)
-	until := map[int]int{} // by sector: how many writes are in it
+	until := map[int]int{} // by sector: number of writes in it
 	for i, w := range n.writes {
 		for at := w.at; at < w.at+len(w.data); {
 			sector := at / c.sector
@@ -131,7 +135,7 @@ func (c *crash) data(n *node) []byte {
 	return data[:size]
 }
 
-// moment draws how many of n writes a sector has seen.
+// moment draws how many of n writes reached a sector.
 func (c *crash) moment(n int) int {
 	if !c.keeps() {
 		return 0

@@ -9,10 +9,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Kind is what a call does.
+// Kind is the kind of a call.
 type Kind uint8
 
-// The kinds of calls. Those from Create on change something.
+// The kinds of calls. Kinds from Create on may change the disk.
 const (
 	Open Kind = iota
 	List
@@ -29,7 +29,7 @@ const (
 	Sync
 )
 
-// Changes reports whether calls of the kind may change what is on the disk.
+// Changes reports whether calls of the kind may change the content of the disk.
 func (k Kind) Changes() bool { return k >= Create }
 
 // String returns the kind's name.
@@ -37,30 +37,29 @@ func (k Kind) String() string {
 	return []string{"open", "list", "stat", "read", "close", "create", "link", "remove", "rename", "make folder", "lock", "write", "sync"}[k]
 }
 
-// Call is one call of a file system, about to be made.
+// Call is a file system call that is about to happen.
 type Call struct {
 	Kind Kind
-	Path string // the first, where there are two
+	Path string // the first path of calls with two
 }
 
-// Outcome is what becomes of a call. The zero Outcome lets it happen.
+// Outcome is the outcome of a call. The zero Outcome executes the call normally.
 type Outcome struct {
-	// Err fails the call before it did anything. After a failed sync what
-	// was not synced is forgotten: it can be read, and no later sync makes
-	// it durable.
+	// Err fails the call before it has an effect. A failed sync marks unsynced data as clean: it
+	// can still be read, but no later sync makes it durable.
 	Err error
-	// Short lets a write that fails write its first half.
+	// Short makes a failing write write its first half.
 	Short bool
-	// Lie lets a sync succeed without doing anything.
+	// Lie makes a sync return success without an effect.
 	Lie bool
 }
 
-// Faulty asks decide before each call of files and folders. decide may block,
-// and may be called from several goroutines.
+// Faulty returns inner with a call to decide before each file or folder operation. decide may
+// block. It may be called from several goroutines.
 func Faulty(inner FS, decide func(Call) Outcome) FS { return &faulty{inner, decide} }
 
-// Nth gives outcome to the n-th call, from 1, that match accepts, and to all
-// after it where forever is true.
+// Nth returns a decide function. It applies outcome to the n-th call, from 1, that match accepts.
+// If forever is true, it also applies outcome to all later ones.
 func Nth(n int64, forever bool, outcome Outcome, match func(Call) bool) func(Call) Outcome {
 	var seen atomic.Int64
 	return func(c Call) Outcome {
@@ -88,7 +87,7 @@ func (f *faulty) fails(kind Kind, path string) error {
 	return nil
 }
 
-// open opens a file, and breaks the file that it returns.
+// open opens a file and returns it as a faultyFile.
 func (f *faulty) open(kind Kind, path string, open func() (File, error)) (File, error) {
 	if err := f.fails(kind, path); err != nil {
 		return nil, err
@@ -269,7 +268,7 @@ func (f *faultyFile) sync(sync func() error) error {
 	return sync()
 }
 
-// SyncTo implements vfs.File. It is a sync for who breaks calls.
+// SyncTo implements vfs.File. It counts as a Sync call.
 func (f *faultyFile) SyncTo(length int64) (whole bool, err error) {
 	err = f.sync(func() (err error) {
 		whole, err = f.File.SyncTo(length)
@@ -278,7 +277,7 @@ func (f *faultyFile) SyncTo(length int64) (whole bool, err error) {
 	return whole, err
 }
 
-// Preallocate implements vfs.File. It is a write for who breaks calls.
+// Preallocate implements vfs.File. It counts as a Write call.
 func (f *faultyFile) Preallocate(at, length int64) error {
 	if err := f.fs.fails(Write, f.path); err != nil {
 		return err
@@ -294,7 +293,7 @@ func (f *faultyFile) Stat() (vfs.FileInfo, error) {
 	return f.File.Stat()
 }
 
-// Close implements vfs.File. The file is closed even where that fails.
+// Close implements vfs.File. It closes the file even if it returns an injected error.
 func (f *faultyFile) Close() error {
 	failure := f.fs.fails(Close, f.path)
 	if err := f.File.Close(); err != nil {
@@ -303,7 +302,7 @@ func (f *faultyFile) Close() error {
 	return failure
 }
 
-// Errors that disks return.
+// Errors of real disks.
 const (
 	EIO    = syscall.EIO
 	ENOSPC = syscall.ENOSPC

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// file is an open node. One goroutine at a time uses its position.
+// file is an open node. Only one goroutine at a time may use its position.
 type file struct {
 	fs   *Memory
 	node *node
@@ -49,8 +49,8 @@ func (f *file) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt implements vfs.File. What does not fit into the capacity is ENOSPC;
-// what fits was written.
+// WriteAt implements vfs.File. If the capacity is too small, it writes the bytes that fit and
+// returns ENOSPC.
 func (f *file) WriteAt(b []byte, at int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *file) WriteAt(b []byte, at int64) (int, error) {
 	return len(b), err
 }
 
-// put writes b into data, which grows with zeros.
+// put writes b into data. It extends data with zeros if needed.
 func put(data []byte, at int, b []byte) []byte {
 	if grow := at + len(b) - len(data); grow > 0 {
 		data = append(data, make([]byte, grow)...)
@@ -97,8 +97,8 @@ func (f *file) Sync() error {
 	return nil
 }
 
-// forget makes what was not synced look clean, as Linux does after a sync that
-// failed: it can be read, but no later sync writes it.
+// forget marks unsynced data as clean, as Linux does after a failed sync: it can be read, but no
+// later sync writes it.
 func (f *file) forget() {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *file) forget() {
 // SyncData implements vfs.File.
 func (f *file) SyncData() error { return f.Sync() }
 
-// SyncTo implements vfs.File. It makes nothing durable.
+// SyncTo implements vfs.File. It makes no data durable.
 func (f *file) SyncTo(int64) (bool, error) { return false, nil }
 
 // Preallocate implements vfs.File.
@@ -144,7 +144,7 @@ func (i info) ModTime() time.Time     { return i.modified }
 func (i info) Sys() any               { return nil }
 func (i info) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
-// Mode returns the permissions, all of them the owner's.
+// Mode returns the permissions. Only the owner may write.
 func (i info) Mode() fs.FileMode {
 	if i.folder {
 		return fs.ModeDir | 0o755

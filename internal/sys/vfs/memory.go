@@ -14,20 +14,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Memory is a file system in memory that remembers what was synced. Crash
-// returns what a disk may hold after the power failed. It is safe for
-// concurrent use.
+// Memory is a file system in memory that records which data was synced. Crash returns a possible
+// content of the disk after a power failure. It is safe for concurrent use.
 type Memory struct {
 	mu       sync.Mutex
 	root     *node
 	locked   map[string]bool
-	capacity int64 // 0 is without end
+	capacity int64 // 0 is unlimited
 }
 
 var _ FS = (*Memory)(nil)
 
-// node is a file or a folder: what processes see, what is certainly on the
-// disk, and what was done since, in order.
+// node is a file or a folder: the visible content, the content that is certainly on the disk, and
+// the changes since then, in order.
 type node struct {
 	modified time.Time
 
@@ -41,15 +40,15 @@ type node struct {
 	changes []change
 }
 
-// write is bytes that were not synced.
+// write is an unsynced write.
 type write struct {
 	at   int
 	data []byte
-	size int // of the file after it
+	size int // file size after the write
 }
 
-// change is what one call does to the names of a folder: a rename within a
-// folder is one, as on every journalling file system. A nil node removes.
+// change holds the changes of one call to the names in a folder. A rename within a folder is one
+// change, as on every journalling file system. A nil node removes a name.
 type change map[string]*node
 
 func newFolder() *node {
@@ -59,15 +58,14 @@ func newFolder() *node {
 // NewMemory returns an empty file system.
 func NewMemory() *Memory { return &Memory{root: newFolder(), locked: map[string]bool{}} }
 
-// SetCapacity bounds the bytes of all files; what would need more is ENOSPC. 0
-// is without end.
+// SetCapacity limits the total size of all files. Writes beyond it return ENOSPC. 0 is unlimited.
 func (m *Memory) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.capacity = bytes
 }
 
-// Used returns the bytes of all files.
+// Used returns the total size of all files in bytes.
 func (m *Memory) Used() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,8 +84,8 @@ func split(name string) []string {
 	return strings.FieldsFunc(path.Clean(name), func(r rune) bool { return r == '/' })
 }
 
-// folderOf returns the folder that name is in, and its last element, "" for the
-// root. Its caller holds mu.
+// folderOf returns the folder that contains name, and the last element of name, "" for the root.
+// The caller must hold mu.
 func (m *Memory) folderOf(op, name string) (*node, string, error) {
 	parts := split(name)
 	dir := m.root
@@ -104,7 +102,7 @@ func (m *Memory) folderOf(op, name string) (*node, string, error) {
 	return dir, parts[len(parts)-1], nil
 }
 
-// find returns the node called name. Its caller holds mu.
+// find returns the node called name. The caller must hold mu.
 func (m *Memory) find(op, name string) (*node, error) {
 	dir, base, err := m.folderOf(op, name)
 	if err != nil || base == "" {
@@ -116,7 +114,7 @@ func (m *Memory) find(op, name string) (*node, error) {
 	return nil, &fs.PathError{Op: op, Path: name, Err: syscall.ENOENT}
 }
 
-// change makes a change that is not on the disk before the folder is synced.
+// change applies a change. It reaches the disk when the folder is synced.
 func (n *node) change(c change) {
 	n.changes = append(n.changes, c)
 	apply(n.names, c)
@@ -208,7 +206,7 @@ func (m *Memory) Rename(from, to string) error {
 	}
 	if source == target {
 		c := change{old: nil}
-		c[base] = n // also where both are one name
+		c[base] = n // also if both names are equal
 		source.change(c)
 		return nil
 	}
@@ -276,7 +274,7 @@ func (m *Memory) MkdirAll(name string, _ fs.FileMode) error {
 	return nil
 }
 
-// Lock implements vfs.FS. A second lock of a file is EAGAIN.
+// Lock implements vfs.FS. A second lock of a file returns EAGAIN.
 func (m *Memory) Lock(name string) (io.Closer, error) {
 	f, err := m.OpenReadWrite(name, WriteCategoryUnspecified)
 	if err != nil {
@@ -297,7 +295,7 @@ type lock struct {
 	name string
 }
 
-// Close lets the lock go.
+// Close releases the lock.
 func (l *lock) Close() error {
 	l.fs.mu.Lock()
 	defer l.fs.mu.Unlock()

@@ -11,15 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The modes of what OS makes: only the owner may use it.
+// Modes of the files and folders that OS creates: only the owner may use them.
 const (
 	fileMode   fs.FileMode = 0o600
 	folderMode fs.FileMode = 0o700
-	others     fs.FileMode = 0o077 // the permissions of the group and of all other users
+	others     fs.FileMode = 0o077 // permissions of the group and of all other users
 )
 
-// private is the file system of the operating system for data that only its owner
-// may read.
+// private is the operating system's file system for data that only the owner may read.
 type private struct{ regular }
 
 // Create implements vfs.FS.
@@ -27,18 +26,18 @@ func (p private) Create(name string, category vfs.DiskWriteCategory) (File, erro
 	return restricted(p.regular.Create(name, category))
 }
 
-// OpenReadWrite implements vfs.FS. It makes a file that is missing.
+// OpenReadWrite implements vfs.FS. It creates a missing file.
 func (p private) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (File, error) {
 	return restricted(p.regular.OpenReadWrite(name, category, opts...))
 }
 
-// MkdirAll implements vfs.FS. It ignores the mode, also that of Pebble's folders.
+// MkdirAll implements vfs.FS. It ignores the mode, even for Pebble's folders.
 func (p private) MkdirAll(name string, _ fs.FileMode) error {
 	return p.regular.MkdirAll(name, folderMode)
 }
 
-// Lock implements vfs.FS. It makes a file that is missing. A file that exists keeps its
-// mode: to open and close it would release the lock of this process.
+// Lock implements vfs.FS. It creates a missing file. An existing file keeps its mode: opening and
+// closing it would release the lock of this process.
 func (p private) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err == nil {
@@ -50,7 +49,7 @@ func (p private) Lock(name string) (io.Closer, error) {
 	return p.regular.Lock(name)
 }
 
-// restricted gives a file that was opened the mode 0600, or closes it.
+// restricted sets the mode of an opened file to 0600. If that fails, it closes the file.
 func restricted(f File, err error) (File, error) {
 	if err != nil {
 		return f, err
@@ -61,8 +60,8 @@ func restricted(f File, err error) (File, error) {
 	return f, nil
 }
 
-// settled returns the error of a change of mode, nil if the file is used as it is: only
-// the owner of a file may change its mode, and some file systems have no modes.
+// settled returns the error of a mode change, or nil if the file can be used anyway. Only the owner
+// of a file may change its mode, and some file systems have no modes.
 func settled(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
 		return nil
@@ -70,12 +69,13 @@ func settled(err error) error {
 	return err
 }
 
-// Protect takes the permissions of other users from the folder dir of OS, from its
-// entries with these names, and from the regular files and the folders in them. It reads
-// a folder only if others have permissions on it, so a folder that is protected costs
-// one call. The error names each file that stays open to others: it belongs to another
-// user, or its file system has no modes. Links in dir are not followed, also if a
-// file becomes one meanwhile. Other file systems than OS have no permissions.
+// Protect removes the permissions of other users from the folder dir of OS, from its entries with
+// these names, and from the regular files and folders in them. It reads a folder only if others
+// have permissions on it, so a protected folder costs one call.
+//
+// The error names each file that stays accessible to others: it belongs to another user, or its
+// file system has no modes. Protect does not follow links in dir, even if a file becomes a link
+// meanwhile. It ignores file systems other than OS.
 func Protect(files FS, dir string, names ...string) error {
 	if files != OS() {
 		return nil
@@ -92,8 +92,8 @@ func Protect(files FS, dir string, names ...string) error {
 	return protectFolder(f, names)
 }
 
-// protectFolder changes a folder after its content: if the process dies in between, the
-// next Protect reads the folder again.
+// protectFolder changes the content of a folder before the folder itself. If the process dies in
+// between, the next Protect reads the folder again.
 func protectFolder(folder *os.File, names []string) error {
 	var errs []error
 	for _, name := range names {
@@ -104,8 +104,8 @@ func protectFolder(folder *os.File, names []string) error {
 	return errors.Join(append(errs, narrow(folder))...)
 }
 
-// protect changes an entry of a folder. It opens an entry only if others have permissions
-// on it: to close a file releases the locks that this process has on it.
+// protect changes an entry of a folder. It opens an entry only if others have permissions on it,
+// because closing a file releases the locks of this process on it.
 func protect(folder *os.File, name string) error {
 	path := filepath.Join(folder.Name(), name)
 	wrap := func(op string, err error) error { return &fs.PathError{Op: op, Path: path, Err: err} }
@@ -129,7 +129,7 @@ func protect(folder *os.File, name string) error {
 	return errors.Join(err, protectFolder(f, names))
 }
 
-// narrow takes the permissions of other users from an open file or folder.
+// narrow removes the permissions of other users from an open file or folder.
 func narrow(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ReadOnly returns a view of a file system that changes nothing: changes succeed
-// and are dropped, so a reader sees the files as they are. It serves code that
-// tidies up while it reads.
+// ReadOnly returns a read-only view of a file system. Changes succeed and are discarded, so a
+// reader sees the files as they are. It is for code that tidies up while it reads.
 func ReadOnly(inner FS) FS { return readOnly{inner} }
 
 type readOnly struct{ FS }
@@ -57,7 +56,7 @@ func (readOnly) MkdirAll(string, os.FileMode) error { return nil }
 // Lock implements vfs.FS.
 func (readOnly) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// dropped is a file that drops its changes.
+// dropped is a file that discards its changes.
 type dropped struct{ File }
 
 func (dropped) Write(b []byte) (int, error)            { return len(b), nil }
@@ -67,11 +66,10 @@ func (dropped) Sync() error                            { return nil }
 func (dropped) SyncTo(int64) (bool, error)             { return true, nil }
 func (dropped) SyncData() error                        { return nil }
 
-// ErrIrregular says that a path is a pipe, a device or a socket, which a read might
-// wait for.
+// ErrIrregular means that a path is a pipe, a device or a socket. A read from it might block.
 var ErrIrregular = errors.New("it is no regular file")
 
-// regular is the file system of the operating system. It opens regular files only.
+// regular is the operating system's file system, limited to regular files and folders.
 type regular struct{ FS }
 
 // Open implements vfs.FS.
@@ -95,5 +93,5 @@ func (r regular) check(name string) error {
 	if err == nil && !about.Mode().IsRegular() && !about.IsDir() {
 		return &fs.PathError{Op: "open", Path: name, Err: ErrIrregular}
 	}
-	return nil // what else is wrong, opening says
+	return nil // opening the file reports other errors
 }

@@ -1,6 +1,6 @@
-// Package vfs is the file system under the embedded engine: the operating
-// system's, one in memory that crashes, and a wrapper that breaks calls. All
-// are Pebble's vfs.FS, since its checkpoint runs on them too.
+// Package vfs has the file systems of the embedded log: the operating system's, one in memory that
+// can crash, and a wrapper that injects errors. All of them are Pebble's vfs.FS, since the
+// checkpoint of the log uses them too.
 package vfs
 
 import (
@@ -10,25 +10,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FS is what the engine and its checkpoint ask of a file system.
+// FS is the file system interface of the log and its checkpoint.
 type FS = vfs.FS
 
 // File is an open file or folder of an FS.
 type File = vfs.File
 
-// WriteCategoryUnspecified is for writes that nobody counts by kind.
+// WriteCategoryUnspecified is for writes that need no statistics by category.
 const WriteCategoryUnspecified = vfs.WriteCategoryUnspecified
 
-// OS returns the file system of the operating system, for data that only this user may
-// read: it makes files with mode 0600 and folders with mode 0700, whatever the umask. It
-// opens regular files and folders only: a pipe would block its reader.
+// OS returns the operating system's file system, for data that only this user may read. It creates
+// files with mode 0600 and folders with mode 0700, whatever the umask. It opens only regular files
+// and folders, since a pipe would block its reader.
 func OS() FS { return private{regular{vfs.Default}} }
 
-// Shared returns the file system of the operating system, for files that other programs
-// read: the umask decides their permissions. It opens the same files as OS.
+// Shared returns the operating system's file system, for files that other programs read. The umask
+// decides their permissions. It opens the same kinds of files as OS.
 func Shared() FS { return regular{vfs.Default} }
 
-// ReadFile reads a whole file. A file that got shorter meanwhile is
+// ReadFile reads a whole file. If the file becomes shorter meanwhile, it returns
 // io.ErrUnexpectedEOF.
 func ReadFile(fs FS, path string) (b []byte, err error) {
 	f, err := fs.Open(path)
