@@ -236,9 +236,9 @@ func (p *part) mark(h *held, data []byte) {
 // place sets the place of an event. It returns the index of its source and the key in its copy.
 //
 // The event moves to the frontier at this log record in three cases: its copy has no key, all
-// sources have passed the key, or the event is of an added source partition. If only its own source
-// has passed the key, because it was silent, the event keeps its place; another source holds that
-// back. So the place depends only on the records before it. A replay is told the place.
+// sources have passed the key, or the event is of an added source partition. A silent source may
+// have passed the key of its own event. If another source has not, the event keeps its place. So
+// the place depends only on the records before it. A replay gets the forced places from FindForced.
 func (p *part) place(h *held, c Copy, copied bool, at stream.Offset) (source int, from Key) {
 	r := &h.record
 	source, known := p.source(c.Key.Source)

@@ -69,9 +69,9 @@ func settled(err error) error {
 	return err
 }
 
-// Protect removes the permissions of other users from the folder dir of OS, from its entries with
-// these names, and from the regular files and folders in them. It reads a folder only if others
-// have permissions on it, so a protected folder costs one call.
+// Protect removes the permissions of other users from the folder dir of OS and from its entries
+// with these names. For an entry that is a folder it includes the regular files and folders in it.
+// It reads a folder only if others have permissions on it, so a protected folder costs one call.
 //
 // The error names each file that stays accessible to others: it belongs to another user, or its
 // file system has no modes. Protect does not follow links in dir, even if a file becomes a link
