@@ -319,7 +319,8 @@ func (p *part) first() (h *held, ok bool) {
 	return h, ok && len(h.open) == 0
 }
 
-// frontier returns the greatest key such that all events at or before it are released.
+// frontier returns how far the release is when no event is due: all events at or before this key
+// are released.
 func (p *part) frontier() Key {
 	if h, ok := p.head(); ok && len(h.open) > 0 {
 		return h.place.key.previous()

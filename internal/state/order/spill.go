@@ -24,7 +24,7 @@ import (
 //  4. An answer to an event in a page becomes state too, under its question.
 //  5. An event without a place is never in a page: see unplaced.go.
 
-// page is a part of a run: some entries in a state key.
+// page is a part of a run: some entries, stored in one or more state keys.
 type page struct {
 	run         stream.Offset // name of the run: offset of the first record after it
 	number      int           // index in the run
