@@ -12,7 +12,7 @@ import (
 // The committed offset of a group and the position in its changelog are written in one transaction.
 // If they differ, an offset was changed or lost outside Afterbay; -1 means none.
 //
-// Brokers do this themselves. They forget the offsets of a group that had no members for
+// Brokers themselves lose offsets. They forget the offsets of a group that had no members for
 // offsets.retention.minutes, and those of a deleted topic. A topic of the same name may hold other
 // records. So Afterbay does not continue at the position unless the user says so.
 

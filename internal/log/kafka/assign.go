@@ -213,8 +213,8 @@ func (g *planning) settle() {
 	}
 }
 
-// shift frees a place for p at a member that has a copy of p. It moves another partition of that
-// member, from given, to a third member that has a copy of it. It returns the first member, or nil.
+// shift frees a place for p at a member that has a copy of p. It moves a partition that settle gave
+// to that member to a third member with a copy of it. It returns the first member, or nil.
 func (g *planning) shift(p stream.Partition, given []stream.Partition) *seat {
 	for _, q := range given {
 		if s := g.owner[q]; s.copied(p) > 0 {

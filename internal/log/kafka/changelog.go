@@ -16,12 +16,10 @@ import (
 // The changelog of a group and a topic is compacted and has the topic's partitions. The key of a
 // record is a kind byte and a name:
 //
-// p the position: the committed offset, 8 bytes, big endian v key a value, or no value if the key
-// was deleted; the header
-//
-//	"parts" holds the number of parts of the value
-//
-// c n key part a part of a value: n bytes of key, and the number of the part
+//	p              the position: the committed offset, 8 bytes, big endian
+//	v key          a value, or no value if the key was deleted; the header
+//	               "parts" holds the number of parts of the value
+//	c n key part   a part of a value: n bytes of key, and the number of the part
 //
 // Each transaction writes the position of each of its partitions, and the parts of a value before
 // the value. So a changelog that was read to the end of a transaction is complete.
