@@ -31,9 +31,10 @@ func (l *Log) Join(ctx context.Context, group string, topics ...string) (stream.
 	}
 }
 
-// join creates a member. With quick it joins the group before it has ended the transaction that an
-// earlier process left. That usually takes milliseconds. If the brokers have problems it takes
-// longer, and other members should own the partitions meanwhile.
+// join creates a member. With quick it joins the group while it ends the transaction that an
+// earlier process left. That usually takes milliseconds. If it takes longer than the transaction
+// timeout, join fails, so that other members get the partitions meanwhile. Join then calls it again
+// without quick.
 func (l *Log) join(ctx context.Context, group string, topics []string, quick bool) (*member, error) {
 	counts, err := l.prepare(ctx, group, topics)
 	if err != nil {
