@@ -21,35 +21,35 @@ type Task struct {
 	Partition *Partition
 	Entry     *Entry
 	Row       *value.Row
-	Answered  bool // Answer is that of its call; not where it failed or there was none
+	Answered  bool // Answer holds the answer of its call; false if the call failed or there was none
 	Answer    model.Answer
 	Err       error // why it failed
 	Fallback  bool  // its scores are the fallback
-	Cancelled bool  // its client gave it up
+	Cancelled bool  // its client cancelled it
 
 	waiting  *Waiting
-	attempts int         // that count against it after a call
-	ready    bool        // after the call failed
-	key      journal.Key // of its request, where there is a journal
+	attempts int         // attempts that count against it after a call
+	ready    bool        // the model was ready after the call failed
+	key      journal.Key // journal key of its request, if there is a journal
 }
 
 // call is a call of a model for queued events.
 type call struct {
 	op       operator.Batched
-	how      *operator.Batch // of op
+	how      *operator.Batch // settings of op
 	clock    clock.Clock
-	event    operator.Event // being asked for
+	event    operator.Event // event whose row is being appended
 	tasks    []Task
 	gather   batch.Gather
 	admitted control.Call
-	step     uint64          // until it is durable the call keeps its place
+	step     uint64          // transaction that must be durable before the call frees its slot
 	outlier  control.Outlier // of the first event, before the call
-	events   []byte          // the ids of those that it is about, where each has an answer of its own
+	events   []byte          // ids of its events, if each event has its own answer
 	token    control.Token
-	stage    int                // of the plan
-	cancel   context.CancelFunc // of what the model is asked
+	stage    int                // index in the plan's Stages
+	cancel   context.CancelFunc // cancels the request to the model
 
-	late, abandoned bool // it was, as of at
+	late, abandoned bool // outcome of the call at time at
 	at              time.Time
 }
 
@@ -60,7 +60,7 @@ func newCall(op operator.Batched, clock clock.Clock) *call {
 	return c
 }
 
-// add adds an event. The error is why it cannot be scored; then it is not added.
+// add adds an event. If the event cannot be scored, add returns an error and does not add it.
 func (c *call) add(t Task) error {
 	c.event = operator.Event{Record: &t.Entry.Record, Row: t.Row, Time: t.Entry.Time, Watermark: t.Entry.Watermark}
 	err := c.op.Append(&c.gather.Rows, &c.event)
@@ -73,8 +73,8 @@ func (c *call) add(t Task) error {
 	return err
 }
 
-// rowsMax is how many events share a call: as many as a request of the model has, so
-// that each answer is kept when it comes.
+// rowsMax returns the most events of a call. It is the number of rows in one request of the model,
+// so that each answer is stored when it arrives.
 func (c *call) rowsMax() int {
 	calling := c.how.Calling
 	most := c.how.Model.Info().RowsMax
@@ -87,7 +87,7 @@ func (c *call) rowsMax() int {
 	return c.how.Size
 }
 
-// run makes the call, and says of each event what came of it.
+// run makes the call, and stores the result for each event.
 func (c *call) run(ctx context.Context) {
 	calling := c.how.Calling
 	timed, cancel := calling.Context(ctx, string(c.events))
@@ -98,7 +98,7 @@ func (c *call) run(ctx context.Context) {
 	if err == nil && len(c.gather.Failed) == 0 {
 		late = calling.Late(timed)
 	}
-	if calling.Journal == operator.JournalNone { // else it is kept, and found when it is asked for again
+	if calling.Journal == operator.JournalNone { // otherwise a late answer is stored in the journal and found by the next attempt
 		err = cmp.Or(err, late)
 	}
 	for i := range c.tasks {
@@ -113,12 +113,12 @@ func (c *call) run(ctx context.Context) {
 		}
 	}
 	c.late, c.abandoned, c.at = late != nil, ctx.Err() != nil, c.clock.Now()
-	if len(c.tasks) == 1 { // a failure of several is that of none, or others of them are answered
+	if len(c.tasks) == 1 { // a failure of several events blames none of them, unless others are answered
 		c.tasks[0].ready = calling.Confirm(ctx, c.admitted, c.outlier, c.tasks[0].Err, c.at)
 	}
 }
 
-// named returns an error with the name of the score, as of a call in the place of events.
+// named adds the name of the score to an error, as a call inside the loop does.
 func (c *call) named(err error) error {
 	if err == nil {
 		return nil
@@ -151,30 +151,30 @@ func (c *call) observe(at time.Time, tasks []Task, late, abandoned bool) {
 	calling.Endpoint.Observe(at, c.admitted, outcome)
 }
 
-// end gives the call's place to another.
+// end frees the slot of the call.
 func (c *call) end() { c.how.Calling.Endpoint.End(c.clock.Now(), c.admitted) }
 
-// calls are the calls of a member, off its loop.
+// calls runs the calls of a member outside its loop.
 type calls struct {
 	wake     func()
 	clock    clock.Clock
-	begun    context.Context // of all calls
+	begun    context.Context // parent context of all calls
 	cancel   context.CancelFunc
 	group    sync.WaitGroup
-	inFlight map[*call]bool // not taken yet; the loop's
+	inFlight map[*call]bool // not taken yet; owned by the loop
 
 	mu    sync.Mutex
 	ended []*call
-	parts map[*call]Part // of calls under way
+	parts map[*call]Part // parts of calls in flight
 }
 
-// newCalls returns no calls. At the end of each it calls wake.
+// newCalls returns an empty calls. It calls wake at the end of each call.
 func newCalls(wake func(), clock clock.Clock) *calls {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &calls{wake: wake, clock: clock, begun: ctx, cancel: cancel, inFlight: map[*call]bool{}, parts: map[*call]Part{}}
 }
 
-// start makes a call that has a place.
+// start starts a call that has a slot.
 func (d *calls) start(c *call) {
 	d.inFlight[c] = true
 	var begun context.Context
@@ -189,7 +189,7 @@ func (d *calls) start(c *call) {
 	})
 }
 
-// take takes the calls that have ended since.
+// take removes and returns the calls that have ended.
 func (d *calls) take() []*call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,7 +201,7 @@ func (d *calls) take() []*call {
 	return ended
 }
 
-// leaving reports whether calls are under way for partitions that leave.
+// leaving reports whether calls are in flight for partitions that are being revoked.
 func (d *calls) leaving() bool {
 	for c := range d.inFlight {
 		for i := range c.tasks {
@@ -213,8 +213,8 @@ func (d *calls) leaving() bool {
 	return false
 }
 
-// wait waits for the calls under way, and cancels those that take longer than
-// limit. None can be started after it.
+// wait waits for the calls in flight, and cancels those that take longer than limit. No call can
+// start after it.
 func (d *calls) wait(limit time.Duration) {
 	timer := d.clock.AfterFunc(limit, d.cancel)
 	defer timer.Stop()

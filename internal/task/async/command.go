@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// Command is what a person wants done with queued events.
+// Command is an operator's command for queued events.
 type Command struct {
-	Drop      bool  `json:"drop"`      // they are given up; else they are called for at once
+	Drop      bool  `json:"drop"`      // give them up; otherwise call for them at once
 	Partition int32 `json:"partition"` // -1 is all
-	Offset    int64 `json:"offset"`    // of one event; -1 is all
+	Offset    int64 `json:"offset"`    // offset of one event; -1 is all
 }
 
-// Commands hands commands to the dispatchers of a process. The zero value has none. It is
-// safe for concurrent use.
+// Commands passes commands to the dispatchers of a process. The zero value is empty. It is safe for
+// concurrent use.
 type Commands struct {
 	mu          sync.Mutex
 	dispatchers map[*Dispatcher]bool
@@ -23,10 +23,10 @@ type Commands struct {
 
 var errDropped = errors.New("was dropped while it was queued")
 
-// given is a command that a dispatcher has yet to carry out.
+// given is a command that a dispatcher has not run yet.
 type given struct {
 	Command
-	events chan int // of capacity 1: how many it was about
+	events chan int // of capacity 1: number of events that the command applied to
 }
 
 func (o *Commands) join(d *Dispatcher, on bool) {
@@ -40,9 +40,8 @@ func (o *Commands) join(d *Dispatcher, on bool) {
 	}
 }
 
-// Give has a command carried out, and returns how many events it was about. Events
-// that are not durable yet, or that wait behind others and are to be called for,
-// are left out.
+// Give runs a command, and returns the number of events that it applied to. It skips events that
+// are not durable yet. Without Drop it also skips events that wait behind others.
 func (o *Commands) Give(ctx context.Context, command Command) (events int, err error) {
 	o.mu.Lock()
 	var replies []chan int
@@ -66,7 +65,7 @@ func (o *Commands) Give(ctx context.Context, command Command) (events int, err e
 	return events, nil
 }
 
-// takeCommands carries out the commands, and returns the events to give up.
+// takeCommands runs the commands, and returns the events to give up.
 func (d *Dispatcher) takeCommands() (list []Task, err error) {
 	d.calls.mu.Lock()
 	commands := d.commands
@@ -98,15 +97,15 @@ func (d *Dispatcher) takeCommands() (list []Task, err error) {
 	return list, err
 }
 
-// drop takes an event out of what waits, to be gone on with at once.
+// drop removes a waiting event, so that it resumes at once.
 func (d *Dispatcher) drop(p *Partition, w *Waiting) (Task, error) {
 	p.takeOut(w)
 	w.dropped = true
 	return d.load(p, w)
 }
 
-// takeCancels adds the events that their clients gave up. A cancel of an event that is
-// not queued here has no effect.
+// takeCancels adds the events that their clients cancelled. It ignores a cancel of an event that is
+// not queued here.
 func (d *Dispatcher) takeCancels(list *[]Task) error {
 	for _, p := range d.partitions {
 		early := p.cancels[:0]
@@ -130,7 +129,7 @@ func (d *Dispatcher) takeCancels(list *[]Task) error {
 	return nil
 }
 
-// abandon ends the calls that no event waits for, after events were dropped.
+// abandon cancels the calls without waiting events, after events were dropped.
 func (d *Dispatcher) abandon(dropped bool) {
 	for c := range d.calls.inFlight {
 		if dropped && !slices.ContainsFunc(c.tasks, func(t Task) bool { return d.owns(&t) }) {
@@ -139,7 +138,7 @@ func (d *Dispatcher) abandon(dropped bool) {
 	}
 }
 
-// refuseCommands answers the commands that were not carried out.
+// refuseCommands replies to the commands that did not run.
 func (d *Dispatcher) refuseCommands() {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()

@@ -18,47 +18,46 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Plan is what a Dispatcher needs to know of a pipeline.
+// Plan holds the parts of a pipeline that a Dispatcher needs.
 type Plan struct {
 	Pipeline string
 	Stages   []operator.Placed
-	Labels   []string // of Stages: an entry is stored with that of its stage
+	Labels   []string // labels of Stages; an entry is stored with the label of its operator
 	Schema   *value.Schema
-	ID       value.Slot // of events
+	ID       value.Slot // slot of the event id
 	Ordered  bool
 	Queues   bool
 	Commands *Commands
-	Journal  *journal.Spec     // nil where no stage has one
+	Journal  *journal.Spec     // nil if no operator has a journal
 	Fairness operator.Fairness // resolved
-	Tenants  *Tenants          // of the process
-	Clock    clock.Clock       // nil is that of the machine
+	Tenants  *Tenants          // tenants of the process
+	Clock    clock.Clock       // nil is the clock of the machine
 
-	// Attach puts back into a row what was not stored with it. It may be nil where no
-	// event has Members.
+	// Attach restores the part of a row that was not stored with it. It may be nil if no event has
+	// Members.
 	Attach func(view stream.View, p stream.Partition, members []byte, row *value.Row) error
 }
 
-// Dispatcher has the queued events of a member called for, and says which of them to
-// go on with. One goroutine owns it. Its times are the clock's, and only order
-// calls: what those bring is in the log.
+// Dispatcher calls the models for the queued events of a member, and returns the events to resume.
+// One goroutine owns it. Its clock only decides the order of calls: their results are in the log.
 type Dispatcher struct {
 	scheduler
 	plan     Plan
 	store    func(*Partition, *Entry)
 	calls    *calls
-	held     []*call        // that ended, until their steps are durable
-	durable  []Task         // answers that became durable
+	held     []*call        // ended calls, until their transactions are durable
+	durable  []Task         // events with answers that became durable
 	commands []given        // guarded by calls.mu
-	timer    clock.Timer    // wakes when something is due
-	at       map[string]int // stages, by their labels
-	leases   leases         // of calls
+	timer    clock.Timer    // wakes the loop when an event or lease is due
+	at       map[string]int // index of each operator, by label
+	leases   leases         // leases of calls
 
-	gated control.GateState // as it was counted
+	gated control.GateState // state at the newest Measure
 
-	calledFor, rows, retries uint64 // calls, rows of them, and rows that are to be called for again
+	calledFor, rows, retries uint64 // calls, their rows, and rows that are retried
 }
 
-// Partition is what is queued beside a partition.
+// Partition holds the queued events of a partition.
 type Partition struct {
 	*Queue
 	ID      stream.Partition
@@ -66,11 +65,11 @@ type Partition struct {
 	journal *kept // nil without a journal
 	leaving bool
 	queues  bool
-	cancels []string // events of clients, by header.ClientEvent, to be given up
+	cancels []string // client events to cancel, by header.ClientEvent
 }
 
-// Cancels reports whether a record is not an event but a client's cancel of an event
-// (header.Cancel). Next ends that event if it is queued by then.
+// Cancels reports whether a record is a client's cancel of an event (header.Cancel) instead of an
+// event. The following Next ends the cancelled event if it is queued by then.
 func (p *Partition) Cancels(r *stream.Record) bool {
 	client := header.Get(r, header.Cancel)
 	if client != "" && p.queues {
@@ -79,11 +78,11 @@ func (p *Partition) Cancels(r *stream.Record) bool {
 	return client != ""
 }
 
-const lookAgain = 100 * time.Millisecond // at an endpoint that takes no calls
+const lookAgain = 100 * time.Millisecond // longest wait for an endpoint that takes no calls
 
-// NewDispatcher returns a dispatcher without partitions. It calls wake, from anywhere, where
-// Next has something to do, and store to queue an event again in the step being
-// made, which without an event is to be committed because of the partition.
+// NewDispatcher returns a dispatcher without partitions. It calls wake, from any goroutine, when
+// Next has work to do. It calls store to queue an event again in the current transaction. A nil
+// entry only marks the partition as changed, so that the transaction commits.
 func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Dispatcher {
 	if plan.Clock == nil {
 		plan.Clock = clock.System
@@ -107,8 +106,8 @@ func NewDispatcher(plan Plan, wake func(), store func(*Partition, *Entry)) *Disp
 	return d
 }
 
-// Restore adds a partition. other says by which pipeline its events were stored where
-// that was another one: then there may be none.
+// Restore adds a partition. If another pipeline stored its events, other describes that pipeline.
+// Restore then returns ErrQueued if any event is queued.
 func (d *Dispatcher) Restore(a stream.Assigned, other string) (*Partition, error) {
 	p := &Partition{Queue: NewQueue(d.plan.Ordered), ID: a.Partition, view: a.State, queues: d.plan.Queues}
 	if d.plan.Fairness.TenantMax > 0 {
@@ -142,7 +141,7 @@ func (d *Dispatcher) Restore(a stream.Assigned, other string) (*Partition, error
 type ErrQueued struct {
 	Pipeline  string
 	Partition stream.Partition
-	Other     string // how that one differs, and what to do
+	Other     string // how that pipeline differs, and what to do
 }
 
 // Error says what to do next.
@@ -150,7 +149,7 @@ func (e *ErrQueued) Error() string {
 	return fmt.Sprintf("events of pipeline %q in %v were queued %s until `afterbay queue ls` shows none", e.Pipeline, e.Partition, e.Other)
 }
 
-// parse reads an entry and finds its stage.
+// parse parses an entry and finds its operator.
 func (d *Dispatcher) parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	e, err := Parse(p, key, data)
 	if err != nil {
@@ -177,7 +176,7 @@ func (e *ErrUnknownStep) Error() string {
 	return fmt.Sprintf("the event %v@%d of pipeline %q was queued for the step `%s`, which the pipeline lacks: run the version of afterbay that queued it, or remove the event by `afterbay queue drop`", e.Partition, e.Offset, e.Pipeline, e.Step)
 }
 
-// Leave begins no other calls for partitions.
+// Leave stops new calls for partitions that are being revoked.
 func (d *Dispatcher) Leave(partitions []stream.Partition) {
 	for _, id := range partitions {
 		if p := d.partitions[id]; p != nil {
@@ -186,11 +185,11 @@ func (d *Dispatcher) Leave(partitions []stream.Partition) {
 	}
 }
 
-// Leaving reports whether calls are under way for partitions that are to leave: who
-// has these next would make them again.
+// Leaving reports whether calls are in flight for partitions that are being revoked. The next owner
+// of these partitions would repeat the calls.
 func (d *Dispatcher) Leaving() bool { return d.calls.leaving() }
 
-// Forget removes a partition. What its calls bring is left alone.
+// Forget removes a partition. Results of its calls are ignored.
 func (d *Dispatcher) Forget(p stream.Partition) {
 	if gone := d.partitions[p]; gone != nil {
 		gone.empty()
@@ -198,11 +197,10 @@ func (d *Dispatcher) Forget(p stream.Partition) {
 	delete(d.partitions, p)
 }
 
-// Calling reports whether calls have places at endpoints, which only Next and Settle
-// give back.
+// Calling reports whether calls hold slots at endpoints. Only Next and Settle free these slots.
 func (d *Dispatcher) Calling() bool { return len(d.calls.inFlight)+len(d.held) > 0 }
 
-// Settle notes that the steps up to one are durable.
+// Settle records that the transactions up to step are durable.
 func (d *Dispatcher) Settle(step uint64) {
 	for _, p := range d.partitions {
 		p.Settle(step)
@@ -215,11 +213,10 @@ func (d *Dispatcher) Settle(step uint64) {
 	d.held = slices.Delete(d.held, 0, n)
 }
 
-// Drain waits for the calls under way, at most limit, after which there are no
-// others.
+// Drain waits for the calls in flight, at most for limit. No call can start after it.
 func (d *Dispatcher) Drain(limit time.Duration) { d.calls.wait(limit) }
 
-// Close cancels the calls under way, waits for them and gives back their places.
+// Close cancels the calls in flight, waits for them and frees their slots.
 func (d *Dispatcher) Close() {
 	d.plan.Commands.join(d, false)
 	d.refuseCommands()
@@ -243,12 +240,11 @@ func (d *Dispatcher) Close() {
 	}
 }
 
-// Next returns the events to go on with, by partition and offset, and has others
-// called for unless the member ends or stands still. Those with scores have that stage behind
-// them, as have those that are to take its fallback; those with an error are to
-// be given up, and the others begin with their stage. down says that an endpoint is
-// waited for with nothing read meanwhile. A call whose events are gone on with keeps
-// its place until a step is durable.
+// Next returns the events to resume, sorted by partition and offset. Unless ending is set, it also
+// starts calls for others. Events with an answer, or with the fallback, resume after their
+// operator. Events with an error are given up. The others begin with their operator. down says that
+// a required endpoint is down, so that reading must stop. A call with resumed events keeps its slot
+// until transaction step is durable.
 func (d *Dispatcher) Next(now time.Time, step uint64, ending bool) (list []Task, down bool, err error) {
 	d.now = now
 	if list, err = d.takeCommands(); err == nil {
@@ -291,7 +287,7 @@ func (d *Dispatcher) Next(now time.Time, step uint64, ending bool) (list []Task,
 	return list, down, nil
 }
 
-// load reads a queued event.
+// load reads a queued event from the state.
 func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
 	key := statekey.AppendQueued(nil, waiting.Offset)
 	data, err := p.view.Get(key)
@@ -302,9 +298,9 @@ func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
 	if t.Entry, err = d.parse(p.ID, key, data); err != nil {
 		return Task{}, err
 	}
-	t.Entry.Shown, waiting.showing = waiting.Shown, false // what is stored may not be durable yet
+	t.Entry.Shown, waiting.showing = waiting.Shown, false // the stored value may be older
 	if t.Entry.Over {
-		return t, nil // without a row
+		return t, nil // it has no row
 	}
 	if err := ReadRow(t.Entry.Row, t.Row, d.plan.Schema); err != nil {
 		return Task{}, fmt.Errorf("%v@%d: %w", p.ID, waiting.Offset, ErrDamaged)
@@ -317,14 +313,14 @@ func (d *Dispatcher) load(p *Partition, waiting *Waiting) (Task, error) {
 	return t, nil
 }
 
-// owns reports whether an event is still queued here: else it is another's, or
-// was ended meanwhile.
+// owns reports whether an event is still queued here. It is not if its partition was revoked or the
+// event ended.
 func (d *Dispatcher) owns(t *Task) bool {
 	p := t.Partition
 	return d.partitions[p.ID] == p && p.Get(t.waiting.Offset) == t.waiting && !t.waiting.dropped
 }
 
-// takeEnded takes what calls brought, and adds the events to go on with.
+// takeEnded takes the results of ended calls, and adds the events to resume.
 func (d *Dispatcher) takeEnded(step uint64, list *[]Task) error {
 	for _, c := range d.calls.take() {
 		take := d.takeLate
@@ -339,14 +335,14 @@ func (d *Dispatcher) takeEnded(step uint64, list *[]Task) error {
 	return nil
 }
 
-// takeTasks takes what a call brought for its events.
+// takeTasks takes the results of a call for its events.
 func (d *Dispatcher) takeTasks(c *call, tasks []Task, step uint64, list *[]Task) error {
 	brought, calling := false, c.how.Calling
 	for _, t := range tasks {
 		if d.partitions[t.Partition.ID] != t.Partition {
 			continue
 		}
-		wait, err := d.record(c, t) // also what nobody waits for
+		wait, err := d.record(c, t) // also answers that no event waits for
 		if err != nil {
 			return err
 		}
@@ -369,9 +365,9 @@ func (d *Dispatcher) takeTasks(c *call, tasks []Task, step uint64, list *[]Task)
 	return nil
 }
 
-// retry has an event called for again later. Attempts that count against it are
-// kept, and of the others why the first failed, and the 2nd, 4th, 8th ... where
-// that is something else: a write for each would be as many as there are retries.
+// retry schedules another call for an event. It stores attempts that count against the event. Of
+// other failures it stores the first error. It stores a different error only at the 2nd, 4th, 8th
+// ... failure, because a write for each would cost as many writes as there are retries.
 func (d *Dispatcher) retry(t Task, c *operator.Calling) {
 	d.retries++
 	t.waiting.faults++
@@ -385,7 +381,7 @@ func (d *Dispatcher) retry(t Task, c *operator.Calling) {
 	d.store(t.Partition, t.Entry)
 }
 
-// expired reports whether an event has waited for too long, and says so in it.
+// expired reports whether an event has waited for too long, and sets its error.
 func (d *Dispatcher) expired(t *Task, c *operator.Calling) bool {
 	waited := time.Duration(d.now.UnixMicro()-t.Entry.Since) * time.Microsecond
 	if c.Expire == 0 || waited < c.Expire {
@@ -402,16 +398,16 @@ func (d *Dispatcher) expired(t *Task, c *operator.Calling) bool {
 	return true
 }
 
-// dispatch calls for what is due. It returns in how long there may be more to do,
-// 0 for when something happens, and whether an endpoint that is down is waited
-// for; what is to be given up it adds to the list.
+// dispatch starts calls for due events. It adds the events to give up to the list. It returns the
+// time after which there may be more work, or 0 to wait for an event. It also returns whether a
+// required endpoint is down.
 func (d *Dispatcher) dispatch(list *[]Task) (again time.Duration, down bool, err error) {
 	soon := func(in time.Duration) {
 		if in = max(in, time.Millisecond); again == 0 || in < again {
 			again = in
 		}
 	}
-	d.first++ // stages may share an endpoint
+	d.first++ // rotate, because operators may share an endpoint
 	for i := range d.stages {
 		at := d.stages[(d.first+i)%len(d.stages)]
 		if next, some := d.schedule(at); some {
@@ -449,7 +445,7 @@ func (d *Dispatcher) dispatch(list *[]Task) (again time.Duration, down bool, err
 	return again, down, nil
 }
 
-// fill takes what is due for one call, and makes it.
+// fill takes the due events for one call, and starts the call.
 func (d *Dispatcher) fill(c *call, at int, list *[]Task) error {
 	for len(c.tasks) < c.rowsMax() {
 		p, waiting, some := d.take(at)
@@ -484,8 +480,8 @@ func (d *Dispatcher) fill(c *call, at int, list *[]Task) error {
 	return nil
 }
 
-// takeOld takes what has waited for too long for an endpoint that takes no calls,
-// or all that waits, for its fallback.
+// takeOld takes the events that have waited too long for an endpoint that takes no calls. If
+// fallback is set, it takes all waiting events and gives them the fallback.
 func (d *Dispatcher) takeOld(at int, fallback bool, list *[]Task) error {
 	c, before := d.plan.Stages[at].How().Calling, d.now
 	if !fallback {
@@ -510,7 +506,7 @@ func (d *Dispatcher) takeOld(at int, fallback bool, list *[]Task) error {
 	return nil
 }
 
-// batched returns the operator of a stage that events wait for the calls of.
+// batched returns the operator at an index, which must be Batched.
 func (d *Dispatcher) batched(at int) operator.Batched {
 	return d.plan.Stages[at].Operator.(operator.Batched)
 }

@@ -1,5 +1,5 @@
-// Package async keeps events that cannot be finished now off the loop: what is
-// stored of them, which of them is next, and the calls that they wait for.
+// Package async implements the async queue. It stores events that cannot be finished now, decides
+// which of them is next, and makes the calls that they wait for outside the loop.
 package async
 
 import (
@@ -16,49 +16,49 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Head is what the index knows of a queued event.
+// Head is the part of a queued event that stays in memory.
 type Head struct {
-	Stage     int   // of the plan, to go on with; stored as Entry.Step
-	Behind    bool  // it waits for an earlier event of its key; else for the call of its stage
-	Answered  bool  // what answers its client was written before
-	Attempts  int   // that failed by the event's own fault
+	Stage     int   // operator to resume at; stored as Entry.Step
+	Behind    bool  // it waits for an earlier event of its key; otherwise for the call of its operator
+	Answered  bool  // a reply to its client was written before
+	Attempts  int   // failed attempts that count against the event
 	Late      bool  // it came late
-	Over      bool  // it ended, and waits behind others only to be noted of its key: it has no row
-	Shown     int   // attempts of whose answers parts were written
-	Time      int64 // of the event, microseconds
+	Over      bool  // it ended, and waits only so that its key records it in order; it has no row
+	Shown     int   // attempts with partial answers that were written
+	Time      int64 // event time, microseconds
 	Watermark int64 // at its position
-	Since     int64 // when it was queued first, microseconds since 1970 UTC
-	Due       int64 // it is not called before
+	Since     int64 // when it was first queued, microseconds since 1970 UTC
+	Due       int64 // earliest time of its call
 	Class     control.Class
-	Tenant    string // whose it is
+	Tenant    string // tenant of the event
 	Client    string // header.ClientEvent of its record; not stored twice
 }
 
-// Entry is a queued event with all that is needed to go on with it.
+// Entry is a queued event with everything that is needed to resume it.
 type Entry struct {
 	Head
-	Step        string        // label of the stage
+	Step        string        // label of the operator
 	Record      stream.Record // its Partition is not stored
-	Ended       uint8         // what its key's silence before it ended
+	Ended       uint8         // state that expired during the key's silence before the event
 	Approximate []string      // features read from windows beyond their max
-	Fallback    []string      // scores that are their fallback
-	Error       string        // of an attempt, the newest that was kept; "" before the first
-	Members     []byte        // says where the rest of the row is in the state; nil for most
-	Row         []byte        // as AppendRow made it
+	Fallback    []string      // scores that got their fallback
+	Error       string        // newest stored error of an attempt; "" before the first
+	Members     []byte        // reference to the rest of the row in the state; nil for most events
+	Row         []byte        // output of AppendRow
 }
 
 // ErrDamaged says that a stored entry cannot be read.
 var ErrDamaged = errors.New("a queued event is damaged")
 
-// ErrOlder says that an older version of Afterbay stored the entry. It names its step by
-// a number, and plans of that version have other steps.
+// ErrOlder says that an older version of Afterbay stored the entry. Such an entry refers to its
+// step by a number, and plans of that version have other steps.
 var ErrOlder = errors.New("an older version of afterbay queued this event, and this version cannot resume it. Run the older version until `afterbay queue ls` is empty, or drop the events with it")
 
 // entryVersion is the first byte of a stored entry.
 const entryVersion = 3
 
-// Append appends the entry as it is stored: numbers are varints, texts have their
-// length before them.
+// Append appends the stored form of the entry. Numbers are varints, and texts are preceded by their
+// length.
 func (e *Entry) Append(dst []byte) []byte {
 	flags := byte(0)
 	if e.Behind {
@@ -115,7 +115,7 @@ func appendText(dst, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// Parse reads an entry of a state beside a partition, whose memory is kept.
+// Parse parses an entry from the state of a partition. The entry keeps references to key and data.
 func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	offset, ok := statekey.QueuedOffset(key)
 	if ok && len(data) > 0 && data[0] > 0 && data[0] < entryVersion {
@@ -156,7 +156,7 @@ func Parse(p stream.Partition, key, data []byte) (*Entry, error) {
 	return e, nil
 }
 
-// None reports whether a group has nothing queued beside a partition.
+// None reports whether a group has no queued events in a partition.
 func None(ctx context.Context, log stream.Inspector, group string, p stream.Partition) (bool, error) {
 	view, err := log.State(ctx, group, p)
 	if err != nil {
@@ -168,8 +168,7 @@ func None(ctx context.Context, log stream.Inspector, group string, p stream.Part
 	return true, nil
 }
 
-// AppendRow appends the values of a row: a bit for each slot, then those that
-// are there, in order.
+// AppendRow appends the values of a row: a bit for each slot, then the present values, in order.
 func AppendRow(dst []byte, row *value.Row, schema *value.Schema) []byte {
 	for _, word := range row.Present {
 		dst = binary.LittleEndian.AppendUint64(dst, word)
@@ -186,8 +185,8 @@ func AppendRow(dst []byte, row *value.Row, schema *value.Schema) []byte {
 	return dst
 }
 
-// ReadRow reads into row what AppendRow made of one of the same schema. Its texts
-// are those of data.
+// ReadRow sets row from the output of AppendRow for the same schema. The texts of the row share
+// memory with data.
 func ReadRow(data []byte, row *value.Row, schema *value.Schema) error {
 	r := reader{data: data}
 	for i := range row.Present {
@@ -240,7 +239,7 @@ func (r *reader) signed() int64 {
 	return v
 }
 
-// count reads how many texts follow, of which each takes a byte at least.
+// count reads the number of texts that follow. Each text takes at least one byte.
 func (r *reader) count() int {
 	n := r.number()
 	if r.bad = r.bad || n > uint64(len(r.data)); r.bad {

@@ -10,13 +10,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// kept is the journal beside a partition, and who waits for its answers. An answer
-// is gone on with once the step that holds it is durable, so that a crash repeats
-// only calls that were under way.
+// kept is the journal of a partition, and the events that wait for its answers. An event resumes
+// once the transaction with its answer is durable, so that a crash repeats only calls in flight.
 type kept struct {
 	*journal.Journal
-	waits  map[uint64]Task // by offset: for an answer that is on its way, or not durable
-	sealed int             // steps with its changes that are not durable
+	waits  map[uint64]Task // by offset: events that wait for an answer in flight, or not durable yet
+	sealed int             // transactions with its changes that are not durable
 }
 
 func (d *Dispatcher) openJournal(a stream.Assigned) (*kept, error) {
@@ -27,7 +26,7 @@ func (d *Dispatcher) openJournal(a stream.Assigned) (*kept, error) {
 	return &kept{Journal: j, waits: map[uint64]Task{}}, err
 }
 
-// ask adds an event to a call, unless the journal has the answer, or will have.
+// ask adds an event to a call, unless the journal has the answer or is about to have it.
 func (d *Dispatcher) ask(c *call, t Task, list *[]Task) error {
 	if t.Err = c.add(t); t.Err != nil {
 		*list = append(*list, t)
@@ -65,8 +64,8 @@ func (d *Dispatcher) ask(c *call, t Task, list *[]Task) error {
 	return nil
 }
 
-// takeKnown takes what is due of a stage whose endpoint is down and whose answer
-// the journal has. The rest is due again when the endpoint may be asked.
+// takeKnown takes the due events of an operator that have their answer in the journal, while the
+// endpoint is down. The other events are due again when the endpoint may be called.
 func (d *Dispatcher) takeKnown(at int, again time.Duration, list *[]Task) error {
 	for {
 		e, some := d.next(at)
@@ -80,7 +79,7 @@ func (d *Dispatcher) takeKnown(at int, again time.Duration, list *[]Task) error 
 			if err != nil {
 				return err
 			}
-			c := newCall(d.batched(at), d.plan.Clock) // which is not made
+			c := newCall(d.batched(at), d.plan.Clock) // this call is never started
 			if err := d.ask(c, t, list); err != nil {
 				return err
 			}
@@ -102,8 +101,8 @@ func (t Task) answered(answer []byte, op operator.Batched) Task {
 	return t
 }
 
-// record puts what a call brought for an event into the journal. It reports
-// whether the event is to wait for that to be durable.
+// record stores the result of a call for an event in the journal. It reports whether the event must
+// wait until that is durable.
 func (d *Dispatcher) record(c *call, t Task) (wait bool, err error) {
 	b, offset := t.Partition.journal, uint64(t.Entry.Record.Offset)
 	if c.how.Calling.Journal == operator.JournalNone {
@@ -115,7 +114,7 @@ func (d *Dispatcher) record(c *call, t Task) (wait bool, err error) {
 	}
 	recorded, err := b.Record(t.key, c.answer(&t), t.Entry.Time)
 	switch {
-	case errors.Is(err, stream.ErrTooLarge): // it is used, and not kept
+	case errors.Is(err, stream.ErrTooLarge): // the answer is used, but not stored
 		d.askAgain(&t)
 		return false, nil
 	case err != nil:
@@ -125,17 +124,17 @@ func (d *Dispatcher) record(c *call, t Task) (wait bool, err error) {
 		b.waits[offset] = t
 		return true, nil
 	}
-	d.askAgain(&t) // there is an answer: it counts
+	d.askAgain(&t) // the journal already has an answer, and that one counts
 	t.Partition.Retry(t.waiting, d.now.UnixMicro())
 	return true, nil
 }
 
-// answer is what the journal keeps of an event's answer.
+// answer returns the journal's form of an event's answer.
 func (c *call) answer(t *Task) journal.Answer {
 	return journal.Answer{Model: c.how.Name, Bytes: journal.AppendAnswer(nil, t.Answer.Scores, t.Answer.Texts), Units: 1, Price: c.how.Calling.Price}
 }
 
-// askAgain puts the events back that waited for the call of another, t.
+// askAgain puts back the events that waited for the call of t.
 func (d *Dispatcher) askAgain(t *Task) {
 	p, caller := t.Partition, uint64(t.Entry.Record.Offset)
 	for _, offset := range p.journal.Fail(t.key) {
@@ -149,7 +148,7 @@ func (d *Dispatcher) askAgain(t *Task) {
 	}
 }
 
-// Seal gives what journals change to the step that is committed next.
+// Seal passes the changes of journals to the transaction that commits next.
 func (d *Dispatcher) Seal(change func(*Partition, []stream.Change)) {
 	for _, p := range d.partitions {
 		if p.journal == nil {
@@ -162,7 +161,7 @@ func (d *Dispatcher) Seal(change func(*Partition, []stream.Change)) {
 	}
 }
 
-// takeDurable goes on with the events whose answers became durable with a step.
+// takeDurable collects the events with answers that became durable.
 func (d *Dispatcher) takeDurable() {
 	for _, p := range d.partitions {
 		if p.journal == nil || p.journal.sealed == 0 {

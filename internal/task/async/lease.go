@@ -13,10 +13,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// leases are those of the calls of a member. A call has a lease: the timeout of its
-// model, and 2 s for the model to heed it. If a call does not end in that time, for
-// example of a model in Go that hangs, its events go again and another call has its
-// slot; an answer that comes later is refused, and kept by the journal.
+// leases holds the leases of the calls of a member. A lease lasts for the timeout of the model plus
+// 2 s for the model to notice it. A call may exceed this, for example if a model in Go hangs. Then
+// its events are called for again, and another call gets its slot. A later answer is refused, but
+// the journal stores it.
 type leases struct {
 	stages  map[int]*control.Leases[*call]
 	granted uint64
@@ -24,11 +24,11 @@ type leases struct {
 
 var errLapsed = fmt.Errorf("the call did not end when its time was over: %w", context.DeadlineExceeded)
 
-// add gives leases to the calls of an operator. The endpoint bounds how many there are.
+// add creates the leases of an operator. The endpoint limits their number.
 func (l *leases) add(at int, timeout time.Duration) {
 	of, err := control.NewLeases[*call](control.LeaseOptions{Tokens: math.MaxInt32, Each: 1, Timeout: timeout})
 	if err != nil {
-		panic("async: " + err.Error()) // it was looked at when the pipeline was loaded
+		panic("async: " + err.Error()) // the options were validated when the pipeline was loaded
 	}
 	if l.stages == nil {
 		l.stages = map[int]*control.Leases[*call]{}
@@ -36,7 +36,7 @@ func (l *leases) add(at int, timeout time.Duration) {
 	l.stages[at] = of
 }
 
-// grant gives a call of an operator its lease.
+// grant gives a lease to a call of an operator.
 func (l *leases) grant(now time.Time, at int, c *call) {
 	l.granted++
 	worker := strconv.FormatUint(l.granted, 10)
@@ -51,7 +51,7 @@ func (l *leases) end(now time.Time, c *call) bool {
 	return ok
 }
 
-// lapsed ends the leases that are over, and returns their calls.
+// lapsed ends the expired leases, and returns their calls.
 func (l *leases) lapsed(now time.Time) (calls []*call) {
 	for _, of := range l.stages {
 		for _, lapsed := range of.Expire(now) {
@@ -61,11 +61,11 @@ func (l *leases) lapsed(now time.Time) (calls []*call) {
 	return calls
 }
 
-// next returns when the next lease of an operator is over.
+// next returns when the next lease of an operator expires.
 func (l *leases) next(at int) (time.Time, bool) { return l.stages[at].Next() }
 
-// takeLapsed takes back the events of calls whose lease is over, as it would have with no
-// answer in time. What the call itself writes is left alone.
+// takeLapsed takes back the events of calls with an expired lease, as if the calls had timed out.
+// The results that such a call writes later are ignored.
 func (d *Dispatcher) takeLapsed(step uint64, list *[]Task) error {
 	for _, c := range d.leases.lapsed(d.now) {
 		delete(d.calls.inFlight, c)
@@ -78,7 +78,7 @@ func (d *Dispatcher) takeLapsed(step uint64, list *[]Task) error {
 	return nil
 }
 
-// lapse returns the events of a call, each with the error of one that did not end.
+// lapse returns the events of a call, each with a timeout error.
 func (c *call) lapse() []Task {
 	tasks := make([]Task, len(c.tasks))
 	for i := range c.tasks {
@@ -88,8 +88,7 @@ func (c *call) lapse() []Task {
 	return tasks
 }
 
-// takeLate keeps the answers of a call whose lease was over before: who asks again
-// finds them.
+// takeLate stores the answers of a call with an expired lease, so that the next attempt finds them.
 func (d *Dispatcher) takeLate(c *call, tasks []Task, _ uint64, _ *[]Task) error {
 	if c.how.Calling.Journal == operator.JournalNone {
 		return nil

@@ -7,16 +7,15 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Part is what a model has said so far of an event that is queued. Its attempt is
-// Entry.Shown.
+// Part is the text that a model has produced so far for a queued event. Its attempt is Entry.Shown.
 type Part struct {
 	Task
 	Text  string
-	First bool // of its attempt: the entry is to be stored by the step that writes the part
+	First bool // first part of its attempt: the transaction that writes the part also stores the entry
 }
 
-// listen has the words of a call of one event handed over as they come: all that
-// there are, and no more often than its score says.
+// listen passes on the partial text of a call with one event. Each part has all text so far, and
+// parts come no more often than the score allows.
 func (d *calls) listen(ctx context.Context, c *call) context.Context {
 	if c.how.Partial == nil {
 		return ctx
@@ -39,29 +38,29 @@ func (d *calls) listen(ctx context.Context, c *call) context.Context {
 	return model.WithCall(ctx, call)
 }
 
-// Parts returns what is said so far of events that are queued here and called for.
-// None comes behind what its call brought. The first part of a call is that of an
-// attempt of its own, which counts from when the part is durable.
+// Parts returns the partial texts of events that are queued here and in a call. No part follows the
+// result of its call. The first part of a call starts an attempt, which counts once the part is
+// durable.
 func (d *Dispatcher) Parts() (list []Part) {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()
 	for c, part := range d.calls.parts {
 		delete(d.calls.parts, c)
-		if !d.calls.inFlight[c] || !d.owns(&part.Task) { // its lease is over
+		if !d.calls.inFlight[c] || !d.owns(&part.Task) { // its lease has expired
 			continue
 		}
 		if part.First = !part.waiting.showing; part.First {
 			part.waiting.showing = true
 			part.waiting.Shown++
-			part.Entry.Shown = part.waiting.Shown // also where it is stored to be called for again
+			part.Entry.Shown = part.waiting.Shown // also if the entry was stored for a retry
 		}
 		list = append(list, part)
 	}
 	return list
 }
 
-// Again returns head, of where an event goes on that was queued before, with what
-// stays as it was. Where an answer that was shown counts, its attempt goes on.
+// Again returns head with the values of the previous entry that do not change. If an answer that
+// was shown counts, its attempt continues.
 func (t *Task) Again(head Head) Head {
 	before := &t.Entry.Head
 	head.Since, head.Class, head.Tenant, head.Shown = before.Since, before.Class, before.Tenant, before.Shown

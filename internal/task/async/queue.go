@@ -9,41 +9,39 @@ import (
 	"github.com/afterbay/afterbay/internal/control"
 )
 
-// Waiting is a queued event of a queue.
+// Waiting is an event in a queue.
 type Waiting struct {
 	Head
 	Offset int64
 
-	faults    int             // failed attempts since it was restored, by any fault
-	outlier   control.Outlier // of the endpoint of its stage
+	faults    int             // failed attempts since it was restored, whatever their cause
+	outlier   control.Outlier // for the endpoint of its operator
 	key       string
-	step      uint64 // that makes it durable
+	step      uint64 // transaction that makes it durable
 	durable   bool
-	place     int // in the heap of its stage; -1 where it is in none
+	place     int // index in the heap of its operator; -1 if it is in no heap
 	ready     bool
-	scheduled bool // it is due, and in the fair queue of its stage
-	dropped   bool // given up by an order
+	scheduled bool // it is due, and in the fair queue of its operator
+	dropped   bool // given up by a command
 	looked    bool // the journal had no answer while the endpoint was down
-	showing   bool // parts of the answer of its newest call were written
+	showing   bool // partial answers of its newest call were written
 }
 
-// Queue says which queued event of a partition is next. An event is ready where
-// it waits for nothing, and otherwise it may be called for when it is due; both
-// only once it is durable, and where the queue is ordered once it is the first
-// of its key. The zero value is not usable: see NewQueue.
+// Queue decides which queued event of a partition is next. An event is ready if it waits for no
+// call; otherwise it may be called for when it is due. In both cases it must be durable. In an
+// ordered queue it must also be the first of its key. The zero value is not usable: see NewQueue.
 type Queue struct {
 	ordered bool
 	all     map[int64]*Waiting
 	clients map[string]*Waiting // events of clients, by header.ClientEvent
 	stages  map[int]*lane
-	keys    map[string][]*Waiting // where ordered, in the order of the log
-	pending []*Waiting            // not durable yet, by step
+	keys    map[string][]*Waiting // if ordered: events of each key, in log order
+	pending []*Waiting            // not durable yet, by transaction
 	ready   []*Waiting
-	tenants *Tenants // nil counts none
+	tenants *Tenants // nil counts no tenants
 }
 
-// NewQueue returns an empty queue. An ordered one keeps the events of a key in
-// the order of the log.
+// NewQueue returns an empty queue. An ordered queue keeps the events of a key in log order.
 func NewQueue(ordered bool) *Queue {
 	return &Queue{ordered: ordered, all: map[int64]*Waiting{}, clients: map[string]*Waiting{}, stages: map[int]*lane{}, keys: map[string][]*Waiting{}}
 }
@@ -51,14 +49,14 @@ func NewQueue(ordered bool) *Queue {
 // Len returns how many events are queued.
 func (q *Queue) Len() int { return len(q.all) }
 
-// Get returns the event at an offset, nil where it is not queued.
+// Get returns the event at an offset, or nil if it is not queued.
 func (q *Queue) Get(offset int64) *Waiting { return q.all[offset] }
 
-// Holds reports whether an event of the key is queued, in an ordered queue.
+// Holds reports whether an event of the key is queued. The queue must be ordered.
 func (q *Queue) Holds(key string) bool { return len(q.keys[key]) > 0 }
 
-// Behind yields the events of the key that wait for an earlier one of it, in the order of
-// the log, in an ordered queue.
+// Behind yields the events of the key that wait for an earlier one, in log order. The queue must be
+// ordered.
 func (q *Queue) Behind(key string) iter.Seq[*Waiting] {
 	return func(yield func(*Waiting) bool) {
 		for _, w := range q.keys[key] {
@@ -69,14 +67,14 @@ func (q *Queue) Behind(key string) iter.Seq[*Waiting] {
 	}
 }
 
-// Before reports whether another event of the key goes before that at offset.
+// Before reports whether an earlier event of the key than the one at offset is queued.
 func (q *Queue) Before(key string, offset int64) bool {
 	line := q.keys[key]
 	return len(line) > 0 && line[0].Offset != offset
 }
 
-// Add adds an event, or queues it again, as it will be durable with a transaction. In an
-// ordered queue those of a key are added in the order of the log.
+// Add adds an event, or queues it again. It becomes durable with transaction step. In an ordered
+// queue, the events of a key must be added in log order.
 func (q *Queue) Add(offset int64, key []byte, head Head, step uint64) {
 	w := q.all[offset]
 	if w == nil {
@@ -90,7 +88,7 @@ func (q *Queue) Add(offset int64, key []byte, head Head, step uint64) {
 		}
 		w.outlier = control.NewOutlier(head.Attempts)
 	} else {
-		head.Class = min(head.Class, w.Class) // it may have been hurried
+		head.Class = min(head.Class, w.Class) // hurry may have raised its class
 		if w.Stage != head.Stage {
 			w.outlier = control.NewOutlier(head.Attempts)
 		}
@@ -103,13 +101,13 @@ func (q *Queue) Add(offset int64, key []byte, head Head, step uint64) {
 	q.pending = append(q.pending, w)
 }
 
-// Failed records that an earlier call for a queued event, in its place, failed.
+// Failed records that an earlier call for a queued event failed inside the loop.
 func (q *Queue) Failed(offset int64, o control.Outlier) {
 	w := q.all[offset]
 	w.faults, w.outlier = 1, o
 }
 
-// hurry gives the first event of a key the class of a later one, which waits for it.
+// hurry raises the class of the first event of a key to that of a later one, which waits for it.
 func (q *Queue) hurry(first *Waiting, class control.Class) {
 	if class >= first.Class {
 		return
@@ -120,7 +118,7 @@ func (q *Queue) hurry(first *Waiting, class control.Class) {
 	}
 }
 
-// Settle notes that the steps up to one are durable.
+// Settle records that the transactions up to step are durable.
 func (q *Queue) Settle(step uint64) {
 	n := 0
 	for ; n < len(q.pending) && q.pending[n].step <= step; n++ {
@@ -132,7 +130,7 @@ func (q *Queue) Settle(step uint64) {
 	q.pending = slices.Delete(q.pending, 0, n)
 }
 
-// offer puts an event where it is found, if it is the next of its key.
+// offer makes an event available if it is the next of its key.
 func (q *Queue) offer(w *Waiting) {
 	switch {
 	case q.ordered && q.keys[w.key][0] != w:
@@ -149,7 +147,7 @@ func (q *Queue) offer(w *Waiting) {
 	}
 }
 
-// takeOut takes an event out of what it is found in.
+// takeOut removes an event from the heap or list that offers it.
 func (q *Queue) takeOut(w *Waiting) {
 	if w.place >= 0 {
 		heap.Remove(q.stages[w.Stage], w.place)
@@ -161,7 +159,7 @@ func (q *Queue) takeOut(w *Waiting) {
 	}
 }
 
-// Ready takes the events that wait for nothing. They stay queued.
+// Ready takes the events that wait for no call. They stay queued.
 func (q *Queue) Ready() []*Waiting {
 	taken := q.ready
 	for _, w := range taken {
@@ -171,10 +169,10 @@ func (q *Queue) Ready() []*Waiting {
 	return taken
 }
 
-// HasReady reports whether an event waits for nothing.
+// HasReady reports whether an event waits for no call.
 func (q *Queue) HasReady() bool { return len(q.ready) > 0 }
 
-// Stages returns the stages that events wait for the calls of, in order.
+// Stages returns the operators with waiting events, in order.
 func (q *Queue) Stages() []int {
 	var list []int
 	for stage, l := range q.stages {
@@ -186,7 +184,7 @@ func (q *Queue) Stages() []int {
 	return list
 }
 
-// Untried reports whether an event of the stage has failed once at most: not yet as a
+// Untried reports whether an event of the operator has failed at most once, that is, not yet as a
 // probe.
 func (q *Queue) Untried(stage int) bool {
 	for _, w := range q.all {
@@ -197,8 +195,7 @@ func (q *Queue) Untried(stage int) bool {
 	return false
 }
 
-// Due returns when the first event of a stage may be called for; ok is false
-// where none waits.
+// Due returns when the first event of an operator may be called for. ok is false if no event waits.
 func (q *Queue) Due(stage int) (at int64, ok bool) {
 	if l := q.stages[stage]; l != nil && len(*l) > 0 {
 		return (*l)[0].Due, true
@@ -206,16 +203,16 @@ func (q *Queue) Due(stage int) (at int64, ok bool) {
 	return 0, false
 }
 
-// Take takes the first event of a stage. It stays queued.
+// Take takes the first event of an operator. It stays queued.
 func (q *Queue) Take(stage int) *Waiting { return heap.Pop(q.stages[stage]).(*Waiting) }
 
-// Retry puts back an event that was taken, to be taken again at a time.
+// Retry puts back an event that was taken, so that it is due at a later time.
 func (q *Queue) Retry(w *Waiting, due int64) {
 	w.Due = due
 	q.offer(w)
 }
 
-// TakeSince takes the events of a stage that were queued at a time or before.
+// TakeSince takes the events of an operator that were queued at or before a time.
 func (q *Queue) TakeSince(stage int, at int64) []*Waiting {
 	var old []*Waiting
 	for _, w := range q.all {
@@ -230,7 +227,7 @@ func (q *Queue) TakeSince(stage int, at int64) []*Waiting {
 	return old
 }
 
-// Remove ends the waiting of the event at an offset. The next one of its key is offered.
+// Remove removes the event at an offset from the queue, and offers the next one of its key.
 func (q *Queue) Remove(offset int64) {
 	w := q.all[offset]
 	if w == nil {
@@ -261,7 +258,7 @@ func (q *Queue) Remove(offset int64) {
 	}
 }
 
-// empty forgets all events.
+// empty removes all events.
 func (q *Queue) empty() {
 	for _, w := range q.all {
 		q.tenants.add(w.Tenant, -1)
@@ -269,22 +266,22 @@ func (q *Queue) empty() {
 	clear(q.all)
 }
 
-// Restore adds an event that is durable, in the order of the log.
+// Restore adds an event that is durable. Events must be added in log order.
 func (q *Queue) Restore(offset int64, key []byte, head Head) {
 	q.Add(offset, key, head, 0)
 	q.Settle(0)
 }
 
-// lane is a heap of the events that wait for the calls of a stage, by (due,
-// offset).
+// lane is a heap of the events that wait for the calls of an operator, by due time, failures and
+// offset.
 type lane []*Waiting
 
 // Len implements heap.Interface.
 func (l lane) Len() int { return len(l) }
 
-// Less implements heap.Interface. Of events that are due at once, such as
-// all events of an endpoint at a probe, the one that failed least comes first: a probe
-// by an event that fails everywhere tells nothing about the endpoint.
+// Less implements heap.Interface. Several events may be due at once, for example all events of an
+// endpoint at a probe. Then the event with the fewest failures comes first, because an event that
+// always fails reveals nothing about the endpoint.
 func (l lane) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(l[i].Due, l[j].Due), cmp.Compare(l[i].faults, l[j].faults), cmp.Compare(l[i].Offset, l[j].Offset)) < 0
 }

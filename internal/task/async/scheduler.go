@@ -17,8 +17,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Tenants counts the events that each tenant has queued in a process. The zero
-// value has none. It is safe for concurrent use.
+// Tenants counts the queued events of each tenant in a process. The zero value is empty. It is safe
+// for concurrent use.
 type Tenants struct {
 	mu     sync.Mutex
 	queued map[string]int
@@ -45,12 +45,12 @@ func (t *Tenants) Queued(tenant string) int {
 	return t.queued[tenant]
 }
 
-// afterQuota is how long a client waits if its tenant has as many events queued as it
-// may. The time at which one of them ends is unknown.
+// afterQuota is how long a client waits if its tenant has reached its limit of queued events. The
+// time when one of them ends is unknown.
 const afterQuota = time.Second
 
-// Class sets the class and tenant of an event that is to be queued. The error is the
-// event's: it has no class, or its tenant has as many events queued as it may.
+// Class sets the class and tenant of an event before it is queued. The error is the event's: its
+// class cannot be computed, or its tenant has reached its limit of queued events.
 func (d *Dispatcher) Class(head *Head, row *value.Row) error {
 	f := &d.plan.Fairness
 	class, tenant, err := f.Of(row)
@@ -60,29 +60,28 @@ func (d *Dispatcher) Class(head *Head, row *value.Row) error {
 	if most := f.TenantMax; most > 0 && d.plan.Tenants.Queued(tenant) >= most {
 		return &deadletter.Ending{Code: deadletter.TenantQuota, After: afterQuota, Err: fmt.Errorf("tenant %q has %d queued events, the limit of tenant.max", tenant, most)}
 	}
-	head.Class, head.Tenant = class, strings.Clone(tenant) // the row's texts are those of its record
+	head.Class, head.Tenant = class, strings.Clone(tenant) // the row's texts share memory with its record
 	return nil
 }
 
-// fairQueue is the queued events of an operator that are due, in the order in which they
-// are called for.
+// fairQueue holds the due events of an operator, in the order of their calls.
 type fairQueue struct {
 	*control.FairQueue[dueEvent]
-	slot  *control.Slot // at the endpoint
-	first []dueEvent    // taken from the queue and put back before the others
+	slot  *control.Slot // slot at the endpoint
+	first []dueEvent    // taken from the queue and put back at its front
 }
 
 // Len returns how many events are due.
 func (t *fairQueue) Len() int { return t.FairQueue.Len() + len(t.first) }
 
-// putBack has the event that was taken last be the next.
+// putBack makes the event that was taken last the next one.
 func (t *fairQueue) putBack(p *Partition, w *Waiting, now time.Time) {
 	w.scheduled = true
 	t.first = append(t.first, dueEvent{p, w, now})
 }
 
-// dueEvent is an event that was due. It is stale if the event was taken, ended or put back
-// meanwhile: FairQueue forgets stale ones only now and then.
+// dueEvent is an event that was due. It is stale if the event has since been taken, ended or put
+// back. FairQueue removes stale events only occasionally.
 type dueEvent struct {
 	partition *Partition
 	waiting   *Waiting
@@ -91,24 +90,24 @@ type dueEvent struct {
 
 func newFairQueue(f *operator.Fairness, c *operator.Calling, wake func()) *fairQueue {
 	options := f.Weights
-	options.Max, options.TenantMax = math.MaxInt, 0 // what is queued is bounded elsewhere
+	options.Max, options.TenantMax = math.MaxInt, 0 // the queue is bounded elsewhere
 	queue, err := control.NewFairQueue[dueEvent](options)
 	if err != nil {
-		panic("async: " + err.Error()) // they were looked at when the pipeline was loaded
+		panic("async: " + err.Error()) // the options were validated when the pipeline was loaded
 	}
 	return &fairQueue{FairQueue: queue, slot: c.Endpoint.Slot(wake)}
 }
 
-// scheduler says which queued event of a member is called for next: the operators take
-// turns, and an operator calls for its events by class and tenant.
+// scheduler decides which queued event of a member is called for next. The operators take turns.
+// Within an operator, class and tenant decide.
 type scheduler struct {
 	partitions map[stream.Partition]*Partition
-	queues     map[int]*fairQueue // by stage
-	stages     []int              // of turns
-	first      int                // of stages, that is served first
+	queues     map[int]*fairQueue // by operator
+	stages     []int              // operators with a fair queue
+	first      int                // index in stages of the operator that is served first
 	now        time.Time
 
-	called [3]uint64 // by class
+	called [3]uint64 // calls by class
 	waited [3]time.Duration
 }
 
@@ -120,13 +119,13 @@ func (s *scheduler) Len() (n int) {
 	return n
 }
 
-// stale reports whether an event of a fair queue is not to be called for any more.
+// stale reports whether an event of a fair queue no longer needs a call.
 func (s *scheduler) stale(t dueEvent) bool {
 	return !t.waiting.scheduled || t.partition.leaving || s.partitions[t.partition.ID] != t.partition || t.partition.Get(t.waiting.Offset) != t.waiting
 }
 
-// schedule puts the events of an operator that are due into its fair queue. It returns when
-// the next one is due; ok is false if there is none.
+// schedule moves the due events of an operator into its fair queue. It returns when the next one is
+// due. ok is false if there is no next one.
 func (s *scheduler) schedule(at int) (next int64, ok bool) {
 	now, l := s.now.UnixMicro(), s.queues[at]
 	for _, p := range s.partitions {
@@ -147,7 +146,7 @@ func (s *scheduler) schedule(at int) (next int64, ok bool) {
 			w := p.Take(at)
 			w.scheduled = true
 			if err := l.Push(s.now, control.Entry[dueEvent]{Class: w.Class, Tenant: w.Tenant, Value: dueEvent{p, w, s.now}}); err != nil {
-				panic("async: " + err.Error()) // it has no bound
+				panic("async: " + err.Error()) // the fair queue is unbounded
 			}
 		}
 	}
@@ -186,9 +185,9 @@ func (s *scheduler) next(at int) (e control.Entry[dueEvent], ok bool) {
 	}
 }
 
-// untried reports whether a queued event of the stage has failed once at most. While
-// there is one, nothing is read: it tries whether the endpoint works again. Where all
-// have failed again as probes it may be their own fault, so that others are read to try.
+// untried reports whether a queued event of the operator has failed at most once. While there is
+// such an event, reading stops, and the event probes the endpoint. If all events have failed again
+// as probes, they may be the cause themselves. Then new events are read to probe the endpoint.
 func (s *scheduler) untried(at int) bool {
 	for _, p := range s.partitions {
 		if !p.leaving && p.Untried(at) {
@@ -198,8 +197,8 @@ func (s *scheduler) untried(at int) bool {
 	return false
 }
 
-// Measure adds what was done since it was called last, and notes how the gate stands,
-// whether an endpoint is waited for, and how many events of each class are due.
+// Measure adds the counts since the last call to the metrics. It also records the state of the
+// gate, whether a required endpoint is down, and how many events of each class are due.
 func (d *Dispatcher) Measure(m *observe.Member, gate control.GateState, down bool) {
 	m.Queued.Store(int64(gate.Depth))
 	for _, is := range []struct {
