@@ -1,5 +1,5 @@
-// Package clock is the time of a task: all that a task reads of it, and waits for. What a clock
-// says decides when something is done, and never a result, unless it is in the log.
+// Package clock provides the time of a task. A task reads time and waits only through it. Clock
+// times decide when the task acts. They never affect a result, unless they are in the log.
 package clock
 
 import "time"
@@ -12,12 +12,13 @@ type Clock interface {
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// Timer is a call to come.
+// Timer is a scheduled call.
 type Timer interface {
-	// Stop takes the call back. It reports whether there was one to come.
+	// Stop cancels the call. It reports whether the call was still scheduled.
 	Stop() bool
 
-	// Reset has the call come after d from now, also where it was made or taken back.
+	// Reset schedules the call after d from now, even if it already ran or was cancelled. It
+	// reports whether the call was still scheduled.
 	Reset(d time.Duration) bool
 }
 

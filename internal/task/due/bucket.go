@@ -7,24 +7,24 @@ import (
 	"unsafe"
 )
 
-// buckets hold the entries that are far in the future, by spans of time.
+// buckets holds the entries that are far in the future, by spans of time.
 type buckets struct {
 	list  []*bucket // by number
 	count int       // entries
 	bytes int64
 }
 
-// bucket holds the entries of one span of time in the order of Push. An entry is its time
-// after the begin of the span, then its key with the length.
+// bucket holds the entries of one span of time in the order of Push. An entry is encoded as its
+// time after the begin of the span, the length of its key, and the key.
 type bucket struct {
-	number int64 // the span's begin in widths
+	number int64 // begin of the span in widths
 	count  int
 	size   int // bytes of the chunks
 	chunks [][]byte
 }
 
 const (
-	bucketBytes = 64 + 8 // a bucket itself
+	bucketBytes = 64 + 8 // size of a bucket itself
 	chunkLeast  = 64
 	chunkMost   = 64 << 10
 )
@@ -32,7 +32,7 @@ const (
 // add adds an entry to the bucket of a number.
 func (s *buckets) add(number, width int64, e Entry) {
 	n := len(s.list)
-	if n == 0 || s.list[n-1].number < number { // often it is the last one's
+	if n == 0 || s.list[n-1].number < number { // the entry is often for the last bucket
 		s.list = append(s.list, &bucket{number: number})
 		s.bytes += bucketBytes
 	} else if n--; s.list[n].number != number {
@@ -66,8 +66,8 @@ func (b *bucket) add(after uint64, key string) (grown int64) {
 	return grown
 }
 
-// takeFirst removes the first bucket and gives its entries to take, whose keys
-// are in the memory of the bucket.
+// takeFirst removes the first bucket and passes its entries to take. Their keys share memory with
+// the bucket.
 func (s *buckets) takeFirst(width int64, take func(Entry)) {
 	b := s.list[0]
 	s.list[0] = nil
@@ -91,7 +91,7 @@ func (s *buckets) dropLast() {
 	s.list = s.list[:n]
 }
 
-// forget takes a bucket out of the sums.
+// forget subtracts a bucket from the sums.
 func (s *buckets) forget(b *bucket) {
 	s.count -= b.count
 	s.bytes -= bucketBytes + int64(b.size) + 24*int64(len(b.chunks))

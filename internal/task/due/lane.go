@@ -6,20 +6,20 @@ type Entry struct {
 	Key string
 }
 
-// Lane is a queue of entries by (time, key). The entries that are due next are in a binary
-// heap: container/heap without the boxing, which cost an allocation a key. Most entries are
-// later. They are bytes in buckets by time, unsorted, about four bytes more than the key each.
-// The zero value is empty.
+// Lane is a queue of entries by (time, key). The entries that are due next are in a binary heap. It
+// works like container/heap without the boxing, which cost an allocation per key. Most entries are
+// later. They are stored as bytes in buckets by time, unsorted, and take about four bytes more than
+// the key each. The zero value is empty.
 type Lane struct {
-	// Width is the time that a bucket spans, in microseconds; 0 is a minute. It
-	// is not changed after the first Push.
+	// Width is the time span of a bucket, in microseconds; 0 is a minute. It must not change after
+	// the first Push.
 	Width int64
 
-	heap    []Entry // before edge
-	edge    int64   // a multiple of the width, where there was a watermark
-	begun   bool    // there was
-	buckets buckets // from edge on
-	cut     bool    // entries from horizon on were let go
+	heap    []Entry // entries before edge
+	edge    int64   // a multiple of the width, once a watermark was seen
+	begun   bool    // a watermark was seen
+	buckets buckets // entries from edge on
+	cut     bool    // entries from horizon on were dropped
 	horizon int64
 }
 
@@ -31,7 +31,7 @@ func (q *Lane) Until(watermark int64) bool {
 	return len(q.heap) > 0 && q.heap[0].At <= watermark
 }
 
-// First returns the first entry at or before a watermark. There is one: see Until.
+// First returns the first entry at or before a watermark. There must be one: see Until.
 func (q *Lane) First() Entry { return q.heap[0] }
 
 // Len returns the number of entries.
@@ -40,7 +40,7 @@ func (q *Lane) Len() int { return len(q.heap) + q.buckets.count }
 // Bytes returns about how much memory the entries take.
 func (q *Lane) Bytes() int64 { return int64(cap(q.heap))*entryBytes + q.buckets.bytes }
 
-// entryBytes is the size of an entry of the heap without its key, which is often in memory
+// entryBytes is the size of an entry of the heap without its key. The key is often in memory
 // anyway.
 const entryBytes = 24
 
@@ -62,7 +62,7 @@ func (q *Lane) width() int64 {
 	return q.Width
 }
 
-// floor returns how many times b goes into a, rounded down.
+// floor returns a divided by b, rounded down.
 func floor(a, b int64) int64 {
 	n := a / b
 	if a%b < 0 {
@@ -121,8 +121,8 @@ func (q *Lane) down(i int) {
 	}
 }
 
-// Over reports whether more than limit entries are at or before a watermark. It
-// looks at no more than it has to.
+// Over reports whether more than limit entries are at or before a watermark. It visits no more
+// entries than it needs.
 func (q *Lane) Over(watermark int64, limit int) bool {
 	q.advance(watermark)
 	return q.count(0, watermark, limit) > limit
@@ -139,9 +139,8 @@ func (q *Lane) count(i int, watermark int64, limit int) int {
 	return n
 }
 
-// Trim drops the latest entries, whole buckets at a time, until the queue takes at most so
-// many bytes or one bucket is left. From then on, until Reset, Push ignores entries that are
-// as late: see Horizon.
+// Trim drops the latest entries, whole buckets at a time, until the queue takes at most the given
+// bytes or one bucket is left. From then on, until Reset, Push ignores entries from the Horizon on.
 func (q *Lane) Trim(bytes int64) {
 	for n := len(q.buckets.list) - 1; n > 0 && q.Bytes() > bytes; n-- {
 		q.cut, q.horizon = true, q.buckets.list[n].number*q.width()
@@ -149,8 +148,8 @@ func (q *Lane) Trim(bytes int64) {
 	}
 }
 
-// Horizon returns the time of the earliest entry that Trim may have dropped; ok is false if
-// it dropped none.
+// Horizon returns the time of the earliest entry that Trim may have dropped. ok is false if it
+// dropped no entry.
 func (q *Lane) Horizon() (at int64, ok bool) { return q.horizon, q.cut }
 
 // Reset empties the queue. It keeps the Width.

@@ -6,20 +6,19 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Marks are the places of a chunk where timers may fire, in their order. The zero value has
-// none.
+// Marks holds the places of a chunk where timers may fire, in their order. The zero value is empty.
 type Marks struct {
 	list  []Mark
 	until int64 // greatest Until
 }
 
-// Mark is a place at a position of the log: before the event there, or before an item that is
-// due there after Until. The marks of one position are in the order of Until. The mark of the
-// event is the last.
+// Mark is a place at a position of the log. It is before the event there, or before an item that is
+// due there after Until. The marks of one position are in the order of Until. The mark of the event
+// is the last.
 type Mark struct {
-	Item      int32 // of the chunk, before which timers fire
-	Offset    int64 // of the position
-	Watermark int64 // of the position
+	Item      int32 // index in the chunk of the item that timers fire before
+	Offset    int64 // offset of the position
+	Watermark int64 // watermark of the position
 	Until     int64 // time of the last timer that fires before Item
 }
 
@@ -34,9 +33,9 @@ func (m *Marks) Add(mark Mark) {
 	m.list = append(m.list, mark)
 }
 
-// First returns the mark at which a timer fires that was set at an offset for a time. That is
-// the first mark not before the time, at the first later position with a watermark at or after
-// the time. It reports false if the chunk has no such mark.
+// First returns the mark where a timer fires that was set for time at, at offset after. It is at
+// the first later position with a watermark at or after the time. There it is the first mark that
+// is not before the time. First returns false if the chunk has no such mark.
 func (m *Marks) First(at, after int64) (mark Mark, ok bool) {
 	list := m.list
 	list = list[sort.Search(len(list), func(i int) bool { return list[i].Offset > after && list[i].Watermark >= at }):]
@@ -51,8 +50,8 @@ func (m *Marks) First(at, after int64) (mark Mark, ok bool) {
 	return list[i], true
 }
 
-// Last returns the offset of the last position. There is a mark.
+// Last returns the offset of the last position. There must be a mark.
 func (m *Marks) Last() stream.Offset { return stream.Offset(m.list[len(m.list)-1].Offset) }
 
-// Until returns the time of the last timer that may fire in the chunk. There is a mark.
+// Until returns the time of the last timer that may fire in the chunk. There must be a mark.
 func (m *Marks) Until() int64 { return m.until }

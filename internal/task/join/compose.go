@@ -15,23 +15,23 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Joined is a left that goes on, with or without a right.
+// Joined is a left event that continues, with or without a right event.
 type Joined struct {
 	Join *operator.Join
-	Time int64         // of the event: of the later of a pair, or of the end of the wait
-	Due  int64         // time of its entry in the queue; math.MaxInt64 if an event sent it on
-	At   stream.Offset // offset of the event at which it went on; the caller sets it
+	Time int64         // event time: of the later event of a pair, or of the end of the wait
+	Due  int64         // time of its entry in the queue; math.MaxInt64 if an event released it
+	At   stream.Offset // offset of the event that released it; the caller sets it
 
 	of     string // name of its bucket
-	offset int64  // of the left
+	offset int64  // offset of the left event
 	left   *content
 	right  *event
 }
 
-// ByTime reports whether the watermark sent it on, rather than an event.
+// ByTime reports whether the watermark released it, rather than an event.
 func (e *Joined) ByTime() bool { return e.Due != never }
 
-// Matched reports whether it has a right.
+// Matched reports whether it has a right event.
 func (e *Joined) Matched() bool { return e.right != nil }
 
 // Compose makes the event. Its row is the row of the left with the fields of the right; its
@@ -76,7 +76,8 @@ func (s *Set) value(j *operator.Join, row *value.Row) []byte {
 	return append(dst, "}}"...)
 }
 
-// Ref returns the reference by which Attached restores a queued event; nil if e is nil.
+// Ref returns the reference that Attached uses to restore a queued event. It returns nil if e is
+// nil.
 func (e *Joined) Ref() []byte {
 	if e == nil {
 		return nil
@@ -84,7 +85,7 @@ func (e *Joined) Ref() []byte {
 	return binary.AppendVarint(nil, int64(e.At))
 }
 
-// Attached returns the Joined that a queued event refers to; nil if it is not of a join.
+// Attached returns the Joined that a queued event refers to, or nil if the event is not of a join.
 func (p *Plan) Attached(ref []byte) *Joined {
 	if p.Join == nil || len(ref) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Stored is an event that waits for its pair, as the state has it.
+// Stored is an event that waits for its pair, in the form of the state.
 type Stored struct {
 	Join, Key, ID string
 	Right         bool
@@ -30,9 +30,9 @@ func StoredOf(stored, data []byte) (s Stored, ok bool) {
 	return s, true
 }
 
-// Difference returns the first name that differs between two events, and its values; "" if
-// none does. Where the events stand in the partition is not compared, since copies may come
-// in another order.
+// Difference returns the first name that differs between two events, and both values. It returns ""
+// if they are equal. It does not compare positions in the partition, since copies may come in
+// another order.
 func (s *Stored) Difference(j *operator.Join, o *Stored) (name, mine, other string) {
 	a, b := s.row.data, o.row.data
 	for _, one := range [][3]string{
@@ -82,8 +82,8 @@ func differ(prefix string, a, b []byte) (name, mine, other string) {
 	return "", "", ""
 }
 
-// named returns the values of a row as text, by name: those that do not depend on where it
-// stands.
+// named returns the values of a row as text, by name. It omits the values that depend on the
+// position of the row.
 func named(data []byte) map[string]string {
 	values := map[string]string{}
 	whole := operator.EachNamed(data, func(name []byte, kind value.Kind, held []byte) {

@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// list is rows in an order, in chunks. No chunk is empty. An insertion or a removal moves the
-// rows of one chunk only.
+// list is a sorted list of rows in chunks. No chunk is empty. An insertion or a removal moves only
+// the rows of one chunk.
 type list [][]*row
 
 const chunkMax = 512
@@ -18,10 +18,10 @@ func byPlace(a, b *row) int {
 	return cmp.Or(a.compare(&b.place), cmp.Compare(a.offset, b.offset))
 }
 
-// byBest compares lefts by the place of their best.
+// byBest compares left rows by the place of their best right row.
 func byBest(a, b *row) int { return cmp.Or(a.best.compare(b.best), byPlace(a, b)) }
 
-// first returns the first row; nil for none.
+// first returns the first row, or nil if the list is empty.
 func (l list) first() *row {
 	if len(l) == 0 {
 		return nil
@@ -29,8 +29,8 @@ func (l list) first() *row {
 	return l[0][0]
 }
 
-// find returns the place of the first row for which reached is true, or else the end of the
-// last chunk. The rows behind that row are reached too.
+// find returns the index of the first row that is reached, or else the end of the last chunk. All
+// rows after a reached row must be reached too.
 func (l list) find(reached func(*row) bool) (chunk, at int) {
 	chunk = sort.Search(len(l), func(i int) bool { return reached(l[i][len(l[i])-1]) })
 	if chunk == len(l) {
@@ -39,8 +39,8 @@ func (l list) find(reached func(*row) bool) (chunk, at int) {
 	return chunk, sort.Search(len(l[chunk]), func(i int) bool { return reached(l[chunk][i]) })
 }
 
-// since returns the rows for which reached is true: all behind the first one. The list must
-// not change during the iteration.
+// since yields the rows that are reached: the first one and all rows after it. The list must not
+// change during the iteration.
 func (l list) since(reached func(*row) bool) iter.Seq[*row] {
 	return func(yield func(*row) bool) {
 		if len(l) == 0 {

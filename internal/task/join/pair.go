@@ -20,7 +20,7 @@ type Event struct {
 	Watermark int64
 	Row       *value.Row
 	operator.Identity
-	Tied int32 // least partition of the right topic that may still bring an event of the watermark's time
+	Tied int32 // smallest partition of the right topic that may still deliver an event with the watermark's time
 }
 
 const onMax = 1024 // bytes
@@ -83,8 +83,8 @@ func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 	return bytes, nil, nil
 }
 
-// sure reports whether no earlier right can arrive in time than the one of the event's pairs:
-// the right itself, or the first right of a left.
+// sure reports whether no right event can arrive in time that is earlier than the one in the
+// event's pairs. That is the event itself, or the first right of a left.
 func (s *Set) sure(e *Event, r *row, pairs []*row) bool {
 	if s.plan.Join.Match != operator.MatchFirst || len(pairs) == 0 {
 		return false
@@ -95,9 +95,9 @@ func (s *Set) sure(e *Event, r *row, pairs []*row) bool {
 	return r.time < e.Watermark || r.time == e.Watermark && r.source.Index <= e.Tied
 }
 
-// room reports whether an event waits, and fails if the bounds refuse it. They do not refuse
-// a right that a waiting left takes: without room, that right does not wait for other lefts.
-// The copies of rights that lefts keep may take max.bytes once more.
+// room reports whether an event waits. It returns an error if the limits refuse the event. A right
+// event that a waiting left takes is not refused: without room, it does not wait for other lefts.
+// The copies of rights that lefts keep may take max.bytes a second time.
 func (s *Set) room(r *row, pairs []*row, sure, waits bool) (bool, error) {
 	most, rows, bytes, copies := &s.plan.Join.Most, 0, 0, 0
 	if waits {
@@ -235,7 +235,7 @@ func (s *Set) resize(l *row) {
 	}
 }
 
-// close ends a left for which no other right can arrive.
+// close ends a left row when no other right can arrive for it.
 func (s *Set) close(l *row, at int64) {
 	switch {
 	case s.plan.Join.Match == operator.MatchEach && l.matched:
@@ -248,7 +248,7 @@ func (s *Set) close(l *row, at int64) {
 	}
 }
 
-// emit sends a left on: at a time of the queue, or at once if the time is never.
+// emit releases a left row: at a time of the queue, or at once if the time is never.
 func (s *Set) emit(l *row, right *event, time, at int64) {
 	if right != nil {
 		s.counts.Matched.Add(1)
@@ -290,7 +290,7 @@ func (s *Set) Come(e due.Entry) (bytes int, err error) {
 	return bytes, nil
 }
 
-// Ended returns the lefts that were sent on since the last call, in order.
+// Ended returns the left events that were released since the last call, in order.
 func (s *Set) Ended() []*Joined {
 	if s == nil || len(s.ended) == 0 {
 		return nil

@@ -32,17 +32,17 @@ type row struct {
 	matched bool     // it is in a pair
 	best    *place   // of a left: the place of its best right
 	data    *content // nil if it is in the state only
-	size    int      // of the stored form, in bytes
+	size    int      // size of the stored form, in bytes
 	written bool     // the state has it
 	gone    bool     // it has ended
-	dirty   bool     // the next step writes or deletes it
+	dirty   bool     // the next transaction writes or deletes it
 }
 
-// content is the stored form of a row, but for its place.
+// content is the stored form of a row, without its place.
 type content struct {
 	operator.Identity
 	row   []byte // its names and values
-	count int64  // of a left: its rights
+	count int64  // of a left: number of its rights
 	best  event  // of a left with a best right
 }
 
@@ -88,7 +88,7 @@ func (r *row) append(dst []byte) []byte {
 	return dst
 }
 
-// parse reads what append wrote.
+// parse parses the output of append.
 func (r *row) parse(data []byte) error {
 	p, c := packed.Reader{Rest: data}, &content{}
 	v, flags := p.Byte(), p.Byte()
@@ -107,7 +107,8 @@ func (r *row) parse(data []byte) error {
 	return nil
 }
 
-// positionOf parses the source position of an event; an invalid one is the zero value.
+// positionOf parses the source position of an event. It returns the zero value if the position is
+// invalid.
 func positionOf(source string) deadletter.Position {
 	p, _ := deadletter.ParsePosition(source)
 	return p

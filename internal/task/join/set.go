@@ -1,12 +1,9 @@
-// Package join pairs the events of two inputs within a partition. The events of a pair have
-// the same key and the same join fields, and their event times are within an interval. The
-// left event of a pair goes on to the next steps, with the fields of the right event.
+// Package join pairs the events of two inputs within a partition. The events of a pair have the
+// same key and the same join fields, and their event times are within an interval. The left event
+// of a pair continues to the next steps, with the fields of the right event.
 //
-//  1. The pairs are a function of the event times. The watermark only decides when no other
-//     event can arrive in time: then a left goes on without a right, and the set deletes
-//     the waiting events.
-//  2. Each waiting event is an entry of state. A left keeps a copy of its best right, so a
-//     right waits only while a left for it may still arrive.
+//  1. The pairs are a function of the event times. The watermark only decides when no other event can arrive in time. Then a left event continues without a right one, and the set deletes the waiting events.
+//  2. Each waiting event is an entry of state. A left event stores a copy of its best right event, so a right event waits only while a left event for it may still arrive.
 //  3. Memory holds an index of the waiting events. Contents are read from the state.
 package join
 
@@ -27,21 +24,21 @@ import (
 type Plan struct {
 	Join   *operator.Join // nil without a join
 	Schema *value.Schema
-	Fields []value.Slot // of the inputs
+	Fields []value.Slot // fields of the inputs
 }
 
 // Counts are the counters of a join in a process. The sets of all partitions share them.
 type Counts struct {
 	Rows, Bytes atomic.Int64  // waiting events, and the bytes of their state
-	Matched     atomic.Uint64 // pairs that went on
+	Matched     atomic.Uint64 // pairs that continued
 	Unmatched   atomic.Uint64 // lefts that ended without a right
 	Unclaimed   atomic.Uint64 // rights that no left took
-	Unkept      atomic.Uint64 // rights that a left took and that do not wait for other lefts, for want of room
+	Unkept      atomic.Uint64 // rights that a left took and that do not wait for other lefts, because there is no room
 }
 
 const never = math.MaxInt64
 
-// Set is the waiting events of a partition. It is ahead of the committed state; the caller
+// Set holds the waiting events of a partition. It is ahead of the committed state. The caller
 // discards it after a failed commit. One goroutine owns it. A nil Set has no join.
 type Set struct {
 	plan    *Plan
@@ -53,24 +50,24 @@ type Set struct {
 	rows    int
 	bytes   int
 	ended   []*Joined    // for Ended
-	fields  []value.Slot // of rights
+	fields  []value.Slot // fields of rights
 	buf     []byte
 	dirty   []*row
-	idle    []*row // their contents leave memory when the step is durable
+	idle    []*row // rows to release from memory when the transaction is durable
 }
 
-// bucket is the waiting events of one key and one value of the join fields.
+// bucket holds the waiting events of one key and one value of the join fields.
 type bucket struct {
 	name   string
 	lefts  list  // by place
 	taken  list  // with MatchFirst: the lefts that have a best right, by its place
 	rights list  // by place
-	at     int64 // of its entry in the queue; never without one
+	at     int64 // time of its entry in the queue; never without one
 }
 
-// Open restores the waiting events of a partition from its state; nil if the pipeline has no
-// join. It adds their due times to queue. State of a join that the pipeline no longer has is
-// an error.
+// Open restores the waiting events of a partition from its state. It returns nil if the pipeline
+// has no join. It adds their due times to queue. It returns an error if the state belongs to a join
+// that the pipeline no longer has.
 func Open(plan *Plan, counts *Counts, id stream.Partition, view stream.View, queue *due.Queue) (*Set, error) {
 	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], buckets: map[string]*bucket{}}
 	for entry, err := range view.Scan([]byte{statekey.Join}) {
@@ -167,7 +164,7 @@ func (s *Set) touch(r *row) {
 	}
 }
 
-// remove ends a row, and takes it out of its bucket.
+// remove ends a row, and removes it from its bucket.
 func (s *Set) remove(r *row) {
 	s.takeOut(r)
 	r.gone = true
@@ -187,8 +184,8 @@ func (s *Set) until(r *row) int64 {
 	return r.time + s.plan.Join.Within.Microseconds()
 }
 
-// next returns the time at which a row is due, unless an event ends it before. With
-// MatchFirst a left with a best right is due when no earlier one can arrive.
+// next returns the time when a row is due, unless an event ends it before. With MatchFirst a left
+// with a best right is due when no earlier right can arrive.
 func (s *Set) next(r *row) int64 {
 	if s.plan.Join.Match == operator.MatchFirst && r.best != nil {
 		return r.best.time + 1
@@ -196,7 +193,7 @@ func (s *Set) next(r *row) int64 {
 	return s.until(r) + 1
 }
 
-// first returns the row of a bucket that is due first; nil without one.
+// first returns the row of a bucket that is due first, or nil if the bucket is empty.
 func (s *Set) first(b *bucket) (first *row) {
 	for _, l := range []list{b.taken, b.lefts, b.rights} {
 		if r := l.first(); r != nil && (first == nil || s.next(r) < s.next(first)) {
@@ -209,8 +206,8 @@ func (s *Set) first(b *bucket) (first *row) {
 // dueMin is how many outdated entries the queue may always have.
 const dueMin = 1024
 
-// await queues a bucket for the time at which its first row is due. When more than half of the
-// queue is outdated, it fills the queue anew.
+// await queues a bucket for the time when its first row is due. If more than half of the queue is
+// outdated, await rebuilds the queue.
 func (s *Set) await(b *bucket) {
 	r := s.first(b)
 	if r == nil || s.next(r) >= b.at {
@@ -226,7 +223,7 @@ func (s *Set) await(b *bucket) {
 	}
 }
 
-// load reads the content of a row into memory, until the step is durable.
+// load reads the content of a row into memory, until the transaction is durable.
 func (s *Set) load(r *row) error {
 	if r.data != nil {
 		return nil
@@ -242,8 +239,8 @@ func (s *Set) load(r *row) error {
 	return nil
 }
 
-// Changes calls write for each state key that changed since the last call; nil data deletes
-// the key. The changes of the last call must be durable. Write must not keep its arguments.
+// Changes calls write for each state key that changed since the last call. nil data deletes the
+// key. The changes of the last call must be durable. write must not keep its arguments.
 func (s *Set) Changes(write func(key, data []byte)) {
 	if s == nil {
 		return

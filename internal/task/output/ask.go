@@ -11,8 +11,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Ask appends the ask for an event to a stage, with the fields that it uses: it is answered
-// in the partition that is the event's home. One that is too large fails the event.
+// Ask appends the ask for an event to a stage, with the fields that the stage uses. The stage
+// answers in partition home, the event's home. If the ask is too large, the event fails.
 func (w *Writer) Ask(e *Event, to stream.Partition, by value.Slot, fields []value.Slot, home int32, c *order.Copy) {
 	from, start := len(w.Headers), len(w.Bytes)
 	w.placed(e.Record, c)
@@ -36,7 +36,8 @@ func (w *Writer) Ask(e *Event, to stream.Partition, by value.Slot, fields []valu
 	w.Outputs = append(w.Outputs, ask)
 }
 
-// Answer appends what a stage says of an event, or an event to a stage.
+// Answer appends the answer of a stage about an event, or the values that an event returns to a
+// stage.
 func (w *Writer) Answer(to stream.Partition, at time.Time, of order.Question, a *operator.Answer) {
 	start, from := len(w.Bytes), len(w.Headers)
 	w.Between++

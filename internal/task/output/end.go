@@ -11,30 +11,30 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Ends says how events that clients sent by a gateway end where nothing answers
-// them: filtered, or as members of a group. The zero value is for pipelines without
+// Ends configures the records about events of gateway clients that end without a reply. Such an
+// event was filtered, or became a member of a group. The zero value is for pipelines without
 // clients.
 type Ends struct {
-	Topic   string   // where their ends are written; "" is nowhere
-	Answers []string // topics whose records answer clients, or lead on to what does
-	Emits   uint64   // that write these, by index
+	Topic   string   // topic of the ends; "" writes none
+	Answers []string // topics with replies to clients, or with events that lead to replies
+	Emits   uint64   // emits that write Answers, by index
 }
 
-// Answers reports whether emits, by index, or outputs of a function answer a client.
+// Answers reports whether emits, by index, or outputs of a function reply to a client.
 func (w *Writer) Answers(emits uint64, outputs []udf.Output) bool {
 	ends := &w.Form.Ends
 	return emits&ends.Emits != 0 || slices.ContainsFunc(outputs, func(o udf.Output) bool { return slices.Contains(ends.Answers, o.Topic) })
 }
 
-// Timer returns the event that the outputs of a timer are made of, which fires at a time
-// before the event at an offset.
+// Timer returns the event for the outputs of a timer. The timer fires at time at, before the event
+// at offset.
 func Timer(p stream.Partition, offset stream.Offset, at int64, origin *Origin) Event {
 	return Event{Event: operator.Event{Record: &stream.Record{Partition: p, Offset: offset}, Time: at, Watermark: at}, Origin: origin, timer: true}
 }
 
-// End appends the end of an event that a client sent and that is through, where none
-// of the outputs since the from-th, which are those of the event, answers it. It says
-// the stage where the event was dropped as late.
+// End appends the end of an event that a client sent and that is finished. It does nothing if one
+// of the outputs from index from on, which are those of the event, replies to the client. If late
+// is set, End records that the event was dropped as late.
 func (w *Writer) End(e *Event, from int, late bool) {
 	if e.Answered || header.Get(e.Record, header.ClientEvent) == "" {
 		return
@@ -55,8 +55,9 @@ func (w *Writer) End(e *Event, from int, late bool) {
 	w.end(e, at)
 }
 
-// EndMember returns what appends the ends of the members of a group when its event is
-// through: with the stage where that failed. It is nil for a pipeline without clients.
+// EndMember returns a function that appends the end of a member of a group when the group's event
+// is finished. The end has the stage where that event failed. EndMember returns nil for a pipeline
+// without clients.
 func (w *Writer) EndMember(e *Event) func(*operator.Identity) {
 	if w.Form.Ends.Topic == "" {
 		return nil
@@ -75,7 +76,7 @@ func (w *Writer) EndMember(e *Event) func(*operator.Identity) {
 	}
 }
 
-// end appends a record of the headers from at on.
+// end appends a record with the headers from index at on.
 func (w *Writer) end(e *Event, at int) {
 	when := e.Record.Time
 	if e.Time != Never {

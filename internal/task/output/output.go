@@ -1,5 +1,5 @@
-// Package output makes what the events of a step leave in the log: records,
-// dead letters and copies, in memory that is used again.
+// Package output makes the records that the events of a transaction write to the log: outputs, dead
+// letters and copies. It reuses its memory.
 package output
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/afterbay/afterbay/udf"
 )
 
-// Never is the time of an event whose time is not known.
+// Never is the time of an event with an unknown time.
 const Never = operator.Never
 
-// Form is what the records of a pipeline have in common.
+// Form holds the properties that all records of a pipeline share.
 type Form struct {
 	Pipeline  string
 	Topics    []string // by Emit.Output
@@ -32,27 +32,27 @@ type Form struct {
 	LateTopic string
 	Ends      Ends
 	Ordered   bool // events are copies, read in the order of their sources
-	DeadByKey bool // the dead letters' topic may have more partitions than the event's
+	DeadByKey bool // the dead-letter topic may have more partitions than the event's topic
 	Schema    *value.Schema
-	ID        value.Slot // of events
+	ID        value.Slot // slot of the event id
 	Models    []byte     // value of header.Models; nil without models
 	MaxBytes  int        // a larger output is refused
-	Headers   bool       // of events are read
+	Headers   bool       // headers of events are read
 }
 
-// Event is what records are made of.
+// Event is an event together with the data for its records.
 type Event struct {
 	operator.Event
 	Origin   *Origin
 	Failure  *Failure
 	Written  int                  // bytes of its outputs
 	Owed     uint64               // emits, by index, that were too large
-	Attempts int                  // at its newest stage, where there were more than one
-	Attempt  int                  // of a call whose answer is shown in parts, from 1; 0 elsewhere
-	Answered bool                 // an earlier step has what answers its client
-	Return   *deadletter.Return   // of an event that was a dead letter before
-	Place    *deadletter.Position // of an event that is made of others: where that was; nil is that of Record
-	Source   *deadletter.Position // of a copy, or of the first event that it is made of; nil is that nothing is copied
+	Attempts int                  // attempts at its newest stage, if there were more than one
+	Attempt  int                  // number of the attempt with a partial answer, from 1; otherwise 0
+	Answered bool                 // an earlier transaction has the reply to its client
+	Return   *deadletter.Return   // set if the event was a dead letter before
+	Place    *deadletter.Position // where the event was made of others; nil for an event of the log
+	Source   *deadletter.Position // source of a copy, or of the first event that it is made of; nil if the pipeline reads no copies
 	timer    bool
 	rows     []made
 }
@@ -65,7 +65,7 @@ func (e *Event) read() deadletter.Position {
 	return deadletter.Position{Partition: e.Record.Partition, Offset: e.Record.Offset}
 }
 
-// From returns where the event was read first.
+// From returns where the event was first read.
 func (e *Event) From() deadletter.Position {
 	switch {
 	case e.Return != nil:
@@ -82,42 +82,42 @@ type Origin struct {
 	Provenance []byte // value of header.Pipeline
 }
 
-// Failure is why an event becomes a dead letter, and where.
+// Failure says why and where an event failed and became a dead letter.
 type Failure struct {
 	Stage  string
-	At     int // place of the stage in the plan, from 1; 0 is none of them
+	At     int // number of the operator in the plan, from 1; 0 if it failed outside the operators
 	Err    error
-	Resume string // where the event goes on when it is sent back; "" is nowhere
+	Resume string // resume header for the event when it is sent back; "" if it cannot be resumed
 }
 
-// Writer is a stream.Transaction being made, with the memory that its records point to.
+// Writer is the transaction that is being built, with the memory of its records.
 type Writer struct {
 	stream.Transaction
 	Form        *Form
-	Dead        int             // of the outputs are dead letters
-	Between     int             // of the outputs go between the pipeline and its stages, or are notes about its order or watermarks
-	Approximate int             // have header.Approximate
-	Bytes       []byte          // of outputs and changes; a slice of it stays valid when it grows
-	Headers     []stream.Header // likewise
+	Dead        int             // number of dead letters among the outputs
+	Between     int             // number of outputs between the pipeline and its stages, and of notes about its order or watermarks
+	Approximate int             // number of outputs with header.Approximate
+	Bytes       []byte          // bytes of outputs and changes; a slice of them stays valid when it grows
+	Headers     []stream.Header // headers of outputs; a slice of them stays valid when it grows
 	carried     int             // bytes of outputs that are not in Bytes: dead letters
 }
 
-// NewWriter returns a writer of an empty step.
+// NewWriter returns a writer with an empty transaction.
 func NewWriter(form *Form) Writer {
 	return Writer{Form: form, Transaction: stream.Transaction{Offsets: map[stream.Partition]stream.Offset{}}}
 }
 
-// Carry adds bytes that the step takes in the log beside what w writes.
+// Carry adds bytes that the transaction takes in the log in addition to Bytes.
 func (w *Writer) Carry(bytes int) { w.carried += bytes }
 
-// Size is about how many bytes the step will take in the log.
+// Size returns about how many bytes the transaction will take in the log.
 func (w *Writer) Size() int { return len(w.Bytes) + w.carried }
 
-// Reset returns a writer of an empty step in the memory of w, which is not used
-// any more.
+// Reset returns a writer with an empty transaction that reuses the memory of w. The caller must not
+// use w afterwards.
 func (w *Writer) Reset() Writer {
 	clear(w.Offsets)
-	clear(w.Outputs) // let go of what they point to
+	clear(w.Outputs) // release the memory that they point to
 	clear(w.Changes)
 	return Writer{
 		Form: w.Form, Transaction: stream.Transaction{Outputs: w.Outputs[:0], Changes: w.Changes[:0], Offsets: w.Offsets},
@@ -125,12 +125,12 @@ func (w *Writer) Reset() Writer {
 	}
 }
 
-// Change appends a change of state. Key and data are kept; nil data deletes.
+// Change appends a change of state. nil data deletes the key. The writer keeps key and data.
 func (w *Writer) Change(p stream.Partition, key, data []byte) {
 	w.Changes = append(w.Changes, stream.Change{Partition: p, Key: key, Value: data})
 }
 
-// CopyChange is Change with data that is valid only for now.
+// CopyChange is Change for data that is valid only during the call.
 func (w *Writer) CopyChange(p stream.Partition, key, data []byte) {
 	if data != nil {
 		at := len(w.Bytes)
@@ -140,8 +140,8 @@ func (w *Writer) CopyChange(p stream.Partition, key, data []byte) {
 	w.Change(p, key, data)
 }
 
-// ID returns the event's id: the one that it brought, or the position where it was read
-// first. That of a copy is where it was copied from.
+// ID returns the event's id: the id in its headers, or the position where it was first read. For a
+// copy that is the position it was copied from.
 func (w *Writer) ID(r *stream.Record) string {
 	if id := header.IDOf(r); id != nil {
 		return value.Text(id)
@@ -151,15 +151,15 @@ func (w *Writer) ID(r *stream.Record) string {
 	return value.Text(w.Bytes[at:])
 }
 
-// addID appends the header of the id of an output for an event.
+// addID appends the header with the id of an output of an event.
 func (w *Writer) addID(event, topic, step, output string) {
 	at := len(w.Bytes)
 	w.Bytes = header.AppendID(w.Bytes, w.Form.Pipeline, event, topic, step, output)
 	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
 }
 
-// Aside appends a late event as it came to the topic of late events. One that is too
-// large with the headers it gets fails.
+// Aside appends a late event unchanged to the topic of late events. If the event is too large with
+// its added headers, it fails.
 func (w *Writer) Aside(e *Event) {
 	r, from := e.Record, len(w.Headers)
 	w.addID(w.ID(r), w.Form.LateTopic, "", "")
@@ -183,11 +183,11 @@ func (w *Writer) headersFrom(from int) []stream.Header {
 	return w.Headers[from:len(w.Headers):len(w.Headers)]
 }
 
-// ofEventMax times the largest output is what the outputs of one event may take
-// together, so that a step of one event fits in a frame of the log.
+// ofEventMax limits the outputs of one event together to this multiple of the largest output. So
+// the transaction of one event fits in a frame of the log.
 const ofEventMax = 4
 
-// room returns why the event may not write so many bytes more, or nil.
+// room returns an error if the event may not write size more bytes.
 func (w *Writer) room(e *Event, size int, topic string) error {
 	if e.Written += size; size > w.Form.MaxBytes || e.Written > ofEventMax*w.Form.MaxBytes {
 		return fmt.Errorf("output of %d bytes for %s is over the limit of %d, or those of the event over %d times that", size, topic, w.Form.MaxBytes, ofEventMax)
@@ -195,7 +195,7 @@ func (w *Writer) room(e *Event, size int, topic string) error {
 	return nil
 }
 
-// fits returns why a record is too large for the log with its key and headers, or nil.
+// fits returns an error if a record with its key and headers is too large for the log.
 func (w *Writer) fits(r *stream.Record) error {
 	beside := len(r.Key) + header.Bytes(r.Headers)
 	if limit := w.Form.MaxBytes + RecordRoom; beside+len(r.Value) > limit {
@@ -204,8 +204,8 @@ func (w *Writer) fits(r *stream.Record) error {
 	return nil
 }
 
-// Emit appends one output record to the step. One that is too large, or cannot be encoded,
-// fails the event instead.
+// Emit appends one output record. If the record is too large or cannot be encoded, the event fails
+// instead.
 func (w *Writer) Emit(e *operator.Emit, of *Event) {
 	w.Outputs = append(w.Outputs, stream.Record{})
 	err := w.record(e, of, &w.Outputs[len(w.Outputs)-1])
@@ -219,9 +219,9 @@ func (w *Writer) Emit(e *operator.Emit, of *Event) {
 	}
 }
 
-// Row makes the record of a table that the pipeline looks up, which Emit appends in its
-// turn, and returns its value: the next event of the key finds it. A row that is deleted has none. It
-// is not ok if the record is too large.
+// Row makes the record of a table that the pipeline looks up, and returns its value, so that the
+// next event of the key finds it. Emit appends the record later, in order. A deleted row has no
+// value. ok is false if the record is too large.
 func (w *Writer) Row(e *operator.Emit, of *Event) (data []byte, ok bool) {
 	row := made{emit: e}
 	row.err = w.record(e, of, &row.record)
@@ -232,14 +232,14 @@ func (w *Writer) Row(e *operator.Emit, of *Event) (data []byte, ok bool) {
 	return bytes.Clone(row.record.Value), true
 }
 
-// made is what Row made, or why the record is too large.
+// made is a record that Row made, or the error that it is too large.
 type made struct {
 	emit   *operator.Emit
 	record stream.Record
 	err    error
 }
 
-// record writes what an emit makes of an event to a record, unless Row did.
+// record makes the record of an emit for an event, unless Row made it.
 func (w *Writer) record(e *operator.Emit, of *Event, record *stream.Record) error {
 	for i := range of.rows {
 		if m := &of.rows[i]; m.emit == e {
@@ -275,7 +275,7 @@ func (w *Writer) emitted(e *operator.Emit, of *Event, record *stream.Record) err
 	if e.Key != nil {
 		record.Partition.Index = stream.ByKey
 		w.Bytes = of.Row.AppendKey(w.Bytes, *e.Key)
-	} else { // a copy: the event's own would keep all that it was read with
+	} else { // a copy, because the event's own key would keep the memory of the whole read
 		w.Bytes = append(w.Bytes, of.Record.Key...)
 	}
 	if e.Key != nil || of.Record.Key != nil {
@@ -289,8 +289,8 @@ func (w *Writer) emitted(e *operator.Emit, of *Event, record *stream.Record) err
 	return w.fits(record)
 }
 
-// emitID appends the header of the id of an emit's output: the one that the file says,
-// or that of the event and the topic.
+// emitID appends the header with the id of an emit's output. The id comes from the pipeline file,
+// or from the event and the topic.
 func (w *Writer) emitID(e *operator.Emit, of *Event) {
 	if e.ID == nil {
 		w.addID(of.Row.Text(w.Form.ID), w.Form.Topics[e.Output], e.Name, "")
@@ -299,9 +299,9 @@ func (w *Writer) emitID(e *operator.Emit, of *Event) {
 	w.Headers = append(w.Headers, stream.Header{Key: header.ID, Value: header.Shorten([]byte(of.Row.Text(*e.ID)), 0)})
 }
 
-// Call appends the records that a function wrote for an event or timer of an id, a key
-// and a time. step is the name of the step that called it; "" is none. The error is that
-// a record is too large.
+// Call appends the records that a function wrote for an event or timer with an id, a key and a
+// time. step is the name of the calling step, or "". Call returns an error if a record is too
+// large.
 func (w *Writer) Call(outputs []udf.Output, e *Event, id, step, key string, at int64) error {
 	for _, o := range outputs {
 		if err := w.room(e, len(o.Value), o.Topic); err != nil {
@@ -336,7 +336,7 @@ func (w *Writer) Call(outputs []udf.Output, e *Event, id, step, key string, at i
 	return nil
 }
 
-// context appends the headers by which outputs belong to what their event does.
+// context appends the headers that link outputs to their event.
 func (w *Writer) context(e *Event) {
 	from := len(w.Headers)
 	if w.Headers = observe.AppendContext(w.Headers, w.Form.Pipeline, e.Record); len(w.Headers) > from {
@@ -375,8 +375,8 @@ func (w *Writer) number(place deadletter.Position) {
 	w.Headers = append(w.Headers, stream.Header{Key: header.Repartition, Value: w.Bytes[at:len(w.Bytes):len(w.Bytes)]})
 }
 
-// DeadLetter appends the record that an event became: its bytes as they came,
-// with what was known when it failed in the headers.
+// DeadLetter appends the dead letter of an event. It has the event's original bytes. Its headers
+// say what was known when the event failed.
 func (w *Writer) DeadLetter(e *Event) {
 	r, from := e.Record, len(w.Headers)
 	add := func(key, value string) {
@@ -384,7 +384,7 @@ func (w *Writer) DeadLetter(e *Event) {
 	}
 	event, key, left := w.ID(r), r.Key, []string(nil)
 	w.addID(event, w.Form.DeadTopic, "", "")
-	if len(event)+len(key) > w.Form.MaxBytes { // nothing else would have room
+	if len(event)+len(key) > w.Form.MaxBytes { // otherwise the other headers would have no room
 		event, key, left = cut(event, 4<<10), key[:min(len(key), 4<<10)], []string{"id and key"}
 	}
 	add(header.Event, event)
@@ -413,7 +413,7 @@ func (w *Writer) DeadLetter(e *Event) {
 	}
 	room -= len(value)
 	at := len(w.Bytes)
-	if e.Row.Bytes(w.Form.Schema) <= room { // its JSON has more
+	if e.Row.Bytes(w.Form.Schema) <= room { // the JSON of the row is larger than this
 		w.Bytes = expression.AppendRow(w.Bytes, e.Row, w.Form.Schema)
 	}
 	if row := w.Bytes[at:len(w.Bytes):len(w.Bytes)]; len(row) > 0 && len(row)+len(header.Row) <= room {
@@ -445,8 +445,8 @@ func (w *Writer) DeadLetter(e *Event) {
 	w.carried += len(value) + header.Bytes(w.Headers[from:])
 }
 
-// ending appends the headers that tell the client of an event how it ended, where the
-// failure is no fault of the event.
+// ending appends the headers that tell the client of an event how it ended, if the failure is not
+// the event's fault.
 func (w *Writer) ending(f *Failure) {
 	var ending *deadletter.Ending
 	if errors.As(f.Err, &ending) {
@@ -455,8 +455,8 @@ func (w *Writer) ending(f *Failure) {
 	}
 }
 
-// DeadTimer appends the dead letter of a timer of an id and a key that failed: e is what
-// Timer returned.
+// DeadTimer appends the dead letter of a failed timer with an id and a key. e is the result of
+// Timer.
 func (w *Writer) DeadTimer(e Event, key, name, id string, err error) {
 	e.Record = &stream.Record{
 		Partition: e.Record.Partition, Offset: e.Record.Offset, Time: time.UnixMicro(e.Time),
@@ -467,11 +467,11 @@ func (w *Writer) DeadTimer(e Event, key, name, id string, err error) {
 	w.DeadLetter(&e)
 }
 
-// RecordRoom is what a record may be larger than the largest value, and
-// deadLetterRoom what a dead letter may be larger than an output.
+// RecordRoom is how much larger a record may be than the largest value. deadLetterRoom is how much
+// larger a dead letter may be than an output.
 const RecordRoom, deadLetterRoom = 64 << 10, 60 << 10
 
-// cut returns the first n bytes of s, whole characters.
+// cut returns the start of s, at most n bytes, in whole characters.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -479,8 +479,8 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "")
 }
 
-// Copy appends the copy of an event, by a field of its own as the key, to the topic of copies,
-// with its place in the order. One that is too large with its headers fails the event.
+// Copy appends the copy of an event to the repartition topic. Its key is a field of the event, and
+// it has its place in the order. If the copy is too large with its headers, the event fails.
 func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy, asked []byte) {
 	r, from, start := e.Record, len(w.Headers), len(w.Bytes)
 	w.placed(r, c)
@@ -503,8 +503,8 @@ func (w *Writer) Copy(e *Event, key value.Slot, c *order.Copy, asked []byte) {
 	w.carried += len(r.Value) + header.Bytes(w.Headers[from+2:])
 }
 
-// Pass appends a record that gives an event of a client up, with its place in the order, to every
-// partition of the topic where sources meet: the event's key there is not known.
+// Pass appends a client's cancel of an event, with its place in the order. It writes the record to
+// every partition of the repartition topic, because the event's key there is not known.
 func (w *Writer) Pass(e *Event, partitions int32, c *order.Copy) {
 	at := len(w.Bytes)
 	w.Bytes = c.Append(w.Bytes)
@@ -516,8 +516,8 @@ func (w *Writer) Pass(e *Event, partitions int32, c *order.Copy) {
 	}
 }
 
-// placed appends the headers of a copy, or of an ask for an event, that say its source and its
-// place in the order.
+// placed appends the headers of a copy, or of an ask, that have its source and its place in the
+// order.
 func (w *Writer) placed(r *stream.Record, c *order.Copy) {
 	start := len(w.Bytes)
 	w.Bytes = header.AppendPosition(w.Bytes, r.Partition, r.Offset)
@@ -527,7 +527,7 @@ func (w *Writer) placed(r *stream.Record, c *order.Copy) {
 		stream.Header{Key: header.Order, Value: w.Bytes[end:len(w.Bytes):len(w.Bytes)]})
 }
 
-// Note appends a note about the order to its topic, at the time of a clock.
+// Note appends a note about the order to its topic, with the given time.
 func (w *Writer) Note(topic string, at time.Time, note interface{ Append(to []byte) []byte }) {
 	from := len(w.Bytes)
 	w.Bytes = note.Append(w.Bytes)
@@ -535,7 +535,7 @@ func (w *Writer) Note(topic string, at time.Time, note interface{ Append(to []by
 	w.Between++
 }
 
-// Marks appends marks of source partitions to every partition of the topic of copies, and of
+// Marks appends marks of source partitions to every partition of the repartition topic and of the
 // topics of asks.
 func (w *Writer) Marks(marks order.Marks, partitions int32, asks []string) {
 	newest := int64(0)
@@ -555,7 +555,7 @@ func (w *Writer) mark(marks order.Marks, p stream.Partition, at int64) {
 	w.carried += header.Bytes(r.Headers)
 }
 
-// Watermark appends that of a partition to a partition of the topic of watermarks.
+// Watermark appends the watermark of a partition to a partition of the topic of watermarks.
 func (w *Writer) Watermark(at int64, to stream.Partition) {
 	w.mark(order.Marks{{Key: order.Key{Time: at}, Silent: order.NoMark.Silent}}, to, at)
 	w.Between++
