@@ -9,12 +9,11 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Column is a name and its value: a number, or as JSON.
+// Column is a name and its value: a number, or JSON.
 type Column struct{ Name, Value string }
 
-// Describe returns the features of a user key as of its newest event, in the
-// order of the stages, from its stored entries, which get returns by state key;
-// nil where the key has none.
+// Describe returns the features of a user key as of its newest event, in the order of the stages.
+// get returns the stored entry of a state key, or nil if the key has none.
 func (p *Plan) Describe(stages []operator.Placed, key string, get func(stored []byte) ([]byte, error)) (columns []Column, newest time.Time, err error) {
 	k, err := Read(p, key, get)
 	if err != nil || k.Newest == Never {

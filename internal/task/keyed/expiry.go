@@ -6,8 +6,8 @@ import (
 	"github.com/afterbay/afterbay/internal/state/statekey"
 )
 
-// Come notes an event of a key at a time and watermark, and returns what the
-// key's silence before it ended.
+// Come records an event of a key at a time and watermark. It returns the state that expired during
+// the key's silence before the event.
 func (m *Memory) Come(k *Key, at, watermark int64) (ended Ended) {
 	if k.Newest == Never {
 		m.due.Push(k.Name, at, All)
@@ -18,9 +18,9 @@ func (m *Memory) Come(k *Key, at, watermark int64) (ended Ended) {
 	return ended
 }
 
-// recall finds the newest event of a key that was read while events of it are queued. The
-// cell of the waves lacks those that wait for an earlier event; the other cell has all
-// events, but is emptied sooner if only the first outlives its windows.
+// recall finds the newest event of a key that was read from state while events of it are queued.
+// The cell of the waves lacks events that wait for an earlier event. The other cell has all events,
+// but may expire sooner if only the first cell outlives its windows.
 func (m *Memory) recall(k *Key) {
 	if m.plan.Featureless() || !m.events.Holds(k.Name) {
 		return
@@ -40,14 +40,14 @@ func (m *Memory) recall(k *Key) {
 	}
 }
 
-// queue notes when k is to be looked at, for the end of its windows or its own.
+// queue schedules a check of k, for the end of its windows or of the key.
 func (m *Memory) queue(k *Key, end Ended) {
 	if at := m.due.Push(k.Name, k.Newest, end); end == Windows {
 		k.queued, k.due = true, at
 	}
 }
 
-// LookAgain notes a key whose silence was not looked at when it was due.
+// LookAgain schedules the check of a key that was skipped when it was due.
 func (m *Memory) LookAgain(k *Key) {
 	if k.Newest != Never {
 		m.queue(k, All)
@@ -55,7 +55,7 @@ func (m *Memory) LookAgain(k *Key) {
 	}
 }
 
-// loadExpiry finds when each key may end. Of decoded keys memory knows it better
+// loadExpiry finds when each key may expire. It skips decoded keys, because memory is more recent
 // than the state.
 func (m *Memory) loadExpiry() error {
 	if m.plan.Featureless() {
@@ -77,17 +77,16 @@ func (m *Memory) loadExpiry() error {
 	return nil
 }
 
-// Overdue reports whether a key is to be looked at by a watermark.
+// Overdue reports whether a check of a key is due by a watermark.
 func (m *Memory) Overdue(watermark int64) bool { return m.due.Until(watermark) }
 
-// lookKeys are looked at at once: a few times what a processor has loads under
-// way, and few enough that their cells stay in its cache.
+// lookKeys is how many keys are checked at once. It is a few times the number of loads that a
+// processor keeps in flight, and small enough that their cells stay in its cache.
 const lookKeys = 128
 
-// Expire ends the silent keys that the watermark has reached, looking at most at
-// limit of them, and returns how many it looked at. It leaves alone those of which
-// events are queued, calls changed for each that it ended, and looks again later at
-// those that had an event since.
+// Expire ends the silent keys that the watermark has reached. It checks at most limit keys and
+// returns how many it checked. It calls changed for each key that it ended. It skips keys with
+// queued events. It reschedules keys that had an event since.
 func (m *Memory) Expire(watermark int64, limit int, changed func(*Key)) (n int, err error) {
 	if m.due.Cut(watermark) {
 		err = m.loadExpiry()
@@ -101,8 +100,8 @@ func (m *Memory) Expire(watermark int64, limit int, changed func(*Key)) (n int, 
 	return n, err
 }
 
-// look ends what silence up to a watermark ended of keys. As Warm, it waits for
-// memory for all of them at once.
+// look ends the state of keys that expired by a watermark. Like Warm, it waits for the memory of
+// all keys at once.
 func (m *Memory) look(at []Look, watermark int64, changed func(*Key)) (err error) {
 	var list [lookKeys]*Key
 	for i := range at {
@@ -110,7 +109,7 @@ func (m *Memory) look(at []Look, watermark int64, changed func(*Key)) (err error
 	}
 	for i, look := range at {
 		if m.events.Holds(look.Key) {
-			continue // its events are not all there yet
+			continue // some of its events are still queued
 		}
 		k := list[i]
 		if k == nil {
@@ -120,7 +119,7 @@ func (m *Memory) look(at []Look, watermark int64, changed func(*Key)) (err error
 		}
 		if look.End == Windows {
 			if k.due != 0 && k.due != look.At {
-				continue // it is queued twice, as a key that was not remembered is
+				continue // a duplicate entry, because the key left memory in between
 			}
 			k.queued = false
 		}

@@ -11,10 +11,9 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// Features adds an event of a key to features, and reads them into its row. If one of
-// them refuses the event, none counts it: Features returns the error and leaves k
-// unchanged. The names of features that read windows beyond their max are appended to
-// the event's Approximate.
+// Features adds an event of a key to features, and reads them into its row. If one of them refuses
+// the event, none of them counts it: Features returns the error and leaves k unchanged. Features
+// appends to the event's Approximate the names of features that read windows beyond their max.
 func (m *Memory) Features(k *Key, f *operator.Features, e *operator.Event) error {
 	set := f.List[0].Set()
 	if f.Undoes {
@@ -102,7 +101,7 @@ func addValue(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int6
 	return set.Add(cell, f.Index, at, v)
 }
 
-// split says the group of the entry that is added next.
+// split sets the group of the entry that is added next.
 func split(set *feature.Set, cell *feature.Cell, f *operator.Feature, row *value.Row) error {
 	group, err := "", error(nil)
 	switch kind := f.Per.Type().Kind; kind {
@@ -127,7 +126,7 @@ func (m *Memory) readFeature(set *feature.Set, cell *feature.Cell, f *operator.F
 	return more || set.Approximate(cell, f.Index), err
 }
 
-// readBefore reads the columns of what the event before said.
+// readBefore reads the columns with values of the previous event.
 func (m *Memory) readBefore(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row) error {
 	if !set.AnyKind(f.Index) {
 		set.ReadBefore(cell, f.Index, at, row.Numbers(f.Columns[0], len(f.Columns)))
@@ -137,8 +136,8 @@ func (m *Memory) readBefore(set *feature.Set, cell *feature.Cell, f *operator.Fe
 	return err
 }
 
-// readValues reads columns of any kind: those of what the event before said, or all others. It
-// reports whether groups were left out.
+// readValues reads columns of any kind: those with values of the previous event, or all others. It
+// reports whether groups were omitted.
 func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Feature, at int64, row *value.Row, before bool) (more bool, err error) {
 	m.values = append(m.values[:cap(m.values)], make([]feature.Value, max(0, len(f.Columns)-cap(m.values)))...)
 	more = set.ReadValues(cell, f.Index, at, before, m.values)
@@ -162,7 +161,7 @@ func (m *Memory) readValues(set *feature.Set, cell *feature.Cell, f *operator.Fe
 	return more, nil
 }
 
-// appendColumn appends the text of a column: a text, or that of a list or map of values.
+// appendColumn appends the text of a column: a text, or the encoding of a list or map.
 func appendColumn(dst []byte, f *operator.Feature, kind value.Kind, v *feature.Value, per bool) []byte {
 	switch {
 	case kind.IsList():
@@ -180,7 +179,7 @@ func appendColumn(dst []byte, f *operator.Feature, kind value.Kind, v *feature.V
 	return append(dst, v.Text...)
 }
 
-// entryOf returns an entry of a map: of groups, or of values and how many there are.
+// entryOf returns an entry of a map: of groups, or of values and their counts.
 func entryOf(f *operator.Feature, kind value.Kind, v *feature.Value, per bool) value.Entry {
 	if per {
 		return value.Entry{Key: string(v.Group), Element: element(kind, v)}
@@ -199,7 +198,7 @@ func element(kind value.Kind, v *feature.Value) value.Element {
 	return value.Element{Num: uint64(v.Int)}
 }
 
-// keyText returns a value of a kind as the key of a map: as JSON has it, without quotes.
+// keyText returns a value of a kind as a map key: its JSON without quotes.
 func keyText(kind value.Kind, v *feature.Value) string {
 	if kind == value.String {
 		return string(v.Text)

@@ -1,6 +1,5 @@
-// Package keyed holds what a pipeline keeps of the keys of a partition: decoded
-// in memory, ahead of the committed state, of which it is a cache. Memory is the
-// cache. Circle bounds it, and Terms says when a key expires.
+// Package keyed implements the keyed state of a partition. Memory caches decoded keys and runs
+// ahead of the committed state. Circle bounds the cache, and Terms decides when a key expires.
 package keyed
 
 import (
@@ -20,51 +19,50 @@ import (
 // Never is the newest event time of a key that has had no event.
 const Never = math.MinInt64
 
-// Plan is what is kept of keys.
+// Plan describes the keyed state of a pipeline.
 type Plan struct {
 	Terms
 	Calls []*operator.Call // by Index
-	Keyed bool             // one of them has state and timers
+	Keyed bool             // a call has state and timers
 }
 
-// Featureless reports that keys have no cells.
+// Featureless reports whether keys have no cells.
 func (p *Plan) Featureless() bool { return p.Sets == [2]*feature.Set{} }
 
-// Key is the decoded state of one key: four lines of a processor's cache, each
-// cell in one.
+// Key is the decoded state of one key. It takes four cache lines of the processor, and each cell is
+// in one line.
 type Key struct {
 	Member
 	Name   string
 	Newest int64            // event time of its newest event, microseconds; Never before the first
-	Cells  [2]*feature.Cell // by set, of own; nil where there is no set
+	Cells  [2]*feature.Cell // by set, in own; nil if there is no set
 
-	Chunk   uint64  // the chunk it was last seen in,
-	Tail    int32   // its newest item there,
-	Count   int32   // and how many it has
-	calls   []*Call // by Plan.Calls; nil until looked at
-	timer   int64   // where awaited
-	due     int64   // where queued; 0 where that was not remembered
-	awaited bool    // the timers have it
-	queued  bool    // the queue of silent keys has its windows
-	Dirty   bool    // in the step being made
+	Chunk   uint64  // the chunk that last had an event of it
+	Tail    int32   // its newest item in that chunk
+	Count   int32   // number of its items in that chunk
+	calls   []*Call // by Plan.Calls; nil until loaded
+	timer   int64   // time of its entry in the timers, if awaited
+	due     int64   // time of its entry in the queue; 0 if unknown
+	awaited bool    // the timers have an entry for it
+	queued  bool    // the queue of silent keys has an entry for its windows
+	Dirty   bool    // the current transaction changes it
 
-	_   uint64 // own begins a line
+	_   uint64 // padding: own begins a cache line
 	own [2]feature.Cell
 }
 
-// Used and Held are what a keyed.Circle asks of a key.
+// Used implements Value. A key is used in each chunk that has an event of it.
 func (k *Key) Used() uint64 { return k.Chunk }
 
 // Held reports whether the key must stay in memory.
 func (k *Key) Held() bool { return k.Dirty }
 
-// bytes returns about how much memory k takes, with its places in the map and
-// the circle.
+// bytes returns about how much memory k takes, including its places in the map and the circle.
 func (k *Key) bytes() int {
 	n := int(unsafe.Sizeof(*k)) + 56 + len(k.Name)
 	for _, c := range k.Cells {
 		if c != nil {
-			n += c.Bytes() - int(unsafe.Sizeof(*c)) // which is in k
+			n += c.Bytes() - int(unsafe.Sizeof(*c)) // the struct of the cell is part of k
 		}
 	}
 	for _, c := range k.calls {
@@ -75,13 +73,13 @@ func (k *Key) bytes() int {
 	return n
 }
 
-// Read returns a key from its stored entries, which get returns by state key.
+// Read returns a key from its stored entries. get returns the entry of a state key.
 func Read(plan *Plan, name string, get func(stored []byte) ([]byte, error)) (*Key, error) {
 	k := &Key{Name: name, Newest: Never}
 	return k, k.load(plan, nil, get)
 }
 
-// load reads the key's cells from its stored entries. It makes their keys in buf.
+// load reads the key's cells from its stored entries. It uses buf for their state keys.
 func (k *Key) load(plan *Plan, buf []byte, get func(stored []byte) ([]byte, error)) error {
 	for i, set := range plan.Sets {
 		if set == nil {
@@ -101,8 +99,8 @@ func (k *Key) load(plan *Plan, buf []byte, get func(stored []byte) ([]byte, erro
 	return nil
 }
 
-// Observe brings the key's cell of a set, where it has one, to an event at a
-// time: what silence before it ended is dropped, and the time noted.
+// Observe updates the key's cell of a set, if it has one, for an event at a time. It drops the
+// expired state and records the time.
 func (k *Key) Observe(plan *Plan, set int, ended Ended, at int64) {
 	if k.Cells[set] == nil {
 		return
@@ -111,10 +109,10 @@ func (k *Key) Observe(plan *Plan, set int, ended Ended, at int64) {
 	plan.Sets[set].Touch(k.Cells[set], at)
 }
 
-// Warm reads of the cells of keys, nil ones left out, so that memory is waited
-// for for all of them at once. What it returns keeps the reads alive. It reads of
-// the keys themselves first: where a cell's words are, and how many, is then known
-// when they are asked for, so that no guess holds up the rest.
+// Warm touches the cells of keys, so that the processor waits for the memory of all keys at once.
+// It skips nil keys. It reads the keys themselves first. The addresses and sizes of the cells are
+// then known, and no branch misprediction delays the other reads. The caller must use the result,
+// or the compiler removes the reads.
 func Warm(list []*Key) (sum int64) {
 	for _, k := range list {
 		if k != nil {
@@ -131,30 +129,29 @@ func Warm(list []*Key) (sum int64) {
 	return sum
 }
 
-// Memory is the keys of a partition. It runs ahead of what is committed; after a
-// failed commit it is thrown away.
+// Memory holds the keys of a partition. It runs ahead of the committed state and is discarded after
+// a failed commit.
 type Memory struct {
 	plan     *Plan
 	id       stream.Partition
 	view     stream.View
 	keys     map[string]*Key
 	decoded  Circle[*Key]
-	spare    []*Key // evicted, to be used again
-	loads    int    // keys decoded
+	spare    []*Key // evicted keys for reuse
+	loads    int    // number of keys decoded
 	buf      []byte
 	scratch  []byte
-	saved    feature.Saved // of the event being counted
+	saved    feature.Saved // state saved before the current event was counted
 	values   []feature.Value
-	text     []byte // of a column
+	text     []byte // buffer for a column
 	due      *Queue
-	dueBytes int64     // of due, at most
-	timers   *due.Lane // keys of which a timer may be due
+	dueBytes int64     // most bytes of due
+	timers   *due.Lane // keys with a timer that may be due
 	events   *async.Queue
 }
 
-// Open returns the keys of a partition as its state has them, and the queue of its
-// events. When they are to be looked at is put into queue. All of it takes so many bytes at
-// most, as Bound says.
+// Open returns the keys of a partition from its state. events is the async queue of the partition.
+// Open adds the times of expiry checks and timers to queue. bytes limits the memory, as in Bound.
 func Open(plan *Plan, id stream.Partition, view stream.View, queue *due.Queue, events *async.Queue, bytes int64) (*Memory, error) {
 	m := &Memory{
 		plan: plan, id: id, view: view, events: events, keys: map[string]*Key{}, due: plan.NewQueue(queue), timers: &queue[due.Timer],
@@ -166,7 +163,7 @@ func Open(plan *Plan, id stream.Partition, view stream.View, queue *due.Queue, e
 	return m, m.loadTimers()
 }
 
-// Cached returns the state of a key where it is in memory, else nil.
+// Cached returns the state of a key if it is in memory, else nil.
 func (m *Memory) Cached(key []byte) *Key { return m.keys[string(key)] }
 
 // Get returns the state of a key, from memory or from the committed state.
@@ -183,14 +180,14 @@ func (m *Memory) Get(key []byte) (*Key, error) {
 		return nil, fmt.Errorf("key %q in %v: %w", key, m.id, err)
 	}
 	m.recall(k)
-	k.queued = m.plan.Windowed(k.Cells) // those of stored keys are in the queue
+	k.queued = m.plan.Windowed(k.Cells) // if it has windows, they are in the queue
 	m.keys[k.Name] = k
 	m.decoded.Add(k, k.bytes())
 	m.loads++
 	return k, nil
 }
 
-// Seal writes what changed of a key, and takes it out of the step.
+// Seal writes the changes of a key, and clears Dirty.
 func (m *Memory) Seal(k *Key, to *output.Writer) {
 	k.Dirty = false
 	for i, set := range m.plan.Sets {
@@ -212,17 +209,16 @@ func (m *Memory) Seal(k *Key, to *output.Writer) {
 	m.decoded.Resize(k, k.bytes())
 }
 
-// Of evicted keys the memory of a few small ones is used again, so that keys
-// that come and go leave little garbage.
+// Memory reuses a few small evicted keys, so that keys that come and go leave little garbage.
 const (
 	spareKeys  = 1024
 	spareBytes = 4 << 10
 )
 
-// Bound holds the memory to so many decoded keys and bytes, a quarter of which is
-// theirs and the rest is for when keys fall silent. No step may be outstanding,
-// as evicted keys are read again from the committed state. It returns how many
-// were evicted, and were decoded since it was last called.
+// Bound evicts state from memory until it fits the limits. A quarter of bytes is for decoded keys,
+// and the rest for the times of expiry checks. No transaction may be outstanding, because evicted
+// keys are read again from the committed state. Bound returns how many keys were evicted, and how
+// many were decoded since the last call.
 func (m *Memory) Bound(keys int, bytes int64) (evicted, loads int) {
 	m.dueBytes = bytes / 4 * 3
 	m.due.Trim(m.dueBytes)
@@ -243,6 +239,5 @@ func (m *Memory) Len() int { return len(m.keys) }
 // Bytes returns about how much memory the decoded keys take.
 func (m *Memory) Bytes() int { return m.decoded.Bytes() }
 
-// DueBytes returns about how much memory it takes to know when keys fall silent
-// and their timers may be due.
+// DueBytes returns about how much memory the times of expiry checks and timers take.
 func (m *Memory) DueBytes() int64 { return m.due.Bytes() + m.timers.Bytes() }

@@ -11,21 +11,21 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Queue is when the keys of a partition are to be looked at. A key that has
-// windows is in it for their end, and, where it outlives them, every key for its
-// own: once for each, whatever its events, as who takes it out puts it back for
-// the time that its newest event gives. It is in memory alone.
+// Queue holds the times when the keys of a partition must be checked for expiry. A key with windows
+// has an entry for their end. If keys outlive their windows, every key also has an entry for its
+// own end. There is only one entry of each, however many events the key has: the check puts the key
+// back for the time that its newest event gives. The queue is only in memory.
 type Queue struct {
 	terms   *Terms
 	windows *due.Lane
-	keys    *due.Lane // for their own end
+	keys    *due.Lane // for the end of keys
 }
 
-// buckets is how finely the keys are put into buckets by the time of their end:
-// one of them at a time takes several times the memory.
+// buckets is how many buckets the expiry time of keys is divided into. The entries of one bucket at
+// a time take several times the memory.
 const buckets = 128
 
-// NewQueue returns the queue of keys on these terms in the lanes of what is due, which are
+// NewQueue returns the queue of keys with these terms. It uses the lanes of all, which must be
 // empty.
 func (t *Terms) NewQueue(all *due.Queue) *Queue {
 	q := &Queue{terms: t, windows: &all[due.Windows], keys: &all[due.Keys]}
@@ -34,9 +34,8 @@ func (t *Terms) NewQueue(all *due.Queue) *Queue {
 	return q
 }
 
-// Push adds a key for the end of its windows, or of all of it, and returns when
-// that is. Where no key has windows, or none is more than its windows, only the
-// other end is of interest.
+// Push adds a key for the end of its windows, or of the whole key, and returns that time. If no key
+// has windows, or no key outlives its windows, only the end of the key is queued.
 func (q *Queue) Push(key string, newest int64, end Ended) (at int64) {
 	d, silence, matters := q.windows, q.terms.Retention, q.terms.windows()
 	if end == All {
@@ -49,19 +48,19 @@ func (q *Queue) Push(key string, newest int64, end Ended) (at int64) {
 	return at
 }
 
-// Until reports whether a key is to be looked at by a watermark.
+// Until reports whether a check of a key is due by a watermark.
 func (q *Queue) Until(watermark int64) bool {
 	return q.windows.Until(watermark) || q.keys.Until(watermark)
 }
 
-// Look is a key that is to be looked at, and for which end.
+// Look is a key to check, and for which end.
 type Look struct {
 	due.Entry
 	End Ended
 }
 
-// Pop removes keys that are to be looked at by a watermark, the first ones and at
-// most as many as to holds, and returns them in it.
+// Pop removes the first keys that are due by a watermark, at most as many as to holds. It returns
+// them in to.
 func (q *Queue) Pop(watermark int64, to []Look) []Look {
 	n := 0
 	for ; n < len(to) && q.windows.Until(watermark); n++ {
@@ -73,8 +72,8 @@ func (q *Queue) Pop(watermark int64, to []Look) []Look {
 	return to[:n]
 }
 
-// Cut reports whether keys were let go that are to be looked at by a watermark:
-// then Load has to find them.
+// Cut reports whether Trim dropped keys that are due by a watermark. The caller must then call Load
+// to find them.
 func (q *Queue) Cut(watermark int64) bool {
 	for _, d := range []*due.Lane{q.windows, q.keys} {
 		if horizon, cut := d.Horizon(); cut && watermark >= horizon {
@@ -87,19 +86,19 @@ func (q *Queue) Cut(watermark int64) bool {
 // Bytes returns about how much memory the queue takes.
 func (q *Queue) Bytes() int64 { return q.windows.Bytes() + q.keys.Bytes() }
 
-// Trim holds the queue to about a number of bytes. It lets go of what is farthest
-// off: the ends of keys first.
+// Trim limits the queue to about a number of bytes. It drops the latest entries, the ends of keys
+// first.
 func (q *Queue) Trim(bytes int64) {
 	q.keys.Trim(max(0, bytes-q.windows.Bytes()))
 	q.windows.Trim(max(0, bytes-q.keys.Bytes()))
 }
 
-// trimKeys is after how many keys of a scan their times are held to their limit.
+// trimKeys is how many keys of a scan are pushed between two calls of Trim.
 const trimKeys = 4096
 
-// Load empties the queue and pushes each of the keys whose headers of the set
-// Longest a scan yields, after a byte of kind, but for those that are known, who
-// calls it pushes. It holds the queue to a number of bytes.
+// Load empties the queue and fills it from a scan of state. The scan yields the headers of the set
+// Longest, with a byte of kind before each key. Load skips known keys, because the caller pushes
+// them. It limits the queue to a number of bytes.
 func (q *Queue) Load(bytes int64, known func(key []byte) bool, scan iter.Seq2[stream.Entry, error]) error {
 	q.windows.Reset()
 	q.keys.Reset()

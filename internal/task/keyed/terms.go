@@ -6,27 +6,26 @@ import (
 	"github.com/afterbay/afterbay/internal/feature"
 )
 
-// Ended is what a key's silence up to a watermark ended.
+// Ended says which state of a key expired during its silence.
 type Ended uint8
 
-// The more it ended the greater.
+// In ascending order: a greater value ends more.
 const (
 	Nothing Ended = iota
 	Windows
 	All
 )
 
-// Terms are how long keys may be silent, and what is kept of them. A key without events
-// loses its windows when the watermark has passed its newest event by the longest window,
-// and everything after Keep. Nothing is stored for that: the newest event time of the key
-// decides.
+// Terms says how long keys may be silent, and which state they then lose. A key without events
+// loses its windows when the watermark has passed its newest event by the longest window. It loses
+// all other state after Keep. No expiry time is stored: the newest event time of the key decides.
 type Terms struct {
-	Sets      [2]*feature.Set // nil where there is none
+	Sets      [2]*feature.Set // nil if there is no such set
 	Retention time.Duration   // silence after which a key's windows end
-	Keep      time.Duration   // silence after which a key is forgotten
+	Keep      time.Duration   // silence after which a key expires
 }
 
-// Ended returns what silence from the newest event to the watermark ended.
+// Ended returns the state that expires by silence from the newest event to the watermark.
 func (t *Terms) Ended(newest, watermark int64) Ended {
 	switch {
 	case watermark < newest+t.Retention.Microseconds():
@@ -37,8 +36,8 @@ func (t *Terms) Ended(newest, watermark int64) Ended {
 	return All
 }
 
-// Next returns the newest event time of a key after an event at a time and watermark, and
-// what silence before it ended. newest is that before, or Never.
+// Next returns the newest event time of a key after an event at a time and watermark, and the state
+// that expired during the silence before it. newest is the previous newest time, or Never.
 func (t *Terms) Next(newest, at, watermark int64) (next int64, ended Ended) {
 	if newest == Never {
 		return at, Nothing
@@ -49,8 +48,8 @@ func (t *Terms) Next(newest, at, watermark int64) (next int64, ended Ended) {
 	return max(newest, at), ended
 }
 
-// End drops what a silent key lost of its cell in one of the sets, which is nil
-// where there is none.
+// End drops the expired state of a key from its cell in one of the sets. The cell is nil if there
+// is no such set.
 func (t *Terms) End(set int, cell *feature.Cell, what Ended) {
 	switch {
 	case cell == nil || what == Nothing:
@@ -68,17 +67,17 @@ func (t *Terms) EndAll(cells [2]*feature.Cell, what Ended) {
 	}
 }
 
-// Outlives reports whether a key is more than its windows.
+// Outlives reports whether keys have state beyond their windows.
 func (t *Terms) Outlives() bool {
 	return t.Sets[0] != nil && t.Sets[0].KeepsForever() || t.Sets[1] != nil && t.Sets[1].KeepsForever()
 }
 
-// windows reports whether keys have any.
+// windows reports whether keys have windows.
 func (t *Terms) windows() bool {
 	return t.Sets[0] != nil && t.Sets[0].Retention() > 0 || t.Sets[1] != nil && t.Sets[1].Retention() > 0
 }
 
-// Longest returns the set whose headers tell of every key there is.
+// Longest returns the set with a stored header for every key.
 func (t *Terms) Longest() int {
 	if t.Sets[0] == nil || t.Sets[1] != nil && !t.Sets[0].KeepsForever() {
 		return 1
@@ -86,9 +85,9 @@ func (t *Terms) Longest() int {
 	return 0
 }
 
-// Windowed reports whether the end of its windows changes the stored state of a key
-// with these cells. A cell is nil if there is no such set. A key that does not
-// outlive its windows is forgotten with them, even if they are empty.
+// Windowed reports whether the end of its windows changes the stored state of a key with these
+// cells. A cell is nil if there is no such set. A key that does not outlive its windows expires
+// with them, even if they are empty.
 func (t *Terms) Windowed(cells [2]*feature.Cell) bool {
 	for i, c := range cells {
 		if c == nil {
@@ -101,8 +100,8 @@ func (t *Terms) Windowed(cells [2]*feature.Cell) bool {
 	return false
 }
 
-// windowless reports whether a stored header shows that Windowed does not hold. It
-// cannot where the other set has windows.
+// windowless reports whether a stored header proves that Windowed is false. It is always false if
+// the other set has windows.
 func (t *Terms) windowless(header []byte) bool {
 	set := t.Longest()
 	other := t.Sets[1-set]

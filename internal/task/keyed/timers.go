@@ -11,13 +11,13 @@ import (
 	"github.com/afterbay/afterbay/internal/task/output"
 )
 
-// Call is what a function keeps of a key.
+// Call is the state of a function for a key.
 type Call struct {
 	Keyed *operator.State
 	dirty bool
 }
 
-// Call returns what a function keeps of a key.
+// Call returns the state of a function for a key.
 func (m *Memory) Call(k *Key, c *operator.Call) (*Call, error) {
 	if k.calls == nil {
 		k.calls = make([]*Call, len(m.plan.Calls))
@@ -37,7 +37,7 @@ func (m *Memory) Call(k *Key, c *operator.Call) (*Call, error) {
 	return k.calls[c.Index], nil
 }
 
-// Keep makes s what a function keeps of the key.
+// Keep sets the state of a function for a key to s.
 func (m *Memory) Keep(k *Key, c *Call, s *operator.State) {
 	c.Keyed, c.dirty = s, true
 	if len(s.Timers) > 0 {
@@ -45,7 +45,7 @@ func (m *Memory) Keep(k *Key, c *Call, s *operator.State) {
 	}
 }
 
-// sealCall turns what a function keeps of a key into a change of state.
+// sealCall turns the state of a function for a key into a change of state.
 func (m *Memory) sealCall(k *Key, c *operator.Call, kept *Call, to *output.Writer) {
 	at := len(to.Bytes)
 	to.Bytes = statekey.AppendCall(to.Bytes, k.Name, c.Name)
@@ -59,8 +59,8 @@ func (m *Memory) sealCall(k *Key, c *operator.Call, kept *Call, to *output.Write
 	to.Change(m.id, key, to.Bytes[at:len(to.Bytes):len(to.Bytes)])
 }
 
-// Await notes that a timer of the key may be due at a watermark. A key is noted
-// once, for its first timer.
+// Await schedules a key for a timer that may be due at a watermark. A key has one entry, for its
+// first timer.
 func (m *Memory) Await(k *Key, at int64) {
 	if !k.awaited || at < k.timer {
 		k.awaited, k.timer = true, at
@@ -68,11 +68,11 @@ func (m *Memory) Await(k *Key, at int64) {
 	}
 }
 
-// AwaitAnyway is Await of a key that may be noted for a timer before.
+// AwaitAnyway is Await for a key that may have an earlier entry.
 func (m *Memory) AwaitAnyway(e due.Entry) { m.timers.Push(e) }
 
-// Awaited returns the first key of which a timer may be due by a watermark, and
-// the time it was noted for, and notes it no more; nil where there is none.
+// Awaited removes and returns the first key with a timer that may be due by a watermark, and the
+// time of its entry. It returns nil if there is no such key.
 func (m *Memory) Awaited(watermark int64) (*Key, int64, error) {
 	for m.timers.Until(watermark) {
 		e := m.timers.Pop()
@@ -81,9 +81,9 @@ func (m *Memory) Awaited(watermark int64) (*Key, int64, error) {
 			return nil, 0, err
 		}
 		if k.awaited && k.timer < e.At {
-			continue // noted again since, for sooner
+			continue // outdated: a sooner entry was added since
 		}
-		k.awaited = k.awaited && k.timer != e.At // what is noted for later stays
+		k.awaited = k.awaited && k.timer != e.At // a later entry stays
 		return k, e.At, nil
 	}
 	return nil, 0, nil
