@@ -10,15 +10,15 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Schemas turns records that begin with the id of their schema into JSON.
+// Schemas converts records that begin with the id of their schema to JSON.
 type Schemas interface{ Transcoder() decode.Transcoder }
 
-// Schema turns records of one schema into JSON. Its errors are of type *decode.Error.
+// Schema converts records of one schema to JSON. Its errors are of type *decode.Error.
 type Schema interface {
 	AppendJSON(dst, record []byte) ([]byte, error)
 }
 
-// always is a Transcoder that needs nothing from outside.
+// always is a Transcoder that needs no external data.
 type always struct{ Schema }
 
 // Prepare implements decode.Transcoder.
@@ -27,7 +27,7 @@ func (always) Prepare([]byte, uint64, func()) (ready bool, why error) { return t
 // encoded reads the records of a table that are not JSON.
 type encoded struct {
 	decode.Transcoder
-	whole bool // all values are of one schema; else keys and values that begin with the id of theirs
+	whole bool // all values have one schema; otherwise keys and values begin with the id of their schema
 	turn  uint64
 	woken chan struct{}
 }
@@ -36,9 +36,10 @@ func (e *encoded) key(data []byte) bool { return !e.whole && decode.Framed(data)
 
 func (e *encoded) value(data []byte) bool { return e.whole && len(data) > 0 || decode.Framed(data) }
 
-// plain returns a record with its key as text and its value as JSON. With an envelope the key is JSON too, which
-// unwrap makes text. It waits for the schemas while the registry is away. The value of a record that cannot be read is
-// that of a broken row. nil is a record of no row: its key cannot be read.
+// plain returns a record with its key as text and its value as JSON. With an envelope the key is
+// JSON too, and unwrap turns it into text. plain waits for the schemas while the registry is away.
+// If the value cannot be read, the record gets the value of a broken row. If the key cannot be
+// read, plain returns nil, because the record has no row.
 func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*stream.Record, error) {
 	e := r.encoded[at.table]
 	if e == nil || !e.key(record.Key) && !e.value(record.Value) {
@@ -69,7 +70,7 @@ func (r *Reader) plain(ctx context.Context, at place, record *stream.Record) (*s
 	return &made, nil
 }
 
-// badKey counts a record whose key is none of a row, and logs the first one.
+// badKey counts a record with a key that is not valid for a row, and logs the first one.
 func (r *Reader) badKey(record *stream.Record, err error) {
 	r.metrics.TableBadRows.Add(1)
 	if !r.badKeys {

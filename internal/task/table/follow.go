@@ -12,42 +12,41 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Follower is a member for a replay. Tables are read between the same events as in the run whose
-// notes it follows:
+// Follower is a member for a replay. It makes the Reader read tables between the same events as in
+// the original run, according to the notes of that run:
 //
-//  1. A Poll returns no events from both sides of a note.
-//  2. Before the events behind a note, time moves on to where that run was. So what was due by
-//     then finds the rows before.
-//  3. Until then the Reader takes no row that the note says.
+//  1. A Poll never returns events from both sides of a note.
+//  2. Before the events after a note, time advances to where the original run was. So timers and ends that are due by then find the earlier rows.
+//  3. Only then does the Reader take the rows of the note.
 //
-// All records of the replay may be held in memory.
+// The Follower may hold all records of the replay in memory.
 type Follower struct {
 	stream.Member
 	notes   map[int32][]order.TableRead // by the index of the partition
 	ordered bool
 	parts   []*followed
-	going   []stream.Partition // revoked by the newest Poll
-	out     []stream.Record    // of it
+	going   []stream.Partition // partitions that the newest Poll revoked
+	out     []stream.Record    // records of the newest Poll
 }
 
 // followed is a partition of a Follower.
 type followed struct {
 	id      stream.Partition
 	ordered bool                               // its events have places in an order
-	notes   []order.TableRead                  // that are not passed
-	read    map[stream.Partition]stream.Offset // as the others say
-	unread  bool                               // the Reader has not read so far
-	records []stream.Record                    // that are held
-	next    stream.Offset                      // of the next event that is returned
-	behind  order.Place                        // of the newest event that was
-	time    int64                              // that was reached
+	notes   []order.TableRead                  // notes that are not passed yet
+	read    map[stream.Partition]stream.Offset // offsets from the notes that were passed
+	unread  bool                               // the Reader has not read that far yet
+	records []stream.Record                    // held records
+	next    stream.Offset                      // offset of the next event to return
+	behind  order.Place                        // place of the newest returned event
+	time    int64                              // time that was reached
 	paused  bool
 }
 
 var _ stream.Pacer = (*Follower)(nil)
 
-// Follow returns a member that follows notes. The events are read in the order of several
-// partitions, or by their offsets.
+// Follow returns a member that follows notes. ordered says whether events are read in the order of
+// several partitions, or by their offsets.
 func Follow(m stream.Member, notes map[int32][]order.TableRead, ordered bool) *Follower {
 	return &Follower{Member: m, notes: notes, ordered: ordered}
 }
@@ -60,7 +59,7 @@ func (f *Follower) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	f.parts = slices.DeleteFunc(f.parts, func(p *followed) bool { return slices.Contains(f.going, p.id) })
 	for _, p := range f.parts {
 		if !p.paused && (len(p.records) > 0 || p.atNote()) {
-			f.Wake() // what is held is enough
+			f.Wake() // the held records suffice
 			break
 		}
 	}
@@ -91,7 +90,7 @@ func (f *Follower) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return batch, nil
 }
 
-// part returns a partition; nil if it is not owned.
+// part returns a partition, or nil if the member does not own it.
 func (f *Follower) part(id stream.Partition) *followed {
 	if i := slices.IndexFunc(f.parts, func(p *followed) bool { return p.id == id }); i >= 0 {
 		return f.parts[i]
@@ -99,7 +98,7 @@ func (f *Follower) part(id stream.Partition) *followed {
 	return nil
 }
 
-// assign passes the notes about the events that are committed.
+// assign restores a partition, and passes the notes before its committed events.
 func (f *Follower) assign(a stream.Assigned) (p *followed, err error) {
 	p = &followed{id: a.Partition, ordered: f.ordered, notes: f.notes[a.Partition.Index], read: map[stream.Partition]stream.Offset{}, next: a.Next, time: math.MinInt64}
 	p.behind = order.PlaceAt(order.Key{Offset: int64(a.Next) - 1})
@@ -112,7 +111,7 @@ func (f *Follower) assign(a stream.Assigned) (p *followed, err error) {
 	return p, err
 }
 
-// pass has the Reader read as the next note says.
+// pass makes the Reader read as far as the next note says.
 func (p *followed) pass() {
 	for _, t := range p.notes[0].Tables {
 		p.read[t.Partition] = max(p.read[t.Partition], t.Next)
@@ -120,16 +119,16 @@ func (p *followed) pass() {
 	p.notes, p.unread = p.notes[1:], true
 }
 
-// atNote reports whether the next note is about what follows the newest event.
+// atNote reports whether the next note comes directly after the newest event.
 func (p *followed) atNote() bool { return len(p.notes) > 0 && p.notes[0].Behind == p.behind }
 
-// release appends what comes before the next note, at most limit records in all.
+// release appends the records before the next note, until to has limit records.
 func (p *followed) release(to []stream.Record, limit int) []stream.Record {
 	for n := len(to); len(to) < limit && !p.paused; {
 		switch {
 		case p.atNote() || len(p.notes) > 0 && len(p.records) > 0 && p.isBehind(&p.records[0], &p.notes[0]):
 			if len(to) > n {
-				return to // that is computed before
+				return to // compute these records before the note
 			}
 			if at := p.notes[0].Time; p.ordered && at > p.time {
 				p.time = at
@@ -149,7 +148,7 @@ func (p *followed) release(to []stream.Record, limit int) []stream.Record {
 	return to
 }
 
-// isBehind reports whether a record comes after what a note says.
+// isBehind reports whether a record comes after a note.
 func (p *followed) isBehind(r *stream.Record, n *order.TableRead) bool {
 	if header.MovesTime(r) {
 		return r.Time.UnixMicro() > n.Time
@@ -157,16 +156,16 @@ func (p *followed) isBehind(r *stream.Record, n *order.TableRead) bool {
 	return n.Behind.Before(p.place(r))
 }
 
-// place returns where an event stands.
+// place returns the place of an event.
 func (p *followed) place(r *stream.Record) order.Place {
 	if !p.ordered {
 		return order.PlaceAt(order.Key{Offset: int64(r.Offset)})
 	}
-	c, _ := order.ParseCopy(header.Value(r, header.Order)) // a reader has written it
+	c, _ := order.ParseCopy(header.Value(r, header.Order)) // the reader of the copies has validated the header
 	return c.Turn()
 }
 
-// give notes that a record is returned.
+// give records that a record is returned.
 func (p *followed) give(r *stream.Record) {
 	if header.MovesTime(r) {
 		p.time = max(p.time, r.Time.UnixMicro())
@@ -176,14 +175,14 @@ func (p *followed) give(r *stream.Record) {
 	p.time = max(p.time, p.behind.Time())
 }
 
-// until returns up to where a partition of a table is read beside a partition.
+// until returns the offset up to which a table partition is read for a partition.
 func (f *Follower) until(id, table stream.Partition) stream.Offset {
 	p := f.part(id)
 	p.unread = false
 	return p.read[table]
 }
 
-// unread reports whether notes were passed since the tables were read.
+// unread reports whether notes were passed since the tables were last read.
 func (f *Follower) unread() bool {
 	return slices.ContainsFunc(f.parts, func(p *followed) bool { return p.unread })
 }

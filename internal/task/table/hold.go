@@ -10,11 +10,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The bounds of the records that a member holds. At a bound it stops reading until some of
-// them are due.
+// The limits of the records that a member holds. At a limit it stops reading until some of them are
+// due.
 const (
 	heldMax      = 1 << 16  // records
-	heldBytesMax = 64 << 20 // bytes of them
+	heldBytesMax = 64 << 20 // bytes of records
 )
 
 // Wait returns how long events wait for the rows of tables.
@@ -26,9 +26,9 @@ func Wait(specs []Spec) (wait time.Duration) {
 }
 
 // Hold returns a member that returns a record only when a time has passed since its append, and
-// when it is ready; m itself if the time is 0 and ready is nil. Records behind it in its partition
-// wait too. Records that the member holds are not committed. After a crash they are read again. If
-// ready reports false for a record, its owner wakes the member when that may have changed.
+// when it is ready. It returns m itself if the time is 0 and ready is nil. Later records of the
+// partition wait too. Held records are not committed, so they are read again after a crash. If
+// ready returns false for a record, its owner must wake the member when that may have changed.
 func Hold(m stream.Member, wait time.Duration, ready func(*stream.Record) bool, clock clock.Clock) stream.Member {
 	if wait == 0 && ready == nil {
 		return m
@@ -49,26 +49,26 @@ type holder struct {
 	wait  time.Duration
 	ready func(*stream.Record) bool
 	clock clock.Clock
-	timer clock.Timer // wakes it when the first record is due
-	parts []*heldPart // owned
-	turn  int         // of parts is first
-	count int         // of held records
+	timer clock.Timer // wakes the member when the first record is due
+	parts []*heldPart // owned partitions
+	turn  int         // index of the partition in parts that is first
+	count int         // number of held records
 	bytes int
-	full  bool            // the bounds are reached: nothing is read
-	out   []stream.Record // of the newest Poll
+	full  bool            // a limit is reached: all partitions are paused
+	out   []stream.Record // records of the newest Poll
 }
 
-// heldPart is the held records of a partition, in log order.
+// heldPart holds the records of a partition, in log order.
 type heldPart struct {
 	id      stream.Partition
-	paused  bool // by the caller
-	stuck   bool // its first record is due, and not ready: no more is read
+	paused  bool // paused by the caller
+	stuck   bool // its first record is due but not ready, so reading stops
 	stopped bool // it is paused in the inner member
 	records []held
-	gone    int // of records
+	gone    int // number of records that were returned
 }
 
-// held is a record and when it is due.
+// held is a record and the time when it is due.
 type held struct {
 	stream.Record
 	due time.Time
@@ -97,7 +97,7 @@ func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 		if now := h.clock.Now(); next.After(now) {
 			h.timer.Reset(next.Sub(now))
 		} else {
-			h.Wake() // the held records are enough: do not wait for more
+			h.Wake() // the held records suffice: do not wait for more
 		}
 	}
 	batch, err := h.Member.Poll(ctx, limit)
@@ -125,7 +125,7 @@ func (h *holder) Poll(ctx context.Context, limit int) (stream.Batch, error) {
 	return batch, nil
 }
 
-// part returns the held records of a partition; nil if it is not owned.
+// part returns the held records of a partition, or nil if the member does not own it.
 func (h *holder) part(id stream.Partition) *heldPart {
 	if i := slices.IndexFunc(h.parts, func(p *heldPart) bool { return p.id == id }); i >= 0 {
 		return h.parts[i]
@@ -133,7 +133,7 @@ func (h *holder) part(id stream.Partition) *heldPart {
 	return nil
 }
 
-// take holds a record. The clock of its producer may be ahead.
+// take holds a record. It allows for a producer with a clock that is ahead.
 func (h *holder) take(r *stream.Record, now time.Time) {
 	due := now
 	if r.Time.Before(now) {
@@ -157,8 +157,8 @@ func (h *holder) next() (due time.Time, some bool) {
 	return due, some
 }
 
-// release returns the records that are due, at most limit, and lets the partitions take
-// turns in being first.
+// release returns the records that are due, at most limit. The partitions take turns in being
+// first.
 func (h *holder) release(now time.Time, limit int) []stream.Record {
 	clear(h.out)
 	h.out = h.out[:0]
@@ -183,7 +183,7 @@ func (h *holder) release(now time.Time, limit int) []stream.Record {
 	return h.out
 }
 
-// drop forgets a partition.
+// drop removes a partition.
 func (h *holder) drop(id stream.Partition) {
 	p := h.part(id)
 	if p == nil {
@@ -195,7 +195,7 @@ func (h *holder) drop(id stream.Partition) {
 	h.parts = slices.DeleteFunc(h.parts, func(o *heldPart) bool { return o == p })
 }
 
-// steer reads a partition, or pauses it.
+// steer pauses or resumes a partition.
 func (h *holder) steer(p *heldPart) {
 	stop := p.paused || p.stuck || h.full
 	switch {
@@ -232,7 +232,7 @@ func (h *holder) Close() error {
 
 func size(r *stream.Record) int { return len(r.Key) + len(r.Value) }
 
-// deliverer is a member of a log that writes outputs apart from their step.
+// deliverer is a holder for a log that delivers outputs before they are committed.
 type deliverer struct {
 	*holder
 	inner stream.Deliverer

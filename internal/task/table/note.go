@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// wholeEvery is how many notes there are from one that says all offsets to the next. The first
-// one of a member says all.
+// wholeEvery is the interval of notes with all offsets. The first note of a member has all offsets
+// too.
 const wholeEvery = 64
 
-// Note adds to a note up to where tables were read whose newest rows are found, and reports
-// whether a note has to say it: something moved since the last one.
+// Note adds the offsets to a note up to which tables without history were read. It reports whether
+// the note must be written: an offset changed since the last note.
 func (s *State) Note(n *order.TableRead) bool {
 	if len(s.unsaid) == 0 && s.said > 0 {
 		return false

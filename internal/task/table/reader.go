@@ -22,24 +22,23 @@ type Reader struct {
 	log       stream.Log
 	inspector stream.Inspector
 	specs     []Spec
-	places    []place   // of all tables; nil until they were looked at
-	looked    time.Time // at them
+	places    []place   // partitions of all tables; nil before the first look
+	looked    time.Time // time of the newest look at the partitions
 	input     string
 	pipeline  string
 	logger    *slog.Logger
 	clock     clock.Clock
-	inputs    int32     // partitions of it
-	followed  *Follower // says how far to read in a replay; nil is to the end
+	inputs    int32     // number of partitions of input
+	followed  *Follower // says how far to read in a replay; nil reads to the end
 	states    map[stream.Partition]*State
 	metrics   *observe.Member
-	encoded   map[int]*encoded // by table; others are JSON
-	warned    time.Time        // that the schema registry is away
-	badKeys   bool             // were logged
+	encoded   map[int]*encoded // by table; tables without one are JSON
+	warned    time.Time        // newest warning that the schema registry is away
+	badKeys   bool             // a bad key was logged
 }
 
-// NewReader returns a reader of tables for a pipeline that reads the topic input, by
-// its name; nil where there are no tables. The log must be a stream.Inspector, as every
-// engine's is.
+// NewReader returns a reader of tables for a pipeline that reads the topic input. It returns nil if
+// there are no tables. The log must be a stream.Inspector. The logs of all engines are.
 func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slog.Logger, clock clock.Clock, metrics *observe.Member) (*Reader, error) {
 	if len(specs) == 0 {
 		return nil, nil
@@ -60,18 +59,18 @@ func NewReader(log stream.Log, input, pipeline string, specs []Spec, logger *slo
 	return r, nil
 }
 
-// Follow has the Reader take rows as the notes say that a member follows.
+// Follow makes the Reader take rows according to the notes that f follows.
 func (r *Reader) Follow(f *Follower) {
 	if r != nil {
 		r.followed = f
 	}
 }
 
-// Unread reports whether there are rows to take in although no event came.
+// Unread reports whether there are rows to take even if no event came.
 func (r *Reader) Unread() bool { return r != nil && r.followed != nil && r.followed.unread() }
 
-// Assign restores the state of a partition that the member now owns. Its
-// rows are those of its last step until Bring.
+// Assign restores the state of a partition that the member now owns. Until Bring, its rows are
+// those of its last transaction.
 func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	if r == nil {
 		return nil, nil
@@ -83,16 +82,16 @@ func (r *Reader) Assign(a stream.Assigned) (*State, error) {
 	return s, err
 }
 
-// Revoke forgets a partition.
+// Revoke removes a partition.
 func (r *Reader) Revoke(p stream.Partition) {
 	if r != nil {
 		delete(r.states, p)
 	}
 }
 
-// Bring takes in all rows that are durable at the call. After each row it calls
-// took with the partition that has it and about the bytes that it adds to the
-// partition's next step; took may make that step.
+// Bring reads all rows that are durable at the call. After each row it calls took with the
+// partition of the row and about the bytes that the row adds to the partition's next transaction.
+// took may commit that transaction.
 func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes int) error) error {
 	if r == nil || len(r.states) == 0 {
 		return nil
@@ -119,7 +118,7 @@ func (r *Reader) Bring(ctx context.Context, took func(p stream.Partition, bytes 
 	return nil
 }
 
-// toEnd takes in all rows that are durable.
+// toEnd reads all rows that are durable.
 func (r *Reader) toEnd(ctx context.Context, took func(stream.Partition, int) error) error {
 	extents, err := r.extents(ctx)
 	if err != nil {
@@ -133,7 +132,7 @@ func (r *Reader) toEnd(ctx context.Context, took func(stream.Partition, int) err
 	return nil
 }
 
-// asNoted takes in the rows that the notes say. Tables as of the event are read to their end.
+// asNoted reads the rows that the notes say. It reads tables with history to their end.
 func (r *Reader) asNoted(ctx context.Context, took func(stream.Partition, int) error) error {
 	for id, s := range r.states {
 		for _, at := range r.places {
@@ -162,10 +161,10 @@ func (r *Reader) asNoted(ctx context.Context, took func(stream.Partition, int) e
 	return nil
 }
 
-// lookEvery is how often the partitions of tables are looked at: a topic may get more.
+// lookEvery is how often the reader looks for new partitions of tables.
 const lookEvery = 10 * time.Second
 
-// look finds out what partitions there are.
+// look lists the partitions of the tables.
 func (r *Reader) look(ctx context.Context) error {
 	first := r.places == nil
 	if !first && r.clock.Now().Sub(r.looked) < lookEvery {
@@ -173,7 +172,7 @@ func (r *Reader) look(ctx context.Context) error {
 	}
 	topics, err := r.log.Topics(ctx)
 	if r.looked = r.clock.Now(); err != nil && !first {
-		return nil // the partitions that are known are read
+		return nil // continue with the known partitions
 	} else if err != nil {
 		return err
 	}
@@ -184,7 +183,7 @@ func (r *Reader) look(ctx context.Context) error {
 	var places []place
 	for i, spec := range r.specs {
 		if counts[spec.Topic] == 0 && !first {
-			return nil // reading it says why
+			return nil // the following read returns the cause
 		} else if counts[spec.Topic] == 0 {
 			return fmt.Errorf("%w %q", stream.ErrUnknownTopic, spec.Topic)
 		}
@@ -198,13 +197,14 @@ func (r *Reader) look(ctx context.Context) error {
 	return nil
 }
 
-// extent is the first offset of a partition and the one after its last record.
+// extent is the first offset of a partition and the offset after its last record.
 type extent struct{ first, end stream.Offset }
 
-// extents returns those of all partitions of tables. Lookups of one topic read it to one end.
+// extents returns the extents of all partitions of tables. All lookups of one topic read it up to
+// the same end.
 func (r *Reader) extents(ctx context.Context) (map[stream.Partition]*extent, error) {
 	all := map[stream.Partition]*extent{}
-	group, ctx := errgroup.WithContext(ctx) // a broker takes its time to answer
+	group, ctx := errgroup.WithContext(ctx) // in parallel, because a broker takes time to answer
 	for _, at := range r.places {
 		p := r.partition(at)
 		if all[p] != nil {
@@ -224,8 +224,8 @@ func (r *Reader) partition(at place) stream.Partition {
 	return stream.Partition{Topic: r.specs[at.table].Topic, Index: at.partition}
 }
 
-// tailMax is how long a tail may take to come to a record that is there. A topic
-// that is compacted or trimmed meanwhile may have another last one.
+// tailMax is how long a tail may take to reach a record that exists. If the topic is compacted or
+// trimmed meanwhile, its last record may change.
 const tailMax = 10 * time.Second
 
 // bring reads one partition of a table up to its end.
@@ -248,8 +248,8 @@ func (r *Reader) bring(ctx context.Context, at place, to extent, took func(strea
 	}
 }
 
-// least returns the lowest offset that a partition still has to read. It skips records that
-// are no longer retained.
+// least returns the lowest offset that a partition still has to read. It skips records that are no
+// longer retained.
 func (r *Reader) least(at place, to extent) (stream.Offset, error) {
 	least := stream.Offset(math.MaxInt64)
 	for _, s := range r.states {
@@ -269,8 +269,7 @@ func (r *Reader) least(at place, to extent) (stream.Offset, error) {
 	return least, nil
 }
 
-// read brings the records of a partition of a table, up to end, to the states that
-// have not read them.
+// read passes the records of a table partition, up to end, to the states that have not read them.
 func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, took func(stream.Partition, int) error) error {
 	for record, err := range r.log.Tail(ctx, r.partition(at), from) {
 		if err != nil {
@@ -295,7 +294,7 @@ func (r *Reader) read(ctx context.Context, at place, from, end stream.Offset, to
 	return nil
 }
 
-// take brings a record to a state; nil is a record of no row.
+// take passes a record to a state. nil is a record without a row.
 func take(s *State, at place, offset stream.Offset, row *stream.Record, took func(stream.Partition, int) error) error {
 	if row == nil {
 		s.move(at, offset+1)

@@ -11,18 +11,18 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// The ends of ids: of a table with versions, and of the blocks of these.
+// The suffixes of ids: of a table with versions, and of the blocks of versions.
 const versioned, inBlocks = "/event", "/blocks"
 
-// Stored is what a state key of package statekey, of kind Row, is of.
+// Stored identifies the row of an entry of kind Row in package statekey.
 type Stored struct {
 	Topic     string
-	ID        string // of the table in the state
-	Key       string // of the row
-	Versioned bool   // the entry is versions of the row, or a block of them
+	ID        string // id of the table in the state
+	Key       string // key of the row
+	Versioned bool   // the entry holds versions of the row, or a block of them
 }
 
-// StoredOf returns what an entry is of; ok is false for keys of another form.
+// StoredOf parses a state key. ok is false for keys of another form.
 func StoredOf(stored []byte) (s Stored, ok bool) {
 	id, key, ok := statekey.RowOf(stored)
 	if !ok {
@@ -37,20 +37,20 @@ func StoredOf(stored []byte) (s Stored, ok bool) {
 	}
 	topic, kind, _ := strings.Cut(id, "/")
 	if strings.HasSuffix(kind, inDue) || strings.HasSuffix(kind, inSwept) {
-		return s, false // of no row
+		return s, false // an entry without a row
 	}
 	return Stored{topic, id, string(key), strings.HasSuffix(id, versioned)}, true
 }
 
-// IsSwept reports whether an entry says from when on the versions of keys without an entry are
-// known. History reads it.
+// IsSwept reports whether an entry holds the time from which the versions of keys without an entry
+// are known. History reads it.
 func IsSwept(stored []byte) bool {
 	id, _, ok := statekey.RowOf(stored)
 	return ok && stored[0] == statekey.Row && strings.HasSuffix(id, versioned+inSwept)
 }
 
-// ReadOf returns up to where a table was read, with versions or without, by an entry of kind
-// Read; ok is false for others.
+// ReadOf parses an entry of kind Read. It returns a table partition and the offset up to which it
+// was read, with versions or without. ok is false for other entries.
 func ReadOf(stored, value []byte) (at stream.Partition, next stream.Offset, versions, ok bool) {
 	id, partition, ok := statekey.ReadOf(stored)
 	if !ok || len(value) != 8 {
@@ -60,13 +60,13 @@ func ReadOf(stored, value []byte) (at stream.Partition, next stream.Offset, vers
 	return stream.Partition{Topic: topic, Index: partition}, stream.Offset(binary.BigEndian.Uint64(value)), strings.HasSuffix(id, versioned), true
 }
 
-// History is the versions of a row as the state has them.
+// History holds the stored versions of a row.
 type History struct {
-	from     int64 // versions before this time are not kept
+	from     int64 // versions before this time were removed
 	versions list
 }
 
-// History returns the versions of a row, from its entries, which get returns by state key.
+// History returns the versions of a row from its entries. get returns the entry of a state key.
 func (s *Stored) History(get func(stored []byte) []byte) (h History, err error) {
 	data := get(statekey.AppendRow(nil, s.ID, []byte(s.Key)))
 	e, err := parseEntry(data)
@@ -88,8 +88,8 @@ func (s *Stored) History(get func(stored []byte) []byte) (h History, err error) 
 	return h, nil
 }
 
-// Difference returns the first versions of two histories that differ, each with its time; ""
-// is none. Only what both keep is compared.
+// Difference returns the first versions of two histories that differ, each with its time. It
+// returns "" if there is no difference. It compares only times that both histories cover.
 func (h History) Difference(o History) (mine, other string, err error) {
 	from := max(h.from, o.from)
 	a, err := h.versions.since(from)
@@ -115,8 +115,8 @@ func (h History) Difference(o History) (mine, other string, err error) {
 	return "", "", nil
 }
 
-// without returns the list without a first version that says that there was no row at a time:
-// it is the same as none.
+// without returns the list without a first version that says that there was no row at a time. Such
+// a version means the same as no version.
 func (l list) without(at int64) list {
 	if v, rest, ok := l.next(); ok && v.kind == isDeleted && v.at <= at {
 		return rest
@@ -124,7 +124,7 @@ func (l list) without(at int64) list {
 	return l
 }
 
-// text returns a version for people; "" if it is not there.
+// text returns a version in readable form, or "" if there is none.
 func (v version) text(there bool) string {
 	if !there {
 		return ""

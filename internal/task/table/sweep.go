@@ -14,26 +14,26 @@ import (
 	"github.com/afterbay/afterbay/internal/task/due"
 )
 
-// A key with versions that no later event needs is swept, whether rows of it still come or
-// not. The state has an index: one entry for each key with more than one version, by the time
-// at which the oldest of them is not needed any more. Memory has the first entries of it.
+// A sweep removes versions that no later event needs, even if no more rows of their key come. The
+// state has an index with one entry for each key with more than one version, sorted by the time
+// when its oldest version is no longer needed. Memory has the first entries of the index.
 const (
 	sweepEvery   = int64(time.Minute / time.Microsecond) // the times of the index are multiples of it
-	sweepMin     = 256                                   // keys that are swept at once, or twice as many as rows came
-	sweepBlocks  = 64                                    // blocks that are removed of a key at once
-	agendaMax    = 8192                                  // entries of the index in memory
-	agendaReads  = agendaMax / 2                         // likewise, after it was read or cut
-	inDue        = "/due"                                // end of the id of the index
-	inSwept      = "/swept"                              // of the id of sweeper.swept
-	indexKeySize = 8                                     // before the key of a row
+	sweepMin     = 256                                   // keys per sweep, or twice the number of new rows if that is more
+	sweepBlocks  = 64                                    // most blocks of a key to remove at once
+	agendaMax    = 8192                                  // most entries of the index in memory
+	agendaReads  = agendaMax / 2                         // entries in memory after the index was read or cut
+	inDue        = "/due"                                // suffix of the id of the index
+	inSwept      = "/swept"                              // suffix of the id of sweeper.swept
+	indexKeySize = 8                                     // bytes before the key of a row
 )
 
-// sweeper is what is known of a table's keys that are to be swept.
+// sweeper holds the index of a table that is relevant for sweeps.
 type sweeper struct {
 	first   []due.Entry // first entries of the index, in order
-	horizon int64       // entries from this time on may be in the state alone
-	swept   int64       // before this time a key without an entry may have had a row
-	rows    int         // that came since it swept
+	horizon int64       // entries from this time on may be only in the state
+	swept   int64       // before this time, a key without an entry may have had a row
+	rows    int         // number of rows since the last sweep
 }
 
 // newSweeper restores the sweeper of a table.
@@ -71,8 +71,8 @@ func (w *sweeper) push(e due.Entry) {
 	}
 }
 
-// due returns the time from which on a version of a key is not needed any more, as the index
-// has it; math.MaxInt64 if that is never so.
+// due returns the time, rounded for the index, when a version of a key is no longer needed. It
+// returns math.MaxInt64 if there is no such time.
 func (e *entry) due() (int64, error) {
 	v, rest, ok := e.newest.next()
 	at := int64(math.MaxInt64)
@@ -113,8 +113,8 @@ func (h *history) move(from, to int64) {
 	}
 }
 
-// finish removes the versions of a key that no event at a time or later needs, and stores the
-// rest. Before the key changed it was in the index at a time.
+// finish removes the versions of a key that no event at or after floor needs, and stores the rest.
+// before is the previous time of the key in the index.
 func (h *history) finish(floor, before int64) error {
 	if err := errors.Join(h.prune(floor), h.cut()); err != nil {
 		return err
@@ -144,8 +144,9 @@ func (e *entry) alone() bool {
 	return ok && len(rest) == 0
 }
 
-// sweep removes versions that no later event needs, of a bounded number of keys. After each
-// key it calls took with about how many bytes that adds to the next step; took may make it.
+// sweep removes versions that no later event needs, for a bounded number of keys. After each key it
+// calls took with about how many bytes that adds to the next transaction. took may commit the
+// transaction.
 func (s *State) sweep(took func(bytes int) error) error {
 	for table := range s.sweepers {
 		w, floor := &s.sweepers[table], s.specs[table].Versions.floor(s.watermark)
@@ -235,7 +236,7 @@ func (s *State) readIndex(table int) error {
 	return nil
 }
 
-// changed reports whether an entry is in a step that may not be durable.
+// changed reports whether a transaction that may not be durable yet has an entry.
 func (s *State) changed(key []byte) bool {
 	_, made := s.made[string(key)]
 	_, flying := s.flying[string(key)]

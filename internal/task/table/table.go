@@ -1,24 +1,14 @@
-// Package table keeps the rows of tables with the partitions of a pipeline. A
-// table is a topic: the newest record of a key is its row, and a record without a
-// value deletes the row. With Versions an event gets the row that was valid at
-// its time. A State holds the rows of one partition, ahead of the committed state.
-// A Reader reads the topics into the states of a member.
+// Package table stores the rows of tables in the partitions of a pipeline. A table is a topic: the
+// newest record of a key is its row, and a record without a value deletes the row. With Versions an
+// event gets the row that was valid at its time. A State holds the rows of one partition, ahead of
+// the committed state. A Reader reads the topics into the states of a member.
 //
 // The order of rows and events:
 //
-//  1. An event sees every row that was durable when the event was polled. A caller
-//     that appends a row, and then an event, knows that the event sees that row or
-//     a newer one of its key.
-//  2. A partition has one order of rows and events. A step commits it: its rows, the
-//     offsets up to which it read, and the results of its events. After a crash, and
-//     in another process, the partition goes on from there, never with older rows.
-//  3. The rows of a key have the order of the topic. The order between keys of
-//     different partitions of the topic is undefined, and may differ between two
-//     partitions of the input.
-//  4. A row that the pipeline itself writes (Spec.Written) counts from Put on, in the
-//     step that writes its record: the next event of the key sees it. The Reader skips
-//     these records. Rows of other writers count when they are read, which may be after
-//     a row that is later in the topic.
+//  1. An event sees every row that was durable when the event was polled. So if a producer appends a row and then an event, the event sees that row or a newer one of its key.
+//  2. A partition has one order of rows and events. A transaction commits it: its rows, the offsets up to which it read, and the results of its events. After a crash, or in another process, the partition continues from there, never with older rows.
+//  3. The rows of a key have the order of the topic. The order between keys of different partitions of the topic is undefined, and may differ between two partitions of the input.
+//  4. A row that the pipeline itself writes (Spec.Written) takes effect at Put, in the transaction that writes its record: the next event of the key sees it. The Reader skips these records. Rows of other writers take effect when they are read, which may be after a row that is later in the topic.
 package table
 
 import (
@@ -41,18 +31,19 @@ import (
 type Spec struct {
 	Topic string
 
-	// Own is set if the key of the lookup is the key of the input. A partition then
-	// keeps only the rows of keys that Kafka's default partitioner assigns to it.
-	// Otherwise it keeps all rows.
+	// Own is set if the key of the lookup is the key of the input. A partition then stores only the
+	// rows of keys that Kafka's default partitioner assigns to it. Otherwise it stores all rows.
 	Own bool
 	// Written is set if the pipeline writes the table itself.
 	Written bool
 
-	// Envelope is what rows stand in. The key of a row is then the text of the record's key.
+	// Envelope is the format that wraps the rows. With an envelope, the key of a row is the text of
+	// the record's key.
 	Envelope envelope.Kind
 
-	// Encoded says how rows are encoded, "" as JSON. Schema reads values that are all of one schema, with a Digest.
-	// Schemas reads keys and values that begin with the id of theirs. One of both is there.
+	// Encoded says how rows are encoded; "" is JSON. Schema reads values that all have one schema,
+	// with a Digest. Schemas reads keys and values that begin with the id of their schema. If
+	// Encoded is set, exactly one of both is set.
 	Encoded string
 	Schema  Schema
 	Digest  string
@@ -61,12 +52,12 @@ type Spec struct {
 	Versions Versions
 }
 
-// writing is the id of a note in the state of a partition: Put has made rows of all
-// records that the pipeline wrote to the table.
+// writing returns the id of a mark in the state of a partition. The mark says that Put has made
+// rows of all records that the pipeline wrote to the table.
 func (s *Spec) writing() string { return s.Topic + "/written" }
 
-// id names a table in the state. A table with other rows has another id, and is read from
-// its beginning.
+// id identifies a table in the state. A table with other rows has another id, and is read from its
+// beginning.
 func (s *Spec) id() string {
 	id := s.Topic + "/all"
 	if s.Own {
@@ -90,31 +81,31 @@ type place struct {
 	partition int32
 }
 
-// State is the rows of one partition of the input. It is ahead of the committed state; the
+// State holds the rows of one partition of the input. It is ahead of the committed state. The
 // caller discards it after a failed commit. One goroutine uses it.
 type State struct {
 	specs        []Spec
-	ids          []string         // of specs
-	id           stream.Partition // of the input
-	partitions   int32            // of the input; known from the first Bring on
+	ids          []string         // ids of specs
+	id           stream.Partition // partition of the input
+	partitions   int32            // number of partitions of the input; known from the first Bring on
 	view         stream.View
-	next         map[place]stream.Offset // to be read
-	moved        map[place]bool          // those that are not in a step
-	unsaid       map[place]bool          // those that no note says
-	said         int                     // notes
-	made, flying map[string][]byte       // rows by state key, not yet in a step and in the newest, which may be outstanding; nil is deleted
+	next         map[place]stream.Offset // next offset to read
+	moved        map[place]bool          // places in next that no transaction has yet
+	unsaid       map[place]bool          // places in next that no note has yet
+	said         int                     // number of notes
+	made, flying map[string][]byte       // rows by state key; nil is deleted: made is not in a transaction yet, flying is in the newest one, which may be outstanding
 	key          []byte
-	pipeline     []byte       // what header.Pipeline of its records begins with
-	noting       map[int]bool // tables without that note, and whether records of the pipeline are taken
+	pipeline     []byte       // prefix of header.Pipeline in records of the pipeline
+	noting       map[int]bool // tables without the mark of writing; true if records of the pipeline are read
 	times        []times      // by table
 	sweepers     []sweeper    // by table
-	watermark    int64        // of the newest lookup as of its event
+	watermark    int64        // of the newest lookup with versions
 	metrics      *observe.Member
 	logger       *slog.Logger
-	warned       bool // of keys that are none of rows
+	warned       bool // a key that is not valid for a row was logged
 }
 
-// newState restores how far the tables were read beside a partition.
+// newState restores the state of a partition: how far it has read the tables.
 func newState(specs []Spec, a stream.Assigned, pipeline string, logger *slog.Logger, metrics *observe.Member) (*State, error) {
 	s := &State{
 		watermark: never, metrics: metrics, logger: logger,
@@ -155,10 +146,10 @@ func newState(specs []Spec, a stream.Assigned, pipeline string, logger *slog.Log
 	return s, nil
 }
 
-// Row returns the row of a key; nil without a row. A table with versions returns the row that
-// was valid at the time of the event. An older event gets the row at the beginning of the
-// history. The slice does not change. The first error makes the event a dead letter: the
-// partition does not have the rows of the key, or not any more.
+// Row returns the row of a key, or nil if there is none. A table with versions returns the row that
+// was valid at the time of the event. An event before the history gets the row at the beginning of
+// the history. The returned slice does not change. The first error makes the event a dead letter:
+// the partition does not have the rows of the key, or no longer has them.
 func (s *State) Row(table int, key []byte, time, watermark int64) (row []byte, failure, fatal error) {
 	spec := &s.specs[table]
 	if spec.Own {
@@ -193,7 +184,7 @@ func (s *State) get(key []byte) ([]byte, error) {
 	return s.view.Get(key)
 }
 
-// put stores data, nil for none, and returns how many bytes that adds to a step.
+// put stores data, nil to delete, and returns how many bytes that adds to a transaction.
 func (s *State) put(key string, data []byte) int {
 	before, ok := s.made[key]
 	s.made[key] = data
@@ -203,8 +194,8 @@ func (s *State) put(key string, data []byte) int {
 	return len(key) + len(data)
 }
 
-// take takes in a record of a table, and returns about how many bytes it adds to
-// a step; 0 where it is no row of the partition.
+// take applies a record of a table, and returns about how many bytes it adds to a transaction. It
+// returns 0 if the record is not a row of the partition.
 func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 	s.move(at, r.Offset+1)
 	spec := &s.specs[at.table]
@@ -228,7 +219,7 @@ func (s *State) take(at place, r *stream.Record) (bytes int, err error) {
 	return len(s.key) + len(row), nil
 }
 
-// move notes that a partition of a table was read up to an offset.
+// move records that a partition of a table was read up to an offset.
 func (s *State) move(at place, next stream.Offset) {
 	s.next[at], s.moved[at] = next, true
 	if !s.specs[at.table].Versions.Kept() {
@@ -236,7 +227,7 @@ func (s *State) move(at place, next stream.Offset) {
 	}
 }
 
-// wrote reports whether the pipeline made a record.
+// wrote reports whether the pipeline wrote a record.
 func (s *State) wrote(r *stream.Record) bool {
 	for i := range r.Headers {
 		if r.Headers[i].Key == header.Pipeline {
@@ -246,7 +237,7 @@ func (s *State) wrote(r *stream.Record) bool {
 	return false
 }
 
-// note notes that all rows are there that the pipeline wrote so far.
+// note stores the mark of writing for tables that lack it.
 func (s *State) note() {
 	for table := range s.noting {
 		s.made[string(statekey.AppendRead(nil, s.specs[table].writing()))] = []byte{1}
@@ -254,7 +245,7 @@ func (s *State) note() {
 	clear(s.noting)
 }
 
-// Put implements step.Rows. Rows of keys of other partitions are theirs.
+// Put stores a row that the pipeline writes. It ignores keys of other partitions.
 func (s *State) Put(table int, key, row []byte) {
 	if stream.Place(key, s.partitions) == s.id.Index {
 		s.key = statekey.AppendRow(s.key[:0], s.ids[table], key)
@@ -262,10 +253,9 @@ func (s *State) Put(table int, key, row []byte) {
 	}
 }
 
-// Changes calls write with the changes since the last call: keys, and values
-// that are valid only for now, of the state beside the partition. They are in one
-// step with all that was computed from them, and the step before is committed. A nil
-// State has none.
+// Changes calls write with the changes of the partition's state since the last call. write must
+// copy values that it keeps. The caller puts them into one transaction with everything that was
+// computed from them. The previous transaction must be committed. A nil State has no changes.
 func (s *State) Changes(write func(key, data []byte)) {
 	if s == nil {
 		return

@@ -8,11 +8,11 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// brokenRow is what a row begins with whose record cannot be read. The
-// reason stands behind it. No JSON begins so.
+// brokenRow is the first byte of a row with a record that cannot be read. The reason follows it. No
+// JSON begins with this byte.
 const brokenRow = 0
 
-// unwrap returns the record of a row without its envelope; nil for a record of no row.
+// unwrap returns the record of a row without its envelope, or nil for a record without a row.
 func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	spec := &s.specs[at.table]
 	if spec.Envelope == envelope.None {
@@ -21,7 +21,7 @@ func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	key, row, wrong, unknown := spec.Envelope.Row(r)
 	if spec.Encoded != "" && decode.Framed(r.Value) {
 		key, unknown = envelope.Column(r.Key)
-		row, wrong = r.Value, nil // it says what is wrong, and was counted
+		row, wrong = r.Value, nil // the value holds the error, which was already counted
 	}
 	if wrong != nil || unknown != nil {
 		s.metrics.TableBadRows.Add(1)
@@ -41,7 +41,7 @@ func (s *State) unwrap(at place, r *stream.Record) *stream.Record {
 	return &inner
 }
 
-// broken returns the error of a row whose record could not be read; nil for others.
+// broken returns the error of a row with a record that could not be read, or nil for other rows.
 func (s *Spec) broken(key, row []byte) error {
 	if s.Envelope == envelope.None && s.Encoded == "" || len(row) == 0 || row[0] != brokenRow {
 		return nil

@@ -16,16 +16,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Versions says how long a table keeps the versions of a row, and when each becomes valid.
-// The zero value keeps only the newest row.
+// Versions says how long a table keeps the versions of a row, and when each becomes valid. The zero
+// value keeps only the newest row.
 type Versions struct {
-	History time.Duration // of event time before the watermark
-	Wait    time.Duration // after its append, before an event is computed
+	History time.Duration // event time before the watermark that versions are kept for
+	Wait    time.Duration // time that an event waits after its append before it is computed
 
-	Field  string        // of the row, with its time; "" is the time of the append
-	Kind   value.Kind    // of the field: Int, for a number too, or Time or String
-	Unit   time.Duration // of an Int
-	Layout string        // of a String, as package time has it
+	Field  string        // field of the row with its time; "" uses the append time
+	Kind   value.Kind    // kind of the field: Int, for a number too, or Time or String
+	Unit   time.Duration // unit of an Int
+	Layout string        // layout of a String, as in package time
 }
 
 // floor returns the earliest time of versions that events after a watermark may need.
@@ -39,16 +39,16 @@ func (v Versions) floor(watermark int64) int64 {
 // Kept reports whether the table keeps more than the newest row.
 func (v Versions) Kept() bool { return v.History > 0 }
 
-// The bounds of a key's versions.
+// The limits of a key's versions.
 const (
-	blockBytes = 4 << 10 // of versions in an entry or a block, unless one version is larger
-	blocksMax  = 4096    // of a key
+	blockBytes = 4 << 10 // bytes of versions in an entry or a block, unless one version is larger
+	blocksMax  = 4096    // blocks of a key
 )
 
 // never is a time before each version.
 const never = math.MinInt64
 
-// version is a row from a time on.
+// version is a row that is valid from a time on.
 type version struct {
 	at   int64 // microseconds
 	kind byte
@@ -58,16 +58,16 @@ type version struct {
 // The kinds of versions.
 const (
 	isRow     = iota
-	isDeleted // from this time on there is no row
-	isUntimed // the time of the row cannot be read: at is that of its append
+	isDeleted // there is no row from this time on
+	isUntimed // the time of the row cannot be read; at is its append time
 )
 
-// list is versions in the order of their times: the time in 8 bytes, a uvarint of the
-// size of the row and the kind, the row.
+// list holds versions in the order of their times. Each is encoded as the time in 8 bytes, a
+// uvarint of the size of the row and the kind, and the row.
 type list []byte
 
-// next returns the first version and those behind it; ok is false at the end, and where
-// the list is damaged.
+// next returns the first version and the versions after it. ok is false at the end, and if the list
+// is damaged.
 func (l list) next() (v version, rest list, ok bool) {
 	if len(l) < 9 {
 		return v, nil, false
@@ -80,7 +80,7 @@ func (l list) next() (v version, rest list, ok bool) {
 	return version{at: int64(binary.BigEndian.Uint64(l)), kind: byte(head & 3), row: l[8+n : end : end]}, l[end:], true
 }
 
-// first returns the time of the first version; never of an empty list.
+// first returns the time of the first version, or never if the list is empty.
 func (l list) first() int64 {
 	if len(l) < 8 {
 		return never
@@ -93,7 +93,7 @@ func (v version) append(to list) list {
 	return append(binary.AppendUvarint(to, uint64(len(v.row))<<2|uint64(v.kind)), v.row...)
 }
 
-// find returns the newest version from a time or before.
+// find returns the newest version at or before a time.
 func (l list) find(at int64) (found version, ok bool, err error) {
 	for len(l) > 0 {
 		v, rest, whole := l.next()
@@ -108,8 +108,8 @@ func (l list) find(at int64) (found version, ok bool, err error) {
 	return found, ok, nil
 }
 
-// insert inserts a version in order. It replaces a version of the same time. Only an insert
-// at the end appends to the list itself.
+// insert inserts a version in order. It replaces a version of the same time. Only an insert at the
+// end appends to the list in place.
 func (l list) insert(v version) (list, error) {
 	before, after := len(l), len(l)
 	for at := l; len(at) > 0; {
@@ -131,7 +131,7 @@ func (l list) insert(v version) (list, error) {
 	return append(v.append(slices.Clone(l[:before])), l[after:]...), nil
 }
 
-// since returns the list from the newest version at a time or before on.
+// since returns the list from the newest version at or before a time on.
 func (l list) since(at int64) (kept list, err error) {
 	for kept = l; len(l) > 0; {
 		v, rest, whole := l.next()
@@ -146,7 +146,7 @@ func (l list) since(at int64) (kept list, err error) {
 	return kept, nil
 }
 
-// halves splits a list about in the middle. The right one of a single version is empty.
+// halves splits a list about in the middle. The right half of a single version is empty.
 func (l list) halves() (left, right list, err error) {
 	_, rest, whole := l.next()
 	for whole && len(rest) > len(l)/2 {
@@ -162,16 +162,16 @@ func (l list) halves() (left, right list, err error) {
 	return l[:len(l)-len(rest)], rest, nil
 }
 
-// entry is the stored form of a key: its newest versions, and the places of older ones. It
-// begins with from, number and the number of blocks.
+// entry is the stored form of a key: its newest versions, and references to blocks of older ones.
+// It begins with from, number and the number of blocks.
 type entry struct {
-	from   int64 // versions before this time were removed; never where none was
+	from   int64 // versions before this time were removed; never if none was removed
 	number uint32
 	blocks []block // older versions, in the order of their times
 	newest list
 }
 
-// block is a list of versions that stands by itself.
+// block refers to a list of versions with its own entry in the state.
 type block struct {
 	first  int64 // time of the first version
 	number uint32
@@ -187,7 +187,7 @@ func newestIn(data []byte) (list, error) {
 	return data[headSize+blockSize*int(binary.BigEndian.Uint32(data[12:])):], nil
 }
 
-// fromIn returns from of a stored entry.
+// fromIn returns the from of a stored entry.
 func fromIn(data []byte) int64 { return int64(binary.BigEndian.Uint64(data)) }
 
 func parseEntry(data []byte) (e entry, err error) {
@@ -214,12 +214,12 @@ func (e *entry) append(to []byte) []byte {
 	return append(to, e.newest...)
 }
 
-// place returns which of the blocks a time belongs to; -1 is before all.
+// place returns the index of the block that covers a time, or -1 if the time is before all blocks.
 func (e *entry) place(at int64) int {
 	return sort.Search(len(e.blocks), func(i int) bool { return e.blocks[i].first > at }) - 1
 }
 
-// oldest returns the time of the oldest version; math.MaxInt64 without one.
+// oldest returns the time of the oldest version, or math.MaxInt64 without a version.
 func (e *entry) oldest() int64 {
 	switch {
 	case len(e.blocks) > 0:
@@ -271,7 +271,8 @@ func (s *State) asOf(table int, key []byte, at int64) (row []byte, failure, fata
 	return v.row, nil, nil
 }
 
-// older returns the versions of the block that a time belongs to; none of a time before all.
+// older returns the versions of the block that covers a time. The list is empty if the time is
+// before all blocks.
 func (s *State) older(id string, key, data []byte, at int64) (list, error) {
 	e, err := parseEntry(data)
 	if err != nil {
@@ -288,8 +289,7 @@ func (s *State) older(id string, key, data []byte, at int64) (list, error) {
 	return stored, err
 }
 
-// add makes a record a version of its key's row, and returns how many bytes that adds to
-// a step.
+// add adds a version of a key's row, and returns how many bytes that adds to a transaction.
 func (s *State) add(table int, key []byte, v version) (bytes int, err error) {
 	e, err := s.entry(table, key)
 	if err != nil {
@@ -300,7 +300,7 @@ func (s *State) add(table int, key []byte, v version) (bytes int, err error) {
 		return 0, err
 	}
 	if oldest := e.oldest(); v.at < oldest && oldest <= e.from {
-		return 0, nil // the oldest version counts for all that is asked
+		return 0, nil // the oldest version answers all lookups before it
 	}
 	h := history{State: s, table: table, id: s.ids[table], key: key, entry: &e}
 	if at := e.place(v.at); len(e.blocks) > 0 && v.at < e.newest.first() {
@@ -326,14 +326,14 @@ func (s *State) entry(table int, key []byte) (e entry, err error) {
 	return e, err
 }
 
-// history is the versions of a key while they change.
+// history holds the versions of a key while they change.
 type history struct {
 	*State
 	table int
-	id    string // of the table
+	id    string // id of the table
 	key   []byte
 	*entry
-	bytes int // that changed
+	bytes int // bytes that changed
 }
 
 // block returns the state key of a block.
@@ -344,7 +344,7 @@ func blockKey(id string, key []byte, number uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(name, key...), number)
 }
 
-// into adds a version to a block, and makes two of one that is too large.
+// into adds a version to a block, and splits the block if it is too large.
 func (h *history) into(i int, v version) error {
 	b := &h.blocks[i]
 	data, err := h.get(h.block(b.number))
@@ -373,7 +373,7 @@ func (h *history) into(i int, v version) error {
 	return nil
 }
 
-// store makes a list a block of its own.
+// store stores a list as a new block.
 func (h *history) store(l list) block {
 	b := block{l.first(), h.number}
 	h.number++
@@ -381,8 +381,8 @@ func (h *history) store(l list) block {
 	return b
 }
 
-// prune removes the versions before the one that is valid at a time. Later events of the
-// partition do not need them.
+// prune removes the versions before the one that is valid at a time. Later events of the partition
+// do not need them.
 func (h *history) prune(floor int64) error {
 	for n := 0; len(h.blocks) > 0 && h.second(0) <= floor && n < sweepBlocks; n++ {
 		h.drop()
@@ -419,7 +419,7 @@ func (h *history) cut() error {
 		at = rest
 	}
 	if older == len(h.newest) {
-		return nil // it is one large version
+		return nil // a single large version
 	}
 	h.blocks = append(h.blocks, h.store(h.newest[:len(h.newest)-older]))
 	h.newest = h.newest[len(h.newest)-older:]
@@ -443,8 +443,8 @@ type rowTime struct {
 	time    operator.EventTime
 }
 
-// newTimes returns what reads the times of a table's rows; nil where they are those of
-// appends. A number is read as an int if it is one, which is exact.
+// newTimes returns a reader of the times of a table's rows, or nil if the table uses append times.
+// It reads a number as an int if it is one, because that is exact.
 func newTimes(v Versions) (all times) {
 	if v.Field == "" {
 		return nil
@@ -467,7 +467,7 @@ func newTimes(v Versions) (all times) {
 	return all
 }
 
-// of returns the time from which a row is valid; ok is false if its field has no valid time.
+// of returns the time from which a row is valid. ok is false if its field has no valid time.
 func (t times) of(row []byte, appended time.Time) (at int64, ok bool) {
 	for i := range t {
 		r := &t[i]
