@@ -11,10 +11,10 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// aggregate is an aggregate of events. It is the same in whatever order they come.
+// aggregate is an aggregate of events. It does not depend on the order of the events.
 type aggregate struct {
-	n     int64     // events
-	parts []float64 // the exact sum as numbers without common digits, the smallest first; or the minimum or maximum
+	n     int64     // number of events
+	parts []float64 // the exact sum as non-overlapping numbers, the smallest first; or the minimum or maximum
 }
 
 // aggregatesOf returns the aggregates of one event. The error is the event's.
@@ -35,13 +35,13 @@ func aggregatesOf(g *operator.Group, row *value.Row) ([]aggregate, error) {
 	return list, nil
 }
 
-// merge adds the aggregates of other events. It does not change those.
+// merge adds the aggregates of other events to into. It does not change others.
 func merge(g *operator.Group, into, others []aggregate) {
 	for i := range into {
 		if i == len(others) {
-			return // of an event that was stored before the group had the value
+			return // the event was stored before the group had the value
 		}
-		if into[i].n == 0 { // as they are stored: added one by one, the parts might be others
+		if into[i].n == 0 { // copied as stored: adding the parts one by one might change them
 			into[i] = aggregate{others[i].n, slices.Clone(others[i].parts)}
 			continue
 		}
@@ -62,7 +62,7 @@ func (a *aggregate) take(how operator.Aggregate, parts []float64) {
 	}
 }
 
-// less compares the parts of two values: of two numbers, or of two ints.
+// less compares the parts of two values: two numbers, or two ints.
 func less(a, b []float64) bool {
 	for i := len(a) - 1; i >= 0; i-- {
 		switch x, y := a[i], b[i]; {
@@ -75,7 +75,7 @@ func less(a, b []float64) bool {
 	return false
 }
 
-// add adds a number without rounding: the parts are what Shewchuk calls an expansion.
+// add adds a number without rounding. The parts form an expansion as defined by Shewchuk.
 func (a *aggregate) add(x float64) {
 	n := 0
 	for _, y := range a.parts {
@@ -94,7 +94,7 @@ func (a *aggregate) add(x float64) {
 	}
 }
 
-// sum returns what the parts add up to, rounded once, half to even.
+// sum returns the sum of the parts, rounded once, half to even.
 func (a *aggregate) sum() float64 {
 	n := len(a.parts) - 1
 	if n < 0 {
@@ -108,14 +108,14 @@ func (a *aggregate) sum() float64 {
 		rest = y - (sum - x)
 	}
 	if n > 0 && rest != 0 && math.Signbit(rest) == math.Signbit(a.parts[n-1]) {
-		if x := sum + 2*rest; x-sum == 2*rest { // it was half way, and is not
+		if x := sum + 2*rest; x-sum == 2*rest { // the sum looked half way, but is not
 			sum = x
 		}
 	}
 	return sum
 }
 
-// int returns what the parts of ints add up to; ok is false beyond an int of 64 bits.
+// int returns the sum of the parts of ints. ok is false if it does not fit in 64 bits.
 func (a *aggregate) int() (n int64, ok bool) {
 	sum := new(big.Int)
 	for _, x := range a.parts {
@@ -125,8 +125,8 @@ func (a *aggregate) int() (n int64, ok bool) {
 	return sum.Int64(), sum.IsInt64()
 }
 
-// set sets the value of an aggregate in the row of the group's event. A sum of ints that is
-// beyond an int has none: see Ended.Refused.
+// set sets the value of an aggregate in the row of the group's event. It sets no value if a sum of
+// ints does not fit in an int: see Ended.Refused.
 func (a *aggregate) set(v *operator.GroupValue, row *value.Row) {
 	switch {
 	case v.Aggregate == operator.AggregateCount:
@@ -154,7 +154,7 @@ func appendAggregates(dst []byte, list []aggregate) []byte {
 	return dst
 }
 
-// aggregatesFrom reads what appendAggregates wrote.
+// aggregatesFrom parses the output of appendAggregates.
 func aggregatesFrom(r *packed.Reader) []aggregate {
 	n := r.Count()
 	if n == 0 {

@@ -15,44 +15,44 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Ended is a group that ended, and the event that goes on in its place.
+// Ended is a group that ended, and the event that continues in its place.
 type Ended struct {
 	Group    *operator.Group
 	Reason   Reason
-	Time     int64         // of the event: its newest member's, or when it ended without one
-	Start    int64         // of a window
-	Count    int64         // of its events
-	Offset   int64         // of its newest member, which is its record's: that one goes nowhere else
-	At       stream.Offset // of the event at which it ended, which sets it
+	Time     int64         // event time: of its newest member, or the end of the group without one
+	Start    int64         // start of a window
+	Count    int64         // number of its events
+	Offset   int64         // offset of its newest member, which becomes the offset of its record
+	At       stream.Offset // offset of the event that ended it; the caller sets it
 	Complete bool
-	Missing  int64 // orders that are not there
+	Missing  int64 // number of missing orders
 	Bytes    int
 
 	aggregates []aggregate
 
 	name    string
-	first   *member   // by time
+	first   *member   // first member by time
 	of      int64     // anchor of its members
 	members []*member // by order
-	repeats []*member // that it left out
-	holes   []int64   // first of Missing
-	shared  bool      // members of other groups have the anchor too
+	repeats []*member // members that repeat an id and are ignored
+	holes   []int64   // first orders of Missing
+	shared  bool      // members of other groups have the same anchor
 	ref     bool      // its members are only in the state
 }
 
-// ByTime reports whether time ended the group, not an event. It ended at Time.
+// ByTime reports whether time ended the group, rather than an event. The group then ended at Time.
 func (e *Ended) ByTime() bool { return e.Reason == Idle || e.Reason == Timeout || e.Reason == Window }
 
 // gather takes the members and aggregates of a fold.
 func (e *Ended) gather(f *fold) {
 	e.Count, e.Offset, e.first, e.members, e.aggregates = f.count, f.newest, f.first, []*member{f.first}, f.aggregates
-	e.of = ^f.newest // where nothing is stored
+	e.of = ^f.newest // for groups that store no events
 }
 
-// Compose makes the event of a group. Its row is the row of the first member in order, with
-// the names that the group introduces. Its value has the fields of the input and the offsets
-// of the members. It has the client headers of the newest member. An error means that the
-// state is damaged or unreadable.
+// Compose makes the event of a group. Its row is the row of the first member in order, with the
+// names that the group introduces. Its value has the fields of the input and the offsets of the
+// members. It has the client headers of the newest member. An error means that the state is damaged
+// or unreadable.
 func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	key, by := e.key()
 	r := &stream.Record{Partition: s.id, Offset: stream.Offset(e.Offset), Time: time.UnixMicro(e.Time).UTC(), Key: key}
@@ -92,8 +92,8 @@ func (s *Set) Compose(e *Ended, row *value.Row) (*stream.Record, error) {
 	return r, nil
 }
 
-// label returns what the id of the event ends in: the group's name, and the start of a
-// window, as the first event of one may be that of another.
+// label returns the suffix of the event's id: the group's name and, for a window, its start. Two
+// windows may have the same first event.
 func (e *Ended) label() string {
 	if !e.Group.Windows() {
 		return e.Group.Name
@@ -120,7 +120,7 @@ func (s *Set) value(e *Ended, row *value.Row) []byte {
 	return append(dst, "]}}"...)
 }
 
-// read returns members as they are stored.
+// read returns the stored form of members.
 func (s *Set) read(members []*member) ([]stored, error) {
 	list := make([]stored, len(members))
 	for i, m := range members {
@@ -142,8 +142,8 @@ func (s *Set) data(m *member) ([]byte, error) {
 	return s.view.Get(statekey.AppendMember(nil, m.of, m.offset))
 }
 
-// gather sets the lists of a row to the fields of members, in their order. A string
-// that a member lacks is an empty one.
+// gather sets the lists of a row to the fields of members, in their order. A missing string becomes
+// an empty one.
 func gather(g *operator.Group, row *value.Row, list []stored) error {
 	texts, has := make([][]byte, len(g.Lists)), make([]bool, len(g.Lists))
 	for i := range list {
@@ -175,9 +175,9 @@ func gather(g *operator.Group, row *value.Row, list []stored) error {
 	return nil
 }
 
-// Detach takes the lists out of the row of an event that is queued, and returns what
-// Attach puts them back by: its members stay in the state until Release, under an
-// anchor of their own. It is nil for none.
+// Detach removes the lists from the row of an event that is queued. It returns a reference that
+// Attach uses to restore them. The members stay in the state until Release, under an anchor of
+// their own. Detach returns nil if e is nil.
 func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
 	if e == nil {
 		return nil, nil
@@ -186,7 +186,7 @@ func (s *Set) Detach(e *Ended, row *value.Row) ([]byte, error) {
 		row.Clear(l.Slot)
 	}
 	if e.Group.Stores() && e.shared && !e.ref {
-		e.of = ^e.Offset // no series begins there
+		e.of = ^e.Offset // no series begins at this anchor
 		for _, m := range slices.Concat(e.members, e.repeats) {
 			data, err := s.data(m)
 			if err != nil {
@@ -206,7 +206,7 @@ func (s *Set) leave(m *member) {
 	}
 }
 
-// Attached returns the group that a queued event refers to; nil if it is not of a group.
+// Attached returns the group that a queued event refers to, or nil if the event is not of a group.
 func (p *Plan) Attached(ref []byte) *Ended {
 	index, n := binary.Uvarint(ref)
 	if n <= 0 || index >= uint64(len(p.Groups)) {
@@ -217,7 +217,7 @@ func (p *Plan) Attached(ref []byte) *Ended {
 	return &Ended{Group: p.Groups[index], At: stream.Offset(at), of: anchor, ref: true}
 }
 
-// Attach puts the lists of a group back into the row of an event that was queued.
+// Attach restores the lists of a group in the row of an event that was queued.
 func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *value.Row) error {
 	e := p.Attached(ref)
 	if e == nil {
@@ -240,9 +240,9 @@ func (p *Plan) Attach(view stream.View, id stream.Partition, ref []byte, row *va
 	return gather(e.Group, row, list)
 }
 
-// Release deletes the members of a group after its event was processed. It calls end, if
-// that is not nil, for each member that a client sent, except the member at offset: the
-// event has the headers of that client.
+// Release deletes the members of a group after its event was processed. If end is not nil, Release
+// calls it for each member that a client sent. It skips the member at offset, because the event has
+// the headers of that client.
 func (s *Set) Release(e *Ended, offset stream.Offset, end func(*operator.Identity)) error {
 	members := slices.Concat(e.members, e.repeats)
 	if e.ref {

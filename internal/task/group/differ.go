@@ -10,7 +10,8 @@ import (
 )
 
 // Difference returns the name of the group's first aggregate that differs between two stored
-// entries of a key, and its values; "" if none does or the entries have none.
+// entries of a key, and both values. It returns "" if no aggregate differs or the entries have
+// none.
 func Difference(g *operator.Group, key, mine, other []byte) (name, a, b string) {
 	x, y := foldsOf(g, key, mine), foldsOf(g, key, other)
 	for i := range min(len(x), len(y)) {
@@ -27,10 +28,10 @@ func Difference(g *operator.Group, key, mine, other []byte) (name, a, b string) 
 	return "", "", ""
 }
 
-// text returns an aggregate for people: the parts of a sum, and of how many events.
+// text returns an aggregate in readable form: the parts of a sum, and its number of events.
 func (a *aggregate) text() string { return fmt.Sprintf("%v of %d events", a.parts, a.n) }
 
-// foldsOf returns the folds of a stored entry: of a pane, or of groups that keep no events.
+// foldsOf returns the folds of a stored entry: of a pane, or of groups that store no events.
 func foldsOf(g *operator.Group, key, data []byte) (list []fold) {
 	r := packed.Reader{Rest: data}
 	n := 1

@@ -9,12 +9,12 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// fold keeps the count and the aggregates of events that are not stored.
+// fold holds the count and the aggregates of events that are not stored.
 type fold struct {
 	count      int64
 	newest     int64   // greatest offset
 	last       int64   // greatest time
-	first      *member // by (time, source, offset), with its stored form
+	first      *member // first event by (time, source, offset), with its stored form
 	aggregates []aggregate
 }
 
@@ -27,7 +27,7 @@ func (f *fold) take(g *operator.Group, m *member) {
 	f.merge(g, &fold{count: 1, newest: m.offset, last: m.time, first: m, aggregates: m.aggregates})
 }
 
-// merge adds the events of another one, which it does not change.
+// merge adds the events of another fold, which it does not change.
 func (f *fold) merge(g *operator.Group, o *fold) {
 	f.count += o.count
 	f.newest, f.last = max(f.newest, o.newest), max(f.last, o.last)
@@ -36,7 +36,7 @@ func (f *fold) merge(g *operator.Group, o *fold) {
 	}
 }
 
-// size returns about how many bytes are stored of it.
+// size returns about how many bytes its stored form takes.
 func (f *fold) size() int {
 	if f.first == nil {
 		return 0
@@ -56,7 +56,7 @@ func (f *fold) append(dst []byte) []byte {
 	return appendAggregates(packed.AppendText(dst, f.first.value), f.aggregates)
 }
 
-// parse reads what append wrote.
+// parse parses the output of append.
 func (f *fold) parse(g *operator.Group, r *packed.Reader) bool {
 	f.count, f.newest, f.last = r.Signed(), r.Signed(), r.Signed()
 	f.first = &member{offset: r.Signed()}
@@ -68,9 +68,9 @@ func (f *fold) parse(g *operator.Group, r *packed.Reader) bool {
 	return err == nil
 }
 
-const foldsVersion = 4 // of a series whose events are not stored: see seriesVersion
+const foldsVersion = 4 // version of a series that stores no events: see seriesVersion
 
-// appendFolds is append of a series whose events are not stored.
+// appendFolds is append for a series that stores no events.
 func (s *series) appendFolds(dst []byte) []byte {
 	dst = binary.AppendUvarint(append(dst, foldsVersion), uint64(len(s.groups)))
 	for _, g := range s.groups {
@@ -79,8 +79,8 @@ func (s *series) appendFolds(dst []byte) []byte {
 	return dst
 }
 
-// parseFolds reads what appendFolds wrote behind its version. Another idle may make groups
-// one.
+// parseFolds parses the output of appendFolds after its version. If idle changed, it may merge
+// groups.
 func (s *series) parseFolds(r *packed.Reader) bool {
 	s.loaded = true
 	for range r.Count() {

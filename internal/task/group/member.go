@@ -20,17 +20,17 @@ type member struct {
 	order      int64
 	time       int64
 	id         string
-	source     *deadletter.Position // that it was copied from; nil where it was not
-	value      []byte               // as stored; nil if the state has it
+	source     *deadletter.Position // position that it was copied from; nil if it is not a copy
+	value      []byte               // stored form; nil if the state has it
 	aggregates []aggregate
-	size       int32 // of value
+	size       int32 // size of value
 	end        bool
 	written    bool
 	gone       bool
 }
 
-// compare compares members by (time, source, offset). A copied event has its
-// offset in the source, because that of the copy depends on the time of copying.
+// compare compares members by (time, source, offset). It uses the source offset of a copied event,
+// because the offset of the copy depends on the time of copying.
 func (m *member) compare(o *member) int {
 	if c := cmp.Compare(m.time, o.time); c != 0 {
 		return c
@@ -54,7 +54,7 @@ func (m *member) byOrder(o *member) int {
 	return m.compare(o)
 }
 
-// comesFrom notes where a copy is from; "" is an event that is no copy.
+// comesFrom sets the source position of a copy. source is "" if the event is not a copy.
 func (m *member) comesFrom(source string) {
 	if source == "" {
 		return
@@ -64,21 +64,21 @@ func (m *member) comesFrom(source string) {
 	}
 }
 
-const version = 1 // of a member
+const version = 1 // version of a stored member
 
 // Flags of a member.
 const (
 	isLast   = 1 << iota
-	ofClient // a client sent it, and its headers are kept
+	ofClient // a client sent it, and its headers are stored
 	isAggregated
 )
 
-// append appends a member as it is stored: its place in the group, and the names of
-// its row with their values, so that a pipeline which has others by then reads it.
+// append appends the stored form of a member: its place in the group, and the names of its row with
+// their values. So a pipeline with other names can read it later.
 func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 	flags, identity := byte(0), e.Identity
 	if !e.Group.Stores() {
-		identity.Client = operator.Client{} // it is told of at once
+		identity.Client = operator.Client{} // its client is notified at once
 	}
 	if m.end {
 		flags |= isLast
@@ -99,13 +99,13 @@ func (m *member) append(dst []byte, e *Event, schema *value.Schema) []byte {
 	return operator.AppendNamed(dst, e.Row, schema.Slots)
 }
 
-// stored is what append wrote of a member.
+// stored is the parsed output of append for a member.
 type stored struct {
 	operator.Identity
 	row []byte
 }
 
-// parse reads what append wrote.
+// parse parses the output of append.
 func (m *member) parse(data []byte) (stored, error) {
 	r := packed.Reader{Rest: data}
 	v := r.Byte()
@@ -125,7 +125,7 @@ func (m *member) parse(data []byte) (stored, error) {
 	return s, nil
 }
 
-// each calls take with the names of a row and what holds them: 8 bytes, or a text.
+// each calls take with the names of a row and their values: 8 bytes, or a text.
 func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) error {
 	if !operator.EachNamed(s.row, take) {
 		return packed.ErrDamaged
@@ -133,8 +133,8 @@ func (s *stored) each(take func(name []byte, kind value.Kind, held []byte)) erro
 	return nil
 }
 
-// restore sets the names of a row that are of the type they had. Its texts are those
-// of the member.
+// restore sets the values of a row for each name that still has the same type. The texts share
+// memory with the member.
 func (s *stored) restore(row *value.Row, schema *value.Schema) error {
 	if !operator.SetNamed(row, schema, s.row) {
 		return packed.ErrDamaged
@@ -142,7 +142,7 @@ func (s *stored) restore(row *value.Row, schema *value.Schema) error {
 	return nil
 }
 
-// load finds the members of a series in the state.
+// load reads the members of a series from the state.
 func (s *Set) load(q *series) error {
 	if q.loaded {
 		return nil
@@ -190,7 +190,7 @@ func scan(view stream.View, id stream.Partition, anchor int64, take func(*member
 	return nil
 }
 
-// restore takes in an entry of the state: a series, a group that ended, or of windows.
+// restore restores an entry of the state: a series, a group that ended, or windows.
 func (s *Set) restore(entry stream.Entry) error {
 	if entry.Key[0] == statekey.Pane {
 		return s.restorePane(entry.Key, entry.Value)
@@ -243,8 +243,8 @@ func (s *Set) restore(entry stream.Entry) error {
 
 const seriesVersion = 2
 
-// append appends the stored form of a series: where its members are, how many groups and
-// bytes they are, when the first ends and what cut them.
+// append appends the stored form of a series. It holds the anchor of the members, the number of
+// groups and bytes, the time when the first group ends, and the limits that delimited the groups.
 func (s *series) append(dst []byte) []byte {
 	if s.spec.Folded {
 		return s.appendFolds(dst)
@@ -256,9 +256,8 @@ func (s *series) append(dst []byte) []byte {
 	return dst
 }
 
-// parse reads what append wrote. Version 1 had a flag, and of a group that did not end
-// the offset and time of its first event, its newest time and its bytes; one that ended
-// is read into p.
+// parse parses the output of append. Version 1 had a flag. For an open group it had the offset and
+// time of its first event, its newest time and its bytes. An ended group is parsed into p.
 func (s *series) parse(data []byte, p *past) (ended, ok bool) {
 	r := packed.Reader{Rest: data}
 	switch v, spec := r.Byte(), s.spec; {

@@ -11,18 +11,18 @@ import (
 	"github.com/afterbay/afterbay/internal/task/due"
 )
 
-// past is a group that ended and is still known: an event of its time is late, or was
-// in it already.
+// past is a group that ended and is still known. An event of its time is late, or was in it
+// already.
 type past struct {
-	key      string // of its entry of the state
+	key      string // key of its entry in the state
 	of       *series
 	reason   Reason
-	from, to int64    // from its first event to where the next that is not its own may be
-	until    int64    // watermark at which it is forgotten
-	hashes   []uint64 // of the ids that it had, sorted
+	from, to int64    // from its first event to the earliest time of the next event outside it
+	until    int64    // watermark at which it expires
+	hashes   []uint64 // hashes of its ids, sorted
 }
 
-// has reports whether an event of a time is within the group.
+// has reports whether a time is within the group.
 func (p *past) has(t int64) bool { return p.from <= t && t < p.to }
 
 func (p *past) knows(id string) bool {
@@ -56,8 +56,8 @@ func pastOf(q *series, g *group, e *Ended, at int64) *past {
 	return p
 }
 
-// know notes a group that ended. Of more than may be open at once those are forgotten
-// that would be soonest.
+// know adds an ended group. If there are more ended groups than groups may be open, it removes
+// those that expire soonest.
 func (s *Set) know(p *past) {
 	p.of.past = append(p.of.past, p)
 	s.past[p.key] = p
@@ -82,13 +82,13 @@ func (s *Set) know(p *past) {
 	}
 }
 
-// learn notes a group that ended, which a step is to store.
+// learn adds an ended group, and marks it to be stored.
 func (s *Set) learn(p *past) {
 	s.told = append(s.told, p.key)
 	s.know(p)
 }
 
-// forget makes a group that ended unknown.
+// forget removes an ended group.
 func (s *Set) forget(p *past) {
 	delete(s.past, p.key)
 	s.told = append(s.told, p.key)
@@ -110,7 +110,7 @@ func (p *past) append(dst []byte) []byte {
 
 const pastVersion = 1
 
-// parse reads what append wrote.
+// parse parses the output of append.
 func (p *past) parse(data []byte) bool {
 	r := packed.Reader{Rest: data}
 	if r.Byte() != pastVersion {
@@ -127,8 +127,8 @@ func (p *past) rest(r *packed.Reader) bool {
 	return !r.Bad && p.reason < reasonsCount
 }
 
-// parseFirst reads what version 1 stored of a group that ended: a flag, why, until when
-// it is known and its ids. All that comes until then is within it, as it was.
+// parseFirst parses version 1 of an ended group: a flag, the reason, the expiry time and the ids.
+// As in that version, every event until the expiry counts as within the group.
 func (p *past) parseFirst(r *packed.Reader) bool {
 	p.reason, p.from = Reason(r.Byte()), math.MinInt64
 	p.until = r.Signed()

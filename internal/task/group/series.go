@@ -7,39 +7,38 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// series is the events of one key and one value of `by` that are in no group that
-// ended. It cuts them into groups by their event times alone:
+// series holds the events of one key and one value of `by` that are in no group that ended. It
+// divides them into groups by their event times alone:
 //
 //  1. Members are sorted by (time, source, offset).
-//  2. A member begins another group where the gap before it is at least idle, or where
-//     it is at or after the first member of its group + timeout.
+//  2. A member begins another group in two cases: the gap before it is at least idle, or it is at or after the first member of its group + timeout.
 //
-// So a group is a function of its members' times, in whatever order they arrive. An
-// event changes the groups around it alone: place finds them.
+// So a group is a function of its members' times and does not depend on the order that they arrive
+// in. An event changes only the groups around it: place finds them.
 type series struct {
 	spec   *operator.Group
 	name   string   // its state key
-	anchor int64    // offset of the event that began it: the keys of its members begin with it
-	loaded bool     // groups are those of the state
-	groups []*group // that did not end, by time
-	open   int      // how many they are
-	bytes  int      // of their members
-	ends   int64    // when the first of them ends by time
-	at     int64    // of its entry in the queue
-	stale  bool     // it is stored as another version, idle or timeout cut it
+	anchor int64    // offset of the event that began it: the prefix of the keys of its members
+	loaded bool     // groups were read from the state
+	groups []*group // open groups, by time
+	open   int      // number of open groups
+	bytes  int      // bytes of their members
+	ends   int64    // when the first open group ends by time
+	at     int64    // time of its entry in the queue
+	stale  bool     // it was stored by another version, or with another idle or timeout
 	dirty  bool
-	past   []*past // groups that ended and are known
+	past   []*past // groups that ended and are still known
 }
 
-// group is consecutive members of a series. Of a group whose events are not stored it
-// has the first alone.
+// group holds consecutive members of a series. If its events are not stored, it has only the first
+// one.
 type group struct {
 	spec    *operator.Group
-	fold    fold               // of one whose events are not stored
+	fold    fold               // for groups that store no events
 	members []*member          // by (time, source, offset)
-	ids     map[string]*member // the first of each id; the others repeat it and are left out
-	orders  map[int64]int      // of those, how many have an order; nil where none is asked for
-	end     int64              // least order of an event that says it is the last; never where none does
+	ids     map[string]*member // the first member of each id; later ones are ignored
+	orders  map[int64]int      // number of those members by order; nil if the group has no Order
+	end     int64              // least order of an event that says it is the last; never if no event does
 	bytes   int
 }
 
@@ -69,7 +68,7 @@ func (g *group) last() int64 {
 	return g.members[len(g.members)-1].time
 }
 
-// over returns the first time that is not of the group.
+// over returns the first time that is after the group.
 func (g *group) over() int64 { return over(g.spec, g.first(), g.last()) }
 
 func over(spec *operator.Group, first, last int64) int64 {
@@ -83,10 +82,10 @@ func over(spec *operator.Group, first, last int64) int64 {
 	return at
 }
 
-// insert puts a member in its place.
+// insert inserts a member in order.
 func (g *group) insert(m *member) { g.put(m, g.ids[m.id]) }
 
-// put puts a member in its place. was is the group's former member of the same id.
+// put inserts a member in order. was is the group's former member of the same id.
 func (g *group) put(m, was *member) {
 	if g.spec.Folded {
 		g.absorb(&fold{count: 1, newest: m.offset, last: m.time, first: m, aggregates: m.aggregates})
@@ -120,7 +119,7 @@ func (g *group) absorb(f *fold) {
 	g.members, g.bytes = append(g.members[:0], g.fold.first), g.fold.size()
 }
 
-// replaced takes a member out of the counts that an earlier one of its id repeats.
+// replaced removes a member from the counts, because an earlier member has the same id.
 func (g *group) replaced(was *member) {
 	if g.orders != nil {
 		if g.orders[was.order]--; g.orders[was.order] == 0 {
@@ -138,18 +137,18 @@ func (g *group) replaced(was *member) {
 	}
 }
 
-// useless reports whether a member changes nothing: an earlier one of its id is there,
-// and no event still to come can begin a group between the two.
+// useless reports whether a member changes nothing: an earlier one of its id is there, and no later
+// event can begin a group between the two.
 func (g *group) useless(m, was *member) bool {
 	return was != nil && was.compare(m) < 0 && (was.time == m.time || g.spec.Within == 0 && m.time <= g.last())
 }
 
-// full reports whether the group has more than it may have.
+// full reports whether the group exceeds its limits.
 func (g *group) full() bool {
 	return !g.spec.Folded && len(g.ids) > g.spec.Events || g.bytes > g.spec.Bytes
 }
 
-// whole reports whether the last event and all before it are there.
+// whole reports whether the last event and all events before it are there.
 func (g *group) whole() bool {
 	switch {
 	case g.end == never:
@@ -167,8 +166,8 @@ func (g *group) whole() bool {
 	return true
 }
 
-// split returns the members that the group has, by (order, time, source, offset), and
-// those that repeat one of them.
+// split returns the members of the group by (order, time, source, offset), and the members that
+// repeat an id.
 func (g *group) split() (members, repeats []*member) {
 	if g.spec.Folded {
 		return g.members, nil
@@ -184,16 +183,16 @@ func (g *group) split() (members, repeats []*member) {
 	return members, repeats
 }
 
-// remove takes a group out, which ended.
+// remove removes an ended group.
 func (s *series) remove(g *group) {
 	i := slices.Index(s.groups, g)
 	s.groups = slices.Delete(s.groups, i, i+1)
 	s.open, s.bytes = len(s.groups), s.bytes-g.bytes
 }
 
-// late returns the group that ended and that a member is within, unless one that did
-// not end takes it. Repeats reports whether a group that ended has the member's id, also
-// if one that did not end would take the member: no event is in two groups.
+// late returns the ended group that covers a member, unless an open group takes the member. repeats
+// reports whether an ended group has the member's id, even if an open group would take the member:
+// no event is in two groups.
 func (s *series) late(m *member) (over *past, repeats bool) {
 	for _, p := range s.past {
 		if p.has(m.time) {
@@ -201,7 +200,7 @@ func (s *series) late(m *member) (over *past, repeats bool) {
 				return p, true
 			}
 			if over == nil || p.key < over.key {
-				over = p // the order of s.past is another after a restart
+				over = p // the result must not depend on the order of s.past, which changes after a restart
 			}
 		}
 	}
@@ -211,7 +210,7 @@ func (s *series) late(m *member) (over *past, repeats bool) {
 	return over, false
 }
 
-// before returns the last group that begins at or before a time; -1 for none.
+// before returns the index of the last group that begins at or before a time, or -1.
 func (s *series) before(t int64) int {
 	if n := len(s.groups); n == 0 || s.groups[n-1].first() <= t {
 		return n - 1
@@ -225,16 +224,16 @@ func (s *series) before(t int64) int {
 	return n - 1
 }
 
-// change is what a member makes of a series: it joins one group, or other groups
-// replace those from..to.
+// change is the effect of a member on a series: the member joins one group, or other groups replace
+// the groups from..to.
 type change struct {
 	into     *group
-	was      *member // of into, with the member's id
+	was      *member // former member of into with the member's id
 	from, to int
 	groups   []*group
 }
 
-// place finds the groups of a series with a member more, and changes nothing.
+// place returns the change that a new member makes to a series. It does not apply the change.
 func (s *series) place(m *member) change {
 	i := s.before(m.time)
 	joins := i >= 0 && m.time < s.groups[i].over()
@@ -249,18 +248,18 @@ func (s *series) place(m *member) change {
 	case s.apart(i, over(s.spec, m.time, m.time)):
 		return change{from: i, to: i, groups: []*group{newGroup(s.spec, m)}}
 	case s.spec.Within == 0 || s.groups[i].last() < m.time+s.spec.Within.Microseconds():
-		return change{into: s.groups[i], was: s.groups[i].ids[m.id]} // as its first
+		return change{into: s.groups[i], was: s.groups[i].ids[m.id]} // it becomes the first member
 	}
 	return s.cut(i, joins, m)
 }
 
-// apart reports whether group i begins where one is over; so does none.
+// apart reports whether group i begins at or after over. It returns true if there is no group i.
 func (s *series) apart(i int, over int64) bool {
 	return i >= len(s.groups) || s.groups[i].first() >= over
 }
 
-// cut cuts members anew: those of group i where m joins it, or else m, and those of the
-// groups behind up to one that begins as it did before.
+// cut divides members into groups again. It starts with group i if m joins it, or else with m. It
+// continues with the following groups, up to one that begins as before.
 func (s *series) cut(i int, joins bool, m *member) change {
 	c := change{from: i, to: i}
 	g := newGroup(s.spec)
@@ -283,7 +282,8 @@ func (s *series) cut(i int, joins bool, m *member) change {
 	return c
 }
 
-// cutFolds is cut where events are not stored: idle alone cuts, so groups become one or stay.
+// cutFolds is cut for groups that store no events. Only idle delimits them, so groups merge or
+// stay.
 func (s *series) cutFolds(c change, m *member) change {
 	g := newGroup(s.spec, m)
 	for ; c.to < len(s.groups) && s.groups[c.to].first() < g.over(); c.to++ {
@@ -293,8 +293,8 @@ func (s *series) cutFolds(c change, m *member) change {
 	return c
 }
 
-// full returns the groups of a series that have to end, since a change would make
-// groups of them that have too much.
+// full returns the groups of a series that must end, because a change would make them exceed their
+// limits.
 func (c *change) full(s *series, m *member) (list []*group) {
 	if s.spec.Folded {
 		return nil
@@ -316,7 +316,7 @@ func (c *change) full(s *series, m *member) (list []*group) {
 	return list
 }
 
-// apply makes a change.
+// apply applies a change.
 func (s *series) apply(c *change, m *member) {
 	if c.into != nil {
 		before := c.into.bytes
@@ -334,8 +334,8 @@ func (s *series) apply(c *change, m *member) {
 	s.open = len(s.groups)
 }
 
-// cutAll cuts all members of a series, in whatever order they are, into groups. It
-// returns their bytes.
+// cutAll divides all members of a series into groups. The members need not be sorted. It returns
+// their bytes.
 func (s *series) cutAll(members []*member) int {
 	slices.SortFunc(members, (*member).compare)
 	s.groups, s.bytes = nil, 0

@@ -1,13 +1,12 @@
-// Package group collects the events of a group beside a partition until it ends:
-// because all of them are there, because a gap or a limit of event time ends it,
-// because its window is over, or because no more fit. One event made of them then goes on
-// in their place.
+// Package group collects the events of a group in a partition until the group ends. A group ends if
+// all of its events are there, if a gap or a limit of event time ends it, if its window is over, or
+// if it is full. One event made of them then continues in their place.
 //
-// Which events are together is a function of their event times (see series, windows); the
-// watermark only decides when that is final. That a group is complete or full is decided
-// in log order. So the same log makes the same groups whatever the batches, members and
-// crashes. Each member is a state entry of its own: a step writes those that came,
-// however large the group is. Windows keep aggregates, and no members.
+// A group is a function of the event times of its events (see series, windows). The watermark only
+// decides when that is final. Whether a group is complete or full is decided in log order. So the
+// same log makes the same groups, whatever the batches, members and crashes. Each member is a
+// separate state entry: a transaction writes only new members, however large the group is. Windows
+// store aggregates, and no members.
 package group
 
 import (
@@ -24,16 +23,16 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Reason is why a group ended.
+// Reason is the reason why a group ended.
 type Reason uint8
 
 // The reasons.
 const (
-	Complete Reason = iota // its last event and all before it are there
+	Complete Reason = iota // its last event and all events before it are there
 	Idle                   // the next event is at least idle after its last
 	Timeout                // the next event is at least timeout after its first
-	Full                   // one more would be more than it takes
-	Window                 // it is a window, and over
+	Full                   // one more event would exceed its limits
+	Window                 // it is a window that is over
 	reasonsCount
 )
 
@@ -45,11 +44,11 @@ func (r Reason) String() string { return reasons[r] }
 // Reasons returns the words for all reasons, in their order.
 func Reasons() []string { return slices.Clone(reasons[:]) }
 
-// Plan is the groups of a pipeline.
+// Plan holds the groups of a pipeline.
 type Plan struct {
 	Groups []*operator.Group // by Index
 	Schema *value.Schema
-	Fields []value.Slot // of the input
+	Fields []value.Slot // fields of the input
 }
 
 func (p *Plan) find(name string) *operator.Group {
@@ -66,36 +65,36 @@ func (p *Plan) find(name string) *operator.Group {
 type Counts struct {
 	Open, Bytes      atomic.Int64 // open groups, and the bytes of their state
 	Ended            [reasonsCount]atomic.Uint64
-	Duplicates, Late atomic.Uint64 // events left out, and those for groups that had ended
+	Duplicates, Late atomic.Uint64 // events that were ignored, and events for groups that had ended
 }
 
-// Set is the groups of a partition. It is ahead of the committed state; the caller discards
-// it after a failed commit. One goroutine owns it. A nil Set has no groups.
+// Set holds the groups of a partition. It is ahead of the committed state. The caller discards it
+// after a failed commit. One goroutine owns it. A nil Set has no groups.
 type Set struct {
 	plan   *Plan
 	counts []Counts // by operator.Group.Index
 	id     stream.Partition
 	view   stream.View
 	series map[string]*series // by name: its state key
-	past   map[string]*past   // groups that ended and are known, by state key
-	open   []int              // groups or panes that did not end, of each of the plan
-	due    *due.Lane          // series and windows by when the first of them ends, and past by when it is forgotten
-	over   due.Lane           // past alone
-	ended  []*Ended           // to be taken
+	past   map[string]*past   // groups that ended and are still known, by state key
+	open   []int              // number of open groups or panes of each group of the plan
+	due    *due.Lane          // series and windows by the end of their first group, and past by its expiry
+	over   due.Lane           // past only
+	ended  []*Ended           // ended groups for Ended
 	dirty  []*series
 	told   []string  // keys of past that changed
-	fresh  []*member // not yet in a step
-	flying []*member // in the step before, which may not be durable
+	fresh  []*member // members that are not in a transaction yet
+	flying []*member // members in the previous transaction, which may not be durable
 	gone   [][]byte  // keys to delete
 
 	windows map[string]*windows // by name: its state key
-	panes   []*pane             // that changed
-	moved   []*windows          // whose next end changed
+	panes   []*pane             // panes that changed
+	moved   []*windows          // windows with a changed next end
 }
 
-// Open restores the groups of a partition from its state; nil if the pipeline has no groups.
-// It adds their ends to queue, and counts in counts, by operator.Group.Index. An open group
-// of a step that the pipeline no longer has is an error.
+// Open restores the groups of a partition from its state. It returns nil if the pipeline has no
+// groups. It adds their ends to queue, and counts in counts, by operator.Group.Index. It returns an
+// error if the state has an open group of a step that the pipeline no longer has.
 func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, queue *due.Queue) (*Set, error) {
 	s := &Set{plan: plan, counts: counts, id: id, view: view, due: &queue[due.Group], series: map[string]*series{}, past: map[string]*past{}, windows: map[string]*windows{}, open: make([]int, len(plan.Groups))}
 	for _, prefix := range []byte{statekey.Group, statekey.Ended, statekey.Pane} {
@@ -124,8 +123,8 @@ func Open(plan *Plan, counts []Counts, id stream.Partition, view stream.View, qu
 	return s, nil
 }
 
-// resume counts the groups of a restored series. If idle or timeout changed, it cuts the
-// series anew.
+// resume counts the groups of a restored series. If idle or timeout changed, it divides the series
+// again.
 func (s *Set) resume(q *series) error {
 	if q.stale {
 		if err := s.load(q); err != nil {
@@ -162,8 +161,8 @@ func (s *Set) count(q *series, groups, bytes int) {
 	s.counts[q.spec.Index].Bytes.Add(int64(bytes))
 }
 
-// await queues the end by time of the first group of a series. An entry that is already
-// queued for an earlier time stays: Come then queues the series again.
+// await queues the end by time of the first group of a series. An entry that is already queued for
+// an earlier time stays: Come then queues the series again.
 func (s *Set) await(q *series) {
 	if len(q.groups) > 0 {
 		q.ends = q.groups[0].over()
@@ -177,8 +176,8 @@ func (s *Set) await(q *series) {
 // dueMin is how many outdated entries the queue may always have.
 const dueMin = 1024
 
-// queue adds an entry to the queue. When more than half of the queue is outdated, it fills the
-// queue anew.
+// queue adds an entry to the queue. If more than half of the queue is outdated, it rebuilds the
+// queue.
 func (s *Set) queue(at int64, key string) {
 	s.due.Push(due.Entry{At: at, Key: key})
 	if s.due.Len() <= 2*(len(s.series)+len(s.windows)+len(s.past))+dueMin {
@@ -207,7 +206,7 @@ func (s *Set) touch(q *series) {
 	}
 }
 
-// of returns the series of a name, which may be a new one.
+// of returns the series of a name, and makes it if it is new.
 func (s *Set) of(spec *operator.Group, name string) *series {
 	q := s.series[name]
 	if q == nil {
@@ -217,14 +216,14 @@ func (s *Set) of(spec *operator.Group, name string) *series {
 	return q
 }
 
-// drop forgets a series that has no members and no ended groups.
+// drop removes a series that has no members and no ended groups.
 func (s *Set) drop(q *series) {
 	if q.open == 0 && len(q.past) == 0 {
 		delete(s.series, q.name)
 	}
 }
 
-// Event is one to be collected.
+// Event is an event to collect.
 type Event struct {
 	Group        *operator.Group
 	Key          []byte
@@ -234,8 +233,8 @@ type Event struct {
 	operator.Identity
 }
 
-// Add collects an event, and returns about how many bytes the step takes more. The
-// first error is the event's: it is not collected.
+// Add collects an event, and returns about how many bytes it adds to the transaction. The first
+// error is the event's: the event is not collected.
 func (s *Set) Add(e Event) (bytes int, failure, fatal error) {
 	by, id, order, err := e.Group.Place(e.Row, e.Time)
 	if err != nil {
@@ -299,7 +298,7 @@ func describe(g *operator.Group, m *member) string {
 	return fmt.Sprintf("%s %q", g.ID.Name, m.id)
 }
 
-// join adds a member, and ends the groups that it makes whole.
+// join adds a member, and ends the groups that become complete.
 func (s *Set) join(q *series, c *change, m *member) {
 	if s.series[q.name] = q; q.open == 0 {
 		q.anchor = m.offset
@@ -320,15 +319,15 @@ func (s *Set) join(q *series, c *change, m *member) {
 	}
 }
 
-// close ends a group that is whole.
+// close ends a group that is complete.
 func (s *Set) close(q *series, g *group) {
 	if g.whole() {
 		s.finish(q, g, Complete, g.last())
 	}
 }
 
-// Come handles an entry of the queue: it ends the first group of a series or a window, or
-// forgets a group that ended. An outdated entry changes nothing.
+// Come handles an entry of the queue: it ends the first group of a series or a window, or removes
+// an expired group. An outdated entry changes nothing.
 func (s *Set) Come(e due.Entry) error {
 	if p := s.past[e.Key]; p != nil && p.until == e.At {
 		s.forget(p)
@@ -340,7 +339,7 @@ func (s *Set) Come(e due.Entry) error {
 	}
 	q := s.series[e.Key]
 	if q == nil || q.at != e.At {
-		return nil // it was noted for another time since
+		return nil // outdated: the end moved since
 	}
 	if q.at = never; q.open == 0 || q.ends > e.At {
 		s.await(q)
@@ -387,8 +386,8 @@ func (s *Set) finish(q *series, g *group, reason Reason, at int64) {
 	s.learn(pastOf(q, g, e, at))
 }
 
-// missing returns how many orders before the last are not there, and the first of
-// them. The last is the order of the event with end: true, or else the greatest order.
+// missing returns how many orders before the last are missing, and the first of them. The last is
+// the order of the event with end: true, or else the greatest order.
 func missing(g *group, members []*member) (n int64, first []int64) {
 	if g.spec.Order == nil {
 		return 0, nil
@@ -412,8 +411,7 @@ func missing(g *group, members []*member) (n int64, first []int64) {
 	return n, first
 }
 
-// Ended returns the groups that ended since it was last called, in the order of
-// their ending.
+// Ended returns the groups that ended since the last call, in the order of their ends.
 func (s *Set) Ended() []*Ended {
 	if s == nil || len(s.ended) == 0 {
 		return nil
@@ -423,8 +421,8 @@ func (s *Set) Ended() []*Ended {
 	return ended
 }
 
-// Changes calls write for each state key that changed since the last call; nil data deletes
-// the key. The changes of the last call must be durable. Write must not keep its arguments.
+// Changes calls write for each state key that changed since the last call. nil data deletes the
+// key. The changes of the last call must be durable. write must not keep its arguments.
 func (s *Set) Changes(write func(key, data []byte)) {
 	if s == nil {
 		return
@@ -468,7 +466,7 @@ func (e *Ended) key() (key []byte, by string) {
 	return key, by
 }
 
-// overflow returns an error if a sum of ints is beyond an int.
+// overflow returns an error if a sum of ints does not fit in an int.
 func (e *Ended) overflow() error {
 	for i := range e.Group.Values {
 		v := &e.Group.Values[i]
@@ -483,7 +481,8 @@ func (e *Ended) overflow() error {
 	return nil
 }
 
-// Refused returns why the event made of the group is not to go on, nil where it is.
+// Refused returns the error that makes the event of the group a dead letter, or nil if the event
+// continues.
 func (e *Ended) Refused() error {
 	if err := e.overflow(); err != nil {
 		return err
@@ -508,4 +507,4 @@ func (e *Ended) Refused() error {
 	return fmt.Errorf("%s: redrive goes on with what is there, as does incomplete: pass", text)
 }
 
-const holesMax = 10 // of a message
+const holesMax = 10 // missing orders in a message

@@ -12,26 +12,25 @@ import (
 	"github.com/afterbay/afterbay/internal/task/operator"
 )
 
-// windows are the windows of one key and one value of `by` that have not ended. A window
-// of size ends at each multiple of every that has an event before it within size.
+// windows holds the windows of one key and one value of `by` that have not ended. A window of size
+// ends at each multiple of every that has an event before it within size.
 //
-//  1. Time is cut into panes of every. A pane keeps no events: it has a fold of them.
-//  2. A window is the panes within it. It ends once: before the first event with a watermark
-//     at or after its end. So which windows have ended is known from the watermark alone.
+//  1. Time is divided into panes of every. A pane stores no events, only a fold of them.
+//  2. A window consists of the panes within it. It ends once, before the first event with a watermark at or after its end. So the watermark alone determines which windows have ended.
 //  3. An event counts in the windows that have not ended. It is late if all have.
 type windows struct {
 	spec  *operator.Group
 	name  string  // its state key
-	panes []*pane // by start, those of windows that have not ended
-	next  int64   // when the first window that has not ended ends
-	at    int64   // of its entry in the queue
-	dirty bool    // next is to be stored
+	panes []*pane // panes of windows that have not ended, by start
+	next  int64   // end of the first window that has not ended
+	at    int64   // time of its entry in the queue
+	dirty bool    // next must be stored
 }
 
-// pane is the events from a multiple of every to the next.
+// pane holds the events from a multiple of every to the next.
 type pane struct {
 	fold
-	key   string // of its entry of the state
+	key   string // key of its entry in the state
 	start int64
 	dirty bool
 	gone  bool // its windows have ended
@@ -92,7 +91,7 @@ func (s *Set) tally(w *windows, panes, bytes int) {
 	s.counts[w.spec.Index].Bytes.Add(int64(bytes))
 }
 
-// change notes that a pane is to be stored.
+// change marks a pane to be stored.
 func (s *Set) change(p *pane) {
 	if !p.dirty {
 		p.dirty = true
@@ -100,7 +99,7 @@ func (s *Set) change(p *pane) {
 	}
 }
 
-// awaitWindow notes when the next window ends.
+// awaitWindow sets and queues the end of the next window.
 func (s *Set) awaitWindow(w *windows, next int64) {
 	if w.next = next; overlap(w.spec) && !w.dirty {
 		w.dirty = true
@@ -112,7 +111,7 @@ func (s *Set) awaitWindow(w *windows, next int64) {
 	}
 }
 
-// comeWindow ends the window that is due at an entry of the queue, which may be out of date.
+// comeWindow ends the window that is due at an entry of the queue. The entry may be outdated.
 func (s *Set) comeWindow(w *windows, at int64) {
 	if w.at != at {
 		return
@@ -148,7 +147,7 @@ func (s *Set) comeWindow(w *windows, at int64) {
 	s.awaitWindow(w, next)
 }
 
-// windowChanges calls write with what changed of windows.
+// windowChanges calls write with the changes of windows.
 func (s *Set) windowChanges(write func(key, data []byte)) {
 	for _, p := range s.panes {
 		if p.dirty = false; p.gone {
@@ -168,25 +167,25 @@ func (s *Set) windowChanges(write func(key, data []byte)) {
 }
 
 const (
-	windowsVersion = 3 // of the entry under the key of a group: see seriesVersion
+	windowsVersion = 3 // version of the entry under the key of a group: see seriesVersion
 	paneVersion    = 1
 )
 
 // append appends the stored form of a pane.
 func (p *pane) append(dst []byte) []byte { return p.fold.append(append(dst, paneVersion)) }
 
-// parse reads what append wrote.
+// parse parses the output of append.
 func (p *pane) parse(g *operator.Group, data []byte) bool {
 	r := packed.Reader{Rest: data}
 	return r.Byte() == paneVersion && p.fold.parse(g, &r) && r.Whole()
 }
 
-// foreign is the error of groups or windows that are open and that the pipeline has not.
+// foreign returns the error for open groups or windows of a step that the pipeline lacks.
 func (s *Set) foreign(group string) error {
 	return fmt.Errorf("groups of %q are open in %v, which the pipeline no longer has: run it as it was until they ended", group, s.id)
 }
 
-// restoreWindows takes in when the next window ends.
+// restoreWindows restores the end of the next window.
 func (s *Set) restoreWindows(spec *operator.Group, group, name string, value []byte) error {
 	r := packed.Reader{Rest: value}
 	if v := r.Byte(); v != windowsVersion || spec == nil || !spec.Windows() {
@@ -200,7 +199,7 @@ func (s *Set) restoreWindows(spec *operator.Group, group, name string, value []b
 	return nil
 }
 
-// restorePane takes in a pane of the state.
+// restorePane restores a pane from the state.
 func (s *Set) restorePane(key, value []byte) error {
 	name, start, ok := statekey.PaneOf(key)
 	var group string
@@ -228,7 +227,7 @@ func (s *Set) restorePane(key, value []byte) error {
 	return nil
 }
 
-// resumeWindows orders the panes of windows that were restored, and notes when they end.
+// resumeWindows sorts the panes of restored windows, and queues their next end.
 func (s *Set) resumeWindows(w *windows) error {
 	slices.SortFunc(w.panes, func(a, b *pane) int { return cmp.Compare(a.start, b.start) })
 	if len(w.panes) == 0 || overlap(w.spec) && w.next == never {
