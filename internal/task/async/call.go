@@ -38,7 +38,7 @@ type call struct {
 	op       operator.Batched
 	how      *operator.Batch // settings of op
 	clock    clock.Clock
-	event    operator.Event // event whose row is being appended
+	event    operator.Event // event that is being added
 	tasks    []Task
 	gather   batch.Gather
 	admitted control.Call

@@ -243,8 +243,9 @@ func (s *Set) restore(entry stream.Entry) error {
 
 const seriesVersion = 2
 
-// append appends the stored form of a series. It holds the anchor of the members, the number of
-// groups and bytes, the time when the first group ends, and the limits that delimited the groups.
+// append appends the stored form of a series. It holds the anchor of the members, and the number of
+// groups and bytes. It also holds the time when the first group ends, and the limits that delimited
+// the groups.
 func (s *series) append(dst []byte) []byte {
 	if s.spec.Folded {
 		return s.appendFolds(dst)

@@ -1,6 +1,6 @@
 // Package group collects the events of a group in a partition until the group ends. A group ends if
-// all of its events are there, if a gap or a limit of event time ends it, if its window is over, or
-// if it is full. One event made of them then continues in their place.
+// all of its events are there, or if a gap or a limit of event time ends it. It also ends if its
+// window is over or if it is full. One event made of them then continues in their place.
 //
 // A group is a function of the event times of its events (see series, windows). The watermark only
 // decides when that is final. Whether a group is complete or full is decided in log order. So the

@@ -145,9 +145,9 @@ func (s *Set) rowOf(e *Event, b *bucket) *row {
 	return r
 }
 
-// pairs returns the rows of a bucket that make a pair with an event, by place. With
-// MatchFirst it returns only the first right of a left, and the lefts whose best right is
-// later than a right.
+// pairs returns the rows of a bucket that make a pair with an event, by place. With MatchFirst it
+// returns only the first right of a left, and the lefts with a best right that is later than a
+// right.
 func (s *Set) pairs(b *bucket, r *row) (list []*row) {
 	j := s.plan.Join
 	before, within := j.Before.Microseconds(), j.Within.Microseconds()

@@ -53,7 +53,7 @@ func (q *Queue) Until(watermark int64) bool {
 	return q.windows.Until(watermark) || q.keys.Until(watermark)
 }
 
-// Look is a key to check, and for which end.
+// Look is a key to check, and the kind of end to check for.
 type Look struct {
 	due.Entry
 	End Ended

@@ -36,8 +36,9 @@ func (t *Terms) Ended(newest, watermark int64) Ended {
 	return All
 }
 
-// Next returns the newest event time of a key after an event at a time and watermark, and the state
-// that expired during the silence before it. newest is the previous newest time, or Never.
+// Next returns the newest event time of a key after an event at a time and watermark. It also
+// returns the state that expired during the silence before the event. newest is the previous newest
+// time, or Never.
 func (t *Terms) Next(newest, at, watermark int64) (next int64, ended Ended) {
 	if newest == Never {
 		return at, Nothing

@@ -219,9 +219,9 @@ func (w *Writer) Emit(e *operator.Emit, of *Event) {
 	}
 }
 
-// Row makes the record of a table that the pipeline looks up, and returns its value, so that the
-// next event of the key finds it. Emit appends the record later, in order. A deleted row has no
-// value. ok is false if the record is too large.
+// Row makes the record of a table that the pipeline looks up, and returns its value. So the next
+// event of the key finds it. Emit appends the record later, in order. A deleted row has no value.
+// ok is false if the record is too large.
 func (w *Writer) Row(e *operator.Emit, of *Event) (data []byte, ok bool) {
 	row := made{emit: e}
 	row.err = w.record(e, of, &row.record)
@@ -376,7 +376,7 @@ func (w *Writer) number(place deadletter.Position) {
 }
 
 // DeadLetter appends the dead letter of an event. It has the event's original bytes. Its headers
-// say what was known when the event failed.
+// hold the data that was known when the event failed.
 func (w *Writer) DeadLetter(e *Event) {
 	r, from := e.Record, len(w.Headers)
 	add := func(key, value string) {

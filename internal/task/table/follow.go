@@ -175,7 +175,7 @@ func (p *followed) give(r *stream.Record) {
 	p.time = max(p.time, p.behind.Time())
 }
 
-// until returns the offset up to which a table partition is read for a partition.
+// until returns how far to read a table partition for a partition: the offset after the last row.
 func (f *Follower) until(id, table stream.Partition) stream.Offset {
 	p := f.part(id)
 	p.unread = false

@@ -13,8 +13,8 @@ import (
 // too.
 const wholeEvery = 64
 
-// Note adds the offsets to a note up to which tables without history were read. It reports whether
-// the note must be written: an offset changed since the last note.
+// Note adds to a note how far tables without history were read. It reports whether the note must be
+// written: an offset changed since the last note.
 func (s *State) Note(n *order.TableRead) bool {
 	if len(s.unsaid) == 0 && s.said > 0 {
 		return false

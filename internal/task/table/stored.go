@@ -42,15 +42,15 @@ func StoredOf(stored []byte) (s Stored, ok bool) {
 	return Stored{topic, id, string(key), strings.HasSuffix(id, versioned)}, true
 }
 
-// IsSwept reports whether an entry holds the time from which the versions of keys without an entry
-// are known. History reads it.
+// IsSwept reports whether an entry holds the earliest time that versions are known for if a key has
+// no entry. History reads it.
 func IsSwept(stored []byte) bool {
 	id, _, ok := statekey.RowOf(stored)
 	return ok && stored[0] == statekey.Row && strings.HasSuffix(id, versioned+inSwept)
 }
 
-// ReadOf parses an entry of kind Read. It returns a table partition and the offset up to which it
-// was read, with versions or without. ok is false for other entries.
+// ReadOf parses an entry of kind Read. It returns a table partition, the next offset to read there,
+// and whether the entry is for a table with versions. ok is false for other entries.
 func ReadOf(stored, value []byte) (at stream.Partition, next stream.Offset, versions, ok bool) {
 	id, partition, ok := statekey.ReadOf(stored)
 	if !ok || len(value) != 8 {
@@ -124,7 +124,7 @@ func (l list) without(at int64) list {
 	return l
 }
 
-// text returns a version in readable form, or "" if there is none.
+// text returns a version in readable form, or "" if it is not there.
 func (v version) text(there bool) string {
 	if !there {
 		return ""

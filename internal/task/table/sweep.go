@@ -15,8 +15,9 @@ import (
 )
 
 // A sweep removes versions that no later event needs, even if no more rows of their key come. The
-// state has an index with one entry for each key with more than one version, sorted by the time
-// when its oldest version is no longer needed. Memory has the first entries of the index.
+// state has an index with one entry for each key with more than one version. It is sorted by the
+// time when the oldest version of a key is no longer needed. Memory has the first entries of the
+// index.
 const (
 	sweepEvery   = int64(time.Minute / time.Microsecond) // the times of the index are multiples of it
 	sweepMin     = 256                                   // keys per sweep, or twice the number of new rows if that is more

@@ -467,7 +467,7 @@ func newTimes(v Versions) (all times) {
 	return all
 }
 
-// of returns the time from which a row is valid. ok is false if its field has no valid time.
+// of returns the earliest time that a row is valid at. ok is false if its field has no valid time.
 func (t times) of(row []byte, appended time.Time) (at int64, ok bool) {
 	for i := range t {
 		r := &t[i]
