@@ -1,3 +1,3 @@
-// Package pipeline has pipelines that run. New makes a Runner of a pipeline: its tasks, its
-// sinks and what they count. RunChain runs several of them on one log, each with its sinks.
+// Package pipeline runs pipelines. New makes a Runner of a pipeline: its tasks, its sinks and its
+// metrics. RunChain runs several Runners on one log, each with its sinks.
 package pipeline

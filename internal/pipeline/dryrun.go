@@ -10,16 +10,15 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Asked is what a model or lookup outside of the process was asked, or would have
-// been.
+// Asked counts the requests of a dry run to a model or lookup outside of the process.
 type Asked struct {
 	Name  string  `json:"name"` // name@version of a model
 	Rows  int64   `json:"rows"`
-	Price float64 `json:"price,omitempty"` // of one; 0 is unknown
+	Price float64 `json:"price,omitempty"` // price of one answer; 0 if unknown
 }
 
-// asked returns what would have been asked. Rows whose answer was in the journal are not
-// among it.
+// asked returns the requests that a run would have made. It omits rows with an answer in the
+// journal.
 func asked(muted []*muted) (list []Asked) {
 	for _, m := range muted {
 		i := slices.IndexFunc(list, func(a Asked) bool { return a.Name == m.name })
@@ -31,10 +30,11 @@ func asked(muted []*muted) (list []Asked) {
 	return list
 }
 
-// dryRun is what is outside of the process, and is not asked.
+// dryRun collects the models and services outside of the process that a dry run does not call.
 type dryRun []*muted
 
-// mute returns what is asked in place of a model or service outside of the process.
+// mute returns a stand-in for a model or service outside of the process. It returns other models
+// unchanged.
 func (r *dryRun) mute(how operator.Batch) model.Model {
 	if how.Calling == nil && !how.Model.Info().Remote {
 		return how.Model
@@ -51,12 +51,12 @@ func (r *dryRun) mute(how operator.Batch) model.Model {
 	return m
 }
 
-// muted is a model that is not asked.
+// muted is the stand-in for a model. It does not call the model.
 type muted struct {
 	model.Model
 	name    string
 	price   float64
-	rowless bool // a lookup, which finds nothing
+	rowless bool // it stands in for a lookup, and finds no rows
 	rows    atomic.Int64
 }
 

@@ -10,26 +10,26 @@ import (
 	"github.com/afterbay/afterbay/internal/task"
 )
 
-// Order says how the events of several source partitions stand that are read in one order.
+// Order is the state of events that are read from several source partitions in one order.
 type Order struct {
 	Pipeline   string           `json:"pipeline"`
-	Order      string           `json:"order"` // time, or arrival: then no event waits
-	Held       int              `json:"held"`  // events that were read and wait for their turn
+	Order      string           `json:"order"` // time or arrival; with arrival no event waits
+	Held       int              `json:"held"`  // number of events that were read and wait for their turn
 	Forced     uint64           `json:"forced"`
 	Late       uint64           `json:"late"`
 	Sources    []OrderSource    `json:"sources"`
 	Stages     []OrderStage     `json:"stages,omitempty"`
-	Partitions []OrderPartition `json:"partitions"` // that this process reads
+	Partitions []OrderPartition `json:"partitions"` // partitions that this process reads
 }
 
 // OrderSource says how far a source partition is.
 type OrderSource struct {
 	Source   string     `json:"source"`             // topic/partition
-	Frontier *time.Time `json:"frontier,omitempty"` // no later event has an earlier turn, as far as this process read; nil before the first mark
-	Idle     float64    `json:"idle_seconds"`       // without an event, after which others do not wait for it; 0 is never
-	Holds    int        `json:"holds"`              // events that wait for it
-	For      float64    `json:"holds_seconds"`      // for how long they do
-	Waited   float64    `json:"waited_seconds"`     // for how long events did since the process began, the time of all partitions added up
+	Frontier *time.Time `json:"frontier,omitempty"` // no later event has an earlier turn, as far as this process has read; nil before the first mark
+	Idle     float64    `json:"idle_seconds"`       // time without an event after which others do not wait for it; 0 is never
+	Holds    int        `json:"holds"`              // number of events that wait for it
+	For      float64    `json:"holds_seconds"`      // how long they have waited
+	Waited   float64    `json:"waited_seconds"`     // total waiting time of events since the process began, summed over all partitions
 	Copied   Copied     `json:"copied"`
 
 	topic  string
@@ -39,31 +39,33 @@ type OrderSource struct {
 // OrderStage says how long events waited for the answers of a stage.
 type OrderStage struct {
 	Stage  string  `json:"stage"`          // its topic
-	Waited float64 `json:"waited_seconds"` // since the process began, the time of all partitions added up
+	Waited float64 `json:"waited_seconds"` // since the process began, summed over all partitions
 }
 
-// Copied says how far a source partition is copied. It is in the log: the server that reads it adds it.
+// Copied says how far a source partition is copied. This is only in the log, so the server that
+// reads the log adds it.
 type Copied struct {
 	Next    int64   `json:"next"`            // offset of the next record
-	Records int64   `json:"records"`         // that are not copied
-	Seconds float64 `json:"seconds"`         // since the oldest of these was appended
-	Error   string  `json:"error,omitempty"` // why it is not known
+	Records int64   `json:"records"`         // number of records that are not copied
+	Seconds float64 `json:"seconds"`         // time since the oldest of these was appended
+	Error   string  `json:"error,omitempty"` // why the values are unknown
 }
 
-// OrderPartition says how a partition is read in order, of the repartition topic or of a stage.
+// OrderPartition says how a partition of the repartition topic or of a stage is read in order.
 type OrderPartition struct {
 	Topic     string     `json:"topic"`
 	Partition int32      `json:"partition"`
-	Held      int        `json:"held"`                // but for those in state
-	Spilled   bool       `json:"spilled,omitempty"`   // there are more in the state, since memory has no room for them
-	Open      int        `json:"-"`                   // events that were read and are in no step, the held ones included
-	Read      int64      `json:"-"`                   // offset behind all that was read
-	First     *time.Time `json:"first,omitempty"`     // when the turn of the first event that is held is; nil is none
+	Held      int        `json:"held"`                // held events in memory
+	Spilled   bool       `json:"spilled,omitempty"`   // more held events are in the state, because memory has no room for them
+	Open      int        `json:"-"`                   // events that were read and are in no transaction, including held events
+	Read      int64      `json:"-"`                   // offset after the last record that was read
+	First     *time.Time `json:"first,omitempty"`     // turn of the first held event; nil if no event is held
 	WaitsFor  string     `json:"waits_for,omitempty"` // topic/partition of a source, or the topic of a stage
-	Seconds   float64    `json:"waits_seconds"`       // for which it has waited for that
+	Seconds   float64    `json:"waits_seconds"`       // how long it has waited for that
 }
 
-// Order returns how the events stand that are read in one order; nil if the topic is read in its own.
+// Order returns the state of events that are read in one order. It returns nil if the topic is read
+// in its own order.
 func (r *Runner) Order(now time.Time) *Order {
 	if r.Plan.Sources == nil {
 		return nil
@@ -134,12 +136,12 @@ func (r *Runner) orderSource(o *Order, number int32, frontier order.Key, waited 
 	return s
 }
 
-// copier returns the plan that copies a source partition.
+// copier returns the plan of the repartitioner that copies a source partition.
 func (r *Runner) copier(number int32) *task.Plan {
 	return r.Copies[slices.IndexFunc(r.Copies, func(p *task.Plan) bool { return p.Copy.Rank == order.Topic(number) })]
 }
 
-// Add notes how far the partitions of a topic are copied, or why that is not known.
+// Add sets how far the partitions of a topic are copied, or why that is unknown.
 func (o *Order) Add(topic string, lags []observe.Lag, err error) {
 	for i := range o.Sources {
 		s := &o.Sources[i]
@@ -154,8 +156,8 @@ func (o *Order) Add(topic string, lags []observe.Lag, err error) {
 	}
 }
 
-// WaitsFor returns what events wait for, and for how long: a source partition or else a stage; "" is
-// nothing.
+// WaitsFor returns what events wait for, and how long. That is a source partition, or else a stage.
+// The name is "" if no event waits.
 func (o *Order) WaitsFor() (name string, seconds float64) {
 	if s := o.Holder(); s != nil {
 		return s.Source, s.For
@@ -164,19 +166,19 @@ func (o *Order) WaitsFor() (name string, seconds float64) {
 	switch {
 	case p == nil:
 		return "", 0
-	case o.IsStage(p.Topic): // the pipeline has not said yet what it is to count
+	case o.IsStage(p.Topic): // the pipeline has not returned the values to count yet
 		return p.Topic, p.Seconds
 	}
 	return p.WaitsFor, p.Seconds
 }
 
-// IsStage reports whether a topic is that of a stage.
+// IsStage reports whether a topic belongs to a stage.
 func (o *Order) IsStage(topic string) bool {
 	return slices.ContainsFunc(o.Stages, func(s OrderStage) bool { return s.Stage == topic })
 }
 
-// Stage returns the partition with the earliest turn of an event, if that event waits for a stage;
-// else nil.
+// Stage returns the partition with the earliest turn of an event, if that event waits for a stage.
+// Otherwise it returns nil.
 func (o *Order) Stage() *OrderPartition {
 	if p := o.first(); p != nil && o.source(p.WaitsFor) == nil {
 		return p
@@ -184,8 +186,8 @@ func (o *Order) Stage() *OrderPartition {
 	return nil
 }
 
-// Holder returns the source that the event with the earliest turn waits for; nil if it waits for
-// none.
+// Holder returns the source that the event with the earliest turn waits for, or nil if it does not
+// wait for a source.
 func (o *Order) Holder() *OrderSource {
 	if p := o.first(); p != nil {
 		return o.source(p.WaitsFor)
@@ -193,8 +195,9 @@ func (o *Order) Holder() *OrderSource {
 	return nil
 }
 
-// first returns the partition with the event of the earliest turn that waits: the others depend on
-// it, or will. If several have that turn, it is one that waits for a source. nil if no event waits.
+// first returns the partition with the waiting event of the earliest turn. All other events depend
+// on it, or will. If several partitions have that turn, first prefers one that waits for a source.
+// It returns nil if no event waits.
 func (o *Order) first() (least *OrderPartition) {
 	for i := range o.Partitions {
 		p := &o.Partitions[i]

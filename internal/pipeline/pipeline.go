@@ -25,97 +25,95 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options say how a process runs a pipeline. They do not change its results.
+// Options configures how a process runs a pipeline. Options do not change its results, except Rows
+// and DryRun.
 type Options struct {
 	Members   int          // members of the pipeline's group in this process; 0 is 1
-	Keys      int          // most decoded keys in memory by partition; 0 is 200,000
-	KeyBytes  int64        // of decoded keys, a quarter, and of when keys fall silent, at most; 0 is 256 MiB. The pipeline and its stages have even shares
-	HeldBytes int64        // of events in memory that wait for their turn in the order of several partitions; 0 is a quarter of KeyBytes
+	Keys      int          // most decoded keys in memory per partition; 0 is 200,000
+	KeyBytes  int64        // most bytes of keyed state in memory: a quarter for decoded keys, the rest for expiry times; 0 is 256 MiB; the pipeline and its stages get equal shares
+	HeldBytes int64        // most bytes of events in memory that wait for their turn in the order of several partitions; 0 is a quarter of KeyBytes
 	Logger    *slog.Logger // nil discards
 
-	// Observe is called with every event when it was computed, in the order of
-	// its partition, before its step is committed; after a failed commit again. One
-	// that is queued comes when it is through. One that a group or join made of others
-	// comes too.
-	// It must not keep what it gets. Members call it at the same time. Where
-	// inputs are copied it is called for their events too, whose Row has the
-	// fields of their topic.
+	// Observe is called with every computed event, in the order of its partition, before its
+	// transaction is committed. After a failed commit it is called again. A queued event is
+	// observed when it is finished. Observe also sees events that a group or join made of others.
+	// Observe must not keep its argument. Members call it concurrently. If inputs are copied,
+	// Observe also sees the events of the inputs, with the fields of their topic in Row.
 	Observe func(*Observed)
 
-	// Traces takes the spans of some events, when they are durable: of those that
-	// come with a W3C trace context that says so, and of a share of the others. It
-	// must not block; members call it at the same time. nil is none.
+	// Traces takes the spans of some events when they are durable. It sees events with a sampled
+	// W3C trace context, and a share of the others. Traces must not block. Members call it
+	// concurrently. nil disables tracing.
 	Traces     func([]observe.Span)
 	TraceShare float64 // 0 to 1
 
-	// Endpoints are the services that the pipelines of a process call: those that
-	// call the same model of one, with the same options, share its breaker and
-	// its places. nil shares nothing; NewChain then makes one for its pipelines.
+	// Endpoints holds the services that the pipelines of a process call. Pipelines that call the
+	// same model with the same options share its breaker and its slots. nil shares no endpoints,
+	// but NewChain then makes one Endpoints for its pipelines.
 	Endpoints *control.Endpoints
 
-	// Rows ends the pipeline before the first score whose model cannot be
-	// loaded, and needs no emit: to compute the rows that a first model is
-	// trained with. What past scores would add to features is then left out.
+	// Rows ends the pipeline before the first score with a model that cannot be loaded, and
+	// requires no emit. It serves to compute the rows that train a first model. Features then lack
+	// the values that past scores would add.
 	Rows bool
 
-	// Reach makes New fail if the server or program of a model outside of the
-	// process cannot be reached. Without it the pipeline starts, warns, and queues
-	// the events that need the model until it answers.
+	// Reach makes New fail if the server or program of a model outside of the process cannot be
+	// reached. Without Reach the pipeline starts, logs a warning, and queues the events that need
+	// the model until it answers.
 	Reach bool
 
-	// NoPrograms makes New run no program that a manifest names: the manifest describes
-	// the model. The runner is for looking at, and cannot score.
+	// NoPrograms makes New run no program that a manifest names. The manifest then describes the
+	// model. The Runner is only for inspection, and cannot score.
 	NoPrograms bool
-	// Announce is told of each program that a manifest names, before it is run; nil is not.
+	// Announce is called before each program that a manifest names is run. nil is not called.
 	Announce func(text string)
 
-	// ModelKinds are the kinds of models that manifests may name, beside those that the
-	// pipeline brings.
+	// ModelKinds are the kinds of models that manifests may name, in addition to the kinds in the
+	// pipeline.
 	ModelKinds []model.Kind
 
-	// DryRun asks nothing outside of the process: models and lookups there answer
-	// with zeros, empty texts and no rows, and Asked counts what they were asked.
+	// DryRun calls no model or lookup outside of the process. They return zeros, empty texts and no
+	// rows. Snapshot.Asked counts the requests.
 	DryRun bool
 
-	// Offline asks no schema registry for the ids of the schemas of outputs: they are 0. It is for runs
-	// that throw their outputs away.
+	// Offline does not ask a schema registry for the ids of output schemas: the ids are 0. It is
+	// for runs that discard their outputs.
 	Offline bool
 
-	// Bounded has topics that are copied be silent when Finish says so, and not by a clock.
+	// Bounded makes copied topics silent when Finish is called, instead of by a clock.
 	Bounded bool
 
-	// Notes of a run have tables be read, and events be forced, as they say: of a replay. They may
-	// be filled until Run.
+	// Notes holds the notes of the run to replay. They say when tables are read and events are
+	// forced. The caller may fill them until Run.
 	Notes *Notes
 
-	// Fault is called at the stages of a turn of the loop (read, model, write,
-	// sync, after) with a step in flight: crash tests end the process there. Those of
-	// repartitioners begin with "copy-", and those of stages of other fields with "by-".
+	// Fault is called at the phases of a turn of the loop (read, model, write, sync, after) with a
+	// transaction in flight. Crash tests end the process there. Phases of repartitioners begin with
+	// "copy-", and those of stages of other fields with "by-".
 	Fault func(stage string)
 }
 
-// Runner is a pipeline that was checked and is ready to run. Close closes what was opened for
-// it; Run and Deliver must have returned.
+// Runner is a checked pipeline that is ready to run. Close releases its resources. Run and Deliver
+// must have returned before.
 type Runner struct {
-	*compile.Compiled // what it runs; it does not change
+	*compile.Compiled // the compiled pipeline; immutable
 
-	tasks    []*task.Task       // of the plan and of its copies
-	metrics  []*observe.Metrics // likewise
-	aborts   []*control.Abort   // likewise; nil where the pipeline never stops
-	sunk     []*sinks.Metrics   // of the sinks
-	hurry    atomic.Int64       // who waits for the sinks
-	muted    []*muted           // models that are not asked
-	followed bool               // others copy its outputs, and read its watermarks
+	tasks    []*task.Task       // tasks of the plan and of its copies
+	metrics  []*observe.Metrics // metrics of each task
+	aborts   []*control.Abort   // abort of each task; nil if the pipeline never stops
+	sunk     []*sinks.Metrics   // metrics of the sinks
+	hurry    atomic.Int64       // number of callers that wait for the sinks
+	muted    []*muted           // models that are not called
+	followed bool               // other pipelines copy its outputs, and read its watermarks
 	ended    ended
-	done     atomic.Bool  // the inputs get no more records now
-	offline  bool         // the ids of the schemas of outputs are 0
+	done     atomic.Bool  // the inputs get no more records for now
+	offline  bool         // the ids of output schemas are 0
 	replayed bool         // no schema is registered
 	logger   *slog.Logger // never nil
 	fault    func(stage string)
 }
 
-// New checks a pipeline and loads its models. What is wrong with it is returned
-// as Errors, all at once.
+// New checks a pipeline and loads its models. It returns all problems at once, as Errors.
 func New(p lang.Pipeline, options Options) (*Runner, error) {
 	var quiet dryRun
 	compiling := options.compiling()
@@ -130,7 +128,7 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	if r.logger == nil {
 		r.logger = slog.New(slog.DiscardHandler)
 	}
-	options.KeyBytes = cmp.Or(options.KeyBytes, task.DefaultKeyBytes) / int64(1+len(made.Asked)) // repartitioners keep no keys
+	options.KeyBytes = cmp.Or(options.KeyBytes, task.DefaultKeyBytes) / int64(1+len(made.Asked)) // repartitioners have no keyed state
 	for _, plan := range slices.Concat([]*task.Plan{made.Plan}, made.Copies, made.Asked) {
 		r.addTask(plan, &options)
 	}
@@ -151,15 +149,15 @@ func New(p lang.Pipeline, options Options) (*Runner, error) {
 	return r, nil
 }
 
-// compiling returns the options that a pipeline is compiled with.
+// compiling returns the options for the compiler.
 func (o *Options) compiling() compile.Options {
 	return compile.Options{
 		Endpoints: o.Endpoints, Rows: o.Rows, Reach: o.Reach, NoPrograms: o.NoPrograms, Announce: o.Announce, ModelKinds: o.ModelKinds,
 	}
 }
 
-// addTask adds the task of a plan, with what it counts. If the caller observes the events, it
-// gets findings about their times from Snapshot.OddTimes, not from the log.
+// addTask adds the task of a plan, with its metrics. If the caller observes the events, findings
+// about their times go to Snapshot.OddTimes and not to the log.
 func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	p, metrics := &r.Pipeline, observe.NewMetrics(max(o.Members, 1))
 	how := task.Options{
@@ -167,7 +165,7 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 		Keys: o.Keys, KeyBytes: o.KeyBytes, HeldBytes: o.HeldBytes, Logger: o.Logger, Fault: o.Fault, Observe: o.Observe, Notes: o.Notes,
 	}
 	if plan.Answers != nil {
-		how.Observe = nil // an ask is no event of the pipeline
+		how.Observe = nil // an ask is not an event of the pipeline
 	}
 	if o.Bounded {
 		how.Ended = r.done.Load
@@ -190,10 +188,10 @@ func (r *Runner) addTask(plan *task.Plan, o *Options) {
 	r.tasks, r.metrics, r.aborts = append(r.tasks, task.New(plan, how, metrics)), append(r.metrics, metrics), append(r.aborts, how.Abort)
 }
 
-// Observed is what Options.Observe sees of an event.
+// Observed is an event as Options.Observe sees it.
 type Observed = task.Observed
 
-// Notes is what a pipeline noted of the order of its events.
+// Notes holds the notes of a pipeline about the order of its events.
 type Notes = order.Notes
 
 // Read is a consumer group of a pipeline and the topic it reads.
@@ -211,9 +209,8 @@ func (r *Runner) Timings() []observe.Timing {
 	return list
 }
 
-// Resume lets the pipeline go on within a second where it stands still, and
-// counts its dead letters from none. It reports whether it stood still. A Runner
-// that is made anew does not stand still.
+// Resume restarts a stopped pipeline within a second, and resets its count of dead letters. It
+// reports whether the pipeline was stopped. A new Runner is not stopped.
 func (r *Runner) Resume() bool {
 	stood := false
 	for _, abort := range r.aborts {
@@ -222,12 +219,11 @@ func (r *Runner) Resume() bool {
 	return stood
 }
 
-// ErrStopped says that a pipeline stands still because too much of what it takes
-// became dead letters.
+// ErrStopped says that a pipeline stopped because too many of its events became dead letters.
 var ErrStopped = errors.New("stopped by dlq.stop_above")
 
-// Command has something done with the events that Run has queued, and returns how
-// many it is about. It waits until the members have begun to.
+// Command runs a command on the events that Run has queued, and returns the number of events that
+// it applies to. It waits until the members have started it.
 func (r *Runner) Command(ctx context.Context, command async.Command) (events int, err error) {
 	if !r.Plan.Queues() {
 		return 0, fmt.Errorf("pipeline %q queues nothing: only steps with `call` or `async` queue events", r.Plan.Name)
@@ -235,8 +231,9 @@ func (r *Runner) Command(ctx context.Context, command async.Command) (events int
 	return r.tasks[0].Command(ctx, command)
 }
 
-// Counts is what the pipeline has done: Snapshot has it too. It has what the copying of its inputs
-// made dead letters or left out, and what stages forced, loaded and evicted.
+// Counts returns the counters of the pipeline, which Snapshot has too. They include dead letters
+// and dropped events of the copying of its inputs. They also include events that stages forced, and
+// keys that stages loaded and evicted.
 func (r *Runner) Counts() observe.Counts {
 	all := r.metrics[0].Counts()
 	for _, m := range r.metrics[1:] {
@@ -259,8 +256,8 @@ func (r *Runner) Counts() observe.Counts {
 	return all
 }
 
-// Run processes the input of log until ctx is done; then it commits what was
-// computed and returns nil. The sinks are Deliver's.
+// Run processes the input of log until ctx is done. Then it commits the computed work and returns
+// nil. Run does not serve the sinks: see Deliver.
 func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 	var reading []string
 	for _, read := range r.Reads() {
@@ -286,14 +283,14 @@ func (r *Runner) Run(ctx context.Context, log stream.Log) (err error) {
 	return nil
 }
 
-// WaitIdle returns when the pipeline has committed everything that its input
-// held at the call, and nothing is queued, or with ctx's error, or with
-// ErrStopped where the pipeline stands still, or with the error of Ended.
+// WaitIdle blocks until the pipeline has committed everything that its input held at the call, and
+// no event is queued. It returns an error if ctx ends, ErrStopped if the pipeline is stopped, and
+// the error of Ended if the pipeline ended.
 func (r *Runner) WaitIdle(ctx context.Context, log stream.Log) error {
 	return r.waitReads(ctx, log, r.Reads())
 }
 
-// waitReads returns when groups have committed everything that their topics held at the call.
+// waitReads blocks until groups have committed everything that their topics held at the call.
 func (r *Runner) waitReads(ctx context.Context, log stream.Log, reads []Read) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
@@ -307,8 +304,8 @@ func (r *Runner) waitReads(ctx context.Context, log stream.Log, reads []Read) er
 	return nil
 }
 
-// WaitRead is WaitIdle, but of a pipeline whose events wait for Finish it waits only until they
-// are copied.
+// WaitRead is WaitIdle, except for pipelines with events that wait for Finish. For these it waits
+// only until the events are copied.
 func (r *Runner) WaitRead(ctx context.Context, log stream.Log) error {
 	reads := r.Reads()
 	if r.Plan.Sources != nil {
@@ -317,8 +314,8 @@ func (r *Runner) WaitRead(ctx context.Context, log stream.Log) error {
 	return r.waitReads(ctx, log, reads)
 }
 
-// Finish has a pipeline that was made with Options.Bounded compute what waits for other
-// records, and is WaitIdle. Events that come later, and are older, have their turn then.
+// Finish makes a pipeline with Options.Bounded compute the events that wait for other records. Then
+// it does the same as WaitIdle. Older events that come later are released at once.
 func (r *Runner) Finish(ctx context.Context, log stream.Log) error {
 	if err := r.WaitRead(ctx, log); err != nil {
 		return err
@@ -328,7 +325,7 @@ func (r *Runner) Finish(ctx context.Context, log stream.Log) error {
 	return r.WaitIdle(ctx, log)
 }
 
-// WaitQueueEmpty returns when nothing of the pipeline is queued, or with ctx's error.
+// WaitQueueEmpty blocks until no event of the pipeline is queued. It returns an error if ctx ends.
 func (r *Runner) WaitQueueEmpty(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {
@@ -347,8 +344,7 @@ func (r *Runner) WaitQueueEmpty(ctx context.Context, log stream.Log) error {
 	return nil
 }
 
-// waitIdle returns when a group has committed everything that its topic held at
-// the call.
+// waitIdle blocks until a group has committed everything that its topic held at the call.
 func (r *Runner) waitIdle(ctx context.Context, log stream.Log, inspector stream.Inspector, read Read) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -374,10 +370,10 @@ func (r *Runner) waitIdle(ctx context.Context, log stream.Log, inspector stream.
 func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group string, p stream.Partition, start, end stream.Offset) error {
 	for pause := 2 * time.Millisecond; ; {
 		committed, err := log.Committed(ctx, group, p)
-		done := committed >= end || start == end // or all of its records are gone
+		done := committed >= end || start == end // or all of its records were deleted
 		if err == nil && done && group == r.Plan.Name && r.Plan.Queues() {
 			if done, err = async.None(ctx, log, group, p); !done {
-				pause = min(2*pause, 100*time.Millisecond) // it reads the state, which costs more the more there is
+				pause = min(2*pause, 100*time.Millisecond) // this reads the state, which costs more for a larger state
 			}
 		}
 		if err != nil || done {
@@ -399,8 +395,8 @@ func (r *Runner) waitCommitted(ctx context.Context, log stream.Inspector, group 
 	}
 }
 
-// NewChain is New for pipelines that run together: it also checks what is
-// between them, and returns their runners upstream first.
+// NewChain is New for pipelines that run together. It also checks how they fit together, and
+// returns their runners upstream first.
 func NewChain(pipelines []lang.Pipeline, options Options) ([]*Runner, error) {
 	options.Endpoints = cmp.Or(options.Endpoints, &control.Endpoints{})
 	var runners []*Runner

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// findSchemas finds the ids of the schemas of outputs in the schema registry before anything is computed. It waits for a
-// registry that is away. It returns nil when ctx is done.
+// findSchemas gets the ids of output schemas from the schema registry before any event is computed.
+// It waits while the registry is away. It returns nil when ctx is done.
 func (r *Runner) findSchemas(ctx context.Context) error {
 	if r.offline {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Deliver opens the sinks of the pipeline and hands what it wrote to them, until ctx
-// is done; then it waits for the calls under way and returns nil. It runs beside
-// Run, in this process or another one, and needs the topics that CreateTopics
-// makes. Where the pipeline has no sinks it returns nil at once.
+// Deliver opens the sinks of the pipeline and delivers its outputs to them, until ctx is done. Then
+// it waits for the calls in flight and returns nil. It runs concurrently with Run, in this process
+// or another one, and needs the topics that CreateTopics makes. If the pipeline has no sinks, it
+// returns nil at once.
 func (r *Runner) Deliver(ctx context.Context, log stream.Log) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range r.Sinks {
@@ -45,10 +45,10 @@ func (r *Runner) deliver(ctx context.Context, log stream.Log, i int) (err error)
 	return d.Run(ctx)
 }
 
-// DeliverDerived hands what a topic holds at the call to a sink of the pipeline, in
-// another group than the sink's own, and returns when that is done: what a generation
-// made again of events that the sink has had. What was delivered so is noted: it is
-// not delivered again, and the rest is when it is called again.
+// DeliverDerived delivers the records that a topic holds at the call to a sink of the pipeline, and
+// blocks until that is done. The topic has outputs that a generation recomputed from events that
+// the sink already received. DeliverDerived uses another group than the sink's own. The group
+// records the progress, so another call delivers only the rest.
 func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group, topic string) (delivered uint64, err error) {
 	i := slices.IndexFunc(r.Sinks, func(s compile.Sunk) bool { return s.Name == name })
 	inspector, ok := log.(stream.Inspector)
@@ -83,9 +83,9 @@ func (r *Runner) DeliverDerived(ctx context.Context, log stream.Log, name, group
 	return metrics.Delivered.Load(), err
 }
 
-// WaitDelivered returns when the sinks are done with everything that their topics
-// held at the call, or with ctx's error, or with that of a sink that ended alone. Meanwhile objects of files that are not
-// complete do not wait for more records than are there.
+// WaitDelivered blocks until the sinks have delivered everything that their topics held at the
+// call. It returns an error if ctx ends or if a sink ended alone. Meanwhile file sinks complete
+// their objects without waiting for more records.
 func (r *Runner) WaitDelivered(ctx context.Context, log stream.Log) error {
 	inspector, ok := log.(stream.Inspector)
 	if !ok {

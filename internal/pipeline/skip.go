@@ -12,26 +12,27 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Skip is an order not to wait any more for a source partition, up to now.
+// Skip is a command to stop waiting for a source partition, up to a time.
 type Skip struct {
 	Source string    `json:"skip"` // topic/partition
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at"`
 }
 
-// Skipped is what came of a Skip.
+// Skipped is the result of a Skip.
 type Skipped struct {
 	Source string `json:"source"`
 	Held   int    `json:"held"` // events that waited for it
 }
 
-// skipAfter is how long events wait for a source before it can be skipped. All sources of a busy
-// pipeline hold events for a moment, and go on.
+// skipAfter is how long events must wait for a source before it can be skipped. All sources of a
+// busy pipeline hold events for a moment.
 const skipAfter = time.Second
 
-// Skip writes to the log that the events up to now do not wait for a source partition any more. It is
-// refused if no event waits for it, and where stages wait for what events say. Events of it that
-// come later have their turn at once: they are forced. A replay reads the same records.
+// Skip writes to the log that the events up to s.At no longer wait for a source partition. It
+// returns an error if no event waits for the partition, or if stages wait for values that events
+// return. Later events of the partition up to that time are forced: they are released at once. A
+// replay reads the same records.
 func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped, err error) {
 	o := r.Order(s.At)
 	switch {
@@ -39,7 +40,7 @@ func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped
 		return done, fmt.Errorf("pipeline %q waits for no source partition: it reads %s in its own order. Only pipelines with repartition or inputs wait", r.Name(), r.Input())
 	case r.Plan.Arrival:
 		return done, fmt.Errorf("pipeline %q waits for no source partition: it has order: arrival", r.Name())
-	case len(r.Plan.Returns) > 0: // an event that came later could have another place in a stage
+	case len(r.Plan.Returns) > 0: // a later event could get another place in a stage
 		return done, fmt.Errorf("pipeline %q has features by another field with a delay: it could not go on when an earlier event of the source comes. Set idle of the input: then a source that is silent, and can be read, is not waited for", r.Name())
 	}
 	if err := o.mayskip(s.Source); err != nil {
@@ -62,7 +63,7 @@ func (r *Runner) Skip(ctx context.Context, log stream.Log, s Skip) (done Skipped
 	return Skipped{s.Source, source.Holds}, nil
 }
 
-// mayskip returns why a source partition cannot be skipped.
+// mayskip returns an error if a source partition cannot be skipped.
 func (o *Order) mayskip(name string) error {
 	s, holder := o.source(name), o.Holder()
 	see := "afterbay order status " + o.Pipeline
@@ -81,7 +82,7 @@ func (o *Order) mayskip(name string) error {
 	return nil
 }
 
-// source returns a source partition by its name; nil if there is none.
+// source returns a source partition by its name, or nil if it does not exist.
 func (o *Order) source(name string) *OrderSource {
 	i := slices.IndexFunc(o.Sources, func(s OrderSource) bool { return s.Source == name })
 	if i < 0 {

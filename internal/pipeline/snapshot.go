@@ -20,11 +20,11 @@ import (
 	"github.com/afterbay/afterbay/internal/task/join"
 )
 
-// Snapshot is what a pipeline has done since it was made, and how it stands. It does not
-// change. In JSON it is what GET /v1/status shows of a pipeline; times are in seconds.
+// Snapshot is the state of a pipeline and the counts since it was made. It is immutable. Its JSON
+// is the pipeline in GET /v1/status. Times are in seconds.
 //
-// Lag, Journal and the backlogs among Sources are in the log: the server that reads them
-// adds them.
+// Lag, Journal and the backlogs among Sources are in the log: the server that reads the log adds
+// them.
 type Snapshot struct {
 	Name        string           `json:"name"`
 	Input       string           `json:"input"`
@@ -32,30 +32,30 @@ type Snapshot struct {
 	Models      []string         `json:"models"`
 	Counts      observe.Counts   `json:"counts"`
 	Memory      observe.Memory   `json:"memory"`
-	Generations map[int32]uint64 `json:"generations,omitempty"` // by partition that this process has
+	Generations map[int32]uint64 `json:"generations,omitempty"` // by partition that this process owns
 	Lag         int64            `json:"lag"`                   // records not yet committed
 	Queued      int64            `json:"queued"`                // events in the async queue
-	Times       Times            `json:"times"`                 // of events from their append until their outputs were durable
+	Times       Times            `json:"times"`                 // times of events from their append until their outputs were durable
 	Phases      map[string]Times `json:"phases"`
-	Cases       []Case           `json:"cases,omitempty"`   // of its first route
-	Stopped     *control.Stop    `json:"stopped,omitempty"` // it is stopped for its dead letters
-	Ended       string           `json:"ended,omitempty"`   // why it, or a sink of it, ended while the others go on
+	Cases       []Case           `json:"cases,omitempty"`   // cases of its first route
+	Stopped     *control.Stop    `json:"stopped,omitempty"` // set if too many dead letters stopped it
+	Ended       string           `json:"ended,omitempty"`   // why it, or one of its sinks, ended while the others continue
 	Sources     []Source         `json:"sources"`
 	Parts
 
-	Took     compile.Took  `json:"-"` // by pass of the compiler
-	Spent    observe.Spent `json:"-"` // of the budget
-	OddTimes []string      `json:"-"` // a finding for each input whose first event times look wrong
-	Asked    []Asked       `json:"-"` // of Options.DryRun
+	Took     compile.Took  `json:"-"` // compile time of each pass
+	Spent    observe.Spent `json:"-"` // use of the budget
+	OddTimes []string      `json:"-"` // a finding for each input with first event times that look wrong
+	Asked    []Asked       `json:"-"` // requests of a dry run (Options.DryRun)
 }
 
-// Parts is what parts of a pipeline have done, and how they stand.
+// Parts holds the state and the counts of the parts of a pipeline.
 type Parts struct {
 	Scored    []Scored        `json:"scored,omitempty"`
 	Endpoints []Endpoint      `json:"endpoints,omitempty"`
 	Lookups   []Lookup        `json:"lookups,omitempty"`
 	Fetched   *fetch.Stats    `json:"fetched,omitempty"` // nil without fetches
-	Schemas   *SchemaStats    `json:"schemas,omitempty"` // of a schema registry; nil without
+	Schemas   *SchemaStats    `json:"schemas,omitempty"` // requests to a schema registry; nil without one
 	Groups    []Group         `json:"groups,omitempty"`
 	Joins     []Join          `json:"joins,omitempty"`
 	Order     *Order          `json:"order,omitempty"` // nil if the topic is read in its own order
@@ -63,41 +63,41 @@ type Parts struct {
 	Journal   []journal.Count `json:"journal,omitempty"` // since the pipeline began
 }
 
-// SchemaStats counts what a schema registry was asked.
+// SchemaStats counts the requests to a schema registry.
 type SchemaStats = compile.SchemaStats
 
-// Times are quantiles of times in seconds.
+// Times holds quantiles of times in seconds.
 type Times struct {
 	Events    uint64            `json:"events,omitempty"`
 	P50       float64           `json:"p50_seconds"`
 	P99       float64           `json:"p99_seconds"`
-	Histogram *observe.Snapshot `json:"-"` // nil after it was sent as JSON
+	Histogram *observe.Snapshot `json:"-"` // nil after Times was sent as JSON
 }
 
-// Case is what events took that went through a case of a route.
+// Case holds the times of events that took a case of a route.
 type Case struct {
 	Case string `json:"case"`
 	Times
-	Limit  float64 `json:"limit_seconds,omitempty"` // which 99 of 100 of its events are to keep; 0 is that of the pipeline's budget
+	Limit  float64 `json:"limit_seconds,omitempty"` // time that 99 of 100 of its events must meet; 0 is the limit of the pipeline's budget
 	Missed uint64  `json:"missed,omitempty"`        // events that took longer than the limit
 }
 
-// Source says how a source stands at a bounded queue of a pipeline.
+// Source is the state of a source at a bounded queue of a pipeline.
 type Source struct {
 	Pipeline         string  `json:"pipeline"`
 	Topic            string  `json:"topic"`
-	Queue            string  `json:"queue"` // async, for which the topic is not read, or backlog, for which records of it are refused
-	State            string  `json:"state"` // full-rate, throttled, or model-down: nothing is read until it works again
+	Queue            string  `json:"queue"` // async, which pauses the reading of the topic, or backlog, which refuses new records
+	State            string  `json:"state"` // full-rate, throttled, or model-down: reading is paused until the model works again
 	Waiting          int     `json:"waiting"`
 	Max              int     `json:"max"`
 	High             int     `json:"high"`
 	Low              int     `json:"low"`
-	Switches         int     `json:"switches"`          // between the states, from the start on
-	ThrottledSeconds float64 `json:"throttled_seconds"` // from the start on
-	Refused          uint64  `json:"refused,omitempty"` // requests
+	Switches         int     `json:"switches"`          // changes of state since the start
+	ThrottledSeconds float64 `json:"throttled_seconds"` // since the start
+	Refused          uint64  `json:"refused,omitempty"` // refused requests
 }
 
-// NewSource returns how a source stands at a gate.
+// NewSource returns the state of a source at a gate.
 func NewSource(pipeline, topic, queue string, marks control.GateOptions, is control.GateState) Source {
 	return Source{
 		Pipeline: pipeline, Topic: topic, Queue: queue, State: is.String(), Waiting: is.Depth, Max: marks.Max, High: marks.High, Low: marks.Low,
@@ -105,23 +105,22 @@ func NewSource(pipeline, topic, queue string, marks control.GateOptions, is cont
 	}
 }
 
-// Scored is what came of the rows that a model was asked for, wherever it is
-// computed.
+// Scored counts the rows that a model was asked for, wherever it runs.
 type Scored struct {
 	Model   string `json:"model"`   // name@version
-	Rows    uint64 `json:"rows"`    // asked for; again counts again
-	Refused uint64 `json:"refused"` // of these, those over which it failed, and not over others
-	Faults  uint64 `json:"faults"`  // of these, those over which it failed whatever they were, or did not answer
+	Rows    uint64 `json:"rows"`    // rows asked for; a retry counts again
+	Refused uint64 `json:"refused"` // of these: rows that caused the failure themselves
+	Faults  uint64 `json:"faults"`  // of these: rows that failed because of the model, or without an answer
 }
 
-// Endpoint is how the service stands that a model is called at. Pipelines may share it.
+// Endpoint is the state of the service of a model. Pipelines may share it.
 type Endpoint struct {
 	Model   string `json:"model"`   // name@version
-	State   string `json:"state"`   // of its breaker: closed, open or half-open
-	Calls   uint64 `json:"calls"`   // of which the answer or fault is known
-	Faults  uint64 `json:"faults"`  // of these
-	Running int    `json:"running"` // calls
-	Limit   int    `json:"limit"`   // of them
+	State   string `json:"state"`   // state of its breaker: closed, open or half-open
+	Calls   uint64 `json:"calls"`   // calls with a known answer or fault
+	Faults  uint64 `json:"faults"`  // of these, the faults
+	Running int    `json:"running"` // calls in flight
+	Limit   int    `json:"limit"`   // most calls in flight
 
 	LimitDecreases    uint64 `json:"limit_decreases"`
 	BreakerOpened     uint64 `json:"breaker_opened"`
@@ -129,50 +128,50 @@ type Endpoint struct {
 	ReadyChecksFailed uint64 `json:"ready_checks_failed"`
 }
 
-// Lookup is what the lookups of a name found outside of the log.
+// Lookup counts the results of the lookups of a name outside of the log.
 type Lookup struct {
 	Lookup string `json:"lookup"`
 	lookups.Stats
 }
 
-// Group is how the groups of a step stand.
+// Group is the state of the groups of a step.
 type Group struct {
 	Group      string            `json:"group"`
 	Open       int64             `json:"open"`
-	Bytes      int64             `json:"bytes"` // of the events of those that are open, in the state
+	Bytes      int64             `json:"bytes"` // bytes of the state of open groups
 	Duplicates uint64            `json:"duplicates"`
 	Late       uint64            `json:"late"`
-	Ended      map[string]uint64 `json:"ended"` // by the reason: complete, idle, timeout, full, window
+	Ended      map[string]uint64 `json:"ended"` // by reason: complete, idle, timeout, full, window
 }
 
-// Join is how the join of a pipeline stands.
+// Join is the state of the join of a pipeline.
 type Join struct {
 	Join      string `json:"join"`
 	Rows      int64  `json:"rows"`      // events that wait for others of their pairs
-	Bytes     int64  `json:"bytes"`     // of these, in the state
-	Matched   uint64 `json:"matched"`   // lefts that went on with a right, or pairs
-	Unmatched uint64 `json:"unmatched"` // lefts without a right, which went on or were dropped
-	Unclaimed uint64 `json:"unclaimed"` // rights that no left took
-	Unkept    uint64 `json:"unkept"`    // rights that a left took, without room to wait for others
+	Bytes     int64  `json:"bytes"`     // bytes of these in the state
+	Matched   uint64 `json:"matched"`   // left events that continued with a right event, or pairs
+	Unmatched uint64 `json:"unmatched"` // left events without a right event, which continued or were dropped
+	Unclaimed uint64 `json:"unclaimed"` // right events that no left event took
+	Unkept    uint64 `json:"unkept"`    // right events that a left event took, without room to wait for others
 }
 
-// Sink is what a sink did.
+// Sink holds the counts and the state of a sink.
 type Sink struct {
 	Sink      string `json:"sink"`
-	Delivered uint64 `json:"delivered"` // records that the service took
-	Older     uint64 `json:"older"`     // of these, those that changed nothing
-	Repeated  uint64 `json:"repeated"`  // left out: the service took their id before
+	Delivered uint64 `json:"delivered"` // records that the service accepted
+	Older     uint64 `json:"older"`     // of these: records that changed nothing
+	Repeated  uint64 `json:"repeated"`  // records skipped because the service already had their id
 	Dead      uint64 `json:"dead_letters"`
 	Calls     uint64 `json:"calls"`
-	Failures  uint64 `json:"failures"` // of the calls
+	Failures  uint64 `json:"failures"` // failed calls
 	Waiting   int64  `json:"waiting"`
-	Resting   bool   `json:"resting"` // the service fails and is only probed
-	Fresh     Times  `json:"fresh"`   // from the event time of records until the service had them
+	Resting   bool   `json:"resting"` // the service fails and receives only probes
+	Fresh     Times  `json:"fresh"`   // time from the event time of records until the service had them
 
-	Foreign  uint64 `json:"foreign"` // dead letters of records whose key the service had from another partition
+	Foreign  uint64 `json:"foreign"` // dead letters of records with a key that the service had from another partition
 	Rejoined uint64 `json:"members_rejoined"`
 	Pauses   uint64 `json:"pauses"`
-	Running  int64  `json:"running"` // calls
+	Running  int64  `json:"running"` // calls in flight
 	Call     Times  `json:"call"`    // time of the calls
 }
 
@@ -180,8 +179,8 @@ func timesOf(s *observe.Snapshot) Times {
 	return Times{s.Count, s.Quantile(0.5).Seconds(), s.Quantile(0.99).Seconds(), s}
 }
 
-// Snapshot returns what the pipeline does. It may be called at any time. It adds up
-// histograms: a loop that waits reads Counts.
+// Snapshot returns the state of the pipeline. It may be called at any time. It sums histograms, so
+// a loop that waits should use Counts.
 func (r *Runner) Snapshot() Snapshot {
 	metrics := r.metrics[0]
 	s := Snapshot{
@@ -231,7 +230,7 @@ func (r *Runner) Snapshot() Snapshot {
 	return s
 }
 
-// memory returns what the pipeline and its stages keep in memory. Repartitioners keep nothing.
+// memory returns the memory use of the pipeline and its stages. Repartitioners have no keyed state.
 func (r *Runner) memory() observe.Memory {
 	all := r.metrics[0].Memory()
 	for _, m := range r.metrics[1+len(r.Copies):] {
@@ -245,9 +244,9 @@ func (r *Runner) memory() observe.Memory {
 	return all
 }
 
-// asyncSource says how the reading of the input stands: throttled while as many events wait
-// off the loop as Queue.High says, in one member at least. How long it was paused is that
-// of the member that was for longest.
+// asyncSource returns the state of the input at the async queue. It is throttled while a member has
+// as many queued events as Queue.High allows. The throttled time is that of the member that was
+// throttled longest.
 func asyncSource(plan *task.Plan, s *Snapshot) Source {
 	source := NewSource(s.Name, plan.Topic, "async", plan.Queue, control.GateState{
 		Throttled: s.Memory.Throttled > 0, Depth: int(s.Queued), Switches: int(s.Counts.Switches),
@@ -259,7 +258,7 @@ func asyncSource(plan *task.Plan, s *Snapshot) Source {
 	return source
 }
 
-// scored adds up what came of the rows of each model, by its name.
+// scored sums the counts of the rows of each model, by name.
 func scored(plan *task.Plan) (list []Scored) {
 	for i := range plan.Stages {
 		how := plan.Stages[i].How()
@@ -300,7 +299,8 @@ func endpoints(plan *task.Plan) (list []Endpoint) {
 	return list
 }
 
-// found adds up what lookups outside of the log did, by name: cases of a route may share one.
+// found sums the counts of lookups outside of the log, by name. Cases of a route may share a
+// lookup.
 func found(finders []lang.Finder) (list []Lookup) {
 	for _, f := range finders {
 		i := slices.IndexFunc(list, func(l Lookup) bool { return l.Lookup == f.Name })

@@ -13,8 +13,8 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// CreateTopics makes the topics of pipelines, like Runner.CreateTopics. It skips a
-// pipeline if its input got more partitions, unless all inputs did.
+// CreateTopics makes the topics of pipelines, like Runner.CreateTopics. It skips a pipeline if its
+// input got more partitions, unless all inputs did.
 func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error {
 	var ended []error
 	for _, r := range runners {
@@ -32,12 +32,12 @@ func CreateTopics(ctx context.Context, log stream.Log, runners []*Runner) error 
 	return errors.Join(ended...)
 }
 
-// RunChain runs pipelines and their sinks until ctx is done. An error of one ends all, and
-// is returned.
+// RunChain runs pipelines and their sinks until ctx is done. If one of them fails, RunChain ends
+// all and returns the error.
 //
-// If its input or topic gets more partitions, a pipeline or sink ends alone: RunChain
-// logs that, and the others go on. RunChain returns the error when the last pipeline has
-// ended. Runner.Ended and Snapshot.Ended say it before.
+// If its input or topic gets more partitions, a pipeline or sink ends alone. RunChain logs that,
+// and the others continue. RunChain returns the error when the last pipeline has ended.
+// Runner.Ended and Snapshot.Ended report it earlier.
 func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // guards left and ended
@@ -68,25 +68,25 @@ func RunChain(ctx context.Context, log stream.Log, runners []*Runner) error {
 	return errors.Join(ended...)
 }
 
-// Outgrown reports whether err is a stream.PartitionsError, which ends one pipeline or
-// sink alone.
+// Outgrown reports whether err is a stream.PartitionsError. Such an error ends one pipeline or sink
+// alone.
 func Outgrown(err error) bool {
 	_, ok := errors.AsType[*stream.PartitionsError](err)
 	return ok
 }
 
-// Ended returns why Run ended while RunChain goes on: a stream.PartitionsError. It is nil
-// while the pipeline runs.
+// Ended returns the error that ended Run while RunChain continues: a stream.PartitionsError. It is
+// nil while the pipeline runs.
 func (r *Runner) Ended() error { return r.ended.of(r.Name()) }
 
-// ended is why groups of a Runner ended alone.
+// ended holds the errors of groups of a Runner that ended alone.
 type ended struct {
 	mu  sync.Mutex // guards why
 	why map[string]error
 }
 
-// note says that groups run. The function that it returns says that they ended, if err is
-// then a stream.PartitionsError.
+// note records that groups run. The returned function records that they ended, if err is then a
+// stream.PartitionsError.
 func (e *ended) note(err *error, groups ...string) func() {
 	set := func(why error) {
 		e.mu.Lock()
@@ -112,8 +112,8 @@ func (e *ended) of(group string) error {
 	return e.why[group]
 }
 
-// Chain is compile.Chain of what runs together. If nothing is wrong, pipelines whose outputs
-// others copy tell them their watermarks from now on.
+// Chain is compile.Chain for runners. If it finds no problem, pipelines broadcast their watermarks
+// from now on if others copy their outputs.
 func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
 	all := compiledOf(runners)
 	order, found = compile.Chain(all)
@@ -123,8 +123,8 @@ func Chain(runners []*Runner) (order []int, found map[int]spec.Problems) {
 	return order, found
 }
 
-// follow says to pipelines which others write the topics that they copy, and to these that they
-// are followed.
+// follow tells each pipeline the upstream pipelines of the topics that it copies, and marks these
+// as followed.
 func follow(runners []*Runner, all []*compile.Compiled) {
 	for _, r := range runners {
 		r.followed = false
@@ -144,7 +144,7 @@ func follow(runners []*Runner, all []*compile.Compiled) {
 	}
 }
 
-// Arrivals is compile.Arrivals of what runs.
+// Arrivals is compile.Arrivals for runners.
 func Arrivals(runners []*Runner) map[int][]string { return compile.Arrivals(compiledOf(runners)) }
 
 // NewestRows is compile.NewestRows.

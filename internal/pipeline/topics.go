@@ -12,19 +12,19 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// DefaultPartitions is how many partitions a topic has of which no file says it.
+// DefaultPartitions is the number of partitions of a topic if no file says it.
 const DefaultPartitions = compile.DefaultPartitions
 
-// CreateTopics makes the topics that the pipeline reads and writes, where they
-// are not there. Those that it writes have as many partitions as the one that
-// it reads or its inputs are copied to. If the input got more partitions since the
-// pipeline began, the error is a stream.PartitionsError, and the topics are there.
+// CreateTopics makes the missing topics that the pipeline reads and writes. The topics that it
+// writes have as many partitions as the topic that it reads or that its inputs are copied to. If
+// the input got more partitions since the pipeline began, CreateTopics makes the topics and returns
+// a stream.PartitionsError.
 func (r *Runner) CreateTopics(ctx context.Context, log stream.Log) error {
 	_, err := r.createTopics(ctx, log)
 	return err
 }
 
-// createTopics is CreateTopics. It returns the partitions of the inputs.
+// createTopics is CreateTopics. It returns the numbers of partitions of the inputs.
 func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int32, err error) {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -45,8 +45,9 @@ func (r *Runner) createTopics(ctx context.Context, log stream.Log) (inputs []int
 	return inputs, cmp.Or(err, grown)
 }
 
-// createInputs makes the topics that the pipeline reads, and returns how many partitions
-// these, and its state and outputs have. If the latter is began since the input has more, grown says so.
+// createInputs makes the topics that the pipeline reads. It returns the number of partitions of
+// each input, and of the pipeline's state and outputs. If the pipeline began with fewer partitions
+// than the input has now, grown is an error.
 func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[string]int32, began int32) (inputs []int32, partitions int32, grown, err error) {
 	for _, in := range r.Pipeline.EachInput() {
 		topic := stream.Topic{Name: in.Topic, Key: in.KeyPath(), Partitions: cmp.Or(in.Partitions, compile.DefaultPartitions)}
@@ -78,8 +79,8 @@ func (r *Runner) createInputs(ctx context.Context, log stream.Log, existing map[
 	return inputs, partitions, grown, err
 }
 
-// createOutputs makes the other topics. Outputs of a pipeline that began with so many
-// partitions may have more: only their readers have to know.
+// createOutputs makes the other topics. If the pipeline began with the given number of partitions,
+// its outputs may have more: only their readers depend on the number.
 func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map[string]int32, partitions int32, began bool) error {
 	names := r.Plan.Topics()
 	if r.followed {
@@ -101,7 +102,7 @@ func (r *Runner) createOutputs(ctx context.Context, log stream.Log, existing map
 	for i := range r.Sinks {
 		for _, name := range sinks.Topics(compile.GroupOf(&r.Sinks[i].Sink, r.Name())) {
 			if existing[name] > 0 {
-				continue // the sink compares it
+				continue // the sink compares the number
 			}
 			if err := log.CreateTopic(ctx, stream.Topic{Name: name, Partitions: cmp.Or(existing[r.Sinks[i].From], partitions)}); err != nil {
 				return fmt.Errorf("sink %q of pipeline %q: %w", r.Sinks[i].Name, r.Plan.Name, err)
