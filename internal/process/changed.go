@@ -11,8 +11,7 @@ import (
 	"github.com/afterbay/afterbay/internal/pipeline"
 )
 
-// Changed reads the pipeline that a request is about. Its runner is the
-// caller's to close.
+// Changed loads the pipeline of a request. The caller closes its runner.
 func (l *Loader) Changed(request reprocess.Request) (Pipeline, error) {
 	file, err := lang.Load(request.File, l.Kinds)
 	if err != nil {
@@ -43,8 +42,8 @@ func (l *Loader) Changed(request reprocess.Request) (Pipeline, error) {
 	return Pipeline{request.File, file, at, runner}, nil
 }
 
-// replaceModel puts NAME@VERSION=FILE into a pipeline, or sees that NAME@VERSION is
-// there.
+// replaceModel parses text. For NAME@VERSION=FILE it replaces a model of a pipeline. For
+// NAME@VERSION it checks that the pipeline has the model.
 func replaceModel(p *lang.Pipeline, text string, kinds lang.Kinds) error {
 	pinned, file, replace := strings.Cut(text, "=")
 	name, number, _ := strings.Cut(pinned, "@")

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	lockedWait = 2 * time.Second // a process that starts or ends is neither locked out nor reachable for a moment
+	lockedWait = 2 * time.Second // a starting or ending process may hold the lock without being reachable for a moment
 	lockedTry  = 50 * time.Millisecond
 )
 
@@ -35,9 +35,9 @@ func OpenDirectory(dir string, logger *slog.Logger) (*embedded.Log, error) {
 	return log, nil
 }
 
-// Attach returns the log of an engine, or if another process holds the data directory,
-// that process. The function returned closes it. A directory that is not there is made
-// where create is set.
+// Attach returns the log of an engine. If another process holds the data directory, Attach connects
+// to that process. The returned function closes the log or connection. If create is set, Attach
+// creates a missing directory.
 func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, create bool) (inspect.Directory, func() error, error) {
 	if e.Shared() {
 		log, err := e.Open(ctx, logger, stream.Process{})
@@ -76,14 +76,14 @@ func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, c
 	}
 }
 
-// hints say what to do about a data directory.
+// hints holds advice for errors of a data directory.
 type hints struct {
 	locked, foreign, damaged, other string
-	own                             string // if another process has the folder of a shared log
-	owner                           string // with the name of the user whose directory it is, and that name for a shell
+	own                             string // for a folder of a shared log that another process holds
+	owner                           string // format with the name of the user who owns the directory, plain and as a shell word
 }
 
-// A person who types commands names a directory by a flag, and a Go program by a call.
+// On the command line a flag names a directory. In a Go program a call does.
 var (
 	flags = hints{
 		locked:  "end that process, or choose another directory with --data",
@@ -103,7 +103,7 @@ var (
 	}
 )
 
-// directoryError gives an error of a data directory its reason and what to do.
+// directoryError adds the reason and advice to an error of a data directory.
 func (h *hints) directoryError(err error, dir string) error {
 	var damage *embedded.DamageError
 	switch {
@@ -117,11 +117,11 @@ func (h *hints) directoryError(err error, dir string) error {
 	return failure.Directory(fmt.Errorf("%w: %s", err, h.directory(err, dir)))
 }
 
-// DirectoryHint says what to do about a data directory that cannot be opened, to a person
-// who types commands.
+// DirectoryHint returns advice for a data directory that cannot be opened, for users of the command
+// line.
 func DirectoryHint(err error, dir string) string { return flags.directory(err, dir) }
 
-// directory says what to do about a data directory that cannot be opened.
+// directory returns advice for a data directory that cannot be opened.
 func (h *hints) directory(err error, dir string) string {
 	other := ", or " + h.other
 	switch {
@@ -137,8 +137,7 @@ func (h *hints) directory(err error, dir string) string {
 	return "see what afterbay doctor " + ShellWord(dir) + " says" + other
 }
 
-// permission says what to do if this user may not use a data directory. Only its owner
-// may.
+// permission returns advice if this user may not use a data directory. Only its owner may.
 func (h *hints) permission(dir string) string {
 	about, err := os.Stat(dir)
 	if err != nil {
@@ -148,19 +147,19 @@ func (h *hints) permission(dir string) string {
 	if !ok || int(owner.Uid) == os.Geteuid() {
 		return "give this user the right to read and write the directory"
 	}
-	name := fmt.Sprint("#", owner.Uid) // as sudo takes a number
+	name := fmt.Sprint("#", owner.Uid) // the form that sudo takes for a number
 	if u, err := user.LookupId(fmt.Sprint(owner.Uid)); err == nil {
 		name = u.Username
 	}
 	return fmt.Sprintf(h.owner, name, ShellWord(name))
 }
 
-// unwritable reports whether a directory can be read at most.
+// unwritable reports whether err means that a directory cannot be written.
 func unwritable(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
-// local returns what works with a log itself.
+// local returns a Directory that works with a log itself.
 func local(ctx context.Context, log inspect.Log) (inspect.Directory, func() error, error) {
 	names, err := generation.Open(ctx, log)
 	if err != nil {
@@ -169,17 +168,17 @@ func local(ctx context.Context, log inspect.Log) (inspect.Directory, func() erro
 	return &inspect.Local{Log: names}, log.Close, nil
 }
 
-// Held reports whether another process holds a data directory, of which err is the error.
+// Held reports whether err means that another process holds a data directory.
 func Held(err error) bool { return errors.Is(err, embedded.ErrLocked) }
 
-// IsDirectory reports whether dir is a data directory: META or its copy is there.
+// IsDirectory reports whether dir is a data directory: it has META or its copy.
 func IsDirectory(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "META"))
 	_, errCopy := os.Stat(filepath.Join(dir, "META.copy"))
 	return !errors.Is(err, fs.ErrNotExist) || !errors.Is(errCopy, fs.ErrNotExist)
 }
 
-// Reach finds the process that holds a data directory.
+// Reach connects to the process that holds a data directory.
 func Reach(ctx context.Context, dir string) (*admin.Client, error) {
 	held, err := admin.ReadAdmin(dir)
 	if err != nil {
@@ -202,7 +201,7 @@ func Reach(ctx context.Context, dir string) (*admin.Client, error) {
 	return nil, err
 }
 
-// shellWord writes a name so that a shell reads it as one word.
+// ShellWord quotes a name so that a shell reads it as one word.
 func ShellWord(name string) string {
 	if strings.ContainsAny(name, " \t\n'\"\\$&|;<>()*?[]#~`!{}") {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
@@ -210,7 +209,7 @@ func ShellWord(name string) string {
 	return name
 }
 
-// CheckError gives an error of a check of a data directory its class, and says what to do.
+// CheckError adds a class and advice to an error of a check of a data directory.
 func CheckError(err error, dir string) error {
 	switch {
 	case errors.Is(err, embedded.ErrLocked):

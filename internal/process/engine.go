@@ -21,15 +21,15 @@ import (
 // dataDirectory is the URL of the log of a data directory.
 const dataDirectory = "embedded"
 
-// engine is the log that a command works on.
+// Engine is the log that a command works on.
 type Engine struct {
 	lang.Engine
-	Typed string                   // what names it behind --engine
+	Typed string                   // value that names it after --engine
 	by    string                   // the flag or call that names it, if no file does
-	Place func(found error) error  // says where in the file that names it; nil where a flag does
+	Place func(found error) error  // adds the place in the file that names it to an error; nil if a flag names it
 	Env   func(name string) string // the environment
 
-	Program bool // a Go program opens it: hints name calls in place of flags
+	Program bool // a Go program opens it: hints name calls instead of flags
 }
 
 func (e *Engine) hints() *hints {
@@ -39,14 +39,14 @@ func (e *Engine) hints() *hints {
 	return &flags
 }
 
-// shared reports whether several processes may open it at a time.
+// Shared reports whether several processes may open it at the same time.
 func (e *Engine) Shared() bool {
 	_, ok := e.Config.(stream.Shared)
 	return ok
 }
 
-// folder is where a process keeps what is its own, with this data directory: a shared log
-// has a folder beside what an embedded log keeps there.
+// Folder returns the folder for a process's own files, given its data directory. For a shared log
+// it is a subfolder, separate from the files of an embedded log.
 func (e *Engine) Folder(data string) string {
 	if e.Shared() {
 		return filepath.Join(data, e.Kind)
@@ -54,8 +54,8 @@ func (e *Engine) Folder(data string) string {
 	return data
 }
 
-// wrong returns what is wrong with the engine, with where it is named and what
-// to do next.
+// Wrong returns an error for problems of the engine, with the place that names it and advice. It
+// returns nil if there are no problems.
 func (e *Engine) Wrong(found spec.Problems) error {
 	switch {
 	case len(found) == 0:
@@ -74,7 +74,7 @@ func (e *Engine) Wrong(found spec.Problems) error {
 	return failure.As(failure.OfUsage, errors.Join(errs...))
 }
 
-// EngineAt returns the engine of a URL. Errors begin with what names it: a flag or a call.
+// EngineAt returns the engine of a URL. Errors begin with by, the flag or call that names it.
 func EngineAt(kinds lang.Kinds, url, by string) (*Engine, error) {
 	e := &Engine{Typed: url, by: by, Env: os.Getenv}
 	var found spec.Problems
@@ -82,14 +82,14 @@ func EngineAt(kinds lang.Kinds, url, by string) (*Engine, error) {
 	return e, e.Wrong(found)
 }
 
-// directoryEngine returns the engine that is a data directory.
+// DirectoryEngine returns the engine of a data directory.
 func DirectoryEngine() *Engine {
 	e := &Engine{Env: os.Getenv}
 	e.Engine, _ = lang.Kinds{Logs: []stream.Kind{embedded.Kind}}.Engine(dataDirectory)
 	return e
 }
 
-// engineOf returns the engine that pipelines name, which all share.
+// EngineOf returns the engine that pipelines name. All of them must name the same one.
 func EngineOf(pipelines []Pipeline) (*Engine, error) {
 	e := &Engine{Env: os.Getenv}
 	for _, p := range pipelines {
@@ -108,8 +108,8 @@ func EngineOfGateway(path string, g *config.Gateway) (*Engine, error) {
 	return e, e.Wrong(e.Check())
 }
 
-// next returns the engine that a pipeline names, or e, and what is wrong with it
-// after e.
+// Next returns the engine that a pipeline names, or e if it names none. It also returns the
+// problems if that engine differs from e.
 func (e *Engine) Next(p Pipeline) (*Engine, spec.Problems) {
 	named := p.Source.Pipelines[p.Index].Engine
 	if named.URL == "" {
@@ -126,7 +126,7 @@ func (e *Engine) Next(p Pipeline) (*Engine, spec.Problems) {
 	return here, found
 }
 
-// Open opens the log. The process says what is its own.
+// Open opens the log. p has the options of the process.
 func (e *Engine) Open(ctx context.Context, logger *slog.Logger, p stream.Process) (stream.Engine, error) {
 	p = e.Process(logger, p)
 	log, err := e.Config.Open(ctx, p)
@@ -134,7 +134,7 @@ func (e *Engine) Open(ctx context.Context, logger *slog.Logger, p stream.Process
 		return log, nil
 	}
 	switch found := lang.EngineProblems(err); {
-	case len(found) == 1 && found[0].Path == "engine": // of the flags of the process
+	case len(found) == 1 && found[0].Path == "engine": // a problem of the flags of the process
 		return nil, failure.Usage("%w", err)
 	case found != nil:
 		return nil, e.Wrong(found)
@@ -148,13 +148,13 @@ func (e *Engine) Open(ctx context.Context, logger *slog.Logger, p stream.Process
 	return nil, failure.Connections(err)
 }
 
-// Process completes what an engine is told.
+// Process adds the logger and the environment to the options of an engine.
 func (e *Engine) Process(logger *slog.Logger, p stream.Process) stream.Process {
 	p.Logger, p.Environment, p.Typed = logger, e.Env, e.Place == nil
 	return p
 }
 
-// deliveryOf is what a pipeline says about its outputs, as logs take it.
+// DeliveryOf converts the delivery setting of a pipeline's outputs to that of the log.
 func DeliveryOf(d lang.Delivery) stream.Delivery {
 	switch d {
 	case lang.AtLeastOnce:

@@ -33,37 +33,36 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// defaultFront is where clients connect when the gateway file does not say.
+// defaultFront is the address for clients if the gateway file has none.
 const defaultFront = "127.0.0.1:8088"
 
-// front is the gateway of a process: what clients connect to, and the sequencer of
-// their events.
+// Gateway is the gateway of a process: the listener for clients, and the sequencer of their events.
 type Gateway struct {
 	file      *config.Gateway
-	warnings  []string // of what is allowed but will surprise
-	key       string   // that the pipelines of the process read the input by; "" is not known
+	warnings  []string // about settings that are valid but may surprise
+	key       string   // key that the pipelines of the process read the input by; "" if unknown
 	log       *slog.Logger
 	secret    []byte
 	keys      *auth.Keyring
 	addresses *limit.Limiter[netip.Prefix]
-	memory    *server.Budget     // of the requests of the process
-	fault     func(stage string) // nil but in crash tests
+	memory    *server.Budget     // memory for the requests of the process
+	fault     func(stage string) // nil except in crash tests
 	ending    atomic.Bool
 
-	// Made by listen:
+	// Set by listen:
 	listener  net.Listener
 	server    *server.Server
 	gateway   *gateway.Gateway
 	sequencer *sequence.Sequencer
 	sequence  sequence.Metrics
 
-	// Made by start:
+	// Set by start:
 	stop context.CancelFunc
-	done chan struct{} // closed when err is there
+	done chan struct{} // closed when err is set
 	err  error
 }
 
-// newFront reads a gateway file, and the keys that it names. fault is as in pipeline.Options.
+// NewGateway loads a gateway file, and the keys that it names. fault is as in pipeline.Options.
 func NewGateway(path string, kinds lang.Kinds, logger *slog.Logger, fault func(stage string)) (*Gateway, error) {
 	file, err := config.LoadGateway(path, kinds)
 	if found := new(spec.Errors); errors.As(err, found) && !config.IsGateway(path) {
@@ -87,7 +86,7 @@ func NewGateway(path string, kinds lang.Kinds, logger *slog.Logger, fault func(s
 	return &Gateway{file: file, log: logger, secret: secret, keys: keys, addresses: addresses, fault: fault}, nil
 }
 
-// openKeys opens a file of keys.
+// OpenKeys opens a file of keys.
 func OpenKeys(path string) (*auth.Keyring, error) {
 	file, err := config.LoadKeys(path)
 	var access *fs.PathError
@@ -99,8 +98,8 @@ func OpenKeys(path string) (*auth.Keyring, error) {
 	return file.Open(auth.Options{})
 }
 
-// keysOf opens the file of keys that a gateway file names. Where it cannot be read the
-// error says at which place it is named.
+// KeysOf opens the file of keys that a gateway file names. If the file cannot be read, the error
+// has the place that names it.
 func KeysOf(g *config.Gateway) (*auth.Keyring, error) {
 	keys, err := OpenKeys(g.Keys)
 	var within spec.Errors
@@ -114,7 +113,7 @@ func shareOf(s config.GatewayShare) limit.Options {
 	return limit.Options{Open: s.Connections, Rate: float64(s.Rate), Burst: s.Burst, Keys: s.Keys}
 }
 
-// authenticator says whom tokens belong to.
+// authenticator identifies the owners of tokens.
 type authenticator struct{ keys *auth.Keyring }
 
 // Verify implements gateway.Authenticator.
@@ -130,7 +129,7 @@ func (a authenticator) Verify(ctx context.Context, text string) (gateway.Identit
 	return gateway.Identity{Tenant: who.Tenant, Client: who.Client, Expires: who.Expires}, nil
 }
 
-// options returns those of the gateway and of its sequencer.
+// options returns the options of the gateway and of its sequencer.
 func (f *Gateway) options() (gateway.Options, sequence.Options) {
 	file := f.file
 	l := file.Limits
@@ -160,8 +159,8 @@ func (f *Gateway) options() (gateway.Options, sequence.Options) {
 	}, events
 }
 
-// listen makes the gateway on a log that has the topics of the pipeline, and takes
-// the address. Clients are served from start on.
+// listen makes the gateway on a log that has the topics of the pipeline, and listens on the
+// address. Clients are served after start.
 func (f *Gateway) listen(ctx context.Context, log inspect.Log) error {
 	options, events := f.options()
 	var err error
@@ -199,18 +198,18 @@ func (f *Gateway) listen(ctx context.Context, log inspect.Log) error {
 	return nil
 }
 
-// writeBufferBytes is what the system holds for a connection that is not read. Left
-// to itself it takes megabytes for each, which no limit of the process counts.
+// writeBufferBytes limits the send buffer of the system for a connection that its client does not
+// read. By default the system takes megabytes for each, which no limit of the process counts.
 const writeBufferBytes = 128 << 10
 
-// narrow is a listener of TCP whose connections hold so much.
+// narrow is a TCP listener that limits the send buffers of its connections.
 type narrow struct{ net.Listener }
 
 // Accept implements net.Listener.
 func (n narrow) Accept() (net.Conn, error) {
 	conn, err := n.Listener.Accept()
 	if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
-		_ = tcp.SetWriteBuffer(writeBufferBytes) // one that is gone already says so when it is read
+		_ = tcp.SetWriteBuffer(writeBufferBytes) // a closed connection reports its error at the next read
 	}
 	return conn, err
 }
@@ -219,8 +218,8 @@ func (f *Gateway) explain(path, message, hint string) error {
 	return f.file.Explain(&spec.Problem{Path: path, Message: message, Hint: hint})
 }
 
-// checkTopics returns which topic of the pipeline is not there, or which of those that
-// pipelines have by their name is not read.
+// checkTopics returns an error if a topic of the pipeline is missing, or if the gateway file omits
+// a topic that a pipeline writes under its own name.
 func (f *Gateway) checkTopics(ctx context.Context, log inspect.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -260,8 +259,7 @@ func (f *Gateway) checkTopics(ctx context.Context, log inspect.Log) error {
 	return nil
 }
 
-// handler serves clients, and says to what shares them among gateways whether this
-// one takes more.
+// handler serves clients, and tells load balancers whether this gateway takes more clients.
 func (f *Gateway) handler(clients http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -276,13 +274,13 @@ func (f *Gateway) handler(clients http.Handler) http.Handler {
 	})
 }
 
-// File is the gateway file.
+// File returns the gateway file.
 func (f *Gateway) File() *config.Gateway { return f.file }
 
-// Warnings are about what is allowed but will surprise.
+// Warnings returns warnings about settings that are valid but may surprise.
 func (f *Gateway) Warnings() []string { return f.warnings }
 
-// Address is where clients connect; "" before there is a listener.
+// Address returns the address for clients, or "" before there is a listener.
 func (f *Gateway) Address() string {
 	if f.listener == nil {
 		return ""
@@ -293,7 +291,7 @@ func (f *Gateway) Address() string {
 	return "ws://" + f.listener.Addr().String()
 }
 
-// shown is what the process shows of the gateway; nil where f is.
+// shown returns the gateway as the HTTP server shows it, or nil if f is nil.
 func (f *Gateway) shown() *admin.Gateway {
 	if f == nil {
 		return nil
@@ -301,8 +299,8 @@ func (f *Gateway) shown() *admin.Gateway {
 	return &admin.Gateway{Name: f.file.Name, Topics: slices.Collect(maps.Values(maps.Collect(f.file.Topics()))), Server: f.gateway, HTTP: f.server, Sequence: &f.sequence, Addresses: f.addresses.Stats, Tokens: f.keys.Stats, Ended: f.ended}
 }
 
-// ended returns why the gateway ended alone; nil while it runs. It may be called after
-// start or fail.
+// ended returns the error of a gateway that ended alone, or nil while it runs. It may be called
+// after start or fail.
 func (f *Gateway) ended() error {
 	select {
 	case <-f.done:
@@ -314,23 +312,23 @@ func (f *Gateway) ended() error {
 	return nil
 }
 
-// fail is start for a gateway that cannot be served: it ended for that reason.
+// fail replaces start for a gateway that cannot be served: the gateway has ended with why.
 func (f *Gateway) fail(why error) {
 	f.done, f.stop, f.err = make(chan struct{}), func() {}, why
 	close(f.done)
 }
 
-// start serves clients until ctx is done, and then sends them away.
+// start serves clients until ctx is done, and then disconnects them.
 func (f *Gateway) start(ctx context.Context) {
 	ctx, f.stop = context.WithCancel(ctx)
 	f.done = make(chan struct{})
-	go func() { // until wait
+	go func() { // wait waits for this goroutine
 		defer close(f.done)
 		f.err = f.run(ctx)
 	}()
 }
 
-// wait ends the gateway and returns what went wrong. It may be called before start.
+// wait ends the gateway and returns its error. It may be called before start.
 func (f *Gateway) wait() error {
 	switch {
 	case f.done != nil:
@@ -343,8 +341,8 @@ func (f *Gateway) wait() error {
 	return nil
 }
 
-// run serves clients until ctx is done. Results go on while clients are sent away,
-// so that those which wait for theirs may still get them.
+// run serves clients until ctx is done. It still sends results while it disconnects clients, so
+// that waiting clients may get theirs.
 func (f *Gateway) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	working, stopWorking := context.WithCancel(context.WithoutCancel(ctx))
@@ -365,8 +363,8 @@ func (f *Gateway) run(ctx context.Context) error {
 	group.Go(func() error {
 		defer stopWorking()
 		err := f.gateway.Run(ctx)
-		// Requests that are left when clients are gone are cut after 10 s, which is no
-		// failure of the process.
+		// Requests that remain after the clients are gone are cut after 10 s. That is not an error
+		// of the process.
 		_ = f.server.Shutdown(ctx)
 		return err
 	})

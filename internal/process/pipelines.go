@@ -22,11 +22,11 @@ import (
 type Pipeline struct {
 	File   string
 	Source *lang.File
-	Index  int // in the file
+	Index  int // index in the file
 	Runner *pipeline.Runner
 }
 
-// Describe says what the pipeline reads, writes and loads.
+// Describe returns a text that says what the pipeline reads, writes and loads.
 func (p Pipeline) Describe() string {
 	text := fmt.Sprintf("%s and writes %s", strings.Join(p.Runner.Inputs(), ", "), strings.Join(p.Runner.Outputs(), ", "))
 	if way := p.Runner.Way(); way != "" {
@@ -41,20 +41,20 @@ func (p Pipeline) Describe() string {
 	return text
 }
 
-// Loader loads pipelines, with what all pipelines of a program get.
+// Loader loads pipelines, with the options that all pipelines of a program share.
 type Loader struct {
-	Kinds    lang.Kinds         // that files may name
-	Code     lang.Code          // that files may name
+	Kinds    lang.Kinds         // kinds that files may name
+	Code     lang.Code          // code that files may name
 	Logger   *slog.Logger       // nil discards
 	Announce func(text string)  // as in pipeline.Options
 	Fault    func(stage string) // as in pipeline.Options
 
-	endpoints control.Endpoints // of all pipelines
-	ends      []func()          // of the pipelines
+	endpoints control.Endpoints // endpoints of all pipelines
+	ends      []func()          // functions that close the pipelines
 }
 
-// New checks a pipeline, whose models may be of any kind. What they have outside of the
-// process ends with Close.
+// New checks a pipeline, with models of any kind. Close ends the programs that its models run
+// outside of the process.
 func (l *Loader) New(p lang.Pipeline, o pipeline.Options) (*pipeline.Runner, error) {
 	o.Announce, o.Endpoints = l.Announce, cmp.Or(o.Endpoints, &l.endpoints)
 	if o.ModelKinds == nil {
@@ -67,7 +67,7 @@ func (l *Loader) New(p lang.Pipeline, o pipeline.Options) (*pipeline.Runner, err
 	return runner, err
 }
 
-// Own has Close close a pipeline that another caller made.
+// Own makes Close close a pipeline that another caller made.
 func (l *Loader) Own(runner *pipeline.Runner) { l.ends = append(l.ends, runner.Close) }
 
 // Close closes the pipelines. They must have ended.
@@ -78,9 +78,9 @@ func (l *Loader) Close() {
 	l.ends = nil
 }
 
-// Load reads and checks the pipelines of files. The error is all that is wrong with them.
-// keys returns KeyBytes of each of a number of pipelines; nil is that of the options. The
-// pipelines are upstream first.
+// Load loads and checks the pipelines of files, and returns them upstream first. The error has all
+// problems. keys returns KeyBytes of each pipeline for a number of pipelines. If keys is nil, the
+// value of the options is used.
 func (l *Loader) Load(files []string, o pipeline.Options, keys func(pipelines int) int64) ([]Pipeline, error) {
 	var loaded []*lang.File
 	var found []error
@@ -105,7 +105,7 @@ func (l *Loader) Load(files []string, o pipeline.Options, keys func(pipelines in
 	return all, err
 }
 
-// Make is Load for files that were read.
+// Make is Load for files that were already read.
 func (l *Loader) Make(files []*lang.File, o pipeline.Options, keys func(pipelines int) int64) ([]Pipeline, error) {
 	all, found, err := l.make(files, o, keys)
 	if len(found) > 0 {
@@ -114,8 +114,8 @@ func (l *Loader) Make(files []*lang.File, o pipeline.Options, keys func(pipeline
 	return all, err
 }
 
-// make is Make with what is wrong with the pipelines by themselves; err is about what is
-// between them.
+// make is Make, but returns the problems of single pipelines in found. err has the problems between
+// pipelines.
 func (l *Loader) make(files []*lang.File, o pipeline.Options, keys func(pipelines int) int64) (all []Pipeline, found []error, err error) {
 	names, count := map[string]string{}, 0
 	for _, file := range files {
@@ -148,8 +148,8 @@ func (l *Loader) make(files []*lang.File, o pipeline.Options, keys func(pipeline
 	return all, nil, err
 }
 
-// UpstreamFirst orders pipelines so that one which writes a topic comes before
-// those that read it. The error is what is wrong between them.
+// UpstreamFirst sorts pipelines so that the writer of a topic comes before its readers. It returns
+// an error if they do not fit together.
 func UpstreamFirst(pipelines []Pipeline) ([]Pipeline, error) {
 	order, found := pipeline.Chain(Runners(pipelines))
 	var ordered []Pipeline
@@ -168,7 +168,7 @@ func UpstreamFirst(pipelines []Pipeline) ([]Pipeline, error) {
 	return ordered, nil
 }
 
-// Runners returns what runs the pipelines.
+// Runners returns the runners of the pipelines.
 func Runners(pipelines []Pipeline) []*pipeline.Runner {
 	runners := make([]*pipeline.Runner, len(pipelines))
 	for i, p := range pipelines {
@@ -177,8 +177,7 @@ func Runners(pipelines []Pipeline) []*pipeline.Runner {
 	return runners
 }
 
-// Members returns the members of a pipeline's group: one per core where 0 are
-// asked for.
+// Members returns the number of members of a pipeline's group: n, or one per core if n is 0.
 func Members(n int) int {
 	if n == 0 {
 		return runtime.GOMAXPROCS(0)
@@ -186,12 +185,12 @@ func Members(n int) int {
 	return n
 }
 
-// FilesOf returns the pipeline files in a folder that have a pipeline of the name.
+// FilesOf returns the pipeline files in a folder that have a pipeline with the name.
 func (l *Loader) FilesOf(name, folder string) (found []string) {
 	for _, ending := range []string{"*.yaml", "*.yml"} {
 		paths, err := filepath.Glob(filepath.Join(folder, ending))
 		if err != nil {
-			return nil // the patterns are right
+			return nil // cannot happen: the patterns are valid
 		}
 		for _, path := range paths {
 			file, err := config.Load(path, l.Kinds)

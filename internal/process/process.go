@@ -29,39 +29,38 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Options say how a process runs pipelines. They do not change results.
+// Options configures how a process runs pipelines. Options do not change results.
 type Options struct {
-	Data       string // the data directory; on a shared log, where the process keeps what is its own
+	Data       string // the data directory; on a shared log, the parent folder of the process's own files
 	Leave      bool   // as in stream.Process
 	Standbys   int    // as in stream.Process
-	StateBytes int64  // of the log; 0 is its default
+	StateBytes int64  // limit of the log's state in memory; 0 is the default of the log
 	UntilIdle  bool   // Run ends when all input is processed
 
 	Listen bool          // serve HTTP
-	HTTP   admin.Options // how; the process fills in what it knows itself
+	HTTP   admin.Options // options of the HTTP server; the process adds what it knows itself
 
-	Gateway *Gateway       // serve clients; nil serves none
-	Traces  *otlp.Exporter // nil is none
+	Gateway *Gateway       // serve clients; nil serves no clients
+	Traces  *otlp.Exporter // nil exports no traces
 	Logger  *slog.Logger   // as in stream.Process
-	Loader  *Loader        // of pipelines that take the place of others
+	Loader  *Loader        // loads pipelines that replace others
 
-	// Started is called when the pipelines begin, and again after each switch to
-	// another generation. nil is not called.
+	// Started is called when the pipelines begin, and again after each switch to another
+	// generation. nil is not called.
 	Started func(Running)
-	// Ended is called with each pipeline that ended, when the server has ended too. nil is not called.
+	// Ended is called with each pipeline that ended, after the server has ended. nil is not called.
 	Ended func(*pipeline.Runner)
 }
 
-// Running is what a process runs.
+// Running describes a running process.
 type Running struct {
 	Pipelines []Pipeline
-	Dir       string   // what is the process's own
-	URL       string   // of the HTTP server; "" is none
-	Gateway   *Gateway // nil is none
+	Dir       string   // folder of the process's own files
+	URL       string   // URL of the HTTP server; "" without one
+	Gateway   *Gateway // nil without a gateway
 }
 
-// process runs pipelines over the log of a data directory or of Kafka, and
-// serves HTTP beside them.
+// Process runs pipelines over the log of a data directory or of Kafka, and serves HTTP for them.
 type Process struct {
 	Options
 	pipelines  []Pipeline
@@ -69,12 +68,12 @@ type Process struct {
 	log        stream.Engine
 	deliveries map[string]stream.Delivery // by pipeline; the log reads it when a pipeline becomes a member
 	names      *generation.Names
-	switches   chan *switching              // pipelines to be handed over
-	server     atomic.Pointer[admin.Server] // of the newest round
-	deriving   sync.Mutex                   // held by who derives one again
+	switches   chan *switching              // pipelines to hand over
+	server     atomic.Pointer[admin.Server] // server of the newest round
+	deriving   sync.Mutex                   // held by the caller that reprocesses
 }
 
-// Open opens the log of an engine for a process. The caller closes the process.
+// Open opens the log of an engine for a process. The caller must close the process.
 func Open(ctx context.Context, e *Engine, o Options) (*Process, error) {
 	if o.Listen {
 		if err := o.HTTP.Validate(); err != nil {
@@ -103,10 +102,10 @@ func Open(ctx context.Context, e *Engine, o Options) (*Process, error) {
 	return p, nil
 }
 
-// Close closes the log. Run must have ended.
+// Close closes the log. Run must have returned.
 func (p *Process) Close() error { return p.log.Close() }
 
-// Run runs pipelines, upstream first, until ctx is done. It is called once.
+// Run runs pipelines until ctx is done. The pipelines must be upstream first. Call Run only once.
 func (p *Process) Run(ctx context.Context, pipelines []Pipeline) (err error) {
 	p.pipelines = pipelines
 	for _, one := range pipelines {
@@ -124,13 +123,13 @@ func (p *Process) Run(ctx context.Context, pipelines []Pipeline) (err error) {
 	return nil
 }
 
-// timeWarner is a log that deletes records by their times, if its topics say so.
+// timeWarner is a log that deletes records by their times if its topics say so.
 type timeWarner interface {
 	WarnOfTimes(ctx context.Context, topics ...string)
 }
 
-// round runs the pipelines as they are, until the end or until one of them was
-// switched to another generation.
+// round runs the current pipelines until they end, or until one of them was switched to another
+// generation.
 func (p *Process) round(ctx context.Context) (switched bool, err error) {
 	log, options := p.names, p.HTTP
 	for _, one := range p.pipelines {
@@ -162,7 +161,7 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 			return false, err
 		}
 		p.server.Store(server)
-		p.HTTP.Address = server.Address() // for the next round
+		p.HTTP.Address = server.Address() // the next round reuses the address
 		if err := server.Admin().Write(p.dir); err != nil {
 			return false, failure.Directory(err)
 		}
@@ -172,7 +171,7 @@ func (p *Process) round(ctx context.Context) (switched bool, err error) {
 	return p.work(ctx, server, serving, stopServing)
 }
 
-// started says what runs.
+// started calls Options.Started.
 func (p *Process) started(server *admin.Server) {
 	if p.Started == nil {
 		return
@@ -184,9 +183,9 @@ func (p *Process) started(server *admin.Server) {
 	p.Started(r)
 }
 
-// openFront takes the address of clients, once the topics of the pipelines are
-// there. It stays over rounds: a switch of generations disconnects no client. If a topic of
-// the gateway got more partitions, the gateway ends alone.
+// openFront listens for clients once the topics of the pipelines exist. The listener stays over
+// rounds, so a switch of generations disconnects no client. If a topic of the gateway got more
+// partitions, the gateway ends alone.
 func (p *Process) openFront(ctx context.Context) error {
 	if p.Gateway == nil || p.Gateway.done != nil {
 		return nil
@@ -203,8 +202,8 @@ func (p *Process) openFront(ctx context.Context) error {
 	return nil
 }
 
-// mountModels answers requests with the models of the pipelines, until ctx is done.
-// Pipelines may share one; of two with one name and version the first is served.
+// mountModels serves the models of the pipelines until ctx is done. Pipelines may share a model. If
+// two have the same name and version, the first one is served.
 func (p *Process) mountModels(ctx context.Context, options *admin.Options) error {
 	var models []serving.Named
 	digests := map[string]string{}
@@ -218,7 +217,7 @@ func (p *Process) mountModels(ctx context.Context, options *admin.Options) error
 				continue
 			}
 			digests[pinned] = digest
-			if m.Model.Info().State > 0 { // of keys, which requests have none of
+			if m.Model.Info().State > 0 { // the model needs keyed state, and requests have no key
 				continue
 			}
 			models = append(models, serving.Named{Name: m.Name, Version: strconv.Itoa(m.Version), Model: m.Model, Scores: ScoreNames(m.Model.Info(), m.Outputs, func(o lang.Field) string { return o.Name })})
@@ -236,7 +235,7 @@ func (p *Process) mountModels(ctx context.Context, options *admin.Options) error
 	return nil
 }
 
-// PlanOf returns what pipelines read and write.
+// PlanOf returns the topics and groups that pipelines read and write.
 func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 	for _, p := range pipelines {
 		for _, r := range slices.Concat(p.Runner.Reads(), p.Runner.StageReads(), p.Runner.SinkReads()) {
@@ -249,7 +248,7 @@ func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 		for _, s := range p.Runner.Sinks {
 			plan.Writes = append(plan.Writes, sinks.DeadTopic(p.Runner.Name()+"."+s.Name))
 		}
-		if reads := p.Runner.Reads(); len(reads) > 1 { // the others copy their inputs to what the last one reads
+		if reads := p.Runner.Reads(); len(reads) > 1 { // all but the last read are of repartitioners, which write to the topic of the last one
 			plan.Writes = append(plan.Writes, reads[len(reads)-1].Topic)
 		}
 		for _, read := range p.Runner.StageReads() {
@@ -259,8 +258,8 @@ func PlanOf(pipelines []Pipeline) (plan kafka.Plan) {
 	return plan
 }
 
-// ScoreNames returns the names of a model's scores; nil where what has names is
-// something else: vectors, or texts among the outputs.
+// ScoreNames returns the names of a model's scores. It returns nil if outputs are not one name per
+// score: with vectors, or texts among the outputs.
 func ScoreNames[T any](info model.Info, outputs []T, name func(T) string) (names []string) {
 	if len(outputs) != info.Scores() || info.Texts() > 0 {
 		return nil
@@ -271,8 +270,8 @@ func ScoreNames[T any](info model.Info, outputs []T, name func(T) string) (names
 	return names
 }
 
-// work runs the pipelines until the first signal, or until there is nothing to
-// do. The server ends after them, so that they can be watched to the end.
+// work runs the pipelines until the first signal, or until no work is left. The server ends after
+// them, so that users can watch them to the end.
 func (p *Process) work(outer context.Context, server *admin.Server, serving context.Context, stopServing func()) (switched bool, err error) {
 	ctx, stop := context.WithCancel(outer)
 	defer stop()
@@ -291,7 +290,7 @@ func (p *Process) work(outer context.Context, server *admin.Server, serving cont
 		beside.Go(func() error { return p.Traces.Run(serving) })
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	var ended error // of pipelines, while others went on
+	var ended error // error of pipelines that ended while others continued
 	group.Go(func() error {
 		err := pipeline.RunChain(ctx, p.names, Runners(p.pipelines))
 		if ctx.Err() != nil && pipeline.Outgrown(err) {
@@ -340,8 +339,8 @@ func (p *Process) work(outer context.Context, server *admin.Server, serving cont
 	return next != nil && outer.Err() == nil, err
 }
 
-// watchFront calls stop if the gateway ends before ctx is done, unless one of the
-// topics that it reads got more partitions.
+// watchFront calls stop if the gateway ends before ctx is done, unless a topic that it reads got
+// more partitions.
 func (p *Process) watchFront(ctx context.Context, stop func()) {
 	select {
 	case <-p.Gateway.done: // wait returns its error
@@ -354,18 +353,18 @@ func (p *Process) watchFront(ctx context.Context, stop func()) {
 	}
 }
 
-// KeepTimings leaves the times of the newest events for afterbay explain. They
-// are no results, so that failing costs a warning.
+// KeepTimings stores the timing of the newest events for afterbay explain. If that fails, it logs
+// only a warning, because the timing is not a result.
 func KeepTimings(logger *slog.Logger, dir string, runners ...*pipeline.Runner) {
 	if err := explain.WriteTimings(dir, runners); err != nil {
 		logger.Warn("the times of the newest events are not kept", "reason", err)
 	}
 }
 
-// waitIdle returns when all pipelines, upstream first, have their partitions, so
-// that what is wrong with their state was found, and have committed all of their
-// input, and all sinks are done with what that became. It waits for none that ended
-// alone.
+// waitIdle blocks until all pipelines, upstream first, are idle. First each must have its
+// partitions, so that errors of its state are found. Then each must have committed all of its
+// input, and its sinks must have delivered the outputs. waitIdle skips pipelines and sinks that
+// ended alone.
 func waitIdle(ctx context.Context, log inspect.Log, pipelines []Pipeline) error {
 	for _, p := range pipelines {
 		if err := WaitAssigned(ctx, log, p.Runner); err != nil {
@@ -386,7 +385,7 @@ func waitIdle(ctx context.Context, log inspect.Log, pipelines []Pipeline) error 
 	return nil
 }
 
-// WaitAssigned returns when a pipeline has all partitions of its topics, or has ended.
+// WaitAssigned blocks until a pipeline has all partitions of its topics, or has ended.
 func WaitAssigned(ctx context.Context, log inspect.Log, runner *pipeline.Runner) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {
@@ -409,9 +408,9 @@ func WaitAssigned(ctx context.Context, log inspect.Log, runner *pipeline.Runner)
 	return nil
 }
 
-// ServeGateway serves the clients of the gateway alone until ctx is done, and then sends
-// them away: other processes run the pipelines. The server ends after them, so that they
-// can be watched to the end.
+// ServeGateway serves only the clients of the gateway until ctx is done, and then disconnects them.
+// Other processes run the pipelines. The HTTP server ends after the gateway, so that users can
+// watch it to the end.
 func (p *Process) ServeGateway(ctx context.Context) (err error) {
 	f, options := p.Gateway, p.HTTP
 	f.memory = options.Memory
@@ -440,13 +439,13 @@ func (p *Process) ServeGateway(ctx context.Context) (err error) {
 	return group.Wait()
 }
 
-// Status returns what the pipelines of Run do, as the server of HTTP replies with it.
+// Status returns the state of the pipelines of Run, as the HTTP server shows it.
 func (p *Process) Status(ctx context.Context) (admin.Status, error) { return p.answering().Status(ctx) }
 
-// Directory returns what is in the log, for tools.
+// Directory returns the contents of the log, for tools.
 func (p *Process) Directory() inspect.Directory { return &inspect.Local{Log: p.names} }
 
-// answering returns a server to ask.
+// answering returns a server for queries.
 func (p *Process) answering() *admin.Server {
 	if s := p.server.Load(); s != nil {
 		return s
@@ -454,11 +453,12 @@ func (p *Process) answering() *admin.Server {
 	return admin.Unheard(p.names, p.HTTP)
 }
 
-// WaitIdle returns when the pipelines of Run are done with the input that there is. It
-// is called after Started.
+// WaitIdle blocks until the pipelines of Run have processed the present input. It must be called
+// after Started.
 func (p *Process) WaitIdle(ctx context.Context) error { return waitIdle(ctx, p.names, p.pipelines) }
 
-// AddGateway has Run serve the clients of a gateway file, which fits the pipelines.
+// AddGateway makes Run serve the clients of a gateway file. It returns an error if the file does
+// not fit the pipelines.
 func (p *Process) AddGateway(path string, kinds lang.Kinds, pipelines []Pipeline) error {
 	g, err := NewGateway(path, kinds, p.Logger, nil)
 	if err == nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// answering compares a gateway file with the pipelines beside it: each event of a
-// client is to end in a topic that the gateway reads.
+// answering compares a gateway file with the pipelines of the process. Each event of a client must
+// end in a topic that the gateway reads.
 type answering struct {
 	gateway *config.Gateway
 	runners []*pipeline.Runner
-	lists   map[string]string // of each topic of the file, the list that names it
+	lists   map[string]string // list of the file that names each topic
 }
 
 func newAnswering(g *config.Gateway, runners []*pipeline.Runner) *answering {
@@ -32,16 +32,16 @@ func newAnswering(g *config.Gateway, runners []*pipeline.Runner) *answering {
 	return a
 }
 
-// Fit says how a gateway file and pipelines fit.
+// Fit says how a gateway file and pipelines fit together.
 type Fit struct {
 	Gateway   spec.Problems
 	Pipelines map[int]spec.Problems // by index of the pipeline
-	Warnings  []string              // of the gateway
-	Key       string                // of the gateway's events, for the first pipeline that reads them; "" if none does
-	Behind    []int                 // the pipelines that clients' events come to, by index
+	Warnings  []string              // warnings about the gateway
+	Key       string                // key of the gateway's events, for the first pipeline that reads them; "" if no pipeline does
+	Behind    []int                 // indexes of the pipelines that receive clients' events
 }
 
-// CompareGateway compares a gateway file with the pipelines beside it.
+// CompareGateway compares a gateway file with the pipelines of the process.
 func CompareGateway(g *config.Gateway, runners []*pipeline.Runner) Fit {
 	a := newAnswering(g, runners)
 	fit := a.check()
@@ -49,8 +49,8 @@ func CompareGateway(g *config.Gateway, runners []*pipeline.Runner) Fit {
 	return fit
 }
 
-// check follows events from the gateway through the pipelines that they come to. What
-// nobody answers is a warning where the file says that it may expire.
+// check follows events from the gateway through the pipelines that receive them. An event without a
+// reply is an error, or a warning if the file has unreplied: expire.
 func (a *answering) check() (u Fit) {
 	u.Pipelines = map[int]spec.Problems{}
 	behind := a.behind()
@@ -85,7 +85,7 @@ func (a *answering) check() (u Fit) {
 			u.Pipelines[i] = wrong
 		}
 	}
-	for _, e := range a.unwritten() { // something else may write it; or else this is why
+	for _, e := range a.unwritten() { // another program may write the topic; if there are errors, this may be their cause
 		if len(u.Pipelines)+len(u.Gateway) > 0 {
 			u.Gateway = append(u.Gateway, e)
 		} else {
@@ -95,7 +95,8 @@ func (a *answering) check() (u Fit) {
 	return u
 }
 
-// encoded returns the topics of the file whose records are not JSON, which clients could not read.
+// encoded returns the topics of the file with records that are not JSON. Clients could not read
+// these.
 func (a *answering) encoded() (found spec.Problems) {
 	for path, topic := range a.gateway.Topics() {
 		for _, r := range a.runners {
@@ -110,7 +111,7 @@ func (a *answering) encoded() (found spec.Problems) {
 	return found
 }
 
-// behind returns the pipelines that clients' events come to, by index.
+// behind returns the indexes of the pipelines that receive clients' events.
 func (a *answering) behind() (list []int) {
 	topics := []string{a.gateway.Pipeline.Input}
 	for n := 0; n < len(topics); n++ {
@@ -124,8 +125,8 @@ func (a *answering) behind() (list []int) {
 	return list
 }
 
-// key returns the field that the gateway's events are keyed by, for the first of the
-// pipelines that reads them as they are; "" where none does.
+// key returns the key field of the gateway's events, for the first pipeline that reads them
+// directly. It returns "" if no pipeline does.
 func (a *answering) key() string {
 	for _, r := range a.runners {
 		if key := r.KeyOf(a.gateway.Pipeline.Input); key != "" {
@@ -135,8 +136,8 @@ func (a *answering) key() string {
 	return ""
 }
 
-// keyed returns what is wrong where a pipeline needs the gateway's events by another
-// key than the first one.
+// keyed returns a problem if a pipeline needs the gateway's events by another key than the first
+// pipeline.
 func (a *answering) keyed(r *pipeline.Runner) *spec.Problem {
 	topic, first := a.gateway.Pipeline.Input, a.key()
 	if key := r.KeyOf(topic); key != "" && key != first {
@@ -168,8 +169,8 @@ func (a *answering) noPipeline() *spec.Problem {
 	}
 }
 
-// ending returns why a topic that ends events of clients does not: nobody reads it, or
-// as another end.
+// ending returns a problem if the gateway does not read a topic where clients' events end, or reads
+// it as another kind of end.
 func (a *answering) ending(r *pipeline.Runner, end compile.Ending) *spec.Problem {
 	list := a.lists[end.Topic]
 	switch {
@@ -191,8 +192,8 @@ func (a *answering) nobodyReads(writer string, end compile.Ending) *spec.Problem
 	}
 }
 
-// unread finds what a log alone shows: of a pipeline whose dead letters or ends the
-// file names, the topic of the others, where there is one that the file does not name.
+// unread finds missing topics with the log alone. If the file names only the dead letters or only
+// the ends of a pipeline, and the log has both topics, it returns the other topic.
 func (a *answering) unread(topics []stream.Topic) (found spec.Problems) {
 	there := func(name string) bool {
 		return slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name })
@@ -237,7 +238,7 @@ func (a *answering) unwritten() (found spec.Problems) {
 	return found
 }
 
-// Fits refuses pipelines by which clients' events would have no result.
+// Fits returns an error if clients' events would get no reply from these pipelines.
 func (f *Gateway) Fits(pipelines []Pipeline) error {
 	u := CompareGateway(f.file, Runners(pipelines))
 	f.warnings, f.key = u.Warnings, u.Key

@@ -14,27 +14,26 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
-// switching is a pipeline that is to be handed over to a generation, by the loop
-// that runs it.
+// switching is a request to the loop of Run to hand a pipeline over to a new generation.
 type switching struct {
 	old, new  *pipeline.Runner
 	begun     generation.Begun
 	given     func(generation.Live)
-	pipelines []Pipeline // that are to run then; those of before where it fails
-	result    chan error // of the handing over; holds one
+	pipelines []Pipeline // pipelines that run afterwards; if the switch fails, the previous ones
+	result    chan error // result of the switch; capacity 1
 	told      chan struct{}
 }
 
-// queueWait is how long what the old generation has queued is waited for. Events
-// wait meanwhile.
+// queueWait is how long a switch waits for the queued events of the old generation. New events wait
+// meanwhile.
 const queueWait = 30 * time.Second
 
-// tellWait is how long who asked for the switch may take to hear of it, before the
-// server is begun anew.
+// tellWait is how long the server waits for the client of a switch to receive the result, before
+// the server restarts.
 const tellWait = 5 * time.Second
 
-// Reprocess reprocesses the history of a pipeline of the process, and may hand over to what
-// it becomes. It is called while Run runs.
+// Reprocess reprocesses the history of a pipeline of the process, and may switch to the result.
+// Call it while Run runs.
 func (p *Process) Reprocess(ctx context.Context, request reprocess.Request) iter.Seq2[reprocess.Progress, error] {
 	return func(yield func(reprocess.Progress, error) bool) {
 		if !p.deriving.TryLock() {
@@ -68,7 +67,7 @@ func (p *Process) Reprocess(ctx context.Context, request reprocess.Request) iter
 		job := request.Job()
 		job.HandOver = func(ctx context.Context, begun generation.Begun, given func(generation.Live)) (err error) {
 			s.begun, s.given = begun, given
-			if s.pipelines[i], err = p.Loader.Changed(request); err != nil { // which has counted nothing
+			if s.pipelines[i], err = p.Loader.Changed(request); err != nil { // a new runner, with counters at zero
 				return err
 			}
 			s.new = s.pipelines[i].Runner
@@ -91,8 +90,8 @@ func (p *Process) Reprocess(ctx context.Context, request reprocess.Request) iter
 	}
 }
 
-// handOver hands a pipeline over, with nothing of it running. failed is why the
-// pipelines ended.
+// handOver switches a pipeline while it does not run. failed is the error that ended the pipelines,
+// or nil.
 func (p *Process) handOver(ctx context.Context, s *switching, failed error) {
 	err := failed
 	if err == nil {
@@ -121,7 +120,7 @@ func (p *Process) handOver(ctx context.Context, s *switching, failed error) {
 	}
 }
 
-// drain finishes what a pipeline has queued.
+// drain finishes the queued events of a pipeline.
 func (p *Process) drain(outer context.Context, old *pipeline.Runner) error {
 	if !old.Plan.Queues() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/http/reload"
 )
 
-// Tokens reads a file of tokens, and again when it changes. Without a path it returns nil.
+// Tokens loads a file of tokens, and reloads it when it changes. Without a path it returns nil.
 func Tokens(path string, logger *slog.Logger) (access.Tokens, error) {
 	if path == "" {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package builtin has the kinds of sinks, lookups, logs and models that the binary has. Kinds is the one
-// place that names them.
+// Package builtin has the kinds of sinks, lookups, logs and models of the binary. Kinds is the only
+// place that lists them.
 package builtin
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// Kinds returns the kinds that are built in. Their order is that of the reference page.
+// Kinds returns the built-in kinds, in the order of the reference page.
 func Kinds() lang.Kinds {
 	return lang.Kinds{
 		Steps:   steps.All(),

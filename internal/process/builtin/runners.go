@@ -11,17 +11,17 @@ import (
 	"github.com/afterbay/afterbay/stream"
 )
 
-// New is pipeline.New with the kinds of models that are built in.
+// New is pipeline.New with the built-in kinds of models.
 func New(p lang.Pipeline, o pipeline.Options) (*pipeline.Runner, error) {
 	return pipeline.New(p, withKinds(o))
 }
 
-// NewChain is pipeline.NewChain with the kinds of models that are built in.
+// NewChain is pipeline.NewChain with the built-in kinds of models.
 func NewChain(pipelines []lang.Pipeline, o pipeline.Options) ([]*pipeline.Runner, error) {
 	return pipeline.NewChain(pipelines, withKinds(o))
 }
 
-// Run is pipeline.Run with the kinds of models that are built in.
+// Run is pipeline.Run with the built-in kinds of models.
 func Run(ctx context.Context, log stream.Log, pipelines ...lang.Pipeline) error {
 	return pipeline.Run(ctx, log, withKinds(pipeline.Options{}), pipelines...)
 }
@@ -33,15 +33,15 @@ func withKinds(o pipeline.Options) pipeline.Options {
 	return o
 }
 
-// KindsWith returns the built-in kinds, a log at memory: that is forgotten when it is
-// closed, and the kinds of code.
+// KindsWith returns the built-in kinds, the kinds of code, and a log with the URL memory: that is
+// lost when it is closed.
 func KindsWith(code lang.Code) (lang.Kinds, error) {
 	kinds := Kinds()
 	kinds.Logs = append(kinds.Logs, memory.Kind)
 	return kinds.With(code)
 }
 
-// OpenLog opens the log that a URL names. Its kind may be one of code.
+// OpenLog opens the log of a URL. Its kind may be one of code.
 func OpenLog(ctx context.Context, url string, code lang.Code, p stream.Process) (stream.Engine, error) {
 	kinds, err := KindsWith(code)
 	if err != nil {
