@@ -1,16 +1,15 @@
-// Package naming builds the names of the engine's topics and groups, and reports
-// which names are reserved for them.
+// Package naming builds the names of the engine's topics and groups, and reports which names are
+// reserved for them.
 //
-// A topic of the engine is named <owner>.<purpose>. The owner is a pipeline, a
-// gateway or one of their consumer groups. The name of a group is that of its
-// pipeline or gateway, or begins with it and a dot. Names of pipelines and gateways
-// have no dot, so no two owners share a name.
+// A topic of the engine is named <owner>.<purpose>. The owner is a pipeline, a gateway or one of
+// their consumer groups. A group has the name of its pipeline or gateway, or a name that begins
+// with it and a dot. Names of pipelines and gateways have no dot, so no two owners share a name.
 //
 //	fraud.dlq                  dead letters of pipeline fraud
 //	fraud.cards.dlq            dead letters of its sink cards
-//	fraud.g2.decisions         what its generation 2 derives for topic decisions
+//	fraud.g2.decisions         outputs of its generation 2 for topic decisions
 //	fraud.by-merchant          asks of pipeline fraud for features by merchant, and their stage
-//	fraud.changelog.payments   state of its group beside topic payments, on Kafka
+//	fraud.changelog.payments   state of its group for topic payments, on Kafka
 package naming
 
 import (
@@ -22,8 +21,8 @@ import (
 // The purposes of the engine's topics.
 const (
 	DeadLetters = "dlq"         // of a group: events that failed
-	Redrive     = "redrive"     // of a sink's group: dead letters that go back to it
-	Repartition = "repartition" // of a pipeline: its inputs by the key that it reads them by
+	Redrive     = "redrive"     // of a sink's group: dead letters that are sent back to it
+	Repartition = "repartition" // of a pipeline: its inputs, partitioned by its key
 	Ended       = "ended"       // of a pipeline: ends of clients' events without a reply
 	Generations = "generations" // of a pipeline: its history
 	Order       = "order"       // of a pipeline: notes about the order of its events
@@ -33,24 +32,24 @@ const (
 	changelog   = "changelog"   // of a group and a topic: state on Kafka
 )
 
-// The purposes of groups that have a word of their own.
+// The purposes of groups without a topic of the same name.
 const (
 	Sequence = "sequence" // of a gateway: reads its inbox
-	Outcomes = "outcomes" // of a gateway: reads what the pipeline writes
+	Outcomes = "outcomes" // of a gateway: reads the outputs of the pipeline
 )
 
-// common are purposes that topics of pipelines have, or get in a later version, and that are
-// common words: only a pipeline's own topics of that name are reserved.
+// common lists purposes of pipeline topics, now or in a later version, that are common words. Only
+// a pipeline's own topics with these names are reserved.
 var common = []string{Order, "labels", "models", "profile", "rollout", "rows", "shadow", "skew"}
 
-// by begins the purpose of a topic and group of a pipeline by another field than its key.
+// by is the prefix of the purpose of a topic and group for a field other than the key.
 const by = "by-"
 
 // Of returns the name of the owner's topic or group for a purpose.
 func Of(owner, purpose string) string { return owner + "." + purpose }
 
-// Owner returns the owner of a name that Of returned for the purpose. A changelog, or the
-// group of a repartitioner, may end like such a name: the topic it reads does.
+// Owner returns the owner of a name that Of returned for the purpose. ok is false for a changelog
+// or the group of a repartitioner, even if it ends like such a name: its topic may end so.
 func Owner(name, purpose string) (owner string, ok bool) {
 	owner, ok = strings.CutSuffix(name, "."+purpose)
 	if !ok || owner == "" || IsRepartitioner(name) {
@@ -62,27 +61,27 @@ func Owner(name, purpose string) (owner string, ok bool) {
 	return owner, purpose == DeadLetters || purpose == Redrive || !strings.Contains(owner, ".")
 }
 
-// By returns the topic, and the group that reads it, of the stage of a pipeline for a field
-// other than its key.
+// By returns the name of the stage of a pipeline for a field other than its key. It is the name of
+// a topic, and of the group that reads it.
 func By(pipeline, field string) string { return Of(pipeline, by+field) }
 
-// IsBy reports whether a topic or group is one of By.
+// IsBy reports whether By can return the name of a topic or group.
 func IsBy(name string) bool {
 	parts := strings.Split(name, ".")
 	return len(parts) == 2 && parts[0] != "" && len(parts[1]) > len(by) && strings.HasPrefix(parts[1], by)
 }
 
-// Root returns the pipeline or gateway that a group or a topic of the engine is of.
+// Root returns the pipeline or gateway that owns a group or topic of the engine.
 func Root(name string) string {
 	root, _, _ := strings.Cut(name, ".")
 	return root
 }
 
-// Changelog returns the topic that keeps the state of a group beside a topic.
+// Changelog returns the topic that stores the state of a group for a topic.
 func Changelog(group, topic string) string { return group + "." + changelog + "." + topic }
 
-// SplitChangelog returns the group and topic of a name that Changelog returned. The
-// group of a repartitioner ends with the topic, which may hold the word itself.
+// SplitChangelog returns the group and topic of a name that Changelog returned. The group of a
+// repartitioner ends with the topic, and the topic may contain the word changelog itself.
 func SplitChangelog(name string) (group, topic string, ok bool) {
 	const mark = "." + changelog + "."
 	if parts := strings.SplitN(name, ".", 3); len(parts) == 3 && parts[1] == Repartition {
@@ -111,13 +110,13 @@ func Derived(pipeline string, n uint64, output string) string {
 // a pipeline.
 func Repartitioner(pipeline, topic string) string { return Of(pipeline, Repartition) + "." + topic }
 
-// IsRepartitioner reports whether a group is one of Repartitioner.
+// IsRepartitioner reports whether Repartitioner can return the name of a group.
 func IsRepartitioner(group string) bool {
 	parts := strings.SplitN(group, ".", 3)
 	return len(parts) == 3 && parts[1] == Repartition
 }
 
-// Topic reports whether a topic is one that the engine makes, by its name.
+// Topic reports whether the name of a topic is one that the engine makes.
 func Topic(name string) bool {
 	parts := strings.Split(name, ".")
 	if len(parts) < 2 || parts[0] == "" {
@@ -132,9 +131,9 @@ func Topic(name string) bool {
 	return isGeneration(parts[1]) || slices.Contains(parts[1:len(parts)-1], changelog)
 }
 
-// Reserved reports whether a topic has a name that the engine makes, or will make for
-// the owner in a later version, or a name for which Derived would return one that the
-// engine makes otherwise. Pipelines write no such topic by a name in their file.
+// Reserved reports whether a pipeline file of the owner may not name a topic as an output. This
+// holds for names that the engine makes, or will make for the owner in a later version. It also
+// holds if Derived would return a name that the engine uses otherwise.
 func Reserved(owner, topic string) bool {
 	of, purpose, _ := strings.Cut(topic, ".")
 	switch {
@@ -144,7 +143,7 @@ func Reserved(owner, topic string) bool {
 	return of == owner && (slices.Contains(common, purpose) || strings.HasPrefix(purpose, by))
 }
 
-// Instead returns a name that a topic may have whose own is reserved.
+// Instead returns an alternative name for a topic with a reserved name.
 func Instead(topic string) string {
 	if !strings.Contains(topic, ".") {
 		return topic + "-events"
@@ -152,12 +151,12 @@ func Instead(topic string) string {
 	return strings.ReplaceAll(topic, ".", "-")
 }
 
-// ReservedPipeline reports whether Derived would return the changelog of another topic
-// for a topic of a pipeline of that name.
+// ReservedPipeline reports whether a pipeline of that name is not allowed, because Derived could
+// return the changelog of another topic.
 func ReservedPipeline(name string) bool { return name == changelog }
 
-// ReservedSink reports whether a sink of that name would have the group of another
-// part of the engine, or topics of another group.
+// ReservedSink reports whether a sink of that name is not allowed. It would have the group of
+// another part of the engine, or topics of another group.
 func ReservedSink(name string) bool {
 	parts := strings.Split(name, ".")
 	return isGeneration(parts[0]) || parts[0] == Repartition || slices.Contains(parts, changelog) ||
@@ -170,7 +169,7 @@ func isGeneration(part string) bool {
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// Valid reports whether a pipeline, a function or a gateway may have a name.
+// Valid reports whether a name is valid for a pipeline, a function or a gateway.
 func Valid(name string) bool {
 	for _, r := range name {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
@@ -180,12 +179,13 @@ func Valid(name string) bool {
 	return name != "" && len(name) <= 100
 }
 
-// ValidTopic reports whether a topic or a sink may have a name.
+// ValidTopic reports whether a name is valid for a topic or a sink.
 func ValidTopic(name string) bool {
 	return Valid(strings.ReplaceAll(name, ".", "")) && name != "." && name != ".."
 }
 
-// Identifier reports whether a name has letters, digits and '_' alone, and no digit first.
+// Identifier reports whether a name has only letters, digits and '_', and does not begin with a
+// digit.
 func Identifier(name string) bool {
 	for i, r := range name {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || i > 0 && r >= '0' && r <= '9') {
