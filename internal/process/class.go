@@ -9,8 +9,8 @@ import (
 	"github.com/afterbay/afterbay/internal/state/generation"
 )
 
-// ClassOf returns the class of an error. That is its own class, or the class of findings about
-// files, of state that another file wrote, or of a locked or damaged data directory.
+// ClassOf returns the class of an error. That is its own class, or the class of its cause. Causes
+// are findings about files, state that another file wrote, and a locked or damaged data directory.
 func ClassOf(err error) failure.Class {
 	var classed *failure.Error
 	var file spec.Errors

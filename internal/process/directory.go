@@ -80,7 +80,7 @@ func (e *Engine) Attach(ctx context.Context, logger *slog.Logger, data string, c
 type hints struct {
 	locked, foreign, damaged, other string
 	own                             string // for a folder of a shared log that another process holds
-	owner                           string // format with the name of the user who owns the directory, plain and as a shell word
+	owner                           string // format with the owner of the directory, as a user name and as a shell word
 }
 
 // On the command line a flag names a directory. In a Go program a call does.

@@ -109,7 +109,7 @@ func EngineOfGateway(path string, g *config.Gateway) (*Engine, error) {
 }
 
 // Next returns the engine that a pipeline names, or e if it names none. It also returns the
-// problems if that engine differs from e.
+// problems of that engine, for example that it differs from e.
 func (e *Engine) Next(p Pipeline) (*Engine, spec.Problems) {
 	named := p.Source.Pipelines[p.Index].Engine
 	if named.URL == "" {

@@ -218,8 +218,8 @@ func (f *Gateway) explain(path, message, hint string) error {
 	return f.file.Explain(&spec.Problem{Path: path, Message: message, Hint: hint})
 }
 
-// checkTopics returns an error if a topic of the pipeline is missing, or if the gateway file omits
-// a topic that a pipeline writes under its own name.
+// checkTopics returns an error if a topic of the gateway file is missing or does not fit the file.
+// It also returns an error if the file omits the dead letters or the ends of a pipeline.
 func (f *Gateway) checkTopics(ctx context.Context, log inspect.Log) error {
 	topics, err := log.Topics(ctx)
 	if err != nil {

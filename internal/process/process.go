@@ -38,7 +38,7 @@ type Options struct {
 	UntilIdle  bool   // Run ends when all input is processed
 
 	Listen bool          // serve HTTP
-	HTTP   admin.Options // options of the HTTP server; the process adds what it knows itself
+	HTTP   admin.Options // options of the HTTP server; the process sets the fields that depend on it
 
 	Gateway *Gateway       // serve clients; nil serves no clients
 	Traces  *otlp.Exporter // nil exports no traces

@@ -192,8 +192,8 @@ func (a *answering) nobodyReads(writer string, end compile.Ending) *spec.Problem
 	}
 }
 
-// unread finds missing topics with the log alone. If the file names only the dead letters or only
-// the ends of a pipeline, and the log has both topics, it returns the other topic.
+// unread finds missing topics with the log alone. If the log has both the dead letters and the ends
+// of a pipeline, but the file names only one of both topics, it reports the other.
 func (a *answering) unread(topics []stream.Topic) (found spec.Problems) {
 	there := func(name string) bool {
 		return slices.ContainsFunc(topics, func(t stream.Topic) bool { return t.Name == name })
