@@ -19,8 +19,12 @@ import (
 // due.Queue:
 //
 //  1. Groups end in log order, before the waves: comeDue. The event of a group is an item.
-//  2. Timers fire by key, after the waves, because a function may read state that the waves make. Marks say before which item each timer fires, and firings.sort puts their outputs in order. This is the order of the queue. A timer that is set for a time before the firing timer is due at the next position.
-//  3. Silent keys expire after the chunk: expire. An event itself checks whether its key has expired.
+//  2. Timers fire by key, after the waves, because a function may read state that the waves make.
+//     Marks say before which item each timer fires, and firings.sort puts their outputs in order.
+//     This is the order of the queue. A timer that is set for a time before the firing timer is due
+//     at the next position.
+//  3. Silent keys expire after the chunk: expire. An event itself checks whether its key has
+//     expired.
 //
 // If more is due than fits a chunk, the position first becomes a tick, in chunks of its own.
 

@@ -21,9 +21,13 @@ import (
 
 // An event that cannot be finished now enters the async queue:
 //
-//  1. The event becomes state in the transaction that moves past it: its record, its row, and its place among the operators. Once that is durable, the dispatcher calls the model outside the loop, when the event is due and the endpoint takes calls.
-//  2. The result of the call is input of a later transaction. It continues with the event at the next operator, and deletes the entry or queues the event again.
-//  3. After a crash, the dispatcher repeats the calls of queued events. The result of a call is ignored if its event is no longer queued or its partition was revoked.
+//  1. The event becomes state in the transaction that moves past it: its record, its row, and its
+//     place among the operators. Once that is durable, the dispatcher calls the model outside the
+//     loop, when the event is due and the endpoint takes calls.
+//  2. The result of the call is input of a later transaction. It continues with the event at the
+//     next operator, and deletes the entry or queues the event again.
+//  3. After a crash, the dispatcher repeats the calls of queued events. The result of a call is
+//     ignored if its event is no longer queued or its partition was revoked.
 
 // enqueue queues an event, to resume it at an operator. err is the error of the call, or nil if no
 // call was tried. enqueue returns only fatal errors. If the dispatcher refuses the event, enqueue

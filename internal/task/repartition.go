@@ -19,11 +19,18 @@ import (
 // A repartitioner copies topics that are read together, or that have another key, to one topic, by
 // key. The copies are read in the order of package order.
 //
-//  1. A copy has the event's bytes and headers, and its event time. It says where it comes from, and its place in the order.
-//  2. After the copies of a transaction, each partition of the repartition topic gets a mark that says how far the source partitions have advanced.
-//  3. A copy may wait for a source partition that was read to its end and had no record for CopyPlan.Idle. The repartitioner of that partition then writes a mark with the time of its clock. The log records this time.
-//  4. The repartitioner pauses a source partition that no copy waits for in two cases: Options.Copies records of the repartition topic wait, or half as many copies of that partition are after the first waiting event.
-//  5. With Options.Ended there is no clock. The sources are silent when Ended says so, and any number of copies may wait.
+//  1. A copy has the event's bytes and headers, and its event time. It says where it comes from, and
+//     its place in the order.
+//  2. After the copies of a transaction, each partition of the repartition topic gets a mark that
+//     says how far the source partitions have advanced.
+//  3. A copy may wait for a source partition that was read to its end and had no record for
+//     CopyPlan.Idle. The repartitioner of that partition then writes a mark with the time of its
+//     clock. The log records this time.
+//  4. The repartitioner pauses a source partition that no copy waits for in two cases:
+//     Options.Copies records of the repartition topic wait, or half as many copies of that partition
+//     are after the first waiting event.
+//  5. With Options.Ended there is no clock. The sources are silent when Ended says so, and any
+//     number of copies may wait.
 
 // source is a source partition that a repartitioner reads.
 type source struct {

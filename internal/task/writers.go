@@ -25,10 +25,16 @@ import (
 // A topic that a pipeline writes has events of several partitions of that pipeline: its writers.
 // The events of one writer are in order. Those of another may be far behind.
 //
-//  1. Each writer is a separate source in each partition of the topic. So only its own events decide which of them are late, and where their turn is.
+//  1. Each writer is a separate source in each partition of the topic. So only its own events decide
+//     which of them are late, and where their turn is.
 //  2. The mark of a partition says what holds for all of its writers.
-//  3. The pipeline writes its watermarks to the topic <pipeline>.marks, in the transaction that reaches them. It does so only if a pipeline that runs with it copies its outputs: Task.TellWatermarks. If an event waits for a repartitioner, the repartitioner reads these watermarks. They apply once it has read all records that the partition had then: the outputs of that transaction and of earlier ones.
-//  4. The clock says that a writer is silent if two conditions hold: it had neither a record nor a watermark for CopyPlan.Idle, and its pipeline has computed all of its input.
+//  3. The pipeline writes its watermarks to the topic <pipeline>.marks, in the transaction that
+//     reaches them. It does so only if a pipeline that runs with it copies its outputs:
+//     Task.TellWatermarks. If an event waits for a repartitioner, the repartitioner reads these
+//     watermarks. They apply once it has read all records that the partition had then: the outputs
+//     of that transaction and of earlier ones.
+//  4. The clock says that a writer is silent if two conditions hold: it had neither a record nor a
+//     watermark for CopyPlan.Idle, and its pipeline has computed all of its input.
 //
 // If a writer's pipeline does not run with this one, the repartitioner learns of the writer from
 // its first record. Only the clock then says that the writer is silent.

@@ -11,7 +11,8 @@ import (
 // divides them into groups by their event times alone:
 //
 //  1. Members are sorted by (time, source, offset).
-//  2. A member begins another group in two cases: the gap before it is at least idle, or it is at or after the first member of its group + timeout.
+//  2. A member begins another group in two cases: the gap before it is at least idle, or it is at or
+//     after the first member of its group + timeout.
 //
 // So a group is a function of its members' times and does not depend on the order that they arrive
 // in. An event changes only the groups around it: place finds them.

@@ -16,7 +16,8 @@ import (
 // ends at each multiple of every that has an event before it within size.
 //
 //  1. Time is divided into panes of every. A pane stores no events, only a fold of them.
-//  2. A window consists of the panes within it. It ends once, before the first event with a watermark at or after its end. So the watermark alone determines which windows have ended.
+//  2. A window consists of the panes within it. It ends once, before the first event with a
+//     watermark at or after its end. So the watermark alone determines which windows have ended.
 //  3. An event counts in the windows that have not ended. It is late if all have.
 type windows struct {
 	spec  *operator.Group

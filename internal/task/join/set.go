@@ -2,8 +2,11 @@
 // same key and the same join fields, and their event times are within an interval. The left event
 // of a pair continues to the next steps, with the fields of the right event.
 //
-//  1. The pairs are a function of the event times. The watermark only decides when no other event can arrive in time. Then a left event continues without a right one, and the set deletes the waiting events.
-//  2. Each waiting event is an entry of state. A left event stores a copy of its best right event, so a right event waits only while a left event for it may still arrive.
+//  1. The pairs are a function of the event times. The watermark only decides when no other event
+//     can arrive in time. Then a left event continues without a right one, and the set deletes the
+//     waiting events.
+//  2. Each waiting event is an entry of state. A left event stores a copy of its best right event,
+//     so a right event waits only while a left event for it may still arrive.
 //  3. Memory holds an index of the waiting events. Contents are read from the state.
 package join
 

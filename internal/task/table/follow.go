@@ -16,7 +16,8 @@ import (
 // the original run, according to the notes of that run:
 //
 //  1. A Poll never returns events from both sides of a note.
-//  2. Before the events after a note, time advances to where the original run was. So timers and ends that are due by then find the earlier rows.
+//  2. Before the events after a note, time advances to where the original run was. So timers and
+//     ends that are due by then find the earlier rows.
 //  3. Only then does the Reader take the rows of the note.
 //
 // The Follower may hold all records of the replay in memory.

@@ -5,10 +5,17 @@
 //
 // The order of rows and events:
 //
-//  1. An event sees every row that was durable when the event was polled. So if a producer appends a row and then an event, the event sees that row or a newer one of its key.
-//  2. A partition has one order of rows and events. A transaction commits it: its rows, the next offset of each table, and the results of its events. After a crash, or in another process, the partition continues from there, never with older rows.
-//  3. The rows of a key have the order of the topic. The order between keys of different partitions of the topic is undefined, and may differ between two partitions of the input.
-//  4. A row that the pipeline itself writes (Spec.Written) takes effect at Put, in the transaction that writes its record: the next event of the key sees it. The Reader skips these records. Rows of other writers take effect when they are read, which may be after a row that is later in the topic.
+//  1. An event sees every row that was durable when the event was polled. So if a producer appends a
+//     row and then an event, the event sees that row or a newer one of its key.
+//  2. A partition has one order of rows and events. A transaction commits it: its rows, the next
+//     offset of each table, and the results of its events. After a crash, or in another process, the
+//     partition continues from there, never with older rows.
+//  3. The rows of a key have the order of the topic. The order between keys of different partitions
+//     of the topic is undefined, and may differ between two partitions of the input.
+//  4. A row that the pipeline itself writes (Spec.Written) takes effect at Put, in the transaction
+//     that writes its record: the next event of the key sees it. The Reader skips these records.
+//     Rows of other writers take effect when they are read, which may be after a row that is later
+//     in the topic.
 package table
 
 import (
