@@ -53,8 +53,8 @@ type Loader struct {
 	ends      []func()          // functions that close the pipelines
 }
 
-// New checks a pipeline, with models of any kind. Close ends the programs that its models run
-// outside of the process.
+// New checks a pipeline, with models of any kind. The loader owns the runner: Close closes it, and
+// ends what its models run outside of the process.
 func (l *Loader) New(p lang.Pipeline, o pipeline.Options) (*pipeline.Runner, error) {
 	o.Announce, o.Endpoints = l.Announce, cmp.Or(o.Endpoints, &l.endpoints)
 	if o.ModelKinds == nil {
