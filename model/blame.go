@@ -1,16 +1,16 @@
 package model
 
-// Blame says whose fault an error of Predict is. The error says so by a method Blame() Blame;
-// without one it is that of a row. Other methods say more: Busy() bool, that fewer calls at a
-// time may succeed; Outage() bool, that no call succeeds whatever its rows;
-// RetryAfter() time.Duration, how long callers have to wait.
+// Blame says which part is at fault for an error of Predict. The error reports it by a method
+// Blame() Blame; without the method, the fault is a row's. Three other methods are optional. Busy()
+// bool reports that fewer concurrent calls may succeed. Outage() bool reports that no call
+// succeeds, whatever its rows. RetryAfter() time.Duration says how long callers must wait.
 type Blame int
 
-// The blames.
+// The values of Blame.
 const (
 	BlameRows   Blame = iota // one of the rows, or unknown
-	BlameModel               // the model, which answered, but not with scores: it may be the rows
-	BlameWay                 // no answer in time or at all: it says nothing about the rows
-	BlameAnswer              // the answer to the row, which does not fit the model's outputs: another try may bring one that does
-	BlameSource              // the place that a row names, from which something of it comes: it says nothing about the row, nor about the model
+	BlameModel               // the model: it answered, but without scores; the rows may be the cause
+	BlameWay                 // the connection: no answer in time, or none at all; says nothing about the rows
+	BlameAnswer              // the answer to the row: it does not fit the model's outputs; a retry may bring one that does
+	BlameSource              // the source that a row refers to for its content; says nothing about the row or the model
 )

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// Call is what the caller of a model says of a call beside its rows. The zero value says
-// nothing.
+// Call holds what the caller tells a model about a call, in addition to its rows. The zero value
+// tells the model nothing.
 type Call struct {
-	// Event is the id of the event that the rows are of, for models that answer
-	// the same rows in different ways; "" for others.
+	// Event is the id of the event that the rows belong to. It is set for models that may answer
+	// equal rows differently; "" for other models.
 	Event string
 
-	// Once says that a model outside of the process makes the call once: whether it is
-	// repeated is for the caller to decide.
+	// Once tells a model outside the process to send the call once, without retries. The caller
+	// decides about retries.
 	Once bool
 
-	// OffLoop says that only the rows of the call wait for it, so it may take its time.
-	// The caller bounds how many calls are in flight.
+	// OffLoop reports that only the rows of the call wait for it, so the call may be slow. The
+	// caller bounds how many calls are in flight.
 	OffLoop bool
 
-	// Timeout bounds each request of a call; 0 does not. A model of whose rows each is a
-	// request of its own, by Info.RowsMax, heeds it.
+	// Timeout bounds each request of a call; 0 sets no bound. A model that sends one request per
+	// row (see Info.RowsMax) honours it.
 	Timeout time.Duration
 
-	// Part takes each piece of a text as it comes, with the row of the call that it is of,
-	// if the model writes its texts piece by piece: in order, from one goroutine at a time
-	// for a row. A piece is of use only until the call ends: an error may follow, and Answer
-	// has the whole text. nil takes none.
+	// Part receives each piece of a text as it arrives, with its row in the call, if the model
+	// writes its texts in pieces. The pieces of a row arrive in order, from one goroutine at a
+	// time. Treat pieces as provisional until the call ends: an error may follow, and Answer
+	// returns the whole text. If Part is nil, pieces are not reported.
 	Part func(row int, text string)
 }
 
 type callKey struct{}
 
-// WithCall returns a context that says what Predict is called for.
+// WithCall returns a context that carries c to Predict.
 func WithCall(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// CallOf returns what WithCall said last.
+// CallOf returns the Call of the innermost WithCall, or the zero value.
 func CallOf(ctx context.Context) Call {
 	c, _ := ctx.Value(callKey{}).(Call)
 	return c

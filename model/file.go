@@ -9,8 +9,8 @@ import (
 
 const fileBytesMax = 1 << 30
 
-// ReadFile reads a model's file of at most 1 GiB. Of a file that grows meanwhile it reads at
-// most one byte more.
+// ReadFile reads a model file of at most 1 GiB. If the file grows during the read, ReadFile reads
+// at most one byte more.
 func ReadFile(path string) ([]byte, error) {
 	about, err := os.Stat(path)
 	if err != nil {

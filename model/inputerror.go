@@ -2,11 +2,11 @@ package model
 
 import "fmt"
 
-// InputError is why a model refuses the value of an input.
+// InputError says why a model rejects the value of an input.
 type InputError struct {
-	Name  string // of the input; "" where the model has no names
-	Index int    // of the input among Info.Inputs, where it has no name
-	Given string // what the caller gives for the input, where that has another name; "" is not known
+	Name  string // of the input; "" if the model has no names
+	Index int    // of the input among Info.Inputs, if it has no name
+	Given string // the caller's name for the input, if it differs; "" if unknown
 	Err   error
 }
 
@@ -25,8 +25,8 @@ func (e *InputError) Error() string {
 // Unwrap returns the reason.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Column returns the first column of the input that e is about, among the numbers or
-// the texts of a row; -1 where the model has no such input.
+// Column returns the first column of e's input, and whether that column is a text. Columns are
+// counted among the numbers or among the texts of a row. It is -1 if the model has no such input.
 func (i Info) Column(e *InputError) (column int, text bool) {
 	numbers, texts := 0, 0
 	for index, in := range i.Inputs {

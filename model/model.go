@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// Rows is a batch of rows: numbers and, for models that read texts, images or
-// audio, bytes. Row i has the numbers Values[i*Width : (i+1)*Width], where NaN is
-// missing, and the bytes Bytes[i*BytesWidth : (i+1)*BytesWidth], where nil is
-// missing.
+// Rows is a batch of rows: numbers and, for models that read texts, images or audio, bytes. Row i
+// has the numbers Values[i*Width : (i+1)*Width], where NaN means missing. It has the bytes
+// Bytes[i*BytesWidth : (i+1)*BytesWidth], where nil means missing.
 type Rows struct {
 	Width      int
 	Values     []float64
 	BytesWidth int
 	Bytes      [][]byte
-	N          int // rows; 0 counts Values or, where rows have no numbers, Bytes
+	N          int // number of rows; 0 derives it from Values or, if rows have no numbers, from Bytes
 }
 
 // Len returns the number of rows.
@@ -33,7 +32,7 @@ func (r Rows) Len() int {
 	return 0
 }
 
-// Slice returns the rows from lo to before hi, in the same memory.
+// Slice returns the rows [lo, hi). They share memory with r.
 func (r Rows) Slice(lo, hi int) Rows {
 	return Rows{
 		Width: r.Width, Values: r.Values[lo*r.Width : hi*r.Width],
@@ -41,34 +40,33 @@ func (r Rows) Slice(lo, hi int) Rows {
 	}
 }
 
-// Row returns the numbers and bytes of row i, in the same memory.
+// Row returns the numbers and bytes of row i. They share memory with r.
 func (r Rows) Row(i int) (values []float64, bytes [][]byte) {
 	return r.Values[i*r.Width : (i+1)*r.Width], r.Bytes[i*r.BytesWidth : (i+1)*r.BytesWidth]
 }
 
-// Append appends a row, whose bytes are not copied.
+// Append appends a row. It does not copy the bytes.
 func (r *Rows) Append(values []float64, bytes [][]byte) {
 	r.N = r.Len() + 1
 	r.Values, r.Bytes = append(r.Values, values...), append(r.Bytes, bytes...)
 }
 
-// Type is what an input of a model holds.
+// Type is the type of a model's input.
 type Type string
 
 // The types of inputs.
 const (
-	Number Type = "number" // float64, NaN where it is missing: columns of Rows.Values
-	String Type = "string" // text in UTF-8, nil where it is missing: columns of Rows.Bytes
-	Bytes  Type = "bytes"  // as String, of any meaning
+	Number Type = "number" // float64, NaN if missing: columns of Rows.Values
+	String Type = "string" // text in UTF-8, nil if missing: columns of Rows.Bytes
+	Bytes  Type = "bytes"  // like String, but of any content
 )
 
-// Input is an input of a model: one column of its rows, or as many as its shape
-// has elements.
+// Input is an input of a model. It has one column of a row for each element of its shape.
 type Input struct {
-	Name       string // "" where the model does not say
+	Name       string // "" if the model does not name it
 	Type       Type
-	Shape      []int    // of a row's value, without the batch; nil is a single value
-	Categories []string // of a number: what 0, 1 and so on stand for; of a string: what the model knows; nil where it does not say
+	Shape      []int    // of one row's value, without the batch dimension; nil means a scalar
+	Categories []string // of a number: the meaning of 0, 1 and so on; of a string: the known values; nil if the model does not say
 }
 
 // Size returns how many columns the input has.
@@ -85,14 +83,14 @@ func product(shape []int) int {
 // Output is an output of a model: scores, or a text.
 type Output struct {
 	Name string
-	Size int  // scores of a row; of a text 1
-	Type Type // String or Bytes is a text, Number or "" scores
+	Size int  // scores per row; 1 for a text
+	Type Type // String or Bytes for a text, Number or "" for scores
 }
 
 // Text reports whether the output is a text.
 func (o Output) Text() bool { return o.Type == String || o.Type == Bytes }
 
-// Numbers returns n inputs of a number each, without names.
+// Numbers returns n unnamed inputs of one number each.
 func Numbers(n int) []Input {
 	list := make([]Input, n)
 	for i := range list {
@@ -104,33 +102,33 @@ func Numbers(n int) []Input {
 // Info describes a loaded model. Its slices are shared: do not change them.
 type Info struct {
 	Kind    string   // such as "xgboost", "lightgbm", "catboost", "onnx-trees" or "text"
-	Digest  string   // sha256 of the file, 64 hex digits; of a model of several files that of their digests
-	Inputs  []Input  // in order: numbers are the columns of Rows.Values, the others those of Rows.Bytes
-	Outputs []Output // in order: the scores of a row and, of an Answerer, its texts
-	// State is how many numbers the model wants to have for the next row of the
-	// same key: the last scores of a row, and, as AppendState makes them, the last
-	// column of bytes of the next, nil at the first. They are the last of Outputs
-	// and the last of Inputs. 0 is none.
+	Digest  string   // sha256 of the file, 64 hex digits; for a model of several files, the sha256 of their digests
+	Inputs  []Input  // in order: numbers are columns of Rows.Values, the others columns of Rows.Bytes
+	Outputs []Output // in order: the scores of a row and, for an Answerer, its texts
+	// State is the number of state values that the model carries from one row to the next row of
+	// the same key. The last State scores of a row become the last column of bytes of the next row,
+	// encoded by AppendState; that column is nil for the first row. The state is the last of
+	// Outputs and the last of Inputs. 0 means no state.
 	State int
 	Trees int
-	// Remote says that Predict asks something outside the process, which may
-	// bill or remember: such a model gets no event before it is durable.
+	// Remote reports that Predict calls something outside the process, which may charge for the
+	// call or store it. The engine sends such a model only durable events.
 	Remote   bool
 	Describe string // objective and shape, for people
-	// Ambiguous says what the file leaves open, and how to decide it; "" is nothing.
+	// Ambiguous says what the file leaves open, and how to decide it; "" means nothing is open.
 	Ambiguous string
-	Batch     Policy // what its manifest says, else zero
+	Batch     Policy // the batch policy of the manifest; zero if it has none
 
 	// Requests of a Remote model, for callers that repeat calls or store answers.
-	Request    string        // what an answer depends on beside its row and the version: what is asked for, and how; "" where it does not say
-	Generative bool          // the same row may be answered in another way each time
-	RowsMax    int           // rows of a request: more of a call are requests of their own, which heed WithTimeout; 0 is any number
-	CallsMax   int           // requests under way, as its manifest says: more wait; 0 is what the caller says
-	Timeout    time.Duration // within which its calls end by themselves; 0 is that they may not
+	Request    string        // the request template: what an answer depends on besides its row and the version; "" if unknown
+	Generative bool          // equal rows may get different answers
+	RowsMax    int           // rows per request: a larger call sends several requests, each bounded by Call.Timeout; 0 means no limit
+	CallsMax   int           // concurrent requests, from the manifest: further ones wait; 0 leaves it to the caller
+	Timeout    time.Duration // limit within which the model's calls end on their own; 0 means no limit
 }
 
-// WithoutState returns the description without the state: what is given to the
-// model for a row, and what it answers.
+// WithoutState returns the description without the state: the inputs that a caller provides for a
+// row, and the outputs it gets.
 func (info Info) WithoutState() Info {
 	if info.State > 0 {
 		info.Inputs, info.Outputs, info.State = info.Inputs[:len(info.Inputs)-1], info.Outputs[:len(info.Outputs)-1], 0
@@ -138,7 +136,7 @@ func (info Info) WithoutState() Info {
 	return info
 }
 
-// AppendState appends the bytes of the state that the scores of a row end with.
+// AppendState appends the encoded state, which is the end of a row's scores.
 func AppendState(b []byte, state []float32) []byte {
 	for _, value := range state {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(value))
@@ -146,10 +144,10 @@ func AppendState(b []byte, state []float32) []byte {
 	return b
 }
 
-// Width returns how many numbers a row has.
+// Width returns the number of numeric columns of a row.
 func (info Info) Width() int { return info.columns(true) }
 
-// BytesWidth returns how many texts and bytes a row has.
+// BytesWidth returns the number of text and bytes columns of a row.
 func (info Info) BytesWidth() int { return info.columns(false) }
 
 func (info Info) columns(numbers bool) int {
@@ -162,7 +160,7 @@ func (info Info) columns(numbers bool) int {
 	return n
 }
 
-// Scores returns how many scores a row has.
+// Scores returns the number of scores per row.
 func (info Info) Scores() int {
 	n := 0
 	for _, out := range info.Outputs {
@@ -173,7 +171,7 @@ func (info Info) Scores() int {
 	return n
 }
 
-// Texts returns how many texts a row is answered with.
+// Texts returns the number of texts in the answer to a row.
 func (info Info) Texts() int {
 	n := 0
 	for _, out := range info.Outputs {
@@ -184,7 +182,7 @@ func (info Info) Texts() int {
 	return n
 }
 
-// Names returns the names of the inputs, in order; nil where one has none.
+// Names returns the names of the inputs, in order. It is nil if an input has no name.
 func (info Info) Names() []string {
 	var names []string
 	for i := range info.Inputs {
@@ -196,43 +194,39 @@ func (info Info) Names() []string {
 	return names
 }
 
-// Model turns rows into scores. Implementations are safe for concurrent use
-// and keep neither rows nor scores. The score of a row depends on that row
-// alone, bit for bit, whatever else is in the batch: the loader of a model
-// scores its golden vectors alone, shuffled and padded.
+// Model turns rows into scores. Implementations are safe for concurrent use and keep neither rows
+// nor scores. The score of a row depends on that row alone, bit for bit, whatever else is in the
+// batch. The loader verifies this: it scores a model's golden vectors alone, shuffled and padded.
 type Model interface {
-	// Predict writes the scores of row i to scores[i*n:], where n is
-	// Info().Scores(). It fails as a whole, unless its error is RowErrors; whether
-	// another one is about the rows, Blame says. ctx's deadline is what is left
-	// of the batch's latency budget.
+	// Predict writes the scores of row i to scores[i*n:], where n is Info().Scores(). An error
+	// means that the whole call failed, unless it is RowErrors. Blame says whether an error is
+	// about the rows. ctx's deadline is the rest of the batch's latency budget.
 	Predict(ctx context.Context, rows Rows, scores []float32) error
 
-	// Check returns why a single row, of Info().Width() numbers and
-	// Info().BytesWidth() texts, cannot be scored, or nil. Predict may be
-	// called only with rows that pass.
+	// Check returns nil if a single row can be scored, else the reason. The row has Info().Width()
+	// numbers and Info().BytesWidth() texts. Call Predict only with rows that pass.
 	Check(values []float64, bytes [][]byte) error
 
 	// Info describes the model. It does not change.
 	Info() Info
 }
 
-// Exactness says what a model that is an Exact repeats, and how exactly.
+// Exactness describes the values that an Exact model reproduces, and how exactly.
 type Exactness struct {
 	Name      string  // of its columns: "margin", "score"
-	Columns   int     // of a row
-	Bits      int     // of a value: 32 or 64
-	Tolerance float64 // most that a value may differ from what the framework says; 0 is no bit
+	Columns   int     // per row
+	Bits      int     // per value: 32 or 64
+	Tolerance float64 // largest difference of a value from the framework's; 0 means bit-equal
 }
 
-// Exact is implemented by models whose answers are closer to those of the
-// framework that made them than a float32 of a prediction can show.
+// Exact is implemented by models that reproduce the answers of their framework more closely than a
+// float32 prediction can show.
 type Exact interface {
 	Model
 
-	// Exactness describes what ScoreExactly writes.
+	// Exactness describes the output of ScoreExactly.
 	Exactness() Exactness
 
-	// ScoreExactly writes Exactness().Columns values a row. Otherwise it is
-	// Predict.
+	// ScoreExactly writes Exactness().Columns values per row. Otherwise it behaves like Predict.
 	ScoreExactly(ctx context.Context, rows Rows, out []float64) error
 }

@@ -2,17 +2,17 @@ package model
 
 import "fmt"
 
-// RowError is why a row of a call has no scores.
+// RowError says why a row of a call has no scores.
 type RowError struct {
 	Row int // of the call
 	Err error
 }
 
-// RowErrors is an error of Predict about some of its rows, in their order: the
-// others have their scores.
+// RowErrors is an error of Predict about some rows, in the order of the rows. All other rows have
+// their scores.
 type RowErrors []RowError
 
-// Error returns why the first row failed, and how many more did.
+// Error returns the error of the first row, and the number of others.
 func (e RowErrors) Error() string {
 	switch len(e) {
 	case 0:
