@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Aggregate is what is computed over the entries of a window or of the newest
-// values.
+// Aggregate is a function over the entries of a window or over the newest values.
 type Aggregate uint8
 
 // The aggregates of the pipeline file.
@@ -32,35 +31,33 @@ const (
 	Top
 )
 
-// looks reports whether the aggregate is one that looks at each entry.
+// looks reports whether the aggregate reads each entry.
 func (a Aggregate) looks() bool { return a >= FirstValue && a <= Top }
 
-// sketched reports whether the aggregate is one that panes have sketches for.
+// sketched reports whether panes keep sketches for the aggregate.
 func (a Aggregate) sketched() bool { return a >= Distinct && a <= P99 }
 
-// Numeric reports whether the aggregate is of numbers only. The others are of values of any
-// kind.
+// Numeric reports whether the aggregate takes numbers only. The others take values of any kind.
 func (a Aggregate) Numeric() bool { return a != Count && (a < FirstValue || a >= P50 && a <= EWMA) }
 
-// Valued reports whether the aggregate is one of the values, of their kind.
+// Valued reports whether the result is one of the values, and so has their kind.
 func (a Aggregate) Valued() bool { return a == FirstValue || a == LastValue || a == Previous }
 
-// Counts reports whether the aggregate is a number of entries or values.
+// Counts reports whether the result is a number of entries or values.
 func (a Aggregate) Counts() bool { return a == Count || a == Changes || a == Distinct }
 
-// Many reports whether the aggregate is a list or map of values, of which there are at most
-// Spec.Take.
+// Many reports whether the result is a list or map of at most Spec.Take values.
 func (a Aggregate) Many() bool { return a == List || a == Top }
 
-// About says what an aggregate is: a row of the reference page.
+// About describes an aggregate: a row of the reference page.
 type About struct {
 	Name   string
 	Of     string // definition
-	Empty  string // of no entries
-	Panes  string // words of 8 bytes that a pane has for it, beside its index and count
-	Cost   string // of a read, beside that of finding the entries
+	Empty  string // result without entries
+	Panes  string // words of 8 bytes that a pane keeps for it, in addition to its index and count
+	Cost   string // cost of a read, in addition to finding the entries
 	Error  string
-	Source string // of the method
+	Source string // source of the method
 }
 
 const (
@@ -73,7 +70,7 @@ const (
 	chan1979   = "Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances (1979)"
 )
 
-// aggregates has them by their number less one.
+// aggregates describes Aggregate a at index a-1.
 var aggregates = [...]About{
 	{"count", "number of entries", "0", "0", "none", "none", ""},
 	{"sum", "sum of the values", "0", "1", "none", exactUnits, ""},
@@ -96,10 +93,10 @@ var aggregates = [...]About{
 	{"top", "the `take` most frequent values, each with its number of entries: a map of int, whose keys are the values as texts. Values with equal numbers are in their own order", "`{}`", noPanes, "as distinct, and a sort of the different values", "none", "as distinct"},
 }
 
-// Aggregates returns what the aggregates of the pipeline file are.
+// Aggregates returns the descriptions of all aggregates of the pipeline file.
 func Aggregates() []About { return aggregates[:] }
 
-// AggregateNames returns them as the pipeline file writes them.
+// AggregateNames returns the names of all aggregates as the pipeline file writes them.
 func AggregateNames() (names []string) {
 	for i := range aggregates {
 		names = append(names, aggregates[i].Name)
@@ -127,7 +124,7 @@ func ParseAggregate(text string) (Aggregate, error) {
 	return 0, fmt.Errorf("unknown aggregate %q: use %s", text, aggregateList())
 }
 
-// aggregateList names all of them, for errors.
+// aggregateList returns all names as one text, for errors.
 func aggregateList() string {
 	names := AggregateNames()
 	last := len(names) - 1

@@ -6,23 +6,22 @@ import (
 	"unsafe"
 )
 
-// Cell is what a Set keeps of one key. It has one user at a time, and is used
-// with one set only: that which made it, or made the zero Cell ready by Reset or
-// Reload.
+// Cell is the state that a Set keeps for one key. It is not safe for concurrent use. Use it only
+// with the Set that made it, or that prepared the zero Cell by Reset or Reload.
 type Cell struct {
 	newest  int64   // none before the first event
 	changed bool    // since the last Changes
 	stored  bool    // the state has a header
-	bound   float32 // of sums; see ErrSum
+	bound   float32 // bound of sums; see ErrSum
 	words   []int64
 	exacts  []exact
 }
 
-// Times are taken as at most this far from 1970, 73,000 years, so that a time
-// less a window never overflows.
+// Times are clamped to at most this far from 1970 (73,000 years). So a time minus a window never
+// overflows.
 const maxTime = 1 << 61
 
-const none = math.MinInt64 // for a time
+const none = math.MinInt64 // means no time
 
 func clampTime(t int64) int64 { return min(max(t, -maxTime), maxTime) }
 
@@ -33,8 +32,8 @@ func (s *Set) NewCell() *Cell {
 	return c
 }
 
-// Reset makes c the cell of another key without events, of which nothing is
-// stored. It keeps what little memory most keys need.
+// Reset turns c into the cell of another key that has no events and no stored state. It keeps the
+// small amount of memory that most keys need.
 func (s *Set) Reset(c *Cell) {
 	s.layout.clear(c)
 	if c.exacts == nil && s.exacts > 0 {
@@ -48,27 +47,26 @@ func (s *Set) Reset(c *Cell) {
 	c.newest, c.changed, c.stored, c.bound = none, false, false, 0
 }
 
-// Last returns the greatest time given to Touch or Add, in microseconds, and
-// whether there was one.
+// Last returns the greatest time given to Touch or Add, in microseconds, and whether there was one.
 func (c *Cell) Last() (t int64, ok bool) { return c.newest, c.newest != none }
 
-// Touch takes t, in microseconds, as a time of the key's events. Add does so
-// too; Touch is for events that no feature takes.
+// Touch records t, in microseconds, as a time of the key's events. Add does so too; call Touch for
+// events that no feature takes.
 func (s *Set) Touch(c *Cell, t int64) {
 	c.changed = true
 	c.newest = max(c.newest, clampTime(t))
 }
 
-// Add folds the value v of an event at time t, in microseconds, into feature i.
-// A feature of counts or elapsed time ignores v. With decimals v becomes the
-// integer nearest to v * 10^decimals, a tie going to the even one; it is an
-// error where that is beyond 2^53. A v that is not finite is an error too, and so
-// are an entry more than the feature may have of the key, an ErrFull, and one with
-// which a sum as of t or of the newest time would be out of range, an ErrSum. Where
-// a pane keeps a sum, that one counts too. After an error c is unchanged.
+// Add folds the value v of an event at time t, in microseconds, into feature i. A feature of counts
+// or elapsed time ignores v. With decimals, v is rounded to the nearest integer of v * 10^decimals,
+// ties to even.
 //
-// An entry that is out of every window, seen from the newest one of the feature
-// and key, is left out.
+// Add fails if v is not finite, or if the rounded value is beyond 2^53. It returns ErrFull if the
+// feature has no room for another entry of the key. It returns ErrSum if a sum as of t or as of the
+// newest time would be out of range; the sum of a pane counts too. After an error c is unchanged.
+//
+// Add ignores an entry that is outside every window, measured from the newest entry of the feature
+// and key.
 func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 	f := &s.features[i]
 	var value int64
@@ -87,7 +85,7 @@ func (s *Set) Add(c *Cell, i int, t int64, v float64) error {
 	return s.fold(c, f, t, value)
 }
 
-// AddInt is Add of a value of Ints.
+// AddInt does what Add does for a value of kind Ints.
 func (s *Set) AddInt(c *Cell, i int, t int64, v int64) error {
 	f, t := &s.features[i], clampTime(t)
 	if err := f.full(c, t); err != nil {
@@ -96,7 +94,7 @@ func (s *Set) AddInt(c *Cell, i int, t int64, v int64) error {
 	return s.fold(c, f, t, v)
 }
 
-// AddText is Add of a value of Texts. A text of more than MaxText bytes is an error.
+// AddText does what Add does for a value of kind Texts. It fails if the text exceeds MaxText bytes.
 func (s *Set) AddText(c *Cell, i int, t int64, v string) error {
 	f, t := &s.features[i], clampTime(t)
 	if err := CheckText(v); err != nil {
@@ -116,7 +114,7 @@ func (s *Set) AddText(c *Cell, i int, t int64, v string) error {
 	return s.fold(c, f, t, word)
 }
 
-// full returns the error of an entry of time t that the windows have no room for.
+// full returns ErrFull if the windows have no room for an entry of time t.
 func (f *feature) full(c *Cell, t int64) error {
 	if !f.windows.refuses(c, t) {
 		return nil
@@ -124,7 +122,7 @@ func (f *feature) full(c *Cell, t int64) error {
 	return fmt.Errorf("feature %s: %w: the key has max = %d entries in them: raise max, at most 1,048,576, or write them in panes, size/pane", f.name, ErrFull, f.windows.limit)
 }
 
-// fold adds the word of a value that the feature has room for.
+// fold adds the word of a value. The caller has checked that the feature has room.
 func (s *Set) fold(c *Cell, f *feature, t, value int64) error {
 	if f.sums {
 		bound, err := f.raised(c, value), error(nil)
@@ -148,19 +146,18 @@ func (s *Set) fold(c *Cell, f *feature, t, value int64) error {
 	return nil
 }
 
-// Read puts feature i as of time t, in microseconds, at the start of out, which
-// has room for its columns:
+// Read writes feature i as of time t, in microseconds, to the start of out, which must have room
+// for its columns:
 //
 //   - windows: the aggregates over the entries with t-size < time <= t. With
-//     panes: over the panes up to that of t, and less than size/pane before the
-//     newest of t and the times added. Sum and count of nothing are 0.
+//     panes: over the panes up to that of t that are less than size/pane panes
+//     before the newest of t and the added times. Sum and count are 0 without entries.
 //   - last: the aggregates over the newest values. A sum of floats adds them in
 //     the order of arrival, the oldest first.
-//   - elapsed: seconds since the greatest time added; 0 where that is after t.
+//   - elapsed: seconds since the greatest time added; 0 if that is after t.
 //
-// It changes nothing that is stored or read later. A sum that is out of range, as
-// late entries and negative values may leave one, is an ErrSum; out then holds
-// anything.
+// Read changes nothing that is stored or read later. Late entries and negative values may leave a
+// sum out of range. Read then returns ErrSum, and the content of out is undefined.
 func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 	f := &s.features[i]
 	t = clampTime(t)
@@ -205,18 +202,18 @@ func (s *Set) Read(c *Cell, i int, t int64, out []float64) error {
 	return nil
 }
 
-// Approximate reports whether Read takes the exact windows of feature i from
-// panes, of a sixtieth of the window each: those of a key that had more entries
-// than the feature may have are so until an event comes when nothing is left in
-// the longest one. Or that they lack entries, which left by OverflowOldest. Or that a
-// pane has more different values, or bins of values, than it can keep apart.
+// Approximate reports whether Read returns approximate results for feature i. There are three
+// reasons. The key had more entries than the feature may have, so the exact windows are read from
+// panes of a sixtieth of the window each; this ends at the first event after the longest window has
+// emptied. Or OverflowOldest removed entries from the windows. Or a pane has more different values,
+// or bins of values, than its sketch can keep apart.
 func (s *Set) Approximate(c *Cell, i int) bool {
 	return s.features[i].windows.approximate(c)
 }
 
-// DropWindows empties every window, for a key that has been silent for the
-// retention. Where the set keeps nothing for ever the cell is as new, and the
-// next Changes deletes it from the state.
+// DropWindows empties every window, for a key without events during the retention. If no feature
+// keeps state without expiry, the cell is then like new, and the next Changes deletes it from the
+// state.
 func (s *Set) DropWindows(c *Cell) {
 	c.changed = true
 	for k := range s.layout.places {
@@ -239,7 +236,7 @@ func (s *Set) DropWindows(c *Cell) {
 	}
 }
 
-// Bytes returns about how much memory the cell takes.
+// Bytes returns the approximate memory of the cell.
 func (c *Cell) Bytes() int {
 	n := int(unsafe.Sizeof(*c)) + 8*cap(c.words) + len(c.exacts)*int(unsafe.Sizeof(exact{}))
 	for i := range c.exacts {

@@ -5,24 +5,24 @@ import "math"
 const (
 	blockLen   = 64 // entries of a full block
 	groupLen   = 16 // blocks of a group
-	sparePanes = 60 // of a window that has more
+	sparePanes = 60 // panes of a window that overflowed
 )
 
-// entries is how the exact windows of a feature keep its entries: in one list, in
-// order of arrival, that all of them read.
+// entries describes how the exact windows of a feature keep its entries: in one list, in order of
+// arrival, that all windows read.
 type entries struct {
 	unit
-	at      int   // of the list among those of a cell
-	entry   int   // words of an entry
-	groupAt int   // of them that of the group, the last one; 0 is none
-	longest int64 // of the windows
-	limit   int   // entries
-	dead    bool  // beyond the limit an entry is an error
-	oldest  bool  // beyond the limit the oldest entries leave
-	newestN int   // so many newest entries are read; 0 is of windows
+	at      int   // index of the list among those of a cell
+	entry   int   // words per entry
+	groupAt int   // index of the group's word, the last one of an entry; 0 if entries have no group
+	longest int64 // longest of the windows
+	limit   int   // most entries
+	dead    bool  // an entry beyond the limit is an error
+	oldest  bool  // at the limit the oldest entries are removed
+	newestN int   // number of newest entries that are read; 0 for windows
 }
 
-// unbounded is a window that no entry leaves.
+// unbounded is the size of a window that keeps every entry.
 const unbounded = 1 << 62
 
 // valued reports whether an entry has a value.
@@ -37,8 +37,7 @@ type span struct {
 	total
 }
 
-// outside reports that no time of the span is in (lo, t], and inside that all
-// are.
+// outside reports that no time of the span is in (lo, t]. inside reports that all are.
 func (s *span) outside(lo, t int64) bool { return s.last <= lo || s.first > t }
 func (s *span) inside(lo, t int64) bool  { return s.first > lo && s.last <= t }
 
@@ -53,68 +52,69 @@ var noSpan = span{first: math.MaxInt64, last: math.MinInt64, total: nothing}
 //		entries  | block 7 | block 8 | ... | block 34 | tail |
 //		groups   |  7..15 of 0..15   | 16..31 |
 //
-//	 1. An item of the queue is a time and, unless only the count is wanted, a
-//	    value. It is kept at least while time > newest - the longest window, and
-//	    read only while so.
-//	 2. Every blockLen entries appended become a block, which never changes. It
-//	    leaves when it is the first one and all of it is out of the longest
-//	    window. While there is no block, entries leave the tail so, one by one.
-//	    So a late entry moves nothing, a step writes a block once, and what is
-//	    stored is a function of the entries alone.
-//	 3. Spans of blocks and groups are derived from their entries; a span wholly
-//	    in a window is read instead of its entries.
-//	 4. A sum of floats has the one order of additions that spans keep: over the
-//	    groups, the last one being of the blocks that fill none yet and the
-//	    tail, of the sum over the group's blocks of the sum over the block's
-//	    entries that are in the window. So it depends on the stored entries
-//	    only, whether or not the process was restarted between them.
-//	 5. An entry beyond the limit is refused, or turns the list into panes, a
-//	    sixtieth of each window, until nothing of the longest window is left. Or the
-//	    first block leaves.
-//	 6. A list of the newest texts has no window and no block: the oldest entry leaves.
+//	 1. An item of the queue is a time and, unless only the count is needed, a
+//	    value. The list keeps it at least while time > newest - the longest
+//	    window, and reads it only during that time.
+//	 2. Every blockLen entries appended become a block, which never changes. The
+//	    first block is removed when all of it is out of the longest window.
+//	    While there is no block, entries are removed from the tail in the same
+//	    way, one by one. So a late entry moves nothing, a commit writes a block
+//	    once, and the stored bytes are a function of the entries alone.
+//	 3. Spans of blocks and groups are derived from their entries. If a span is
+//	    wholly in a window, a read uses the span instead of the entries.
+//	 4. A sum of floats has one order of additions, the order of the spans. It
+//	    adds up the groups; the last group is the tail and the blocks that do
+//	    not fill a group yet. The sum of a group adds up its blocks, and the
+//	    sum of a block adds up its entries in the window. So the sum depends
+//	    on the stored entries only, even if the process restarts in between.
+//	 5. An entry beyond the limit is refused, or turns the list into panes of a
+//	    sixtieth of each window until the longest window is empty, or removes
+//	    the first block.
+//	 6. A list of the newest texts has no window and no block: a new entry
+//	    removes the oldest one.
 type exact struct {
 	queue
 	newest   int64  // the greatest time of the entries
 	first    uint64 // number of the first block
-	index    *index // nil where there is no block
+	index    *index // nil if there is no block
 	over     bool   // over the limit: the entries are in panes of the cell
-	lost     int64  // the greatest time of the entries that left a full list; none if nothing did
-	texts    *texts // of entries that have them
+	lost     int64  // the greatest time of the entries removed from a full list; none if there were none
+	texts    *texts // texts of the entries, if they have any
 	saved    saved
-	sketches *sketches // of panes, if the feature has them
+	sketches *sketches // sketches of panes, if the feature has them
 }
 
-// index is the spans of blocks.
+// index holds the spans of blocks.
 type index struct {
 	blocks []span
-	groups []span  // the full ones
-	reach  []int64 // the greatest time in each full group and those before
+	groups []span  // of the full groups
+	reach  []int64 // the greatest time in each full group and those before it
 	open   span    // of the blocks after the last full group
 	tail   span    // of the entries after the last block
 	momentIndex
 }
 
-// momentIndex is the moments of blocks, where they are read. The entries after the last
-// block are looked at in every read.
+// momentIndex holds the moments of blocks, for features that read moments. Every read scans the
+// entries after the last block.
 type momentIndex struct {
 	ofBlocks []moments
-	ofGroups []moments // the full ones
+	ofGroups []moments // of the full groups
 	ofOpen   moments
 }
 
-// saved is which blocks the state has: [from, to), of which those below valid
-// are the blocks of these numbers.
+// saved says which blocks the state has: [from, to). The blocks below valid are the current ones of
+// these numbers.
 type saved struct{ from, to, valid uint64 }
 
-// empty reports that there are no entries, in panes or not.
+// empty reports that there are no entries, neither in the list nor in panes.
 func (x *exact) empty() bool { return len(x.words) == 0 && !x.over }
 
-// reset drops every entry that is not in panes. Blocks count from 0 again.
+// reset removes every entry that is not in panes. Blocks count from 0 again.
 func (x *exact) reset() {
 	*x = exact{saved: saved{from: x.saved.from, to: x.saved.to}, lost: none, sketches: x.sketches}
 }
 
-// incomplete reports that an entry of the longest window has left.
+// incomplete reports that an entry of the longest window was removed.
 func (x *exact) incomplete(e *entries) bool { return x.lost != none && x.lost > x.newest-e.longest }
 
 // blocks returns the number of blocks.
@@ -125,7 +125,7 @@ func (x *exact) blocks() int {
 	return len(x.index.blocks)
 }
 
-// next returns the number of the block to be filled.
+// next returns the number of the block that fills next.
 func (x *exact) next() uint64 { return x.first + uint64(x.blocks()) }
 
 // tailWords returns the entries after the last block.
@@ -139,15 +139,14 @@ func (x *exact) blockWords(e *entries, k int) []int64 {
 	return x.live()[k*size : (k+1)*size]
 }
 
-// refuses reports that an entry of time t is beyond the limit. A list that is
-// full has a block, as the limit is no less than one, and has room where that
-// leaves.
+// refuses reports that an entry of time t is beyond the limit. A full list has at least one block,
+// because the limit is at least one block. It has room if that block can be removed.
 func (x *exact) refuses(e *entries, t int64) bool {
 	return len(x.live()) >= e.limit*e.entry && t > x.newest-e.longest &&
 		x.index.blocks[0].last > max(x.newest, t)-e.longest
 }
 
-// expire drops what no window can read any more.
+// expire removes the entries that no window can read any more.
 func (x *exact) expire(e *entries) {
 	lo := x.newest - e.longest
 	if x.index != nil {
@@ -190,8 +189,8 @@ func (x *exact) dropBlocks(e *entries, old int) {
 	}
 }
 
-// dropOldest removes the first block of a full list. The rest of its group is read block by
-// block, as the span of the group still has the block.
+// dropOldest removes the first block of a full list. Reads then go through the rest of its group
+// block by block, because the span of the group still includes the removed block.
 func (x *exact) dropOldest(e *entries) {
 	in := x.index
 	x.lost = max(x.lost, in.blocks[0].last)
@@ -203,7 +202,7 @@ func (x *exact) dropOldest(e *entries) {
 	x.dropBlocks(e, 1)
 }
 
-// shorten makes room for an entry in a list of the newest ones, which is less than a block.
+// shorten makes room for an entry in a list of the newest entries, which is shorter than a block.
 func (x *exact) shorten(e *entries) {
 	if len(x.live()) == e.newestN*e.entry {
 		x.drop(e.entry)
@@ -227,8 +226,8 @@ func (x *exact) append(e *entries, t, value int64) {
 	}
 }
 
-// full makes the tail, whose span is s, a block, and a group of the blocks that
-// it completes.
+// full turns the tail into a block; s is the span of the tail. If the block completes a group, full
+// adds the group.
 func (x *exact) full(e *entries, tail []int64, s span) {
 	if x.index == nil {
 		x.index = &index{open: noSpan}
@@ -258,7 +257,7 @@ func (x *exact) full(e *entries, tail []int64, s span) {
 	in.open = noSpan
 }
 
-// read returns the total of an exact window of so many microseconds as of time t.
+// read returns the total as of time t of an exact window of size microseconds.
 func (e *entries) read(x *exact, size, t int64) total {
 	live := x.live()
 	if len(live) == 0 {
@@ -297,9 +296,9 @@ func (e *entries) read(x *exact, size, t int64) total {
 	return out
 }
 
-// blocksOf returns which of the kept blocks are of the k-th group.
+// blocksOf returns which of the kept blocks belong to the k-th group.
 func (x *exact) blocksOf(k int) (from, to int) {
-	gone := int(x.first % groupLen) // of the first group's blocks
+	gone := int(x.first % groupLen) // removed blocks of the first group
 	return max(0, k*groupLen-gone), (k+1)*groupLen - gone
 }
 
@@ -310,8 +309,8 @@ func (x *exact) readBlocks(e *entries, from, to int, lo, t int64) total {
 	})
 }
 
-// foldSpans returns the total of the entries of the spans in (lo, t]; part
-// returns that of a span that is partly in.
+// foldSpans returns the total of the entries of the spans in (lo, t]. part returns the total of a
+// span that is partly in.
 func (e *entries) foldSpans(spans []span, lo, t int64, part func(k int) total) total {
 	out, float := nothing, e.float
 	var sum float64
@@ -349,7 +348,7 @@ func (e *entries) scanIn(words []int64, lo, t int64) total {
 				out.n++
 			}
 		}
-	case e.groupAt > 0: // of groups no total is read
+	case e.groupAt > 0: // groups have no total
 		for k := 0; k < len(words); k += e.entry {
 			if at := words[k]; at > lo && at <= t {
 				out.n++
@@ -387,7 +386,7 @@ func (e *entries) scan(words []int64) span {
 	return s
 }
 
-// readMoments is read for moments: in the order that sums have.
+// readMoments is read for moments. It has the same order of additions as sums.
 func (e *entries) readMoments(x *exact, size, t int64) (out moments) {
 	lo, in := max(t-size, x.newest-e.longest), x.index
 	if in == nil {
@@ -406,8 +405,8 @@ func (e *entries) readMoments(x *exact, size, t int64) (out moments) {
 	return out
 }
 
-// momentsOf returns the moments of the entries of a span in (lo, t]. whole are all of its
-// moments, and [from, to) its blocks.
+// momentsOf returns the moments of the entries of a span in (lo, t]. whole holds the moments of the
+// entire span, and [from, to) are its blocks.
 func (x *exact) momentsOf(e *entries, s *span, whole *moments, from, to int, lo, t int64) (out moments) {
 	switch {
 	case s.outside(lo, t):

@@ -1,11 +1,11 @@
 package feature
 
-// last is a feature of the newest values by arrival. They are a ring once there
-// are as many as it keeps.
+// last is a feature of the newest values by arrival. Once it has the most that it keeps, they are a
+// ring.
 type last struct {
 	unit
 	place
-	extremes bool // max or min are read
+	extremes bool // max or min is read
 }
 
 func newLast(spec *Spec, r *reading, in *layout) last {
@@ -13,7 +13,7 @@ func newLast(spec *Spec, r *reading, in *layout) last {
 	return last{unit: r.unit, place: in.queue(room, 0), extremes: r.any(Max, Min)}
 }
 
-// add puts a value in the place of the oldest one where there are all.
+// add adds a value. If the ring is full, the value replaces the oldest one.
 func (l *last) add(c *Cell, value int64) {
 	e, begin := extent(c.words[l.at]), extent(c.words[l.at+1]).from()
 	if e.to()-begin < l.most {
@@ -28,7 +28,7 @@ func (l *last) add(c *Cell, value int64) {
 	c.words[l.at] = int64(extentOf(at, e.to()))
 }
 
-// values returns the newest values: those of the first part came first.
+// values returns the newest values, in two parts. Those of the first part are older.
 func (l *last) values(words []int64) (first, second []int64) {
 	e := extent(words[l.at])
 	return words[e.from():e.to()], words[extent(words[l.at+1]).from():e.from()]

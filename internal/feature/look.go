@@ -10,27 +10,27 @@ import (
 	"sync"
 )
 
-// entry is one of a window or of the newest values: its time, 0 where that is not kept, and
-// the word of its value.
+// entry is an entry of a window or of the newest values: its time (0 if not kept) and the word of
+// its value.
 type entry struct{ t, value int64 }
 
-// look is the entries of a window, or of the newest values, for the aggregates that look at
-// each of them. It is one of a Set's, used again by others.
+// look holds the entries of a window, or of the newest values, for the aggregates that read each
+// entry. It belongs to the Set's pool and is reused.
 type look struct {
 	*feature
-	of       Kind // of the values of entries
+	of       Kind // kind of the values
 	texts    *texts
 	at       int64  // the time of the read
-	list     *exact // with the entries after from, where only the first and last ones are read
+	list     *exact // read together with the entries after from, if only the first and last entries are needed
 	from     int64
-	entries  []entry // in the order of arrival; in that of time after inOrder
+	entries  []entry // in order of arrival; in order of time after inOrder
 	ordered  bool
-	words    []int64 // of the entries, for percentiles
+	words    []int64 // words of the entries, for percentiles
 	table    []slot
-	slots    []slot    // of the table, for the values that are counted
+	slots    []slot    // hash table of the counted values
 	counted  []counted // the different values
-	marked   uint32    // what a slot in use has
-	panes    bool      // a window is read from panes: of so many entries in all, and their sketches
+	marked   uint32    // mark of a slot in use
+	panes    bool      // the window is read from panes: total entries of all panes, and their sketches
 	total    int64
 	sketched *sketched
 	groups
@@ -39,24 +39,24 @@ type look struct {
 type slot struct {
 	value int64
 	mark  uint32
-	at    uint32 // in counted
+	at    uint32 // index in counted
 }
 
-// counted is a value, and how many entries have it.
+// counted is a value and its number of entries.
 type counted struct {
 	value int64
 	n     int
 }
 
-// columns are where aggregates are put: numbers, of a feature of Numbers, or values.
+// columns is the destination of aggregates: numbers for a feature of Numbers, else values.
 type columns struct {
 	numbers []float64
 	values  []Value
 }
 
-// look puts the aggregates that look at entries into columns, or those that are read before
-// the event is added. Values get all others too. It reports whether a window has more groups
-// than are taken.
+// look writes to columns the aggregates that read entries, or, if before is set, those that are
+// read before the event is added. For values it writes all other aggregates too. It reports whether
+// a window has more groups than the feature returns.
 func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) (more bool) {
 	if !f.looks || before && !f.before {
 		return false
@@ -85,7 +85,7 @@ func (s *Set) look(c *Cell, f *feature, t int64, before bool, out columns) (more
 	return more
 }
 
-// write puts the aggregates into columns, from at on.
+// write writes the aggregates to columns, beginning at index at.
 func (l *look) write(out columns, at int, before bool) {
 	for k, a := range l.aggregates {
 		if before != (a == Previous) || out.numbers != nil && (!a.looks() || a.Many()) {
@@ -111,7 +111,7 @@ func (l *look) write(out columns, at int, before bool) {
 	}
 }
 
-// looks are spare ones.
+// looks is a pool of looks.
 type looks struct{ spare sync.Pool }
 
 func (l *looks) get(f *feature, at int64) *look {
@@ -143,7 +143,7 @@ func (l *look) add(t, value int64) {
 	l.entries = append(l.entries, entry{t, value})
 }
 
-// window takes the entries of an exact window of so many microseconds.
+// window adds the entries of an exact window of size microseconds.
 func (l *look) window(x *exact, e *entries, size int64) {
 	l.reset()
 	l.texts, l.list, l.from = x.texts, x, max(l.at-size, x.newest-e.longest)
@@ -158,7 +158,7 @@ func (l *look) window(x *exact, e *entries, size int64) {
 	l.part(x.tailWords(e), l.from)
 }
 
-// part takes the entries of words that are in (lo, l.at].
+// part adds the entries of words that are in (lo, l.at].
 func (l *look) part(words []int64, lo int64) {
 	for k := 1; k < len(words); k += 2 {
 		if t := words[k-1]; t > lo && t <= l.at {
@@ -167,7 +167,7 @@ func (l *look) part(words []int64, lo int64) {
 	}
 }
 
-// newest takes the newest values of a list, by arrival.
+// newest adds the newest values of a list, by arrival.
 func (l *look) newest(x *exact) {
 	l.reset()
 	l.texts = x.texts
@@ -177,7 +177,7 @@ func (l *look) newest(x *exact) {
 	}
 }
 
-// ring takes the newest values.
+// ring adds the newest values of a ring.
 func (l *look) ring(of *last, words []int64) {
 	l.reset()
 	first, second := of.values(words)
@@ -188,7 +188,7 @@ func (l *look) ring(of *last, words []int64) {
 	}
 }
 
-// equal reports whether two values are.
+// equal reports whether two values are equal.
 func (l *look) equal(a, b int64) bool {
 	return a == b || l.of == Texts && bytes.Equal(l.texts.of(a), l.texts.of(b))
 }
@@ -236,13 +236,13 @@ func (l *look) edge(last bool) Value {
 	return l.valueOf(found.value)
 }
 
-// edge is an entry that was found to be the first, or the last one.
+// edge is the entry found so far to be the first or the last one.
 type edge struct {
 	entry
 	ok bool
 }
 
-// first looks at words that come after those that it has looked at.
+// first scans words that come after those it scanned before.
 func (e *edge) first(words []int64, lo, at int64) {
 	for k := 1; k < len(words); k += 2 {
 		if t := words[k-1]; t > lo && t <= at && (!e.ok || t < e.t) {
@@ -251,7 +251,7 @@ func (e *edge) first(words []int64, lo, at int64) {
 	}
 }
 
-// last looks at words that come before those that it has looked at.
+// last scans words that come before those it scanned before.
 func (e *edge) last(words []int64, lo, at int64) {
 	for k := len(words) - 1; k > 0; k -= 2 {
 		if t := words[k-1]; t > lo && t <= at && (!e.ok || t > e.t) {
@@ -287,7 +287,7 @@ func (l *look) value(a Aggregate) Value {
 	return l.percentile(percent(a))
 }
 
-// percent returns what a percentile is of.
+// percent returns the percentage of a percentile aggregate.
 func percent(a Aggregate) int {
 	switch a {
 	case P50:
@@ -298,7 +298,7 @@ func percent(a Aggregate) int {
 	return 99
 }
 
-// valueOf returns the value that is kept as a word.
+// valueOf returns the value that word encodes.
 func (l *look) valueOf(word int64) Value {
 	switch l.of {
 	case Ints:
@@ -320,7 +320,7 @@ func (l *look) changes() (n int) {
 	return n
 }
 
-// items appends the values of an aggregate of many.
+// items appends the values of an aggregate that is Many.
 func (l *look) items(a Aggregate, to []Value) []Value {
 	if a == List {
 		l.inOrder()
@@ -346,7 +346,7 @@ func (l *look) compare(a, b int64) int {
 	return cmp.Compare(a, b)
 }
 
-// byCount compares values by how many entries have them, the most first, then by themselves.
+// byCount orders values by their number of entries, the most first, then by value.
 func (l *look) byCount(a, b counted) int {
 	if a.n != b.n {
 		return b.n - a.n
@@ -354,9 +354,10 @@ func (l *look) byCount(a, b counted) int {
 	return l.compare(a.value, b.value)
 }
 
-// best returns the first n of a list in order, n at least 1, of which no two are equal. It moves
-// elements of the list. The elements before the one that is looked at are a heap of the best, with the worst
-// of them on top, so it takes as many steps as the list is long if few are better than those before.
+// best returns the first n elements that list would have if sorted; n is at least 1, and no two
+// elements are equal. It moves elements of the list. The elements before the current one form a
+// heap of the best, with the worst of them on top. So best takes linear time if few elements are
+// better than those before them.
 func best[T any](list []T, n int, compare func(a, b T) int) []T {
 	n = min(n, len(list))
 	top := list[:n]
@@ -401,7 +402,7 @@ func (l *look) count() {
 	}
 }
 
-// countUpTo makes place for so many values: a table of at least twice as many slots.
+// countUpTo makes the table ready for this many values, with at least twice as many slots.
 func (l *look) countUpTo(entries int) {
 	size := 16
 	for size < 2*entries {
@@ -413,7 +414,7 @@ func (l *look) countUpTo(entries int) {
 	l.slots, l.counted = l.table[:size], l.counted[:0]
 }
 
-// placeOf returns the place of a value among those that are counted. A new one comes last.
+// placeOf returns the index of a value in counted. It appends a new value.
 func (l *look) placeOf(v int64) uint32 {
 	last := uint64(len(l.slots) - 1)
 	for at := l.hash(v) & last; ; at = (at + 1) & last {
@@ -428,7 +429,7 @@ func (l *look) placeOf(v int64) uint32 {
 	}
 }
 
-// hash returns a number that is the same for equal values. It takes 8 bytes of a text at once.
+// hash returns a number that is equal for equal values. It reads 8 bytes of a text at once.
 func (l *look) hash(v int64) uint64 {
 	h := uint64(v)
 	if l.of == Texts {
@@ -445,7 +446,7 @@ func (l *look) hash(v int64) uint64 {
 	return h ^ h>>32
 }
 
-// percentile returns the least value that so many per cent of the values are not above.
+// percentile returns the least value that at least p per cent of the values do not exceed.
 func (l *look) percentile(p int) Value {
 	if len(l.words) == 0 {
 		for k := range l.entries {
@@ -455,8 +456,8 @@ func (l *look) percentile(p int) Value {
 	return l.valueOf(nth(l.words, (len(l.words)*p+99)/100-1))
 }
 
-// nth returns the word that would be at k if words were sorted, and moves words on the way.
-// It is Hoare's selection, with a sort where that takes too many rounds.
+// nth returns the word that would be at index k if words were sorted. It moves words. It is Hoare's
+// selection, and sorts if that takes too many rounds.
 func nth(words []int64, k int) int64 {
 	for rounds := 2 * bits.Len(uint(len(words))); rounds > 0 && len(words) > 16; rounds-- {
 		a, b, c := words[0], words[len(words)/2], words[len(words)-1]
@@ -487,11 +488,11 @@ func nth(words []int64, k int) int64 {
 	return words[k]
 }
 
-// weightedFloat bounds floats of EWMA: a sum of 2^14 of them is in range.
+// weightedFloat bounds the floats of EWMA: a sum of 2^14 of them is in range.
 const weightedFloat = 0x1p1009
 
-// ewma returns the mean of the values with weights that halve with each half-life before the
-// read, added by (time, position).
+// ewma returns the weighted mean of the values. A weight halves with each half-life before the
+// read. The values are added by (time, position).
 func (l *look) ewma() float64 {
 	l.inOrder()
 	var sum, weights float64
@@ -500,14 +501,14 @@ func (l *look) ewma() float64 {
 		sum += float64(w * l.number(l.entries[k].value))
 		weights += w
 	}
-	if !(weights > 0) { // all of them are older than a thousand half-lives
+	if !(weights > 0) { // all entries are older than a thousand half-lives
 		return l.number(l.entries[len(l.entries)-1].value)
 	}
 	return sum / weights
 }
 
-// exp2 returns 2^x for x of 0 or less, with a relative error of 2^-52. It has no operation that
-// an architecture may fuse or round another way.
+// exp2 returns 2^x for x <= 0, with a relative error of 2^-52. It has no operation that an
+// architecture may fuse or round differently.
 func exp2(x float64) float64 {
 	if x < -1100 {
 		return 0
@@ -523,7 +524,7 @@ func exp2(x float64) float64 {
 	return sum * math.Float64frombits(uint64(1023+int64(whole))<<52)
 }
 
-// powers are the terms of the series of 2^y: ln2^k/k!.
+// powers holds the terms of the series of 2^y: ln2^k/k!.
 var powers = [...]float64{
 	1,
 	math.Ln2,

@@ -2,20 +2,20 @@ package feature
 
 import "math"
 
-// moments are the sums that variance, stddev and slope are computed from.
+// moments holds the sums that variance, stddev and slope are computed from.
 //
-// With decimals they are exact: integers modulo 2^128, which are in range where the sum of
-// squares is (see fits). Floats have a mean and sums of products about the means, which do
-// not cancel. They are merged by the formula of Chan, Golub and LeVeque (1979), in the order
-// that sums have: the entries of a block are one part, and in a pane each entry is.
+// With decimals they are exact: integers modulo 2^128. They are in range if the sum of squares is
+// (see fits). For floats they are a mean and sums of products about the means, which avoids
+// cancellation. Two moments of floats are merged by the formula of Chan, Golub and LeVeque (1979),
+// in the same order as sums. The entries of a block form one part; in a pane each entry is a part.
 //
-// Times are integers in both cases. A window has less than 2^37 entries, so the sum of
-// squares of times about their mean is in range.
+// Times are integers in both cases. A window has less than 2^37 entries, so the sum of squares of
+// times about their mean is in range.
 type moments struct {
-	n, sum int64 // as of a total
-	vv     wide  // squares of values; of floats the bits of their mean, and of the squares about it
+	n, sum int64 // as in total
+	vv     wide  // squares of values; for floats the bits of the mean and of the squares about the mean
 	t, tt  wide  // times, and their squares
-	tv     wide  // products; of floats, in lo, the bits of those about the means
+	tv     wide  // products; for floats lo has the bits of the products about the means
 }
 
 func bitsOf(v float64) uint64     { return math.Float64bits(v) }
@@ -68,13 +68,13 @@ func (u *unit) mergeMoments(m, o *moments) {
 	m.t, m.tt = m.t.add(o.t), m.tt.add(o.tt)
 }
 
-// leave takes the entries of o, whose values are integers, out of those of m.
+// leave removes the entries of o from m. Their values are integers.
 func (m *moments) leave(o *moments) {
 	m.n, m.sum = m.n-o.n, m.sum-o.sum
 	m.vv, m.t, m.tt, m.tv = m.vv.sub(o.vv), m.t.sub(o.t), m.tt.sub(o.tt), m.tv.sub(o.tv)
 }
 
-// since counts the times of m from c on.
+// since shifts the times of m so that they count from c.
 func (u *unit) since(m *moments, c int64) {
 	m.tt = m.tt.sub(m.t.times(c)).sub(m.t.times(c)).add(mul(c, c).times(m.n))
 	m.t = m.t.sub(mul(m.n, c))
@@ -83,13 +83,15 @@ func (u *unit) since(m *moments, c int64) {
 	}
 }
 
-// aboutMeans returns a sum of products about the means of n entries, from one about the
-// integers nearest to them: the values are further on by a and b in all.
+// aboutMeans returns the sum of products about the means of n entries. products is the sum about
+// the nearest integers to the means; a and b are the total distances of the values from these
+// integers.
 func aboutMeans(products wide, a, b, n int64) float64 {
 	return products.float() - float64(a)*float64(b)/float64(n)
 }
 
-// variance returns the variance of one entry or more: the mean of the squares about the mean.
+// variance returns the population variance, the mean of the squares about the mean. m has at least
+// one entry.
 func (u *unit) variance(m *moments) float64 {
 	n := float64(m.n)
 	if u.float {
@@ -100,8 +102,8 @@ func (u *unit) variance(m *moments) float64 {
 	return aboutMeans(squares, rest, rest, m.n) / n / (u.scale * u.scale)
 }
 
-// slope returns the change of the value in a second, by least squares, and whether there is
-// one: the entries are not all of one time.
+// slope returns the change of the value per second, by least squares. ok is false if all entries
+// have the same time.
 func (u *unit) slope(m *moments) (perSecond float64, ok bool) {
 	about := *m
 	p, late := m.t.over(m.n)
@@ -127,7 +129,7 @@ func (u *unit) square(m *moments) float64 {
 	return m.vv.unsigned()
 }
 
-// scanMoments returns the moments of the entries in (lo, t]. Floats are taken in two passes.
+// scanMoments returns the moments of the entries in (lo, t]. For floats it makes two passes.
 func (e *entries) scanMoments(words []int64, lo, t int64) (m moments) {
 	if !e.float {
 		for k := 1; k < len(words); k += 2 {
@@ -156,12 +158,12 @@ func (e *entries) scanMoments(words []int64, lo, t int64) (m moments) {
 	return m
 }
 
-// deviations are those of floats from their mean. The first pass finds it, from the first
-// value on: equal values have no deviation.
+// deviations sums the deviations of floats from their mean. The first pass finds the mean relative
+// to the first value, so equal values have no deviation.
 type deviations struct {
 	from, mean   float64
-	sum          float64 // of what values are beyond from, then beyond mean
-	time, late   int64   // the integer nearest to the mean of times, and how much later they are in all
+	sum          float64 // sum of the differences to from, then to mean
+	time, late   int64   // the nearest integer to the mean of times, and the total difference of the times to it
 	squares, tvs float64
 }
 
@@ -190,7 +192,7 @@ func (d *deviations) second(t, value int64) {
 	d.tvs += float64(float64(t-d.time) * v)
 }
 
-// finish corrects the sums by what the means are off.
+// finish corrects the sums by the rounding errors of the means.
 func (d *deviations) finish(m *moments) {
 	if n := float64(m.n); n > 0 {
 		m.vv.hi = bitsOf(d.mean + d.sum/n)

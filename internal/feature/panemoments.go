@@ -2,8 +2,8 @@ package feature
 
 import "encoding/binary"
 
-// momentWords returns how many words the moments of a pane have beside the number and the sum
-// of the entries, which it has anyway.
+// momentWords returns how many words the moments of a pane need. The number and the sum of the
+// entries are not among them: a pane has them anyway.
 func (f *paneForm) momentWords() int {
 	if f.slopes {
 		return 8
@@ -22,7 +22,7 @@ func (f *paneForm) momentsIn(words []int64, n int64) moments {
 	return m
 }
 
-// putMoments keeps moments, but for the number and the sum of the entries.
+// putMoments stores moments, except the number and the sum of the entries.
 func (f *paneForm) putMoments(words []int64, m *moments) {
 	in := words[f.momentsAt:]
 	in[0], in[1] = int64(m.vv.hi), int64(m.vv.lo)
@@ -32,7 +32,7 @@ func (f *paneForm) putMoments(words []int64, m *moments) {
 	}
 }
 
-// foldInMoments adds an entry to the moments of a pane, ahead of its number and sum.
+// foldInMoments adds an entry to the moments of a pane, before its number and sum change.
 func (f *paneForm) foldInMoments(pane []int64, t, value int64) {
 	m := f.momentsIn(pane, pane[0]>>paneBits)
 	f.addMoments(&m, t, value)
@@ -46,7 +46,7 @@ func (f *paneForm) mergePane(base, pane []int64) {
 	f.putMoments(base, &m)
 }
 
-// foldMoments returns the moments of panes in their order.
+// foldMoments returns the merged moments of panes, in their order.
 func (p *panes) foldMoments(live []int64) (m moments) {
 	for ; len(live) > 0; live = live[p.stride:] {
 		more := p.momentsIn(live, live[0]>>paneBits)
@@ -55,7 +55,7 @@ func (p *panes) foldMoments(live []int64) (m moments) {
 	return m
 }
 
-// appendMoments appends the moments of the pane of index i.
+// appendMoments appends the encoded moments of the pane of index i.
 func (p *panes) appendMoments(b []byte, pane []int64, i int64) []byte {
 	m := p.momentsIn(pane, pane[0]>>paneBits)
 	if p.float {
@@ -74,7 +74,7 @@ func (p *panes) appendMoments(b []byte, pane []int64, i int64) []byte {
 	return appendWide(b, m.tv)
 }
 
-// appendWide appends an integer, so that one of few digits is short.
+// appendWide appends an integer. Small integers take few bytes.
 func appendWide(b []byte, w wide) []byte {
 	m, sign := w, w.hi>>63
 	if sign == 1 {
@@ -92,7 +92,7 @@ func (r *reader) wide() wide {
 	return wide{hi >> 1, lo}
 }
 
-// loadMoments loads the moments of the pane of index i, after its other words.
+// loadMoments loads the moments of the pane of index i. They follow its other words.
 func (p *panes) loadMoments(pane []int64, i int64, r *reader) {
 	m := moments{n: pane[0] >> paneBits, sum: pane[p.sumAt]}
 	if p.float {

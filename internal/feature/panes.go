@@ -2,19 +2,19 @@ package feature
 
 import "math"
 
-// paneForm is what a pane of a feature is: a word of count<<paneBits | index mod
-// 2^paneBits, then, where the feature needs them, its sum, max, min and moments. The live
-// panes of a window are within maxPanes of the newest, so the low bits tell them apart.
+// paneForm describes the words of a pane of a feature. The first word is count<<paneBits | index
+// mod 2^paneBits. Sum, max, min and moments follow, if the feature needs them. The live panes of a
+// window are within maxPanes of the newest, so the low bits of the index tell them apart.
 type paneForm struct {
 	unit
-	sumAt, maxAt, minAt int // in a pane; 0 is not kept
+	sumAt, maxAt, minAt int // index in a pane; 0 if not kept
 	momentsAt           int // if unit.squares
 }
 
-// formOf returns the form of panes that are read so, and how many words one has.
+// formOf returns the form of panes for a reading, and the number of words of a pane.
 func formOf(r *reading) (f paneForm, words int) {
 	if f.unit, words = r.unit, 1; r.per {
-		return f, words // it never goes over to panes
+		return f, words // it never overflows into panes
 	}
 	keep := func(at *int, as ...Aggregate) {
 		if r.any(as...) {
@@ -37,13 +37,13 @@ const (
 	paneMask = 1<<paneBits - 1
 )
 
-// grid is how a window is cut into panes.
+// grid says how a window is cut into panes.
 type grid struct {
 	length int64 // of a pane, microseconds
-	count  int64 // of the panes of the window
+	count  int64 // number of panes of the window
 }
 
-// index returns the pane of time t, which is often the hinted one.
+// index returns the index of the pane of time t, which often equals hint.
 func (g grid) index(t, hint int64) int64 {
 	if d := t - hint*g.length; d >= 0 && d < g.length {
 		return hint
@@ -55,26 +55,25 @@ func (g grid) index(t, hint int64) int64 {
 	return i
 }
 
-// panes is one window as a queue of the panes that got an entry, by index. A
-// pane is dropped when it is grid.count or more behind the newest one, and an
-// entry so far behind is not added.
+// panes is one window: a queue, by index, of the panes that have an entry. A pane is dropped when
+// it is grid.count or more behind the newest one. An entry that far behind is not added.
 //
-// The sum of floats is the left fold over the panes by index, of sums in the
-// order of arrival. The base, an item behind the room of the queue, keeps the
-// total of all panes but the newest, which takes nearly all entries, so most
-// reads look at two totals. It is a function of the panes alone: forgotten when
-// an earlier pane changes or leaves, but for integers, where it can follow.
+// The sum of floats is the left fold over the panes by index; the sum of a pane is in order of
+// arrival. The base holds the total of all panes but the newest, in an item behind the room of the
+// queue. The newest pane takes nearly all entries, so most reads add two totals. The base is a
+// function of the panes alone. It is discarded when an earlier pane changes or is dropped. Integers
+// are an exception: there the base can be updated.
 type panes struct {
 	grid
 	place
 	paneForm
 }
 
-// few is how many panes are folded at every read rather than keeping a base.
+// few is the largest number of panes without a base: every read folds all of them.
 const few = 8
 
-// base returns where the base is: a number of entries, less than 0 where it is
-// not known, then as a pane. It is nil where the queue has no room for one.
+// base returns the words of the base: a number of entries, negative if the base is unknown, then
+// the words of a pane. It is nil if the queue has no room for a base.
 func (p *place) base(words []int64) []int64 {
 	room := extent(words[p.at+1])
 	if !p.based || room.len() <= few*p.stride {
@@ -91,11 +90,11 @@ func (p *place) forget(words []int64) {
 	}
 }
 
-// age returns how many panes a pane is behind the newest one.
+// age returns how many panes the first pane is behind the newest one.
 func age(newest, first int64) int64 { return (newest - first) & paneMask }
 
-// add folds a value into the pane of time t. It leaves out a value whose pane is
-// older than the window, which ends with the newest pane.
+// add folds a value into the pane of time t. It ignores a value if its pane is older than the
+// window, which ends with the newest pane.
 func (p *panes) add(c *Cell, t, value int64) {
 	e, newest := extent(c.words[p.at]), c.words[p.at+2]
 	i := p.index(t, newest)
@@ -121,8 +120,8 @@ func (p *panes) add(c *Cell, t, value int64) {
 	}
 }
 
-// advance makes i the newest pane, drops those that it leaves behind, and
-// returns it.
+// advance makes i the newest pane, drops the panes that are now out of the window, and returns pane
+// i.
 func (p *panes) advance(c *Cell, i int64) []int64 {
 	words := c.words
 	newest := words[p.at+2]
@@ -152,8 +151,8 @@ func (p *panes) advance(c *Cell, i int64) []int64 {
 	return pane
 }
 
-// leave takes a pane out of the base, or forgets the base where it cannot tell
-// what is left: integers come out exactly, a greatest or least value does not.
+// leave removes a pane from the base. Integers are subtracted exactly. If the pane may hold the
+// greatest or least value, the rest is unknown and leave discards the base.
 func (f *paneForm) leave(base, pane []int64) {
 	gone, sum := f.total(pane), f.baseTotal(base)
 	if f.float || f.maxAt > 0 && gone.max == sum.max || f.minAt > 0 && gone.min == sum.min {
@@ -170,8 +169,7 @@ func (f *paneForm) leave(base, pane []int64) {
 	f.putBase(base, &sum)
 }
 
-// late returns the pane of an index behind the newest one, made where it is
-// missing.
+// late returns the pane of an index behind the newest one. It adds the pane if it is missing.
 func (p *panes) late(c *Cell, i int64) []int64 {
 	newest := c.words[p.at+2]
 	live, want := p.live(c.words), newest-i
@@ -189,8 +187,8 @@ func (p *panes) late(c *Cell, i int64) []int64 {
 	return live[at : at+p.stride]
 }
 
-// read returns the total of the panes at or before that of time t, and less
-// than the window's number of panes before the newest of both.
+// read returns the total of the panes at or before that of time t. They are less than the window's
+// number of panes before the newest of t's pane and the newest pane.
 func (p *panes) read(words []int64, t int64) total {
 	newest, live := words[p.at+2], p.live(words)
 	if len(live) == 0 {
@@ -206,8 +204,8 @@ func (p *panes) read(words []int64, t int64) total {
 	return p.foldAll(live)
 }
 
-// visible returns the live panes that the window as of pane i reads. newest is the
-// newest live pane.
+// visible returns the live panes that the window as of pane i reads. newest is the newest live
+// pane.
 func (p *panes) visible(live []int64, newest, i int64) []int64 {
 	if i >= newest {
 		for len(live) > 0 && i-newest+age(newest, live[0]) >= p.count {
@@ -221,7 +219,7 @@ func (p *panes) visible(live []int64, newest, i int64) []int64 {
 	return live
 }
 
-// wholly returns the total of all live panes, which are more than a few.
+// wholly returns the total of all live panes, which are more than few.
 func (p *panes) wholly(base, live []int64) total {
 	last := live[len(live)-p.stride:]
 	if !known(base) {
@@ -243,7 +241,7 @@ func (p *panes) wholly(base, live []int64) total {
 	return t
 }
 
-// learn makes the base that of some panes.
+// learn computes the base from panes.
 func (p *panes) learn(base, live []int64) {
 	if p.squares {
 		m := p.foldMoments(live)
@@ -275,7 +273,7 @@ func (p *panes) readMoments(words []int64, t int64) moments {
 	return m
 }
 
-// baseTotal returns a base that is known.
+// baseTotal returns the total of a base that is known.
 func (f *paneForm) baseTotal(base []int64) total {
 	t := nothing
 	t.n = base[0]
@@ -296,7 +294,7 @@ func (f *paneForm) putBase(base []int64, t *total) {
 	}
 }
 
-// clear makes a pane that of index i without entries.
+// clear turns a pane into the empty pane of index i.
 func (f *paneForm) clear(pane []int64, i int64) {
 	pane[0] = i & paneMask
 	if f.sumAt > 0 {
@@ -342,7 +340,7 @@ func (f *paneForm) total(pane []int64) total {
 	return t
 }
 
-// takeTotal takes all but the number of entries from a pane or a base.
+// takeTotal reads everything but the number of entries from a pane or a base.
 func (f *paneForm) takeTotal(t *total, pane []int64) {
 	if f.sumAt > 0 {
 		t.sum = pane[f.sumAt]
@@ -355,7 +353,7 @@ func (f *paneForm) takeTotal(t *total, pane []int64) {
 	}
 }
 
-// foldAll returns the total of panes in their order.
+// foldAll returns the total of panes, in their order.
 func (p *panes) foldAll(live []int64) total {
 	t := nothing
 	for k := 0; k < len(live); k += p.stride {

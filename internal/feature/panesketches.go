@@ -9,7 +9,7 @@ import (
 	"github.com/afterbay/afterbay/internal/event/hash"
 )
 
-// sketchForm is which sketches the panes of a feature have.
+// sketchForm says which sketches the panes of a feature have.
 type sketchForm struct{ bins, members bool }
 
 func sketchesOf(r *reading) sketchForm {
@@ -18,7 +18,7 @@ func sketchesOf(r *reading) sketchForm {
 
 func (f *sketchForm) any() bool { return f.bins || f.members }
 
-// item returns an entry as sketches have it. Zeros are equal, whatever their sign.
+// item converts an entry for sketches. Zeros are equal, regardless of sign.
 func (f *sketchForm) item(u *unit, texts *texts, value int64) (of item) {
 	if f.bins {
 		of.bin = binOf(u.near(value))
@@ -46,42 +46,43 @@ type pane struct {
 type sketch struct {
 	bins
 	members
-	changed, stored bool // since the last Changes; the state has an entry of it
+	changed, stored bool // since the last Changes; the state has an entry for it
 }
 
-// beyond reports whether the sketch is not exact within the error of its bins.
+// beyond reports whether the sketch is less exact than the error of its bins.
 func (s *sketch) beyond() bool { return s.collapsed || s.registers != nil }
 
-// sketched is the sketches of the panes of one window and key, and their sum.
+// sketched holds the sketches of the panes of one window and key, and their sum.
 //
-//  1. It has those panes that the window has, each with the same entries.
-//  2. The sum is that of the panes that the last read has read: from < index <= to. A read moves
-//     these edges, and an addition to a pane between them is one to the sum. It is derived.
-//  3. Integers leave it as they came. Only the greatest ranks of panes with registers are
-//     computed anew after a pane has left.
+//  1. It has the same panes as the window, each with the same entries.
+//  2. The sum covers the panes of the last read: from < index <= to. A read moves
+//     these edges. An addition to a pane between them is also added to the sum.
+//     The sum is derived and not stored.
+//  3. Integers are subtracted as they were added. Only the greatest ranks of panes
+//     with registers are recomputed after a pane is dropped.
 type sketched struct {
 	form     sketchForm
 	panes    []pane // the oldest first
-	beyond   int    // panes
+	beyond   int    // number of panes with a sketch beyond its bound
 	from, to int64
 	bins     binSum
 	members  memberSum
-	undo     *savedSketch // of the last Save, if that was of this
+	undo     *savedSketch // the last Save, if it covered this window
 }
 
-// gone names a sketch that is still in the state: its pane has left the window.
+// gone names a sketch that is still in the state although the window dropped its pane.
 type gone struct {
 	window int
 	index  int64
 }
 
-// sketches are those of a feature and key, by window. One without panes may be nil.
+// sketches holds the sketches of a feature and key, by window. A window without panes may be nil.
 type sketches struct {
 	windows []*sketched
 	gone    []gone
 }
 
-// sketched returns the sketches of window k; nil if it has had no pane.
+// sketched returns the sketches of window k, or nil if it has had no pane.
 func (ws *windows) sketched(c *Cell, k int) *sketched {
 	x := ws.in(c)
 	if x.sketches == nil {
@@ -90,7 +91,7 @@ func (ws *windows) sketched(c *Cell, k int) *sketched {
 	return x.sketches.windows[k]
 }
 
-// sketchable returns the sketches of window k. It makes them if there are none.
+// sketchable returns the sketches of window k. It creates them if needed.
 func (ws *windows) sketchable(c *Cell, k int) *sketched {
 	x := ws.in(c)
 	if x.sketches == nil {
@@ -102,7 +103,7 @@ func (ws *windows) sketchable(c *Cell, k int) *sketched {
 	return x.sketches.windows[k]
 }
 
-// sketch adds an entry of time t that has been added to the panes of window k.
+// sketch adds an entry of time t to the sketches of window k. The panes already have the entry.
 func (ws *windows) sketch(c *Cell, k int, t int64, of item) {
 	if !ws.sketchForm.any() {
 		return
@@ -116,7 +117,7 @@ func (ws *windows) sketch(c *Cell, k int, t int64, of item) {
 	ws.sketchable(c, k).add(i, of, newest-w.count, func(p pane) { x.sketches.left(k, p) })
 }
 
-// itemOf returns an entry as sketches have it.
+// itemOf converts an entry for sketches.
 func (ws *windows) itemOf(c *Cell, value int64) item {
 	if !ws.sketchForm.any() {
 		return item{}
@@ -124,12 +125,12 @@ func (ws *windows) itemOf(c *Cell, value int64) item {
 	return ws.item(&ws.unit, ws.in(c).texts, value)
 }
 
-// beyond reports whether the sketch of a pane is beyond its bound.
+// beyond reports whether the sketch of any pane is beyond its bound.
 func (s *sketches) beyond() bool {
 	return s != nil && slices.ContainsFunc(s.windows, func(w *sketched) bool { return w != nil && w.beyond > 0 })
 }
 
-// left notes that a pane has left. If its sketch is in the state, the next Changes deletes it.
+// left records that a pane was dropped. If its sketch is in the state, the next Changes deletes it.
 func (s *sketches) left(window int, p pane) {
 	if p.stored {
 		s.gone = append(s.gone, gone{window, p.index})
@@ -151,7 +152,7 @@ func (ws *windows) dropSketches(c *Cell, k int) {
 	x.sketches.windows[k] = nil
 }
 
-// add adds an entry to the pane of index i. Panes up to old leave.
+// add adds an entry to the pane of index i. It drops the panes up to old.
 func (s *sketched) add(i int64, of item, old int64, left func(pane)) {
 	drop := s.after(old)
 	at, there := slices.BinarySearchFunc(s.panes, i, func(p pane, i int64) int { return cmp.Compare(p.index, i) })
@@ -195,7 +196,7 @@ func (s *sketched) count(p pane, n int) {
 	}
 }
 
-// after returns the place of the first pane after index i.
+// after returns the position of the first pane after index i.
 func (s *sketched) after(i int64) int {
 	at, _ := slices.BinarySearchFunc(s.panes, i+1, func(p pane, i int64) int { return cmp.Compare(p.index, i) })
 	return at
@@ -219,7 +220,7 @@ func (s *sketched) leave(p pane) {
 	s.members.leave(&p.sketch.members)
 }
 
-// read makes the sum that of the panes in (from, to].
+// read makes the sum cover the panes in (from, to].
 func (s *sketched) read(from, to int64) {
 	if from >= s.to || to <= s.from {
 		s.forget()
@@ -240,14 +241,14 @@ func (s *sketched) read(from, to int64) {
 	s.from, s.to = from, to
 }
 
-// forget makes the sum that of no panes.
+// forget makes the sum cover no panes.
 func (s *sketched) forget() {
 	s.from, s.to = 0, 0
 	clear(s.members.panes)
 	s.bins, s.members = binSum{octaves: s.bins.octaves[:0]}, memberSum{panes: s.members.panes}
 }
 
-// distinct returns the number of different values that were read.
+// distinct returns the number of different values in the sum.
 func (s *sketched) distinct() float64 {
 	m := &s.members
 	if m.estimated == 0 {
@@ -272,7 +273,7 @@ func (l *look) paned(c *Cell, k int) {
 	}
 }
 
-// ofPanes returns an aggregate of panes.
+// ofPanes returns an aggregate from the sketches of panes.
 func (l *look) ofPanes(a Aggregate) Value {
 	v := Value{Number: float64(l.total), Present: true}
 	switch {
@@ -287,13 +288,13 @@ func (l *look) ofPanes(a Aggregate) Value {
 	return v
 }
 
-// sketchKey appends the sub-key of a sketch, which is a byte longer than that of a block.
+// sketchKey appends the sub-key of a sketch, which is one byte longer than that of a block.
 func sketchKey(b []byte, feature int, g gone) []byte {
 	b = append(binary.AppendUvarint(b, uint64(feature)), byte(g.window))
 	return binary.BigEndian.AppendUint64(b, uint64(g.index))
 }
 
-// changes puts the sketches that changed, and deletes those that are gone.
+// changes puts the changed sketches, and deletes those of dropped panes.
 func (s *sketches) changes(feature int, scratch []byte, put func(sub, value []byte)) []byte {
 	for _, g := range s.gone {
 		scratch = sketchKey(scratch[:0], feature, g)
@@ -318,7 +319,7 @@ func (s *sketches) changes(feature int, scratch []byte, put func(sub, value []by
 	return scratch
 }
 
-// loadSketches loads the sketches of the panes of window k, which are loaded.
+// loadSketches loads the sketches of window k. Its panes are already loaded.
 func (ws *windows) loadSketches(c *Cell, k, feature int, get func(sub []byte) ([]byte, error)) error {
 	w := &ws.list[k]
 	newest := c.words[w.at+2]
@@ -342,7 +343,7 @@ func (ws *windows) loadSketches(c *Cell, k, feature int, get func(sub []byte) ([
 	return nil
 }
 
-// size returns about how much memory the sketches take.
+// size returns the approximate memory of the sketches.
 func (s *sketches) size() (n int) {
 	for _, w := range s.windows {
 		if w == nil {
@@ -358,20 +359,20 @@ func (s *sketches) size() (n int) {
 	return n + cap(s.gone)*int(unsafe.Sizeof(gone{}))
 }
 
-const mapBytes = 24 // of an entry of memberSum.panes, with what is free
+const mapBytes = 24 // of an entry of memberSum.panes, including free slots
 
-// savedSketch is what the sketches of a window were: the pane that the next addition changes, and
-// those that leave.
+// savedSketch holds the earlier sketches of a window: the pane that the next addition changes, and
+// the panes that it drops.
 type savedSketch struct {
 	of      *sketched
-	kept    bool // there was an addition
+	kept    bool // an addition followed
 	index   int64
 	there   bool
 	was     sketch
 	dropped []pane
 }
 
-// save makes s keep what its next addition changes.
+// save tells s to keep what its next addition changes.
 func (u *savedSketch) save(s *sketched) {
 	u.of, u.kept = s, false
 	if s != nil {
@@ -379,7 +380,7 @@ func (u *savedSketch) save(s *sketched) {
 	}
 }
 
-// keep keeps what an addition changes: the pane of index i, and those that leave.
+// keep keeps what an addition changes: the pane of index i, and the panes that it drops.
 func (u *savedSketch) keep(s *sketched, i int64, there bool, drop int) {
 	s.undo = nil
 	u.kept, u.index, u.there, u.dropped = true, i, there, append(u.dropped[:0], s.panes[:drop]...)
@@ -388,14 +389,14 @@ func (u *savedSketch) keep(s *sketched, i int64, there bool, drop int) {
 	}
 }
 
-// become makes s like o. It shares no memory with it.
+// become copies o into s. They share no memory.
 func (s *sketch) become(o *sketch) {
 	words, hashes, registers := s.words[:0], s.hashes[:0], s.registers[:0]
 	*s = *o
 	s.words, s.hashes, s.registers = append(words, o.words...), append(hashes, o.hashes...), append(registers, o.registers...)
 }
 
-// restore takes the addition back, if there was one.
+// restore undoes the addition, if there was one.
 func (u *savedSketch) restore() {
 	s := u.of
 	if s == nil || !u.kept {

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// With Per the entries of a list are in groups, and an aggregate is that of the entries of
-// each group, as if the others were not there. It is computed by a look at the entries: what
-// is kept is the entries alone, with the name of the group of each.
+// With Per the entries of a list belong to groups. An aggregate is computed for each group as if
+// the other groups did not exist, by a scan of the entries. The list stores only the entries, each
+// with the name of its group.
 
 // Values of groups are bounded, so that a sum of all entries, or of their squares, is in range:
-// there are at most 2^14 of them.
+// there are at most 2^14 entries.
 const (
 	groupedUnits = 1 << 48
 	groupedFloat = 0x1p500
 )
 
-// splitBy makes the reading that of a checked spec with Per.
+// splitBy completes the reading of a checked spec with Per.
 func (r *reading) splitBy(spec *Spec) {
 	r.per, r.take = true, cmp.Or(spec.Take, defaultGroups)
 	if r.limit = groupedUnits; r.float {
@@ -26,8 +26,8 @@ func (r *reading) splitBy(spec *Spec) {
 	}
 }
 
-// Split says the group of the entry that the next Add, AddInt or AddText adds to feature i,
-// which has Per. A group of more than MaxText bytes is an error.
+// Split sets the group of the entry that the next Add, AddInt or AddText adds to feature i, which
+// has Per. It fails if the group exceeds MaxText bytes.
 func (s *Set) Split(c *Cell, i int, group string) error {
 	f := &s.features[i]
 	if err := CheckText(group); err != nil {
@@ -41,7 +41,7 @@ func (s *Set) Split(c *Cell, i int, group string) error {
 	return nil
 }
 
-// putGroup keeps the group of an entry that has the rest of its words.
+// putGroup stores the group of an entry. The entry already has its other words.
 func (x *exact) putGroup(e *entries, item []int64) {
 	if x.texts == nil {
 		x.texts = &texts{}
@@ -56,29 +56,29 @@ func (x *exact) putGroup(e *entries, item []int64) {
 	item[e.groupAt], x.texts.group = x.texts.put(x.texts.group, first), ""
 }
 
-// groups is what a look at groups needs beside the entries of one.
+// groups holds the additional data of a look at groups.
 type groups struct {
 	members []member
-	found   []group // those of the most entries first
-	sorted  []entry // of one group behind those of another
+	found   []group // the groups with the most entries first
+	sorted  []entry // the entries, one group after the other
 	pairs   []int64 // the entries of a group: times and values
 }
 
-// member is an entry, and the place of its group among those counted.
+// member is an entry, and the index of its group among the counted ones.
 type member struct {
 	entry
 	group uint32
 }
 
-// group is a group, and which of the sorted entries are of it: [from, to).
+// group is a group and the range of its entries in sorted: [from, to).
 type group struct {
 	counted
 	from, to int
-	late     bool // they are not in the order of time
+	late     bool // the entries are not in order of time
 }
 
-// split puts the aggregates of the groups of each window, or of the newest values. It reports
-// whether there are more groups than are taken.
+// split writes the aggregates of the groups of each window, or of the newest values. It reports
+// whether there are more groups than the feature returns.
 func (l *look) split(x *exact, out []Value, before bool) (more bool) {
 	if out == nil {
 		return false
@@ -98,7 +98,7 @@ func (l *look) split(x *exact, out []Value, before bool) (more bool) {
 	return more
 }
 
-// grouped takes the entries after lo, and finds their groups.
+// grouped reads the entries after lo and finds their groups.
 func (l *look) grouped(x *exact, lo int64) {
 	e := &l.windows.entries
 	l.reset()
@@ -126,8 +126,7 @@ func (l *look) grouped(x *exact, lo int64) {
 	}
 }
 
-// enter takes the entries of words that are in (lo, l.at], or all of the newest values, by
-// arrival.
+// enter adds the entries of words that are in (lo, l.at], or all of the newest values, by arrival.
 func (l *look) enter(words []int64, lo int64) {
 	e := &l.windows.entries
 	for ; len(words) > 0; words = words[e.entry:] {
@@ -144,7 +143,7 @@ func (l *look) enter(words []int64, lo int64) {
 	}
 }
 
-// writeGroups puts the aggregates of the groups found.
+// writeGroups writes the aggregates of the groups found.
 func (l *look) writeGroups(out []Value, before bool) {
 	for k, a := range l.aggregates {
 		if before == (a == Previous) {
@@ -202,7 +201,7 @@ func (l *look) ofGroup(a Aggregate) Value {
 
 func byWord(a, b entry) int { return cmp.Compare(a.value, b.value) }
 
-// sumOf returns the sum of the entries. That of floats adds them by (time, position).
+// sumOf returns the sum of the entries. It adds floats by (time, position).
 func (l *look) sumOf() float64 {
 	sum := nothing
 	for k := range l.entries {

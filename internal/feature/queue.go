@@ -1,10 +1,10 @@
 package feature
 
-// queue is items of a few words each that come at the end and leave at the
-// front. Room freed at the front is used again before the queue grows.
+// queue is a FIFO of items of a few words each. It reuses the room freed at the front before it
+// grows.
 type queue struct {
 	words []int64
-	head  int // the words before it are free
+	head  int // the words before head are free
 }
 
 // live returns the words of the items, oldest first.
@@ -18,7 +18,7 @@ func (q *queue) drop(n int) {
 	}
 }
 
-// spareEntries is how much room an empty list may keep, in words.
+// spareEntries is the capacity that an empty list may keep, in words.
 const spareEntries = 32
 
 // reset drops all items.
@@ -29,8 +29,8 @@ func (q *queue) reset() {
 	q.words, q.head = q.words[:0], 0
 }
 
-// push appends an item of n words, whose content is left over from others, and
-// returns it.
+// push appends an item of n words and returns it. The words keep old content: the caller must set
+// them.
 func (q *queue) push(n int) []int64 {
 	if len(q.words)+n > cap(q.words) {
 		q.room(n)
@@ -40,9 +40,9 @@ func (q *queue) push(n int) []int64 {
 	return q.words[end:]
 }
 
-// room makes room for n words more: by moving the live ones to the front where
-// at least a third is free, which costs each pushed word a bounded number of
-// moves; else, or where the queue was once far longer, in a new array.
+// room makes room for n more words. If at least a third is free, it moves the live words to the
+// front, which costs each pushed word a bounded number of moves. Otherwise, or if the queue was
+// once far longer, it allocates a new array.
 func (q *queue) room(n int) {
 	live := q.live()
 	words := q.words[:0]

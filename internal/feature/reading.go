@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// reading is what a feature is read as: aggregates of totals of its values.
+// reading says how a feature is read: the aggregates of totals of its values.
 type reading struct {
 	unit
 	aggregates []Aggregate
-	empty      float64 // mean, max and min of nothing
+	empty      float64 // mean, max and min without entries
 	count      bool    // only counted: values do not matter
-	sums       bool    // sums are read, or moments
-	looks      bool    // entries are looked at
+	sums       bool    // sums or moments are read
+	looks      bool    // reads each entry
 	edges      bool    // but only the first and the last one
 	before     bool    // previous is read
 	many       bool    // a list or map is read, of at most take values
@@ -51,12 +51,12 @@ func readingOf(spec *Spec) reading {
 	return r
 }
 
-// any reports whether one of some aggregates is read.
+// any reports whether the feature reads any of these aggregates.
 func (r *reading) any(of ...Aggregate) bool {
 	return slices.ContainsFunc(of, func(a Aggregate) bool { return slices.Contains(r.aggregates, a) })
 }
 
-// names appends the names of the aggregates, with an ending.
+// names appends the names of the aggregates, each with the suffix ending.
 func (r *reading) names(to []string, ending string) []string {
 	for _, a := range r.aggregates {
 		to = append(to, a.String()+ending)
@@ -64,8 +64,7 @@ func (r *reading) names(to []string, ending string) []string {
 	return to
 }
 
-// write puts the aggregates of t at the start of out and returns the
-// rest of it.
+// write writes the aggregates of t to the start of out and returns the rest of out.
 func (r *reading) write(t *total, out []float64) []float64 {
 	for k, a := range r.aggregates {
 		v := r.empty
@@ -89,13 +88,13 @@ func (r *reading) write(t *total, out []float64) []float64 {
 	return out[len(r.aggregates):]
 }
 
-// readMoments puts the aggregates of the moments of a window at the start of out.
+// readMoments writes the aggregates of the moments of a window to the start of out.
 func (f *feature) readMoments(c *Cell, w *window, t int64, out []float64) {
 	m := f.windows.moments(c, w, t)
 	f.writeMoments(&m, out)
 }
 
-// writeMoments puts the aggregates of moments at the start of out.
+// writeMoments writes the aggregates of moments to the start of out.
 func (r *reading) writeMoments(m *moments, out []float64) {
 	for k, a := range r.aggregates {
 		if a < Variance || a > Slope {

@@ -1,10 +1,10 @@
-// Package feature turns the events of a key into features: aggregates over
-// windows of event time, over the newest values, and the time since the newest
-// event. It is pure: no clock and no I/O; what it keeps of a key, a Cell, is a
-// function of the key's events in their order, and so are the bytes stored.
+// Package feature turns the events of a key into features: aggregates over windows of event time,
+// aggregates over the newest values, and the time since the newest event. It is pure: no clock and
+// no I/O. A Cell, the state of a key, is a function of the key's events in their order, and so are
+// the stored bytes.
 //
-// Set.Add puts an event into a feature, and Set.Read reads the feature. A window keeps
-// every entry (exact), or sums of entries (panes).
+// Set.Add adds an event to a feature, and Set.Read reads the feature. A window keeps every entry
+// (exact), or sums of entries (panes).
 package feature
 
 import (
@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// Set is the features of a pipeline, in their order. It never changes and may
-// be used by many goroutines; a Cell is used by one at a time.
+// Set holds the features of a pipeline, in their order. It is immutable and safe for concurrent
+// use; a Cell is not.
 type Set struct {
 	features []feature
 	elapsed  int // number of elapsed features
-	lasts    int // of last features
-	panes    int // of windows in panes
-	exacts   int // of features with exact windows
+	lasts    int // number of last features
+	panes    int // number of windows in panes
+	exacts   int // number of features with exact windows
 	longest  int64
 	digest   string
 	layout   layout
@@ -40,7 +40,7 @@ const (
 	kindElapsed
 )
 
-// feature is a Spec made ready: what it is read as, and what is kept for that.
+// feature is a compiled Spec: how it is read, and which state it keeps.
 type feature struct {
 	reading
 	name    string
@@ -52,8 +52,7 @@ type feature struct {
 	windows windows
 }
 
-// NewSet checks the specs and makes them ready. The error names every spec that
-// is wrong.
+// NewSet checks and compiles the specs. The error names every spec that is wrong.
 func NewSet(specs []Spec) (*Set, error) {
 	s := &Set{features: make([]feature, 0, len(specs))}
 	var errs []error
@@ -78,7 +77,7 @@ func NewSet(specs []Spec) (*Set, error) {
 	return s, nil
 }
 
-// add makes a checked spec ready.
+// add compiles a checked spec.
 func (s *Set) add(spec *Spec) {
 	f := feature{name: spec.Name, reading: readingOf(spec)}
 	switch {
@@ -115,23 +114,22 @@ func (s *Set) add(spec *Spec) {
 // Len returns the number of features.
 func (s *Set) Len() int { return len(s.features) }
 
-// Columns returns the names of feature i's columns after the feature's own:
-// for windows every aggregate of every window in the order of the spec,
-// "sum_60s"; for last the aggregates; for elapsed "", the feature's own name.
+// Columns returns the suffixes of feature i's columns, which follow the feature's name. For windows
+// it is every aggregate of every window in the order of the spec, such as "sum_60s". For last it is
+// the aggregates. For elapsed it is "", the feature's own name.
 func (s *Set) Columns(i int) []string { return slices.Clone(s.features[i].columns) }
 
-// Retention returns the longest window. A key that has been silent for it has
-// nothing in any window.
+// Retention returns the longest window. If a key has no event for that long, all its windows are
+// empty.
 func (s *Set) Retention() time.Duration { return time.Duration(s.longest) * time.Microsecond }
 
-// KeepsForever reports whether a feature keeps something of a silent key for
-// ever: the newest values, or the time of the newest event.
+// KeepsForever reports whether a feature keeps state of a key without expiry: the newest values, or
+// the time of the newest event.
 func (s *Set) KeepsForever() bool { return s.elapsed+s.lasts > 0 }
 
-// Digest returns a text that differs where stored cells mean something else:
-// where a feature has another name, place, kind, size, limit or kept values. State
-// must be read by a set of the digest that wrote it. What a feature is computed
-// from is not in it.
+// Digest returns a text that differs if stored cells have another meaning: if a feature has another
+// name, place, kind, size, limit or kept values. Only a set with the digest that wrote the state
+// may read it. The digest does not cover the inputs of a feature.
 func (s *Set) Digest() string { return s.digest }
 
 func (s *Set) sum() string {

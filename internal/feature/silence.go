@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Forget empties c, for a key that has been silent for so long that nothing of
-// it is kept. The next Changes deletes it from the state.
+// Forget empties c, for a key with no unexpired state. The next Changes deletes it from the state.
 func (s *Set) Forget(c *Cell) {
 	s.DropWindows(c)
 	s.layout.clear(c)
@@ -16,8 +15,8 @@ func (s *Set) Forget(c *Cell) {
 	c.newest = none
 }
 
-// HeaderWindowless reports whether the header that Changes put has nothing in any
-// window, as after DropWindows. A header that Load would refuse has not.
+// HeaderWindowless reports whether a header that Changes put has only empty windows, as after
+// DropWindows. It is false for a header that Load would refuse.
 func (s *Set) HeaderWindowless(header []byte) bool {
 	if s.panes+s.exacts == 0 {
 		return true
@@ -31,8 +30,7 @@ func (s *Set) HeaderWindowless(header []byte) bool {
 	return err == nil && s.Windowless(c)
 }
 
-// Windowless reports whether the cell has nothing in any window, as after
-// DropWindows.
+// Windowless reports whether all windows of the cell are empty, as after DropWindows.
 func (s *Set) Windowless(c *Cell) bool {
 	for k := range s.layout.places {
 		if p := &s.layout.places[k]; p.windowed && len(p.live(c.words)) > 0 {
@@ -47,7 +45,7 @@ func (s *Set) Windowless(c *Cell) bool {
 	return true
 }
 
-// errHasBlock ends a load of which only the header is looked at.
+// errHasBlock ends a load that reads only the header.
 var errHasBlock = errors.New("a window has a block")
 
 // HeaderTime returns the newest time of a key, in microseconds, from the header

@@ -10,19 +10,19 @@ import (
 	"github.com/afterbay/afterbay/internal/event/hash"
 )
 
-// A sketch of a pane has two parts, of which a feature needs one or both:
+// A sketch of a pane has two parts; a feature needs one or both:
 //
-//   - bins, for percentiles: how many entries are in each bin of values. It is a DDSketch
-//     (Masson, Rim, Lee 2019) whose bins are the exponent and the highest 6 bits of the mantissa
+//   - bins, for percentiles: the number of entries in each bin of values. It is a DDSketch
+//     (Masson, Rim, Lee 2019). A bin is the exponent and the highest 6 bits of the mantissa
 //     of a float64. So no logarithm is computed, and each value of a bin is within 2^-7 of its
 //     middle.
 //   - members, for distinct: the hashes of the different values, and beyond a bound the
 //     registers of a HyperLogLog (Flajolet and others 2007).
 //
-// Both are integers, and a function of the entries of the pane, whatever their order. All
-// entries of a window are in running sums of sketches: panes come and leave.
+// Both are integers, and a function of the entries of the pane in any order. Running sums of
+// sketches cover all entries of a window while panes are added and dropped.
 
-// item is an entry as sketches have it.
+// item is an entry as sketches see it.
 type item struct {
 	bin  int32
 	hash uint64
@@ -31,14 +31,14 @@ type item struct {
 const (
 	binShift  = 52 - 6  // bits of a float64 below its bin
 	binOffset = 1 << 17 // makes bins of negative numbers positive
-	binBits   = 46      // of the number of entries in the word of a bin
-	mostBins  = 1024    // of a pane
+	binBits   = 46      // bits of the number of entries in the word of a bin
+	mostBins  = 1024    // most bins of a pane
 
-	mostCounted = 1 << (binBits - 1) // in a bin that is loaded: some years of additions fit on top
+	mostCounted = 1 << (binBits - 1) // most entries in a loaded bin: some years of additions fit on top
 )
 
-// binOf returns the bin of a number. It is 0 for those nearer to zero than 2^-1022, and less than
-// 0 for negative numbers.
+// binOf returns the bin of a number. It is 0 for numbers nearer to zero than 2^-1022, and negative
+// for negative numbers.
 func binOf(v float64) int32 {
 	bin := int32(math.Float64bits(math.Abs(v)) >> binShift)
 	switch {
@@ -50,8 +50,8 @@ func binOf(v float64) int32 {
 	return bin
 }
 
-// middle returns the number that stands for those of a bin: the middle one, of whole numbers
-// if they are units of a decimal.
+// middle returns the number that represents a bin: its middle. If values are units of a decimal, it
+// is the middle whole number.
 func (u *unit) middle(bin int32) float64 {
 	if bin == 0 {
 		return 0
@@ -63,9 +63,9 @@ func (u *unit) middle(bin int32) float64 {
 	return math.Copysign(v, float64(bin))
 }
 
-// bins are those of a pane: words with a bin and its number of entries, the lowest one first.
-// Beyond mostBins the lowest bin is one with the next. What is left is the same for all orders of
-// additions: the highest bins, the lowest of which has all entries that are in none of the others.
+// bins holds the bins of a pane: words with a bin and its number of entries, the lowest bin first.
+// Beyond mostBins the lowest bin merges with the next. The result is the same for every order of
+// additions: the highest bins remain, and the lowest of them has all entries that fit no other bin.
 type bins struct {
 	words     []uint64
 	collapsed bool
@@ -75,7 +75,7 @@ func binWord(bin int32, n uint64) uint64 { return uint64(bin+binOffset)<<binBits
 func binIn(word uint64) int32            { return int32(word>>binBits) - binOffset }
 func countIn(word uint64) uint64         { return word & (1<<binBits - 1) }
 
-// add adds an entry, and tells sum of each change.
+// add adds an entry, and applies each change to sum.
 func (b *bins) add(bin int32, sum *binSum) {
 	at, there := slices.BinarySearchFunc(b.words, bin, func(word uint64, bin int32) int { return int(binIn(word) - bin) })
 	switch below := at == 0 && len(b.words) == mostBins; {
@@ -97,13 +97,13 @@ func (b *bins) add(bin int32, sum *binSum) {
 	}
 }
 
-// binSum is the entries of each bin of some panes.
+// binSum counts the entries of each bin over several panes.
 type binSum struct {
 	n       int64
-	octaves []octave // with entries, the lowest first
+	octaves []octave // octaves with entries, the lowest first
 }
 
-// octave is the bins of the numbers with one exponent and sign.
+// octave holds the bins of the numbers with one exponent and sign.
 type octave struct {
 	at int32 // bin >> octaveBits
 	n  int64
@@ -112,7 +112,7 @@ type octave struct {
 
 const octaveBits = 6
 
-// add adds n entries to a bin, or takes them out.
+// add adds n entries to a bin, or removes them if n is negative.
 func (s *binSum) add(bin int32, n int64) {
 	if s == nil {
 		return
@@ -128,15 +128,15 @@ func (s *binSum) add(bin int32, n int64) {
 	}
 }
 
-// merge adds the entries of a pane, or takes them out if sign is -1.
+// merge adds the entries of a pane, or removes them if sign is -1.
 func (s *binSum) merge(b *bins, sign int64) {
 	for _, word := range b.words {
 		s.add(binIn(word), sign*int64(countIn(word)))
 	}
 }
 
-// percentile returns the bin of the least value that so many per cent of the values are not
-// above. There are some.
+// percentile returns the bin of the least value that at least p per cent of the values do not
+// exceed. The sum must have entries.
 func (s *binSum) percentile(p int64) int32 {
 	rank := (s.n*p + 99) / 100
 	for k := range s.octaves {
@@ -155,28 +155,28 @@ func (s *binSum) percentile(p int64) int32 {
 }
 
 const (
-	mostHashes    = 512 // of a pane: as many bytes as registers
+	mostHashes    = 512 // most hashes of a pane: as many bytes as registers
 	registerBits  = 12
 	registerCount = 1 << registerBits
-	tailBits      = hash.Bits - registerBits // of a hash, below those of its register
+	tailBits      = hash.Bits - registerBits // bits of a hash below its register number
 	mostRank      = tailBits + 1
 )
 
-// members are the different values of a pane: the hashes of up to mostHashes, the least one
-// first, or else registers. A register has the greatest rank of the hashes that it is for.
+// members holds the different values of a pane: up to mostHashes hashes, the least first, or else
+// registers. A register has the greatest rank of its hashes.
 type members struct {
 	hashes    []uint64
 	registers []uint8 // nil until there are too many hashes
 }
 
-// register returns the register of a hash, and its rank there: 1 more than the zeros that its
-// tail begins with.
+// register returns the register of a hash and its rank: the number of leading zeros of its tail,
+// plus 1.
 func register(hash uint64) (at int, rank uint8) {
 	tail := hash << (64 - tailBits)
 	return int(hash >> tailBits), uint8(min(bits.LeadingZeros64(tail), tailBits) + 1)
 }
 
-// add adds an entry, and tells sum of each change.
+// add adds an entry, and applies each change to sum.
 func (m *members) add(hash uint64, sum *memberSum) {
 	if m.registers != nil {
 		at, rank := register(hash)
@@ -207,13 +207,13 @@ func (m *members) add(hash uint64, sum *memberSum) {
 	}
 }
 
-// memberSum is the different values of some panes. It is exact while no pane has registers:
-// it knows how many panes have each hash.
+// memberSum holds the different values of several panes. It is exact while no pane has registers:
+// it counts the panes of each hash.
 type memberSum struct {
-	panes     map[uint64]int32 // of those with hashes, how many have it
+	panes     map[uint64]int32 // for panes with hashes: the number of panes that have each hash
 	estimated int              // panes with registers
-	registers []uint8          // the greatest of all panes, if known
-	known     bool             // unless a pane has left
+	registers []uint8          // the greatest ranks of all panes, if known
+	known     bool             // false after a pane left
 	ranks     [mostRank + 1]int32
 }
 
@@ -228,7 +228,7 @@ func (s *memberSum) add(hash uint64) {
 	s.raise(register(hash))
 }
 
-// raise makes a register at least a rank.
+// raise makes a register at least rank.
 func (s *memberSum) raise(at int, rank uint8) {
 	if s == nil || !s.known || s.registers[at] >= rank {
 		return
@@ -251,7 +251,7 @@ func (s *memberSum) enter(m *members) {
 	}
 }
 
-// leave takes a pane out. What registers are then is not known: see learn.
+// leave removes a pane. The registers are then unknown: see learn.
 func (s *memberSum) leave(m *members) {
 	for _, hash := range m.hashes {
 		if s.panes[hash]--; s.panes[hash] == 0 {
@@ -266,7 +266,7 @@ func (s *memberSum) leave(m *members) {
 	}
 }
 
-// learn makes the registers those of panes, which are all that entered.
+// learn computes the registers from panes, which must be all panes of the sum.
 func (s *memberSum) learn(panes []pane) {
 	if s.registers == nil {
 		s.registers = make([]uint8, registerCount)
@@ -284,8 +284,8 @@ func (s *memberSum) learn(panes []pane) {
 	}
 }
 
-// estimate returns about how many different values registers of these ranks have seen. It is
-// algorithm 6 of Otmar Ertl: New cardinality estimation algorithms for HyperLogLog sketches
+// estimate returns the approximate number of different values seen by registers of these ranks. It
+// is algorithm 6 of Otmar Ertl: New cardinality estimation algorithms for HyperLogLog sketches
 // (2017). Its standard error is 1.04/64, 1.63 %. It is finite: there are 2^53 hashes. No operation
 // may be fused.
 func estimate(ranks *[mostRank + 1]int32) float64 {
@@ -326,8 +326,9 @@ func tau(x float64) float64 {
 	return z / 3
 }
 
-// append appends a sketch: bins with their numbers of entries, then hashes, or a number beyond
-// theirs and registers of 6 bits. Bins and hashes are differences to the one before.
+// append appends a sketch: bins with their numbers of entries, then hashes. Instead of hashes it
+// may append a number above mostHashes and registers of 6 bits. Bins and hashes are encoded as
+// differences to the previous one.
 func (p *pane) append(b []byte, f *sketchForm) []byte {
 	if f.bins {
 		b = append(b, 0)
@@ -363,7 +364,7 @@ func (p *pane) append(b []byte, f *sketchForm) []byte {
 	return b
 }
 
-// load loads the sketch of a pane of so many entries.
+// load loads the sketch of a pane with this number of entries.
 func (p *pane) load(f *sketchForm, entries int64, r *reader) {
 	if f.bins {
 		p.loadBins(uint64(entries), r)

@@ -11,34 +11,33 @@ import (
 
 // Spec describes a feature: exactly one of Windows, Last and Elapsed is set.
 type Spec struct {
-	Name       string        // not empty, one of its kind in the set
+	Name       string        // not empty, unique in the set
 	Windows    []Window      // by event time, with different names
 	Last       int           // the newest values by arrival, 1 to 1,000
-	Elapsed    bool          // seconds since the newest event before
+	Elapsed    bool          // seconds since the previous event
 	Aggregates []Aggregate   // of Windows and Last, in the order of the columns
-	Decimals   int           // 0 to 9: values are rounded to so many and sums are exact; -1: floats
-	Empty      float64       // of aggregates but count and sum of nothing, and elapsed before the first event
-	Kind       Kind          // of the values; numeric aggregates are of Numbers
+	Decimals   int           // 0 to 9: values are rounded to this many decimals and sums are exact; -1: floats
+	Empty      float64       // result without entries (count and sum: always 0), and of elapsed before the first event
+	Kind       Kind          // kind of the values; numeric aggregates require Numbers
 	HalfLife   time.Duration // of EWMA, 1 ms to 366 days
 	Take       int           // values of List, 1 to 1,000, and of Top, 1 to 100; 0 is 10. With Per groups, 1 to 1,000; 0 is 100
-	Per        bool          // entries are in groups, by Split, and aggregates are maps from group to that of its entries
+	Per        bool          // Split assigns entries to groups, and an aggregate is a map from group to result
 
-	Max      int      // entries of exact windows of a key, 64 to 1,048,576, 16 bytes each; 0 is 65,536. If entries are looked at, at most 16,384, and 0 is 1,024
-	Overflow Overflow // what becomes of exact windows beyond Max
+	Max      int      // entries of exact windows per key, 64 to 1,048,576, 16 bytes each; 0 is 65,536. If entries are looked at, at most 16,384
+	Overflow Overflow // what happens to exact windows beyond Max
 }
 
 const (
 	maxLast     = 1000
 	maxDecimals = 9
 
-	// Of Spec.Max. A list shorter than a block would keep more than it may; one
-	// of the most entries takes 16 MB of one key and goes over to panes in some
-	// 10 ms.
+	// Bounds of Spec.Max. A list shorter than a block would keep more entries than allowed. A list
+	// of the most entries takes 16 MB per key and turns into panes in some 10 ms.
 	leastEntries   = blockLen
 	mostEntries    = 1 << 20
 	defaultEntries = 1 << 16
 
-	// Where entries are looked at, a read takes some nanoseconds for each.
+	// If entries are looked at, a read takes some nanoseconds per entry.
 	defaultLooked = 1 << 10
 	mostLooked    = 1 << 14
 
@@ -48,19 +47,19 @@ const (
 	mostTop       = 100
 )
 
-// Overflow is what becomes of the exact windows of a key and feature that has
-// more entries than it may.
+// Overflow says what happens to the exact windows of a key and feature that reach the limit of
+// entries.
 type Overflow uint8
 
 // The overflow policies of the pipeline file.
 const (
-	OverflowPane   Overflow = iota // they go over to panes of a sixtieth each: see Set.Approximate
-	OverflowDead                   // they take no entry until there is room: see ErrFull
-	OverflowOldest                 // the oldest entries by arrival leave, 64 at a time
+	OverflowPane   Overflow = iota // they turn into panes of a sixtieth each: see Set.Approximate
+	OverflowDead                   // they refuse entries until there is room: see ErrFull
+	OverflowOldest                 // the oldest entries by arrival are removed, 64 at a time
 )
 
-// ErrFull says that a feature of OverflowDead takes no more entries of a key.
-// The error names the feature, the limit and what to do.
+// ErrFull reports that a feature with OverflowDead takes no more entries of a key. The error names
+// the feature, the limit and what to do.
 var ErrFull = errors.New("exact windows are full")
 
 // String returns the policy as the pipeline file writes it.
@@ -76,8 +75,7 @@ func (o Overflow) String() string {
 	return fmt.Sprintf("Overflow(%d)", uint8(o))
 }
 
-// ParseOverflow reads a policy as the pipeline file writes it: pane, oldest or dlq;
-// "" is pane.
+// ParseOverflow parses a policy as the pipeline file writes it: pane, oldest or dlq; "" means pane.
 func ParseOverflow(text string) (Overflow, error) {
 	switch text {
 	case "", "pane":
@@ -90,7 +88,7 @@ func ParseOverflow(text string) (Overflow, error) {
 	return 0, fmt.Errorf("unknown overflow %q: use pane, oldest or dlq", text)
 }
 
-// check returns what is wrong with the spec.
+// check returns the errors of the spec.
 func (spec *Spec) check() error {
 	if err := spec.checkMax(); err != nil {
 		return err
@@ -138,7 +136,7 @@ func (spec *Spec) check() error {
 	return checkWindows(spec.Windows)
 }
 
-// checkMax checks Max and Overflow, which are of exact windows.
+// checkMax checks Max and Overflow, which apply to exact windows.
 func (spec *Spec) checkMax() error {
 	exact := slices.ContainsFunc(spec.Windows, func(w Window) bool { return w.Pane == 0 })
 	switch {
@@ -154,13 +152,14 @@ func (spec *Spec) checkMax() error {
 	return nil
 }
 
-// Looks reports whether a read looks at each entry of a window, as Per and some of the
-// aggregates need.
+// Looks reports whether a read scans each entry of a window, as Per and some of the aggregates
+// require.
 func (spec *Spec) Looks() bool {
 	return spec.Per || slices.ContainsFunc(spec.Aggregates, Aggregate.looks)
 }
 
-// checkLooks checks what aggregates that look at entries, and values of other kinds, need.
+// checkLooks checks the requirements of aggregates that look at entries, and of values of other
+// kinds.
 func (spec *Spec) checkLooks() error {
 	panes := slices.IndexFunc(spec.Windows, func(w Window) bool { return w.Pane != 0 })
 	ewma := slices.Contains(spec.Aggregates, EWMA)
@@ -204,7 +203,7 @@ func (spec *Spec) checkLooks() error {
 
 func (spec *Spec) many() bool { return slices.ContainsFunc(spec.Aggregates, Aggregate.Many) }
 
-// checkTake checks how many values are taken.
+// checkTake checks Take.
 func (spec *Spec) checkTake() error {
 	top := slices.Contains(spec.Aggregates, Top)
 	switch {

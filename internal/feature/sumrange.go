@@ -8,24 +8,23 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// A sum is in range or it is refused: with decimals its units are within an int64,
-// a float is finite. The order of integers does not change their sum, so sums of
-// sums may wrap on the way: the result alone decides.
+// A sum out of range is refused. With decimals the sum in units must fit an int64; a float must be
+// finite. The order of integers does not change their sum, so partial sums may wrap: only the
+// result decides.
 //
-// A cell has a bound, which is not stored: the sum of no part of the entries of one of
-// its features is beyond it, of either sign. It is in units of the last decimal; of a
-// sum of floats it counts 2^-960, so that one limit serves both. While the bound is below
-// that limit, Add and Read look at nothing else, and an Add raises it by its value. At
-// the limit Add takes it anew from what the key still has. Where it stays there, Add and
-// Read look at the sums themselves.
+// A cell has a bound, which is not stored. No sum of any subset of the entries of one of its
+// features exceeds it in magnitude. The bound is in units of the last decimal. For sums of floats
+// it counts multiples of 2^-960, so that one limit serves both. While the bound is below that
+// limit, Add and Read check only the bound, and Add raises it by its value. At the limit, Add
+// recomputes the bound from the entries that the key still has. If it stays at the limit, Add and
+// Read check the sums themselves.
 
-// ErrSum says that a sum of a feature is out of range: beyond 2^63 units of the
-// last decimal, or not a finite number. The error names the feature and the
-// window, and says what to do.
+// ErrSum reports that a sum of a feature is out of range: beyond 2^63 units of the last decimal, or
+// not a finite number. The error names the feature and the window, and says what to do.
 var ErrSum = errors.New("the sum is out of range")
 
-// Sums are checked from the bound of safe on: 2^62 units, or a float of 2^1022. Where
-// moments are kept, a float of 2^498, as squares are in range below the limit of squares.
+// From a bound of safe on, sums are checked: 2^62 units, or a float of 2^1022. If moments are kept,
+// it is a float of 2^498, because squares are in range below the limit of squares.
 const (
 	safe         = 1 << 62
 	floatWeight  = 0x1p-960
@@ -35,7 +34,7 @@ const (
 	mostSquare      = 0x1p1000
 )
 
-// outOfRange is the error of a sum over a window, or over the newest values.
+// outOfRange returns the error for a sum over a window, or over the newest values.
 func (f *feature) outOfRange(over string) error {
 	if f.squares {
 		return fmt.Errorf("feature %s: %w: the sum or the squares of %s exceed the largest number: scale the value down, use fewer decimals, or leave out variance, stddev and slope", f.name, ErrSum, over)
@@ -49,13 +48,13 @@ func (f *feature) outOfRange(over string) error {
 // bounded reports that no sum of the feature can be out of range.
 func (f *feature) bounded(c *Cell) bool { return !f.sums || c.bound < safe }
 
-// raised returns the bound with a value more.
+// raised returns the bound after one more value.
 func (f *feature) raised(c *Cell, value int64) float64 {
 	return float64(c.bound) + f.weigh(f.near(value))
 }
 
-// anew is raised from what the cell has, for an entry of f of time t. It is an error
-// where a sum that the entry is in would be out of range.
+// anew recomputes the bound from the cell's entries and adds an entry of f of time t. It fails if a
+// sum that includes the entry would be out of range.
 func (s *Set) anew(c *Cell, f *feature, t, value int64) (bound float64, err error) {
 	if bound = s.weight(c) + f.weigh(f.near(value)); !(bound < safe) {
 		err = f.checkSums(c, t, value)
@@ -63,7 +62,7 @@ func (s *Set) anew(c *Cell, f *feature, t, value int64) (bound float64, err erro
 	return bound, err
 }
 
-// weight returns the bound of what the cell has.
+// weight returns the bound of the cell's entries.
 func (s *Set) weight(c *Cell) (bound float64) {
 	for i := range s.features {
 		if f := &s.features[i]; f.sums {
@@ -73,12 +72,12 @@ func (s *Set) weight(c *Cell) (bound float64) {
 	return bound
 }
 
-// weigh returns what a sum, or a part of it, counts in the bound.
+// weigh returns how much a sum, or a part of it, counts in the bound.
 func (u *unit) weigh(sum float64) float64 {
 	return math.Abs(sum * u.weight)
 }
 
-// setBound keeps a bound, or the next one above that a float32 can hold.
+// setBound stores a bound, rounded up to a float32.
 func (c *Cell) setBound(bound float64) {
 	c.bound = float32(bound)
 	if float64(c.bound) < bound {
@@ -86,7 +85,7 @@ func (c *Cell) setBound(bound float64) {
 	}
 }
 
-// near returns a stored value as a float: of an integer its units.
+// near returns a stored value as a float; for an integer, its units.
 func (u *unit) near(value int64) float64 {
 	if u.float {
 		return wordFloat(value)
@@ -94,7 +93,7 @@ func (u *unit) near(value int64) float64 {
 	return float64(value)
 }
 
-// weight returns what the sum of no part of the feature's entries is beyond.
+// weight returns a bound that no partial sum of the feature's entries exceeds.
 func (f *feature) weight(c *Cell) (bound float64) {
 	if f.kind == kindLast {
 		return f.last.weight(c.words)
@@ -102,13 +101,13 @@ func (f *feature) weight(c *Cell) (bound float64) {
 	return f.windows.weight(c)
 }
 
-// weight returns what the sum of no part of the values is beyond.
+// weight returns a bound that no partial sum of the values exceeds.
 func (l *last) weight(words []int64) float64 {
 	first, second := l.values(words)
 	return l.unit.size(first, 1) + l.unit.size(second, 1)
 }
 
-// weight returns what the sum of no part of the entries is beyond.
+// weight returns a bound that no partial sum of the entries exceeds.
 func (ws *windows) weight(c *Cell) (bound float64) {
 	for k := range ws.list {
 		if w := &ws.list[k]; !w.exact || ws.over(c) {
@@ -121,7 +120,7 @@ func (ws *windows) weight(c *Cell) (bound float64) {
 	return bound
 }
 
-// weight returns what the sum of no part of the entries is beyond.
+// weight returns a bound that no partial sum of the entries exceeds.
 func (e *entries) weight(x *exact) float64 {
 	size := e.size(x.tailWords(e), e.entry)
 	if x.index != nil {
@@ -133,19 +132,19 @@ func (e *entries) weight(x *exact) float64 {
 	return size
 }
 
-// weight returns what the sum of no part of the panes is beyond.
+// weight returns a bound that no partial sum of the panes exceeds.
 func (p *panes) weight(words []int64) (size float64) {
 	for live := p.live(words); len(live) > 0; live = live[p.stride:] {
 		sum := p.sum(live)
 		size += math.Abs(sum.near)
-		if p.squares { // entries may cancel in the sum: by Cauchy and Schwarz their magnitudes are not beyond this
+		if p.squares { // entries may cancel in the sum: by Cauchy and Schwarz their magnitudes do not exceed this
 			size += math.Sqrt(float64(live[0]>>paneBits)) * math.Sqrt(sum.square)
 		}
 	}
 	return size
 }
 
-// size returns the sum of the magnitudes of values, the last word of every item.
+// size returns the sum of the magnitudes of values. A value is the last word of an item.
 func (u *unit) size(words []int64, item int) (sum float64) {
 	for k := item - 1; k < len(words); k += item {
 		sum += math.Abs(u.near(words[k]))
@@ -153,8 +152,8 @@ func (u *unit) size(words []int64, item int) (sum float64) {
 	return sum
 }
 
-// amount is a sum that may be out of range: as an int64 that wraps, where it is one
-// of units, and nearly. Where moments are kept it has that of squares.
+// amount is a sum that may be out of range. It has the sum of units as an int64 that wraps, and as
+// an approximate float. If moments are kept, it also has the sum of squares.
 type amount struct {
 	units  int64
 	near   float64
@@ -165,8 +164,7 @@ func (a *amount) add(b amount) {
 	a.units, a.near, a.square = a.units+b.units, a.near+b.near, a.square+b.square
 }
 
-// amount returns a sum of one entry or of a block of them, which has no more than
-// it can hold.
+// amount returns the sum of one entry or of one block of entries, which is always in range.
 func (u *unit) amount(sum int64) amount {
 	if u.float {
 		return amount{near: math.Float64frombits(uint64(sum))}
@@ -196,8 +194,8 @@ func (f *paneForm) sum(pane []int64) amount {
 	return sum
 }
 
-// fits reports that a sum is in range. One of units that is not differs from its
-// int64 by 2^64, and one that is by next to nothing.
+// fits reports that a sum is in range. If a sum of units is out of range, it differs from its int64
+// by 2^64; otherwise the difference is negligible.
 func (u *unit) fits(a amount) bool {
 	if u.float {
 		return value.Finite(a.near) && (!u.squares || a.square < mostSquare)
@@ -205,8 +203,8 @@ func (u *unit) fits(a amount) bool {
 	return math.Abs(a.near-float64(a.units)) < safe && (!u.squares || a.square < mostSquareUnits)
 }
 
-// checkSums looks at the sums that an entry would be in: as of its own time and as
-// of the newest one, and those of the panes that it would go to.
+// checkSums checks the sums that would include an entry: as of its own time and as of the newest
+// time, and those of its panes.
 func (f *feature) checkSums(c *Cell, t, value int64) error {
 	v := f.of(value)
 	if f.kind == kindLast {
@@ -223,7 +221,7 @@ func (f *feature) checkSums(c *Cell, t, value int64) error {
 	return nil
 }
 
-// takes reports that the sum that a value would be in is in range.
+// takes reports that the sum that would include the value is in range.
 func (l *last) takes(words []int64, v amount) bool {
 	first, second := l.values(words)
 	if len(first)+len(second) == l.most {
@@ -238,7 +236,7 @@ func (l *last) takes(words []int64, v amount) bool {
 	return l.fits(sum)
 }
 
-// sum returns the sum of some values.
+// sum returns the sum of the values of first and second.
 func (l *last) sum(first, second []int64) amount {
 	sum := l.amount(l.foldParts(first, second))
 	if l.squares {
@@ -251,10 +249,10 @@ func (l *last) sum(first, second []int64) amount {
 	return sum
 }
 
-// over returns what a sum is over.
+// over names the range of a sum, for errors.
 func (l *last) over() string { return fmt.Sprintf("the last %d values", l.most) }
 
-// takes reports that the sums of a window that an entry would be in are in range.
+// takes reports that the sums of a window that would include the entry are in range.
 func (ws *windows) takes(c *Cell, w *window, t int64, v amount) bool {
 	if w.exact {
 		return ws.takesExact(c, w, t, v)
@@ -262,7 +260,7 @@ func (ws *windows) takes(c *Cell, w *window, t int64, v amount) bool {
 	return w.takes(c.words, t, v)
 }
 
-// takes reports that the sums that an entry would be in are in range.
+// takes reports that the sums that would include the entry are in range.
 func (p *panes) takes(words []int64, t int64, v amount) bool {
 	live, newest := p.live(words), words[p.at+2]
 	i := p.index(t, newest)
@@ -270,7 +268,7 @@ func (p *panes) takes(words []int64, t int64, v amount) bool {
 		return true
 	}
 	if newest-i >= p.count {
-		return true // it is not taken
+		return true // the entry is not added
 	}
 	for rest := live; i <= newest && len(rest) > 0; rest = rest[p.stride:] {
 		if age(newest, rest[0]) == newest-i {
@@ -301,9 +299,9 @@ func (ws *windows) takesExact(c *Cell, w *window, t int64, v amount) bool {
 	x := ws.in(c)
 	switch {
 	case x.empty() || x.over && t-ws.longest >= x.newest:
-		return true // it is the first
+		return true // the entry is the first
 	case t <= x.newest-ws.longest:
-		return true // it is not taken
+		return true // the entry is not added
 	case x.over:
 		return w.takes(c.words, t, v)
 	case x.refuses(&ws.entries, t) && !ws.fitsSpare(x, w, t, v):
@@ -344,8 +342,8 @@ func (e *entries) sum(x *exact, lo, t int64) (sum amount) {
 	return sum
 }
 
-// fitsSpare reports that the sums of the panes are in range that the entries of a
-// full list, and one more, would go to.
+// fitsSpare reports that the sums of the overflow panes are in range for the entries of a full list
+// and one more.
 func (e *entries) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 	panes, newest := map[int64]amount{}, w.index(max(x.newest, t), 0)
 	take := func(t int64, v amount) {
@@ -367,8 +365,8 @@ func (e *entries) fitsSpare(x *exact, w *window, t int64, v amount) bool {
 	return true
 }
 
-// checkRead looks at the sum of window w as of time t, or of the newest values,
-// where the bound does not tell.
+// checkRead checks the sum of window w as of time t, or of the newest values, if the bound does not
+// decide.
 func (f *feature) checkRead(c *Cell, w *window, t int64) error {
 	switch {
 	case w == nil && !f.fits(f.last.sum(f.last.values(c.words))):

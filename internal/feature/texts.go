@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Kind is what the values of a feature are. All are words of 64 bits in an entry: of a number
-// that of its unit, of an int itself, of a text the place of its bytes.
+// Kind is the kind of a feature's values. In an entry each value is a word of 64 bits: for a number
+// its unit, for an int the int itself, for a text the place of its bytes.
 type Kind uint8
 
 // The kinds of values.
 const (
 	Numbers Kind = iota
-	Ints         // also bools and times: 64 bits that are compared and given back
+	Ints         // also bools and times: 64 bits that are compared and returned
 	Texts        // of at most MaxText bytes
 )
 
-// MaxText bounds the bytes of a text that a feature keeps.
+// MaxText is the most bytes of a text that a feature keeps.
 const MaxText = 1024
 
 // CheckText returns an error if a text has more than MaxText bytes.
@@ -28,18 +28,18 @@ func CheckText(v string) error {
 	return nil
 }
 
-// texts are the bytes of the texts of a list, in the order of its entries: of one the value,
-// then the group. The word of a text is the place of its first byte, counted from the first
-// text of the key on, and its length in the lowest bits.
+// texts holds the bytes of the texts of a list, in the order of its entries: for each entry the
+// value, then the group. The word of a text has its length in the lowest bits and the place of its
+// first byte above. Places count from the first text of the key.
 type texts struct {
 	bytes []byte
-	base  int    // the place of the first one of bytes
-	group string // of the entry that is appended next
+	base  int    // the place of the first byte in bytes
+	group string // group of the next entry
 }
 
 const (
-	textBits  = 11 // of the length of a text
-	spareText = 64 // bytes of room in a new array, for short lists
+	textBits  = 11 // bits of the length of a text
+	spareText = 64 // spare bytes in a new array, for short lists
 )
 
 // of returns a text.
@@ -48,8 +48,8 @@ func (x *texts) of(word int64) []byte {
 	return x.bytes[at : at+n]
 }
 
-// put keeps a text and returns its word. first is the word of the oldest text that is needed;
-// there is none if it is less than 0. No byte is overwritten: Undo needs those that were.
+// put stores a text and returns its word. first is the word of the oldest text still needed, or
+// negative if no text is needed. put never overwrites a byte, because Undo needs the old ones.
 func (x *texts) put(text string, first int64) int64 {
 	end := x.base + len(x.bytes)
 	if first < 0 {
@@ -68,7 +68,7 @@ func appendText[T string | []byte](x *texts, text T) int64 {
 	return int64(end)<<textBits | int64(len(text))
 }
 
-// keepText keeps a text for an entry that is appended next, and returns its word.
+// keepText stores a text for the entry that is appended next, and returns its word.
 func (x *exact) keepText(text string) int64 {
 	if x.texts == nil {
 		x.texts = &texts{}
@@ -80,7 +80,7 @@ func (x *exact) keepText(text string) int64 {
 	return x.texts.put(text, first)
 }
 
-// passText keeps a text for one addition, of a list that has no entries.
+// passText stores a text for one addition to a list without entries.
 func (x *exact) passText(text string) int64 {
 	if x.texts == nil {
 		x.texts = &texts{}
@@ -89,7 +89,7 @@ func (x *exact) passText(text string) int64 {
 	return appendText(x.texts, text)
 }
 
-// appendText appends the text of a word behind its length.
+// appendText appends the length and bytes of the text of a word.
 func (x *exact) appendText(b []byte, word int64) []byte {
 	text := x.texts.of(word)
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)

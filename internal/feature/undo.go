@@ -1,6 +1,6 @@
 package feature
 
-// Saved is what a cell was when Save was called. The zero value is ready to use.
+// Saved is a copy of a cell made by Save. The zero value is ready to use.
 type Saved struct {
 	newest          int64
 	changed, stored bool
@@ -9,9 +9,8 @@ type Saved struct {
 	exacts          []savedExact
 }
 
-// savedExact is what a list of entries was. Memory that it shares with the list is
-// only appended to by one Add, but for the first item, which may be overwritten
-// where all entries leave.
+// savedExact is a copy of a list of entries. It shares memory with the list. One Add only appends
+// to that memory, with one exception: it may overwrite the first item if all entries are removed.
 type savedExact struct {
 	exact
 	index index
@@ -19,12 +18,12 @@ type savedExact struct {
 	texts texts
 
 	windows   []*sketched
-	additions []savedSketch // what the next one changes of each
-	gone      int           // sketches that were gone
+	additions []savedSketch // what the next addition to each window changes
+	gone      int           // number of sketches in gone
 }
 
-// Save copies the state of c into to. Undo restores it, after at most one Add of each
-// feature (which may have failed) and any number of Reads.
+// Save copies the state of c into to. Undo can restore it after at most one Add of each feature
+// (which may have failed) and any number of Reads.
 func (s *Set) Save(c *Cell, to *Saved) {
 	to.newest, to.changed, to.stored, to.bound = c.newest, c.changed, c.stored, c.bound
 	to.words = append(to.words[:0], c.words...)
@@ -38,7 +37,7 @@ func (s *Set) Save(c *Cell, to *Saved) {
 		}
 		x := ws.in(c)
 		if len(x.words) > 0 && len(x.words)+ws.entry > cap(x.words) {
-			x.room(ws.entry) // which an Add would do, and move entries
+			x.room(ws.entry) // an Add would make room, and move entries
 		}
 		kept := &to.exacts[ws.entries.at]
 		kept.exact = *x
@@ -53,7 +52,7 @@ func (s *Set) Save(c *Cell, to *Saved) {
 	}
 }
 
-// saveSketches keeps the sketches of a feature.
+// saveSketches saves the sketches of a feature.
 func (kept *savedExact) saveSketches(x *exact) {
 	if x.sketches == nil {
 		return
@@ -65,7 +64,7 @@ func (kept *savedExact) saveSketches(x *exact) {
 	}
 }
 
-// undoSketches restores them.
+// undoSketches restores the sketches of a feature.
 func (kept *savedExact) undoSketches(x *exact) {
 	if x.sketches == nil {
 		return

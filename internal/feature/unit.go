@@ -7,22 +7,22 @@ import (
 	"github.com/afterbay/afterbay/internal/event/value"
 )
 
-// unit is how the values of a feature are kept: each in one int64 whose order is
-// the order of the values. With decimals it is the integer v * 10^decimals, else
-// the float's bits with those of negative ones turned round. So max and min compare
-// integers in both cases, and only a sum has to know.
+// unit says how the values of a feature are kept: each as one int64, and int64 order is value
+// order. With decimals it is the integer v * 10^decimals. Otherwise it is the bits of the float,
+// with those of negative floats inverted. So max and min compare integers in both cases, and only
+// sums distinguish them.
 type unit struct {
 	float    bool
 	decimals int
 	scale    float64 // 10^decimals
-	values   Kind    // Numbers, or the words are no numbers
-	weight   float64 // of a sum in the bound of a cell
-	limit    float64 // of a value, or of its units
+	values   Kind    // Numbers, or the kind of words that are not numbers
+	weight   float64 // factor of a sum in the bound of a cell
+	limit    float64 // largest value, or units of a value
 	squares  bool    // moments of values are kept
 	slopes   bool    // with times
 }
 
-// unitOf returns the unit of so many decimals; -1 is of floats.
+// unitOf returns the unit for this many decimals; -1 means floats.
 func unitOf(decimals int) unit {
 	if decimals < 0 {
 		return unit{float: true, decimals: decimals, weight: floatWeight, limit: math.MaxFloat64}
@@ -45,7 +45,7 @@ func floatWord(v float64) int64 { return ordered(int64(math.Float64bits(v))) }
 
 func wordFloat(w int64) float64 { return math.Float64frombits(uint64(ordered(w))) }
 
-// unsigned returns a value. A zero has no sign, so that zeros are equal.
+// unsigned returns a value; it turns -0 into +0, so that zeros are equal.
 func (u *unit) unsigned(value int64) int64 {
 	if u.float && value == floatWord(math.Copysign(0, -1)) {
 		return floatWord(0)
@@ -98,11 +98,11 @@ func (u *unit) foldParts(first, second []int64) (units int64) {
 	return units
 }
 
-// maxUnits bounds a value in units of its last decimal: beyond it a float64
-// does not hold the unit any more.
+// maxUnits bounds a value in units of its last decimal. Beyond it a float64 cannot represent single
+// units.
 const maxUnits = 1 << 53
 
-// word returns v as it is kept.
+// word encodes v for storage.
 func (u *unit) word(v float64) (int64, error) {
 	if u.float {
 		if math.Abs(v) <= u.limit {
@@ -116,7 +116,7 @@ func (u *unit) word(v float64) (int64, error) {
 	return 0, u.refuse(v)
 }
 
-// refuse returns the error of a value that is not kept.
+// refuse returns the error of a value that cannot be stored.
 func (u *unit) refuse(v float64) error {
 	switch {
 	case !value.Finite(v):
@@ -127,7 +127,7 @@ func (u *unit) refuse(v float64) error {
 	return fmt.Errorf("%v with %d decimals is beyond 2^%d units", v, u.decimals, math.Ilogb(u.limit))
 }
 
-// number returns the value that is kept as w.
+// number decodes a stored value.
 func (u *unit) number(w int64) float64 {
 	if u.float {
 		return wordFloat(w)

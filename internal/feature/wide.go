@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// wide is an integer modulo 2^128, as two's complement. Sums wrap on the way; a result
-// that is in range is exact.
+// wide is an integer modulo 2^128, in two's complement. Intermediate sums may wrap; a result in
+// range is exact.
 type wide struct{ hi, lo uint64 }
 
 func (a wide) add(b wide) wide {
@@ -58,7 +58,7 @@ func (a wide) unsigned() float64 {
 	n := bits.LeadingZeros64(a.hi)
 	top := a.hi<<n | a.lo>>(64-n)
 	if a.lo<<n != 0 {
-		top |= 1 // below what a float holds, and decides where it is half
+		top |= 1 // below the precision of a float, and decides ties
 	}
 	if a.hi == 0 {
 		top = a.lo
@@ -67,8 +67,8 @@ func (a wide) unsigned() float64 {
 	return math.Ldexp(float64(top), 64-n)
 }
 
-// over returns the integer nearest to a/n, and the rest: a = q*n + rest, and rest is
-// at most n/2 of either sign. The quotient must be within an int64, and n at least 1.
+// over returns the nearest integer to a/n, and the rest: a = q*n + rest, and rest is between -n/2
+// and n/2. The quotient must fit an int64, and n must be at least 1.
 func (a wide) over(n int64) (q, rest int64) {
 	m, negative := a.magnitude()
 	quotient, left := bits.Div64(m.hi, m.lo, uint64(n))

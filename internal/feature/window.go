@@ -15,18 +15,18 @@ const (
 	maxPanes = 1000
 )
 
-// Window is a span of event time that ends at the event that reads it: the
-// entries with t-Size < time <= t. With a Pane it is kept as sums of that
-// length and forgets a whole pane at a time; without, it keeps every entry.
+// Window is a span of event time that ends at the event that reads it: the entries with t-Size <
+// time <= t. With a Pane, the window is kept as sums of that length and drops a whole pane at a
+// time. Without, it keeps every entry.
 type Window struct {
-	Name string        // the text before "/", as columns are named: "60s"
+	Name string        // the text before "/", used in column names: "60s"
 	Size time.Duration // 1 s to 366 days, a multiple of Pane
-	Pane time.Duration // 0 is exact; else Size/Pane is at most 1,000
+	Pane time.Duration // 0 means exact; else Size/Pane is at most 1,000
 }
 
-// ParseWindow reads a window as the pipeline file writes it: a size, or a size
-// and a pane with "/" between. Both are Go durations, which may begin with
-// whole days: "60s", "60s/5s", "1h", "7d", "1d12h/1h".
+// ParseWindow parses a window as the pipeline file writes it: a size, or a size and a pane
+// separated by "/". Both are Go durations, which may begin with whole days: "60s", "60s/5s", "1h",
+// "7d", "1d12h/1h".
 func ParseWindow(text string) (Window, error) {
 	size, pane, inPanes := strings.Cut(text, "/")
 	w, err := parseWindow(size, pane, inPanes)
@@ -77,7 +77,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(days)*24*time.Hour + d, nil
 }
 
-// check returns what is wrong with the window.
+// check returns the error of the window.
 func (w Window) check() error {
 	for _, r := range w.Name {
 		if (r < '0' || r > '9') && (r < 'a' || r > 'z') {

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// windows is a feature of windows of event time. Each window in panes has its own;
-// the exact ones read one list of entries.
+// windows is a feature of windows of event time. Each window in panes has its own panes; the exact
+// windows read one list of entries.
 type windows struct {
 	list []window // in the order of the columns
 	entries
-	sketchForm     // of panes
-	exacts     int // exact windows
+	sketchForm     // sketches of panes
+	exacts     int // number of exact windows
 }
 
-// window is a Window made ready.
+// window is a compiled Window.
 type window struct {
 	name  string
-	panes       // of an exact window those that it goes over to
+	panes       // for an exact window, the panes that it overflows into
 	size  int64 // microseconds
 	exact bool
 }
@@ -97,7 +97,7 @@ func (ws *windows) moments(c *Cell, w *window, t int64) moments {
 	return w.readMoments(c.words, t)
 }
 
-// refuses reports that the windows take no entry of time t, as they are full.
+// refuses reports that the windows are full and refuse an entry of time t.
 func (ws *windows) refuses(c *Cell, t int64) bool {
 	return ws.dead && ws.in(c).refuses(&ws.entries, t)
 }
@@ -152,8 +152,7 @@ func (ws *windows) addExact(c *Cell, t, value int64) {
 	ws.addOver(c, t, value)
 }
 
-// overflow turns the entries into panes. Those that no window reads are too far
-// behind to be in one.
+// overflow turns the entries into panes. Entries that no window reads are too old for any pane.
 func (ws *windows) overflow(c *Cell) {
 	x := ws.in(c)
 	live, newest, texts := x.live(), x.newest, x.texts

@@ -2,8 +2,8 @@ package feature
 
 import "slices"
 
-// The words of a cell are one array without pointers, so that a key is in few
-// cache lines and the garbage collector has nothing to follow:
+// The words of a cell are one array without pointers. So a key is in few cache lines, and the
+// garbage collector has nothing to follow:
 //
 //	| front: times, and what queues there are | queue | queue | ... |
 //
@@ -11,43 +11,43 @@ import "slices"
 //	last:    the extent of the values, and that of their room
 //	panes:   the extent of the panes, that of their room, the index of the newest
 //
-// A queue is items of a few words each. It has room for some; one that needs
-// more moves those behind it. That of panes is linear: items come at the end and
-// leave at the front. That of the newest values is linear until it is full, and
-// a ring from then on: its extent begins at the oldest value.
+// A queue has items of a few words each, and room for some of them. If it needs more room, it moves
+// the queues behind it. The queue of panes is linear: items are added at the end and removed at the
+// front. The queue of the newest values is linear until it is full, and then a ring: its extent
+// begins at the oldest value.
 
-// place is where a queue is in the front, and what does not change of it.
+// place says where a queue is in the front, and holds its constants.
 type place struct {
-	at       int  // of its extent; that of its room is the next word
-	stride   int  // words of an item
-	least    int  // items that there is always room for
-	most     int  // items, at most
-	windowed bool // is of panes, not of the newest values
-	based    bool // has more than few panes, so a base may lie behind its items
+	at       int  // index of its extent; the extent of its room is the next word
+	stride   int  // words per item
+	least    int  // items that it always has room for
+	most     int  // most items
+	windowed bool // holds panes, not the newest values
+	based    bool // has more than few panes, so a base may be behind its items
 	layout   *layout
 }
 
-// layout is where the queues of a cell lie. All cells of a set have the same.
+// layout says where the queues of a cell are. All cells of a set have the same layout.
 type layout struct {
-	places []place // of the queues, in the order they lie in
+	places []place // of the queues, in memory order
 	blank  []int64 // the words of a key without events
 }
 
-// front adds words to the front, and returns the place of the first one.
+// front adds words to the front, and returns the index of the first one.
 func (l *layout) front(words ...int64) (at int) {
 	at = len(l.blank)
 	l.blank = append(l.blank, words...)
 	return at
 }
 
-// queue adds a queue. The front has its extent, that of its room, and so many words more.
+// queue adds a queue. The front gets its extent, the extent of its room, and more further words.
 func (l *layout) queue(p place, more int) place {
 	p.at, p.layout = l.front(make([]int64, 2+more)...), l
 	l.places = append(l.places, p)
 	return p
 }
 
-// size returns the words that room for so many items takes.
+// size returns the words of room for this many items.
 func (p *place) size(items int) int {
 	if p.based && items > few {
 		items++
@@ -55,8 +55,8 @@ func (p *place) size(items int) int {
 	return items * p.stride
 }
 
-// extent is a run of words: the place of the first one, and 32 bits lower that
-// after the last one.
+// extent is a run of words: the index of the first word in the high 32 bits, and the index after
+// the last in the low 32 bits.
 type extent uint64
 
 func extentOf(from, to int) extent { return extent(from)<<32 | extent(to) }
@@ -74,7 +74,7 @@ func (p *place) live(words []int64) []int64 {
 	return words[e.from():e.to()]
 }
 
-// spareWords is how many words an empty cell may keep.
+// spareWords is how many spare words an empty cell may keep.
 const spareWords = 64
 
 // plan lays out the words of a key without events.
@@ -86,7 +86,7 @@ func (l *layout) plan() {
 	}
 }
 
-// clear makes the words those of a key without events.
+// clear resets the words to those of a key without events.
 func (l *layout) clear(c *Cell) {
 	if cap(c.words) < len(l.blank) || cap(c.words) > len(l.blank)+spareWords {
 		c.words = slices.Grow([]int64(nil), len(l.blank))
@@ -94,8 +94,8 @@ func (l *layout) clear(c *Cell) {
 	c.words = append(c.words[:0], l.blank...)
 }
 
-// resize gives a queue, which is no ring, room for so many items, no fewer than
-// it has. They come to the front of it.
+// resize gives a queue that is not a ring room for this many items, at least as many as it has. It
+// moves the items to the front of the room.
 func (p *place) resize(c *Cell, items int) {
 	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
 	begin := room.from()
@@ -110,7 +110,7 @@ func (p *place) resize(c *Cell, items int) {
 	}
 }
 
-// shift moves what lies behind a queue.
+// shift moves the queues behind p.
 func (l *layout) shift(c *Cell, p *place, more int) {
 	room := extent(c.words[p.at+1])
 	end := room.from() + p.size(room.len()/p.stride)
@@ -130,8 +130,8 @@ func (l *layout) shift(c *Cell, p *place, more int) {
 	}
 }
 
-// push appends an item, whose content is left over from others, to a queue that
-// is no ring, and returns it.
+// push appends an item to a queue that is not a ring, and returns it. The item keeps old content:
+// the caller must set it.
 func (p *place) push(c *Cell) []int64 {
 	end := extent(c.words[p.at]).to()
 	if end == extent(c.words[p.at+1]).to() {
@@ -153,10 +153,10 @@ func (p *place) drop(words []int64, n int) {
 	words[p.at] = int64(extentOf(e.from()+n, e.to()))
 }
 
-// widen makes room for an item more: by moving the live ones to the front where
-// at least a third is free, which costs each pushed item a bounded number of
-// moves; else, or where the queue was once far longer, by half as many more, as
-// one that grows by a single item moves the whole cell too often.
+// widen makes room for one more item. If at least a third is free, it moves the live items to the
+// front, which costs each pushed item a bounded number of moves. Otherwise, or if the queue was
+// once far longer, it adds half as many items: growing by a single item would move the whole cell
+// too often.
 func (p *place) widen(c *Cell) {
 	e, room := extent(c.words[p.at]), extent(c.words[p.at+1])
 	free, count, items := e.from()-room.from(), e.len()/p.stride, room.len()/p.stride
@@ -166,14 +166,14 @@ func (p *place) widen(c *Cell) {
 	p.resize(c, items)
 }
 
-// reserve makes room for so many items of an empty queue.
+// reserve makes room for this many items in an empty queue.
 func (p *place) reserve(c *Cell, items int) {
 	if items*p.stride > extent(c.words[p.at+1]).len() {
 		p.resize(c, items)
 	}
 }
 
-// empty drops every item, and all room that a few do not need, so the base too.
+// empty removes every item, the base, and the room beyond a few items.
 func (p *place) empty(c *Cell) {
 	p.drop(c.words, extent(c.words[p.at]).len())
 	if extent(c.words[p.at+1]).len() > (p.least+1)*p.stride {
@@ -181,8 +181,8 @@ func (p *place) empty(c *Cell) {
 	}
 }
 
-// Warm reads a word of each part of the cell, which brings it into the
-// processor's cache ahead of its use. What it returns means nothing.
+// Warm reads a word of each part of the cell, to bring it into the processor's cache before its
+// use. The result has no meaning.
 func (c *Cell) Warm() int64 {
 	sum := c.newest
 	for k := 0; k < len(c.words) && k < warmWords; k += lineWords {
@@ -198,6 +198,6 @@ func (c *Cell) Warm() int64 {
 }
 
 const (
-	lineWords = 8 // of a cache line
+	lineWords = 8 // words of a cache line
 	warmWords = 8 * lineWords
 )
