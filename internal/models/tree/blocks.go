@@ -5,42 +5,41 @@ import (
 	"math/bits"
 )
 
-// blockRows is how many rows a block has: the bits of a word.
+// blockRows is the number of rows per block: the bits of a word.
 const blockRows = 64
 
-// blocks is an ensemble laid out to score 64 rows at a time. Bit r of a word
-// belongs to row r.
+// blocks is an ensemble laid out to score 64 rows at a time. Bit r of a word belongs to row r.
 //
 //  1. Each question of the ensemble ("is input 3 at least 0.5, or missing?") is
-//     put once, however many nodes ask it. Its answer is a word: a 1 for each
-//     row that goes right. Values are compared as they are, nothing is rounded.
-//  2. A tree sends its rows down from the root: of those that reach a node the
-//     ones with a 1 go right. What went right, of all nodes of one depth, is a
-//     word too, the plane of that depth.
+//     asked once, even if many nodes ask it. Its answer is a word: a 1 for each
+//     row that goes right. Values are compared exactly, without rounding.
+//  2. A tree sends its rows down from the root: of the rows that reach a node,
+//     those with a 1 go right. The rows that went right at any node of one depth
+//     are a word too, the plane of that depth.
 //  3. The planes of a tree are the digits of the leaves that the rows end in.
-//     Transposed they index the leaves, whose scores are added in the order of
-//     the trees, in T: the margins are those of flat, bit for bit.
+//     Transposed they index the leaves. The scores of the leaves are added in
+//     the order of the trees, in T: the margins equal those of flat, bit for bit.
 //
-// No step depends on a row, so that all of it runs at full width and without a
-// branch to mispredict: about two operations for a node and 64 rows. Missing
-// rows of a block that is not full are scored and thrown away.
+// No step depends on a row. So all steps run at full width and without a branch to mispredict:
+// about two operations for a node and 64 rows. If a block is not full, its missing rows are scored
+// and discarded.
 //
-// Trees that ask one question at each depth, as CatBoost grows them, have its
-// answers for planes. Other trees of depth up to 8 are laid out complete, filled up with question 0, which
-// all answer with left: the kernels in assembly score those. Deeper trees and
-// some that are nearly empty are loose, node by node.
+// Trees that ask one question at each depth, as CatBoost grows them, use its answers as planes.
+// Other trees of depth up to 8 are stored complete, filled up with question 0, whose answer is
+// always left. The kernels in assembly score those. Deeper trees and some that are nearly empty are
+// loose, node by node.
 type blocks[T number] struct {
 	inputs    int
 	columns   []column
 	sets      []setColumn
-	answers   int      // questions, question 0 included
-	questions []uint32 // of the complete trees: see place
-	forks     []fork   // of the loose trees: parents before children
+	answers   int      // number of questions, including question 0
+	questions []uint32 // questions of the complete trees: see place
+	forks     []fork   // nodes of the loose trees: parents before children
 	leaves    []T
 	outputs   []blockOutput[T]
 	codes     coding
-	forksMax  int // of one loose tree
-	leavesMax int // of one loose tree, a power of two
+	forksMax  int // most forks of a loose tree
+	leavesMax int // most leaves of a loose tree, a power of two
 }
 
 // blockOutput is one margin: its trees in their order.
@@ -49,17 +48,17 @@ type blockOutput[T number] struct {
 	runs []run
 }
 
-// run is trees of one layout, one behind the other.
+// run is consecutive trees of one layout.
 type run struct {
 	depth int  // of complete trees: 2, 4, 6 or 8; 0 marks one loose tree
 	level bool // complete trees that ask one question at each depth
-	first int  // in questions; of a loose tree in forks
-	leaf  int  // in leaves
-	count int  // of trees; of a loose tree its forks
-	width int  // of a loose tree its leaves, a power of two
+	first int  // index in questions; for a loose tree in forks
+	leaf  int  // index in leaves
+	count int  // number of trees; for a loose tree number of forks
+	width int  // for a loose tree its leaves, a power of two
 }
 
-// asked is how many questions a complete tree has.
+// asked returns how many questions a complete tree has.
 func (r *run) asked() int {
 	if r.level {
 		return r.depth
@@ -67,47 +66,46 @@ func (r *run) asked() int {
 	return 1<<r.depth - 1
 }
 
-// fork is a node of a loose tree: its question, and where in the words of the
-// tree the rows that go left and right are collected. The words of the forks
-// stand before those of the leaves.
+// fork is a node of a loose tree. It has its question, and the indexes of the words that collect
+// the rows that go left and right. The words of the forks precede those of the leaves.
 type fork struct {
 	question    uint32
 	left, right uint16
 }
 
-// column is the questions on one numeric input.
+// column holds the questions on one numeric input.
 type column struct {
 	input  int
-	zero   bool        // counts as missing
-	ladder []uint32    // the greatest keys below all thresholds, a search tree: below place i stand 2i and 2i+1; the length is a power of two
-	steps  int         // of the ladder that are thresholds
+	zero   bool        // zero counts as missing
+	ladder []uint32    // the greatest keys below all thresholds, a search tree: the children of i are 2i and 2i+1; the length is a power of two
+	steps  int         // entries of the ladder that are thresholds
 	sides  [2]question // missing goes right; missing goes left
 }
 
-// question is questions that differ in the threshold only.
+// question is a set of questions that differ only in the threshold.
 type question struct {
-	first      int // in the answers
+	first      int // index in the answers
 	thresholds []float32
 	rungs      []uint32 // rank of each among all thresholds of the input, from 1
 }
 
-// setColumn is the questions on one categorical input. Categories count from 1,
-// 0 is a missing one: see code.
+// setColumn holds the questions on one categorical input. Categories count from 1; 0 means missing:
+// see code.
 type setColumn struct {
 	input  int
-	first  int     // in the answers
-	count  int     // of sets
-	chunks int     // of eight categories that some set lists
-	bits   []uint8 // of chunk c and set s at c*count+s
+	first  int     // index in the answers
+	count  int     // number of sets
+	chunks int     // chunks of eight categories that some set lists
+	bits   []uint8 // bits of chunk c and set s at c*count+s
 }
 
 // blockScratch is the working memory of one block.
 type blockScratch[T number] struct {
 	answers []uint64
-	words   []uint64           // of a ladder, or of the categories of an input
-	reach   []uint64           // of a tree: the rows that reach a node
-	sums    [blockRows]T       // of one output
-	values  [blockRows]float32 // of one input
+	words   []uint64           // for a ladder, or for the categories of an input
+	reach   []uint64           // for a tree: the rows that reach a node
+	sums    [blockRows]T       // for one output
+	values  [blockRows]float32 // for one input
 	keys    [blockRows]uint32
 	table   [256]uint64
 }
@@ -193,8 +191,8 @@ func (b *blocks[T]) ask(k *kernel, s *blockScratch[T], rows []float32, n int) {
 	}
 }
 
-// climb collects the rows at the last threshold that each reaches; those
-// of all rungs from a threshold upwards are the ones that pass it.
+// climb collects the rows at the last threshold that each row reaches. The rows of all rungs from a
+// threshold upwards are the rows that pass it.
 func climb[T number](s *blockScratch[T], c *column, n int) {
 	missing := uint64(0)
 	for r, value := range s.values[:n] {
@@ -222,8 +220,8 @@ func climb[T number](s *blockScratch[T], c *column, n int) {
 	}
 }
 
-// climbKeys searches the ladder for four rows at a time, in the same steps for all:
-// a comparison whose carry is added, no branch.
+// climbKeys searches the ladder for four rows at a time, with the same steps for all: it adds the
+// carry of a comparison and has no branch.
 func climbKeys(ladder, keys []uint32, words []uint64) {
 	for r := 0; r+4 <= len(keys); r += 4 {
 		k := (*[4]uint32)(keys[r:])
@@ -247,8 +245,8 @@ func climbKeys(ladder, keys []uint32, words []uint64) {
 	}
 }
 
-// askSets collects the rows of each category. The union over the categories of a set
-// is put together from eight of them at a time, by a table of all 256 unions.
+// askSets collects the rows of each category. It builds the union over the categories of a set from
+// eight categories at a time, by a table of all 256 unions.
 func askSets[T number](s *blockScratch[T], c *setColumn, codes []uint32) {
 	words := s.words[:8*c.chunks]
 	clear(words)
@@ -286,7 +284,7 @@ func (b *blocks[T]) complete(s *blockScratch[T], t run) {
 	groups, depth := 1, t.depth
 	for ; depth > 4; depth -= 2 {
 		var upper, lower uint64
-		for g := groups - 1; g >= 0; g-- { // from behind: the children of g overwrite what was read
+		for g := groups - 1; g >= 0; g-- { // backwards: the children of g overwrite entries that were already read
 			three := (*[3]uint32)(questions[3*g:])
 			all := reach[g]
 			right := all & answers[three[0]]
@@ -318,7 +316,7 @@ func (b *blocks[T]) levels(s *blockScratch[T], t run) {
 	b.add(s, t, &planes)
 }
 
-// add adds the scores of the leaves whose digits the planes are.
+// add adds the scores of the leaves that the planes number.
 func (b *blocks[T]) add(s *blockScratch[T], t run, planes *[8]uint64) {
 	transpose(planes)
 	leaves, sums := (*[leavesRead]T)(b.leaves[t.leaf:]), &s.sums
@@ -334,8 +332,8 @@ func (b *blocks[T]) add(s *blockScratch[T], t run, planes *[8]uint64) {
 	}
 }
 
-// lastFour makes the planes of the four depths above the leaves, of the rows that
-// reach the nodes at the first of them.
+// lastFour computes the planes of the four depths above the leaves. reach holds the rows that reach
+// the nodes of the first of these depths.
 func lastFour(answers []uint64, questions []uint32, reach []uint64, planes *[8]uint64) {
 	var plane3, plane2, plane1, plane0 uint64
 	last := questions[3*len(reach):]
@@ -356,17 +354,17 @@ func lastFour(answers []uint64, questions []uint32, reach []uint64, planes *[8]u
 	planes[3], planes[2], planes[1], planes[0] = plane3, plane2, plane1, plane0
 }
 
-// lastTwo returns, of the rows that reach a node above two depths of questions,
-// those that go right there and those that go right below.
+// lastTwo takes the rows that reach a node above two depths of questions. It returns the rows that
+// go right at the node and those that go right below it.
 func lastTwo(answers []uint64, three *[3]uint32, all uint64) (upper, lower uint64) {
 	right := all & answers[three[0]]
 	return right, (all^right)&answers[three[1]] | right&answers[three[2]]
 }
 
-// loose adds the scores of one loose tree. Its leaves are numbered as they stand.
+// loose adds the scores of one loose tree. Its leaves are numbered in their order.
 func (b *blocks[T]) loose(s *blockScratch[T], t run) {
 	reach := s.reach[:t.count+t.width]
-	clear(reach[t.count:]) // of leaves that only fill up
+	clear(reach[t.count:]) // clears padding leaves
 	reach[0] = math.MaxUint64
 	for i, f := range b.forks[t.first : t.first+t.count] {
 		right := reach[i] & s.answers[f.question]
@@ -398,8 +396,8 @@ func (b *blocks[T]) loose(s *blockScratch[T], t run) {
 	}
 }
 
-// transpose turns eight planes into numbers: byte i of word k is that of row
-// 8*i+k, with the bit of plane p as digit p.
+// transpose turns eight planes into numbers: byte i of word k is the number of row 8*i+k. The bit
+// of plane p is its digit p.
 func transpose(w *[8]uint64) {
 	for _, i := range [4]int{0, 1, 2, 3} {
 		swapped := (w[i]>>4 ^ w[i+4]) & 0x0f0f0f0f0f0f0f0f

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// catboost is what a JSON file of CatBoost says, in its words: see
+// catboost is the content of a JSON file of CatBoost, with CatBoost's names: see
 // https://github.com/catboost/tutorials/blob/master/model_analysis/model_export_as_json_tutorial.ipynb
-// and catboost/libs/model/model_export/json_model_helpers.cpp of its sources.
+// and catboost/libs/model/model_export/json_model_helpers.cpp in its sources.
 type catboost struct {
 	*jsonDocument
 	ensemble
@@ -18,24 +18,24 @@ type catboost struct {
 	scale  float64
 	bias   []float64
 	loss   string
-	width  int       // scores of a leaf; 0 before the first tree
-	nodes  []split   // of the tree that is being read; the value of a leaf is its place in scores
-	scores []float64 // of the leaves of the tree, leaf behind leaf
-	leaves int       // of the tree, so far
+	width  int       // scores per leaf; 0 before the first tree
+	nodes  []split   // of the current tree; the value of a leaf is its index in scores
+	scores []float64 // scores of the tree's leaves, one leaf after the other
+	leaves int       // leaves of the tree so far
 }
 
 // floatFeature is one numeric input.
 type floatFeature struct {
-	input        int64 // the place in a row
+	input        int64 // index in a row
 	name         string
-	missingRight bool // a missing value is above all borders, else below
+	missingRight bool // a missing value is above all borders, else below all
 }
 
 // errStop ends the reading of a document early.
 var errStop = errors.New("enough was read")
 
-// isCatBoost tells a file of CatBoost by the first field of its own or of
-// XGBoost that it has.
+// isCatBoost recognises a file of CatBoost. It looks for the first field that is specific to
+// CatBoost or to XGBoost.
 func isCatBoost(data []byte) bool {
 	d, found := &jsonDocument{data: data}, false
 	_ = d.object(func(key []byte) error {
@@ -65,8 +65,8 @@ func readCatBoost(data []byte) (*ensemble, error) {
 	if err := d.end(); err != nil {
 		return nil, err
 	}
-	// The features that splits name by number may stand behind the trees, which
-	// are therefore read last.
+	// Splits refer to features by number, and the features may follow the trees in the file. So the
+	// trees are read last.
 	d.at = 0
 	trees := func(read func() error) func() error {
 		return func() error { return elements(d, func(i int) error { return d.oneTree(i, read) }) }
@@ -133,7 +133,7 @@ func (d *catboost) oneFeature(i int) error {
 	return nil
 }
 
-// info reads the loss function: from an object, or from a text that holds one.
+// info reads the loss function from an object, or from a text that contains one.
 func (d *catboost) info() error {
 	loss := func(from document) error {
 		return record(from, field{"loss_function", func() error {
@@ -155,8 +155,8 @@ func (d *catboost) info() error {
 	}})
 }
 
-// scaleAndBias reads [scale, [bias of each output]], and [scale, bias], which
-// CatBoost before 0.25 writes.
+// scaleAndBias reads [scale, [bias of each output]], and [scale, bias], the form of CatBoost before
+// 0.25.
 func (d *catboost) scaleAndBias() error {
 	return elements(d, func(i int) (err error) {
 		switch {
@@ -187,8 +187,7 @@ func (d *catboost) finite() (float64, error) {
 	return value, err
 }
 
-// oneTree reads a tree into nodes and scores, and makes a part of it for each
-// output.
+// oneTree reads a tree into nodes and scores, and creates a part of it for each output.
 func (d *catboost) oneTree(index int, read func() error) error {
 	if index == treesMax || d.count != index {
 		return d.fault("more than %d trees, or two lists of them", treesMax)
@@ -243,8 +242,8 @@ func (d *catboost) question(n *split) error {
 	return nil
 }
 
-// oblivious reads a tree that asks one question at each depth: that of the last
-// split at the root, which is the highest digit of the number of a leaf.
+// oblivious reads a tree that asks one question at each depth. The last split is asked at the root,
+// and is the highest digit of a leaf's number.
 func (d *catboost) oblivious() error {
 	var levels []split
 	err := record(d,
@@ -282,8 +281,7 @@ func (d *catboost) score(int) error {
 	return err
 }
 
-// asymmetric reads a tree whose nodes hold their children. A leaf has a value, or
-// one for each output.
+// asymmetric reads a tree with nested nodes. A leaf has one value, or one value per output.
 func (d *catboost) asymmetric() error {
 	at := len(d.nodes)
 	if at == nodesMax-1 {
@@ -330,9 +328,9 @@ func (d *catboost) asymmetric() error {
 	return nil
 }
 
-// losses are those of CatBoost whose predictions are not the sums. What
-// predict_proba and predict return: probabilities for classes, and the expected
-// value where trees add up its logarithm.
+// losses are the losses of CatBoost with predictions that differ from the sums. The predictions are
+// those of predict_proba and predict: probabilities for classes, and the expected value if trees
+// sum its logarithm.
 var losses = []struct {
 	name string
 	kind wideKind
@@ -342,7 +340,7 @@ var losses = []struct {
 	{"Poisson", wideExponential}, {"Tweedie", wideExponential},
 }
 
-// settle says what the file means in the words that all formats share.
+// settle translates the file into the terms shared by all formats.
 func (d *catboost) settle() error {
 	switch {
 	case len(d.floats) == 0:
@@ -371,8 +369,8 @@ func (d *catboost) settle() error {
 	return d.nameInputs()
 }
 
-// nameInputs takes the names of the inputs, where all have one. CatBoost, which
-// was given none, writes empty ones or their numbers.
+// nameInputs takes the names of the inputs, if all have one. If CatBoost was given no names, it
+// writes empty ones or their numbers.
 func (d *catboost) nameInputs() error {
 	names, invented := make([]string, d.inputs), true
 	for _, f := range d.floats {

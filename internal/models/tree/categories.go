@@ -9,22 +9,22 @@ import (
 	"github.com/afterbay/afterbay/internal/models/category"
 )
 
-// setWords is what a set takes in flat.sets: its length and its bits, of which
-// bit 0 is for missing values and bit c+1 for category c.
+// setWords returns the words of a set in flat.sets: its length and its bits. Bit 0 is for missing
+// values, and bit c+1 is for category c.
 func setWords(largest int32) int64 { return 2 + (int64(largest)+1)/32 }
 
-// coding is by what rule a value is a category.
+// coding is the rule that turns a value into a category.
 type coding uint8
 
 const (
-	xgboostCodes  coding = iota // the whole part; what is negative, -0.5 included, or too large is none
-	lightgbmCodes               // the whole part, so that -0.5 is category 0; other negatives and what exceeds 31 bits are none
+	xgboostCodes  coding = iota // the whole part; negative values, -0.5 included, and too large ones have no category
+	lightgbmCodes               // the whole part, so -0.5 is category 0; other negative values and those over 31 bits have no category
 )
 
-// none is the code of what is no category.
+// none is the code of a value without a category.
 const none = math.MaxInt32
 
-// code is the slot of a categorical input: which bit of a set to look at.
+// code returns the slot of a categorical input: which bit of a set to look at.
 func (c coding) code(value float32) uint32 {
 	switch {
 	case value != value:
@@ -35,7 +35,7 @@ func (c coding) code(value float32) uint32 {
 	return uint32(int32(value)) + 1
 }
 
-// set returns the place in flat.sets of a split's set.
+// set returns the index in flat.sets of a split's set.
 func (b *builder[T]) set(from split) uint32 {
 	if at, known := b.offsets[from.set.from]; known {
 		return uint32(at) // another part of the same tree has it
@@ -55,8 +55,8 @@ func (b *builder[T]) set(from split) uint32 {
 	return uint32(at)
 }
 
-// setMargin is margin for trees with categorical splits. The last slots hold
-// codes, and a node that reads one has the place of its set in below.
+// setMargin is margin for trees with categorical splits. The last slots hold codes. A node that
+// reads a code has the index of its set in below.
 func (f *flat[T]) setMargin(slots []uint32, sum T, trees []span) T {
 	var at [lanes]uint32
 	for len(trees) > 0 {
@@ -92,8 +92,8 @@ func (f *flat[T]) nextSet(n node, slots []uint32) uint32 {
 	return uint32(n.step) + right
 }
 
-// categoryLabels reads what the codes of the categorical inputs stand for.
-// XGBoost 3.1 and later write it when they were trained on data frames.
+// categoryLabels reads the meaning of the codes of the categorical inputs. XGBoost 3.1 and later
+// write it if they were trained on data frames.
 func (d *decoder) categoryLabels() error {
 	return d.record(field{"enc", func() error {
 		return d.array(func(i int) error {
@@ -122,10 +122,9 @@ func (d *decoder) categoryLabels() error {
 	}})
 }
 
-// labelsOf returns texts, which lie one behind the other in values, or numbers.
-// Of texts beyond ASCII it returns none: XGBoost 3.2 takes their lengths from
-// pandas in characters and cuts their bytes by them, so they are not those that
-// training saw.
+// labelsOf returns numbers, or texts that are concatenated in values. For texts beyond ASCII it
+// returns no labels: XGBoost 3.2 takes their lengths from pandas in characters but cuts bytes, so
+// they differ from the texts seen in training.
 func labelsOf(offsets []int32, values []int64) (labels []string, valid bool) {
 	if len(offsets) == 0 {
 		for _, value := range values {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// xgboost is what a file of XGBoost says, in the words of its JSON: see
-// https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html and
-// doc/model.schema of its sources.
+// xgboost is the content of a file of XGBoost, with the names of its JSON: see
+// https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html and doc/model.schema in its
+// sources.
 type xgboost struct {
 	ensemble
 	objective, booster string
-	version            []int32   // of the XGBoost that wrote the file
+	version            []int32   // version of the XGBoost that wrote the file
 	bases              []float32 // as written
 	classes, targets   int64
-	declared, parallel int64     // trees that the file claims to have: all, and a round for each output
+	declared, parallel int64     // number of trees that the file declares: all, and per round and output
 	groups             []int32   // output of each tree of the file
-	weights            []float32 // of each tree of the file; empty where training dropped none
+	weights            []float32 // of each tree of the file; empty if training dropped no tree
 	bestIteration      string
 	wrapped            bool // scikit-learn's wrapper wrote the file
 }
@@ -33,12 +33,12 @@ type field struct {
 type decoder struct {
 	document
 	xgboost
-	tree   columns // of the tree being read; its arrays are used again
+	tree   columns // the current tree; its arrays are reused
 	fields []field // of a tree
 }
 
-// decode reads a whole document. What it returns has trees that are trees, but
-// is not checked as a whole: see refuse.
+// decode reads a whole document. Each returned tree has a valid shape, but the model as a whole is
+// not checked yet: see refuse.
 func decode(source document) (*xgboost, error) {
 	d := &decoder{document: source, xgboost: xgboost{ensemble: ensemble{kind: "xgboost", inputs: -1}, declared: -1, targets: 1}}
 	t := &d.tree
@@ -61,8 +61,7 @@ func decode(source document) (*xgboost, error) {
 
 func (d *decoder) record(fields ...field) error { return record(d, fields...) }
 
-// record reads an object: the fields it knows, each at most once, and skips
-// the others.
+// record reads an object. It reads the given fields, each at most once, and skips all others.
 func record(d document, fields ...field) error {
 	var seen uint32
 	return d.object(func(key []byte) error {
@@ -90,7 +89,7 @@ func (d *decoder) fault(format string, arguments ...any) error {
 	return faultOf(d, format, arguments...)
 }
 
-// faultOf is what is wrong with the value that was read last.
+// faultOf returns an error about the value that was read last.
 func faultOf(d document, format string, arguments ...any) error {
 	return &formatError{offset: d.offset(), text: fmt.Sprintf(format, arguments...)}
 }
@@ -122,8 +121,8 @@ func (d *decoder) learner() error {
 			})
 		}},
 		field{"gradient_booster", func() error {
-			// The booster dart keeps its trees one object deeper. XGBoost 3.4
-			// writes gbtree, and the weights into the model.
+			// The booster dart nests its trees one object deeper. XGBoost 3.4 writes gbtree, and
+			// puts the weights into the model.
 			return d.record(field{"name", d.textTo(&d.booster)}, field{"model", d.model}, field{"weight_drop", d.numbersTo(&d.weights)},
 				field{"gbtree", func() error { return d.record(field{"model", d.model}) }})
 		}},
@@ -200,7 +199,7 @@ func (d *decoder) numbersTo(target *[]float32) func() error {
 	}
 }
 
-// baseScore reads "5E-1", which XGBoost before 3.1 writes, and "[5E-1]".
+// baseScore reads "5E-1", the form before XGBoost 3.1, and "[5E-1]".
 func (d *decoder) baseScore() error {
 	text, err := d.text()
 	if err != nil {

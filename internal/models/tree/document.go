@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// depthMax bounds the nesting of a document. A model nests 8 deep; skipping
-// what is not needed recurses, so the bound keeps the stack small.
+// depthMax bounds the nesting of a document. A model nests 8 deep. Skipping fields recurses, so the
+// bound keeps the stack small.
 const depthMax = 64
 
-// A document is a cursor over one JSON or UBJSON value. Each method consumes
-// one whole value; a value of another type is a *formatError. Nothing is
-// allocated before the bytes that justify it were seen.
+// A document is a cursor over one JSON or UBJSON value. Each method consumes one whole value; a
+// value of another type is a *formatError. A method allocates memory only after it has read the
+// bytes that need it.
 type document interface {
 	object(visit func(key []byte) error) error
 	array(visit func(index int) error) error
@@ -21,12 +21,12 @@ type document interface {
 	number() (float32, error) // rounded once, from the digits of the file
 	integer() (int64, error)  // booleans are 0 and 1
 	skip() error
-	end() error // nothing may follow the value
+	end() error // fails if anything follows the value
 	offset() int
 }
 
-// open tells JSON from UBJSON by content: behind the brace of a UBJSON object
-// stands the type of its first key's length.
+// open distinguishes JSON from UBJSON by content: in UBJSON the brace of an object is followed by
+// the type of its first key's length.
 func open(data []byte) (document, error) {
 	trimmed := bytes.TrimLeft(data, " \t\r\n")
 	if len(trimmed) == 0 {
@@ -41,7 +41,7 @@ func open(data []byte) (document, error) {
 	return &jsonDocument{data: data}, nil
 }
 
-// A formatError is one thing wrong with a document and the place of it.
+// A formatError is an error in a document, and its place.
 type formatError struct {
 	path   string // "learner.objective.name"
 	offset int    // in bytes, where reading stopped
@@ -56,7 +56,7 @@ func (e *formatError) Error() string {
 	return fmt.Sprintf("%s: %s at byte %d", e.path, e.text, e.offset)
 }
 
-// within puts a step of the path before the path of an error.
+// within prepends a step to the path of an error.
 func within(step string, err error) error {
 	if fault, ok := err.(*formatError); ok {
 		if fault.path != "" && fault.path[0] != '[' {

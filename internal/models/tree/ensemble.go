@@ -5,90 +5,89 @@ import (
 	"math"
 )
 
-// Limits of what is loaded. Nothing else is allocated on a file's word alone,
-// so memory while loading is about twice the file as its framework writes it. A
-// file made for the purpose takes at most 320 MiB for the sets of its categorical
-// splits, and beside them ten times its size, or a hundred times where its
-// leaves are vectors.
+// Limits of a model. Nothing else is allocated only because a file declares it. So memory while
+// loading is about twice the file as its framework writes it. A malicious file takes at most 320
+// MiB for the sets of its categorical splits. In addition, it takes ten times its size, or a
+// hundred times if its leaves are vectors.
 const (
 	fileMax       = 1 << 30 // bytes; 5,000 trees of depth 8 are 0.1 GB as JSON
-	treesMax      = 1 << 17 // bounds what trees cost beside their nodes
-	nodesMax      = 1 << 16 // of one tree: a flat node addresses its children in 16 bits
+	treesMax      = 1 << 17 // bounds the cost of trees apart from their nodes
+	nodesMax      = 1 << 16 // per tree: a flat node addresses its children in 16 bits
 	inputsMax     = 1<<15 - 1
 	outputsMax    = 1 << 12
-	categoriesMax = 1 << 24 // from there on XGBoost takes a category for none
+	categoriesMax = 1 << 24 // XGBoost accepts no category from there on
 	setWordsMax   = 1 << 26
 )
 
 // noChild marks a leaf.
 const noChild = -1
 
-// split is one node of a tree. A value below the threshold goes left: what a file
-// asks in other words its reader says in these.
+// split is one node of a tree. A value below the threshold goes left. The reader of a format
+// translates its questions into this form.
 type split struct {
 	left, right int32 // noChild in a leaf
 	input       int32
-	defaultLeft bool    // where a missing value goes
-	zeroMissing bool    // zero, of either sign, and what is next to it count as missing
-	value       float64 // threshold, behind narrow a float32; in a leaf its score
-	set         segment // of ensemble.listed: categories that go right; empty where the split is numeric
+	defaultLeft bool    // a missing value goes left
+	zeroMissing bool    // zero, of either sign, and values next to it count as missing
+	value       float64 // threshold, after narrow a float32; in a leaf its score
+	set         segment // in ensemble.listed: categories that go right; empty for a numeric split
 }
 
 // segment is part of a list.
 type segment struct{ from, to int32 }
 
-// part is what one output of a model has of one tree of its file: a tree whose
-// leaves are vectors has a part for each output.
+// part is the share of one output in one tree of the file. A tree whose leaves are vectors has a
+// part for each output.
 type part struct {
 	nodes  []split
 	output int32
-	index  int32 // of the tree in the file
-	width  int32 // of its leaves
+	index  int32 // index of the tree in the file
+	width  int32 // width of its leaves
 }
 
-// ensemble is a model that was read, whatever its format.
+// ensemble is a model that was read from any format.
 type ensemble struct {
-	kind      string // of model.Info
-	objective string // what it was trained for, for people
-	note      string // what else people should know, with a comma before it
-	ambiguous string // of model.Info
+	kind      string // kind in model.Info
+	objective string // training objective, for people
+	note      string // further note for people, beginning with a comma
+	ambiguous string // as in model.Info
 	inputs    int64
 	names     []string
-	labels    [][]string // of an input: what its category codes stand for
+	labels    [][]string // by input: the meaning of its category codes
 	count     int        // trees of the file
 	parts     []part
-	listed    []int32 // categories of all sets, set behind set
-	setWords  int64   // what the sets take as bits
+	listed    []int32 // categories of all sets, one set after the other
+	setWords  int64   // words of the sets as bits
 	codes     coding
-	base      []float64 // of each output: what its sum begins with
-	double    bool      // scores are added up in float64, else in float32
+	base      []float64 // by output: the initial value of its sum
+	double    bool      // scores are summed in float64, else in float32
 	after     after
 	finite    bool // infinities are refused
-	// wideInputs says that the framework compares inputs in float64, else in float32.
+	// wideInputs reports that the framework compares inputs in float64, else in float32.
 	wideInputs bool
 	outputs    int // scores of a row
 	single     linker[float32]
-	wide       linker[float64] // where double
+	wide       linker[float64] // set if double
 }
 
-// number is what scores are added up in.
+// number is the type in which scores are summed.
 type number interface{ float32 | float64 }
 
-// linker turns the margins of rows, width of them each, into their scores, which
-// lie in other memory. A nil one copies.
+// linker turns the margins of rows, width per row, into their scores. Margins and scores are in
+// different memory. A nil linker copies.
 type linker[T number] interface {
 	apply(margins []T, width int, scores []float32)
 }
 
-// after is what becomes of the sums of leaves before they are margins, in this
-// order, each step rounded in the type of the sums.
+// after holds the steps that turn the sums of leaves into margins. They apply in this order, and
+// each step rounds in the type of the sums.
 type after struct {
-	divisor float64   // 0 for none
-	factor  float64   // 0 for none
-	bias    []float64 // of each output, or none
+	divisor float64   // 0 if unused
+	factor  float64   // 0 if unused
+	bias    []float64 // by output, or nil
 }
 
-// baseOf returns what the sums begin with.
+// baseOf returns the initial values of the sums.
 func baseOf[T number](e *ensemble) []T {
 	list := make([]T, len(e.base))
 	for i, value := range e.base {
@@ -97,7 +96,7 @@ func baseOf[T number](e *ensemble) []T {
 	return list
 }
 
-// finish makes margins of sums, width of them a row.
+// finish turns sums into margins, width per row.
 func finish[T number](a *after, sums []T, width int) {
 	if a.divisor != 0 {
 		for i := range sums {
@@ -116,11 +115,11 @@ func finish[T number](a *after, sums []T, width int) {
 	}
 }
 
-// zeroMax is the greatest magnitude that counts as zero where zero is missing:
+// zeroMax is the greatest magnitude that counts as zero for splits that treat zero as missing:
 // LightGBM's kZeroThreshold.
 const zeroMax = float64(float32(1e-35))
 
-// withoutZero returns the value as a split sees it that takes zero for missing.
+// withoutZero returns the value as a split sees it if the split treats zero as missing.
 func withoutZero(value float32) float32 {
 	if wide := float64(value); wide >= -zeroMax && wide <= zeroMax {
 		return float32(math.NaN())
@@ -132,8 +131,8 @@ func withoutZero(value float32) float32 {
 // instead of comparing with a threshold.
 func (s *split) categorical() bool { return s.set.to > s.set.from }
 
-// atMost makes a split send the values to the left that are at most limit. If no value
-// is above limit, it turns the split around: all are at least its threshold.
+// atMost makes a split send values of at most limit to the left. If no value is above limit, it
+// reverses the split: all values are at least its threshold.
 func (s *split) atMost(limit float64) {
 	if math.IsInf(limit, 1) {
 		s.left, s.right, s.defaultLeft, s.value = s.right, s.left, !s.defaultLeft, math.Inf(-1)
@@ -142,9 +141,9 @@ func (s *split) atMost(limit float64) {
 	s.value = math.Nextafter(limit, math.Inf(1))
 }
 
-// checkShape walks from the root: every child exists and has one parent, and
-// every value can be used. It returns how many nodes it met and makes leaves of
-// the others, or the place and the text of what is wrong.
+// checkShape walks from the root. It checks that every child exists and has one parent, and that
+// every value is usable. It returns how many nodes it met and turns the others into leaves. If
+// something is wrong, it returns the place and a text.
 func checkShape(nodes []split) (met int, wrong *misshape) {
 	seen := make([]bool, len(nodes))
 	seen[0] = true
@@ -186,14 +185,14 @@ func checkShape(nodes []split) (met int, wrong *misshape) {
 	return len(queue), nil
 }
 
-// misshape is what is wrong with a node of a tree.
+// misshape describes an error in a node of a tree.
 type misshape struct {
 	property property
 	node     int
 	text     string
 }
 
-// property is what a file says of a node. Formats have names of their own for it.
+// property is a property of a node in a file. Each format has its own name for it.
 type property int
 
 const (

@@ -6,49 +6,46 @@ import (
 	"slices"
 )
 
-// node is one node of a flat tree. A row goes from node i to node
-// i + step + (1 if slot[input] > below else 0): a comparison whose carry is added,
-// no branch.
+// node is one node of a flat tree. A row goes from node i to node i + step + (1 if slot[input] >
+// below else 0). This adds the carry of a comparison and needs no branch.
 type node struct {
 	below uint32 // the greatest key that goes left
-	input uint16 // of the slots of a row
+	input uint16 // index of the slot in a row
 	step  uint16 // to the left child; the right one is next to it
 }
 
-// flat is an ensemble as arrays, laid out to score rows one by one: see blocks
-// for many.
+// flat is an ensemble as arrays, laid out to score rows one by one: see blocks for many rows.
 //
-// Values and thresholds are compared as keys: integers in the order of the
-// floats, so that -0 equals 0, denormals count and a comparison takes one
-// cycle. A row is scored from 2*inputs+1 slots:
+// Values and thresholds are compared as keys: integers in the order of the floats, so that -0
+// equals 0, denormals count and a comparison takes one cycle. A row is scored from 2*inputs+1
+// slots:
 //
-//	slot[i]        = the value's key, or MaxUint32 where it is missing
-//	slot[inputs+i] = the value's key, or 0 where it is missing
+//	slot[i]        = the value's key, or MaxUint32 if it is missing
+//	slot[inputs+i] = the value's key, or 0 if it is missing
 //	slot[2*inputs] = 0
 //
-// so a missing value goes where its node sends it without a test: a node whose
-// default is right reads the first copy, one whose default is left the second.
-// A leaf compares slot[2*inputs] with MaxUint32 and has step 0, so that every
-// row takes exactly depth steps and none asks whether it arrived. Scores are
-// added in the order of the trees, in the type T in which the framework adds
-// them up, which makes the sum its own bit for bit and that of a row alone.
+// So a missing value takes the default of its node without a test: a node with default right reads
+// the first copy, and a node with default left the second. A leaf compares slot[2*inputs] with
+// MaxUint32 and has step 0. So every row takes exactly depth steps and needs no test for a leaf.
+// Scores are added in the order of the trees, in T, the type in which the framework sums. So the
+// sum equals the framework's bit for bit, and depends on that row alone.
 //
-// Inputs of which zero counts as missing have two slots each behind these, and
-// categorical inputs one behind those: see setMargin.
+// If zero counts as missing for an input, it has two more slots behind these. A categorical input
+// has one slot behind those: see setMargin.
 type flat[T number] struct {
 	nodes       []node // tree after tree, each breadth first
-	leaves      []T    // score of nodes[i], where it is a leaf
+	leaves      []T    // score of nodes[i], if it is a leaf
 	trees       []span // output after output
 	outputs     []output[T]
 	inputs      int
-	deepest     int32    // steps of any tree
-	categorical []int32  // inputs that categorical splits are on
-	zero        []int32  // inputs that splits are on for which zero is missing
+	deepest     int32    // most steps of any tree
+	categorical []int32  // inputs with categorical splits
+	zero        []int32  // inputs with splits that treat zero as missing
 	sets        []uint32 // of the categorical splits
 	codes       coding
 }
 
-// output is one margin of a row: the trees that make it, in their order.
+// output is one margin of a row: its trees, in their order.
 type output[T number] struct {
 	base  T
 	trees []span
@@ -57,17 +54,15 @@ type output[T number] struct {
 // span is the place of one tree.
 type span struct {
 	first uint32 // its root in nodes
-	depth int32  // steps from the root to the deepest leaf, of the trees walked beside it
+	depth int32  // steps from the root to the deepest leaf, of the trees that are walked together
 }
 
-// lanes is how many independent walks run interleaved: each step of a walk
-// waits for two loads, one after the other. Eight are 1.3 times as fast as four
-// and as many as the registers of amd64 hold. They take as many steps as the
-// deepest of their trees needs: a step at a leaf stays there.
+// lanes is how many independent walks run interleaved, because each step of a walk waits for two
+// loads in sequence. Eight are 1.3 times as fast as four and as many as the registers of amd64
+// hold. They take as many steps as the deepest of their trees needs: a step at a leaf stays there.
 const lanes = 8
 
-// flatten lays out an ensemble that was checked; base has one margin for each
-// output.
+// flatten lays out a checked ensemble; base has one margin for each output.
 func flatten[T number](e *ensemble, base []T) *flat[T] {
 	f := &flat[T]{inputs: int(e.inputs), codes: e.codes}
 	f.categorical, f.zero = e.special()
@@ -108,7 +103,7 @@ func flatten[T number](e *ensemble, base []T) *flat[T] {
 type builder[T number] struct {
 	*flat[T]
 	*ensemble
-	offsets map[int32]int32 // in sets, by the place in listed
+	offsets map[int32]int32 // index in sets, by the index in listed
 }
 
 // add appends a tree whose shape was checked.
@@ -157,8 +152,8 @@ func (b *builder[T]) test(from split) (below uint32, slot int) {
 	return key(float32(from.value)) - 1, slot
 }
 
-// special returns, in ascending order, the inputs that categorical splits are
-// on, and those that splits are on for which zero is missing.
+// special returns, in ascending order, the inputs with categorical splits, and the inputs with
+// splits that treat zero as missing.
 func (e *ensemble) special() (categorical, zero []int32) {
 	for _, p := range e.parts {
 		for _, n := range p.nodes {
@@ -174,7 +169,7 @@ func (e *ensemble) special() (categorical, zero []int32) {
 	return categorical, zero
 }
 
-// addSorted puts a value into an ascending list that may have it.
+// addSorted adds a value to an ascending list, unless the list already has it.
 func addSorted(list []int32, value int32) []int32 {
 	at, known := slices.BinarySearch(list, value)
 	if known {
@@ -183,8 +178,8 @@ func addSorted(list []int32, value int32) []int32 {
 	return slices.Insert(list, at, value)
 }
 
-// key maps floats to integers of the same order, above 0 and below MaxUint32, and
-// -0 to the key of 0: sign and magnitude to two's complement, of which the sign is turned.
+// key maps floats to integers in the same order, above 0 and below MaxUint32, and -0 to the key of
+// 0. It converts sign and magnitude to two's complement and inverts the sign bit.
 func key(value float32) uint32 {
 	bits := int32(math.Float32bits(value))
 	if bits < 0 {
@@ -244,8 +239,8 @@ func (f *flat[T]) margin(walk walker[T], slots []uint32, sum T, trees []span) T 
 	return sum
 }
 
-// next returns the child of node i that a row goes to. It compiles to a
-// subtraction and an addition of its carry.
+// next returns the child of node i that a row goes to. It compiles to a subtraction and an addition
+// of its carry.
 func (n *node) next(slots []uint32, i uint64) uint64 {
 	_, right := bits.Sub64(uint64(n.below), uint64(slots[n.input]), 0)
 	i, _ = bits.Add64(i, uint64(n.step), right)
@@ -255,13 +250,13 @@ func (n *node) next(slots []uint32, i uint64) uint64 {
 // scratch returns memory for the slots of a row.
 func (f *flat[T]) scratch() []uint32 { return make([]uint32, f.stride()) }
 
-// stride is the slots of a row.
+// stride returns the number of slots of a row.
 func (f *flat[T]) stride() int { return f.codesAt() + len(f.categorical) }
 
-// codesAt is the first slot of a code.
+// codesAt returns the index of the first slot of a code.
 func (f *flat[T]) codesAt() int { return 2*f.inputs + 1 + 2*len(f.zero) }
 
-// score writes the margins of rows, which lie one behind the other.
+// score writes the margins of consecutive rows.
 func (f *flat[T]) score(k *kernel, slots []uint32, rows []float32, out []T) {
 	width, walk := len(f.outputs), walkerOf[T](k)
 	for ; len(out) > 0; rows, out = rows[f.inputs:], out[width:] {

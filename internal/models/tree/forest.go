@@ -8,12 +8,12 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// forest is an ensemble that is ready to score: one of the two types of its sums.
+// forest is an ensemble that is ready to score, in one of the two types of sums.
 type forest[T number] struct {
 	flat      *flat[T]
-	blocks    *blocks[T] // nil where rows are scored one by one only
+	blocks    *blocks[T] // nil if rows are always scored one by one
 	choice    choice
-	scales    []*scale // of each input; nil where they are rounded
+	scales    []*scale // by input; nil if inputs are rounded
 	after     after
 	link      linker[T]
 	scratches sync.Pool // of *scratch[T]
@@ -21,10 +21,10 @@ type forest[T number] struct {
 
 // scratch is the working memory of one call.
 type scratch[T number] struct {
-	values  []float32        // of a block: what stands for its numbers
-	slots   []uint32         // of one row
-	block   *blockScratch[T] // nil where there are no blocks
-	margins []T              // of a block
+	values  []float32        // for a block: the float32 stand-ins of its numbers
+	slots   []uint32         // for one row
+	block   *blockScratch[T] // nil if there are no blocks
+	margins []T              // for a block
 }
 
 // scorer is a forest of either type.
@@ -36,7 +36,7 @@ type scorer interface {
 	describe(e *ensemble) string
 }
 
-// plant lays out an ensemble, proves it and chooses how to score.
+// plant lays out an ensemble, verifies it and chooses how to score.
 func plant[T number](e *ensemble, link linker[T], kernels []kernel) (*forest[T], error) {
 	scales, err := e.narrow()
 	if err != nil {
@@ -63,7 +63,7 @@ func (f *forest[T]) scratch() *scratch[T] {
 
 func (f *forest[T]) width() int { return len(f.flat.outputs) }
 
-// predict writes the scores of rows, outputs of them each.
+// predict writes the scores of rows, outputs per row.
 func (f *forest[T]) predict(ctx context.Context, rows model.Rows, outputs int, scores []float32) error {
 	s := f.scratches.Get().(*scratch[T])
 	defer f.scratches.Put(s)
@@ -102,8 +102,7 @@ func round[T, U number](from []T, to []U) {
 	}
 }
 
-// score returns the margins of the rows from first on, at most 64, in the memory
-// of s.
+// score returns the margins of the rows from first on, at most 64, in the memory of s.
 func (f *forest[T]) score(s *scratch[T], rows model.Rows, first, end int) []T {
 	values, margins := s.values[:(end-first)*rows.Width], s.margins[:(end-first)*f.width()]
 	narrowRows(&f.choice.kernel, values, rows.Values[first*rows.Width:end*rows.Width], f.scales)
@@ -116,7 +115,7 @@ func (f *forest[T]) score(s *scratch[T], rows model.Rows, first, end int) []T {
 	return margins
 }
 
-// describe returns objective, shape and what scores batches.
+// describe returns the objective, the shape and the kernel for batches.
 func (f *forest[T]) describe(e *ensemble) string {
 	depth := int32(0)
 	for _, t := range f.flat.trees {

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonDocument reads JSON as XGBoost writes it, which is JSON and the words
-// NaN, Infinity and -Infinity.
+// jsonDocument reads JSON as XGBoost writes it: JSON plus the words NaN, Infinity and -Infinity.
 type jsonDocument struct {
 	data  []byte
 	at    int
@@ -51,7 +50,7 @@ func (d *jsonDocument) unexpected(want string) error {
 	return d.fault("%q where %s should be", d.data[d.at], want)
 }
 
-// members walks what is between two brackets, separated by commas.
+// members visits the comma-separated members between two brackets.
 func (d *jsonDocument) members(first, last byte, what string, member func(index int) error) error {
 	if err := d.expect(first, what); err != nil {
 		return err
@@ -97,8 +96,7 @@ func (d *jsonDocument) object(visit func([]byte) error) error {
 	})
 }
 
-// quoted returns what a string literal stands for. Without escapes it aliases
-// the document.
+// quoted returns the value of a string literal. Without escapes it aliases the document.
 func (d *jsonDocument) quoted(what string) ([]byte, error) {
 	if err := d.expect('"', what); err != nil {
 		return nil, err
@@ -165,7 +163,7 @@ func (d *jsonDocument) numberOf(bits int) (float64, error) {
 	}
 	switch string(word) {
 	case "NaN", "Infinity", "-Infinity":
-	default: // ParseFloat knows more spellings than JSON does
+	default: // ParseFloat accepts more spellings than JSON does
 		if len(bytes.Trim(word, "0123456789+-.eE")) > 0 {
 			return 0, d.fault("%q is not a number", clip(word))
 		}

@@ -9,16 +9,15 @@ import (
 
 //go:generate go run ./internal/kernelgen
 
-// kernel is how rows are scored: the steps that are written in assembly, or nil
-// for those in Go.
+// kernel is a way to score rows: its steps in assembly. A nil step runs in Go.
 type kernel struct {
 	name string
 
 	// round rounds eight numbers at a time.
 	round func(from *float64, to *float32, eights int)
 
-	// ask answers questions on a numeric input for 64 values; one sends a
-	// missing value to the right, one to the left.
+	// ask answers questions on a numeric input for 64 values. The first function sends a missing
+	// value to the right, the second to the left.
 	ask [2]func(values *[blockRows]float32, thresholds *float32, answers *uint64, count int)
 
 	// walk adds to sum the scores of one row by groups of eight trees.
@@ -29,12 +28,12 @@ type kernel struct {
 	trees   [4]adder[float32]
 	trees64 [4]adder[float64]
 
-	// levels does so of trees that ask one question at each depth.
+	// levels adds the scores of trees that ask one question at each depth.
 	levels   [4]adder[float32]
 	levels64 [4]adder[float64]
 }
 
-// walker and adder are walk and trees for scores of one type.
+// walker and adder are the types of walk and trees for scores of one type.
 type (
 	walker[T number] func(nodes *node, leaves *T, slots *uint32, trees *span, sum T, groups int) T
 	adder[T number]  func(answers *uint64, questions *uint32, leaves *T, sums *[blockRows]T, count int)
@@ -59,10 +58,10 @@ func addersOf[T number](k *kernel) (trees, levels *[4]adder[T]) {
 // portable is the name of the kernel that needs no assembly.
 const portable = "portable"
 
-// kernels returns those that this processor runs, the portable one last.
+// kernels returns the kernels that this processor runs, the portable one last.
 func kernels() []kernel { return append(vectorKernels(), kernel{name: portable}) }
 
-// kernels returns those to choose from: the named one, or all.
+// kernels returns the candidate kernels: the named one, or all.
 func (o Options) kernels() ([]kernel, error) {
 	name, all := o.Kernel, kernels()
 	if name == "" {
@@ -81,8 +80,8 @@ func (o Options) kernels() ([]kernel, error) {
 	return nil, fmt.Errorf("kernel %q does not run here (hint: this processor runs %s)", clip([]byte(name)), strings.Join(names, ", "))
 }
 
-// A call into assembly cannot be interrupted, so that it is kept below about
-// 50 us: the garbage collector may wait for it.
+// The runtime cannot interrupt a call into assembly, and the garbage collector may wait for it. So
+// a call stays below about 50 us.
 const (
 	callQuestions = 1 << 14 // questions in one call
 	callTrees     = 64      // trees in one call
@@ -91,7 +90,7 @@ const (
 	walkDepthMax  = 64      // steps in each of them
 )
 
-// compare answers the questions on an input by comparing with each threshold.
+// compare answers the questions on an input by a comparison with each threshold.
 func compare[T number](k *kernel, s *blockScratch[T], c *column) {
 	for side := range c.sides {
 		q := &c.sides[side]
@@ -110,8 +109,8 @@ func addRun[T number](add adder[T], b *blocks[T], s *blockScratch[T], r run) {
 	}
 }
 
-// choice is how a model scores: blocks by a kernel from minimum rows on, and
-// fewer rows one by one.
+// choice is how a model scores: in blocks by a kernel from minimum rows on, and fewer rows one by
+// one.
 type choice struct {
 	kernel  kernel
 	minimum int
@@ -122,10 +121,10 @@ const (
 	measureMax        = 2 * time.Millisecond
 )
 
-// choose measures rows one by one by the first kernel, and in a block by each. It
-// begins no call after atMost: what was not measured is the first, from 16 rows on.
-// Another kernel has to be clearly faster, so that noise does not decide. The
-// choice changes no score.
+// choose measures rows one by one with the first kernel, and in a block with each kernel. It starts
+// no measurement after atMost. Without a measurement it takes the first kernel, from 16 rows on.
+// Another kernel must be clearly faster, so that noise does not decide. The choice changes no
+// score.
 func choose[T number](f *flat[T], b *blocks[T], from []kernel, rows []float32, atMost time.Duration) choice {
 	alone := choice{from[0], blockRows + 1}
 	if b == nil {

@@ -8,31 +8,31 @@ import (
 
 const completeDepthMax = 8
 
-// leavesRead is how many leaves of a complete tree may be read whatever its depth:
-// kernels load 16 at a time, and a byte numbers those of the deepest.
+// leavesRead is how many leaves of a complete tree may be read at any depth. Kernels load 16 at a
+// time, and a byte numbers the leaves of the deepest tree.
 const leavesRead = 1 << completeDepthMax
 
-// Limits of what is scored in blocks: a model beyond them is scored row by row.
+// Limits for scoring in blocks. A model beyond them is scored row by row.
 const (
 	chunksMax   = 1 << 13 // 65,536 categories of an input
-	setBytesMax = 1 << 26 // of all inputs
+	setBytesMax = 1 << 26 // for all inputs
 )
 
-// layout is what it takes to make blocks of an ensemble.
+// layout is the working state for building blocks from an ensemble.
 type layout[T number] struct {
 	*blocks[T]
 	*ensemble
 	zero       []int32        // see special
-	thresholds [][2][]float32 // of each view: of splits that send a missing value right, and left
-	members    [][]split      // of each input: the splits on distinct sets
-	memberAt   map[int32]int  // of a set in members, by its place in listed
-	columnOf   []int          // of each view in columns
-	setOf      []int          // of each input in sets
+	thresholds [][2][]float32 // by view: thresholds of splits that send a missing value right, and left
+	members    [][]split      // by input: the splits on distinct sets
+	memberAt   map[int32]int  // index of a set in members, by its index in listed
+	columnOf   []int          // index of each view in columns
+	setOf      []int          // index of each input in sets
 	setBytes   int
 }
 
-// layBlocks lays out an ensemble that was checked, or returns nil where its
-// categories are too many. base has one margin for each output.
+// layBlocks lays out a checked ensemble. It returns nil if the ensemble has too many categories.
+// base has one margin for each output.
 func layBlocks[T number](e *ensemble, base []T) *blocks[T] {
 	_, zero := e.special()
 	views := int(e.inputs) + len(zero)
@@ -69,7 +69,7 @@ func layBlocks[T number](e *ensemble, base []T) *blocks[T] {
 	return l.blocks
 }
 
-// collect takes the question of a split.
+// collect adds the question of a split.
 func (l *layout[T]) collect(n split) {
 	switch {
 	case n.left == noChild:
@@ -84,8 +84,8 @@ func (l *layout[T]) collect(n split) {
 	}
 }
 
-// view is the place of a numeric split in thresholds: inputs as they are stand
-// before those whose zero is missing.
+// view returns the index of a numeric split in thresholds. Unmodified inputs come before those that
+// treat zero as missing.
 func (l *layout[T]) view(n split) int {
 	if !n.zeroMissing {
 		return int(n.input)
@@ -94,7 +94,7 @@ func (l *layout[T]) view(n split) int {
 	return int(l.ensemble.inputs) + at
 }
 
-// sideOf is the place of a split in column.sides.
+// sideOf returns the index of a split in column.sides.
 func sideOf(n split) int {
 	if n.defaultLeft {
 		return 1
@@ -175,10 +175,10 @@ func (l *layout[T]) question(n split) uint32 {
 	return uint32(q.first + at)
 }
 
-// addTree lays out a tree behind runs.
+// addTree lays out a tree and adds it to runs.
 func (l *layout[T]) addTree(runs []run, nodes []split) []run {
 	depth, leaves := shapeOf(nodes)
-	// Complete trees that are almost empty are refused for the memory they take.
+	// Complete trees that are almost empty are not used, because of their memory.
 	if depth > completeDepthMax || depth > 6 && leaves < 16 {
 		return append(runs, l.addLoose(nodes, leaves))
 	}
@@ -186,7 +186,7 @@ func (l *layout[T]) addTree(runs []run, nodes []split) []run {
 	r := run{depth: max(2, (depth+1)/2*2), level: asked != nil, first: len(l.questions), leaf: len(l.leaves), count: 1}
 	l.questions = append(l.questions, make([]uint32, r.asked())...)
 	l.leaves = append(l.leaves, make([]T, 1<<r.depth)...)
-	if r.level { // a depth that is too many stands above and is answered with left
+	if r.level { // a surplus depth goes on top, with question 0 (always left)
 		copy(l.questions[len(l.questions)-depth:], asked)
 		l.fill(nodes, 0, make([]uint32, 1<<r.depth), l.leaves[r.leaf:], depth, 0, 0)
 	} else {
@@ -199,8 +199,8 @@ func (l *layout[T]) addTree(runs []run, nodes []split) []run {
 	return append(runs, r)
 }
 
-// levelsOf returns the question of each depth, from the root on, of a tree whose
-// nodes of a depth all ask the same and whose leaves are of one depth, or nil.
+// levelsOf returns the question of each depth, from the root on. It returns nil unless all nodes of
+// a depth ask the same question and all leaves have the same depth.
 func (l *layout[T]) levelsOf(nodes []split, depth, leaves int) []uint32 {
 	if depth < 2 || leaves != 1<<depth {
 		return nil
@@ -220,7 +220,7 @@ func (l *layout[T]) levelsOf(nodes []split, depth, leaves int) []uint32 {
 	return asked
 }
 
-// shapeOf returns how deep the deepest leaf is, and the number of leaves.
+// shapeOf returns the depth of the deepest leaf, and the number of leaves.
 func shapeOf(nodes []split) (depth, leaves int) {
 	level, next := []int32{0}, []int32(nil)
 	for ; len(level) > 0; depth++ {
@@ -236,9 +236,9 @@ func shapeOf(nodes []split) (depth, leaves int) {
 	return depth - 1, leaves
 }
 
-// place is where a complete tree has the question of a node, which stands at
-// position of a level: in groups of three, each a node of an even level and its
-// children. The groups of two levels stand behind those of the levels above.
+// place returns where a complete tree stores the question of the node at position of a level.
+// Questions are in groups of three: a node of an even level and its children. The groups of two
+// levels follow those of the levels above.
 func place(level, position int) int {
 	above := 1<<(level&^1) - 1
 	if level%2 == 0 {
@@ -247,8 +247,7 @@ func place(level, position int) int {
 	return above + 3*(position/2) + 1 + position%2
 }
 
-// fill lays out the node at and what is below it. Below a leaf stand leaves of
-// the same score.
+// fill lays out the node at and its subtree. It pads below a leaf with leaves of the same score.
 func (l *layout[T]) fill(nodes []split, at int32, questions []uint32, leaves []T, depth, level, position int) {
 	n := nodes[at]
 	if level == depth {

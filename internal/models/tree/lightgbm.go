@@ -12,26 +12,25 @@ import (
 	"github.com/afterbay/afterbay/internal/models/category"
 )
 
-// lightgbm is what the text file of a LightGBM model says: lines of a key, '='
-// and a value, first of the model, then of each tree behind a line "Tree=0".
-// What the lines mean stands nowhere but in LightGBM's sources: GBDT::
-// LoadModelFromString in src/boosting/gbdt_model_text.cpp, Tree::Tree in
-// src/io/tree.cpp, Tree::NumericalDecision in include/LightGBM/tree.h.
+// lightgbm is the content of a text file of a LightGBM model. It has lines of a key, '=' and a
+// value: first those of the model, then those of each tree after a line "Tree=0". Only LightGBM's
+// sources document the lines: GBDT::LoadModelFromString in src/boosting/gbdt_model_text.cpp,
+// Tree::Tree in src/io/tree.cpp, Tree::NumericalDecision in include/LightGBM/tree.h.
 type lightgbm struct {
 	ensemble
-	rest       []byte // lines that were not read
-	line       int    // number of the line that was read last, from 1
-	perRound   int64  // trees of each round, one for each output
+	rest       []byte // lines not yet read
+	line       int    // number of the last line read, from 1
+	perRound   int64  // trees per round, one for each output
 	classes    int64
 	average    bool   // random forest: predictions are the mean of the rounds
-	infos      string // of the inputs: which are categorical
-	categories string // of pandas, as JSON
+	infos      string // feature_infos of the inputs: which are categorical
+	categories string // pandas categories, as JSON
 	tree       lightgbmTree
 }
 
 // lightgbmTree is one tree as the file has it.
 type lightgbmTree struct {
-	used                         int64 // sets of splits before
+	used                         int64 // sets of earlier splits
 	leaves, sets, linear         int64
 	input, left, right, decision []int64
 	setStarts, setWords          []int64
@@ -39,7 +38,7 @@ type lightgbmTree struct {
 	lineOf                       map[string]int
 }
 
-// isLightGBM tells a file of LightGBM by its first line.
+// isLightGBM recognises a file of LightGBM by its first line.
 func isLightGBM(data []byte) bool {
 	line, _, _ := bytes.Cut(data, []byte{'\n'})
 	return string(bytes.TrimRight(line, "\r ")) == "tree"
@@ -144,7 +143,7 @@ func (m *lightgbm) header() error {
 	return m.inputsOf(last + 1)
 }
 
-// inputsOf checks what the header says of the inputs.
+// inputsOf checks the inputs that the header declares.
 func (m *lightgbm) inputsOf(inputs int64) error {
 	if inputs > inputsMax {
 		return m.fault("max_feature_idx", "%d inputs are not supported (at most %d)", inputs, inputsMax)
@@ -157,7 +156,7 @@ func (m *lightgbm) inputsOf(inputs int64) error {
 	for i, name := range m.names {
 		invented = invented && name == "Column_"+strconv.Itoa(i)
 	}
-	if invented { // by LightGBM, which was given none
+	if invented { // LightGBM invented the names because it was given none
 		m.names = nil
 	}
 	if m.perRound < 1 || m.perRound > outputsMax {
@@ -166,7 +165,7 @@ func (m *lightgbm) inputsOf(inputs int64) error {
 	return nil
 }
 
-// count32 reads a number of things.
+// count32 reads a count.
 func (m *lightgbm) count32(key, value string) (int64, error) {
 	count, err := strconv.ParseInt(value, 10, 32)
 	if err != nil || count < 0 {
@@ -175,7 +174,7 @@ func (m *lightgbm) count32(key, value string) (int64, error) {
 	return count, nil
 }
 
-// footer reads what stands behind the trees.
+// footer reads the lines after the trees.
 func (m *lightgbm) footer() error {
 	for {
 		line, _, more := bytes.Cut(m.rest, []byte{'\n'})
@@ -191,9 +190,9 @@ func (m *lightgbm) footer() error {
 	}
 }
 
-// categoryLabels reads what the codes of the columns stand for that were
-// categories of a data frame. The file has them in the order of the columns but
-// does not say which these are: where there are as many categorical inputs, those.
+// categoryLabels reads the meaning of the codes of columns that were categories of a data frame.
+// The file lists them in the order of the columns but does not name the columns. If there are as
+// many categorical inputs, they are the columns.
 func (m *lightgbm) categoryLabels() error {
 	var lists [][]json.RawMessage
 	if text := strings.TrimSpace(m.categories); text == "null" || text == "[]" {
@@ -238,7 +237,7 @@ func labelsOfJSON(list []json.RawMessage) []string {
 	return labels
 }
 
-// countFromZero reports whether each code means the same as the number it is.
+// countFromZero reports whether each code equals the number that it stands for.
 func countFromZero(labels []string) bool {
 	codes := category.NewCodes(labels)
 	for i := range labels {
@@ -249,7 +248,7 @@ func countFromZero(labels []string) bool {
 	return true
 }
 
-// settle says what the file means in the words that all formats share.
+// settle translates the file into the terms shared by all formats.
 func (m *lightgbm) settle() error {
 	if m.count == 0 || m.count%int(m.perRound) != 0 {
 		return fmt.Errorf("%d trees are no rounds of num_tree_per_iteration=%d", m.count, m.perRound)
@@ -407,7 +406,7 @@ func (m *lightgbm) assemble() ([]split, error) {
 	return nodes, nil
 }
 
-// at is fault with the line of a key of the tree.
+// at returns a fault at the line of a key of the tree.
 func (m *lightgbm) at(key, format string, arguments ...any) error {
 	line := m.tree.lineOf[key]
 	if line == 0 {
@@ -416,14 +415,14 @@ func (m *lightgbm) at(key, format string, arguments ...any) error {
 	return m.faultAt(line, key, format, arguments...)
 }
 
-// oneSplit says what a split asks. The bits of its decision are: categorical; a
-// missing value goes left; and two for what counts as missing.
+// oneSplit decodes the question of a split. The bits of its decision are: categorical; a missing
+// value goes left; and two for the values that count as missing.
 func (m *lightgbm) oneSplit(n *split, i int) error {
 	const (
 		categorical = 1 << iota
 		defaultLeft
-		zeroMissing // else, of the bits above one
-		nanMissing  // where neither is set, a missing value is 0
+		zeroMissing // else: of the bits above, one
+		nanMissing  // if neither is set, a missing value is 0
 	)
 	t := &m.tree
 	decision := t.decision[i]
@@ -451,7 +450,7 @@ func (m *lightgbm) oneSplit(n *split, i int) error {
 	if decision&(zeroMissing|nanMissing) == 0 {
 		n.defaultLeft = 0 <= t.threshold[i]
 	}
-	switch limit := t.threshold[i]; { // LightGBM takes what is next to zero for zero before a tree sees it
+	switch limit := t.threshold[i]; { // LightGBM turns values next to zero into zero before a tree sees them
 	case limit < 0 && limit >= -zeroMax:
 		n.value = -zeroMax
 	case limit >= 0 && limit < zeroMax:
@@ -462,9 +461,9 @@ func (m *lightgbm) oneSplit(n *split, i int) error {
 	return nil
 }
 
-// oneSet reads the set of a categorical split: words of bits between two places
-// of cat_boundaries. Its categories go left, so that the sides change places;
-// everything else, a missing value too, goes right.
+// oneSet reads the set of a categorical split: words of bits between two entries of cat_boundaries.
+// Its categories go left, so oneSet swaps the sides. All other values, including missing ones, go
+// right.
 func (m *lightgbm) oneSet(n *split, i int) error {
 	t := &m.tree
 	index := int64(t.threshold[i])
@@ -487,7 +486,7 @@ func (m *lightgbm) oneSet(n *split, i int) error {
 			}
 		}
 	}
-	if len(m.listed) == first { // of no category
+	if len(m.listed) == first { // no category
 		n.value = math.Inf(-1)
 		return nil
 	}

@@ -2,9 +2,9 @@ package tree
 
 import "math"
 
-// exponent is expf of glibc (and of the ARM optimized routines): e to the x to
-// within 0.51 units in the last place. Of all float32 two have another result
-// where the C library fuses products and sums, as it does on some processors.
+// exponent is expf of glibc (and of the ARM optimized routines): e to the x to within 0.51 units in
+// the last place. For two of all float32 values, the result differs if the C library fuses products
+// and sums, as it does on some processors.
 func exponent(x float32) float32 {
 	switch {
 	case x > 0x1.62e42ep6:
@@ -16,7 +16,7 @@ func exponent(x float32) float32 {
 	}
 	const (
 		perLn2     = 0x1.71547652b82fep+0 * 32 // 32nds of a power of two
-		shift      = 0x1.8p52                  // rounds what it is added to
+		shift      = 0x1.8p52                  // rounds the number it is added to
 		c0, c1, c2 = 0x1.c6af84b912394p-5 / (1 << 15), 0x1.ebfce50fac4f3p-3 / (1 << 10), 0x1.62e42ff0c52d6p-1 / (1 << 5)
 	)
 	z := float64(perLn2 * float64(x))
@@ -28,8 +28,7 @@ func exponent(x float32) float32 {
 	return float32(y * math.Float64frombits(exponentTable[whole%32]+whole<<47))
 }
 
-// exponentTable holds the bits of 2^(i/32), less i/32 in the place of the
-// exponent.
+// exponentTable holds the bits of 2^(i/32), minus i/32 at the position of the exponent.
 var exponentTable = [32]uint64{
 	0x3ff0000000000000, 0x3fefd9b0d3158574, 0x3fefb5586cf9890f, 0x3fef9301d0125b51,
 	0x3fef72b83c7d517b, 0x3fef54873168b9aa, 0x3fef387a6e756238, 0x3fef1e9df51fdee1,
@@ -50,23 +49,22 @@ func probability(margin float32) float32 {
 	return 1 / (exponent(x) + 1)
 }
 
-// baseMargin is the margin of a base_score that is a probability, as XGBoost
-// computes it: in float32, bounded away from 0 and 1.
+// baseMargin returns the margin of a base_score that is a probability, as XGBoost computes it: in
+// float32, bounded away from 0 and 1.
 func baseMargin(p float32) float32 {
 	p = min(max(p, 1e-6), 1-float32(1e-6))
 	return -logarithm(1/p - 1)
 }
 
-// logarithm is logf of glibc (and of the ARM optimized routines) for positive
-// finite x. A logarithm that rounds better differs from it for one x in 250,
-// and then every margin of the model differs.
+// logarithm is logf of glibc (and of the ARM optimized routines) for positive finite x. A more
+// accurate logarithm differs from it for one x in 250, and then every margin of the model differs.
 func logarithm(x float32) float32 {
 	const (
 		a0, a1, a2 = -0x1.00ea348b88334p-2, 0x1.5575b0be00b6ap-2, -0x1.ffffef20a4123p-2
 		ln2        = 0x1.62e42fefa39efp-1
 	)
 	bits := math.Float32bits(x)
-	if bits < 1<<23 { // not normal
+	if bits < 1<<23 { // subnormal
 		bits = math.Float32bits(x*(1<<23)) - 23<<23
 	}
 	offset := bits - 0x3f330000 // puts the fraction into [0.7, 1.4)
@@ -79,8 +77,7 @@ func logarithm(x float32) float32 {
 	return float32(float64(y*r2) + (whole + r))
 }
 
-// logarithmTable holds 1/c and log(c) for a c near the middle of each sixteenth
-// of the range.
+// logarithmTable holds 1/c and log(c) for a c near the middle of each sixteenth of the range.
 var logarithmTable = [16]struct{ inverse, logarithm float64 }{
 	{0x1.661ec79f8f3bep+0, -0x1.57bf7808caadep-2}, {0x1.571ed4aaf883dp+0, -0x1.2bef0a7c06ddbp-2},
 	{0x1.49539f0f010bp+0, -0x1.01eae7f513a67p-2}, {0x1.3c995b0b80385p+0, -0x1.b31d8a68224e9p-3},

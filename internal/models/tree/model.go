@@ -1,16 +1,16 @@
-// Package tree scores ensembles of decision trees, inside the process: those that
-// XGBoost, LightGBM, CatBoost and scikit-learn, by way of ONNX, trained. Margins
-// are those of the framework bit for bit; of ONNX those of ONNX Runtime on one
-// thread, since its trees are float32 and those of scikit-learn are not.
-// Predictions of XGBoost and ONNX are too, with the exponential of the C library
-// on Linux; those of LightGBM and CatBoost are the nearest float32 or next to it.
-// Both depend on the row alone: verified on generated rows at each load, and
-// against the frameworks themselves in the tests.
+// Package tree scores ensembles of decision trees inside the process. XGBoost, LightGBM, CatBoost
+// and scikit-learn (exported to ONNX) trained them. Margins equal those of the framework bit for
+// bit. Margins of ONNX equal those of ONNX Runtime on one thread, because its trees are float32 and
+// those of scikit-learn are not.
 //
-// A format has a reader, which says in an ensemble what the file means: decode
-// and refuse, readLightGBM, readCatBoost, readONNX. An ensemble is laid out twice,
-// flat for single rows and in blocks for many, and scored by kernels, in the type
-// in which the framework adds up.
+// Predictions of XGBoost and ONNX are equal too, with the exponential of the C library on Linux.
+// Predictions of LightGBM and CatBoost are the nearest float32 or the one next to it. Margins and
+// predictions depend on the row alone. Each load verifies this on generated rows, and the tests
+// verify it against the frameworks.
+//
+// Each format has a reader that turns a file into an ensemble: decode and refuse, readLightGBM,
+// readCatBoost, readONNX. An ensemble is laid out twice, flat for single rows and in blocks for
+// many. Kernels score it in the type in which the framework sums.
 package tree
 
 import (
@@ -27,12 +27,11 @@ import (
 	"github.com/afterbay/afterbay/model"
 )
 
-// Model is a loaded ensemble. It is safe for concurrent use and scoring does
-// not allocate.
+// Model is a loaded ensemble. It is safe for concurrent use, and scoring does not allocate.
 type Model struct {
 	forest scorer
-	width  int // numbers of a row
-	scores int // of a row
+	width  int // numbers per row
+	scores int // scores per row
 	info   model.Info
 	labels [][]string
 	finite bool // infinities are refused
@@ -40,23 +39,21 @@ type Model struct {
 
 // Options say how to load a model. The zero value is a good choice.
 type Options struct {
-	// Kernel is how batches are scored: "portable", "avx2" or "avx512". All
-	// give the same bits; one that the processor does not run is an error.
-	// Empty takes what the environment variable AFTERBAY_KERNEL names, or else
-	// the fastest: which one that is, and from how many rows on it is faster
-	// than scoring rows one by one, is measured for 2 ms.
+	// Kernel names the kernel for batches: "portable", "avx2" or "avx512". All give the same bits.
+	// A kernel that the processor does not support is an error. If Kernel is empty, the environment
+	// variable AFTERBAY_KERNEL decides. Without it, Load measures for 2 ms which kernel is fastest,
+	// and from how many rows on it beats scoring rows one by one.
 	Kernel string
-	// Trees says which trees of a file of XGBoost count: "all", or "best", those up to
-	// the best iteration of training. Empty takes those with which predict of the class
-	// that saved the file predicts: the best of scikit-learn's wrapper, all of a Booster.
-	// Files of other frameworks have no best iteration: "best" is an error.
+	// Trees says which trees of a file of XGBoost count: "all", or "best" for those up to the best
+	// iteration of training. If it is empty, the trees are those that predict uses in the class
+	// that saved the file: the best for scikit-learn's wrapper, all for a Booster. Files of other
+	// frameworks have no best iteration: "best" is an error.
 	Trees string
 }
 
 var _ model.Exact = (*Model)(nil)
 
-// Load reads a model of trees, as Parse does. Files of more than 1 GiB are
-// refused.
+// Load reads a model of trees, as Parse does. It refuses files of more than 1 GiB.
 func Load(path string) (*Model, error) { return LoadWith(path, Options{}) }
 
 // LoadWith is Load with options.
@@ -68,37 +65,36 @@ func LoadWith(path string, options Options) (*Model, error) {
 	return ParseWith(filepath.Base(path), data, options)
 }
 
-// Parse reads a model of trees; in which format, the content tells. The name is
-// for error messages only. An error says where in the file it is; hostile bytes
-// cannot do more than that. Beside XGBoost's, these are read:
+// Parse reads a model of trees. It detects the format from the content. The name is for error
+// messages only. An error says where in the file it is; a hostile file can cause nothing worse than
+// an error. Besides XGBoost's formats, Parse reads:
 //
 //   - LightGBM's text of version 2 to 4: every boosting, numeric and categorical
 //     splits, zero as missing, every objective. Linear trees are refused. A value
-//     of at most 1e-35 is zero, as LightGBM takes it. Categories of pandas are
-//     codes: see Categories.
+//     of at most 1e-35 is zero, as in LightGBM. Categories of pandas are codes:
+//     see Categories.
 //   - CatBoost's JSON of numeric features: trees of every growth policy, several
 //     outputs. Categorical, text and embedding features are refused.
 //   - ONNX with TreeEnsembleClassifier, TreeEnsembleRegressor or TreeEnsemble of
 //     float32 or float64, as skl2onnx writes forests, boosting, single trees and
 //     IsolationForest. Splits that compare for equality, minimum and maximum of
-//     trees, and nodes beside the trees that are not read are refused by name.
+//     trees, and unsupported nodes beside the trees are refused by name.
 //
-// Of XGBoost's JSON and UBJSON, of 1.0 and later, supported are the boosters gbtree and dart, numeric and categorical splits,
-// one score a row or one for each class or target, leaves that are vectors as
-// XGBoost 3.2 and later write them, and every objective of XGBoost 3.2:
-// binary:*, multi:*, rank:*, count:poisson, survival:cox, survival:aft, reg:*.
-// base_score is a number, or a list of one or of one for each output. Anything
-// else is refused by name, gblinear among it.
+// For XGBoost, Parse reads JSON and UBJSON of 1.0 and later. It supports the boosters gbtree and
+// dart, and numeric and categorical splits. A row has one score, or one for each class or target.
+// Leaves may be vectors as XGBoost 3.2 and later write them. Every objective of XGBoost 3.2 is
+// supported: binary:*, multi:*, rank:*, count:poisson, survival:cox, survival:aft, reg:*.
+// base_score is a number, a list of one number, or a list with one number for each output. Anything
+// else is refused by name, including gblinear.
 //
-// A file of any version has the margins that XGBoost 3.2 gives it. Those of 1.7
-// to 3.4 are the same; before, XGBoost added up in another order, so its own
-// differ in their last places. Where versions disagree about predictions, the
-// one that wrote the file is right: since 3.4 the predictions of several
-// quantiles are in ascending order.
+// A file of any version gets the margins of XGBoost 3.2. Versions 1.7 to 3.4 compute the same
+// margins. Older versions summed in another order, so their margins differ in the last places. If
+// versions disagree about predictions, the version that wrote the file decides: since 3.4 the
+// predictions of several quantiles are in ascending order.
 //
-// Where training stopped early and XGBoost's scikit-learn wrapper saved the file, the
-// trees up to the best iteration count, as its predict has it. In files of a Booster
-// every tree counts, as in Booster.predict. Options.Trees chooses otherwise. Info().Describe says which trees count.
+// If training stopped early and XGBoost's scikit-learn wrapper saved the file, the trees up to the
+// best iteration count, as in its predict. In files of a Booster every tree counts, as in
+// Booster.predict. Options.Trees overrides this. Info().Describe says which trees count.
 //
 // Categorical inputs take codes, as Booster.predict does: see Categories.
 func Parse(name string, data []byte) (*Model, error) { return ParseWith(name, data, Options{}) }
@@ -148,7 +144,7 @@ func parse(data []byte, options Options) (*Model, error) {
 	return m, nil
 }
 
-// ensembleOf reads a file of any format: which one, the content tells.
+// ensembleOf reads a file of any format, and detects the format from the content.
 func ensembleOf(data []byte, trees string) (*ensemble, error) {
 	switch {
 	case isLightGBM(data):
@@ -172,8 +168,8 @@ func ensembleOf(data []byte, trees string) (*ensemble, error) {
 	return &e.ensemble, nil
 }
 
-// describeInputs returns the inputs with their names and what their codes stand
-// for, as far as the file says.
+// describeInputs returns the inputs with their names and the meaning of their codes, as far as the
+// file has them.
 func (e *ensemble) describeInputs() []model.Input {
 	inputs := model.Numbers(int(e.inputs))
 	for i := range inputs {
@@ -199,7 +195,7 @@ func (e *ensemble) describeCategories(categorical []int32) string {
 		text.WriteString([2]string{"; category codes in ", ", "}[min(i, 1)])
 		if int(input) < len(e.names) {
 			text.WriteString(clip([]byte(e.names[input])))
-		} else { // the largest code that a split names
+		} else { // the largest code in any split
 			fmt.Fprintf(&text, "input %d", input)
 		}
 		if int(input) < len(e.labels) && len(e.labels[input]) > 0 {
@@ -211,8 +207,8 @@ func (e *ensemble) describeCategories(categorical []int32) string {
 	return text.String()
 }
 
-// largestCode returns the largest code that a split on a categorical input names. All
-// codes beyond it are scored alike.
+// largestCode returns the largest code in any split on a categorical input. All codes beyond it get
+// the same score.
 func (e *ensemble) largestCode(input int32) (largest int32) {
 	for _, t := range e.parts {
 		for i := range t.nodes {
@@ -224,7 +220,7 @@ func (e *ensemble) largestCode(input int32) (largest int32) {
 	return largest
 }
 
-// describeLabels says what the first codes of an input stand for.
+// describeLabels describes the first codes of an input.
 func describeLabels(labels []string, shown int) string {
 	if len(labels) > 0 && slices.Equal(labels, counted(len(labels))) {
 		return fmt.Sprintf(" 0 to %d", len(labels)-1)
@@ -251,8 +247,9 @@ func counted(n int) []string {
 // Info describes the model. Its slices are shared: do not change them.
 func (m *Model) Info() model.Info { return m.info }
 
-// Check returns why a row of numbers cannot be scored, or nil. XGBoost refuses an infinity
-// and what float32 rounds to one, and so do its models here. NaN is a missing value.
+// Check returns nil if a row of numbers can be scored, else the reason. XGBoost refuses infinities
+// and numbers that float32 rounds to infinity, so XGBoost models refuse them here too. NaN is a
+// missing value.
 func (m *Model) Check(row []float64, bytes [][]byte) error {
 	if len(row) != m.width || len(bytes) > 0 {
 		return fmt.Errorf("a row of %d numbers and %d texts for a model of %d numbers", len(row), len(bytes), m.width)
@@ -265,13 +262,12 @@ func (m *Model) Check(row []float64, bytes [][]byte) error {
 	return nil
 }
 
-// Categories returns what the codes of a categorical input stand for: code 0 is
-// the first. It is nil for other inputs and where the file does not say: files
-// of LightGBM where columns of pandas were constant or ordered, files of XGBoost
-// before 3.1, and models that were not trained on data frames do not,
-// and texts beyond ASCII stand there damaged. A value that is no such code, such
-// as one that training never met, is scored as the framework scores it: it
-// belongs to no set of categories.
+// Categories returns the labels of a categorical input's codes, beginning with code 0. It is nil
+// for other inputs and if the file has no labels. Labels are missing in files of LightGBM with
+// constant or ordered columns of pandas, in files of XGBoost before 3.1, and in models that were
+// not trained on data frames. Texts beyond ASCII are damaged in the file and are not returned. A
+// value that is no such code, such as one unseen in training, belongs to no set of categories, as
+// in the framework.
 func (m *Model) Categories(input int) []string {
 	if input < 0 || input >= len(m.labels) {
 		return nil
@@ -279,12 +275,12 @@ func (m *Model) Categories(input int) []string {
 	return slices.Clone(m.labels[input])
 }
 
-// MarginsPerRow is how many margins a row has: one for each class or target. Of
-// multi:softmax alone it is not Info().Scores(), which is one, the class.
+// MarginsPerRow returns how many margins a row has: one for each class or target. It differs from
+// Info().Scores() only for multi:softmax, which has one score, the class.
 func (m *Model) MarginsPerRow() int { return m.forest.width() }
 
-// MarginBits is 64 where the framework adds scores up in float64, else 32: how
-// many bits of a margin there are.
+// MarginBits returns how many bits a margin has: 64 if the framework sums scores in float64, else
+// 32.
 func (m *Model) MarginBits() int {
 	if _, wide := m.forest.(*forest[float64]); wide {
 		return 64
@@ -292,13 +288,18 @@ func (m *Model) MarginBits() int {
 	return 32
 }
 
-// Predict writes Info().Scores() scores a row, what the framework's predict
-// returns, or predict_proba of CatBoost, for its one class where there are two:
-// the probability for logistic objectives, one for each class for those of
-// several, the class for multi:softmax and binary:hinge, the expected value where
-// trees add up its logarithm (poisson, gamma, tweedie, survival:*), and the margin
-// for the others. Of a file of ONNX it is the output that has the scores. It returns early when ctx ends, between blocks of
-// 64 rows; scores are then unspecified.
+// Predict writes Info().Scores() scores per row, equal to the result of the framework's predict.
+// For CatBoost it is predict_proba, and with two classes the probability of class 1. The scores
+// depend on the objective:
+//
+//   - logistic: the probability
+//   - several classes: one probability for each class
+//   - multi:softmax and binary:hinge: the class
+//   - trees that sum a logarithm (poisson, gamma, tweedie, survival:*): the expected value
+//   - others: the margin
+//
+// For a file of ONNX the scores are its score output. Predict returns early when ctx ends, between
+// blocks of 64 rows; the scores are then unspecified.
 func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) error {
 	if err := m.fits(rows, len(scores), m.scores); err != nil {
 		return err
@@ -306,7 +307,7 @@ func (m *Model) Predict(ctx context.Context, rows model.Rows, scores []float32) 
 	return m.forest.predict(ctx, rows, m.scores, scores)
 }
 
-// fits says why rows of so many results each cannot be scored into room.
+// fits returns an error if rows with each results per row do not fit the model or room.
 func (m *Model) fits(rows model.Rows, room, each int) error {
 	if rows.Width != m.width || len(rows.Values) != rows.Len()*m.width {
 		return fmt.Errorf("%d values in rows of %d for a model of %d inputs", len(rows.Values), rows.Width, m.width)
@@ -317,7 +318,7 @@ func (m *Model) fits(rows model.Rows, room, each int) error {
 	return nil
 }
 
-// Exactness implements model.Exact: margins are those of the framework bit for bit.
+// Exactness implements model.Exact: margins equal those of the framework bit for bit.
 func (m *Model) Exactness() model.Exactness {
 	return model.Exactness{Name: "margin", Columns: m.MarginsPerRow(), Bits: m.MarginBits()}
 }
@@ -331,16 +332,16 @@ func (m *Model) ScoreExactly(ctx context.Context, rows model.Rows, out []float64
 	return ctx.Err()
 }
 
-// Margins writes what the framework calls raw: the sums of base margin and
-// leaves, MarginsPerRow of them for each row, row behind row, whatever the
-// objective, each rounded once to float32 where MarginBits are 64. Rows of another width than
-// the model's, or an out without room for all, are a programming error.
+// Margins writes the raw scores of the framework, for any objective: the sums of base margin and
+// leaves. It writes MarginsPerRow margins for each row, one row after the other. If MarginBits is
+// 64, each margin is rounded once to float32. It panics if the width of the rows differs from the
+// model's or out is too short.
 func (m *Model) Margins(rows model.Rows, out []float32) {
 	m.mustFit(rows)
 	m.forest.margins(rows, out)
 }
 
-// Margins64 is Margins without rounding.
+// Margins64 does what Margins does, without rounding.
 func (m *Model) Margins64(rows model.Rows, out []float64) {
 	m.mustFit(rows)
 	m.forest.margins64(rows, out)

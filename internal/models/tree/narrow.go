@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// Kernels compare float32. XGBoost, CatBoost and ONNX of float32 round each input to
-// float32 themselves; LightGBM and ONNX of float64 compare float64. A scale maps
-// such an input to a float32 that goes the same way at each of its splits:
+// Kernels compare float32. XGBoost, CatBoost and ONNX of float32 round each input to float32
+// themselves; LightGBM and ONNX of float64 compare float64. A scale maps such an input to a float32
+// that goes the same way at each of its splits:
 //
-//  1. A number that float32 holds stands for itself: no float32 lies between a
-//     threshold and the least float32 that is not below it, which is compared.
-//  2. Any other number is looked up among the thresholds of the input. The greatest
-//     that is not above it, rounded up, stands for it.
+//  1. A number that float32 can represent stands for itself: no float32 lies between
+//     a threshold and the least float32 that is not below it, which is compared.
+//  2. Any other number is looked up among the thresholds of the input. Its stand-in
+//     is the greatest threshold that is not above it, rounded up.
 //  3. Two thresholds may round up to the same float32, as two Unix seconds do. Then
-//     the places of the thresholds are compared, and all numbers are looked up.
+//     the indexes of the thresholds are compared, and all numbers are looked up.
 //
-// So no number is rounded to the other side of a threshold, and inputs that are
-// whole numbers up to 2^24, categories or float32 cost a conversion.
+// So no number is rounded to the other side of a threshold. Inputs that are whole numbers up to
+// 2^24, categories or float32 cost only a conversion.
 type scale struct {
-	thresholds []float64 // ascending: a number below one goes left there
-	standIns   []float32 // of the numbers below the first, below the second, ...
-	exact      bool      // 1 holds
+	thresholds []float64 // ascending: a number below a threshold goes left there
+	standIns   []float32 // for numbers below the first threshold, below the second, ...
+	exact      bool      // rule 1 applies
 	whole      bool      // a categorical input: its whole part counts
 }
 
-// of returns the float32 that stands for a number; of NaN it is NaN.
+// of returns the float32 that stands for a number; for NaN it is NaN.
 func (s *scale) of(number float64) float32 {
 	near := float32(number)
 	switch {
@@ -38,8 +38,8 @@ func (s *scale) of(number float64) float32 {
 	return s.standIns[s.place(number)]
 }
 
-// place returns how many thresholds are not above a number: a search in the same
-// steps for all numbers, without a branch.
+// place returns how many thresholds are not above a number. The search takes the same steps for all
+// numbers, without a branch.
 func (s *scale) place(number float64) int {
 	at, length := 0, len(s.thresholds)
 	for length > 1 {
@@ -55,11 +55,11 @@ func (s *scale) place(number float64) int {
 	return at
 }
 
-// roundMin is how many numbers a kernel rounds faster than Go does.
+// roundMin is the number of numbers from which a kernel rounds faster than Go.
 const roundMin = 128
 
-// narrowRows writes what stands for the numbers of rows. Without scales they are
-// rounded to the nearest.
+// narrowRows writes the stand-ins of the numbers of rows. Without scales it rounds the numbers to
+// the nearest float32.
 func narrowRows(k *kernel, to []float32, numbers []float64, scales []*scale) {
 	to = to[:len(numbers)]
 	if scales == nil {
@@ -78,8 +78,8 @@ func narrowRows(k *kernel, to []float32, numbers []float64, scales []*scale) {
 	}
 }
 
-// narrow makes the thresholds of an ensemble float32 and returns the scale of each
-// input; nil where the framework rounds inputs to float32.
+// narrow converts the thresholds of an ensemble to float32 and returns the scale of each input. It
+// returns nil if the framework rounds inputs to float32.
 func (e *ensemble) narrow() ([]*scale, error) {
 	if !e.wideInputs {
 		for _, p := range e.parts {
@@ -106,7 +106,7 @@ func (e *ensemble) narrow() ([]*scale, error) {
 	return scales, nil
 }
 
-// scales makes a scale for each input that splits are on.
+// scales returns a scale for each input that has splits.
 func (e *ensemble) scales() ([]*scale, error) {
 	scales := make([]*scale, e.inputs)
 	zero := make([]bool, e.inputs)
@@ -142,8 +142,8 @@ func (e *ensemble) scales() ([]*scale, error) {
 	return scales, nil
 }
 
-// settle chooses what stands for numbers, and proves it at each threshold. Where zero
-// is missing, numbers that count as zero have to stay apart from others.
+// settle chooses the stand-ins of numbers, and proves them at each threshold. If zero means
+// missing, numbers that count as zero must stay distinct from others.
 func (s *scale) settle(zero bool) error {
 	if zero {
 		s.thresholds = append(s.thresholds, -zeroMax, math.Nextafter(zeroMax, 1))
@@ -158,7 +158,7 @@ func (s *scale) settle(zero bool) error {
 		s.standIns = append(s.standIns, roundUp(threshold))
 		s.exact = s.exact && (i == 0 || s.standIns[i+1] > s.standIns[i])
 	}
-	if !s.exact { // places; 0 is that of zero
+	if !s.exact { // indexes; 0 is the index of zero
 		first := 0
 		if zero {
 			first = s.place(0)
@@ -170,8 +170,8 @@ func (s *scale) settle(zero bool) error {
 	return s.prove()
 }
 
-// prove compares the numbers at and beside each threshold with the thresholds beside
-// it, as the file has them and as kernels do.
+// prove compares the numbers at and next to each threshold with the neighbouring thresholds. It
+// compares them as the file does and as kernels do.
 func (s *scale) prove() error {
 	for i, threshold := range s.thresholds {
 		near := float32(threshold)

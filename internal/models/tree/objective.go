@@ -11,13 +11,13 @@ const (
 	exponential      // logarithm to value
 	hinge            // sign to class 0 or 1
 	softmax          // margins to probabilities that add up to 1
-	class            // margins to the place of the first of the largest
+	class            // margins to the index of the first largest one
 	ascending        // quantiles that do not cross
 )
 
-// objectives are what XGBoost 3.2 knows, with the link of each. It also says
-// what base_score is: a probability where the link is logistic, a value where
-// it is exponential, else a margin.
+// objectives are the objectives of XGBoost 3.2, with the link of each. The link also gives the
+// meaning of base_score: a probability if it is logistic, a value if it is exponential, else a
+// margin.
 var objectives = []struct {
 	name string
 	link link
@@ -40,7 +40,7 @@ func linkOf(objective string) (_ link, known bool) {
 	return identity, false
 }
 
-// link returns the link of an ensemble whose objective is known.
+// link returns the link of an ensemble with a known objective.
 func (e *xgboost) link() link {
 	l, _ := linkOf(e.objective)
 	if e.objective == "reg:quantileerror" && slices.Compare(e.version, []int32{3, 4}) >= 0 {
@@ -49,7 +49,7 @@ func (e *xgboost) link() link {
 	return l
 }
 
-// margins is how many margins a row has.
+// margins returns how many margins a row has.
 func (e *xgboost) margins() int { return int(max(1, e.classes, e.targets)) }
 
 // baseMargins returns the base margin of each output. XGBoost before 3.1 wrote
@@ -69,7 +69,7 @@ func (e *xgboost) baseMargins() []float32 {
 	return margins
 }
 
-// apply turns margins into scores: see linker. There are fewer for class alone.
+// apply turns margins into scores: see linker. Only class writes fewer scores than margins.
 func (l link) apply(margins []float32, width int, scores []float32) {
 	switch l {
 	case identity, softmax, ascending:
@@ -106,8 +106,7 @@ func (l link) apply(margins []float32, width int, scores []float32) {
 	}
 }
 
-// normalize turns the margins of a row into probabilities, with the types of
-// XGBoost at each step.
+// normalize turns the margins of a row into probabilities, with XGBoost's type at each step.
 func normalize(row []float32) {
 	largest, sum := row[first(row)], 0.0
 	for i, margin := range row {
@@ -119,7 +118,7 @@ func normalize(row []float32) {
 	}
 }
 
-// first returns the place of the first of the largest.
+// first returns the index of the first largest margin.
 func first(row []float32) int {
 	at := 0
 	for i, value := range row {

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An ONNX file is a ModelProto, of which these are the parts that a model of
-// trees needs: see onnx/onnx.proto3 of https://github.com/onnx/onnx. The numbers
-// of its fields stand where they are read.
+// An ONNX file is a ModelProto. These are the parts of it that a model of trees needs: see
+// onnx/onnx.proto3 of https://github.com/onnx/onnx. The field numbers are in the code that reads
+// them.
 type (
 	onnxGraph struct {
 		nodes     []onnxNode
@@ -38,13 +38,13 @@ type (
 		kind   onnxType
 		dims   []int64
 		values []float64
-		bytes  []byte // little-endian, before check makes values of them
+		bytes  []byte // little-endian, until check decodes them to values
 	}
 	// onnxValue is an input or an output.
 	onnxValue struct {
 		name string
-		kind onnxType // 0 for what is no tensor
-		dims []int64  // -1 where any
+		kind onnxType // 0 if it is not a tensor
+		dims []int64  // -1 for any length
 	}
 )
 
@@ -61,7 +61,7 @@ const (
 	onnxDouble onnxType = 11
 )
 
-// isONNX tells a file of ONNX: fields of protobuf, a graph among them.
+// isONNX recognises a file of ONNX: fields of protobuf, including a graph.
 func isONNX(data []byte) bool {
 	graph := false
 	for len(data) > 0 {
@@ -79,9 +79,8 @@ func isONNX(data []byte) bool {
 	return graph
 }
 
-// fields calls visit with each field of a message: number is set for a varint
-// and for fixed 32 and 64 bits, content for bytes. An error has the path of the
-// field before it.
+// fields calls visit with each field of a message. number is set for a varint and for fixed 32 and
+// 64 bits, content for bytes. An error is prefixed with the path of the field.
 func fields(data []byte, visit func(number protowire.Number, kind protowire.Type, value uint64, content []byte) error) error {
 	for at := 0; at < len(data); {
 		number, kind, n := protowire.ConsumeTag(data[at:])
@@ -228,7 +227,7 @@ func (a *onnxAttribute) field(number protowire.Number, kind protowire.Type, valu
 	return nil
 }
 
-// repeated adds one number, or all of a packed field.
+// repeated adds one number, or all numbers of a packed field.
 func repeated(kind, of protowire.Type, value uint64, content []byte, add func(bits uint64)) error {
 	if kind != protowire.BytesType {
 		add(value)

@@ -7,31 +7,30 @@ import (
 	"slices"
 )
 
-// A symbol is what a name of the graph stands for: one of columns of the rows, a
-// constant, numbers that depend on the leaf of one tree alone, and scores. What
-// a graph does with the first three is done once, at load; what it does with
-// scores that are sums is kept as steps. This reads what skl2onnx makes of an
-// IsolationForest, and what others make alike; see onnxOps for the nodes.
+// A symbol is the meaning of a name in the graph: columns of the rows, a constant, numbers that
+// depend only on the leaf of one tree, or scores. Operations on the first three are evaluated once,
+// at load. Operations on scores that are sums are kept as steps. This covers the graphs that
+// skl2onnx writes for an IsolationForest, and similar ones; see onnxOps for the nodes.
 type symbol struct {
 	columns []int32
 	tensor  *onnxTensor
 	leaves  *leafValues
 	scores  *onnxScores
-	kind    onnxType // of its elements
+	kind    onnxType // type of its elements
 	rounded bool     // columns that were float32
 }
 
-// leafValues is a number for each leaf of a tree.
+// leafValues holds a number for each leaf of a tree.
 type leafValues struct {
 	tree   *onnxTree
 	values []float64
 }
 
-// onnxScores is an ensemble, or a sum over single trees, and what follows.
+// onnxScores is an ensemble, or a sum over single trees, and the steps after it.
 type onnxScores struct {
 	trees *onnxTrees
 	terms []*leafValues
-	kind  onnxType // of what the steps begin with
+	kind  onnxType // type of the input of the steps
 	steps []onnxStep
 }
 
@@ -39,7 +38,7 @@ type onnxScores struct {
 type onnxStep struct {
 	op       func(a, b float64) float64
 	constant float64
-	first    bool // the constant is a
+	first    bool // the constant is operand a
 	kind     onnxType
 }
 
@@ -50,7 +49,7 @@ func (s onnxStep) of(value float64) float64 {
 	return s.kind.round(s.op(value, s.constant))
 }
 
-// round returns the value of a type that is next to a value.
+// round rounds a value to the nearest value of the type.
 func (k onnxType) round(value float64) float64 {
 	switch k {
 	case onnxFloat:
@@ -69,7 +68,7 @@ func (k onnxType) round(value float64) float64 {
 var onnxOps = []struct {
 	name  string
 	unary bool
-	kind  onnxType // of the result, where it is not that of the operands
+	kind  onnxType // type of the result, if it differs from that of the operands
 	of    func(a, b float64) float64
 }{
 	{"Abs", true, 0, func(a, _ float64) float64 { return math.Abs(a) }},
@@ -89,12 +88,11 @@ var onnxOps = []struct {
 	{"Less", false, onnxBool, func(a, b float64) float64 { return truth(a < b) }},
 }
 
-// symbolsMax bounds what all symbols of a graph hold together: a node of a few
-// bytes can copy a number for each leaf of a tree. An IsolationForest of 1,000
-// trees holds a third of it.
+// symbolsMax bounds the total size of all symbols of a graph: a node of a few bytes can copy a
+// number for each leaf of a tree. An IsolationForest of 1,000 trees uses a third of it.
 const symbolsMax = 1 << 25
 
-// size is how many things a symbol holds that are not the file's.
+// size returns the number of elements that a symbol holds in addition to the file's.
 func (s symbol) size() int {
 	size := len(s.columns)
 	if s.leaves != nil {
@@ -159,8 +157,8 @@ func readONNX(data []byte) (*ensemble, error) {
 	return e, nil
 }
 
-// scoreOutput returns the output that has the scores: the one that is not of
-// integers or texts, as labels are.
+// scoreOutput returns the output with the scores: the one that has no integers or texts. Labels
+// have these types.
 func (g *onnxGraph) scoreOutput() (string, error) {
 	var found []string
 	for _, output := range g.outputs {
@@ -175,9 +173,8 @@ func (g *onnxGraph) scoreOutput() (string, error) {
 	return found[0], nil
 }
 
-// start returns the symbols of inputs and constants. Several inputs stand beside
-// each other in a row, in their order; where each is one column, their names are
-// those of the columns.
+// start returns the symbols of inputs and constants. A row has the columns of all inputs, in their
+// order. If each input is one column, their names are the names of the columns.
 func (g *onnxGraph) start() (symbols map[string]symbol, width int, names []string, err error) {
 	symbols = map[string]symbol{}
 	for name, tensor := range g.constants {
@@ -212,7 +209,7 @@ func (g *onnxGraph) start() (symbols map[string]symbol, width int, names []strin
 	return symbols, width, names, nil
 }
 
-// evaluate returns what an output of a node stands for.
+// evaluate returns the symbol of an output of a node.
 func (n *onnxNode) evaluate(symbols map[string]symbol, at int) (symbol, error) {
 	operands := make([]symbol, len(n.inputs))
 	for i, name := range n.inputs {
@@ -258,8 +255,8 @@ func (n *onnxNode) evaluate(symbols map[string]symbol, at int) (symbol, error) {
 
 var errOperand = errors.New("an operand that is neither a number that depends on one tree, nor a sum of those, nor one constant, is not supported (hint: load the file with a model of kind onnx)")
 
-// ensemble returns the scores of an ensemble. Those of a single tree that are
-// one number for each leaf are those numbers.
+// ensemble returns the scores of an ensemble. If a single tree has one number for each leaf, the
+// result is these numbers.
 func (n *onnxNode) ensemble(rows symbol, at int) (symbol, error) {
 	if rows.columns == nil {
 		return symbol{}, errors.New("its input is not columns of the rows (hint: compute what the nodes above do in the pipeline)")
@@ -317,14 +314,14 @@ func (s symbol) cast(to onnxType) (symbol, error) {
 	return s, nil
 }
 
-// after returns scores behind a step more.
+// after returns the scores with one more step.
 func (s symbol) after(op func(a, b float64) float64, constant float64, first bool, kind onnxType) symbol {
 	scores := *s.scores
 	scores.steps = append(slices.Clip(scores.steps), onnxStep{op, constant, first, kind})
 	return symbol{scores: &scores, kind: kind}
 }
 
-// reshape lets pass what has one number a row.
+// reshape returns symbols with one number per row unchanged.
 func (n *onnxNode) reshape(operands []symbol) (symbol, error) {
 	if len(operands) == 2 && operands[1].tensor != nil && operands[0].leaves != nil {
 		if shape := operands[1].tensor.values; slices.Equal(shape, []float64{-1, 1}) || slices.Equal(shape, []float64{-1}) {
@@ -334,7 +331,7 @@ func (n *onnxNode) reshape(operands []symbol) (symbol, error) {
 	return symbol{}, errors.New("only numbers that depend on one tree, to [-1, 1], are supported")
 }
 
-// choose puts columns beside each other, or picks some.
+// choose concatenates columns, or selects some.
 func (n *onnxNode) choose(operands []symbol) (symbol, error) {
 	axis := n.integer("axis", 0)
 	s := symbol{columns: []int32{}, kind: operands[0].kind, rounded: operands[0].rounded}
@@ -366,7 +363,7 @@ func (n *onnxNode) choose(operands []symbol) (symbol, error) {
 	return s, nil
 }
 
-// encode looks the numbers of leaves up.
+// encode looks up the numbers of leaves.
 func (n *onnxNode) encode(s symbol) (symbol, error) {
 	if s.leaves == nil {
 		return s, errOperand
@@ -408,8 +405,8 @@ func (n *onnxNode) encode(s symbol) (symbol, error) {
 	return symbol{leaves: l, kind: kind}, nil
 }
 
-// calculate applies an operation. kind is that of the result, or 0 for that of
-// the operands.
+// calculate applies an operation. kind is the type of the result, or 0 for the type of the
+// operands.
 func (n *onnxNode) calculate(a, b symbol, kind onnxType, op func(a, b float64) float64) (symbol, error) {
 	constant := func(s symbol) (float64, bool) {
 		if s.tensor == nil || len(s.tensor.values) != 1 {
@@ -470,7 +467,7 @@ func (n *onnxNode) sum(operands []symbol) (symbol, error) {
 	return symbol{scores: &onnxScores{terms: terms, kind: operands[0].kind}, kind: operands[0].kind}, nil
 }
 
-// settleONNX says what the scores mean in the words that all formats share.
+// settleONNX translates the scores into the terms shared by all formats.
 func (e *ensemble) settleONNX(s symbol) error {
 	if s.leaves != nil {
 		s.scores = &onnxScores{terms: []*leafValues{s.leaves}, kind: s.kind}
@@ -505,7 +502,7 @@ func (e *ensemble) settleONNX(s symbol) error {
 		if t.targets > 1 || link.second != onnxAlone {
 			return errors.New("operations on several scores a row are not supported (hint: load the file with a model of kind onnx)")
 		}
-		if t.double && s.scores.kind == onnxFloat { // the node of the trees rounds
+		if t.double && s.scores.kind == onnxFloat { // the tree node rounds
 			link.steps = slices.Insert(link.steps, 0, onnxStep{func(a, _ float64) float64 { return a }, 0, false, onnxFloat})
 		}
 	}

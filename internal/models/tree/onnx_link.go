@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// onnxTransform is what a node makes of its sums; the numbers are those of
+// onnxTransform is the transform that a node applies to its sums; the numbers are those of
 // TreeEnsemble.
 type onnxTransform int64
 
@@ -21,24 +21,24 @@ const (
 
 var onnxTransforms = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
 
-// onnxLink is the link of a model of ONNX: what ONNX Runtime computes of the
-// sums, in float32. Its exponential is that of the C library.
+// onnxLink is the link of a model of ONNX: what ONNX Runtime computes from the sums, in float32. It
+// uses the exponential of the C library.
 type onnxLink struct {
 	transform onnxTransform
 	second    onnxSecond
-	steps     []onnxStep // of the nodes behind the trees, where there is one sum and no transform
+	steps     []onnxStep // operations of the nodes after the trees, if there is one sum and no transform
 }
 
-// onnxSecond is how one sum becomes two scores, of the classes 0 and 1.
+// onnxSecond says how one sum becomes two scores, for the classes 0 and 1.
 type onnxSecond uint8
 
 const (
-	onnxAlone    onnxSecond = iota // not at all
-	onnxRest                       // what is missing to 1, and the sum: no score of a leaf is negative
+	onnxAlone    onnxSecond = iota // one score only
+	onnxRest                       // 1 minus the sum, and the sum: no score of a leaf is negative
 	onnxOpposite                   // minus the sum, and the sum
 )
 
-// onnxLink32 and onnxLink64 are the link for sums of either type.
+// onnxLink32 and onnxLink64 are the link for sums of each type.
 type (
 	onnxLink32 struct{ onnxLink }
 	onnxLink64 struct{ onnxLink }
@@ -64,7 +64,7 @@ func applyONNX[T number](l *onnxLink, margins []T, width int, scores []float32) 
 		return
 	}
 	switch l.second {
-	case onnxRest: // any transform is left out
+	case onnxRest: // no transform applies
 		for i, margin := range margins {
 			scores[2*i], scores[2*i+1] = float32(1-margin), float32(margin)
 		}
@@ -103,8 +103,7 @@ func logisticONNX(x float32) float32 {
 	return v
 }
 
-// softmaxONNX turns a row into probabilities; those of scores that are zero stay
-// so where zero is kept.
+// softmaxONNX turns a row into probabilities. If zero is set, scores that are zero stay zero.
 func softmaxONNX(row []float32, zero bool) {
 	largest, sum := row[first(row)], float32(0)
 	for i, score := range row {
@@ -120,7 +119,7 @@ func softmaxONNX(row []float32, zero bool) {
 	}
 }
 
-// transform returns what a node makes of its sums.
+// transform returns the transform that a node applies to its sums.
 func (n *onnxNode) transform() (onnxTransform, error) {
 	transform := onnxTransform(n.integer("post_transform", 0))
 	if n.op != "TreeEnsemble" {
@@ -135,7 +134,7 @@ func (n *onnxNode) transform() (onnxTransform, error) {
 	return transform, nil
 }
 
-// targets settles the sums of a TreeEnsembleRegressor or TreeEnsemble.
+// targets interprets the sums of a TreeEnsembleRegressor or TreeEnsemble.
 func (n *onnxNode) targets(t *onnxTrees) error {
 	count := n.integer("n_targets", 0)
 	if count < 1 || count > outputsMax {
@@ -165,7 +164,7 @@ func (n *onnxNode) targets(t *onnxTrees) error {
 	if t.link.transform, err = n.transform(); err != nil {
 		return err
 	}
-	if t.targets == 1 { // of one sum ONNX Runtime makes nothing else
+	if t.targets == 1 { // ONNX Runtime ignores other transforms of a single sum
 		t.link.transform = onnxNone
 	}
 	for i, tree := range t.trees {
@@ -181,8 +180,8 @@ func (n *onnxNode) targets(t *onnxTrees) error {
 	return nil
 }
 
-// classes settles the sums of a TreeEnsembleClassifier. Two classes of which
-// leaves score one have one sum, which makes two scores.
+// classes interprets the sums of a TreeEnsembleClassifier. If there are two classes and leaves
+// score only one, there is one sum, which becomes two scores.
 func (n *onnxNode) classes(t *onnxTrees) error {
 	labels := len(n.ints("classlabels_int64s"))
 	if a := n.attributes["classlabels_strings"]; a != nil && len(a.texts) > 0 {
@@ -234,10 +233,10 @@ func (n *onnxNode) classes(t *onnxTrees) error {
 	return nil
 }
 
-// parts makes a part of each tree for each target that its leaves have.
+// parts returns a part of each tree for each target that its leaves have.
 func (t *onnxTrees) parts() ([]part, error) {
 	var parts []part
-	known, copied := 0, 0 // a copy for a target that few leaves have is out of proportion to the file
+	known, copied := 0, 0 // a copy for a target that few leaves have would be too large compared with the file
 	for index, tree := range t.trees {
 		for from := 0; from < len(tree.scores); {
 			target := tree.scores[from].target

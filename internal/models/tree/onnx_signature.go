@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Signature is what a file of ONNX says of its inputs and outputs.
+// Signature describes the inputs and outputs of a file of ONNX.
 type Signature struct {
 	Inputs, Outputs []Tensor
-	Operators       []string // that its nodes are of, sorted
+	Operators       []string // operators of its nodes, sorted
 }
 
 // Tensor is an input or an output of a graph of ONNX.
@@ -21,7 +21,7 @@ type Tensor struct {
 	Shape []int64 // -1 is any length
 }
 
-// TensorType tells what the elements of a tensor are.
+// TensorType is the type of a tensor's elements.
 type TensorType int
 
 // The types of elements.
@@ -29,7 +29,7 @@ const (
 	NoTensor TensorType = iota // a list or a map
 	Numbers                    // float32, float64 and integers
 	Texts
-	RawBytes // numbers that only bytes can give, such as float16
+	RawBytes // numbers that only bytes can represent, such as float16
 )
 
 // HasTrees reports whether the graph has an ensemble of trees.
@@ -37,13 +37,13 @@ func (s *Signature) HasTrees() bool {
 	return slices.ContainsFunc(s.Operators, func(op string) bool { return strings.HasPrefix(op, "TreeEnsemble") })
 }
 
-// ReadSignature reads the inputs and outputs of a file of ONNX; nil where it is none.
+// ReadSignature reads the inputs and outputs of a file of ONNX. It returns nil for other files.
 func ReadSignature(data []byte) *Signature {
 	if !isONNX(data) {
 		return nil
 	}
 	s := &Signature{}
-	initial := map[string]bool{} // values of inputs that the file has
+	initial := map[string]bool{} // inputs with values in the file
 	var values [2][]onnxValue
 	err := fields(data, func(number protowire.Number, _ protowire.Type, _ uint64, content []byte) error {
 		if number != 7 {
@@ -95,8 +95,8 @@ func textOf(message []byte, field protowire.Number) (text string, err error) {
 	return text, err
 }
 
-// elements tells what a TensorProto.DataType is. ONNX numbers the types of numbers
-// 1 to 7, 9 and 11 to 13; 10 is float16 and 16 bfloat16.
+// elements returns the element type of a TensorProto.DataType. ONNX numbers the types of numbers 1
+// to 7, 9 and 11 to 13; 10 is float16 and 16 bfloat16.
 func (k onnxType) elements() TensorType {
 	switch {
 	case k == 0:

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// onnxTrees is what a node of the graph says that is an ensemble of trees: see
-// TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble in
-// https://github.com/onnx/onnx/blob/main/docs/Operators-ml.md. Where that leaves
-// something open, ONNX Runtime decides: onnxruntime/core/providers/cpu/ml/
-// tree_ensemble_common.h and tree_ensemble_aggregator.h of its sources.
+// onnxTrees is an ensemble of trees in a node of the graph: see TreeEnsembleClassifier,
+// TreeEnsembleRegressor and TreeEnsemble in
+// https://github.com/onnx/onnx/blob/main/docs/Operators-ml.md. If that leaves something open, ONNX
+// Runtime decides: onnxruntime/core/providers/cpu/ml/ tree_ensemble_common.h and
+// tree_ensemble_aggregator.h of its sources.
 type onnxTrees struct {
 	trees   []onnxTree
 	targets int // outputs, or classes
@@ -20,23 +20,23 @@ type onnxTrees struct {
 	link    onnxLink
 }
 
-// onnxTree is a tree whose leaves have their number for a value.
+// onnxTree is a tree. The value of a leaf is its number.
 type onnxTree struct {
 	nodes  []split
 	leaves int
 	wide   bool // compares float64
 	scores []leafScore
-	first  int             // place of its root in the lists of the file
-	places map[int64]int32 // of its nodes by their ids, where these do not count from 0
+	first  int             // index of its root in the lists of the file
+	places map[int64]int32 // index of its nodes by their ids, if the ids do not count from 0
 }
 
-// leafScore is what a leaf adds to a target.
+// leafScore is the amount that a leaf adds to a target.
 type leafScore struct {
 	target, leaf int32
 	score        float64
 }
 
-// place returns the place of a node in its tree.
+// place returns the index of a node in its tree.
 func (t *onnxTree) place(id int64) (int32, bool) {
 	if t.places == nil {
 		return int32(id), id >= 0 && id < int64(len(t.nodes))
@@ -45,7 +45,7 @@ func (t *onnxTree) place(id int64) (int32, bool) {
 	return at, known
 }
 
-// onnxMode is what a node asks; the numbers are those of TreeEnsemble.
+// onnxMode is the comparison of a node; the numbers are those of TreeEnsemble.
 type onnxMode int64
 
 const (
@@ -58,8 +58,8 @@ const (
 
 var onnxModes = []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER"}
 
-// ask makes a node ask its question: where it holds, the row goes to yes. A
-// missing value, of which nothing holds, goes there too where tracked.
+// ask sets the question of a node: if it holds, the row goes to yes. No question holds for a
+// missing value; it goes to yes if tracked is set.
 func (m onnxMode) ask(n *split, limit float64, yes, no int32, tracked bool) error {
 	n.left, n.right, n.defaultLeft = yes, no, tracked
 	if m >= onnxGreaterEqual {
@@ -83,8 +83,7 @@ func (n *onnxNode) ints(name string) []int64 {
 	return nil
 }
 
-// numbers returns float32 values, or the tensor of either type that may stand
-// for them.
+// numbers returns float32 values, or the tensor of either type that may replace them.
 func (n *onnxNode) numbers(name string) (values []float64, double bool, err error) {
 	if a := n.attributes[name]; a != nil && a.tensor == nil {
 		for _, value := range a.floats {
@@ -118,7 +117,7 @@ func (n *onnxNode) integer(name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// trees reads an ensemble over the columns that its input is.
+// trees reads an ensemble over the columns of its input.
 func (n *onnxNode) trees(columns []int32) (*onnxTrees, error) {
 	t := &onnxTrees{}
 	var err error
@@ -160,9 +159,9 @@ func (n *onnxNode) trees(columns []int32) (*onnxTrees, error) {
 	return t, n.targets(t)
 }
 
-// readNodes reads the trees of TreeEnsembleClassifier and TreeEnsembleRegressor:
-// one list for each property of the nodes, those of a tree beside each other and
-// its root first, and lists of the scores of leaves.
+// readNodes reads the trees of TreeEnsembleClassifier and TreeEnsembleRegressor. The file has one
+// list for each property of the nodes. The nodes of a tree are adjacent and begin with its root.
+// Further lists have the scores of leaves.
 func (n *onnxNode) readNodes(t *onnxTrees) error {
 	prefix := "target_"
 	if n.op == "TreeEnsembleClassifier" {
@@ -190,7 +189,7 @@ func (n *onnxNode) readNodes(t *onnxTrees) error {
 	if modes == nil || len(modes.texts) != len(treeOf) {
 		return fmt.Errorf("nodes_modes: not %d values", len(treeOf))
 	}
-	numbers := map[int64]int{} // of trees by their ids
+	numbers := map[int64]int{} // index of trees by their ids
 	for first := 0; first < len(treeOf); {
 		end := first + 1
 		for end < len(treeOf) && treeOf[end] == treeOf[first] {
@@ -245,7 +244,7 @@ func (n *onnxNode) oneTree(tree *onnxTree, limits []float64, modes []string) err
 	return nil
 }
 
-// oneNode reads the node at a place of its tree.
+// oneNode reads the node at index at of its tree.
 func (n *onnxNode) oneNode(tree *onnxTree, limit float64, mode string, at int) error {
 	node, i := &tree.nodes[at], tree.first+at
 	if mode == "LEAF" {
@@ -272,7 +271,7 @@ func (n *onnxNode) oneNode(tree *onnxTree, limit float64, mode string, at int) e
 	return nil
 }
 
-// ask makes a split of what the lists say at place i.
+// ask sets the split from index i of the lists.
 func (n *onnxNode) ask(node *split, mode onnxMode, i int, limit float64, children [2]int32) error {
 	input, tracks := n.ints("nodes_featureids")[i], n.ints("nodes_missing_value_tracks_true")
 	if input < 0 || input > inputsMax {
@@ -285,8 +284,8 @@ func (n *onnxNode) ask(node *split, mode onnxMode, i int, limit float64, childre
 	return mode.ask(node, limit, children[0], children[1], i < len(tracks) && tracks[i] == 1)
 }
 
-// readScores gives the leaves their scores. Those of other nodes are ignored, as
-// ONNX Runtime does.
+// readScores gives the leaves their scores. It ignores the scores of other nodes, as ONNX Runtime
+// does.
 func (n *onnxNode) readScores(t *onnxTrees, prefix string, scores []float64, numbers map[int64]int) error {
 	targets, treeOf, nodeOf := n.ints(prefix+"ids"), n.ints(prefix+"treeids"), n.ints(prefix+"nodeids")
 	if len(targets) != len(scores) || len(treeOf) != len(scores) || len(nodeOf) != len(scores) {
@@ -322,7 +321,7 @@ func (t *onnxTree) addScore(leaf int, target int64, score float64) error {
 	return nil
 }
 
-// sortScores puts the scores in the order of targets and leaves.
+// sortScores sorts the scores by target and leaf.
 func (t *onnxTree) sortScores() error {
 	slices.SortFunc(t.scores, func(a, b leafScore) int {
 		if a.target != b.target {
@@ -385,9 +384,9 @@ type ensembleReader struct {
 	node                  *onnxNode
 	limits, modes, scores []float64
 	targets               []int64
-	met                   []bool // of all trees
+	met                   []bool // over all trees
 	tree                  onnxTree
-	queue                 []int64 // splits and leaves that children are, in the order of the nodes
+	queue                 []int64 // splits and leaves that are children, in the order of the nodes
 	leaf                  []bool
 }
 

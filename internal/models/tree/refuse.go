@@ -14,9 +14,8 @@ const (
 	treesPlace      = "learner.gradient_booster.model"
 )
 
-// refuse returns why a model that was read cannot be scored, most general
-// reason first, or nil. It also settles what the file says in several places:
-// the output of each tree and its weight.
+// refuse returns nil if the model can be scored, else the reason, the most general first. It also
+// resolves values that the file has in several places: the output of each tree and its weight.
 func (e *xgboost) refuse(trees string) error {
 	if e.booster == "" && e.objective == "" {
 		return errors.New("learner: neither a booster nor an objective is named: not a model of XGBoost")
@@ -44,7 +43,7 @@ func (e *xgboost) refuse(trees string) error {
 	return e.chooseTrees(trees)
 }
 
-// settle says what the file means in the words that all formats share.
+// settle translates the file into the terms shared by all formats.
 func (e *xgboost) settle() {
 	e.ensemble.objective = e.objective
 	for _, margin := range e.baseMargins() {
@@ -56,9 +55,8 @@ func (e *xgboost) settle() {
 	}
 }
 
-// chooseTrees leaves out the trees behind the best iteration, if these are asked for, or
-// if scikit-learn's wrapper saved the model: its predict stops there. Booster.predict
-// takes all trees.
+// chooseTrees removes the trees after the best iteration if the caller asks for that, or if
+// scikit-learn's wrapper saved the model: its predict stops there. Booster.predict uses all trees.
 func (e *xgboost) chooseTrees(asked string) error {
 	best, err := strconv.Atoi(e.bestIteration)
 	if err != nil || best < 0 || best >= e.count || len(e.parts) == 0 {
@@ -165,8 +163,8 @@ func (e *xgboost) refuseTrees() error {
 	return nil
 }
 
-// weigh multiplies the leaves with the weights of their trees, as XGBoost does
-// when it adds them up: in float32, so nothing is lost.
+// weigh multiplies the leaves by the weights of their trees, in float32. XGBoost does the same when
+// it sums them, so the result is equal.
 func (e *xgboost) weigh() error {
 	const place = "learner.gradient_booster.weight_drop"
 	if len(e.weights) == 0 && e.booster == "gbtree" {
@@ -189,7 +187,7 @@ func (e *xgboost) weigh() error {
 	return nil
 }
 
-// refuseSlots refuses more inputs than the flat form can address.
+// refuseSlots refuses models with more inputs than the flat form can address.
 func (e *ensemble) refuseSlots() error {
 	categorical, zero := e.special()
 	if slots := 2*(int(e.inputs)+len(zero)) + 1 + len(categorical); slots > math.MaxUint16+1 {

@@ -7,10 +7,10 @@ type columns struct {
 	left, right, input          []int32
 	defaultLeft, splitType      []int32
 	value                       []float32
-	categories                  []int32 // of all sets, one behind the other
-	setNodes, setStarts         []int32 // node of each set and its place in categories
+	categories                  []int32 // of all sets, one after the other
+	setNodes, setStarts         []int32 // node of each set and its index in categories
 	setSizes                    []int32
-	vectors                     []float32 // scores of all leaves, where a leaf has several
+	vectors                     []float32 // scores of all leaves, if a leaf has several
 	nodes, deleted, vectorWidth int64
 }
 
@@ -19,7 +19,7 @@ func (d *decoder) treeParameters() error {
 		field{"size_leaf_vector", d.countTo(&d.tree.vectorWidth)})
 }
 
-// identity refuses trees out of their order: XGBoost takes them by id.
+// identity refuses trees that are out of order: XGBoost orders them by id.
 func (d *decoder) identity() error {
 	id, err := d.integer()
 	if err == nil && id != int64(d.count) {
@@ -28,7 +28,7 @@ func (d *decoder) identity() error {
 	return err
 }
 
-// oneTree reads a tree and checks that it is one.
+// oneTree reads a tree and checks its shape.
 func (d *decoder) oneTree(index int) error {
 	if index == treesMax {
 		return d.fault("more than %d trees", treesMax)
@@ -88,8 +88,8 @@ func (d *decoder) assemble() ([]split, error) {
 	return nodes, nil
 }
 
-// addSets gives the categorical splits of a tree their sets. A node that
-// pruning made a leaf keeps its set in the file.
+// addSets gives the categorical splits of a tree their sets. If pruning turned a node into a leaf,
+// its set is still in the file.
 func (d *decoder) addSets(nodes []split) error {
 	t := &d.tree
 	if len(t.splitType) == 0 && len(t.setNodes) == 0 {
@@ -109,7 +109,7 @@ func (d *decoder) addSets(nodes []split) error {
 	if categorical != sets || len(t.setStarts) != sets || len(t.setSizes) != sets {
 		return within("categories_nodes", d.fault("%d nodes, %d segments and %d sizes for %d categorical splits", sets, len(t.setStarts), len(t.setSizes), categorical))
 	}
-	end := int64(0) // of the set before: sets that overlap could take the square of the file
+	end := int64(0) // end of the previous set: overlapping sets could take the square of the file's size
 	for i, node := range t.setNodes {
 		place := func(column string, err error) error { return within(fmt.Sprintf("%s[%d]", column, i), err) }
 		if node < 0 || int(node) >= len(nodes) || t.splitType[node] != 1 || i > 0 && node <= t.setNodes[i-1] {
@@ -137,8 +137,8 @@ func (d *decoder) addSets(nodes []split) error {
 	return nil
 }
 
-// splitVectors makes one tree for each output of a tree whose leaves hold a
-// score for each; a leaf's right child is the place of its scores.
+// splitVectors splits a tree with vector leaves into one tree for each output. The right child of a
+// leaf is the index of its scores.
 func (d *decoder) splitVectors(nodes []split, index int) error {
 	t := &d.tree
 	if len(t.vectors) == 0 {
@@ -169,8 +169,8 @@ func (d *decoder) splitVectors(nodes []split, index int) error {
 	return nil
 }
 
-// checkShape refuses nodes that are no tree, or that are out of the root's reach
-// although pruning did not delete them.
+// checkShape refuses nodes that do not form a tree. It also refuses unreachable nodes that pruning
+// did not delete.
 func (d *decoder) checkShape(nodes []split) error {
 	met, wrong := checkShape(nodes)
 	if wrong != nil {

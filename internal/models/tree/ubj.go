@@ -7,17 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// ubjDocument reads the part of UBJSON (draft 12) that XGBoost writes: plain
-// objects, and arrays that are plain, counted, or counted and typed. Numbers
-// are big-endian.
+// ubjDocument reads the part of UBJSON (draft 12) that XGBoost writes: plain objects, and arrays
+// that are plain, counted, or counted and typed. Numbers are big-endian.
 type ubjDocument struct {
 	data  []byte
 	at    int
 	depth int
-	typed byte // type of the elements of the typed array that is being read, or 0
+	typed byte // element type of the typed array that is being read, or 0
 }
 
-// ubjWidth returns the bytes of a number of a type, or 0 for other types.
+// ubjWidth returns the number of bytes of a numeric type, or 0 for other types.
 func ubjWidth(kind byte) int {
 	switch kind {
 	case 'i', 'U':
@@ -114,7 +113,7 @@ func (d *ubjDocument) number() (float32, error) {
 	return math.Float32frombits(binary.BigEndian.Uint32(bits)), nil
 }
 
-// counted consumes a length and as many bytes.
+// counted consumes a length and that many bytes.
 func (d *ubjDocument) counted(what string) ([]byte, error) {
 	kind, err := d.take(1, what)
 	if err != nil {
@@ -157,7 +156,7 @@ func (d *ubjDocument) open(want byte, what string) error {
 	return nil
 }
 
-// consume consumes the byte c where it is next.
+// consume consumes the byte c if it is next.
 func (d *ubjDocument) consume(c byte) bool {
 	if d.at < len(d.data) && d.data[d.at] == c {
 		d.at++
@@ -183,7 +182,7 @@ func (d *ubjDocument) object(visit func([]byte) error) error {
 	return nil
 }
 
-// header consumes type and count of an array; without a count it is -1.
+// header consumes type and count of an array; without a count, count is -1.
 func (d *ubjDocument) header() (kind byte, count int64, err error) {
 	if d.consume('$') {
 		marker, err := d.take(1, "the type of an array")

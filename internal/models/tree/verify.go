@@ -9,9 +9,9 @@ import (
 // verifyRows is a whole block and part of one.
 const verifyRows = blockRows + 11
 
-// verify scores rows that generate returned one by one, and in two orders in
-// blocks by each kernel, and by walking the trees as the file has them. It fails
-// where any bit differs: whoever shares calls between batches relies on it.
+// verify scores the rows from generate in three ways: one by one, in two orders in blocks by each
+// kernel, and by walking the trees of the file. It fails if any bit differs. Callers that share
+// calls between batches rely on this.
 func verify[T number](e *ensemble, f *flat[T], b *blocks[T], by []kernel, rows []float32) error {
 	width, outputs := int(e.inputs), len(f.outputs)
 	wanted := make([]T, verifyRows*outputs)
@@ -58,7 +58,7 @@ func verify[T number](e *ensemble, f *flat[T], b *blocks[T], by []kernel, rows [
 	return nil
 }
 
-// walk scores a row by following the trees as the file has them.
+// walk scores a row by following the trees of the file.
 func walk[T number](e *ensemble, f *flat[T], row []float32, out []T) {
 	for i, of := range f.outputs {
 		out[i] = of.base
@@ -90,8 +90,8 @@ func walk[T number](e *ensemble, f *flat[T], row []float32, out []T) {
 	}
 }
 
-// generate returns rows whose values lie at, just below and just above the
-// thresholds and categories of their inputs, or are missing, zeros and extremes.
+// generate returns rows with values at, just below and just above the thresholds and categories of
+// their inputs, and with missing values, zeros and extremes.
 func generate(e *ensemble, count int) []float32 {
 	thresholds := make([][]float32, e.inputs)
 	for _, p := range e.parts {

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// wideLink is the link of models that add up in float64: formulas of LightGBM
-// and CatBoost in float64, each score rounded once. Their exponential is that of
-// Go, within an ulp of the C library's, so that scores are the nearest float32 to
-// the framework's or next to it.
+// wideLink is the link of models that sum in float64: the formulas of LightGBM and CatBoost in
+// float64, each score rounded once. They use Go's exponential, which is within an ulp of the C
+// library's. So scores are the nearest float32 to the framework's or the one next to it.
 type wideLink struct {
 	kind   wideKind
 	slope  float64 // of the logistic curve
-	rounds float64 // that margins are averaged over before; 0 for none
+	rounds float64 // number of rounds that margins are averaged over first; 0 if they are not
 }
 
 type wideKind uint8
@@ -80,8 +79,8 @@ var wideObjectives = []struct {
 	{"tweedie", wideExponential},
 }
 
-// link reads an objective: a name, "key:value" pairs and the word "sqrt". No
-// objective, which is what training with one of its own leaves, is custom.
+// link parses an objective: a name, "key:value" pairs and the word "sqrt". Training with a
+// user-defined objective leaves no objective in the file: it is custom.
 func (m *lightgbm) link() (wideLink, error) {
 	words := strings.Fields(m.objective)
 	if len(words) == 0 {
