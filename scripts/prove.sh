@@ -32,6 +32,7 @@ prove() { # name, command
 	[ "$passed" = yes ] || { cat "$out"; exit 1; }
 }
 
+prove release "scripts/release.sh"
 prove crash-clones "go test ./internal/log/embedded ./internal/state -run 'Crash|Simulation|Torn|Rot|Stale' -count 10 -v -timeout 60m"
 prove damage "go test ./internal/log/embedded -run 'AtEveryWrite|ErrorAtEvery|FullDiskAt|CheckpointPlus|Flipped' -v -timeout 60m -args -all"
 prove features "go test ./internal/feature -run 'EveryEntryKept|AnyKind|ExactOrRefused|HoldsWithRestarts|SketchesAreAccurate' -v -timeout 60m -args -seeds=10"

@@ -33,6 +33,7 @@ type commands struct {
 	Placement   placementCommand   `cmd:"" help:"Measure a pipeline with its model inside and behind an endpoint, and say which it should be."`
 	Simulate    simulateCommand    `cmd:"" help:"Try in virtual time what a source, a queue and what serves it do: how deep the queue gets, how often the source is throttled, what is dropped."`
 	Plan        planCommand        `cmd:"" help:"Say how many workers and partitions a rate needs, how busy they are, what events wait, and whether one machine is enough."`
+	Completion  completionCommand  `cmd:"" help:"Print a script that completes commands and flags in a shell."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Help        helpCommand        `cmd:"" help:"Print this help, or that of a command."`
 }

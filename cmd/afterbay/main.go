@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/alecthomas/kong"
+	"github.com/afterbay/afterbay/internal/third_party/kong"
 
 	"github.com/afterbay/afterbay/internal/process"
 	"github.com/afterbay/afterbay/internal/sys/clean"
@@ -28,6 +28,8 @@ type app struct {
 	stderr io.Writer
 	log    *slog.Logger
 	ends   []func() // close what the command opened
+
+	commands *kong.Node // the commands, with their flags
 
 	loading *process.Loader // created by loader
 
@@ -88,6 +90,7 @@ func (a *app) execute(args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	a.commands = parser.Model.Node
 	switch {
 	case len(args) == 0:
 		args = []string{"--help"}
@@ -103,5 +106,5 @@ func (a *app) execute(args []string) (err error) {
 	if err != nil {
 		return misused(err)
 	}
-	return command.Run(a)
+	return command.Selected().Target.Addr().Interface().(interface{ Run(*app) error }).Run(a)
 }

@@ -105,7 +105,7 @@ steps:
 
 func TestHelpIsGolden(t *testing.T) {
 	var all strings.Builder
-	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "dataset", "skew", "topics", "dlq ls", "dlq show", "dlq stats", "dlq redrive", "dlq drop", "dlq resume", "lag", "status", "budget", "state get", "state dump", "queue ls", "queue retry", "queue drop", "journal stats", "doctor", "gateway", "clients", "token issue", "token inspect", "model inspect", "model score", "model verify", "model bench", "model add", "model list", "model runtime", "demo", "bench", "placement", "simulate", "plan", "serve", "version"} {
+	for _, name := range []string{"", "init", "try", "lint", "test", "run", "produce", "tail", "explain", "dataset", "skew", "topics", "dlq ls", "dlq show", "dlq stats", "dlq redrive", "dlq drop", "dlq resume", "lag", "status", "budget", "state get", "state dump", "queue ls", "queue retry", "queue drop", "journal stats", "doctor", "gateway", "clients", "token issue", "token inspect", "model inspect", "model score", "model verify", "model bench", "model add", "model list", "model runtime", "demo", "bench", "placement", "simulate", "plan", "serve", "completion", "version"} {
 		args := append(strings.Fields(name), "--help")
 		fmt.Fprintf(&all, "$ afterbay %s\n%s\n", strings.Join(args, " "), must(t, "", args...))
 	}

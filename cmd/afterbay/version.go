@@ -6,16 +6,30 @@ import (
 	"runtime/debug"
 )
 
+// make release sets these with the linker; other builds leave them empty.
+var (
+	release string // such as v0.1.0
+	commit  string // in full
+	date    string // of the commit, such as 2026-11-28
+)
+
 type versionCommand struct{}
 
 // Run prints the version.
 func (c *versionCommand) Run(a *app) error {
-	fmt.Fprintf(a.stdout, "afterbay %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	built := ""
+	if commit != "" {
+		built = fmt.Sprintf("commit %.12s of %s, ", commit, date)
+	}
+	fmt.Fprintf(a.stdout, "afterbay %s (%s%s, %s/%s)\n", version(), built, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 
-// version returns the module version, or the commit that the program was built from.
+// version returns the version of the release or of the module, or else the commit that was built.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

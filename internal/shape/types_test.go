@@ -27,7 +27,7 @@ func TestTypesHaveOneMeaning(t *testing.T) {
 			return err
 		case d.IsDir() && path == filepath.Join(root, "cmd"): // its structs are flags
 			return filepath.SkipDir
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules"):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules" || d.Name() == "third_party"):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil

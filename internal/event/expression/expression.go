@@ -21,7 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/afterbay/afterbay/internal/event/value"
-	"github.com/expr-lang/expr/ast"
+	"github.com/afterbay/afterbay/internal/third_party/expr/ast"
 )
 
 // Limits of one expression.

@@ -38,6 +38,13 @@ var pins = map[string]pinned{
 	"darwin/arm64": {"d586cbe89effc085a09d3341b3cfbd5c322517f9d397aeb20814af21433f2b36", "macosx_14_0_arm64"},
 }
 
+// Pinned returns the sha256 of the library for a system, and the platform tag of
+// the Python package that holds it; "" for a system without one.
+func Pinned(system, architecture string) (digest, tag string) {
+	p := pins[system+"/"+architecture]
+	return p.library, p.wheel
+}
+
 func pinnedHere() (pinned, error) {
 	here := runtime.GOOS + "/" + runtime.GOARCH
 	p, ok := pins[here]
